@@ -1,0 +1,338 @@
+"""The contract between a pass and its child processes, in the standard library only.
+
+A child is started as ``python -P -m harness build|run|score|probe REQUEST.json RESULT.json``. It reads one
+request, works in an empty directory of its own, writes RESULT.json aside and renames it into place as its last
+act: a result file that exists is complete. Progress goes through an mmap counter, nothing else is shared.
+
+This is the only module of ``harness`` that ``reconciler`` may import, so it also holds the facts about backends
+and built-in benchmarks that planning needs on a machine where none of their libraries is installed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import mmap
+import os
+import struct
+import time
+import types
+import typing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+FORMAT = 1
+
+# --------------------------------------------------------------------------------------------------------------
+# Facts about backends and benchmarks
+# --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A setting that a backend reads. ``kind`` is "int", "text", "flag" or "choice"; None means the default."""
+
+    kind: Literal["int", "text", "flag", "choice"]
+    default: int | str | bool | None
+    help: str
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BackendFacts:
+    """What planning must know of a backend without importing it.
+
+    ``distributions``: installed packages any one of which provides it, and whose version is the backend's version;
+    empty for a backend that needs none. ``extra``: the extra of this project that installs it. ``revision`` is
+    raised when a change of our code must make its engines and runs stale. ``engine`` options are read by a build
+    (a change makes the engine stale), ``run`` options by a run only.
+    """
+
+    distributions: tuple[str, ...]
+    extra: str
+    revision: int
+    builds_engine: bool
+    precisions: tuple[str, ...]
+    engine: dict[str, Option] = field(default_factory=dict)
+    run: dict[str, Option] = field(default_factory=dict)
+    synthetic: bool = False
+
+
+_COMMON_RUN = {
+    "threads": Option("int", 0, "threads that compute one batch; 0 lets the backend decide"),
+    "streams": Option("int", 1, "batches in flight at once"),
+}
+
+BACKENDS: dict[str, BackendFacts] = {
+    "null": BackendFacts(
+        distributions=(),
+        extra="cpu",
+        revision=1,
+        builds_engine=False,
+        precisions=("fp32",),
+        run={"streams": _COMMON_RUN["streams"]},
+        synthetic=True,
+    ),
+    "onnxruntime": BackendFacts(
+        distributions=("onnxruntime", "onnxruntime-gpu", "onnxruntime-openvino", "onnxruntime-directml"),
+        extra="cpu",
+        revision=1,
+        builds_engine=True,
+        precisions=("fp32",),
+        engine={
+            "graph_optimization": Option(
+                "choice", "all", "level of graph rewriting before the engine is saved", ("none", "basic", "extended", "all")
+            )
+        },
+        run=_COMMON_RUN,
+    ),
+    "openvino": BackendFacts(
+        distributions=("openvino",),
+        extra="cpu",
+        revision=1,
+        builds_engine=True,
+        precisions=("fp32", "bf16", "fp16"),
+        engine={
+            "performance_hint": Option(
+                "choice", "throughput", "what the plug-in tunes for", ("throughput", "latency")
+            )
+        },
+        run=_COMMON_RUN,
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkFacts:
+    """A built-in benchmark: its module in ``harness.benchmarks`` and the revision that enters every key."""
+
+    module: str
+    revision: int
+    help: str
+    synthetic: bool = False
+
+
+BENCHMARKS: dict[str, BenchmarkFacts] = {
+    "digits": BenchmarkFacts("digits", 1, "handwritten digits (UCI, inside scikit-learn), a small convolutional net"),
+}
+
+# --------------------------------------------------------------------------------------------------------------
+# Requests and results
+# --------------------------------------------------------------------------------------------------------------
+
+Scenario = Literal["SingleStream", "MultiStream", "Server", "Offline"]
+Mode = Literal["performance", "accuracy"]
+Role = Literal["evidence", "note"]
+
+
+def _decode(annotation: Any, value: Any) -> Any:
+    """Turn JSON back into the annotated type; only the shapes used in this module are known."""
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (typing.Union, types.UnionType):
+        inner = [a for a in arguments if a is not type(None)]
+        return None if value is None else _decode(inner[0], value) if len(inner) == 1 else value
+    if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
+        hints = typing.get_type_hints(annotation)
+        return annotation(**{name: _decode(hints[name], item) for name, item in value.items()})
+    if origin is dict:
+        return {name: _decode(arguments[1], item) for name, item in value.items()}
+    if origin is tuple:
+        return tuple(_decode(arguments[0], item) for item in value)
+    return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """A frozen value that travels as one JSON file."""
+
+    verb: ClassVar[str] = ""
+
+    def write(self, path: Path) -> None:
+        """Write aside, flush to disk, rename: a reader sees nothing or all of it."""
+        aside = path.with_name(path.name + ".partial")
+        with aside.open("w", encoding="utf-8") as stream:
+            json.dump({"format": FORMAT, **dataclasses.asdict(self)}, stream, indent=1, sort_keys=True)
+            stream.flush()
+            os.fsync(stream.fileno())
+        aside.replace(path)
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Raises ValueError when the file is not one of these, or of another format."""
+        document = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(document, dict) or document.pop("format", None) != FORMAT:
+            raise ValueError(f"{path}: not a version {FORMAT} {cls.__name__}")
+        try:
+            message: Self = _decode(cls, document)
+        except (TypeError, KeyError, AttributeError) as error:
+            raise ValueError(f"{path}: not a {cls.__name__}: {error}") from error
+        return message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Benchmark:
+    """Which benchmark code a child loads: a built-in by name, or a user's own file by path."""
+
+    name: str
+    path: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildRequest(Message):
+    """Make one artifact: every file left under ``output`` belongs to it.
+
+    ``settings`` are the identity settings of the resource (preprocessing, quantization, builder settings; for an
+    Engine also batch_size and precision). ``inputs`` maps an upstream kind in lower case (dataset, model) to a folder
+    that holds its files. ``source`` is the file or folder the spec names. ``caches`` maps a name (timing) to a file that
+    may be read and replaced and that is not part of the artifact.
+    """
+
+    verb: ClassVar[str] = "build"
+    kind: Literal["Dataset", "Model", "Engine"]
+    benchmark: Benchmark
+    output: str
+    counter: str
+    backend: str | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    inputs: dict[str, str] = field(default_factory=dict)
+    source: str | None = None
+    caches: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest(Message):
+    """One LoadGen run. ``log_dir`` exists and is empty; ``user_conf`` is written already; ``audit_config`` "" means none.
+
+    ``model_key``: LoadGen's key in its built-in mlperf.conf (resnet50). ``performance_sample_count``: how many samples the QSL
+    offers to hold at once; 0 means all. ``accuracy_sample_count`` 0 means the whole dataset. ``settings``: batch_size, streams,
+    threads, queue_delay_us (microseconds a partial Server batch may wait) and the backend's own run options.
+    """
+
+    verb: ClassVar[str] = "run"
+    benchmark: Benchmark
+    backend: str
+    scenario: Scenario
+    mode: Mode
+    model_key: str
+    user_conf: str
+    log_dir: str
+    counter: str
+    audit_config: str = ""
+    performance_sample_count: int = 0
+    settings: dict[str, Any] = field(default_factory=dict)
+    inputs: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreRequest(Message):
+    """Score an untruncated accuracy log; ``output`` receives accuracy.txt without its hash line."""
+
+    verb: ClassVar[str] = "score"
+    benchmark: Benchmark
+    accuracy_log: str
+    output: str
+    counter: str
+    settings: dict[str, Any] = field(default_factory=dict)
+    inputs: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeRequest(Message):
+    """Read this machine and, when asked, the seeds that the installed LoadGen carries (by a one-query run)."""
+
+    verb: ClassVar[str] = "probe"
+    seeds: bool = False
+    counter: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """Something that was so during an attempt. Evidence must be equal across a cell's runs; a note is only kept."""
+
+    value: Any
+    role: Role
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result(Message):
+    """How a child ended. ``done`` false: ``problem`` says what went wrong and ``fix`` what to do about it.
+
+    ``problem_class``: "input" (the request or its files), "missing" (something is not installed or not there),
+    "resources" (memory, disk, device), "backend", "crash". ``values``: what was made or measured. ``facts``: the
+    environment by name. ``seconds``: monotonic time of the work itself.
+    """
+
+    done: bool
+    seconds: float
+    values: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, Fact] = field(default_factory=dict)
+    problem: str = ""
+    problem_class: str = ""
+    fix: str = ""
+
+
+# --------------------------------------------------------------------------------------------------------------
+# Progress
+# --------------------------------------------------------------------------------------------------------------
+
+STAGES = ("starting", "loading", "building", "warming up", "running", "completing", "scoring", "done")
+_COUNTER = struct.Struct("=IIQQQQ")  # stage, unused, done, expected, stage began (monotonic ns), last bump (monotonic ns)
+
+
+class Counter:
+    """A progress counter in a small file that parent and child both map.
+
+    One writer, the child; readers tolerate a torn read, since the next one mends it. CLOCK_MONOTONIC is one clock for
+    all processes of a machine, so the parent computes rates without a clock of its own in the file.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            os.ftruncate(descriptor, _COUNTER.size)
+            self._map = mmap.mmap(descriptor, _COUNTER.size)
+        finally:
+            os.close(descriptor)
+        self._stage, self._done, self._expected, self._began = 0, 0, 0, time.monotonic_ns()
+
+    def stage(self, name: str, expected: int = 0) -> None:
+        """Enter a stage; ``expected`` units of work (samples, layers), 0 when not known."""
+        self._stage, self._done, self._expected, self._began = STAGES.index(name), 0, expected, time.monotonic_ns()
+        self._write()
+
+    def bump(self, count: int) -> None:
+        """Add finished work. Called per batch, never per sample."""
+        self._done += count
+        self._write()
+
+    def _write(self) -> None:
+        _COUNTER.pack_into(
+            self._map, 0, self._stage, 0, self._done, self._expected, self._began, time.monotonic_ns()
+        )
+
+    def close(self) -> None:
+        self._map.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One reading of a counter: work done and expected, seconds in this stage and since the last bump."""
+
+    stage: str
+    done: int
+    expected: int
+    seconds: float
+    idle: float
+
+
+def read_progress(path: str | Path) -> Progress | None:
+    """None while the child has not made its counter yet."""
+    try:
+        data = Path(path).read_bytes()
+        stage, _, done, expected, began, last = _COUNTER.unpack(data)
+    except (OSError, struct.error):
+        return None
+    now = time.monotonic_ns()
+    name = STAGES[stage] if stage < len(STAGES) else STAGES[0]
+    return Progress(name, done, expected, (now - began) / 1e9 if began else 0.0, (now - last) / 1e9 if last else 0.0)

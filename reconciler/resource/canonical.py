@@ -1,0 +1,45 @@
+"""Canonical JSON and digests: one text for one meaning, so that equal inputs have equal keys.
+
+Quantities are integers in base units, decimals are strings without trailing zeros, floats are refused, mappings are sorted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+_PLAIN = (int, bool, type(None))
+
+
+def decimal_text(value: Decimal | int | str) -> str:
+    """``54``, ``54.0`` and ``5.4e1`` are one number: "54"."""
+    number = Decimal(value)
+    text = format(number.normalize(), "f")
+    return "0" if number == 0 else text
+
+
+def canonical(value: Any) -> Any:
+    """The JSON-able normal form. Raises TypeError on floats and on anything that is no value."""
+    if isinstance(value, Decimal):
+        return decimal_text(value)
+    if isinstance(value, Mapping):
+        return {str(name): canonical(item) for name, item in sorted(value.items())}
+    if isinstance(value, (list, tuple)):
+        return [canonical(item) for item in value]
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, _PLAIN):
+        return value
+    raise TypeError(f"no canonical form for {type(value).__name__} {value!r}")
+
+
+def canonical_json(value: Any) -> bytes:
+    return json.dumps(canonical(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def digest(value: Any) -> str:
+    """SHA-256, in hexadecimal, of the canonical JSON."""
+    return hashlib.sha256(canonical_json(value)).hexdigest()

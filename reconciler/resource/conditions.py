@@ -1,0 +1,35 @@
+"""Conditions of a cell, derived from records and never stored; and the worst-of rule that sums them up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    """From best to worst: a summary is the worst of its parts."""
+
+    TRUE = "True"
+    UNKNOWN = "Unknown"
+    FALSE = "False"
+
+
+_WORST = {Status.TRUE: 0, Status.UNKNOWN: 1, Status.FALSE: 2}
+
+# In the order of the columns of `status`.
+CONDITIONS = ("Built", "Accurate", "Performed", "Valid", "Rendered", "Ready")
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """``type`` is one of CONDITIONS; ``reason`` one CamelCase word; ``message`` for people."""
+
+    type: str
+    status: Status
+    reason: str
+    message: str = ""
+
+
+def worst(conditions: Iterable[Condition]) -> Status:
+    return max((c.status for c in conditions), key=_WORST.__getitem__, default=Status.UNKNOWN)

@@ -1,0 +1,59 @@
+"""Inputs, their roles and origins, and the key made from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from reconciler.resource.canonical import canonical, digest
+from reconciler.resource.kinds import Kind
+
+# Raised deliberately when a change of our own code must make every resource of a kind stale; shows in `plan`.
+REVISIONS = {kind: 1 for kind in Kind}
+
+
+class Role(StrEnum):
+    IDENTITY = "identity"
+    EVIDENCE = "evidence"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Origin:
+    """Where a value comes from. ``file`` with 1-based line and column for a spec; otherwise ``file`` names the source:
+    "round v6.1", "default", "record", "this machine", "Engine:…" (an upstream key). Line 0 means no line."""
+
+    file: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+
+DEFAULT = Origin("default")
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A resolved value and where it was set. ``value`` is canonical (see ``canonical.py``)."""
+
+    value: Any
+    origin: Origin = DEFAULT
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One identity input of a resource."""
+
+    name: str
+    value: Any
+    origin: Origin = DEFAULT
+
+
+def make_key(kind: Kind, inputs: Iterable[Input]) -> str:
+    """The key of a resource. A value of None is left out, so that a new field with an absent default stales nothing."""
+    values = {item.name: canonical(item.value) for item in inputs if item.value is not None}
+    return digest({"kind": str(kind), "revision": REVISIONS[kind], "inputs": values})

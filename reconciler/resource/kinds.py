@@ -1,0 +1,74 @@
+"""Kinds of resources, cells and addresses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """In the order of the pipeline: a kind depends only on kinds above it."""
+
+    DATASET = "Dataset"
+    MODEL = "Model"
+    ENGINE = "Engine"
+    RUN = "Run"
+    SCORE = "Score"
+    COMPLIANCE_TEST = "ComplianceTest"
+    RESULT = "Result"
+    SUBMISSION = "Submission"
+
+
+ORDER = {kind: index for index, kind in enumerate(Kind)}
+
+SCENARIOS = ("SingleStream", "MultiStream", "Server", "Offline", "Interactive")
+DIVISIONS = ("closed", "open", "network")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Cell:
+    """Division x system x benchmark (with its accuracy variant) x scenario: one scenario folder of the tree."""
+
+    division: str
+    system: str
+    benchmark: str
+    scenario: str
+
+    def __str__(self) -> str:
+        return f"{self.division}/{self.system}/{self.benchmark}/{self.scenario}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Address:
+    """Where a resource stands in the desired state: ``Engine:open/box/digits/Offline``, ``Dataset:digits``.
+
+    ``name`` is a benchmark, a cell, or a cell with a run's mode or a test's name behind it. Two addresses may share one key:
+    then they share one record and one artifact.
+    """
+
+    kind: Kind
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.name}"
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        kind, _, name = text.partition(":")
+        return cls(Kind(kind), name)
+
+    @property
+    def cell(self) -> Cell | None:
+        """The cell this belongs to; None for what a whole benchmark or submission shares."""
+        parts = self.name.split("/")
+        return Cell(*parts[:4]) if len(parts) >= 4 else None
+
+    @property
+    def label(self) -> str:
+        """What people read: "Engine", "Run accuracy", "Run performance", "TEST01"."""
+        parts = self.name.split("/")
+        if self.kind is Kind.RUN and len(parts) == 5:
+            return f"Run {parts[4]}"
+        if self.kind is Kind.COMPLIANCE_TEST and len(parts) == 5:
+            return parts[4]
+        return str(self.kind)

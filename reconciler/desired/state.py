@@ -1,0 +1,33 @@
+"""The desired state as one value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from reconciler.resource.kinds import Address
+from reconciler.resource.resources import Detail, Resource
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """Resources in pipeline order, cell by cell. ``detail`` gives what a resource was made from; the compiled cache reads it
+    only when asked. ``digest`` stands for the whole: two equal digests plan alike."""
+
+    digest: str
+    resources: tuple[Resource, ...]
+    detail: Callable[[Address], Detail]
+    name: str = ""
+    by_address: Mapping[Address, Resource] = field(default_factory=dict)
+    missing_cells: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pins:
+    """What keys need of the world: ``source:<location>`` → sha256 and ``version:<backend>`` → version.
+
+    A value comes from the spec, else from this machine when it matches, else from the last record; None where nobody knows.
+    """
+
+    values: Mapping[str, str | None] = field(default_factory=dict)
+    origins: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,109 @@
+"""What a comparison finds. An action is what to do; a reason explains it to people and never steers it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from reconciler.resource.inputs import Origin
+from reconciler.resource.kinds import Address, Cell
+
+
+class Action(StrEnum):
+    NOOP = "NoOp"
+    CREATE = "Create"
+    REPLACE = "Replace"
+    PRUNE = "Prune"
+
+
+SYMBOL = {Action.NOOP: " ", Action.CREATE: "+", Action.REPLACE: "~", Action.PRUNE: "-"}
+
+
+class Reason(StrEnum):
+    NOT_RECORDED = "NotRecorded"
+    INPUT_CHANGED = "InputChanged"
+    UPSTREAM_REPLACED = "UpstreamReplaced"
+    EVIDENCE_DIFFERS = "EvidenceDiffers"
+    ARTIFACT_MISSING = "ArtifactMissing"
+    ARTIFACT_CORRUPT = "ArtifactCorrupt"
+    PREVIOUS_ATTEMPT_FAILED = "PreviousAttemptFailed"
+    NOT_DECLARED = "NotDeclared"
+    FORCED = "Forced"
+
+
+class How(StrEnum):
+    """The work behind an action: a child process, a copy from the store or git, or rendering."""
+
+    MAKE = "make"
+    RESTORE = "restore"
+    RENDER = "render"
+
+
+@dataclass(frozen=True, slots=True)
+class InputChange:
+    """One identity input that differs from the last record; None on a side where it does not exist."""
+
+    name: str
+    before: Any
+    after: Any
+    origin: Origin
+    before_origin: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """``previous``: id of the last record at this address, "" if none. ``note``: what a reason alone does not say (the evidence that
+    differs, the file that is corrupt). ``restore``: (place, sha256) of the artifacts to bring back when ``how`` is RESTORE."""
+
+    address: Address
+    key: str
+    action: Action
+    reason: Reason
+    how: How = How.MAKE
+    previous: str = ""
+    note: str = ""
+    restore: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """The world moved while the spec did not. ``repair`` says what a pass does about it ("made again when a run needs it")."""
+
+    address: Address
+    what: str
+    presence: str
+    repair: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something red that no action of ours mends: an INVALID run with its margin, accuracy below the bar, a required cell missing."""
+
+    kind: str
+    where: str
+    message: str
+    fix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The records that a cell publishes: record ids, "" where there is none yet."""
+
+    accuracy: str = ""
+    performance: str = ""
+    score: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """``recorded_as``: address → id of the record that satisfies it. ``unchanged`` counts resources (by key) with nothing to do."""
+
+    changes: tuple[Change, ...]
+    drifts: tuple[Drift, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    chosen: Mapping[Cell, Chosen] = field(default_factory=dict)
+    recorded_as: Mapping[Address, str] = field(default_factory=dict)
+    undeclared: tuple[Address, ...] = ()
+    unchanged: int = 0

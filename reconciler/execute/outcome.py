@@ -1,0 +1,60 @@
+"""The outcome of one attempt, in memory; what is stored of it is a Record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from harness.contract import Progress
+from reconciler.plan.plan import Step
+from reconciler.resource.records import Record
+
+
+class Status(StrEnum):
+    """RETRY: transient, tried again at once while the declared ``attempts`` last. BLOCKED: not tried; ``message`` says on what."""
+
+    DONE = "Done"
+    BLOCKED = "Blocked"
+    RETRY = "Retry"
+    FAILED = "Failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """``record`` is None for what is not recorded (Blocked, restored, rendered). ``log``: the child's output, for a failure."""
+
+    step: Step
+    status: Status
+    message: str = ""
+    fix: str = ""
+    record: Record | None = None
+    seconds: float = 0.0
+    log: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """An event of a pass: a step starts. ``minimum`` seconds: LoadGen's minimum duration, 0 when not known."""
+
+    step: Step
+    minimum: float = 0.0
+    attempt: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """An event of a pass: a step made progress."""
+
+    step: Step
+    progress: Progress
+    minimum: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """An event of a pass: something worth a line (harvested, waiting for a lock, repaired)."""
+
+    text: str
+
+
+Event = Began | Moved | Note | Outcome

@@ -1,0 +1,249 @@
+"""The only module that replaces, links, hashes, locks and removes files; and where they lie in a repository.
+
+Every write is aside-then-rename with both the file and its folder flushed, so that a reader, or the next pass after a
+``kill -9``, sees the old bytes or the new ones and never a part. A full disk becomes a StorageError that names the file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from reconciler.errors import LockedError, StorageError
+
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The folders of one repository. ``state`` is in git; ``work`` is not, and everything in it can be made again or fetched."""
+
+    root: Path
+
+    @property
+    def specs(self) -> Path:
+        return self.root / "specs"
+
+    @property
+    def records(self) -> Path:
+        return self.root / "state" / "records"
+
+    @property
+    def logs(self) -> Path:
+        return self.root / "state" / "logs"
+
+    @property
+    def work(self) -> Path:
+        return self.root / ".reconcile"
+
+    @property
+    def objects(self) -> Path:
+        return self.work / "objects"
+
+    @property
+    def attempts(self) -> Path:
+        return self.work / "attempts"
+
+    @property
+    def caches(self) -> Path:
+        return self.work / "caches"
+
+    @property
+    def index(self) -> Path:
+        return self.work / "index"
+
+    @property
+    def tree(self) -> Path:
+        return self.work / "tree"
+
+    @property
+    def quarantine(self) -> Path:
+        return self.work / "quarantine"
+
+    @property
+    def pass_lock(self) -> Path:
+        return self.work / "locks" / "pass"
+
+
+@contextlib.contextmanager
+def storage_errors(path: Path) -> Iterator[None]:
+    """Turn what the file system refuses into a StorageError that says which file and what to do."""
+    fixes = {
+        errno.ENOSPC: "free space on that file system (`reconcile gc` removes what no record names) and run again",
+        errno.EDQUOT: "free space within your quota (`reconcile gc`) and run again",
+        errno.EACCES: "make the folder writable for this user",
+        errno.EROFS: "the file system is read-only: work in a writable checkout",
+    }
+    try:
+        yield
+    except OSError as error:
+        if error.errno in fixes:
+            raise StorageError(f"cannot write {path}: {error.strerror}", fix=fixes[error.errno]) from error
+        raise
+
+
+def _flush_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def replace(path: Path, data: bytes, *, durable: bool = True) -> None:
+    """Put ``data`` at ``path`` atomically. ``durable`` False skips the flush: for caches that may be lost."""
+    with storage_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, aside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.write(data)
+                if durable:
+                    stream.flush()
+                    os.fsync(stream.fileno())
+            Path(aside).chmod(0o644)
+            Path(aside).replace(path)
+        except BaseException:
+            Path(aside).unlink(missing_ok=True)
+            raise
+        if durable:
+            _flush_folder(path.parent)
+
+
+def copy(source: Path, path: Path) -> None:
+    """Copy a file of any size atomically."""
+    with storage_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, aside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as target, source.open("rb") as origin:
+                shutil.copyfileobj(origin, target, _CHUNK)
+                target.flush()
+                os.fsync(target.fileno())
+            Path(aside).chmod(0o644)
+            Path(aside).replace(path)
+        except BaseException:
+            Path(aside).unlink(missing_ok=True)
+            raise
+        _flush_folder(path.parent)
+
+
+def link(source: Path, path: Path) -> None:
+    """Give a file a second name (a copy where the file system cannot), read-only, flushed; an existing ``path`` is replaced."""
+    with storage_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        aside = path.with_name(f".{path.name}.{os.getpid()}")
+        aside.unlink(missing_ok=True)
+        try:
+            with source.open("rb") as stream:
+                os.fsync(stream.fileno())
+            os.link(source.resolve(), aside)
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            copy(source, aside)
+        aside.chmod(0o444)
+        aside.replace(path)
+        _flush_folder(path.parent)
+
+
+def offer(source: Path, path: Path) -> None:
+    """Show a stored file to a child under another name: a hard link, or a symbolic one across file systems."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(source, path)
+    except OSError:
+        path.symlink_to(source)
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a whole folder; nothing there is fine."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def sha256_file(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def sha256_bytes(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def sha256_tree(path: Path) -> str:
+    """Digest of a file, or of a folder's file names and contents (a checkpoint directory)."""
+    if path.is_file():
+        return sha256_file(path)
+    total = hashlib.sha256()
+    for item in sorted(p for p in path.rglob("*") if p.is_file()):
+        total.update(f"{item.relative_to(path).as_posix()}\0{sha256_file(item)}\n".encode())
+    return total.hexdigest()
+
+
+class Lock:
+    """A flock held on an open descriptor: it dies with the process, so nobody ever has to unlock by hand.
+
+    The descriptor is inheritable: a child started with it keeps the lock until it has ended too, so the next pass cannot
+    begin while a dying child of the last one still writes.
+    """
+
+    def __init__(self, path: Path, *, purpose: str, shared_folder: bool = False) -> None:
+        self.path, self.purpose, self._shared = path, purpose, shared_folder
+        self.descriptor = -1
+
+    def acquire(self, *, wait: float = 0.0) -> Self:
+        """Raises LockedError, naming the owner, when it is not free within ``wait`` seconds."""
+        with storage_errors(self.path):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666 if self._shared else 0o644)
+        give_up = time.monotonic() + wait
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError:
+                if time.monotonic() >= give_up:
+                    owner = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
+                    os.close(descriptor)
+                    raise LockedError(
+                        f"{self.purpose}: held by {owner}", fix="wait for it to end, or stop it; the lock ends with it"
+                    ) from None
+                time.sleep(0.05)
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"process {os.getpid()}, {self.purpose}\n".encode(), 0)
+        os.set_inheritable(descriptor, True)
+        self.descriptor = descriptor
+        return self
+
+    def release(self) -> None:
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+def machine_lock(name: str) -> Lock:
+    """A lock that all repositories and users of this machine share (``quiet``: one timed run at a time)."""
+    folder = Path(os.environ.get("RECONCILE_LOCKS", Path(tempfile.gettempdir()) / "mlperf-reconciler-locks"))
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o1777)
+    return Lock(folder / name, purpose=f"{name} lock of this machine", shared_folder=True)

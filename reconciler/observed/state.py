@@ -1,0 +1,38 @@
+"""The observed state as one value: only what is not as recorded is listed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Presence(StrEnum):
+    MISSING = "missing"
+    CORRUPT = "corrupt"
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Why something cannot be done on this machine now, and what would unblock it."""
+
+    message: str
+    fix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """``artifacts``: (place, sha256) → what is wrong with it. ``paths`` gives their files for messages.
+
+    ``systems``: declared systems that this machine is not. ``backends``: those not installed. ``sources``: named files that are not here,
+    or are not what the spec says. ``rendered``: cell (or "submission") → fingerprint of what the tree was last rendered from.
+    ``tree``: files of the rendered tree that are missing, edited or unknown, by cell; ``tree_present`` is false in a fresh clone.
+    """
+
+    artifacts: Mapping[tuple[str, str], Presence] = field(default_factory=dict)
+    systems: Mapping[str, Obstacle] = field(default_factory=dict)
+    backends: Mapping[str, Obstacle] = field(default_factory=dict)
+    sources: Mapping[str, Obstacle] = field(default_factory=dict)
+    rendered: Mapping[str, str] = field(default_factory=dict)
+    tree: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    tree_present: bool = False

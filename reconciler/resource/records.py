@@ -1,0 +1,117 @@
+"""What is recorded of an attempt: the full record, and the summary that comparing needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from reconciler.resource.inputs import Role
+from reconciler.resource.kinds import Address
+
+FORMAT = 1
+
+
+class Ended(StrEnum):
+    """How a recorded attempt ended. An INVALID run is Done: LoadGen's verdict is a finding, not a failure."""
+
+    DONE = "Done"
+    FAILED = "Failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """A file that an attempt left: ``place`` is "logs" (``state/logs``, in git) or "objects" (the store); always by digest.
+
+    ``size`` in bytes. A log that the tree needs lies in both.
+    """
+
+    name: str
+    sha256: str
+    size: int
+    place: str = "objects"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedInput:
+    """An identity input as it was: its value and where the spec (or round) set it then."""
+
+    value: Any
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedFact:
+    value: Any
+    role: Role
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One immutable outcome. ``started`` is UTC, ISO 8601; ``seconds`` monotonic. ``values``: metrics, verdict, what was made.
+
+    ``spec``: path → git blob id of each spec file; ``dirty``: they were not committed then. ``upstream``: input name → id of the
+    record it was made from. ``marks``: "rehearsal", "synthetic" (for ever). ``problem``/``fix`` for a failed attempt.
+    """
+
+    address: Address
+    key: str
+    revision: int
+    ended: Ended
+    started: str
+    seconds: float
+    attempt: str
+    inputs: Mapping[str, RecordedInput]
+    facts: Mapping[str, RecordedFact] = field(default_factory=dict)
+    artifacts: tuple[Artifact, ...] = ()
+    values: Mapping[str, Any] = field(default_factory=dict)
+    upstream: Mapping[str, str] = field(default_factory=dict)
+    spec: Mapping[str, str] = field(default_factory=dict)
+    dirty: bool = False
+    marks: tuple[str, ...] = ()
+    problem: str = ""
+    problem_class: str = ""
+    fix: str = ""
+    supersedes: str = ""
+    tool: str = ""
+
+    def evidence(self) -> dict[str, Any]:
+        return {name: fact.value for name, fact in self.facts.items() if fact.role is Role.EVIDENCE}
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What comparing, choosing and summing up need of a record, so that a warm pass opens no record file.
+
+    ``validity`` is "VALID", "INVALID" or "" (no performance run). ``evidence``: sorted (name, canonical text) pairs. ``metric``:
+    (value, unit) of a run or score. ``pins``: what the record knew of sources and versions (``source:<path>``, ``version:<name>``).
+    """
+
+    id: str
+    address: Address
+    key: str
+    ended: Ended
+    started: str
+    seconds: float
+    artifacts: tuple[Artifact, ...]
+    validity: str = ""
+    evidence: tuple[tuple[str, str], ...] = ()
+    metric: tuple[str, str] | None = None
+    pins: tuple[tuple[str, str], ...] = ()
+    upstream: tuple[tuple[str, str], ...] = ()
+    marks: tuple[str, ...] = ()
+    problem: str = ""
+    dirty: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """All records of a repository, by key and by address, each oldest first."""
+
+    by_key: Mapping[str, tuple[Summary, ...]] = field(default_factory=dict)
+    by_address: Mapping[Address, tuple[Summary, ...]] = field(default_factory=dict)
+    digest: str = ""
+
+    def done(self, key: str) -> tuple[Summary, ...]:
+        return tuple(s for s in self.by_key.get(key, ()) if s.ended is Ended.DONE)

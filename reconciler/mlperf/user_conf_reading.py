@@ -1,0 +1,138 @@
+"""Reads any ``user.conf`` the way LoadGen does (``TestSettings::FromConfig``), to say which line decides a setting.
+
+One line gives ``key = value``, blanks between the tokens. LoadGen looks a key up as model.scenario.key, *.scenario.key,
+model.*.key, *.*.key; the same name again replaces the earlier line. Names are case-sensitive, unknown ones ignored.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+
+from reconciler.mlperf.scenarios import loadgen_scenario
+
+_WORD = 2**64
+_INTEGER = re.compile(r"([+-]?)(0[xX][0-9a-fA-F]+|[0-9]+)")
+_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_HEX_FLOAT = re.compile(r"[+-]?0[xX]([0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)([pP][+-]?\d+)?")
+_SPECIAL = re.compile(r"[+-]?(inf(inity)?|nan(\(\w*\))?)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfValue:
+    """What LoadGen takes for a key: the text, the 1-based line it stands on, and the name that matched."""
+
+    text: str
+    line: int
+    name: str
+
+    @property
+    def integer(self) -> int:
+        """As an integer key reads it: base by prefix (0x, 0), cut at the first character that does not fit, modulo 2^64."""
+        return read_integer(self.text)
+
+    @property
+    def decimal(self) -> Decimal:
+        """As a rate, percentage or float latency reads it, exactly as written (LoadGen holds it as a double)."""
+        return read_decimal(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfProblem:
+    """``fatal``: LoadGen rejects the whole file; otherwise the line has no effect."""
+
+    line: int
+    message: str
+    fatal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UserConf:
+    """``values`` maps a full name (model.scenario.key) to its last line."""
+
+    file: str
+    values: Mapping[str, ConfValue]
+    problems: tuple[ConfProblem, ...]
+
+    @property
+    def rejected(self) -> bool:
+        """Whether LoadGen refuses the file: FromConfig returns -22, and no setting of it applies."""
+        return any(problem.fatal for problem in self.problems)
+
+    def effective(self, model: str, scenario: str, key: str) -> ConfValue | None:
+        """The value that decides a key, None when the file does not set it. Interactive is looked up as Server."""
+        name = loadgen_scenario(scenario)
+        for candidate in (f"{model}.{name}.{key}", f"*.{name}.{key}", f"{model}.*.{key}", f"*.*.{key}"):
+            if candidate in self.values:
+                return self.values[candidate]
+        return None
+
+    def keys(self) -> frozenset[str]:
+        """Every key that some line sets, without model and scenario."""
+        return frozenset(name.rpartition(".")[2] for name in self.values)
+
+
+def parse_user_conf(data: bytes, file: str = "user.conf") -> UserConf:
+    """Never raises: what LoadGen would refuse or ignore is in ``problems``, by line."""
+    values: dict[str, ConfValue] = {}
+    problems: list[ConfProblem] = []
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        # bytes.split() knows the same blanks as C's isspace.
+        tokens = [token.decode("utf-8", "replace") for token in line.split()]
+        problem = _read_line(tokens, number, values)
+        if problem is not None:
+            problems.append(problem)
+    return UserConf(file, values, tuple(problems))
+
+
+def _read_line(tokens: list[str], number: int, values: dict[str, ConfValue]) -> ConfProblem | None:
+    if not tokens or tokens[0] == "#":
+        return None
+    name, rest = tokens[0], tokens[1:]
+    if not rest or rest[0] == "#":
+        hint = "blanks are needed around =" if "=" in name else "it sets nothing"
+        return None if name.startswith("#") else ConfProblem(number, f"{name} is ignored: {hint}", fatal=False)
+    if rest[0] != "=":
+        hint = "a comment needs a blank after #" if name.startswith("#") else f"expected =, found {rest[0]}"
+        return ConfProblem(number, hint, fatal=True)
+    for text in rest[1:]:
+        if not _is_number(text):
+            hint = "a comment needs its own line" if text.startswith("#") else f"{text} is no number"
+            return ConfProblem(number, hint, fatal=True)
+        values[name] = ConfValue(text, number, name)
+    return None if rest[1:] else ConfProblem(number, f"{name} is ignored: it has no value", fatal=False)
+
+
+def _is_number(text: str) -> bool:
+    return any(form.fullmatch(text) for form in (_INTEGER, _DECIMAL, _HEX_FLOAT, _SPECIAL))
+
+
+def read_integer(text: str) -> int:
+    """C's strtoull with base 0: "2.7" is 2, "1e3" is 1, "0x10" is 16, "010" is 8, "-1" is 2^64 - 1, "x" is 0."""
+    found = _INTEGER.match(text)
+    if found is None:
+        return 0
+    sign, digits = found.groups()
+    if digits[:2].lower() == "0x":
+        number = int(digits, 16)
+    elif digits.startswith("0"):
+        octal = re.match(r"[0-7]+", digits)
+        number = int(octal.group(), 8) if octal else 0
+    else:
+        number = int(digits)
+    if number >= _WORD:
+        return _WORD - 1
+    return -number % _WORD if sign == "-" else number
+
+
+def read_decimal(text: str) -> Decimal:
+    """C's strtod, exactly: hexadecimal forms too; 0 for what is no number."""
+    if _HEX_FLOAT.match(text):
+        found = _HEX_FLOAT.match(text)
+        return Decimal(float.fromhex(found.group())) if found else Decimal(0)
+    for form in (_DECIMAL, _SPECIAL):
+        if found := form.match(text):
+            return Decimal(re.sub(r"\(.*\)", "", found.group()))
+    return Decimal(0)

@@ -1,0 +1,217 @@
+"""The only module that talks to git. Paths are relative to our repository (``root``), which may lie below git's own top.
+
+Reading never fails for want of git: outside a repository, without commits, in a shallow clone or without a git program
+the answers are None, empty or "not committed". Only ``initialise`` and ``commit`` raise.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import git
+
+from reconciler.errors import RepositoryError
+
+# A hook sets these for its own repository, and they would silently redirect every call of ours to it.
+_SELECTS_A_REPOSITORY = (
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_NAMESPACE",
+    "GIT_PREFIX",
+    "GIT_IMPLICIT_WORK_TREE",
+    "GIT_SHALLOW_FILE",
+)
+_ENVIRONMENT = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_LITERAL_PATHSPECS": "1"}
+_NOTHING_NEW = ("nothing to commit", "nothing added to commit", "no changes added to commit")
+
+
+@dataclass(frozen=True, slots=True)
+class LineCommit:
+    """The commit that last touched a line; ``committed`` is False, and the rest empty, for a line edited since.
+
+    ``boundary``: a shallow clone ends here, so the line may be older.
+    """
+
+    commit: str = ""
+    author: str = ""
+    when: datetime | None = None
+    summary: str = ""
+    committed: bool = False
+    boundary: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    status: int
+    out: bytes
+    error: str
+
+
+@contextlib.contextmanager
+def _own_repository() -> Iterator[None]:
+    hidden = {name: os.environ.pop(name) for name in _SELECTS_A_REPOSITORY if name in os.environ}
+    try:
+        yield
+    finally:
+        os.environ.update(hidden)
+
+
+def _git(root: Path, *arguments: str, stdin: bytes = b"") -> _Answer:
+    with _own_repository(), tempfile.TemporaryFile() as stream:
+        stream.write(stdin)
+        stream.seek(0)
+        try:
+            status, out, error = git.cmd.Git(root).execute(
+                ["git", *arguments],
+                istream=stream,
+                with_extended_output=True,
+                with_exceptions=False,
+                stdout_as_string=False,
+                strip_newline_in_stdout=False,
+                env=_ENVIRONMENT,
+            )
+        except (git.exc.GitCommandNotFound, OSError) as problem:
+            return _Answer(127, b"", str(problem))
+    return _Answer(int(status), _bytes(out), _bytes(error).decode(errors="replace").strip())
+
+
+def _bytes(text: str | bytes) -> bytes:
+    return text.encode() if isinstance(text, str) else text
+
+
+def find_root(start: Path) -> Path | None:
+    """The top of the git work tree that holds ``start``; None outside one."""
+    answer = _git(start, "rev-parse", "--show-toplevel")
+    top = answer.out.decode(errors="surrogateescape").rstrip("\n")
+    return Path(top) if answer.status == 0 and top else None
+
+
+def initialise(root: Path) -> bool:
+    """Make a git repository at ``root`` unless it already lies in one; True when made."""
+    if find_root(root):
+        return False
+    answer = _git(root, "init", "--quiet")
+    if answer.status:
+        raise RepositoryError(f"git init in {root}: {answer.error}", fix="install git, or run `git init` yourself")
+    return True
+
+
+def head(root: Path) -> str | None:
+    """The commit checked out; None without one."""
+    answer = _git(root, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    return answer.out.decode().strip() if answer.status == 0 else None
+
+
+def head_file(root: Path, path: str) -> bytes | None:
+    """The bytes of a file in HEAD; None when HEAD has none."""
+    answer = _git(root, "cat-file", "blob", f"HEAD:./{path}")
+    return answer.out if answer.status == 0 else None
+
+
+def dirty(root: Path, paths: Iterable[str]) -> bool:
+    """Whether the bytes of any of these files are not those in HEAD: edited, untracked, or not in git at all.
+
+    Bytes are compared, not what git's filters make of them: a record names the blob of the bytes that were read.
+    """
+    for path in paths:
+        try:
+            data = (root / path).read_bytes()
+        except OSError:
+            data = None
+        if data is None or head_file(root, path) != data:
+            return True
+    return False
+
+
+def last_commit_of_line(root: Path, file: str, line: int) -> LineCommit | None:
+    """Who last changed a 1-based line of the file as it lies on disk; None outside a repository or past the end."""
+    return commits_of_lines(root, file, [line]).get(line)
+
+
+def commits_of_lines(root: Path, file: str, lines: Iterable[int]) -> Mapping[int, LineCommit]:
+    """``last_commit_of_line`` for several lines of one file, in one call of git."""
+    wanted = sorted(set(lines))
+    ranges = [word for line in wanted for word in ("-L", f"{line},{line}")]
+    answer = _git(root, "blame", "--porcelain", *ranges, "--", file)
+    if answer.status == 0:
+        return _parse_blame(answer.out.decode(errors="replace"))
+    if find_root(root) is None or not (root / file).is_file():
+        return {}
+    count = len((root / file).read_bytes().splitlines())
+    if head_file(root, file) is not None:
+        # One line past the end makes git refuse all of them.
+        inside = [line for line in wanted if line <= count]
+        return commits_of_lines(root, file, inside) if inside and len(inside) < len(wanted) else {}
+    return {line: LineCommit() for line in wanted if line <= count}
+
+
+def _parse_blame(text: str) -> dict[int, LineCommit]:
+    commits: dict[str, dict[str, str]] = {}
+    lines: dict[int, str] = {}
+    name = ""
+    for row in text.split("\n"):
+        words = row.split(" ")
+        if row.startswith("\t") or not row:
+            continue
+        if len(words[0]) in (40, 64) and len(words) >= 3 and words[2].isdigit():
+            name = words[0]
+            lines[int(words[2])] = name
+            commits.setdefault(name, {})
+        elif name:
+            commits[name][words[0]] = row[len(words[0]) + 1 :]
+    return {line: _line_commit(commit, commits[commit]) for line, commit in lines.items()}
+
+
+def _line_commit(commit: str, facts: Mapping[str, str]) -> LineCommit:
+    if not commit.strip("0"):
+        return LineCommit()
+    when = datetime.fromtimestamp(int(facts.get("author-time", "0")), UTC)
+    return LineCommit(commit, facts.get("author", ""), when, facts.get("summary", ""), True, "boundary" in facts)
+
+
+def commits_of_blob(root: Path, path: str, blob: str) -> tuple[str, ...]:
+    """The commits, newest first, that gave ``path`` exactly these bytes (by git blob id)."""
+    answer = _git(
+        root, "log", "--format=commit %H", "--raw", "--no-abbrev", "--no-renames", f"--find-object={blob}", "--", path
+    )
+    found: list[str] = []
+    commit = ""
+    for row in answer.out.decode(errors="replace").splitlines() if answer.status == 0 else ():
+        if row.startswith("commit "):
+            commit = row.removeprefix("commit ")
+        elif row.startswith(":") and row.split()[3] == blob:
+            found.append(commit)
+    return tuple(found)
+
+
+def commit(root: Path, paths: Iterable[str], message: str) -> str:
+    """Commit these paths, and nothing else that the user has staged; the new commit, "" when they hold nothing new.
+
+    The user's own git does it: identity, signing and hooks are theirs. Raises RepositoryError with what git said.
+    """
+    listed = b"".join(path.encode(errors="surrogateescape") + b"\0" for path in paths)
+    if not listed:
+        return ""
+    from_stdin = ("--pathspec-from-file=-", "--pathspec-file-nul")
+    added = _git(root, "add", *from_stdin, stdin=listed)
+    if added.status:
+        raise RepositoryError(f"git add: {added.error}", fix="commit the records yourself, or mend what git names")
+    before = head(root)
+    made = _git(root, "commit", "--quiet", "--only", "--message", message, *from_stdin, stdin=listed)
+    after = head(root)
+    if made.status == 0 and after and after != before:
+        return after
+    said = made.error or made.out.decode(errors="replace").strip()
+    if made.status == 1 and any(words in said for words in _NOTHING_NEW):
+        return ""
+    raise RepositoryError(f"git commit: {said}", fix="mend what git names; the records are safe in state/ meanwhile")

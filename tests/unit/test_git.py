@@ -1,0 +1,163 @@
+"""Real git repositories in a temporary folder."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from reconciler import git
+from reconciler.errors import RepositoryError
+
+
+def run(root: Path, *arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=root, check=True, capture_output=True, text=True).stdout.strip()
+
+
+@pytest.fixture(autouse=True)
+def identity(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    for name in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{name}_NAME", "Ada")
+        monkeypatch.setenv(f"GIT_{name}_EMAIL", "ada@example.com")
+        monkeypatch.setenv(f"GIT_{name}_DATE", "1700000000 +0000")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "repository"
+    (folder / "specs").mkdir(parents=True)
+    run(folder, "init", "--quiet", "--initial-branch=main")
+    return folder
+
+
+@pytest.fixture
+def committed(root: Path) -> Path:
+    (root / "specs/a.yaml").write_text("one: 1\ntwo: 2\nthree: 3\n")
+    run(root, "add", ".")
+    run(root, "commit", "--quiet", "--message", "Declare three values")
+    return root
+
+
+def test_everything_answers_when_outside_a_repository(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("one: 1\n")
+    assert git.find_root(tmp_path) is None
+    assert git.head(tmp_path) is None
+    assert git.head_file(tmp_path, "a.yaml") is None
+    assert git.last_commit_of_line(tmp_path, "a.yaml", 1) is None
+    assert git.commits_of_blob(tmp_path, "a.yaml", "0" * 40) == ()
+    assert git.dirty(tmp_path, ["a.yaml"])
+    with pytest.raises(RepositoryError, match="git add"):
+        git.commit(tmp_path, ["a.yaml"], "Record")
+
+
+def test_everything_answers_when_there_is_no_commit(root: Path) -> None:
+    (root / "specs/a.yaml").write_text("one: 1\n")
+    assert git.find_root(root / "specs") == root
+    assert git.head(root) is None
+    assert git.head_file(root, "specs/a.yaml") is None
+    assert git.dirty(root, ["specs/a.yaml"])
+    assert git.last_commit_of_line(root, "specs/a.yaml", 1) == git.LineCommit()
+
+
+def test_dirty_when_edited_untracked_or_missing(committed: Path) -> None:
+    assert not git.dirty(committed, ["specs/a.yaml"])
+    (committed / "specs/b.yaml").write_text("x: 1\n")
+    assert not git.dirty(committed, ["specs/a.yaml"])
+    assert git.dirty(committed, ["specs/a.yaml", "specs/b.yaml"])
+    assert git.dirty(committed, ["specs/none.yaml"])
+    (committed / "specs/a.yaml").write_text("one: 2\n")
+    assert git.dirty(committed, ["specs/a.yaml"])
+
+
+def test_dirty_when_staged_but_not_committed(committed: Path) -> None:
+    (committed / "specs/a.yaml").write_text("one: 2\n")
+    run(committed, "add", ".")
+    assert git.dirty(committed, ["specs/a.yaml"])
+
+
+def test_blame_names_commit_author_and_uncommitted_lines(committed: Path) -> None:
+    first = run(committed, "rev-parse", "HEAD")
+    (committed / "specs/a.yaml").write_text("one: 1\ntwo: 22\nthree: 3\n")
+    found = git.commits_of_lines(committed, "specs/a.yaml", [1, 2, 9])
+    assert sorted(found) == [1, 2]
+    assert (found[1].commit, found[1].author, found[1].summary) == (first, "Ada", "Declare three values")
+    assert found[1].when is not None
+    assert found[1].when.timestamp() == 1700000000
+    assert found[1].committed
+    assert not found[2].committed
+    assert git.last_commit_of_line(committed, "specs/a.yaml", 9) is None
+
+
+def test_blame_says_boundary_when_the_clone_is_shallow(committed: Path, tmp_path: Path) -> None:
+    (committed / "specs/a.yaml").write_text("one: 1\ntwo: 22\nthree: 3\n")
+    run(committed, "commit", "--quiet", "--all", "--message", "Raise two")
+    run(tmp_path, "clone", "--quiet", "--depth=1", committed.as_uri(), "shallow")
+    found = git.last_commit_of_line(tmp_path / "shallow", "specs/a.yaml", 1)
+    assert found is not None
+    assert found.boundary
+
+
+def test_head_file_when_ours_lies_below_the_top_of_git(committed: Path) -> None:
+    assert git.head_file(committed / "specs", "a.yaml") == b"one: 1\ntwo: 2\nthree: 3\n"
+    assert not git.dirty(committed / "specs", ["a.yaml"])
+
+
+def test_variables_of_a_hook_do_not_redirect(committed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    run(other, "init", "--quiet")
+    monkeypatch.setenv("GIT_DIR", str(other / ".git"))
+    monkeypatch.setenv("GIT_WORK_TREE", str(other))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(other / ".git/index"))
+    assert git.find_root(committed) == committed
+    assert not git.dirty(committed, ["specs/a.yaml"])
+    (committed / "specs/a.yaml").write_text("one: 7\n")
+    assert git.commit(committed, ["specs/a.yaml"], "Change one") == git.head(committed)
+
+
+def test_commit_takes_only_its_paths_and_leaves_the_index(committed: Path) -> None:
+    (committed / "specs/a.yaml").write_text("one: 5\n")
+    (committed / "mine.txt").write_text("staged by the user\n")
+    run(committed, "add", "mine.txt")
+    (committed / "state/records").mkdir(parents=True)
+    (committed / "state/records/x [1].json").write_text("{}\n")
+    made = git.commit(committed, ["state/records/x [1].json"], "Record a run")
+    assert run(committed, "show", "--name-only", "--format=%s", made).splitlines() == [
+        "Record a run",
+        "",
+        "state/records/x [1].json",
+    ]
+    assert run(committed, "status", "--porcelain").splitlines() == ["A  mine.txt", " M specs/a.yaml"]
+
+
+def test_commit_in_a_repository_without_commits(root: Path) -> None:
+    (root / "r.json").write_text("{}\n")
+    assert git.commit(root, ["r.json"], "Record") == git.head(root)
+
+
+def test_commit_makes_nothing_when_nothing_is_new(committed: Path) -> None:
+    before = git.head(committed)
+    assert git.commit(committed, ["specs/a.yaml"], "Record") == ""
+    assert git.commit(committed, [], "Record") == ""
+    (committed / "specs/other.yaml").write_text("untracked\n")
+    assert git.commit(committed, ["specs/a.yaml"], "Record") == ""
+    assert git.head(committed) == before
+
+
+def test_commits_of_blob_names_those_that_brought_it(committed: Path) -> None:
+    first = run(committed, "rev-parse", "HEAD")
+    blob = run(committed, "rev-parse", "HEAD:specs/a.yaml")
+    (committed / "specs/a.yaml").write_text("one: 2\n")
+    run(committed, "commit", "--quiet", "--all", "--message", "Change")
+    run(committed, "revert", "--no-edit", "HEAD")
+    assert git.commits_of_blob(committed, "specs/a.yaml", blob) == (run(committed, "rev-parse", "HEAD"), first)
+    assert git.commits_of_blob(committed, "specs/a.yaml", "1" * 40) == ()
+
+
+def test_initialise_only_where_there_is_no_repository(committed: Path, tmp_path: Path) -> None:
+    assert not git.initialise(committed / "specs")
+    (tmp_path / "new").mkdir()
+    assert git.initialise(tmp_path / "new")

@@ -79,6 +79,16 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
+class Metric:
+    """What is published: the value of ``key`` in the detail log, divided by ``divisor``, in ``unit``."""
+
+    key: str
+    unit: str
+    divisor: int = 1
+    lower_is_better: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class SystemField:
     """A field of the system description. Its key must exist; ``filled``: its value must not be empty."""
 
@@ -163,6 +173,15 @@ class BenchmarkRules:
         """The accuracy bars, in the order of the round file."""
         bars: Mapping[str, Mapping[str, str]] = self.value("accuracy", scenario) or {}
         return tuple(Bar(metric, _decimal(b.get("least")), _decimal(b.get("most"))) for metric, b in bars.items())
+
+    def metric(self, scenario: str) -> Metric:
+        """The metric of a scenario and where the log holds it."""
+        return Metric(
+            key=self.value("metric_key", scenario),
+            unit=self.value("metric_unit", scenario),
+            divisor=self.value("metric_divisor", scenario) or 1,
+            lower_is_better=self.value("metric_better", scenario) == "lower",
+        )
 
     @property
     def compliance_tests(self) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
 """Writes ``user.conf`` from resolved settings, so that LoadGen reads back exactly what was meant.
 
 LoadGen's reader has traps, and the text written here avoids all of them: tokens are separated by blanks (``key=value``
-is silently ignored), comments stand on their own lines and begin with "# " (an inline comment rejects the file), integer
-keys get plain decimal integers ("1e3" would be read as 1). ``user_conf_reading.py`` reads any user.conf.
+is silently ignored), comments stand on their own lines and begin with "# " (an inline comment rejects the file),
+integer keys get plain decimal integers ("1e3" would be read as 1). ``user_conf_reading.py`` reads any user.conf.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def conf_keys(scenario: str) -> tuple[ConfKey, ...]:
 
 
 def setting_names(scenario: str) -> tuple[str, ...]:
-    """The settings of a cell that reach LoadGen in a scenario; any other (``target_qps`` of SingleStream) has no effect."""
+    """The settings of a cell that reach LoadGen in a scenario; others (SingleStream's ``target_qps``) do nothing."""
     return tuple(key.setting for key in conf_keys(scenario))
 
 

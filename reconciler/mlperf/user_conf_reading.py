@@ -15,9 +15,9 @@ from reconciler.mlperf.scenarios import loadgen_scenario
 
 _WORD = 2**64
 _INTEGER = re.compile(r"([+-]?)(0[xX][0-9a-fA-F]+|[0-9]+)")
-_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _HEX_FLOAT = re.compile(r"[+-]?0[xX]([0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)([pP][+-]?\d+)?")
-_SPECIAL = re.compile(r"[+-]?(inf(inity)?|nan(\(\w*\))?)", re.IGNORECASE)
+_SPECIAL = re.compile(r"[+-]?(inf(inity)?|nan(\(\w*\))?)", re.IGNORECASE | re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class ConfValue:
 
     @property
     def integer(self) -> int:
-        """As an integer key reads it: base by prefix (0x, 0), cut at the first character that does not fit, modulo 2^64."""
+        """As an integer key reads it: base by prefix (0x, 0), cut at the first misfit, modulo 2^64."""
         return read_integer(self.text)
 
     @property

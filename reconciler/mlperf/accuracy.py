@@ -1,0 +1,117 @@
+"""accuracy.txt, its hash line, and the truncated accuracy log (submission rules: truncation and hash)."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+
+from reconciler.mlperf.ruleset import AccuracyLogRule, Bar
+
+SEPARATOR = b"\n\n...\n\n"
+_HASH = re.compile(r"hash=([A-Za-z0-9_]+)\s*$")
+_NUMBER = r"(?P<value>\d+(?:\.\d+)?)"
+
+# The shape of the line that carries a metric, matched from the start of a line; numbers are plain decimals.
+METRIC_LINES: Mapping[str, re.Pattern[str]] = {
+    "acc": re.compile(r"\{?\s*[\"']?accuracy[\"']?\s*[:=]?\s*" + _NUMBER, re.ASCII),
+    "F1": re.compile(r"\{\s*[\"']exact_match[\"']\s*:\s*[\d.]+\s*,\s*[\"']f1[\"']\s*:\s*" + _NUMBER, re.ASCII),
+    "DICE": re.compile(r"Accuracy:\s*mean\s*=\s*" + _NUMBER, re.ASCII),
+    "mAP": re.compile(r".*?(?:mAP=|'Total':\s*)" + _NUMBER, re.ASCII),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A metric as accuracy.txt states it, and the 1-based line."""
+
+    value: Decimal
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class AccuracyReport:
+    """What accuracy.txt says. ``hash`` is empty when there is no hash line, ``hash_line`` then 0."""
+
+    file: str
+    metrics: Mapping[str, tuple[Measured, ...]]
+    hash: str = ""
+    hash_line: int = 0
+
+    def value(self, metric: str) -> Decimal | None:
+        """The first value stated for a metric."""
+        found = self.metrics.get(metric)
+        return found[0].value if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class BarCheck:
+    """A metric against its bar. ``measured`` None: accuracy.txt does not state it."""
+
+    bar: Bar
+    measured: Decimal | None
+    line: int
+    met: bool
+
+
+def parse_accuracy(text: str, metrics: Iterable[str], file: str = "accuracy.txt") -> AccuracyReport:
+    """Read the named metrics and the hash line. ValueError for a metric whose line no one has described here."""
+    names = tuple(metrics)
+    unknown = [name for name in names if name not in METRIC_LINES]
+    if unknown:
+        raise ValueError(f"no line shape for metric {', '.join(unknown)}")
+    found: dict[str, list[Measured]] = {name: [] for name in names}
+    digest, digest_line = "", 0
+    for number, line in enumerate(text.split("\n"), start=1):
+        for name in names:
+            if match := METRIC_LINES[name].match(line):
+                found[name].append(Measured(Decimal(match["value"]), number))
+        if not digest and (match := _HASH.match(line)):
+            digest, digest_line = match[1], number
+    return AccuracyReport(file, {name: tuple(values) for name, values in found.items()}, digest, digest_line)
+
+
+def check_bars(report: AccuracyReport, bars: Iterable[Bar]) -> tuple[BarCheck, ...]:
+    """Each metric against its bar, both ends inclusive; the worst of several stated values counts."""
+    return tuple(_check(report.metrics.get(bar.metric, ()), bar) for bar in bars)
+
+
+def _check(values: tuple[Measured, ...], bar: Bar) -> BarCheck:
+    if not values:
+        return BarCheck(bar, None, 0, met=False)
+    failing = [item for item in values if not _within(item.value, bar)]
+    shown = (failing or list(values))[0]
+    return BarCheck(bar, shown.value, shown.line, met=not failing)
+
+
+def _within(value: Decimal, bar: Bar) -> bool:
+    return (bar.least is None or value >= bar.least) and (bar.most is None or value <= bar.most)
+
+
+def log_hash(log: bytes) -> str:
+    """The hash that accuracy.txt must carry: SHA-256 of the untruncated log, in hexadecimal."""
+    return hashlib.sha256(log).hexdigest()
+
+
+def with_hash(text: str, digest: str) -> str:
+    """accuracy.txt with exactly one hash line, behind a blank line at its end; an older one is dropped."""
+    kept = [line for line in text.replace("\r\n", "\n").split("\n") if not _HASH.match(line)]
+    body = "\n".join(kept).rstrip()
+    return f"{body}\n\nhash={digest}\n" if body else f"hash={digest}\n"
+
+
+def truncate_log(log: bytes, rule: AccuracyLogRule) -> bytes:
+    """mlperf_log_accuracy.json as submitted: whole when small, else its first and last bytes around a separator."""
+    return truncated(log[: rule.keep], log[max(0, len(log) - rule.keep) :], len(log), rule)
+
+
+def truncated(head: bytes, tail: bytes, size: int, rule: AccuracyLogRule) -> bytes:
+    """The same from the two ends alone, for logs too large to hold: ``rule.keep`` bytes each, of ``size`` in all.
+
+    A log below ``rule.whole_below`` bytes stays as it is: then ``head`` must be all of it.
+    """
+    if size < rule.whole_below:
+        return head
+    return head + SEPARATOR + tail

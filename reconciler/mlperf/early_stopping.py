@@ -1,0 +1,69 @@
+"""LoadGen's early stopping: how many queries prove a latency percentile (inference rules, "early stopping").
+
+With percentile p, confidence 0.99 and tolerance 0, t queries over the latency are compatible with the percentile when
+at least n(t) queries ran, the least n for which Binomial(n, 1 - p) gives at most t with probability at most 0.01.
+Server counts queries over its latency limit; SingleStream and MultiStream discard the t slowest instead and report the next.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+
+_DOUBT = 0.01  # 1 - confidence
+
+
+def least_queries(over: int, percentile: Decimal) -> int:
+    """n(t): queries needed when ``over`` of them exceed the latency. ``percentile`` in percent: 90, 99, 99.9."""
+    rate = _rate(percentile)
+    low, high = over, max(64, 2 * (over + 1))
+    while _at_most(over, high, rate) > _DOUBT:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _at_most(over, middle, rate) > _DOUBT:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def allowed_over(queries: int, percentile: Decimal) -> int:
+    """The greatest t with n(t) <= ``queries``; -1 when even no query over the latency would not prove it."""
+    rate = _rate(percentile)
+    low, high = -1, math.ceil(queries * rate) + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _at_most(middle, queries, rate) <= _DOUBT:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _rate(percentile: Decimal) -> float:
+    if not 0 < percentile < 100:
+        raise ValueError(f"no percentile: {percentile}")
+    return float((100 - percentile) / 100)
+
+
+def _at_most(over: int, queries: int, rate: float) -> float:
+    """P(Binomial(queries, rate) <= over), or some number above the doubt when it certainly is above."""
+    if over >= queries:
+        return 1.0
+    logarithm = (
+        math.lgamma(queries + 1)
+        - math.lgamma(over + 1)
+        - math.lgamma(queries - over + 1)
+        + over * math.log(rate)
+        + (queries - over) * math.log1p(-rate)
+    )
+    term = math.exp(logarithm)
+    if over > queries * rate:
+        return 0.5  # beyond the mean: the median is at most one away from it
+    total, count = 0.0, over
+    while count >= 0 and term > total * 1e-17:
+        total += term
+        term *= count * (1 - rate) / ((queries - count + 1) * rate)
+        count -= 1
+    return total

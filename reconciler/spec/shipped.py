@@ -1,0 +1,28 @@
+"""Where the schemas and the starter spec lie: inside the installed wheel, or at the top of a checkout.
+
+``pyproject.toml`` copies them to ``reconciler/spec/data`` in the wheel. A checkout (an editable install too) has no such folder, so its own
+top-level ``schemas/`` and ``specs/`` are read and an edit shows at once. The standard library only: the compiled-spec door needs no more.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+_WHEEL: Final = Path(__file__).parent / "data"
+_CHECKOUT: Final = Path(__file__).parents[2]
+
+
+def shipped_path(name: str) -> Path:
+    """The file that ships as ``name``, its path in a checkout: "schemas/submission.schema.json", "specs/quickstart.yaml".
+
+    Raises FileNotFoundError, naming both places, when neither has it: the installation is damaged.
+    """
+    for folder in (_WHEEL, _CHECKOUT):
+        if (folder / name).is_file():
+            return folder / name
+    raise FileNotFoundError(f"{name} is in neither {_WHEEL} nor {_CHECKOUT}: install mlperf-reconciler again")
+
+
+def shipped(name: str) -> bytes:
+    return shipped_path(name).read_bytes()

@@ -1,20 +1,26 @@
 """A submission as declared: all files merged, layers applied, units converted, every value with its origin.
 
-The shape is flat on purpose. A cell's settings are one mapping from a dotted path to a value, the way `show` prints them:
+The shape is flat on purpose. A cell's settings are one mapping from a dotted path to a value, the way `show` prints
+them. Only what some layer sets is there, except for benchmark.official and benchmark.code (or path), which always are:
 
     target_qps                      "54"             decimal text, queries (samples) per second
     target_latency                  15000000         integer nanoseconds
     min_duration                    600000           integer milliseconds
-    max_duration, min_query_count, max_query_count, performance_sample_count, accuracy_sample_count, attempts     integers
+    max_duration                    1200000          integer milliseconds
+    min_query_count, max_query_count, performance_sample_count, accuracy_sample_count, attempts     integers
     engine.backend, engine.precision, engine.batch_size, engine.version, engine.options.<name>
     run.streams, run.threads, run.batch_size, run.queue_delay (integer microseconds), run.options.<name>
-    model.path, model.sha256, model.recipe, model.settings.<name>
+    model.path, model.sha256, model.settings.<name>
     dataset.path, dataset.sha256, dataset.settings.<name>
     benchmark.code (built-in name), benchmark.path (a user's file), benchmark.official (the name it is entered as)
-    measurements.<field>            the five fields of measurements.json
-    system.<field>                  category, status
+    measurements.<field>            input_data_types, weight_data_types; from the model: retraining,
+                                    starting_weights_filename, weight_transformations
+    system.<field>                  category ("datacenter", "edge", "datacenter,edge"), status
     hardware.<field>                accelerator, count, cpu, nodes, power_limit (integer milliwatts)
     policy.publish                  latest | median | best
+
+A free setting (options, settings) is text, an integer, a boolean, or decimal text. Locations are expanded, and relative
+to the repository unless absolute.
 """
 
 from __future__ import annotations
@@ -45,14 +51,21 @@ class DeclaredSystem:
 
 @dataclass(frozen=True, slots=True)
 class DeclaredCell:
+    """``settings`` are the winning values. ``origin``: the cell's name, and where its scenario is written. ``overridden``:
+    for a setting that several layers set, the values that lost, highest layer first."""
+
     cell: Cell
     settings: Mapping[str, Value]
     origin: Value
+    overridden: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """``variables``: each environment variable that was read in a location field, and its value then (None: not set)."""
+    """``variables``: each environment variable that was read in a location field, and its value then (None: not set).
+
+    ``settings`` of the whole submission: tree (a location). ``cells`` are sorted, scenarios in the order of SCENARIOS.
+    """
 
     name: str
     round: Value

@@ -1,0 +1,95 @@
+"""Checks of one cell after layering: what its backend takes, and values that contradict each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from harness.contract import BACKENDS, BackendFacts, Option
+from reconciler.errors import Problem
+from reconciler.spec.layers import Block, Setting
+from reconciler.spec.names import advice, nearest
+from reconciler.spec.quantities import shown
+
+_ORDERED = (
+    ("min_duration", "max_duration"),
+    ("min_query_count", "max_query_count"),
+    ("run.batch_size", "engine.batch_size"),
+)
+
+
+def check_cell(settings: Block) -> Iterator[Problem]:
+    """Problems of a cell that has a backend, each where the wrong value is written: cells that share it share them."""
+    for lower, upper in _ORDERED:
+        yield from _check_order(settings, lower, upper)
+    backend = str(settings["engine.backend"][0].value.value)
+    facts = BACKENDS[backend]
+    precision = settings.get("engine.precision")
+    if precision is not None and precision[0].value.value not in facts.precisions:
+        written = str(precision[0].value.value)
+        fix = f"{advice(written, facts.precisions)}{_other_backends(written)}"
+        yield problem(precision[0], f"backend {backend} does not compute in {written}", fix)
+    for name, layers in settings.items():
+        for part, other in (("engine", "run"), ("run", "engine")):
+            prefix = f"{part}.options."
+            if name.startswith(prefix):
+                yield from _check_option(layers[0], name.removeprefix(prefix), backend, part, other)
+
+
+def problem(setting: Setting, message: str, fix: str) -> Problem:
+    origin = setting.value.origin
+    return Problem(origin.file, origin.line, origin.column, setting.path, message, fix)
+
+
+def _check_order(settings: Block, lower: str, upper: str) -> Iterator[Problem]:
+    if lower not in settings or upper not in settings:
+        return
+    low, high = settings[lower][0], settings[upper][0]
+    # A maximum of zero means no bound to LoadGen.
+    if 0 < int(high.value.value) < int(low.value.value):
+        message = f"{lower} is greater than {upper} ({high.value.origin})"
+        yield problem(low, message, f"lower {lower} or raise {upper}")
+
+
+def _other_backends(precision: str) -> str:
+    able = [name for name, facts in BACKENDS.items() if precision in facts.precisions]
+    return f", or choose backend {' or '.join(able)}" if able else ""
+
+
+def _options(facts: BackendFacts, part: str) -> dict[str, Option]:
+    return facts.engine if part == "engine" else facts.run
+
+
+def _check_option(setting: Setting, name: str, backend: str, part: str, other: str) -> Iterator[Problem]:
+    facts = BACKENDS[backend]
+    if part == "run" and name in ("streams", "threads"):
+        yield problem(setting, f"{name} is no option but a setting of run", f"write 'run: {{{name}: …}}'")
+        return
+    known = {key: value for key, value in _options(facts, part).items() if key not in ("streams", "threads")}
+    if name in known:
+        yield from _check_value(setting, name, known[name])
+        return
+    message = f"backend {backend} has no {part} option {name}"
+    if name in _options(facts, other):
+        fix = f"write it under {other}: options"
+    elif known:
+        fix = advice(name, known)
+    else:
+        able = [key for key, found in BACKENDS.items() if nearest(name, _options(found, part))]
+        fix = f"take it out{f', or choose backend {able[0]}' if able else f' ({backend} has no {part} options)'}"
+    yield problem(setting, message, fix)
+
+
+def _check_value(setting: Setting, name: str, option: Option) -> Iterator[Problem]:
+    value: Any = setting.value.value
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if option.kind == "choice" and value not in option.choices:
+        yield problem(setting, f"{shown(value)} is no {name}", advice(str(value), option.choices))
+    elif option.kind == "int" and not whole:
+        yield problem(
+            setting, f"{shown(value)} stands where a whole number belongs", f"write '{name}: {option.default}'"
+        )
+    elif option.kind == "flag" and not isinstance(value, bool):
+        yield problem(setting, f"{shown(value)} stands where true or false belongs", f"write '{name}: true' or false")
+    elif option.kind == "text" and not isinstance(value, str):
+        yield problem(setting, f"{shown(value)} stands where text belongs", "write the text in quotes")

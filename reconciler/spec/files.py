@@ -1,0 +1,115 @@
+"""The spec files named on a command line: found, read and decoded."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from reconciler.errors import Problem
+from reconciler.spec.names import nearest
+
+LARGEST_FILE = 8 * 2**20
+_ENDINGS = (".yaml", ".yml")
+_UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One file as read. ``name`` is its path relative to the repository; ``blob`` the git blob id of its bytes."""
+
+    name: str
+    text: str
+    blob: str
+
+
+def read_sources(paths: Sequence[Path], root: Path) -> tuple[list[Source], list[Problem]]:
+    """Every spec file in ``paths`` (files, or folders with .yaml and .yml files), each once."""
+    sources: list[Source] = []
+    problems: list[Problem] = []
+    seen: set[Path] = set()
+    for path in paths:
+        found, missing = _expand(path, root)
+        problems += missing
+        for file in found:
+            if (resolved := file.resolve()) not in seen:
+                seen.add(resolved)
+                source = _read(file, root)
+                (sources if isinstance(source, Source) else problems).append(source)  # type: ignore[arg-type]
+    if not paths:
+        problems.append(
+            Problem("", 0, 0, "", "no spec file is named", "name a spec file, such as specs/quickstart.yaml")
+        )
+    return sources, problems
+
+
+def relative_name(path: Path, root: Path) -> str:
+    """The path as problems and origins name it: relative to the repository, or as given when it is outside."""
+    try:
+        return path.resolve().relative_to(root.resolve()).as_posix()
+    except ValueError:
+        return path.as_posix()
+
+
+def blob_id(data: bytes) -> str:
+    """Git's SHA-1 object id of a file's bytes."""
+    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+
+
+def _expand(path: Path, root: Path) -> tuple[list[Path], list[Problem]]:
+    name = relative_name(path, root)
+    if path.is_dir():
+        found = sorted(item for item in path.rglob("*") if item.suffix in _ENDINGS and item.is_file())
+        if found:
+            return found, []
+        return [], [
+            Problem(name, 1, 1, "", "the folder holds no .yaml file", "name a folder with specs, or a spec file")
+        ]
+    if path.exists():
+        return [path], []
+    folder = path.parent
+    close = nearest(path.name, [item.name for item in folder.iterdir()]) if folder.is_dir() else None
+    fix = (
+        f"did you mean {relative_name(folder / close, root)}?"
+        if close
+        else "check the path; 'reconcile init' writes a starter"
+    )
+    return [], [Problem(name, 1, 1, "", "there is no such file", fix)]
+
+
+def _read(path: Path, root: Path) -> Source | Problem:
+    name = relative_name(path, root)
+    try:
+        if path.stat().st_size > LARGEST_FILE:
+            return Problem(name, 1, 1, "", f"the file is larger than {LARGEST_FILE >> 20} MiB", "name a spec, not data")
+        data = path.read_bytes()
+    except OSError as error:
+        return Problem(
+            name, 1, 1, "", f"the file cannot be read: {error.strerror}", "check that it is a file you may read"
+        )
+    return decode(data, name)
+
+
+def decode(data: bytes, name: str) -> Source | Problem:
+    """UTF-8 (a byte order mark is skipped) without control characters, or the place where it is not."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return Problem(name, 1, 1, "", "the file is UTF-16", "save it as UTF-8")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode("utf-8", "replace")
+        line, column = _place(before)
+        return Problem(name, line, column, "", f"byte 0x{data[error.start]:02x} is not UTF-8", "save the file as UTF-8")
+    odd = _UNPRINTABLE.search(text)
+    if odd is not None:
+        line, column = _place(text[: odd.start()])
+        message = f"an invisible character (U+{ord(odd[0]):04X}) stands here"
+        return Problem(name, line, column, "", message, "delete it")
+    return Source(name, text, blob_id(data))
+
+
+def _place(before: str) -> tuple[int, int]:
+    line = before.count("\n") + 1
+    return line, len(before) - (before.rfind("\n") + 1) + 1

@@ -1,0 +1,118 @@
+"""Layers of settings, and the order in which they win.
+
+From lowest to highest: the blocks a benchmark uses, the benchmark's own settings, the blocks a cell uses, the cell's
+own settings. Within ``use`` a later name wins; a block's own ``use`` lies below its own settings. Each single value (a
+leaf such as ``engine.options.graph_optimization``) is layered by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from typing import Any
+
+from reconciler.errors import Problem
+from reconciler.resource.inputs import Value
+from reconciler.spec.models import Group
+from reconciler.spec.nodes import MapNode, Node
+
+# Flat names that differ from the path inside their block.
+_RENAMED = {
+    "publish": "policy.publish",
+    "as": "benchmark.official",
+    "category": "system.category",
+    "status": "system.status",
+    "model.retraining": "measurements.retraining",
+    "model.starting_weights_filename": "measurements.starting_weights_filename",
+    "model.weight_transformations": "measurements.weight_transformations",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A value as one layer sets it; ``path`` is where in the document."""
+
+    value: Value
+    path: str
+
+
+# Flat name -> its settings, highest layer first.
+Block = dict[str, tuple[Setting, ...]]
+
+
+def flatten(group: Group, node: Node | None, path: str, inside: str = "") -> Block:
+    """Every value written in ``group``, by flat name. ``node`` is the group's place in the tree."""
+    block: Block = {}
+    if not isinstance(node, MapNode):
+        return block
+    for name in group.model_fields_set:
+        written = type(group).model_fields[name].alias or name
+        if written == "use" and not inside:
+            continue
+        value, child = getattr(group, name), node.items.get(written)
+        if child is None:
+            continue
+        full, below = f"{inside}{written}", f"{path}.{written}"
+        if isinstance(value, Group):
+            block |= flatten(value, child, below, f"{full}.")
+        elif isinstance(value, dict):
+            block |= _leaves(value, child, below, f"{full}.")
+        else:
+            block[_RENAMED.get(full, full)] = (Setting(Value(value, child.origin), below),)
+    return block
+
+
+def _leaves(values: Mapping[str, Any], node: Node, path: str, inside: str) -> Block:
+    if not isinstance(node, MapNode):
+        return {}
+    return {
+        inside + name: (Setting(Value(value, node.items[name].origin), f"{path}.{name}"),)
+        for name, value in values.items()
+    }
+
+
+def combine(layers: Iterable[Block]) -> Block:
+    """The layers, lowest first, as one block that still knows what each value overrides."""
+    result: Block = {}
+    for layer in layers:
+        for name, settings in layer.items():
+            below = result.get(name, ())
+            result[name] = settings + tuple(setting for setting in below if setting not in settings)
+    return result
+
+
+def resolve_blocks(own: Mapping[str, Block], uses: Mapping[str, tuple[str, ...]]) -> dict[str, Block]:
+    """Each defaults block with the blocks it uses below it. ``uses`` names declared blocks only, without circles."""
+    complete: dict[str, Block] = {}
+    for name in TopologicalSorter(uses).static_order():
+        complete[name] = combine([*(complete[used] for used in uses[name]), own[name]])
+    return complete
+
+
+def break_cycles(
+    uses: Mapping[str, tuple[str, ...]], origins: Mapping[str, Value]
+) -> tuple[dict[str, tuple[str, ...]], list[Problem]]:
+    """``uses`` without circles, and a problem for each circle. ``origins`` tells where each block's ``use`` stands."""
+    free = dict(uses)
+    problems = []
+    while True:
+        try:
+            TopologicalSorter(free).prepare()
+        except CycleError as error:
+            # graphlib lists the circle from the used to the user.
+            circle = list(reversed(error.args[1]))[:-1]
+            first = min(range(len(circle)), key=lambda index: origins[circle[index]].origin)
+            circle = circle[first:] + circle[:first]
+            problems.append(_circle(circle, origins))
+            free[circle[0]] = tuple(used for used in free[circle[0]] if used != circle[(1) % len(circle)])
+        else:
+            return free, problems
+
+
+def _circle(circle: list[str], origins: Mapping[str, Value]) -> Problem:
+    where = origins[circle[0]].origin
+    steps = " → ".join(f"{name} ({origins[name].origin})" for name in circle)
+    message = f"defaults use each other in a circle: {steps} → {circle[0]}"
+    fix = f"take {circle[1 % len(circle)]} out of the use of {circle[0]}, or break the circle at another step"
+    return Problem(where.file, where.line, where.column, f"spec.defaults.{circle[0]}.use", message, fix)

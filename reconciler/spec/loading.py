@@ -1,0 +1,65 @@
+"""From spec files to one ``Declared`` submission, or to every problem in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from reconciler.errors import Problem, SpecError
+from reconciler.spec.declared import Declared, SpecFile
+from reconciler.spec.declaring import Declaring
+from reconciler.spec.files import Source, read_sources
+from reconciler.spec.locations import Variables, misplaced
+from reconciler.spec.merging import check_header, merge
+from reconciler.spec.nodes import MapNode, parse
+from reconciler.spec.validation import validate
+
+
+def load(paths: Sequence[Path], root: Path, environment: Mapping[str, str]) -> Declared:
+    """The submission that the files and folders in ``paths`` declare together.
+
+    ``root`` is the repository, to which names in origins and relative locations refer; ``environment`` is read by
+    location fields only. Raises SpecError with all problems found.
+    """
+    sources, problems = read_sources(paths, root)
+    return load_sources(sources, root, environment, problems)
+
+
+def load_sources(
+    sources: Sequence[Source], root: Path, environment: Mapping[str, str], problems: Sequence[Problem] = ()
+) -> Declared:
+    """As ``load``, from texts already read (a commit's, say) and the problems met in reading them."""
+    found = list(problems)
+    trees: list[MapNode] = []
+    for source in sources:
+        tree, wrong = parse(source.text, source.name)
+        found += wrong
+        if tree is not None:
+            trees.append(tree)
+            found += check_header(tree)
+    merged, twice = merge(trees)
+    complete = len(trees) == len(sources) and not problems
+    declared = None
+    if merged is not None:
+        declared, wrong = _declare(merged, sources, root, Variables(environment), complete=complete)
+        found += [*twice, *wrong]
+    if found or declared is None:
+        raise SpecError(list(dict.fromkeys(found)))
+    return declared
+
+
+def _declare(
+    tree: MapNode, sources: Sequence[Source], root: Path, variables: Variables, *, complete: bool
+) -> tuple[Declared | None, list[Problem]]:
+    forbidden = misplaced(tree)
+    document, wrong = validate(tree, variables, complete=complete)
+    declared = None
+    if document is not None:
+        declaring = Declaring(document, tree, root, complete=complete, sound=not wrong)
+        files = tuple(sorted((SpecFile(source.name, source.blob) for source in sources), key=lambda file: file.path))
+        declared = declaring.declare(files, dict(sorted(variables.read.items())))
+        wrong = wrong + declaring.problems
+    # A secret or a stray variable is one problem, whatever its field makes of the text.
+    places = {(problem.file, problem.line, problem.column) for problem in forbidden}
+    others = [problem for problem in wrong if (problem.file, problem.line, problem.column) not in places]
+    return declared, [*forbidden, *others]

@@ -1,0 +1,110 @@
+"""Environment variables in location fields, and what may stand in no field: other variables, and secrets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from reconciler.errors import Problem
+from reconciler.resource.inputs import Origin
+from reconciler.spec.nodes import ListNode, MapNode, Node, ScalarNode
+from reconciler.spec.quantities import UnfitError, shown
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_ANY_VARIABLE = re.compile(r"\$\{|\$\(|\$[A-Za-z_]")
+
+# The fields that hold a location: paths of names, * for any.
+_LOCATIONS = (
+    ("spec", "tree"),
+    ("spec", "benchmarks", "*", "code"),
+    ("spec", "benchmarks", "*", "model", "path"),
+    ("spec", "benchmarks", "*", "dataset", "path"),
+)
+_LOCATION_NAMES = "tree, code, model.path and dataset.path"
+
+_SECRET = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----"
+    r"|\b(?:gh[opsur]_[A-Za-z0-9]{30,}|github_pat_\w{30,}|glpat-[\w-]{18,}|hf_[A-Za-z0-9]{24,}|nvapi-[\w-]{24,})"
+    r"|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b|\bAIza[\w-]{35}\b|\bxox[abprs]-[\w-]{10,}|\bsk-[\w-]{20,}"
+    r"|\beyJ[\w-]{10,}\.eyJ[\w-]{10,}\.|://[^/\s:@]+:[^/\s@]+@"
+)
+_SECRET_NAME = re.compile(
+    r"(?i)(?:^|[_.-])(?:pass(?:word|wd|phrase)|secret|credentials?|(?:api|access|private|secret)[_-]?key"
+    r"|(?:access|api|auth|bearer|hf|ngc|refresh|secret)[_-]?token)$|^token$"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Variables:
+    """The environment as given, and what was read of it (None: not set)."""
+
+    environment: Mapping[str, str]
+    read: dict[str, str | None] = field(default_factory=dict)
+
+    def expand(self, text: str) -> str:
+        """``text`` with each ``${NAME}`` replaced. Raises UnfitError when one is not set, or for other notations."""
+        if _ANY_VARIABLE.search(_VARIABLE.sub("", text)):
+            raise UnfitError(f"{shown(text)} holds a variable in a notation that is not taken", "write it as ${NAME}")
+        if text.startswith("~"):
+            raise UnfitError(f"{shown(text)}: '~' is not expanded", "write ${HOME} instead of ~")
+        for name in _VARIABLE.findall(text):
+            self.read[name] = self.environment.get(name)
+            if not self.read[name]:
+                message = f"the environment variable {name} is {'empty' if self.read[name] == '' else 'not set'}"
+                raise UnfitError(message, f"export {name}=/path/to/it, or write the path here")
+        return _VARIABLE.sub(lambda match: self.environment[match[1]], text)
+
+
+def misplaced(root: MapNode) -> list[Problem]:
+    """Variables outside of location fields, and values that look like secrets (never repeated in the message)."""
+    problems = {}
+    for path, name_origin, node in _walk(root, ()):
+        found = _check(path, name_origin, node)
+        if found is not None:
+            problems[found.file, found.line, found.column] = found
+    return list(problems.values())
+
+
+def _walk(
+    node: Node, path: tuple[str, ...], origin: Origin | None = None
+) -> Iterator[tuple[tuple[str, ...], Origin, Any]]:
+    if isinstance(node, MapNode):
+        for name, item in node.items.items():
+            yield from _walk(item, (*path, name), node.keys[name])
+    elif isinstance(node, ListNode):
+        for item in node.items:
+            yield from _walk(item, path, item.origin)
+    else:
+        yield path, origin or node.origin, node
+
+
+def _check(path: tuple[str, ...], name_origin: Origin, node: ScalarNode) -> Problem | None:
+    value, name = node.value, path[-1] if path else ""
+    dotted = ".".join(path)
+    if _SECRET.search(name):
+        dotted = ".".join(path[:-1])
+        return _secret(name_origin, dotted, "the name looks like a secret")
+    if not isinstance(value, str):
+        return None
+    if _SECRET.search(value) or (value and _SECRET_NAME.search(name)):
+        return _secret(node.origin, dotted, "the value looks like a secret")
+    if "$" in value and _ANY_VARIABLE.search(value) and not _is_location(path):
+        message = f"{shown(value)} holds an environment variable, which only locations take ({_LOCATION_NAMES})"
+        return Problem(
+            node.origin.file, node.origin.line, node.origin.column, dotted, message, "write the value itself"
+        )
+    return None
+
+
+def _secret(origin: Origin, path: str, message: str) -> Problem:
+    fix = "take it out (revoke it if it was ever committed); where a setting takes a secret, refer to it: {from_env: NAME}"
+    return Problem(origin.file, origin.line, origin.column, path, message, fix)
+
+
+def _is_location(path: tuple[str, ...]) -> bool:
+    return any(
+        len(path) == len(pattern) and all(part in ("*", name) for part, name in zip(pattern, path, strict=True))
+        for pattern in _LOCATIONS
+    )

@@ -1,0 +1,219 @@
+"""The spec document as pydantic models: what may be written, in which type, with the words an editor shows.
+
+Every model refuses unknown names. A group with nothing under it (``Offline:``) is an empty group.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from reconciler.spec import fields
+
+
+def _empty_is_a_group(value: Any) -> Any:
+    return {} if value is None else value
+
+
+class Group(BaseModel):
+    """A mapping with fixed names."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty(cls, value: Any) -> Any:
+        return _empty_is_a_group(value)
+
+
+_Empty = BeforeValidator(_empty_is_a_group)
+Options = Annotated[dict[str, fields.FreeValue], _Empty]
+
+
+class Engine(Group):
+    """Which backend computes, and how its engine is built. A change makes the engine and its runs stale."""
+
+    backend: fields.Backend = Field(None, description="The library that computes.")
+    precision: fields.Precision = Field(
+        None, description="Numeric precision of the engine; what a backend supports is checked."
+    )
+    batch_size: fields.Count = Field(None, description="Samples per batch the engine is built for, such as 32.")
+    version: fields.OptionalText = Field(
+        None, description='Version of the backend to pin, such as "1.20.1"; default: the installed one.'
+    )
+    options: Options = Field({}, description="The backend's own build options, by name.")
+
+
+class Run(Group):
+    """How an engine is driven in a run. A change makes runs stale, engines not."""
+
+    streams: fields.Count = Field(None, description="Batches in flight at once, such as 2.")
+    threads: fields.CountOrNone = Field(None, description="Threads that compute one batch; 0 lets the backend decide.")
+    batch_size: fields.Count = Field(None, description="Samples sent at once, at most the engine's batch size.")
+    queue_delay: fields.Microseconds = Field(
+        None, description="How long a partial Server batch may wait, such as 500 us; 0 for not at all."
+    )
+    options: Options = Field({}, description="The backend's own run options, by name.")
+
+
+class Measurements(Group):
+    """Fields of measurements.json that depend on the engine."""
+
+    input_data_types: fields.OptionalText = Field(None, description="Data types of the inputs, such as fp32.")
+    weight_data_types: fields.OptionalText = Field(
+        None, description="Data types of the weights, such as int8 or fp8,fp16."
+    )
+
+
+class Settings(Group):
+    """Settings of a cell: written in a cell, in a benchmark (for all its cells), or in a named defaults block."""
+
+    use: fields.Names = Field(
+        None, description="Names of blocks in spec.defaults, lowest first; settings written beside it win."
+    )
+    target_qps: fields.Rate = Field(
+        None,
+        description="Target rate in queries (samples) per second, such as 54 or '54 /s'; Offline: the rate expected.",
+    )
+    target_latency: fields.Latency = Field(
+        None, description="Latency bound or expected latency with its unit, such as 15 ms."
+    )
+    min_duration: fields.Milliseconds = Field(
+        None, description="Shortest duration of a performance run with its unit, such as 600 s; 0 for none."
+    )
+    max_duration: fields.Milliseconds = Field(
+        None, description="Longest duration of a performance run with its unit, such as 20 min; 0 for no bound."
+    )
+    min_query_count: fields.Count = Field(None, description="Fewest queries of a performance run, such as 24_576.")
+    max_query_count: fields.Count = Field(None, description="Most queries of a performance run.")
+    performance_sample_count: fields.Count = Field(None, description="Samples held in memory during a performance run.")
+    accuracy_sample_count: fields.Count = Field(
+        None, description="Samples of the accuracy run, when not the whole dataset."
+    )
+    attempts: fields.Attempts = Field(None, description="How often an invalid or failed run is tried, 1 to 10.")
+    publish: fields.Publish = Field(None, description="Which valid performance run is published.")
+    engine: Engine = Field(Engine(), description="The engine of this cell.")
+    run: Run = Field(Run(), description="How the engine is driven.")
+    measurements: Measurements = Field(Measurements(), description="Fields of measurements.json.")
+
+
+class Model(Group):
+    """The model that engines are built from."""
+
+    path: fields.Location = Field(
+        None, description="File or folder of the model, relative to the repository; ${NAME} is expanded."
+    )
+    sha256: fields.Digest = Field(None, description="SHA-256 digest of the model file: 64 of 0-9 a-f.")
+    retraining: fields.OptionalText = Field(
+        None, description='For measurements.json: was the model retrained? Such as "No".'
+    )
+    starting_weights_filename: fields.OptionalText = Field(
+        None, description="For measurements.json: file or source of the starting weights."
+    )
+    weight_transformations: fields.OptionalText = Field(
+        None, description="For measurements.json: such as none or quantization."
+    )
+    settings: Options = Field({}, description="The benchmark's own settings for making the model, by name.")
+
+
+class Dataset(Group):
+    """The data that samples are read from."""
+
+    path: fields.Location = Field(
+        None, description="File or folder of the data, relative to the repository; ${NAME} is expanded."
+    )
+    sha256: fields.Digest = Field(None, description="SHA-256 digest of the data file: 64 of 0-9 a-f.")
+    settings: Options = Field({}, description="The benchmark's own preprocessing settings, by name.")
+
+
+class Benchmark(Settings):
+    """A benchmark, and settings that all its cells share."""
+
+    as_: fields.OptionalName = Field(
+        None, alias="as", description="The official benchmark it is entered as, such as resnet; default: its own name."
+    )
+    code: fields.Code = Field(
+        None,
+        description="A built-in benchmark, or the path of your own benchmark's .py file; default: its own name.",
+    )
+    model: Model = Field(Model(), description="The model.")
+    dataset: Dataset = Field(Dataset(), description="The dataset.")
+
+
+class Hardware(Group):
+    """What the system's cells need. On another machine they are Blocked, not stale."""
+
+    accelerator: fields.OptionalText = Field(
+        None, description="Accelerator model as its driver reports it, such as NVIDIA H200; none for a CPU system."
+    )
+    count: fields.CountOrNone = Field(None, description="Accelerators per node, such as 8; 0 for a CPU system.")
+    cpu: fields.OptionalText = Field(None, description="CPU model, such as AMD EPYC 9654.")
+    nodes: fields.Count = Field(None, description="Number of nodes.")
+    power_limit: fields.Power = Field(None, description="Power limit of one accelerator with its unit, such as 300 W.")
+
+
+class System(Group):
+    """A machine, or several alike, whose results are submitted under one name."""
+
+    category: fields.Category = Field(description="Where the system stands in the submission.")
+    status: fields.Status = Field(
+        description="Availability: available, preview or rdi (research, development, internal)."
+    )
+    hardware: Hardware = Field(Hardware(), description="What the machine must have.")
+    description: Annotated[dict[str, fields.DescriptionValue], _Empty] = Field(
+        {},
+        description="Fields of systems/<name>.json, such as cooling: air. Identity comes from the spec's other fields.",
+    )
+
+
+class Scenarios(Group):
+    """The scenarios of one benchmark on one system; an empty one takes the defaults."""
+
+    SingleStream: Settings = Field(Settings(), description="One query at a time; latency counts.")
+    MultiStream: Settings = Field(
+        Settings(), description="Eight samples per query, one query at a time; latency counts."
+    )
+    Server: Settings = Field(Settings(), description="Queries arrive at random at target_qps within a latency bound.")
+    Offline: Settings = Field(Settings(), description="All samples at once; throughput counts.")
+    Interactive: Settings = Field(Settings(), description="As Server, with a stricter latency bound.")
+
+
+Cells = Annotated[
+    dict[fields.Name, Annotated[dict[fields.Name, Scenarios], _Empty]],
+    _Empty,
+]
+
+
+class Divisions(Group):
+    """division: system: benchmark: scenario: settings of the cell."""
+
+    closed: Cells = Field({}, description="Cells of the closed division.")
+    open: Cells = Field({}, description="Cells of the open division.")
+    network: Cells = Field({}, description="Cells of the network division.")
+
+
+class Metadata(Group):
+    name: fields.Name = Field(description="Name of the submission spec, such as acme.")
+
+
+class Spec(Group):
+    round: fields.Round = Field(description="MLPerf Inference round, such as v6.1.")
+    submitter: fields.Name = Field(description="Submitter as the submission tree names it, such as ACME.")
+    rehearsal: fields.Flag = Field(None, description="true: marked for ever as no submission; cannot be packaged.")
+    tree: fields.Location = Field(None, description="Folder the submission tree is rendered into; ${NAME} is expanded.")
+    defaults: Annotated[dict[fields.Name, Settings], _Empty] = Field(
+        {}, description="Named blocks of settings, taken with use."
+    )
+    systems: Annotated[dict[fields.Name, System], _Empty] = Field({}, description="Systems by name.")
+    benchmarks: Annotated[dict[fields.Name, Benchmark], _Empty] = Field({}, description="Benchmarks by name.")
+    divisions: Divisions = Field(Divisions(), description="The cells: division, system, benchmark, scenario.")
+
+
+class Document(Group):
+    """A submission spec."""
+
+    apiVersion: Literal["mlperf-reconciler/v1"] = Field(description="Format of this file.")  # noqa: N815
+    kind: Literal["Submission"] = Field(description="What this file declares.")
+    metadata: Metadata = Field(description="What the spec is called.")
+    spec: Spec = Field(description="The submission.")

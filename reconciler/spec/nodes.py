@@ -1,0 +1,255 @@
+"""YAML text to plain nodes that know their file, line and column.
+
+The events of the C parser are turned into nodes here, without recursion, so that hostile nesting or aliases cannot
+exhaust stack or memory. Scalars follow YAML 1.2: ``No``, ``on`` and ``yes`` are text. A number stays the text it was
+written as.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.events import (
+    AliasEvent,
+    DocumentStartEvent,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+)
+
+from reconciler.errors import Problem
+from reconciler.resource.inputs import Origin
+from reconciler.spec.syntax import events_of, syntax_problem
+
+DEEPEST = 40
+MOST_ALIASED = 100_000
+
+_NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
+_CONSTANTS = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_TEXT_TAGS = ("!", "tag:yaml.org,2002:str")
+
+
+class Number(str):
+    """An unquoted number, as it was written."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScalarNode:
+    value: str | bool | None
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ListNode:
+    origin: Origin
+    items: list[Node] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MapNode:
+    """``keys`` holds where each key stands; ``origin`` is where the mapping itself begins."""
+
+    origin: Origin
+    items: dict[str, Node] = field(default_factory=dict)
+    keys: dict[str, Origin] = field(default_factory=dict)
+
+
+Node = ScalarNode | ListNode | MapNode
+
+
+def plain(node: Node) -> Any:
+    """The node as dictionaries, lists and scalars. Nesting is bounded by ``DEEPEST``, so recursion is safe."""
+    if isinstance(node, MapNode):
+        return {name: plain(item) for name, item in node.items.items()}
+    if isinstance(node, ListNode):
+        return [plain(item) for item in node.items]
+    return node.value
+
+
+def resolve(text: str) -> str | bool | None:
+    """What an unquoted scalar means in YAML 1.2."""
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    return Number(text) if _NUMBER.fullmatch(text) else text
+
+
+def parse(text: str, file: str) -> tuple[MapNode | None, list[Problem]]:
+    """The root mapping of a document; None when the file cannot be used at all."""
+    builder = _Builder(file)
+    try:
+        for event in events_of(text):
+            builder.take(event)
+    except (MarkedYAMLError, YAMLError, UnicodeError) as error:
+        return None, [*builder.problems, syntax_problem(error, text, file)]
+    except _TooMuch as stop:
+        return None, [*builder.problems, stop.problem]
+    return builder.result()
+
+
+class _TooMuch(Exception):  # noqa: N818 - it never leaves this module
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+@dataclass(slots=True)
+class _Frame:
+    """A collection being filled. ``key`` is the key met last; ``dropped``: its value has no place to go."""
+
+    node: MapNode | ListNode
+    size: int = 1
+    key: str = ""
+    key_origin: Origin | None = None
+    awaits_key: bool = True
+    dropped: bool = False
+
+
+class _Builder:
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.problems: list[Problem] = []
+        self._root: Node | None = None
+        self._frames: list[_Frame] = []
+        self._anchors: dict[str, tuple[Node, int | None]] = {}
+        self._names: dict[int, str] = {}
+        self._aliased = 0
+        self._documents = 0
+
+    def take(self, event: Any) -> None:
+        kind = type(event)
+        if kind is ScalarEvent:
+            self._scalar(event)
+        elif kind is MappingStartEvent or kind is SequenceStartEvent:
+            self._open(event, kind is MappingStartEvent)
+        elif kind is MappingEndEvent or kind is SequenceEndEvent:
+            self._close()
+        elif kind is AliasEvent:
+            self._alias(event)
+        elif kind is DocumentStartEvent:
+            self._document(event)
+
+    def result(self) -> tuple[MapNode | None, list[Problem]]:
+        root = self._root
+        if root is None or (isinstance(root, ScalarNode) and root.value is None):
+            return None, [Problem(self.file, 1, 1, "", "the file is empty", _WRITE_SPEC)]
+        if not isinstance(root, MapNode):
+            self._complain(root.origin, "the file holds no settings (name: value)", _WRITE_SPEC)
+            return None, self.problems
+        return root, self.problems
+
+    def _document(self, event: Any) -> None:
+        self._documents += 1
+        if self._documents > 1:
+            raise _TooMuch(
+                self._problem(self._origin(event), "a second document begins here", "keep one document per file")
+            )
+
+    def _scalar(self, event: Any) -> None:
+        origin = self._origin(event)
+        frame = self._frames[-1] if self._frames else None
+        if frame is not None and isinstance(frame.node, MapNode) and frame.awaits_key:
+            self._key(frame, frame.node, str(event.value), origin)
+            return
+        plainly = event.style is None or event.style == ""
+        node = ScalarNode(resolve(event.value) if plainly and event.tag is None else str(event.value), origin)
+        self._tag(event, origin)
+        self._add(node, 1)
+        if event.anchor:
+            self._anchors[event.anchor] = (node, 1)
+
+    def _open(self, event: Any, mapping: bool) -> None:
+        origin = self._origin(event)
+        if len(self._frames) >= DEEPEST:
+            raise _TooMuch(self._problem(origin, f"values are nested more than {DEEPEST} deep", "nest less deeply"))
+        self._tag(event, origin)
+        node: MapNode | ListNode = MapNode(origin) if mapping else ListNode(origin)
+        self._add(node, 0)
+        self._frames.append(_Frame(node))
+        if event.anchor:
+            self._anchors[event.anchor] = (node, None)
+            self._names[id(node)] = event.anchor
+
+    def _close(self) -> None:
+        frame = self._frames.pop()
+        name = self._names.pop(id(frame.node), None)
+        if name is not None and self._anchors[name][0] is frame.node:
+            self._anchors[name] = (frame.node, frame.size)
+        if self._frames:
+            self._frames[-1].size += frame.size
+
+    def _alias(self, event: Any) -> None:
+        origin = self._origin(event)
+        node, size = self._anchors.get(event.anchor, (None, 0))
+        if node is None:
+            self._complain(origin, f"*{event.anchor} refers to nothing", f"put &{event.anchor} before a value above it")
+        elif size is None:
+            self._complain(origin, f"*{event.anchor} contains itself", "write the value out, without the alias")
+        frame = self._frames[-1] if self._frames else None
+        if frame is not None and isinstance(frame.node, MapNode) and frame.awaits_key:
+            self._key(
+                frame, frame.node, str(node.value) if isinstance(node, ScalarNode) else f"*{event.anchor}", origin
+            )
+            return
+        self._aliased += size or 0
+        if self._aliased > MOST_ALIASED:
+            message = f"aliases stand for more than {MOST_ALIASED} values"
+            raise _TooMuch(self._problem(origin, message, "write the values out, or share them through spec.defaults"))
+        self._add(ScalarNode(None, origin) if node is None or size is None else node, size or 1)
+
+    def _key(self, frame: _Frame, node: MapNode, name: str, origin: Origin) -> None:
+        frame.key, frame.key_origin, frame.awaits_key = name, origin, False
+        frame.dropped = name in node.items
+        if frame.dropped:
+            first = node.keys[name]
+            message = f"{name} is written twice: first on line {first.line}, again here"
+            self._complain(origin, message, f"keep one of the two (lines {first.line} and {origin.line})")
+
+    def _add(self, node: Node, size: int) -> None:
+        """Put a scalar, or a collection just begun, into what holds it."""
+        if not self._frames:
+            self._root = node
+            return
+        frame = self._frames[-1]
+        frame.size += size
+        if isinstance(frame.node, ListNode):
+            frame.node.items.append(node)
+        elif frame.awaits_key:
+            frame.key, frame.awaits_key, frame.dropped = "?", False, True
+            self._complain(
+                node.origin, "a list or group stands where a name belongs", "write a plain name before the ':'"
+            )
+        else:
+            frame.awaits_key = True
+            if not frame.dropped:
+                frame.node.items[frame.key] = node
+                frame.node.keys[frame.key] = frame.key_origin or node.origin
+
+    def _tag(self, event: Any, origin: Origin) -> None:
+        if event.tag is not None and event.tag not in _TEXT_TAGS:
+            self._complain(origin, f"the tag {event.tag} is not taken", "remove the tag; write plain values")
+
+    def _origin(self, event: Any) -> Origin:
+        return Origin(self.file, event.start_mark.line + 1, event.start_mark.column + 1)
+
+    def _problem(self, origin: Origin, message: str, fix: str) -> Problem:
+        path = ".".join(frame.key for frame in self._frames if frame.key)
+        return Problem(self.file, origin.line, origin.column, path, message, fix)
+
+    def _complain(self, origin: Origin, message: str, fix: str) -> None:
+        self.problems.append(self._problem(origin, message, fix))
+
+
+_WRITE_SPEC = (
+    "begin with 'apiVersion: mlperf-reconciler/v1', 'kind: Submission' and 'spec:', or take the file off the list"
+)

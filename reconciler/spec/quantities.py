@@ -1,0 +1,158 @@
+"""Quantities with units, turned exactly into whole base units; nothing passes through a binary float.
+
+Every function takes what YAML gave (text, a number's text, or something unfit) and raises ``UnfitError`` with the fix.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from reconciler.resource.canonical import decimal_text
+
+# LoadGen keeps counts and durations in unsigned 64-bit integers; half of that leaves room for sums.
+LARGEST = 2**63 - 1
+
+_QUANTITY = re.compile(
+    r"([-+]?(?:[0-9][0-9_]{0,20}(?:\.[0-9]{0,20})?|\.[0-9]{1,20})(?:[eE][-+]?[0-9]{1,2})?)[ \t]*(.*)"
+)
+_COUNT = re.compile(r"\+?[0-9][0-9_]{0,40}")
+
+
+class UnfitError(ValueError):
+    """A value that cannot be taken: what is wrong with it, and the fix."""
+
+    def __init__(self, message: str, fix: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.fix = fix
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """``units`` maps a unit to its size in the smallest one; ``example`` is shown in fixes."""
+
+    noun: str
+    units: dict[str, int]
+    example: str
+
+
+DURATION = Dimension(
+    "duration",
+    {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9, "µs": 10**3, "μs": 10**3},
+    "600 s",
+)
+POWER = Dimension("power", {"mW": 1, "W": 10**3, "kW": 10**6}, "300 W")
+SIZE = Dimension(
+    "size",
+    {
+        "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40,
+        "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
+    },
+    "512 MiB",
+)  # fmt: skip
+RATE = Dimension("rate", {"/s": 1, "qps": 1, "queries/s": 1, "samples/s": 1}, "54 /s")
+_DIMENSIONS = (DURATION, POWER, SIZE, RATE)
+
+
+def shown(value: Any) -> str:
+    """A value as a message names it: text in quotes and cut short, anything else in words."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return "a group of settings"
+    if isinstance(value, (list, tuple)):
+        return "a list"
+    text = str(value)
+    return f"'{text[:60]}…'" if len(text) > 60 else f"'{text}'"
+
+
+def _listed(dimension: Dimension) -> str:
+    return ", ".join(unit for unit in dimension.units if unit.isascii())
+
+
+def _wrong_unit(text: str, unit: str, dimension: Dimension) -> UnfitError:
+    fix = f"write a {dimension.noun} in {_listed(dimension)}, such as {dimension.example}"
+    if not unit:
+        return UnfitError(
+            f"{shown(text)} has no unit", f"write its unit ({_listed(dimension)}), such as {dimension.example}"
+        )
+    for known in _DIMENSIONS:
+        if unit in known.units:
+            return UnfitError(f"{shown(text)} is a {known.noun}; a {dimension.noun} belongs here", fix)
+    return UnfitError(f"{shown(text)} has an unknown unit {shown(unit)}", fix)
+
+
+def _split(value: Any, dimension: Dimension) -> tuple[str, Decimal, str]:
+    fix = f"write a {dimension.noun} such as {dimension.example}"
+    if not isinstance(value, (str, int, Decimal)) or isinstance(value, bool):
+        raise UnfitError(f"{shown(value)} stands where a {dimension.noun} belongs", fix)
+    text = str(value).strip()
+    match = _QUANTITY.fullmatch(text)
+    if match is None:
+        raise UnfitError(f"{shown(text)} is no {dimension.noun}", fix)
+    number = Decimal(match[1].replace("_", ""))
+    if number < 0:
+        raise UnfitError(f"{shown(text)} is negative", f"write a positive {dimension.noun} such as {dimension.example}")
+    return text, number, match[2]
+
+
+def _whole(value: Any, dimension: Dimension, base: str, *, zero: bool) -> int:
+    text, number, unit = _split(value, dimension)
+    if unit not in dimension.units and not (number == 0 and not unit):
+        raise _wrong_unit(text, unit, dimension)
+    if number == 0 and not zero:
+        raise UnfitError(
+            f"the {dimension.noun} is zero", f"write a {dimension.noun} above 0, such as {dimension.example}"
+        )
+    exact = Fraction(number) * dimension.units.get(unit, 1) / dimension.units[base]
+    if exact.denominator != 1:
+        raise UnfitError(f"{shown(text)} is not a whole number of {base}", f"round it to whole {base}")
+    if exact > LARGEST:
+        raise UnfitError(f"{shown(text)} is too large", f"write at most {LARGEST} {base}")
+    return int(exact)
+
+
+def duration(value: Any, base: str, *, zero: bool = True) -> int:
+    """A duration as whole units of ``base`` (ns, us, ms, s). 0 may stand without a unit when ``zero`` allows it."""
+    return _whole(value, DURATION, base, zero=zero)
+
+
+def power(value: Any) -> int:
+    """A power as whole milliwatts, above 0."""
+    return _whole(value, POWER, "mW", zero=False)
+
+
+def size(value: Any) -> int:
+    """A size as whole bytes."""
+    return _whole(value, SIZE, "B", zero=True)
+
+
+def rate(value: Any) -> str:
+    """Queries (samples) per second, above 0, as decimal text; a plain number is per second."""
+    text, number, unit = _split(value, RATE)
+    if unit and unit not in RATE.units:
+        raise _wrong_unit(text, unit, RATE)
+    if number == 0:
+        raise UnfitError("the rate is zero", "write a rate above 0, such as 54")
+    return decimal_text(number)
+
+
+def count(value: Any, *, least: int = 1, most: int = LARGEST) -> int:
+    """A whole number between ``least`` and ``most``; underscores may group digits (24_576)."""
+    bounds = f"from {least} to {most}" if most < LARGEST else f"of at least {least}"
+    fix = f"write a whole number {bounds}"
+    if not isinstance(value, (str, int)) or isinstance(value, bool):
+        raise UnfitError(f"{shown(value)} stands where a whole number belongs", fix)
+    text = str(value).strip()
+    if not _COUNT.fullmatch(text):
+        raise UnfitError(f"{shown(text)} is not a whole number", fix)
+    number = int(text.replace("_", ""))
+    if not least <= number <= most:
+        raise UnfitError(f"{number} is out of range", fix)
+    return number

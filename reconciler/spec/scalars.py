@@ -1,0 +1,162 @@
+"""How single values are read: each function takes what YAML gave, and raises ``UnfitError`` (or pydantic's wrapping of
+it) with the fix."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from pydantic import BeforeValidator, ValidationInfo
+from pydantic_core import PydanticCustomError
+
+from harness.contract import BACKENDS, BENCHMARKS
+from reconciler.resource.canonical import decimal_text
+from reconciler.spec.locations import Variables
+from reconciler.spec.names import advice
+from reconciler.spec.nodes import Number
+from reconciler.spec.quantities import UnfitError, shown
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
+ROUND = re.compile(r"v[0-9]{1,3}\.[0-9]{1,3}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_WHOLE = re.compile(r"[-+]?[0-9]{1,18}")
+
+CATEGORIES = ("datacenter", "edge", "datacenter,edge")
+STATUSES = ("available", "preview", "rdi")
+PUBLISH = ("latest", "median", "best")
+PRECISIONS = tuple(sorted({precision for facts in BACKENDS.values() for precision in facts.precisions}))
+
+
+def fitting(parse: Callable[[Any], Any]) -> BeforeValidator:
+    """A validator whose ``UnfitError`` reaches the user with its fix."""
+
+    def validate(value: Any) -> Any:
+        try:
+            return parse(value)
+        except UnfitError as error:
+            raise unfit(error) from error
+
+    return BeforeValidator(validate)
+
+
+def unfit(error: UnfitError) -> PydanticCustomError:
+    return PydanticCustomError("unfit", "{message}", {"message": error.message, "fix": error.fix})
+
+
+def text(value: Any) -> str:
+    """Text as written; an unquoted number counts as text here."""
+    if not isinstance(value, str):
+        raise UnfitError(f"{shown(value)} stands where text belongs", 'write the text in quotes, such as "No"')
+    if not value.strip():
+        raise UnfitError("the text is empty", 'write the text, or "N/A"')
+    return str(value)
+
+
+def name(value: Any) -> str:
+    """A name that can be a folder of the submission tree."""
+    written = text(value)
+    if not NAME.fullmatch(written):
+        fixed = re.sub(r"[^A-Za-z0-9._+-]+", "_", written).strip("_.-") or "name"
+        raise UnfitError(
+            f"{shown(written)} cannot name a folder", f"use letters, digits and . _ + -, such as {fixed[:100]}"
+        )
+    return written
+
+
+def one_of(valid: Iterable[str], noun: str) -> Callable[[Any], str]:
+    names = tuple(valid)
+
+    def parse(value: Any) -> str:
+        if not isinstance(value, str):
+            raise UnfitError(f"{shown(value)} stands where a {noun} belongs", f"write one of {', '.join(names)}")
+        if value not in names:
+            raise UnfitError(f"{shown(value)} is no {noun}", advice(value, names))
+        return str(value)
+
+    return parse
+
+
+def category(value: Any) -> str:
+    parts = sorted(part.strip() for part in value.split(",")) if isinstance(value, str) else ()
+    joined = ",".join(parts)
+    return joined if joined in CATEGORIES else one_of(CATEGORIES, "category")(value)
+
+
+def flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise UnfitError(f"{shown(value)} stands where true or false belongs", "write true or false, without quotes")
+    return value
+
+
+def round_name(value: Any) -> str:
+    written = text(value)
+    if not ROUND.fullmatch(written):
+        raise UnfitError(f"{shown(written)} is no round", "write it as v6.1")
+    return written
+
+
+def sha256(value: Any) -> str:
+    written = text(value).lower().removeprefix("sha256:")
+    if not _DIGEST.fullmatch(written):
+        raise UnfitError(
+            f"{shown(value)} is no SHA-256 digest ({len(written)} characters; 64 of 0-9 a-f belong here)",
+            "write what 'sha256sum FILE' prints",
+        )
+    return written
+
+
+def free_value(value: Any) -> str | int | bool:
+    """Text, true or false, a whole number, or another number as decimal text."""
+    if isinstance(value, bool):
+        return value
+    if not isinstance(value, str):
+        raise UnfitError(f"{shown(value)} stands where a single value belongs", "write text, a number, true or false")
+    if isinstance(value, Number):
+        return int(value) if _WHOLE.fullmatch(value) else _decimal(value)
+    return str(value)
+
+
+def description_value(value: Any) -> str | int:
+    """What systems/<name>.json takes: text as written, or a whole number."""
+    if isinstance(value, bool) or value is None:
+        raise UnfitError(
+            f"{shown(value)} stands where text or a number belongs",
+            'write text in quotes; "N/A" where it does not apply',
+        )
+    found = free_value(value)
+    return str(value) if isinstance(value, Number) and not isinstance(found, int) else found
+
+
+def _decimal(value: str) -> str:
+    return decimal_text(value) if len(value) <= 24 and "e" not in value.lower() else str(value)
+
+
+def location(value: Any, info: ValidationInfo) -> str:
+    """A path; ``${NAME}`` is replaced from the environment that the context carries."""
+    variables = info.context if isinstance(info.context, Variables) else Variables({})
+    try:
+        return variables.expand(text(value))
+    except UnfitError as error:
+        raise unfit(error) from error
+
+
+def code(value: Any, info: ValidationInfo) -> str:
+    """A built-in benchmark's name, or the path of a user's own benchmark file."""
+    path = location(value, info)
+    if path.endswith(".py") or path in BENCHMARKS:
+        return path
+    if "/" in path:
+        fix = "name the benchmark's own Python file, such as benchmarks/mine.py"
+        raise unfit(UnfitError(f"{shown(path)} does not end in .py", fix))
+    fix = f"{advice(path, BENCHMARKS)}, or the path of your own benchmark file, such as benchmarks/{path}.py"
+    raise unfit(UnfitError(f"{shown(path)} is no built-in benchmark", fix))
+
+
+def names(value: Any) -> tuple[str, ...]:
+    """A list of names; a single one may stand without brackets."""
+    if isinstance(value, str):
+        return (str(value),)
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise UnfitError(f"{shown(value)} stands where a list of names belongs", "write use: [name, other]")
+    return tuple(map(str, value))

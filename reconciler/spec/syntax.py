@@ -1,0 +1,76 @@
+"""The YAML parser's events, and its errors in words that say what to mend."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError
+
+from reconciler.errors import Problem
+
+_C_PARSER = importlib.util.find_spec("_ruamel_yaml") is not None
+
+# libyaml's words (a part of them) -> ours and the fix.
+_WORDS = (
+    ("mapping values are not allowed", "a ':' stands where none can", "check the indentation, or quote text that holds ': '"),
+    ("unexpected end of stream", "the quotes that begin here are never closed", "close the quotes"),
+    ("expected ',' or ']'", "the list is not closed", "separate its items with ',' and close it with ']'"),
+    ("expected ',' or '}'", "the group is not closed", "separate its settings with ',' and close it with '}'"),
+    ("expected <block end>", "the indentation does not fit the lines above", "line up the settings of one group"),
+    ("did not find expected key", "the indentation does not fit the lines above", "line up the settings of one group"),
+    ("expected '-' indicator", "a setting stands inside a list of '-' items", "indent it less, or begin it with '-'"),
+    ("expected ':'", "a name without its ':'", "write 'name: value', with a space after the ':'"),
+    ("expected node content", "a value is missing, or a bracket is open", "write the value, or close the bracket"),
+    ("unknown escape character", "an unknown escape after '\\'", "double the '\\', or use single quotes"),
+    ("undefined tag handle", "a '!' begins a tag, which is not taken", "quote the text"),
+)  # fmt: skip
+
+
+def events_of(text: str) -> Iterator[Any]:
+    """The events of ``text``. Raises YAMLError."""
+    yaml = YAML(typ="safe", pure=not _C_PARSER)
+    events: Iterator[Any] = yaml.parse(text)
+    return events
+
+
+def syntax_problem(error: Exception, text: str, file: str) -> Problem:
+    """The parser's error as a problem at the place to mend."""
+    if not isinstance(error, MarkedYAMLError) or error.problem_mark is None:
+        return Problem(file, 1, 1, "", "the file is not YAML", "save it as UTF-8 text in YAML")
+    words = str(error.problem)
+    mark = error.problem_mark
+    # An unclosed quote or bracket is found at the end of the file, and mended where it begins.
+    if error.context_mark is not None and ("unexpected end of stream" in words or _ends(text, mark.line)):
+        mark = error.context_mark
+    line, column = mark.line + 1, mark.column + 1
+    if "cannot start any token" in words:
+        message, fix = _odd_character(text, mark.line, mark.column)
+        return Problem(file, line, column, "", message, fix)
+    for part, message, fix in _WORDS:
+        if part in words:
+            return Problem(file, line, column, "", message + _context(error), fix)
+    return Problem(
+        file, line, column, "", f"not valid YAML: {words}", "see the line above it too; quote text with odd characters"
+    )
+
+
+def _ends(text: str, line: int) -> bool:
+    return line >= len(text.rstrip().splitlines())
+
+
+def _context(error: MarkedYAMLError) -> str:
+    mark = error.context_mark
+    if mark is None or error.problem_mark is None or mark.line == error.problem_mark.line:
+        return ""
+    return f" (the part that begins on line {mark.line + 1})"
+
+
+def _odd_character(text: str, line: int, column: int) -> tuple[str, str]:
+    lines = text.splitlines()
+    character = lines[line][column : column + 1] if line < len(lines) else ""
+    if character == "\t":
+        return "a tab stands in the indentation", "indent with spaces"
+    return f"no value can begin with {character!r}", "quote the value"

@@ -1,0 +1,172 @@
+"""The merged tree checked against the models; pydantic's findings in a performance engineer's words.
+
+A wrong value must not hide what is wrong elsewhere: it is reported, taken out, and the rest is validated again, so that
+the checks across values (references, layers, backends) still run over all that is right.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from reconciler.errors import Problem
+from reconciler.resource.inputs import Origin
+from reconciler.spec import models
+from reconciler.spec.locations import Variables
+from reconciler.spec.names import advice, nearest
+from reconciler.spec.nodes import MapNode, Node, plain
+from reconciler.spec.quantities import shown
+
+Location = tuple[str, ...]
+
+# What stands in for a required value that is missing, while the rest is checked; also its example in the fix.
+_EXAMPLES: dict[str, Any] = {
+    "apiVersion": "mlperf-reconciler/v1",
+    "kind": "Submission",
+    "metadata": {"name": "acme"},
+    "name": "acme",
+    "spec": {"round": "v6.1", "submitter": "ACME"},
+    "round": "v6.1",
+    "submitter": "ACME",
+    "category": "edge",
+    "status": "available",
+}
+_NOUNS: dict[type[models.Group], str] = {
+    models.Scenarios: "scenario",
+    models.Divisions: "division",
+}
+_HOMES: dict[str, type[models.Group]] = {
+    "engine": models.Engine,
+    "run": models.Run,
+    "model": models.Model,
+    "dataset": models.Dataset,
+    "measurements": models.Measurements,
+    "hardware": models.Hardware,
+}
+_ROUNDS_OF_REPAIR = 8
+
+
+def validate(root: MapNode, variables: Variables, *, complete: bool) -> tuple[models.Document | None, list[Problem]]:
+    """The document as far as it is right, and everything wrong with it. With ``complete`` false some file could not be
+    read, and what is missing is not reported, since it may stand there."""
+    document = plain(root)
+    problems: list[Problem] = []
+    for attempt in range(_ROUNDS_OF_REPAIR):
+        try:
+            return models.Document.model_validate(document, context=variables), problems
+        except ValidationError as error:
+            for finding in error.errors(include_url=False):
+                where = tuple(str(part) for part in finding["loc"] if part != "[key]")
+                if attempt == 0 and (complete or finding["type"] != "missing") and where[0] not in _HEADER:
+                    problems.append(_problem(finding, where, root))
+                _repair(document, where, missing=finding["type"] == "missing")
+    return None, problems
+
+
+_HEADER = ("apiVersion", "kind")  # checked file by file, see ``merging``
+
+
+def _repair(document: Any, where: Location, *, missing: bool) -> None:
+    for part in where[:-1]:
+        document = document.get(part) if isinstance(document, dict) else None
+    if not isinstance(document, dict):
+        return
+    if missing or (where[-1] in _EXAMPLES and len(where) <= 2):
+        document[where[-1]] = _EXAMPLES.get(where[-1], {})
+    else:
+        document.pop(where[-1], None)
+
+
+def position(root: MapNode, where: Location) -> tuple[Origin, Origin]:
+    """Where the last name of ``where`` stands, and its value; for what is absent, where its holder's name stands."""
+    name = value = Origin(root.origin.file, 1, 1)
+    node: Node = root
+    for part in where:
+        if not isinstance(node, MapNode) or part not in node.items:
+            return name, name
+        name, node = node.keys[part], node.items[part]
+        value = node.origin
+    return name, value
+
+
+def node_at(root: MapNode, where: Location) -> Node | None:
+    node: Node | None = root
+    for part in where:
+        node = node.items.get(part) if isinstance(node, MapNode) else None
+    return node
+
+
+def _problem(finding: Mapping[str, Any], where: Location, root: MapNode) -> Problem:
+    kind, context = finding["type"], finding.get("ctx", {})
+    name_origin, value_origin = position(root, where)
+    origin = value_origin
+    if kind == "extra_forbidden":
+        message, fix = _unknown(where)
+        origin = name_origin
+    elif kind == "missing":
+        message, fix = f"{where[-1]} is missing", f"write {_written(where[-1])}"
+    elif kind == "unfit":
+        message, fix = str(context["message"]), str(context["fix"])
+        origin = name_origin if "[key]" in finding["loc"] else value_origin
+    elif kind in ("model_type", "dict_type", "model_attributes_type"):
+        message = f"{shown(finding['input'])} stands where a group of settings belongs"
+        fix = _inside(where)
+    else:
+        message, fix = str(finding["msg"]), "see schemas/submission.schema.json"
+    return Problem(origin.file, origin.line, origin.column, ".".join(where), message, fix)
+
+
+def _written(name: str) -> str:
+    example = _EXAMPLES.get(name, "…")
+    inner = ", ".join(f"{key}: {value}" for key, value in example.items()) if isinstance(example, dict) else ""
+    return f"'{name}: {{{inner}}}'" if inner else f"'{name}: {example}'"
+
+
+def _inside(where: Location) -> str:
+    group = _group_at(where)
+    if group is None:
+        return "write 'name: value' pairs below it, indented"
+    return f"write 'name: value' pairs below it, indented; names: {', '.join(_names(group))}"
+
+
+def _unknown(where: Location) -> tuple[str, str]:
+    """The message and fix for a name that its group does not have."""
+    name = where[-1]
+    group = _group_at(where[:-1])
+    valid = _names(group) if group is not None else []
+    noun = _NOUNS.get(group, "setting") if group is not None else "setting"
+    holder = f" of {where[-2]}" if len(where) > 1 and noun == "setting" else ""
+    message = f"{name} is no {noun}{holder}"
+    if name == "<<":
+        return message, "merge keys are not taken: put shared settings into spec.defaults and write 'use: [name]'"
+    if nearest(name, valid) is None:
+        for home, inner in _HOMES.items():
+            if name in _names(inner) and home in valid:
+                return message, f"write it inside {home}, as '{home}: {{{name}: …}}'"
+    return message, advice(name, valid)
+
+
+def _names(group: type[models.Group]) -> list[str]:
+    return [field.alias or name for name, field in group.model_fields.items()]
+
+
+def _group_at(where: Location) -> type[models.Group] | None:
+    """The model that reads the group at ``where``; None when there is none with fixed names."""
+    kind: Any = models.Document
+    for part in where:
+        kind = _inner(kind, part)
+    return kind if isinstance(kind, type) and issubclass(kind, models.Group) else None
+
+
+def _inner(kind: Any, part: str) -> Any:
+    if isinstance(kind, type) and issubclass(kind, models.Group):
+        found = [field for name, field in kind.model_fields.items() if (field.alias or name) == part]
+        kind = found[0].annotation if found else None
+    elif typing.get_origin(kind) is dict:
+        kind = typing.get_args(kind)[1]
+    else:
+        return None
+    return typing.get_args(kind)[0] if typing.get_origin(kind) is typing.Annotated else kind

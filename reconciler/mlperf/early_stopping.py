@@ -2,7 +2,8 @@
 
 With percentile p, confidence 0.99 and tolerance 0, t queries over the latency are compatible with the percentile when
 at least n(t) queries ran, the least n for which Binomial(n, 1 - p) gives at most t with probability at most 0.01.
-Server counts queries over its latency limit; SingleStream and MultiStream discard the t slowest instead and report the next.
+Server counts queries over its latency limit; SingleStream and MultiStream discard the t slowest instead and report the
+next.
 """
 
 from __future__ import annotations

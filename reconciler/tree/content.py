@@ -1,0 +1,81 @@
+"""What a submission tree is made from: values, and references to bytes that lie in storage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from reconciler.resource.kinds import Cell
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LogRef:
+    """Bytes in storage by their SHA-256 (hexadecimal); ``size`` in bytes. They are copied into the tree unchanged."""
+
+    sha256: str
+    size: int
+
+
+Content = bytes | LogRef
+Files = Mapping[str, Content]
+
+
+@dataclass(frozen=True, slots=True)
+class AccuracyLog:
+    """mlperf_log_accuracy.json: ``original`` stays in storage and gives the hash line; ``kept`` is its truncated form
+    (``reconciler.mlperf.accuracy.truncate_log``), which goes into the tree."""
+
+    original: LogRef
+    kept: Content
+
+
+@dataclass(frozen=True, slots=True)
+class CellContent:
+    """One scenario folder.
+
+    ``official``: the benchmark it is entered as (in open the cell's own name may be the submitter's). ``measurements``:
+    the fields of measurements.json. ``user_conf``: the conf of the very run that is published. ``performance`` and
+    ``accuracy``: the logs of run_1 and of the accuracy run by file name, without the accuracy log itself.
+    ``accuracy_text``: the scorer's output, without a hash line. ``settings``: resolved settings for README.md, as text.
+    ``code``: where the code is, one line of Markdown. ``compliance``: {test: {path below it: content}}.
+    """
+
+    cell: Cell
+    official: str
+    measurements: Mapping[str, Any]
+    user_conf: Content
+    performance: Files
+    accuracy: Files
+    accuracy_log: AccuracyLog
+    accuracy_text: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+    code: str = ""
+    compliance: Mapping[str, Files] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SystemContent:
+    """One systems/<name>.json. ``description`` holds what the user declared, field by field; fields that the tool knows
+    (division, submitter, status, system_type) are not taken from it."""
+
+    name: str
+    division: str
+    category: str
+    status: str
+    description: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SubmissionContent:
+    """Everything that one submitter enters.
+
+    ``code``: files of src/<benchmark> by benchmark folder, in every division that enters it; a README.md is added where
+    none is given. ``documents``: files below the submitter's folder in every division, as documentation/calibration.md.
+    """
+
+    submitter: str
+    systems: tuple[SystemContent, ...]
+    cells: tuple[CellContent, ...]
+    code: Mapping[str, Files] = field(default_factory=dict)
+    documents: Files = field(default_factory=dict)

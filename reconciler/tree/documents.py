@@ -1,0 +1,133 @@
+"""The JSON and Markdown files that are written here rather than copied: their fields, order and text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from reconciler.mlperf.ruleset import Ruleset
+from reconciler.resource.canonical import canonical
+from reconciler.tree.content import CellContent, SystemContent
+
+
+def system_fields(system: SystemContent, submitter: str, ruleset: Ruleset) -> dict[str, Any]:
+    """The system description: the round's mandatory fields in its order, "" where nothing was declared, then the rest
+    by name. ``is_network`` is left out unless declared: its mere presence means the network division."""
+    known = {
+        "division": system.division,
+        "submitter": submitter,
+        "status": system.status,
+        "system_type": system.category,
+    }
+    declared: dict[str, Any] = {"system_name": system.name, **system.description, **known}
+    mandatory = [field.name for field in ruleset.system_fields]
+    rest = sorted(set(declared) - set(mandatory))
+    return {name: _text(declared.get(name, "")) for name in [*mandatory, *rest]}
+
+
+def missing_system_fields(system: SystemContent, submitter: str, ruleset: Ruleset) -> tuple[str, ...]:
+    """What keeps a system description from being accepted, one line each in the round's order; empty: nothing."""
+    fields = system_fields(system, submitter, ruleset)
+    problems = []
+    for rule in ruleset.system_fields:
+        value = fields[rule.name]
+        if rule.filled and value == "":
+            problems.append(f"{rule.name} is empty")
+        elif value != "" and rule.integer and not str(value).isdecimal():
+            problems.append(f"{rule.name} is {value!r}, not a whole number")
+        elif value != "" and rule.one_of and str(value).lower() not in rule.one_of:
+            problems.append(f"{rule.name} is {value!r}, not one of {', '.join(rule.one_of)}")
+    return tuple(problems)
+
+
+def missing_measurements(measurements: Mapping[str, Any], ruleset: Ruleset) -> tuple[str, ...]:
+    """The mandatory fields of measurements.json that are absent or empty."""
+    return tuple(name for name in ruleset.measurements_fields if _text(measurements.get(name, "")) == "")
+
+
+def measurements_fields(measurements: Mapping[str, Any], ruleset: Ruleset) -> dict[str, Any]:
+    """The round's mandatory fields in its order, "" where nothing was declared, then the rest by name."""
+    mandatory = list(ruleset.measurements_fields)
+    rest = sorted(set(measurements) - set(mandatory))
+    return {name: _text(measurements.get(name, "")) for name in [*mandatory, *rest]}
+
+
+def json_bytes(document: Mapping[str, Any]) -> bytes:
+    """Indented JSON in the order given, ASCII only, so that no reader's locale matters."""
+    return (json.dumps(document, indent=2, ensure_ascii=True) + "\n").encode("ascii")
+
+
+def cell_readme(content: CellContent, ruleset: Ruleset) -> bytes:
+    """README.md of a scenario folder: what it is, how to run it again, how to audit it, and the settings of the run."""
+    cell = content.cell
+    selectors = " ".join(
+        f"{name}={value}"
+        for name, value in (
+            ("division", cell.division),
+            ("system", cell.system),
+            ("benchmark", cell.benchmark),
+            ("scenario", cell.scenario),
+        )
+    )
+    entered = "" if content.official == cell.benchmark else f" (entered as {content.official})"
+    tests = "".join(f"- compliance test {name}: `{name}/`\n" for name in sorted(content.compliance))
+    text = f"""# {cell.benchmark}, {cell.scenario}
+
+{cell.division} division, system {cell.system}, benchmark {cell.benchmark}{entered}, MLPerf Inference {ruleset.round}.
+Every file in this folder is derived from the recorded runs; none is edited by hand.
+
+## Run
+
+In the repository that holds the submission spec, on the system described in `systems/{cell.system}.json`:
+
+```
+reconcile plan {selectors}
+reconcile apply {selectors}
+```
+
+The first command says what would run and why, the second runs it.
+
+## Audit
+
+- performance run: `performance/run_1/`, with the settings in `user.conf`, which are those of this very run
+- accuracy run: `accuracy/`; `accuracy.txt` carries the SHA-256 of the untruncated accuracy log
+{tests}
+```
+reconcile show {cell}
+reconcile why {cell}
+```
+
+The first command names every setting and where it was set, the second says what the result was made from.
+
+## Settings
+
+{_table(content.settings)}"""
+    return text.encode()
+
+
+def source_readme(benchmark: str, notes: tuple[str, ...]) -> bytes:
+    """README.md of src/<benchmark>: where the code is. ``notes`` are the distinct code lines of its cells."""
+    lines = "".join(f"- {note}\n" for note in notes)
+    body = lines or "The results were made by the harness of mlperf-reconciler with its built-in benchmark code.\n"
+    return f"# Code of {benchmark}\n\n{body}".encode()
+
+
+def _table(settings: Mapping[str, str]) -> str:
+    if not settings:
+        return "None were recorded.\n"
+    rows = "".join(f"| `{name}` | {_cell_text(settings[name])} |\n" for name in sorted(settings))
+    return f"| setting | value |\n|---|---|\n{rows}"
+
+
+def _cell_text(value: str) -> str:
+    return " ".join(str(value).replace("|", "\\|").split())
+
+
+def _text(value: Any) -> Any:
+    """Text as written. Numbers become text: the checkers take the number 0 for an empty field."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, dict)):
+        return canonical(value)
+    return "" if value is None else str(value)

@@ -1,0 +1,83 @@
+"""Where each file of a submission stands. A layout is data, chosen by the ruleset's ``layout``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from reconciler.errors import ReconcilerError
+from reconciler.mlperf.ruleset import Ruleset
+from reconciler.resource.kinds import Cell
+
+# What may name a folder: no separators, no blanks, no leading dot (the submission rules forbid both).
+_NAME = re.compile(r"[A-Za-z0-9_+=,@#%~-][A-Za-z0-9_.+=,@#%~-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Path templates below the tree's root. {division} and {submitter} are known everywhere; cells add {system},
+    {benchmark} and {scenario}; {test} is a compliance test, {file} a path below the place."""
+
+    name: str
+    system: str
+    model_mapping: str
+    source: str
+    document: str
+    measurements: str
+    user_conf: str
+    readme: str
+    performance: str
+    accuracy: str
+    compliance: str
+
+
+_CELL = "{division}/{submitter}/results/{system}/{benchmark}/{scenario}"
+
+LAYOUTS: Mapping[str, Layout] = {
+    # Rounds from v6.0 on: everything of a cell in one folder, code in src.
+    "v6": Layout(
+        name="v6",
+        system="{division}/{submitter}/systems/{system}.json",
+        model_mapping="{division}/{submitter}/model_mapping.json",
+        source="{division}/{submitter}/src/{benchmark}/{file}",
+        document="{division}/{submitter}/{file}",
+        measurements=f"{_CELL}/measurements.json",
+        user_conf=f"{_CELL}/user.conf",
+        readme=f"{_CELL}/README.md",
+        performance=f"{_CELL}/performance/run_1/{{file}}",
+        accuracy=f"{_CELL}/accuracy/{{file}}",
+        compliance=f"{_CELL}/{{test}}/{{file}}",
+    ),
+}
+
+
+def layout_of(ruleset: Ruleset) -> Layout:
+    """The layout of a round."""
+    return LAYOUTS[ruleset.layout]
+
+
+def cell_path(template: str, submitter: str, cell: Cell, **names: str) -> str:
+    """A cell's path. ReconcilerError when a name cannot be a folder."""
+    return path(
+        template,
+        division=cell.division,
+        submitter=submitter,
+        system=cell.system,
+        benchmark=cell.benchmark,
+        scenario=cell.scenario,
+        **names,
+    )
+
+
+def path(template: str, **names: str) -> str:
+    """Fill in a template. Every name must be able to stand in a submission tree; {file} may have folders."""
+    for kind, name in names.items():
+        parts = name.split("/") if kind == "file" else [name]
+        for part in parts:
+            if not _NAME.fullmatch(part):
+                raise ReconcilerError(
+                    f"{kind} {name!r} cannot be a name in a submission tree",
+                    fix="use letters, digits and . _ - + = , @ # % ~ only, no blank, and no dot in front",
+                )
+    return template.format_map(names)

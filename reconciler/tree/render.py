@@ -1,0 +1,113 @@
+"""Renders a submission: the same values give the same paths and bytes, on any machine, at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from reconciler.errors import ReconcilerError
+from reconciler.mlperf.accuracy import with_hash
+from reconciler.mlperf.ruleset import Ruleset
+from reconciler.tree.content import CellContent, Content, LogRef, SubmissionContent
+from reconciler.tree.documents import (
+    cell_readme,
+    json_bytes,
+    measurements_fields,
+    source_readme,
+    system_fields,
+)
+from reconciler.tree.layout import Layout, cell_path, layout_of, path
+
+# Part of every Result's identity: raise it when the same values are to give other bytes.
+RENDERER = 1
+
+ACCURACY_LOG = "mlperf_log_accuracy.json"
+ACCURACY_TEXT = "accuracy.txt"
+_OURS = (ACCURACY_LOG, ACCURACY_TEXT)
+
+Rendered = tuple[str, Content]
+
+
+def render(submission: SubmissionContent, ruleset: Ruleset) -> Iterator[Rendered]:
+    """Every file of the tree as (path with "/", content), sorted by path.
+
+    ReconcilerError when a name cannot stand in a tree, when two files claim one path, when a truncated accuracy log is
+    larger than the round allows, or when one folder is to be two benchmarks.
+    """
+    files: dict[str, Content] = {}
+    for name, content in _files(submission, ruleset):
+        if name in files:
+            raise ReconcilerError(f"two files claim {name} in the submission tree")
+        files[name] = content
+    yield from sorted(files.items(), key=lambda item: item[0])
+
+
+def _files(submission: SubmissionContent, ruleset: Ruleset) -> Iterator[Rendered]:
+    layout = layout_of(ruleset)
+    for system in submission.systems:
+        names = {"division": system.division, "submitter": submission.submitter, "system": system.name}
+        yield path(layout.system, **names), json_bytes(system_fields(system, submission.submitter, ruleset))
+    for content in submission.cells:
+        yield from _cell(content, submission.submitter, layout, ruleset)
+    for division in sorted({content.cell.division for content in submission.cells}):
+        yield from _division(division, submission, layout, ruleset)
+
+
+def _cell(content: CellContent, submitter: str, layout: Layout, ruleset: Ruleset) -> Iterator[Rendered]:
+    def at(template: str, **names: str) -> str:
+        return cell_path(template, submitter, content.cell, **names)
+
+    yield at(layout.measurements), json_bytes(measurements_fields(content.measurements, ruleset))
+    yield at(layout.user_conf), content.user_conf
+    yield at(layout.readme), cell_readme(content, ruleset)
+    for name, log in content.performance.items():
+        yield at(layout.performance, file=name), log
+    for name, log in content.accuracy.items():
+        if name not in _OURS:
+            yield at(layout.accuracy, file=name), log
+    _check_size(content, ruleset)
+    text = with_hash(content.accuracy_text, content.accuracy_log.original.sha256)
+    yield at(layout.accuracy, file=ACCURACY_LOG), content.accuracy_log.kept
+    yield at(layout.accuracy, file=ACCURACY_TEXT), text.encode()
+    for test, files in content.compliance.items():
+        for name, log in files.items():
+            yield at(layout.compliance, test=test, file=name), log
+
+
+def _division(
+    division: str, submission: SubmissionContent, layout: Layout, ruleset: Ruleset
+) -> Iterator[Rendered]:
+    """What a division has once: code, documents and, in open, the model mapping."""
+    names = {"division": division, "submitter": submission.submitter}
+    cells = [content for content in submission.cells if content.cell.division == division]
+    for benchmark in sorted({content.cell.benchmark for content in cells}):
+        code = dict(submission.code.get(benchmark, {}))
+        if "README.md" not in code:
+            notes = {content.code for content in cells if content.cell.benchmark == benchmark and content.code}
+            code["README.md"] = source_readme(benchmark, tuple(sorted(notes)))
+        for name, content in code.items():
+            yield path(layout.source, **names, benchmark=benchmark, file=name), content
+    for name, content in submission.documents.items():
+        yield path(layout.document, **names, file=name), content
+    mapping = _model_mapping(cells)
+    if mapping and ruleset.binds(division, "model_mapping"):
+        yield path(layout.model_mapping, **names), json_bytes(mapping)
+
+
+def _model_mapping(cells: list[CellContent]) -> dict[str, str]:
+    """{folder: official benchmark} for the folders that are named otherwise."""
+    mapping: dict[str, str] = {}
+    for content in sorted(cells, key=lambda content: content.cell):
+        folder = content.cell.benchmark
+        if mapping.setdefault(folder, content.official) != content.official:
+            raise ReconcilerError(f"{folder} is entered as {mapping[folder]} and as {content.official}")
+    return {folder: official for folder, official in mapping.items() if folder != official}
+
+
+def _check_size(content: CellContent, ruleset: Ruleset) -> None:
+    kept, limit = content.accuracy_log.kept, ruleset.accuracy_log.limit
+    size = kept.size if isinstance(kept, LogRef) else len(kept)
+    if size > limit:
+        raise ReconcilerError(
+            f"{content.cell}: the accuracy log has {size} bytes, {ruleset.round} allows {limit}",
+            fix="truncate it first; the original stays in storage",
+        )

@@ -95,4 +95,3 @@ def _errors(log: DetailLog) -> tuple[tuple[int, str], ...]:
 
 def _text(entry: LogLine) -> str:
     return " ".join(str(entry.value).split())
-

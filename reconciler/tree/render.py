@@ -73,9 +73,7 @@ def _cell(content: CellContent, submitter: str, layout: Layout, ruleset: Ruleset
             yield at(layout.compliance, test=test, file=name), log
 
 
-def _division(
-    division: str, submission: SubmissionContent, layout: Layout, ruleset: Ruleset
-) -> Iterator[Rendered]:
+def _division(division: str, submission: SubmissionContent, layout: Layout, ruleset: Ruleset) -> Iterator[Rendered]:
     """What a division has once: code, documents and, in open, the model mapping."""
     names = {"division": division, "submitter": submission.submitter}
     cells = [content for content in submission.cells if content.cell.division == division]

@@ -1,0 +1,208 @@
+"""Conditions of each cell, derived from the difference: what is made, judged and rendered, and the worst of it. Pure.
+
+A stage that is not as declared is False. A verdict (Accurate, Valid) over runs that are stale or not there is Unknown:
+it was not judged. Nothing above a red part is green.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from reconciler.desired.state import Desired
+from reconciler.diff.change import Action, Change, Difference, Finding, How
+from reconciler.observed.state import Observed
+from reconciler.resource.conditions import Condition, Status, worst
+from reconciler.resource.kinds import ORDER, Address, Cell, Kind
+from reconciler.resource.records import Recorded, Summary
+from reconciler.resource.resources import Resource
+
+_MADE = (Kind.DATASET, Kind.MODEL, Kind.ENGINE)
+_WORD = re.compile(r"[A-Za-z0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A cell at a glance. ``metric`` and ``accuracy``: (value, unit); ``marks``: "rehearsal", "synthetic"."""
+
+    cell: Cell
+    conditions: tuple[Condition, ...]
+    metric: tuple[str, str] | None = None
+    accuracy: tuple[str, str] | None = None
+    validity: str = ""
+    marks: tuple[str, ...] = ()
+
+    @property
+    def ready(self) -> Status:
+        return self.conditions[-1].status
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What is known of one cell: its resources with what they are made from, what to change, what is wrong."""
+
+    resources: tuple[Resource, ...]
+    changes: Mapping[str, Change]
+    blocked: Mapping[str, str]
+    findings: tuple[Finding, ...]
+    rendered_wrong: tuple[tuple[str, str], ...]
+    tree_present: bool
+    was_rendered: bool
+
+    def change(self, *kinds: Kind, mode: str = "") -> Change | None:
+        """The first change, in pipeline order, among the cell's resources of these kinds."""
+        for resource in self.resources:
+            if resource.kind in kinds and (not mode or resource.address.name.endswith(f"/{mode}")):
+                found = self.changes.get(resource.key)
+                if found is not None:
+                    return found
+        return None
+
+    def why(self, change: Change) -> str:
+        stop = self.blocked.get(change.key, "")
+        return f"blocked: {stop}" if stop else change.note
+
+
+def conditions(
+    desired: Desired,
+    recorded: Recorded,
+    observed: Observed,
+    difference: Difference,
+    blocked: Mapping[Address, str] | None = None,
+) -> Mapping[Cell, tuple[Condition, ...]]:
+    """Every declared cell's conditions, in the order of CONDITIONS."""
+    found = standings(desired, recorded, observed, difference, blocked)
+    return {standing.cell: standing.conditions for standing in found}
+
+
+def standings(
+    desired: Desired,
+    recorded: Recorded,
+    observed: Observed,
+    difference: Difference,
+    blocked: Mapping[Address, str] | None = None,
+) -> tuple[Standing, ...]:
+    """Every declared cell with its conditions and what it measured. ``blocked``: a step's address → what stops it."""
+    changes = {change.key: change for change in difference.changes if change.action is not Action.NOOP}
+    stops = {c.key: stop for c in difference.changes if (stop := (blocked or {}).get(c.address, ""))}
+    summaries = {summary.id: summary for group in recorded.by_key.values() for summary in group}
+    found = []
+    for cell, resources in _by_cell(desired).items():
+        facts = _Facts(
+            resources,
+            changes,
+            stops,
+            tuple(f for f in difference.findings if _names(f.where, cell)),
+            tuple(observed.tree.get(str(cell), ())),
+            observed.tree_present,
+            str(cell) in observed.rendered,
+        )
+        found.append(_standing(cell, facts, difference, summaries))
+    return tuple(found)
+
+
+def _by_cell(desired: Desired) -> dict[Cell, tuple[Resource, ...]]:
+    """A cell's own resources and, transitively, what they are made from; in pipeline order."""
+    own: dict[Cell, dict[Address, Resource]] = {}
+    for resource in desired.resources:
+        cell = resource.cell or resource.address.cell
+        if cell is not None:
+            own.setdefault(cell, {})[resource.address] = resource
+    for found in own.values():
+        ahead = list(found.values())
+        while ahead:
+            for address in ahead.pop().upstream:
+                if address not in found and address in desired.by_address:
+                    found[address] = desired.by_address[address]
+                    ahead.append(found[address])
+    return {cell: tuple(sorted(r.values(), key=lambda item: ORDER[item.kind])) for cell, r in own.items()}
+
+
+def _names(where: str, cell: Cell) -> bool:
+    """Whether a finding's place is this cell or something of it: "Run:open/box/a/Offline/performance"."""
+    text = where.partition(":")[2] if where.partition(":")[0] in tuple(Kind) else where
+    return text == str(cell) or text.startswith(f"{cell}/")
+
+
+def _standing(cell: Cell, facts: _Facts, difference: Difference, summaries: Mapping[str, Summary]) -> Standing:
+    parts = (_built(facts), _accurate(facts), _performed(facts), _valid(facts), _rendered(facts))
+    chosen = difference.chosen.get(cell)
+    names = (chosen.performance, chosen.accuracy, chosen.score) if chosen else ("", "", "")
+    performance, accuracy, score = (summaries.get(name) for name in names)
+    marks = {mark for summary in (performance, accuracy, score) if summary for mark in summary.marks}
+    return Standing(
+        cell,
+        (*parts, _ready(parts, facts.findings)),
+        metric=performance.metric if performance else None,
+        accuracy=score.metric if score else None,
+        validity=performance.validity if performance else "",
+        marks=tuple(sorted(marks)),
+    )
+
+
+def _stage(type_: str, facts: _Facts, change: Change | None, good: str) -> Condition:
+    if change is None:
+        return Condition(type_, Status.TRUE, good)
+    return Condition(type_, Status.FALSE, _word(change.reason), facts.why(change))
+
+
+def _word(text: str) -> str:
+    """A reason in one CamelCase word."""
+    return "".join(part[:1].upper() + part[1:] for part in _WORD.findall(text))
+
+
+def _built(facts: _Facts) -> Condition:
+    return _stage("Built", facts, facts.change(*_MADE), "Recorded")
+
+
+def _performed(facts: _Facts) -> Condition:
+    return _stage("Performed", facts, facts.change(Kind.RUN, mode="performance"), "Recorded")
+
+
+def _about_accuracy(finding: Finding) -> bool:
+    return "accura" in finding.kind.lower() or finding.where.startswith(f"{Kind.SCORE}:")
+
+
+def _verdict(type_: str, facts: _Facts, change: Change | None, findings: Iterable[Finding], good: str) -> Condition:
+    first = next(iter(findings), None)
+    if first is not None:
+        return Condition(type_, Status.FALSE, _word(first.kind), first.message)
+    if change is not None:
+        return Condition(type_, Status.UNKNOWN, _word(change.reason), facts.why(change))
+    return Condition(type_, Status.TRUE, good)
+
+
+def _accurate(facts: _Facts) -> Condition:
+    change = facts.change(Kind.RUN, mode="accuracy") or facts.change(Kind.SCORE)
+    return _verdict("Accurate", facts, change, filter(_about_accuracy, facts.findings), "Scored")
+
+
+def _valid(facts: _Facts) -> Condition:
+    change = facts.change(Kind.RUN, mode="performance") or facts.change(Kind.COMPLIANCE_TEST)
+    others = (finding for finding in facts.findings if not _about_accuracy(finding))
+    return _verdict("Valid", facts, change, others, "Valid")
+
+
+def _rendered(facts: _Facts) -> Condition:
+    if facts.rendered_wrong:
+        path, what = facts.rendered_wrong[0]
+        more = f" and {len(facts.rendered_wrong) - 1} more" if len(facts.rendered_wrong) > 1 else ""
+        return Condition("Rendered", Status.FALSE, f"File{_word(what)}", f"{path}{more}")
+    change = facts.change(Kind.RESULT)
+    if change is None and facts.findings and not facts.was_rendered:
+        return Condition("Rendered", Status.UNKNOWN, "NotPublishable", "nothing is rendered of a cell with findings")
+    if change is None and not facts.tree_present:
+        # A fresh clone: the tree follows from the records, so its absence is no difference.
+        return Condition("Rendered", Status.TRUE, "NotHere", "rendered from the records by the next pass")
+    if change is not None and change.how is How.RENDER and not change.note:
+        return Condition("Rendered", Status.FALSE, _word(change.reason), "the tree does not show the chosen records")
+    return _stage("Rendered", facts, change, "Rendered")
+
+
+def _ready(parts: tuple[Condition, ...], findings: tuple[Finding, ...]) -> Condition:
+    status = Status.FALSE if findings else worst(parts)
+    if status is Status.TRUE:
+        return Condition("Ready", status, "InSync")
+    first = next((part for part in parts if part.status is status), parts[0])
+    return Condition("Ready", status, first.reason, first.message or f"not {first.type}")

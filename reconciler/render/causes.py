@@ -1,0 +1,70 @@
+"""Why a step is planned, in a few words; and where the spec says so."""
+
+from __future__ import annotations
+
+from reconciler.diff.change import Action, How, Reason
+from reconciler.plan.plan import Step
+from reconciler.render.quantities import count, listing
+from reconciler.render.values import change_text
+from reconciler.resource.inputs import Origin
+from reconciler.resource.kinds import Address
+
+_LABELS = {"Run performance": "Run perf"}
+_REASONS = {
+    Reason.NOT_RECORDED: "not recorded yet",
+    Reason.INPUT_CHANGED: "an input changed",
+    Reason.UPSTREAM_REPLACED: "made from something replaced",
+    Reason.EVIDENCE_DIFFERS: "environment differs",
+    Reason.ARTIFACT_MISSING: "file missing",
+    Reason.ARTIFACT_CORRUPT: "file damaged",
+    Reason.PREVIOUS_ATTEMPT_FAILED: "last attempt failed",
+    Reason.NOT_DECLARED: "no longer declared",
+    Reason.FORCED: "asked for",
+}
+
+
+def label(address: Address) -> str:
+    """What stands in the second column: "Engine", "Run accuracy", "Run perf", "TEST01"."""
+    return _LABELS.get(address.label, address.label)
+
+
+def action_word(step: Step) -> str:
+    """ "replace", "create", "prune"; or "restore" and "render" where nothing is made anew."""
+    if step.change.how is not How.MAKE and step.change.action is not Action.PRUNE:
+        return str(step.change.how)
+    return step.change.action.value.lower()
+
+
+def cause(step: Step) -> str:
+    """The first changed input old → new, else the reason with what it is about."""
+    change = step.change
+    if step.explained and change.reason not in (Reason.FORCED, Reason.EVIDENCE_DIFFERS):
+        more = len(step.explained) - 1
+        return change_text(step.explained[0], change.address) + (f" and {more} more" if more else "")
+    if change.reason is Reason.UPSTREAM_REPLACED and step.because:
+        names = listing(dict.fromkeys(_noun(address) for address in step.because), most=3)
+        return f"{names} replaced"
+    text = _REASONS[change.reason]
+    if change.note:
+        return f"{text}: {change.note}"
+    return text
+
+
+def _noun(address: Address) -> str:
+    """Mid-sentence: "engine", "accuracy run", but "TEST01"."""
+    if address.label.startswith("Run "):
+        return f"{address.label.removeprefix('Run ')} run"
+    return address.label if address.label.isupper() or address.label[-1:].isdigit() else address.label.lower()
+
+
+def origin(step: Step) -> Origin | None:
+    """The spec line behind the first changed input; None when no line of a spec is the cause."""
+    if not step.explained or step.change.reason in (Reason.FORCED, Reason.EVIDENCE_DIFFERS):
+        return None
+    found = step.explained[0].origin
+    return found if found.line else None
+
+
+def sharing(step: Step) -> str:
+    """ "shared by 3 more cells" for a step whose outcome satisfies others too."""
+    return f"shared by {count(len(step.shared), 'more place')}" if step.shared else ""

@@ -1,0 +1,64 @@
+"""The events of a pass on a terminal: finished steps scroll by, those under way stand below with a bar."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, TaskID, TextColumn
+from rich.progress import Progress as Bars
+from rich.text import Text
+
+from reconciler.execute.outcome import Began, Event, Moved, Note, Outcome
+from reconciler.render.paint import Paint, coloured, plain
+from reconciler.render.progress import began_text, outcome_text, pace, progress_text, step_name
+from reconciler.resource.kinds import Address
+
+
+class Live:
+    """A context manager with the one method that a pass calls. Leaving it by an exception leaves the terminal whole."""
+
+    def __init__(self, *, colour: bool = True) -> None:
+        self._paint: Paint = coloured if colour else plain
+        console = Console(no_color=not colour, highlight=False, soft_wrap=True)
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(24),
+            TextColumn("{task.fields[now]}", markup=False),
+        )
+        self._bars = Bars(*columns, console=console, transient=True, refresh_per_second=8)
+        self._tasks: dict[Address, TaskID] = {}
+
+    def __enter__(self) -> Self:
+        self._bars.start()
+        return self
+
+    def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
+        self._bars.stop()
+
+    def tell(self, event: Event) -> None:
+        match event:
+            case Began(step=step, attempt=attempt):
+                task = self._bars.add_task(step_name(step), total=None, now=began_text(step, attempt))
+                self._drop(step.change.address)
+                self._tasks[step.change.address] = task
+            case Moved(step=step, progress=progress, minimum=minimum):
+                task_id = self._tasks.get(step.change.address)
+                if task_id is not None:
+                    fraction = pace(progress, minimum).fraction
+                    total = None if fraction is None else 1.0
+                    self._bars.update(task_id, total=total, completed=fraction or 0.0, now=progress_text(event))
+            case Outcome(step=step):
+                self._drop(step.change.address)
+                self._print(f"{step_name(step)}  {outcome_text(event, self._paint)}")
+            case Note(text=text):
+                self._print(text)
+
+    def _drop(self, address: Address) -> None:
+        task = self._tasks.pop(address, None)
+        if task is not None:
+            self._bars.remove_task(task)
+
+    def _print(self, text: str) -> None:
+        self._bars.console.print(Text.from_ansi(text))

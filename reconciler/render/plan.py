@@ -1,0 +1,164 @@
+"""A plan as text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from reconciler.diff.change import SYMBOL, Action
+from reconciler.plan.plan import Plan, Step
+from reconciler.render.causes import action_word, cause, label, origin, sharing
+from reconciler.render.paint import Paint, Tone, plain
+from reconciler.render.quantities import count, duration, listing
+from reconciler.render.values import short
+from reconciler.resource.inputs import Origin
+from reconciler.resource.kinds import Address
+
+LIMIT = 40  # headings shown before the rest is only counted
+_TONES = {Action.CREATE: Tone.GOOD, Action.REPLACE: Tone.DOUBT, Action.PRUNE: Tone.BAD, Action.NOOP: Tone.FAINT}
+_WIDEST = 72
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    step: Step
+    cells: tuple[str, str, str, str, str]
+    below: tuple[str, ...]
+
+
+def heading(address: Address) -> str:
+    """ "closed / h200x8 / 3d-unet-99 / Offline", or the name of what several cells share."""
+    cell = address.cell
+    return str(cell).replace("/", " / ") if cell else address.name
+
+
+def grouped(steps: Iterable[Step]) -> dict[str, list[Step]]:
+    groups: dict[str, list[Step]] = {}
+    for step in steps:
+        groups.setdefault(heading(step.change.address), []).append(step)
+    return groups
+
+
+def shown_origins(plan: Plan, limit: int | None = LIMIT) -> tuple[Origin, ...]:
+    """The spec lines that the text will show: worth looking up who changed them."""
+    groups = list(grouped(plan.steps).values())[:limit]
+    found = (origin(step) for group in groups for step in group)
+    return tuple(dict.fromkeys(o for o in found if o is not None))
+
+
+def plan_text(
+    plan: Plan,
+    *,
+    commits: Mapping[Origin, str] | None = None,
+    limit: int | None = LIMIT,
+    paint: Paint = plain,
+) -> str:
+    """The steps by cell, then drift, findings and what is not declared, and one line that sums up."""
+    groups = grouped(plan.steps)
+    shown = dict(list(groups.items())[:limit])
+    rows = {name: [_row(step, commits or {}) for step in steps] for name, steps in shown.items()}
+    widths = _widths(row for group in rows.values() for row in group)
+    lines: list[str] = []
+    for name, group in rows.items():
+        lines.append(paint(name, Tone.HEADING))
+        for row in group:
+            lines += _row_lines(row, widths, paint)
+    hidden = len(groups) - len(shown)
+    if hidden:
+        lines.append(f"… and {count(hidden, 'more cell')}; --all shows them")
+    lines += _notes(plan, limit, paint)
+    lines.append(summary(plan, paint))
+    return "\n".join(lines)
+
+
+def _row(step: Step, commits: Mapping[Origin, str]) -> _Row:
+    where = origin(step)
+    reason = short(cause(step), _WIDEST)
+    if sharing(step):
+        reason += f" ({sharing(step)})"
+    below = (f"blocked: {step.blocked}", *([f"fix: {step.fix}"] if step.fix else ())) if step.blocked else ()
+    texts = (
+        label(step.change.address),
+        action_word(step),
+        reason,
+        str(where or ""),
+        commits.get(where, "") if where else "",
+    )
+    return _Row(step, texts, below)
+
+
+def _widths(rows: Iterable[_Row]) -> list[int]:
+    widths = [12, 7, 0, 0, 0]
+    for row in rows:
+        widths = [max(width, len(text)) for width, text in zip(widths, row.cells, strict=True)]
+    # One long reason without a line behind it must not push the others' lines away.
+    return widths
+
+
+def _row_lines(row: _Row, widths: list[int], paint: Paint) -> list[str]:
+    tone = Tone.BAD if row.step.blocked else _TONES[row.step.change.action]
+    symbol = "!" if row.step.blocked else SYMBOL[row.step.change.action]
+    name, action, reason, where, commit = row.cells
+    text = f"{name:<{widths[0]}} {action:<{widths[1]}}  "
+    text += f"{reason:<{widths[2]}}  {where:<{widths[3]}}  {commit}" if where else reason
+    return [f"  {paint(symbol, tone)} {text.rstrip()}", *(f"      {line}" for line in row.below)]
+
+
+def _notes(plan: Plan, limit: int | None, paint: Paint) -> list[str]:
+    drifts = [f"{heading(d.address)}: {label(d.address)} {d.what} {d.presence}; {d.repair}" for d in plan.drifts]
+    lines = [f"{paint('drift', Tone.DOUBT)} {text}" for text in _limited(drifts, limit)]
+    for finding in plan.findings[:limit]:
+        lines.append(f"{paint('finding', Tone.BAD)} {finding.where}: {finding.kind}: {finding.message}")
+        lines += [f"      fix: {finding.fix}"] if finding.fix else []
+    if limit is not None and len(plan.findings) > limit:
+        lines.append(f"… and {count(len(plan.findings) - limit, 'more finding')}; --all shows them")
+    if plan.undeclared:
+        names = listing(map(str, plan.undeclared), most=3)
+        lines.append(f"{paint('not declared', Tone.FAINT)} {names}: recorded, no longer in a spec; kept")
+    return lines
+
+
+def _limited(lines: list[str], limit: int | None) -> list[str]:
+    if limit is None or len(lines) <= limit:
+        return lines
+    return [*lines[:limit], f"… and {len(lines) - limit} more; --all shows them"]
+
+
+def summary(plan: Plan, paint: Paint = plain) -> str:
+    """ "Plan: 4 to replace, 61 unchanged. About 1 h 50 min on h200x8. Nothing is pruned."."""
+    left_out = f" {count(plan.excluded, 'step')} left out by the selection." if plan.excluded else ""
+    if not plan.steps:
+        findings = f"{count(len(plan.findings), 'finding')} that no step mends" if plan.findings else ""
+        resources = count(plan.unchanged, "resource")
+        if findings:
+            return paint(f"Nothing to do for {resources}, but {findings}.", Tone.BAD) + left_out
+        return paint(f"In sync: {resources}, nothing to do.", Tone.GOOD) + left_out
+    words = Counter(action_word(step) for step in plan.steps)
+    counts = [f"{number:,} to {word}" for word, number in words.items()]
+    blocked = sum(1 for step in plan.steps if step.blocked)
+    sentences = [f"Plan: {', '.join([*counts, f'{plan.unchanged:,} unchanged'])}."]
+    if blocked:
+        sentences.append(f"{blocked:,} blocked.")
+    sentences += _expected(plan.steps)
+    if plan.findings:
+        sentences.append(f"{count(len(plan.findings), 'finding')}.")
+    if not words["prune"]:
+        sentences.append("Nothing is pruned.")
+    return paint(" ".join(sentences), Tone.HEADING) + left_out
+
+
+def _expected(steps: Iterable[Step]) -> list[str]:
+    """How long the unblocked steps take on their systems, as far as anybody can say."""
+    due = [step for step in steps if not step.blocked]
+    known = [step.seconds for step in due if step.seconds is not None]
+    if not known:
+        return []
+    # Rendering has no prediction and no weight; only what a child process makes counts as unknown.
+    unknown = sum(1 for step in due if step.seconds is None and step.change.how == "make")
+    cells = (step.change.address.cell for step in due)
+    systems = list(dict.fromkeys(cell.system for cell in cells if cell))
+    where = f" on {listing(systems, most=3)}" if systems else ""
+    if unknown:
+        return [f"At least {duration(sum(known))}{where} ({count(unknown, 'step')} without a prediction)."]
+    return [f"About {duration(sum(known))}{where}."]

@@ -1,0 +1,102 @@
+"""A step under way, in numbers that both event views share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.contract import Progress
+from reconciler.execute.outcome import Moved, Outcome, Status
+from reconciler.plan.plan import Step
+from reconciler.render.causes import action_word, label
+from reconciler.render.paint import Paint, Tone, plain
+from reconciler.render.plan import heading
+from reconciler.render.quantities import count, duration, rate
+from reconciler.render.status import metric_text
+
+_TONES = {Status.DONE: Tone.GOOD, Status.BLOCKED: Tone.DOUBT, Status.RETRY: Tone.DOUBT, Status.FAILED: Tone.BAD}
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """``per_second`` and ``left`` (seconds) are None while nobody can say. ``fraction`` in 0..1."""
+
+    fraction: float | None
+    per_second: float | None
+    left: float | None
+
+
+def pace(progress: Progress, minimum: float = 0.0) -> Pace:
+    """How fast, and how long still: the samples left at this rate, but at least what LoadGen's minimum duration leaves.
+
+    ``minimum`` in seconds. With a minimum duration LoadGen may issue more samples than expected, so the later end counts.
+    """
+    per_second = progress.done / progress.seconds if progress.done and progress.seconds > 0 else None
+    ends: list[float] = []
+    if progress.expected and per_second:
+        ends.append(max(0, progress.expected - progress.done) / per_second)
+    if minimum and progress.stage == "running":
+        ends.append(max(0.0, minimum - progress.seconds))
+    left = max(ends) if ends and (per_second or not progress.expected) else None
+    return Pace(_fraction(progress, left), per_second, left)
+
+
+def _fraction(progress: Progress, left: float | None) -> float | None:
+    if left is not None and progress.seconds + left > 0:
+        return min(1.0, progress.seconds / (progress.seconds + left))
+    return min(1.0, progress.done / progress.expected) if progress.expected else None
+
+
+def step_name(step: Step) -> str:
+    """ "open / box / digits / Offline  Run perf"."""
+    return f"{heading(step.change.address)}  {label(step.change.address)}"
+
+
+def progress_text(moved: Moved) -> str:
+    """ "running, 1,200 of 5,000 samples, 107/s, 36 s left"."""
+    progress = moved.progress
+    found = pace(progress, moved.minimum)
+    parts = [progress.stage]
+    if progress.expected:
+        parts.append(f"{progress.done:,} of {progress.expected:,}")
+    elif progress.done:
+        parts.append(f"{progress.done:,} done")
+    if found.per_second is not None:
+        parts.append(f"{rate(found.per_second)}/s")
+    if found.left is not None:
+        parts.append(f"{duration(found.left)} left")
+    return ", ".join(parts)
+
+
+def began_text(step: Step, attempt: int) -> str:
+    again = f", attempt {attempt}" if attempt > 1 else ""
+    expected = f", about {duration(step.seconds)}" if step.seconds is not None else ""
+    return f"{action_word(step)}{again}{expected}"
+
+
+def outcome_text(outcome: Outcome, paint: Paint = plain) -> str:
+    """ "done in 36 s, 107 samples/s, VALID"; for what went wrong the message, the fix and the log."""
+    head = paint(outcome.status.value.lower(), _TONES[outcome.status])
+    if outcome.status is Status.DONE:
+        return ", ".join([f"{head} in {duration(outcome.seconds)}", *_measured(outcome)])
+    lines = [f"{head}: {outcome.message}"]
+    lines += [f"      fix: {outcome.fix}"] if outcome.fix else []
+    lines += [f"      log: {outcome.log}"] if outcome.log else []
+    return "\n".join(lines)
+
+
+def _measured(outcome: Outcome) -> list[str]:
+    values = outcome.record.values if outcome.record else {}
+    metric, validity = values.get("metric"), values.get("validity")
+    parts = (
+        [metric_text((str(metric[0]), str(metric[1])))]
+        if isinstance(metric, (list, tuple)) and len(metric) == 2
+        else []
+    )
+    parts += [str(validity)] if validity else []
+    return parts + ([outcome.message] if outcome.message else [])
+
+
+def tally(outcomes: tuple[Outcome, ...]) -> str:
+    """ "5 done, 1 failed, 2 blocked"."""
+    words = [outcome.status for outcome in outcomes]
+    return ", ".join(f"{words.count(s):,} {s.value.lower()}" for s in Status if s in words) or count(0, "step")

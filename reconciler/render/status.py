@@ -1,0 +1,73 @@
+"""Cells x conditions as a table that reads without colour: ok, no, ?."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from reconciler.diff.conditions import Standing
+from reconciler.render.paint import Paint, Tone, plain
+from reconciler.render.plan import LIMIT
+from reconciler.render.quantities import count, rate
+from reconciler.resource.conditions import CONDITIONS, Condition, Status
+
+_MARKS = {Status.TRUE: ("ok", Tone.GOOD), Status.FALSE: ("no", Tone.BAD), Status.UNKNOWN: ("?", Tone.DOUBT)}
+
+
+def status_text(standings: Sequence[Standing], *, limit: int | None = LIMIT, paint: Paint = plain) -> str:
+    """The matrix; then, for cells that are not ready, the first reason. In a long list those cells come first."""
+    if not standings:
+        return "No cell is declared."
+    ranked = sorted(standings, key=lambda s: s.ready is Status.TRUE) if limit and len(standings) > limit else standings
+    shown = ranked[:limit]
+    width = max(len("cell"), *(len(str(s.cell)) for s in shown))
+    results = [metric_text(s.metric) for s in shown]
+    metric_width = max(len("result"), *map(len, results))
+    lines = ["  ".join([f"{'cell':<{width}}", *CONDITIONS, f"{'result':>{metric_width}}"])]
+    for standing, result in zip(shown, results, strict=True):
+        marks = [_mark(condition, paint) for condition in standing.conditions]
+        extra = ", ".join([*([standing.validity] if standing.validity == "INVALID" else []), *standing.marks])
+        row = [f"{standing.cell!s:<{width}}", *marks, f"{result:>{metric_width}}"]
+        lines.append(("  ".join(row) + (f"  {paint(extra, Tone.FAINT)}" if extra else "")).rstrip())
+    if len(shown) < len(standings):
+        lines.append(f"… and {count(len(standings) - len(shown), 'more cell')}; --all shows them")
+    lines += _reasons(shown)
+    lines.append(_summary(standings, paint))
+    return "\n".join(lines)
+
+
+def metric_text(metric: tuple[str, str] | None) -> str:
+    """ "107 samples/s"; "-" where nothing is measured."""
+    if metric is None:
+        return "-"
+    value, unit = metric
+    try:
+        return f"{rate(float(value))} {unit}".rstrip()
+    except ValueError:
+        return f"{value} {unit}".rstrip()
+
+
+def _mark(condition: Condition, paint: Paint) -> str:
+    word, tone = _MARKS[condition.status]
+    return paint(word, tone) + " " * (len(condition.type) - len(word))
+
+
+def _reasons(standings: Sequence[Standing]) -> list[str]:
+    lines = []
+    for standing in standings:
+        wrong = [c for c in standing.conditions[:-1] if c.status is not Status.TRUE and c.reason != "UpstreamReplaced"]
+        first = next((c for c in wrong if c.status is Status.FALSE), wrong[0] if wrong else None)
+        if first is not None:
+            lines.append(
+                f"  {standing.cell}: {first.type}: {first.reason}{': ' if first.message else ''}{first.message}"
+            )
+    return lines
+
+
+def _summary(standings: Sequence[Standing], paint: Paint) -> str:
+    ready = Counter(s.ready for s in standings)
+    if ready[Status.TRUE] == len(standings):
+        return paint(f"{count(len(standings), 'cell')} ready.", Tone.GOOD)
+    parts = [f"{ready[Status.TRUE]:,} of {count(len(standings), 'cell')} ready"]
+    parts += [f"{ready[s]:,} {word}" for s, word in ((Status.FALSE, "not"), (Status.UNKNOWN, "unknown")) if ready[s]]
+    return paint(", ".join(parts) + ".", Tone.BAD)

@@ -1,0 +1,78 @@
+"""Resolved values as a person would write them: units put back, digests cut short."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from reconciler.diff.change import InputChange
+from reconciler.resource.canonical import decimal_text
+from reconciler.resource.kinds import Address, Kind
+
+_NANOSECONDS = {"ns": 1, "µs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9}
+_MILLIWATTS = {"mW": 1, "W": 10**3, "kW": 10**6}
+# By the last part of a setting's name: its smallest unit in terms of the table.
+_UNITS: dict[str, tuple[int, Mapping[str, int]]] = {
+    "target_latency": (1, _NANOSECONDS),
+    "queue_delay": (10**3, _NANOSECONDS),
+    "min_duration": (10**6, _NANOSECONDS),
+    "max_duration": (10**6, _NANOSECONDS),
+    "power_limit": (1, _MILLIWATTS),
+}
+_DIGEST = re.compile(r"[0-9a-f]{40,64}")
+_LONGEST = 48
+
+
+def _quantity(number: int, units: Mapping[str, int]) -> str:
+    """In the largest unit that keeps it a short exact decimal; 0 stays 0."""
+    if number == 0:
+        return "0"
+    for unit, size in sorted(units.items(), key=lambda item: -item[1]):
+        amount = Decimal(number) / size
+        if abs(amount) >= 1 and -amount.as_tuple().exponent <= 3:  # type: ignore[operator]
+            return f"{decimal_text(amount)} {unit}"
+    smallest = min(units, key=units.__getitem__)
+    return f"{number} {smallest}"
+
+
+def value_text(name: str, value: Any) -> str:
+    """One value of a setting, in full but for digests."""
+    if value is None:
+        return "not set"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    last = name.rpartition(".")[2]
+    if last in _UNITS and not isinstance(value, (Mapping, list, tuple)):
+        factor, units = _UNITS[last]
+        try:
+            return _quantity(int(Decimal(value) * factor), units)
+        except (InvalidOperation, ValueError, TypeError):
+            return str(value)
+    if isinstance(value, str):
+        return value[:12] if _DIGEST.fullmatch(value) else value or '""'
+    if isinstance(value, int):
+        return str(value)
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+
+
+def short(text: str, longest: int = _LONGEST) -> str:
+    """On one line and cut in the middle, so that both ends of a path stay readable."""
+    text = " ".join(text.split())
+    if len(text) <= longest:
+        return text
+    head = longest // 2
+    return f"{text[:head]}…{text[len(text) - (longest - head - 1) :]}"
+
+
+def setting_name(name: str, kind: Kind) -> str:
+    """A setting as it is called within its kind: an Engine's ``engine.batch_size`` is "batch_size"."""
+    return name.removeprefix(f"{str(kind).lower()}.")
+
+
+def change_text(change: InputChange, address: Address) -> str:
+    """ "batch_size 8 → 16"."""
+    before, after = (short(value_text(change.name, value)) for value in (change.before, change.after))
+    return f"{setting_name(change.name, address.kind)} {before} → {after}"

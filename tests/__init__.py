@@ -1,0 +1,1 @@
+"""``unit`` mirrors the packages, ``passes`` holds whole passes, ``architecture`` proves the rules of structure."""

@@ -1,0 +1,25 @@
+"""What every test needs: no user's git settings, and no machine-wide lock shared with a real pass."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+_PERSON = {"NAME": "A Tester", "EMAIL": "tester@example.com"}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Sets real environment variables, since children inherit them."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("GIT_")]:
+            patch.delenv(name)
+        for part, value in _PERSON.items():
+            patch.setenv(f"GIT_AUTHOR_{part}", value)
+            patch.setenv(f"GIT_COMMITTER_{part}", value)
+        patch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+        patch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+        patch.setenv("RECONCILE_LOCKS", str(tmp_path_factory.mktemp("locks")))
+        yield

@@ -51,8 +51,10 @@ class DeclaredSystem:
 
 @dataclass(frozen=True, slots=True)
 class DeclaredCell:
-    """``settings`` are the winning values. ``origin``: the cell's name, and where its scenario is written. ``overridden``:
-    for a setting that several layers set, the values that lost, highest layer first."""
+    """``settings`` are the winning values. ``origin``: the cell's name, and where its scenario is written.
+
+    ``overridden``: for a setting that several layers set, the values that lost, highest layer first.
+    """
 
     cell: Cell
     settings: Mapping[str, Value]

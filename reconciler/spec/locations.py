@@ -99,7 +99,7 @@ def _check(path: tuple[str, ...], name_origin: Origin, node: ScalarNode) -> Prob
 
 
 def _secret(origin: Origin, path: str, message: str) -> Problem:
-    fix = "take it out (revoke it if it was ever committed); where a setting takes a secret, refer to it: {from_env: NAME}"
+    fix = "take it out, revoke it if it was committed, and use a reference, {from_env: NAME}, where a setting takes one"
     return Problem(origin.file, origin.line, origin.column, path, message, fix)
 
 

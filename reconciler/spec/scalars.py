@@ -68,6 +68,8 @@ def one_of(valid: Iterable[str], noun: str) -> Callable[[Any], str]:
     names = tuple(valid)
 
     def parse(value: Any) -> str:
+        if value is None and "null" in names:
+            raise UnfitError(f"nothing stands where a {noun} belongs", 'write the name; quote "null" if you mean it')
         if not isinstance(value, str):
             raise UnfitError(f"{shown(value)} stands where a {noun} belongs", f"write one of {', '.join(names)}")
         if value not in names:

@@ -15,10 +15,18 @@ _C_PARSER = importlib.util.find_spec("_ruamel_yaml") is not None
 
 # libyaml's words (a part of them) -> ours and the fix.
 _WORDS = (
-    ("mapping values are not allowed", "a ':' stands where none can", "check the indentation, or quote text that holds ': '"),
+    (
+        "mapping values are not allowed",
+        "a ':' stands where none can",
+        "check the indentation, or quote text that holds ': '",
+    ),
     ("unexpected end of stream", "the quotes that begin here are never closed", "close the quotes"),
-    ("expected ',' or ']'", "the list is not closed", "separate its items with ',' and close it with ']'"),
-    ("expected ',' or '}'", "the group is not closed", "separate its settings with ',' and close it with '}'"),
+    ("expected ',' or ']'", "the list is not closed", "put ',' between its items and ']' behind them"),
+    (
+        "expected ',' or '}'",
+        "the group is not closed",
+        "put ',' between its settings and '}' behind them; quote text such as '${NAME}'",
+    ),
     ("expected <block end>", "the indentation does not fit the lines above", "line up the settings of one group"),
     ("did not find expected key", "the indentation does not fit the lines above", "line up the settings of one group"),
     ("expected '-' indicator", "a setting stands inside a list of '-' items", "indent it less, or begin it with '-'"),
@@ -26,7 +34,7 @@ _WORDS = (
     ("expected node content", "a value is missing, or a bracket is open", "write the value, or close the bracket"),
     ("unknown escape character", "an unknown escape after '\\'", "double the '\\', or use single quotes"),
     ("undefined tag handle", "a '!' begins a tag, which is not taken", "quote the text"),
-)  # fmt: skip
+)
 
 
 def events_of(text: str) -> Iterator[Any]:
@@ -51,7 +59,7 @@ def syntax_problem(error: Exception, text: str, file: str) -> Problem:
         return Problem(file, line, column, "", message, fix)
     for part, message, fix in _WORDS:
         if part in words:
-            return Problem(file, line, column, "", message + _context(error), fix)
+            return Problem(file, line, column, "", message + _context(error, mark.line), fix)
     return Problem(
         file, line, column, "", f"not valid YAML: {words}", "see the line above it too; quote text with odd characters"
     )
@@ -61,9 +69,9 @@ def _ends(text: str, line: int) -> bool:
     return line >= len(text.rstrip().splitlines())
 
 
-def _context(error: MarkedYAMLError) -> str:
+def _context(error: MarkedYAMLError, line: int) -> str:
     mark = error.context_mark
-    if mark is None or error.problem_mark is None or mark.line == error.problem_mark.line:
+    if mark is None or mark.line == line:
         return ""
     return f" (the part that begins on line {mark.line + 1})"
 

@@ -71,9 +71,11 @@ _HEADER = ("apiVersion", "kind")  # checked file by file, see ``merging``
 
 def _repair(document: Any, where: Location, *, missing: bool) -> None:
     for part in where[:-1]:
-        document = document.get(part) if isinstance(document, dict) else None
-    if not isinstance(document, dict):
-        return
+        if document.get(part) is None:
+            document[part] = {}
+        document = document[part]
+        if not isinstance(document, dict):
+            return
     if missing or (where[-1] in _EXAMPLES and len(where) <= 2):
         document[where[-1]] = _EXAMPLES.get(where[-1], {})
     else:

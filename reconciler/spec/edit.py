@@ -1,0 +1,202 @@
+"""Edits of a user's spec that leave every other byte as it was: comments, order, quotes, indentation, line ends.
+
+ruamel.yaml finds where a value stands; only that span of the text is replaced, or one line (one entry of a ``{…}``) added.
+The result is read again, and refused unless it differs from the original in exactly the value asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+from ruamel.yaml.nodes import MappingNode, ScalarNode
+
+from reconciler.errors import SpecError
+from reconciler.spec.nodes import Number, parse, plain, resolve
+
+Scalar = str | int | bool | Decimal
+New = Scalar | Mapping[str, Any]
+
+_SAFE = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./+() -]*")
+_RAW = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
+
+
+class EditError(ValueError):
+    """The edit cannot be made by changing one place; the message says why."""
+
+
+def set_value(text: str, path: str | Sequence[str], value: New) -> str:
+    """``text`` with the value at ``path`` replaced, or added with the groups it needs.
+
+    ``path`` is a sequence of names, or dotted; a name that holds dots itself is found when it is in the text already. A
+    mapping is written in one line, as ``{name: value}``. Raises EditError, and SpecError when ``text`` is no valid YAML.
+    """
+    before = _read(text)
+    root = _compose(text)
+    names = list(path) if not isinstance(path, str) else _split(root, path)
+    node, depth = _deepest(root, names)
+    if depth == len(names):
+        edited = _replace(text, node, value)
+    else:
+        for name in reversed(names[depth + 1 :]):
+            value = {name: value}
+        edited = _insert(text, node, names[depth], value)
+        value = {names[depth]: value}
+    _verify(before, edited, names[: len(names) if depth == len(names) else depth], value, added=depth < len(names))
+    return edited
+
+
+def rendered(value: New) -> str:
+    """A value as YAML in one line; text is quoted only where it would be read as something else."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{rendered(str(name))}: {rendered(item)}" for name, item in value.items()) + "}"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, Decimal, Number)):
+        return str(value)
+    if _SAFE.fullmatch(value) and type(resolve(value)) is str and not value.endswith(" "):
+        return value
+    return _RAW.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(value, ensure_ascii=False))
+
+
+def _read(text: str) -> Any:
+    tree, problems = parse(text, "the spec")
+    if tree is None or problems:
+        raise SpecError(problems)
+    return plain(tree)
+
+
+def _compose(text: str) -> MappingNode:
+    try:
+        node = YAML(typ="safe", pure=True).compose(text)
+    except YAMLError as error:
+        raise EditError(f"the text cannot be edited: {error}") from error
+    if not isinstance(node, MappingNode):
+        raise EditError("the text holds no settings")
+    return node
+
+
+def _child(node: Any, name: str) -> Any:
+    if not isinstance(node, MappingNode):
+        return None
+    return next((value for key, value in node.value if getattr(key, "value", None) == name), None)
+
+
+def _split(root: MappingNode, path: str) -> list[str]:
+    """A dotted path as names: at each step the longest name that is there."""
+    names: list[str] = []
+    node: Any = root
+    rest = path
+    while rest:
+        there = [key.value for key, _ in node.value] if isinstance(node, MappingNode) else []
+        fitting = [name for name in there if rest == name or rest.startswith(f"{name}.")]
+        name = max(fitting, key=len) if fitting else rest.partition(".")[0]
+        names.append(name)
+        node, rest = _child(node, name), rest[len(name) + 1 :]
+    return names
+
+
+def _deepest(root: MappingNode, names: Sequence[str]) -> tuple[Any, int]:
+    """The node at the longest part of ``names`` that is there, and that part's length."""
+    node: Any = root
+    for depth, name in enumerate(names):
+        child = _child(node, name)
+        if child is None:
+            return node, depth
+        node = child
+    return node, len(names)
+
+
+def _empty(node: Any) -> bool:
+    return isinstance(node, ScalarNode) and node.start_mark.index == node.end_mark.index
+
+
+def _replace(text: str, node: Any, value: New) -> str:
+    if _empty(node):
+        return _fill(text, node, value)
+    if not isinstance(node, ScalarNode) or node.style in ("|", ">"):
+        raise EditError(f"line {node.start_mark.line + 1}: only a value on one line can be replaced")
+    written = rendered(value)
+    quoted = text[node.start_mark.index] in "\"'"
+    if quoted and isinstance(value, str) and not written.startswith('"'):
+        mark = text[node.start_mark.index]
+        written = f"{mark}{written}{mark}"
+    return text[: node.start_mark.index] + written + text[node.end_mark.index :]
+
+
+def _fill(text: str, node: Any, value: New) -> str:
+    """Write a value behind a ``name:`` that has none."""
+    index = node.start_mark.index
+    while text[index - 1] in " \t\r\n":
+        index -= 1
+    if text[index - 1] != ":":
+        raise EditError(f"line {node.start_mark.line + 1}: a value cannot be written here")
+    return f"{text[:index]} {rendered(value)}{text[index:]}"
+
+
+def _insert(text: str, node: Any, name: str, value: New) -> str:
+    entry = f"{rendered(name)}: {rendered(value)}"
+    if _empty(node):
+        return _fill(text, node, {name: value})
+    if not isinstance(node, MappingNode):
+        raise EditError(f"line {node.start_mark.line + 1}: a value stands where '{name}' would be added")
+    if node.flow_style:
+        return _insert_flow(text, node, entry)
+    newline = "\r\n" if "\r\n" in text else "\n"
+    end = text.find("\n", _end(node))
+    place = len(text) if end < 0 else end + 1
+    before = "" if end >= 0 else newline
+    return f"{text[:place]}{before}{' ' * node.value[0][0].start_mark.column}{entry}{newline}{text[place:]}"
+
+
+def _insert_flow(text: str, node: MappingNode, entry: str) -> str:
+    if not node.value:
+        inside = node.start_mark.index + 1
+        return f"{text[:inside]}{entry}{text[inside:]}"
+    index = _end(node.value[-1][1], node.value[-1][0])
+    return f"{text[:index]}, {entry}{text[index:]}"
+
+
+def _end(node: Any, key: Any = None) -> int:
+    """Where the node's own text ends; a block's mark would stand after the comments that follow it."""
+    if _empty(node) and key is not None:
+        return int(key.end_mark.index) + 1
+    if isinstance(node, MappingNode) and not node.flow_style and node.value:
+        last_key, last = node.value[-1]
+        return _end(last, last_key)
+    if not isinstance(node, (MappingNode, ScalarNode)) and not node.flow_style and node.value:
+        return _end(node.value[-1])
+    index = int(node.end_mark.index)
+    return index - 1 if getattr(node, "style", None) in ("|", ">") else index
+
+
+def _verify(before: Any, edited: str, names: Sequence[str], value: Any, *, added: bool) -> None:
+    """Raise EditError unless only the value at ``names`` changed (aliases could carry a change elsewhere)."""
+    expected, holder = before, before
+    for name in names[:-1]:
+        holder = holder[name]
+    wanted = plain_value(value)
+    if not names:
+        expected = {**before, **wanted}
+    elif added:
+        holder[names[-1]] = {**(holder[names[-1]] or {}), **wanted}
+    else:
+        holder[names[-1]] = wanted
+    try:
+        found = _read(edited)
+    except SpecError as error:
+        raise EditError(f"the edit would break the file: {error}") from error
+    if found != expected:
+        raise EditError("the edit would change more than this value (is it shared by an alias?)")
+
+
+def plain_value(value: Any) -> Any:
+    """A new value as reading it back gives it."""
+    if isinstance(value, Mapping):
+        return {str(name): plain_value(item) for name, item in value.items()}
+    return value if isinstance(value, bool) else str(value)

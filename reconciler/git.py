@@ -1,4 +1,4 @@
-"""The only module that talks to git. Paths are relative to our repository (``root``), which may lie below git's own top.
+"""The only module that talks to git. Paths are relative to our repository (``root``), which may lie below git's top.
 
 Reading never fails for want of git: outside a repository, without commits, in a shallow clone or without a git program
 the answers are None, empty or "not committed". Only ``initialise`` and ``commit`` raise.

@@ -13,29 +13,13 @@ from dataclasses import dataclass
 from reconciler.desired.state import Desired
 from reconciler.diff.change import Action, Change, Difference, Finding, How
 from reconciler.observed.state import Observed
-from reconciler.resource.conditions import Condition, Status, worst
+from reconciler.resource.conditions import Condition, Standing, Status, worst
 from reconciler.resource.kinds import ORDER, Address, Cell, Kind
 from reconciler.resource.records import Recorded, Summary
 from reconciler.resource.resources import Resource
 
 _MADE = (Kind.DATASET, Kind.MODEL, Kind.ENGINE)
 _WORD = re.compile(r"[A-Za-z0-9]+")
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """A cell at a glance. ``metric`` and ``accuracy``: (value, unit); ``marks``: "rehearsal", "synthetic"."""
-
-    cell: Cell
-    conditions: tuple[Condition, ...]
-    metric: tuple[str, str] | None = None
-    accuracy: tuple[str, str] | None = None
-    validity: str = ""
-    marks: tuple[str, ...] = ()
-
-    @property
-    def ready(self) -> Status:
-        return self.conditions[-1].status
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""Views of one value: text for people, JSON for programs. Takes what the stages made; decides, reads, writes nothing."""
+"""Views of one value: text for people, JSON for programs. Takes what stages made; decides, reads, writes nothing."""

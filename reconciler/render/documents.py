@@ -1,4 +1,4 @@
-"""Reports as JSON documents: plain values, each with a version, and with every cell that was looked at, clean ones too."""
+"""Reports as JSON documents: plain values, each with a version and every cell that was looked at, clean ones too."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from reconciler.diff.conditions import Standing
 from reconciler.execute.outcome import Began, Event, Moved, Note, Outcome
 from reconciler.plan.plan import Plan
+from reconciler.resource.conditions import Standing
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Address, Cell
 

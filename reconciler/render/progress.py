@@ -28,7 +28,7 @@ class Pace:
 def pace(progress: Progress, minimum: float = 0.0) -> Pace:
     """How fast, and how long still: the samples left at this rate, but at least what LoadGen's minimum duration leaves.
 
-    ``minimum`` in seconds. With a minimum duration LoadGen may issue more samples than expected, so the later end counts.
+    ``minimum`` in seconds. Until it is over LoadGen may issue more samples than expected, so the later end counts.
     """
     per_second = progress.done / progress.seconds if progress.done and progress.seconds > 0 else None
     ends: list[float] = []

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from reconciler.diff.conditions import Standing
 from reconciler.render.paint import Paint, Tone, plain
 from reconciler.render.plan import LIMIT
 from reconciler.render.quantities import count, rate
-from reconciler.resource.conditions import CONDITIONS, Condition, Status
+from reconciler.resource.conditions import CONDITIONS, Condition, Standing, Status
 
 _MARKS = {Status.TRUE: ("ok", Tone.GOOD), Status.FALSE: ("no", Tone.BAD), Status.UNKNOWN: ("?", Tone.DOUBT)}
 

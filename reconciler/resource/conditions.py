@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from reconciler.resource.kinds import Cell
+
 
 class Status(StrEnum):
     """From best to worst: a summary is the worst of its parts."""
@@ -33,3 +35,19 @@ class Condition:
 
 def worst(conditions: Iterable[Condition]) -> Status:
     return max((c.status for c in conditions), key=_WORST.__getitem__, default=Status.UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A cell at a glance. ``metric`` and ``accuracy``: (value, unit); ``marks``: "rehearsal", "synthetic"."""
+
+    cell: Cell
+    conditions: tuple[Condition, ...]
+    metric: tuple[str, str] | None = None
+    accuracy: tuple[str, str] | None = None
+    validity: str = ""
+    marks: tuple[str, ...] = ()
+
+    @property
+    def ready(self) -> Status:
+        return self.conditions[-1].status

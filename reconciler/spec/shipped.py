@@ -1,7 +1,7 @@
 """Where the schemas and the starter spec lie: inside the installed wheel, or at the top of a checkout.
 
-``pyproject.toml`` copies them to ``reconciler/spec/data`` in the wheel. A checkout (an editable install too) has no such folder, so its own
-top-level ``schemas/`` and ``specs/`` are read and an edit shows at once. The standard library only: the compiled-spec door needs no more.
+``pyproject.toml`` copies them to ``reconciler/spec/data`` in the wheel. A checkout (an editable install too) has no
+such folder, so its own top-level ``schemas/`` and ``specs/`` are read, and an edit shows at once.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _CHECKOUT: Final = Path(__file__).parents[2]
 
 
 def shipped_path(name: str) -> Path:
-    """The file that ships as ``name``, its path in a checkout: "schemas/submission.schema.json", "specs/quickstart.yaml".
+    """The file that ships as ``name``: "schemas/submission.schema.json", "specs/quickstart.yaml", as in a checkout.
 
     Raises FileNotFoundError, naming both places, when neither has it: the installation is damaged.
     """

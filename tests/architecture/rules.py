@@ -1,7 +1,7 @@
 """The rules of structure as tables, and the functions that apply them to imports.
 
-A place is a folder or module at the top of ``reconciler/``. A module or a prefix of modules is written without ``reconciler.`` where only
-that package is meant.
+A place is a folder or module at the top of ``reconciler/``. Modules are written without ``reconciler.`` where only that
+package is meant.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ LATE: dict[str, str] = {
     "harness.benchmarks.digits": "scikit-learn and onnx, only in the child that makes the dataset or the model",
     "harness.machine": "NVML, where it is installed",
     "harness.probe": "LoadGen, only when its seeds are asked for",
-    "reconciler.cli.main": "the table of commands: --help and a warm plan load no other command",
+    "reconciler.cli.door": "the table of commands, and what only a cold plan needs: --help and a warm plan stay fast",
 }
 
 

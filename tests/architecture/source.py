@@ -68,7 +68,7 @@ def imports_of(module: Module, known: Mapping[str, Module]) -> Iterator[Import]:
 def _walk(module: Module, node: ast.AST, known: Mapping[str, Module], *, late: bool) -> Iterator[Import]:
     for child in ast.iter_child_nodes(node):
         for target in _targets(module, child, known):
-            yield Import(module, getattr(child, "lineno", 0), target, late)
+            yield Import(module, getattr(child, "lineno", 0), target, late and not _goes_through_the_door(child))
         inside = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
         yield from _walk(module, child, known, late=late or inside)
 
@@ -83,10 +83,26 @@ def _targets(module: Module, node: ast.AST, known: Mapping[str, Module]) -> Iter
             yield from (name for name in inner if name in known)
             if not all(name in known for name in inner):
                 yield base
-        case ast.Call(func=ast.Name(id="import_module" | "__import__") | ast.Attribute(attr="import_module")):
-            argument = node.args[0] if node.args else None
-            literal = isinstance(argument, ast.Constant) and isinstance(argument.value, str)
-            yield str(argument.value) if literal and isinstance(argument, ast.Constant) else ""
+        case ast.Call(args=[ast.Constant(value=str(name)), *_]) if _called(node) in _IMPORTERS:
+            yield name
+        case ast.Call() if _called(node) in _IMPORTERS:
+            yield ""
+
+
+# The last is reconciler.cli.door: its callers name the module, the import itself happens there.
+_IMPORTERS = frozenset({"import_module", "__import__", "door"})
+
+
+def _called(node: ast.AST) -> str:
+    """The last name of what a call calls: "import_module" of ``importlib.import_module(name)``."""
+    match node:
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+            return name
+    return ""
+
+
+def _goes_through_the_door(node: ast.AST) -> bool:
+    return _called(node) == "door"
 
 
 def _absolute(module: Module, source: str, level: int) -> str:

@@ -83,6 +83,7 @@ def test_every_package_says_what_it_takes_and_gives() -> None:
         pytest.param("harness.sut", "def f():\n    import json", "no named door", id="late"),
         pytest.param("harness.sut", "def f():\n    importlib.import_module(name)", "no named door", id="late-computed"),
         pytest.param("harness.sut", "import_module('onnxruntime')", "only in harness.backends", id="by-name"),
+        pytest.param("reconciler.cli.x", "def f():\n    door('numpy')", "only in harness", id="heavy-by-the-door"),
     ],
 )
 def test_a_forbidden_import_is_caught(importer: str, text: str, rule: str) -> None:
@@ -101,6 +102,7 @@ def test_a_forbidden_import_is_caught(importer: str, text: str, rule: str) -> No
         pytest.param("reconciler.plan.saved", "from reconciler.files import replace", id="saved-plan"),
         pytest.param("reconciler.render.x", "from reconciler.plan.plan import Plan", id="view-of-a-plan"),
         pytest.param("harness.backends.openvino", "import numpy, openvino.properties", id="heavy-at-its-door"),
+        pytest.param("reconciler.cli.x", "def f():\n    door('reconciler.spec.loading')", id="late-by-the-door"),
         pytest.param("harness.backends", "def f(n):\n    return importlib.import_module(n)", id="late-at-its-door"),
     ],
 )

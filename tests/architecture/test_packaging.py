@@ -1,0 +1,81 @@
+"""What ships: the wheel carries its data, the pins are complete, and the base install needs no heavy library."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+from jsonschema.validators import validator_for
+
+from reconciler.spec.shipped import shipped
+from tests.architecture.source import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+SCHEMAS = sorted(path.name for path in (ROOT / "schemas").glob("*.json"))
+PINS = [line for line in (ROOT / ".ci" / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_a_schema_is_valid_json_schema_and_ships(name: str) -> None:
+    schema = json.loads(shipped(f"schemas/{name}"))
+    validator_for(schema).check_schema(schema)
+
+
+@pytest.mark.skipif(not (ROOT / "specs" / "quickstart.yaml").is_file(), reason="the starter spec has not landed")
+def test_an_installed_wheel_finds_its_data(tmp_path: Path) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "installed")
+    data = [*(f"schemas/{name}" for name in SCHEMAS), "specs/quickstart.yaml"]
+    program = "import sys; from reconciler.spec.shipped import shipped_path; print(*map(shipped_path, sys.argv[1:]))"
+    found = subprocess.run(
+        [sys.executable, "-P", "-c", program, *data],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "installed")},
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split()
+    assert len(found) == len(data)
+    assert all(Path(path).is_relative_to(tmp_path / "installed") for path in found)
+    rounds = {path.name for path in (ROOT / "reconciler" / "mlperf" / "rounds").glob("*.yaml")}
+    assert rounds <= {path.name for path in (tmp_path / "installed" / "reconciler" / "mlperf" / "rounds").iterdir()}
+
+
+def test_a_missing_file_is_named_with_both_places() -> None:
+    with pytest.raises(FileNotFoundError, match=r"schemas/none\.json is in neither .*data nor "):
+        shipped("schemas/none.json")
+
+
+def test_pins_are_names_and_versions_only() -> None:
+    assert not [pin for pin in PINS if not re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.]+", pin)]
+
+
+def test_everything_that_is_installed_for_the_tests_is_pinned() -> None:
+    pinned = {_normal(pin.partition("==")[0]) for pin in PINS}
+    extras = PROJECT["optional-dependencies"]
+    wanted = [*PROJECT["dependencies"], *extras["loadgen"], *extras["cpu"], *extras["dev"]]
+    names = {_normal(re.split(r"[\[<>=; ]", requirement)[0]) for requirement in wanted}
+    assert names - {_normal(PROJECT["name"])} <= pinned
+
+
+def test_the_base_install_has_no_benchmark_library() -> None:
+    text = " ".join(PROJECT["dependencies"]).lower()
+    assert not [name for name in ("loadgen", "numpy", "onnx", "openvino", "tensorrt", "cuda", "torch") if name in text]
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

@@ -1,0 +1,86 @@
+"""All of reconciler/ and every --help work where no benchmark or accelerator library is installed."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.rules import HEAVY
+from tests.architecture.source import ROOT, modules
+
+Python = Callable[..., "subprocess.CompletedProcess[str]"]
+
+_ABSENT = f"""
+import importlib.abc, sys
+
+class Absent(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {sorted(HEAVY)!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Absent())
+"""
+
+_IMPORT_ALL = """
+import importlib, sys, traceback
+failed = 0
+for name in sys.argv[1:]:
+    try:
+        importlib.import_module(name)
+    except Exception:
+        failed = 1
+        print(name, traceback.format_exc(limit=-2), sep=": ", file=sys.stderr)
+sys.exit(failed)
+"""
+
+_COMMAND = "import sys; sys.argv[0] = 'reconcile'; from reconciler.cli.main import main; sys.exit(main())"
+
+
+@pytest.fixture
+def python(tmp_path: Path) -> Python:
+    """Runs ``python -c`` as on a machine that has none of the heavy libraries."""
+    (tmp_path / "sitecustomize.py").write_text(_ABSENT)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+
+    def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", program, *arguments],
+            env=environment,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run
+
+
+def test_the_libraries_are_really_absent(python: Python) -> None:
+    for library in HEAVY:
+        ended = python(f"import {library}")
+        assert ended.returncode == 1
+        assert "ModuleNotFoundError" in ended.stderr
+
+
+def test_every_module_imports(python: Python) -> None:
+    names = [name for name in modules() if name.startswith("reconciler")]
+    ended = python(_IMPORT_ALL, "harness.contract", *names)
+    assert ended.returncode == 0, ended.stderr
+
+
+@pytest.mark.skipif("reconciler.cli.main" not in modules(), reason="the command line has not landed")
+def test_every_help_is_shown(python: Python) -> None:
+    shown = python(_COMMAND, "--help")
+    assert shown.returncode == 0, shown.stderr
+    commands = re.findall(r"^  ([a-z][a-z-]*)(?:\s|$)", shown.stdout.partition("Commands:")[2], re.MULTILINE)
+    assert {"plan", "validate", "status"} <= set(commands)
+    for command in commands:
+        helped = python(_COMMAND, command, "--help")
+        assert helped.returncode == 0, f"{command}: {helped.stderr}"
+        assert "Usage:" in helped.stdout

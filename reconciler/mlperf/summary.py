@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-_COUNT = re.compile(r"(?P<count>No|\d+) (?P<kind>warning|ERROR|error)s? encountered")
+_COUNT = re.compile(r"(?P<count>No|\d+) (?P<kind>warning|error)s? encountered", re.ASCII | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

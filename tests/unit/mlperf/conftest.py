@@ -1,0 +1,165 @@
+"""Logs made by the real LoadGen: short runs in child processes, each made once a session and only when a test asks."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconciler.mlperf.log import DetailLog, parse_detail
+
+CHILD = Path(__file__).parent / "loadgen_child.py"
+TOTAL, LOADED = 1000, 256
+
+
+@dataclass(frozen=True)
+class RunCase:
+    """A run: its scenario and mode, the lines of its user.conf, and whether an audit.config is given."""
+
+    scenario: str
+    conf: str
+    mode: str = "PerformanceOnly"
+    audit: str = ""
+    delay: float = 0.0
+
+
+_COUNT = "*.*.performance_sample_count_override = 256\n"
+RUNS = {
+    # Targets are far from the truth on purpose where a verdict must not depend on the machine.
+    "single-stream-valid": RunCase(
+        "SingleStream",
+        _COUNT + "*.*.min_duration = 50\n*.*.min_query_count = 700\n*.SingleStream.target_latency = 0.001\n",
+    ),
+    "single-stream-out-of-queries": RunCase(
+        "SingleStream", _COUNT + "*.*.min_duration = 300\n*.SingleStream.target_latency = 100\n"
+    ),
+    "single-stream-too-few": RunCase(
+        "SingleStream", _COUNT + "*.*.min_duration = 0\n*.*.min_query_count = 40\n*.SingleStream.target_latency = 1\n"
+    ),
+    "single-stream-max-count": RunCase(
+        "SingleStream",
+        _COUNT + "*.*.min_duration = 0\n*.*.max_query_count = 50\n*.SingleStream.target_latency = 1\n",
+    ),
+    "multi-stream-valid": RunCase("MultiStream", _COUNT + "*.*.min_duration = 0\n*.MultiStream.target_latency = 0.2\n"),
+    "multi-stream-out-of-queries": RunCase(
+        "MultiStream", _COUNT + "*.*.min_duration = 200\n*.MultiStream.target_latency = 0.2\n"
+    ),
+    "server-valid": RunCase(
+        "Server",
+        _COUNT + "*.*.min_duration = 300\n*.Server.target_qps = 2000\n*.Server.target_latency = 5000\n",
+    ),
+    "server-too-fast": RunCase(
+        "Server",
+        _COUNT + "*.*.min_duration = 300\n*.Server.target_qps = 2000\n*.Server.target_latency = 2\n",
+        delay=0.001,
+    ),
+    "server-too-few": RunCase(
+        "Server",
+        _COUNT + "*.*.min_duration = 0\n*.*.min_query_count = 200\n*.Server.target_qps = 2000\n"
+        "*.Server.target_latency = 5000\n",
+    ),
+    "offline-valid": RunCase(
+        "Offline", _COUNT + "*.*.min_duration = 0\n*.*.min_query_count = 2000\n*.Offline.target_qps = 1000\n"
+    ),
+    "offline-too-short": RunCase(
+        "Offline", _COUNT + "*.*.min_duration = 500\n*.*.min_query_count = 500\n*.Offline.target_qps = 1000\n"
+    ),
+    "offline-audit": RunCase(
+        "Offline",
+        _COUNT + "*.*.min_duration = 0\n*.*.min_query_count = 500\n*.Offline.target_qps = 1000\n",
+        audit="*.*.mode = 2\n*.*.accuracy_log_rng_seed = 720381539243781796\n*.*.accuracy_log_sampling_target = 64\n",
+    ),
+    "offline-accuracy": RunCase("Offline", _COUNT + "*.Offline.target_qps = 1000\n", mode="AccuracyOnly"),
+    "server-accuracy": RunCase("Server", _COUNT + "*.Server.target_qps = 5000\n", mode="AccuracyOnly"),
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run: its case and its files."""
+
+    case: RunCase
+    folder: Path
+
+    def bytes(self, name: str) -> bytes:
+        return (self.folder / f"mlperf_log_{name}").read_bytes()
+
+    @property
+    def detail(self) -> DetailLog:
+        return parse_detail(self.bytes("detail.txt"), "mlperf_log_detail.txt")
+
+
+def _child(verb: str, request: dict[str, Any], folder: Path) -> str:
+    path = folder / "request.json"
+    path.write_text(json.dumps(request))
+    done = subprocess.run(
+        [sys.executable, str(CHILD), verb, str(path)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def _need_loadgen() -> None:
+    if importlib.util.find_spec("mlperf_loadgen") is None:
+        pytest.skip("mlcommons-loadgen is not installed")
+
+
+@pytest.fixture(scope="session")
+def loadgen_run(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Run]:
+    """Run a case by its name in RUNS, or give the run made earlier."""
+    _need_loadgen()
+    made: dict[str, Run] = {}
+
+    def get(name: str) -> Run:
+        if name not in made:
+            made[name] = _make(RUNS[name], tmp_path_factory.mktemp(name))
+        return made[name]
+
+    return get
+
+
+def _make(case: RunCase, folder: Path) -> Run:
+    logs = folder / "logs"
+    logs.mkdir()
+    (folder / "user.conf").write_text(case.conf)
+    (folder / "audit.config").write_text(case.audit)
+    request = {
+        "user_conf": str(folder / "user.conf"),
+        "model": "resnet50",
+        "scenario": case.scenario,
+        "mode": case.mode,
+        "log_dir": str(logs),
+        "total": TOTAL,
+        "loaded": LOADED,
+        "delay": case.delay,
+        "audit": str(folder / "audit.config") if case.audit else "",
+    }
+    _child("run", request, folder)
+    return Run(case, logs)
+
+
+@pytest.fixture(scope="session")
+def loadgen_read(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[dict[str, Any]]]:
+    """What LoadGen reads from confs: a list of (bytes, model, scenario) gives the attributes of TestSettings for each."""
+    _need_loadgen()
+
+    def get(confs: list[tuple[bytes, str, str]], conf_type: int = 2) -> list[dict[str, Any]]:
+        folder = tmp_path_factory.mktemp("read")
+        request = {
+            "scratch": str(folder / "user.conf"),
+            "confs": [
+                {"data": data.hex(), "model": model, "scenario": scenario, "type": conf_type}
+                for data, model, scenario in confs
+            ],
+        }
+        answers: list[dict[str, Any]] = json.loads(_child("read", request, folder))
+        return answers
+
+    return get

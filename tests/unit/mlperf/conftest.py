@@ -147,7 +147,7 @@ def _make(case: RunCase, folder: Path) -> Run:
 
 @pytest.fixture(scope="session")
 def loadgen_read(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[dict[str, Any]]]:
-    """What LoadGen reads from confs: a list of (bytes, model, scenario) gives the attributes of TestSettings for each."""
+    """What LoadGen reads from confs: (bytes, model, scenario) gives the attributes of TestSettings, for each."""
     _need_loadgen()
 
     def get(confs: list[tuple[bytes, str, str]], conf_type: int = 2) -> list[dict[str, Any]]:

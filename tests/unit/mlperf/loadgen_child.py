@@ -41,7 +41,7 @@ def run(request: dict[str, Any]) -> None:
 
 
 def read(request: dict[str, Any]) -> list[dict[str, Any]]:
-    """FromConfig on fresh settings, for each conf; type 2 leaves LoadGen's built-in conf out, type 0 reads only that."""
+    """FromConfig on fresh settings, for each conf; type 2 leaves the built-in conf out, type 0 reads only that."""
     answers = []
     path = Path(request["scratch"])
     for conf in request["confs"]:

@@ -105,7 +105,25 @@ def test_reading_is_loadgens_reading_of_random_confs(loadgen_read: Read) -> None
     rng = random.Random(20260820)
     scenarios = ["SingleStream", "MultiStream", "Server", "Offline"]
     keys = sorted({key for _, key in ATTRIBUTES})
-    values = ["5", "0", "2.7", "1e3", "0x1F", "017", "-3", "+4", ".5", "6.", "9x", "1e", "0x", "#", "=", "600000", "99.9"]
+    values = [
+        "5",
+        "0",
+        "2.7",
+        "1e3",
+        "0x1F",
+        "017",
+        "-3",
+        "+4",
+        ".5",
+        "6.",
+        "9x",
+        "1e",
+        "0x",
+        "#",
+        "=",
+        "600000",
+        "99.9",
+    ]
 
     def line() -> str:
         name = ".".join(
@@ -144,7 +162,9 @@ def test_problems_name_line_and_cause(conf: bytes, line: int, fatal: bool, messa
 
 
 def test_interactive_is_looked_up_as_server_with_its_own_model() -> None:
-    conf = parse_user_conf(b"x-interactive.Server.target_qps = 2\n*.Server.target_qps = 1\n*.Interactive.target_qps = 3\n")
+    conf = parse_user_conf(
+        b"x-interactive.Server.target_qps = 2\n*.Server.target_qps = 1\n*.Interactive.target_qps = 3\n"
+    )
     found = conf.effective("x-interactive", "Interactive", "target_qps")
     assert found is not None
     assert (found.decimal, found.line, found.name) == (2, 1, "x-interactive.Server.target_qps")
@@ -247,7 +267,9 @@ def test_read_integer_as_strtoull(text: str, number: int) -> None:
     assert read_integer(text) == number
 
 
-@pytest.mark.parametrize(("text", "number"), [("1.5", "1.5"), ("0x1p3", "8"), ("x", "0"), ("-.5", "-0.5"), ("1e2", "100")])
+@pytest.mark.parametrize(
+    ("text", "number"), [("1.5", "1.5"), ("0x1p3", "8"), ("x", "0"), ("-.5", "-0.5"), ("1e2", "100")]
+)
 def test_read_decimal_as_strtod(text: str, number: str) -> None:
     assert read_decimal(text) == Decimal(number)
 

@@ -1,0 +1,113 @@
+"""accuracy.txt, the hash line and the truncated log."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reconciler.mlperf.accuracy import (
+    METRIC_LINES,
+    check_bars,
+    log_hash,
+    parse_accuracy,
+    truncate_log,
+    truncated,
+    with_hash,
+)
+from reconciler.mlperf.rounds import load_ruleset
+from reconciler.mlperf.ruleset import Bar
+
+from .conftest import Run
+
+RULE = load_ruleset("v6.1").accuracy_log
+
+
+@pytest.mark.parametrize(
+    ("metric", "line", "value"),
+    [
+        ("acc", "accuracy=76.456%, good=38228, total=50000", "76.456"),
+        ("acc", '{"accuracy": 76.4, "good": 1}', "76.4"),
+        ("acc", "the accuracy=76", None),
+        ("acc", "accuracy=n/a", None),
+        ("F1", '{"exact_match": 83.6, "f1": 90.8}', "90.8"),
+        ("F1", '{"f1": 90.8, "exact_match": 83.6}', None),
+        ("DICE", "Accuracy: mean = 0.86170, kidney tumor = 0.8", "0.86170"),
+        ("mAP", "mAP=37.5", "37.5"),
+        ("mAP", "result {'Total': 0.54}", "0.54"),
+        ("mAP", "mAP@0.5: 12", None),
+    ],
+)
+def test_metric_lines(metric: str, line: str, value: str | None) -> None:
+    report = parse_accuracy(f"noise\n{line}\n", [metric])
+    assert report.value(metric) == (None if value is None else Decimal(value))
+
+
+def test_every_bar_of_every_benchmark_has_a_line_shape() -> None:
+    for rules in load_ruleset("v6.1").benchmarks.values():
+        assert {bar.metric for bar in rules.bars()} <= set(METRIC_LINES)
+
+
+def test_parse_accuracy_finds_the_hash_on_its_own_line() -> None:
+    report = parse_accuracy("x hash=1\naccuracy=1\n\nhash=ab12\n", ["acc"])
+    assert (report.hash, report.hash_line) == ("ab12", 4)
+    assert parse_accuracy("accuracy=1 hash=2", ["acc"]).hash == ""
+
+
+def test_parse_accuracy_refuses_a_metric_that_no_one_described() -> None:
+    with pytest.raises(ValueError, match="vibes"):
+        parse_accuracy("", ["vibes"])
+
+
+@pytest.mark.parametrize(
+    ("text", "met", "measured", "line"),
+    [
+        ("accuracy=75.6954", True, "75.6954", 1),
+        ("accuracy=75.6953", False, "75.6953", 1),
+        ("accuracy=80\naccuracy=70", False, "70", 2),
+        ("accuracy=91", False, "91", 1),
+        ("nothing", False, None, 0),
+    ],
+)
+def test_check_bars(text: str, met: bool, measured: str | None, line: int) -> None:
+    bar = Bar("acc", Decimal("75.6954"), Decimal(90))
+    (check,) = check_bars(parse_accuracy(text, ["acc"]), [bar])
+    assert (check.met, check.line) == (met, line)
+    assert check.measured == (None if measured is None else Decimal(measured))
+
+
+@pytest.mark.parametrize(
+    ("size", "kept"), [(0, 0), (4095, 4095), (4096, 8199), (8192, 8199), (8193, 8199), (1_000_000, 8199)]
+)
+def test_truncated_sizes(size: int, kept: int) -> None:
+    assert len(truncate_log(bytes(size), RULE)) == kept <= RULE.limit
+
+
+@given(st.binary(max_size=200), st.integers(0, 200))
+def test_truncation_keeps_both_ends(seed: bytes, repeats: int) -> None:
+    log = (seed or b"x") * repeats
+    kept = truncate_log(log, RULE)
+    if len(log) < RULE.whole_below:
+        assert kept == log
+        return
+    assert kept == log[:4096] + b"\n\n...\n\n" + log[-4096:]
+    assert truncated(log[:4096], log[-4096:], len(log), RULE) == kept
+
+
+@given(st.text(alphabet="ab=\n\r# hash", max_size=60))
+def test_with_hash_gives_one_hash_line_however_often(text: str) -> None:
+    once = with_hash(text, "a1b2")
+    assert with_hash(once, "a1b2") == once
+    assert parse_accuracy(once, []).hash == "a1b2"
+    assert once.count("\nhash=a1b2\n") + once.startswith("hash=a1b2\n") == 1
+
+
+def test_hash_of_a_real_log_is_that_of_the_original(loadgen_run: Callable[[str], Run]) -> None:
+    log = loadgen_run("offline-accuracy").bytes("accuracy.json")
+    assert len(log) > RULE.limit
+    assert log_hash(log) == hashlib.sha256(log).hexdigest() != log_hash(truncate_log(log, RULE))
+    assert truncate_log(log, RULE).startswith(b'[\n{ "seq_id" : 0')

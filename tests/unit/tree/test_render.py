@@ -1,0 +1,205 @@
+"""The rendered tree: which files, which bytes, the same every time."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconciler.errors import ReconcilerError
+from reconciler.mlperf.accuracy import parse_accuracy
+from reconciler.mlperf.ruleset import Ruleset
+from reconciler.tree.content import AccuracyLog, LogRef, SubmissionContent
+from reconciler.tree.documents import missing_measurements, missing_system_fields, system_fields
+from reconciler.tree.render import render
+
+from .conftest import ACCURACY_LOG, MEASUREMENTS, reference
+
+HERE = Path(__file__).parent
+CELL = "open/ACME/results/box/digits/Offline"
+
+
+def tree(submission: SubmissionContent, ruleset: Ruleset) -> dict[str, Any]:
+    return dict(render(submission, ruleset))
+
+
+def test_paths_of_the_v6_layout(submission: SubmissionContent, ruleset: Ruleset) -> None:
+    paths = [path for path, _ in render(submission, ruleset)]
+    assert paths == (HERE / "expected_paths.txt").read_text().splitlines()
+    assert paths == sorted(paths)
+
+
+def test_system_json_has_every_mandatory_field_in_order(submission: SubmissionContent, ruleset: Ruleset) -> None:
+    document = json.loads(tree(submission, ruleset)["open/ACME/systems/box.json"])
+    mandatory = [field.name for field in ruleset.system_fields]
+    assert list(document) == [*mandatory, "alpha", "zeta"]
+    assert (document["division"], document["submitter"], document["system_type"]) == ("open", "ACME", "edge")
+    assert document["accelerators_per_node"] == "0"
+    assert document["hw_notes"] == ""
+    assert len(mandatory) == 35
+    assert sum(field.filled for field in ruleset.system_fields) == 26
+    assert "is_network" not in document
+
+
+def test_what_the_tool_knows_is_not_taken_from_the_description(submission: SubmissionContent, ruleset: Ruleset) -> None:
+    lying = replace(submission.systems[0], description={"division": "closed", "status": "rdi"})
+    fields = system_fields(lying, "ACME", ruleset)
+    assert (fields["division"], fields["status"], fields["system_name"]) == ("open", "available", "box")
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"cooling": ""}, "cooling is empty"),
+        ({"cooling": None}, "cooling is empty"),
+        ({"accelerators_per_node": "N/A"}, "accelerators_per_node is 'N/A', not a whole number"),
+    ],
+)
+def test_missing_system_fields_names_each(
+    submission: SubmissionContent, ruleset: Ruleset, change: dict[str, Any], problem: str
+) -> None:
+    system = submission.systems[0]
+    assert missing_system_fields(system, "ACME", ruleset) == ()
+    changed = replace(system, description={**system.description, **change})
+    assert missing_system_fields(changed, "ACME", ruleset) == (problem,)
+
+
+def test_missing_system_fields_knows_the_allowed_words(submission: SubmissionContent, ruleset: Ruleset) -> None:
+    system = replace(submission.systems[0], status="soon", category="cloud")
+    status, category = missing_system_fields(system, "ACME", ruleset)
+    assert status == "status is 'soon', not one of available, preview, rdi"
+    assert category.startswith("system_type is 'cloud'")
+
+
+def test_measurements_in_the_rounds_order(submission: SubmissionContent, ruleset: Ruleset) -> None:
+    document = json.loads(tree(submission, ruleset)[f"{CELL}/measurements.json"])
+    assert list(document) == list(ruleset.measurements_fields)
+    assert document == MEASUREMENTS
+    assert missing_measurements(MEASUREMENTS, ruleset) == ()
+    assert missing_measurements({"retraining": ""}, ruleset) == ruleset.measurements_fields
+
+
+def test_accuracy_files(submission: SubmissionContent, ruleset: Ruleset) -> None:
+    files = tree(submission, ruleset)
+    report = parse_accuracy(files[f"{CELL}/accuracy/accuracy.txt"].decode(), ["acc"])
+    assert report.hash == reference(ACCURACY_LOG).sha256
+    assert str(report.value("acc")) == "76.1"
+    assert len(files[f"{CELL}/accuracy/mlperf_log_accuracy.json"]) == 8199
+
+
+def test_logs_and_user_conf_are_passed_on_unchanged(submission: SubmissionContent, ruleset: Ruleset) -> None:
+    files = tree(submission, ruleset)
+    cell = next(content for content in submission.cells if content.cell.scenario == "Offline")
+    detail = files[f"{CELL}/performance/run_1/mlperf_log_detail.txt"]
+    assert detail == cell.performance["mlperf_log_detail.txt"]
+    assert isinstance(detail, LogRef)
+    assert files[f"{CELL}/user.conf"] == cell.user_conf
+
+
+def test_readme_tells_how_to_run_and_audit(submission: SubmissionContent, ruleset: Ruleset) -> None:
+    files = tree(submission, ruleset)
+    text = files[f"{CELL}/README.md"].decode()
+    assert "reconcile apply division=open system=box benchmark=digits scenario=Offline\n" in text
+    assert "reconcile why open/box/digits/Offline\n" in text
+    assert "(entered as resnet)" in text
+    assert "| `min_duration` | 600000 |\n| `odd|name` | a\\|b c |\n| `target_qps` | 100 |\n" in text
+    closed = files["closed/ACME/results/box/resnet/Offline/README.md"].decode()
+    assert "- compliance test TEST04: `TEST04/`\n" in closed
+    assert "entered as" not in closed
+
+
+def test_model_mapping_only_in_open_and_only_where_names_differ(
+    submission: SubmissionContent, ruleset: Ruleset
+) -> None:
+    files = tree(submission, ruleset)
+    assert json.loads(files["open/ACME/model_mapping.json"]) == {"digits": "resnet"}
+    assert "closed/ACME/model_mapping.json" not in files
+    named = replace(submission, cells=submission.cells[2:])
+    assert not [path for path in tree(named, ruleset) if path.endswith("model_mapping.json")]
+
+
+def test_source_readme_points_at_the_code(submission: SubmissionContent, ruleset: Ruleset) -> None:
+    files = tree(submission, ruleset)
+    assert b"- `harness/benchmarks/digits.py`\n" in files["open/ACME/src/digits/README.md"]
+    assert b"built-in benchmark code" in files["closed/ACME/src/resnet/README.md"]
+
+
+def test_nothing_of_this_machine_is_in_the_tree(submission: SubmissionContent, ruleset: Ruleset) -> None:
+    written = b"".join(content for content in tree(submission, ruleset).values() if isinstance(content, bytes))
+    for private in (os.uname().nodename, str(Path.cwd()), str(Path.home())):
+        assert len(private) < 6 or private.encode() not in written
+    assert not re.search(rb"20\d\d-\d\d-\d\d", written)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_order_of_the_values_does_not_matter(submission: SubmissionContent, ruleset: Ruleset, seed: int) -> None:
+    rng = random.Random(seed)
+
+    def shuffled(mapping: Any) -> Any:
+        return dict(rng.sample(list(mapping.items()), len(mapping)))
+
+    cells = [
+        replace(
+            content,
+            settings=shuffled(content.settings),
+            measurements=shuffled(content.measurements),
+            performance=shuffled(content.performance),
+            compliance=shuffled(content.compliance),
+        )
+        for content in rng.sample(submission.cells, len(submission.cells))
+    ]
+    systems = tuple(
+        replace(system, description=shuffled(system.description)) for system in reversed(submission.systems)
+    )
+    other = replace(submission, cells=tuple(cells), systems=systems)
+    assert list(render(other, ruleset)) == list(render(submission, ruleset))
+
+
+def test_locale_time_zone_and_hash_seed_do_not_matter() -> None:
+    def digests(**variables: str) -> bytes:
+        root = HERE.parents[2]
+        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(root), **variables}
+        command = [sys.executable, str(HERE / "digest_child.py"), str(HERE)]
+        return subprocess.run(command, env=environment, capture_output=True, check=True, cwd="/").stdout
+
+    first = digests(TZ="Pacific/Auckland", LC_ALL="C", PYTHONHASHSEED="1", HOME="/a")
+    second = digests(TZ="America/Los_Angeles", LC_ALL="C.UTF-8", PYTHONHASHSEED="2", PYTHONUTF8="1", HOSTNAME="b")
+    assert first == second
+    assert len(json.loads(first)) > 20
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", ".hidden", "two words", "tab\t"])
+def test_names_that_cannot_stand_in_a_tree_are_refused(
+    submission: SubmissionContent, ruleset: Ruleset, name: str
+) -> None:
+    with pytest.raises(ReconcilerError, match="cannot be a name"):
+        list(render(replace(submission, submitter=name), ruleset))
+    cell = submission.cells[0]
+    wrong = replace(cell, performance={name if "/" not in name else "../x": b""})
+    with pytest.raises(ReconcilerError, match="cannot be a name"):
+        list(render(replace(submission, cells=(wrong,)), ruleset))
+
+
+def test_an_untruncated_accuracy_log_is_refused(submission: SubmissionContent, ruleset: Ruleset) -> None:
+    whole = replace(submission.cells[0], accuracy_log=AccuracyLog(reference(ACCURACY_LOG), reference(ACCURACY_LOG)))
+    with pytest.raises(ReconcilerError, match=r"v6\.1 allows 10240"):
+        list(render(replace(submission, cells=(whole,)), ruleset))
+
+
+def test_two_files_of_one_path_and_two_meanings_of_one_folder_are_refused(
+    submission: SubmissionContent, ruleset: Ruleset
+) -> None:
+    twice = replace(submission, cells=submission.cells[:1] * 2)
+    with pytest.raises(ReconcilerError, match="two files claim"):
+        list(render(twice, ruleset))
+    both = (submission.cells[0], replace(submission.cells[1], official="bert-99"))
+    with pytest.raises(ReconcilerError, match="digits is entered as"):
+        list(render(replace(submission, cells=both), ruleset))

@@ -1,0 +1,46 @@
+"""`reconcile apply [PLAN]`: carry out a saved plan, or a selection of the present one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from reconciler.cli.looking import asked
+from reconciler.cli.options import pass_options, takes, words
+from reconciler.cli.passing import run
+from reconciler.plan import saved
+
+
+@click.command("apply")
+@takes([words("[PLAN] [SPEC|SELECTOR]..."), *pass_options()])
+def command(
+    words: tuple[str, ...],
+    exclude: tuple[str, ...],
+    only: tuple[str, ...],
+    deep: bool,
+    rerun: tuple[str, ...],
+    commit: bool,
+    wait: float,
+    as_json: bool,
+    show_all: bool,
+) -> int:
+    """Carry out PLAN, a file that `reconcile plan -o` saved; without one, what the selection chooses of a new plan.
+
+    A saved plan is refused when the spec or the set of records is no longer what it was made from.
+    """
+    plans = [word for word in words if _is_plan(word)]
+    if len(plans) > 1:
+        raise click.UsageError("one plan at a time")
+    others = tuple(word for word in words if word not in plans)
+    places, options = asked(others, exclude=exclude, only=only, rerun=rerun, deep=deep, commit=commit, wait=wait)
+    plan = saved.load(Path(plans[0])) if plans else None
+    return run(places, options, saved=plan, as_json=as_json, show_all=show_all)
+
+
+def _is_plan(word: str) -> bool:
+    """Any file that is neither a spec nor a selector: `apply` says what is wrong with it."""
+    path = Path(word)
+    if path.suffix in (".yaml", ".yml") or path.is_dir():
+        return False
+    return path.is_file() or path.suffix == ".json" or "=" not in word

@@ -1,0 +1,112 @@
+"""The console script: parse, call one command, turn whatever happens into an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from reconciler.cli.commands import WITHOUT_NAME, Commands
+from reconciler.cli.door import door
+from reconciler.cli.output import NO_COLOUR, say_error
+from reconciler.errors import BUG, ERROR, IN_SYNC, INTERRUPTED, ReconcilerError
+
+_SHORT = {"help_option_names": ["-h", "--help"]}
+
+
+def _version(context: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked and not context.resilient_parsing:
+        click.echo(f"reconcile {door('importlib.metadata').version('mlperf-reconciler')}")
+        context.exit(IN_SYNC)
+
+
+def _no_colour(context: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked:
+        context.meta[NO_COLOUR] = True
+
+
+def _go_to(context: click.Context, _: click.Parameter, folder: str | None) -> None:
+    """Like `git -C`: everything, completion included, happens as if started there."""
+    if folder is not None and not context.resilient_parsing:
+        os.chdir(folder)
+
+
+@click.group(
+    "reconcile",
+    cls=Commands,
+    invoke_without_command=True,
+    context_settings={**_SHORT, "ignore_unknown_options": True, "allow_interspersed_args": False},
+    subcommand_metavar="[SPEC]... | COMMAND [ARGS]...",
+    epilog="Exit codes: 0 in sync or done, 1 error, 2 something selected is not in sync, 3 bug, 130 interrupted. "
+    'Shell completion: eval "$(_RECONCILE_COMPLETE=bash_source reconcile)" (or zsh_source, fish_source).',
+)
+@click.option(
+    "-C",
+    "folder",
+    type=click.Path(exists=True, file_okay=False),
+    metavar="DIR",
+    is_eager=True,
+    expose_value=False,
+    callback=_go_to,
+    help="Run as if started in DIR.",
+)
+@click.option(
+    "--no-color",
+    is_flag=True,
+    callback=_no_colour,
+    expose_value=False,
+    help="No colour on any terminal; NO_COLOR in the environment does the same.",
+)
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Print the version."
+)
+@click.pass_context
+def reconcile(context: click.Context) -> int | None:
+    """Make a recorded MLPerf Inference submission match its declared specs.
+
+    Without a command: one pass. It builds, runs, scores and renders what differs from SPEC (by default all files
+    in specs/) and nothing else; a second pass has nothing to do.
+    """
+    if context.invoked_subcommand is not None:
+        return None
+    command = reconcile.get_command(context, WITHOUT_NAME)
+    assert command is not None
+    with command.make_context(WITHOUT_NAME, [], parent=context) as sub:
+        result: int = command.invoke(sub)
+        return result
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; gives the exit code. The one broad catch around all commands."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        result = reconcile.main(given, prog_name="reconcile", standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        return ERROR
+    except ReconcilerError as error:
+        say_error(error.message, error.fix)
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("Interrupted. Nothing recorded is lost; run the command again to go on.", err=True)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader went away (`| head`); what is still buffered must not raise again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ERROR
+    except Exception as error:
+        report = door("reconciler.cli.crash").write_report(Path.cwd(), given, error)
+        say_error(
+            f"this is a bug in reconcile: {type(error).__name__}: {error}",
+            f"please send the report {report}; records are safe, and running again is too",
+        )
+        return BUG
+    return result if isinstance(result, int) else IN_SYNC
+
+
+if __name__ == "__main__":
+    sys.exit(main())

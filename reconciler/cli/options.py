@@ -1,0 +1,88 @@
+"""Options that several commands share, and how words on the command line become the options of a pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import click
+
+from reconciler.resource.kinds import Kind
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_KINDS = [kind.value for kind in Kind]
+
+
+def _json() -> click.Option:
+    return click.Option(["--json", "as_json"], is_flag=True, help="Report as JSON on standard output.")
+
+
+def _all() -> click.Option:
+    return click.Option(["--all", "show_all"], is_flag=True, help="Show every cell, however many there are.")
+
+
+def _deep() -> click.Option:
+    return click.Option(["--deep"], is_flag=True, help="Hash every stored file, whatever its timestamp says.")
+
+
+def selection_options() -> list[click.Parameter]:
+    """What to look at: also what `plan`, `apply` and `status` take."""
+    return [
+        click.Option(
+            ["--exclude"],
+            multiple=True,
+            metavar="SELECTOR",
+            help="Leave out what matches, such as scenario=Server. May be repeated.",
+        ),
+        click.Option(
+            ["--only"],
+            multiple=True,
+            type=click.Choice(_KINDS, case_sensitive=False),
+            metavar="KIND",
+            help=f"Only resources of this kind ({', '.join(_KINDS)}). May be repeated.",
+        ),
+        _deep(),
+    ]
+
+
+def running_options() -> list[click.Parameter]:
+    return [
+        click.Option(
+            ["--rerun"],
+            multiple=True,
+            metavar="SELECTOR",
+            help="Make what matches again although nothing changed. May be repeated.",
+        ),
+        click.Option(["--commit"], is_flag=True, help="Commit the new records, and nothing else, to git."),
+        click.Option(
+            ["--wait"],
+            type=click.FloatRange(min=0),
+            default=0.0,
+            metavar="SECONDS",
+            help="Wait this long for another pass in this repository to end.",
+        ),
+    ]
+
+
+def reporting_options() -> list[click.Parameter]:
+    return [_json(), _all()]
+
+
+def pass_options() -> list[click.Parameter]:
+    return [*selection_options(), *running_options(), *reporting_options()]
+
+
+def words(metavar: str = "[SPEC|SELECTOR]...") -> click.Argument:
+    """Spec files, and selectors such as benchmark=resnet: told apart by the "="."""
+    return click.Argument(["words"], nargs=-1, metavar=metavar)
+
+
+def takes(parameters: Iterable[click.Parameter]) -> Callable[[_Function], _Function]:
+    """Give a command these parameters, in this order; stands above ``@click.command``-less functions."""
+
+    def attach(function: _Function) -> _Function:
+        # click reads the parameters of a function in reverse, since decorators apply from the inside out.
+        function.__click_params__ = list(reversed(list(parameters)))  # type: ignore[attr-defined]
+        return function
+
+    return attach

@@ -11,11 +11,13 @@ import click
 
 from reconciler.render.paint import Paint, coloured, plain
 
+NO_COLOUR = "reconciler.no_colour"  # in the meta of click's context, which sub-commands share
+
 
 def colour(stream: Any = None) -> bool:
     """Colour only on a terminal, never with --no-color, NO_COLOR (https://no-color.org) or a dumb terminal."""
     context = click.get_current_context(silent=True)
-    refused = bool(context and context.find_root().params.get("no_color"))
+    refused = bool(context and context.meta.get(NO_COLOUR))
     if refused or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     return bool((stream or sys.stdout).isatty())

@@ -1,7 +1,7 @@
 """Edits of a user's spec that leave every other byte as it was: comments, order, quotes, indentation, line ends.
 
-ruamel.yaml finds where a value stands; only that span of the text is replaced, or one line (one entry of a ``{…}``) added.
-The result is read again, and refused unless it differs from the original in exactly the value asked for.
+ruamel.yaml finds where a value stands; only that span of the text is replaced, or one line (one entry of a ``{…}``)
+added. The result is read again, and refused unless it differs from the original in exactly the value asked for.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class EditError(ValueError):
 def set_value(text: str, path: str | Sequence[str], value: New) -> str:
     """``text`` with the value at ``path`` replaced, or added with the groups it needs.
 
-    ``path`` is a sequence of names, or dotted; a name that holds dots itself is found when it is in the text already. A
-    mapping is written in one line, as ``{name: value}``. Raises EditError, and SpecError when ``text`` is no valid YAML.
+    ``path`` is a sequence of names, or dotted; a name that holds dots itself is found when it is in the text already.
+    A mapping is written in one line, as ``{name: value}``. Raises EditError, and SpecError for a text that is no YAML.
     """
     before = _read(text)
     root = _compose(text)

@@ -77,8 +77,7 @@ def combine(layers: Iterable[Block]) -> Block:
     result: Block = {}
     for layer in layers:
         for name, settings in layer.items():
-            below = result.get(name, ())
-            result[name] = settings + tuple(setting for setting in below if setting not in settings)
+            result[name] = tuple(dict.fromkeys(settings + result.get(name, ())))
     return result
 
 

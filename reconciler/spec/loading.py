@@ -41,8 +41,12 @@ def load_sources(
     complete = len(trees) == len(sources) and not problems
     declared = None
     if merged is not None:
+        found += misplaced(merged)
         declared, wrong = _declare(merged, sources, root, Variables(environment), complete=complete)
-        found += [*twice, *wrong]
+        # What was refused where it is written (a secret, an alias to nothing) is one problem, whatever its field is.
+        places = {(problem.file, problem.line, problem.column) for problem in found}
+        found += twice
+        found += [problem for problem in wrong if (problem.file, problem.line, problem.column) not in places]
     if found or declared is None:
         raise SpecError(list(dict.fromkeys(found)))
     return declared
@@ -51,15 +55,10 @@ def load_sources(
 def _declare(
     tree: MapNode, sources: Sequence[Source], root: Path, variables: Variables, *, complete: bool
 ) -> tuple[Declared | None, list[Problem]]:
-    forbidden = misplaced(tree)
     document, wrong = validate(tree, variables, complete=complete)
-    declared = None
-    if document is not None:
-        declaring = Declaring(document, tree, root, complete=complete, sound=not wrong)
-        files = tuple(sorted((SpecFile(source.name, source.blob) for source in sources), key=lambda file: file.path))
-        declared = declaring.declare(files, dict(sorted(variables.read.items())))
-        wrong = wrong + declaring.problems
-    # A secret or a stray variable is one problem, whatever its field makes of the text.
-    places = {(problem.file, problem.line, problem.column) for problem in forbidden}
-    others = [problem for problem in wrong if (problem.file, problem.line, problem.column) not in places]
-    return declared, [*forbidden, *others]
+    if document is None:
+        return None, wrong
+    declaring = Declaring(document, tree, root, complete=complete, sound=not wrong)
+    files = tuple(sorted((SpecFile(source.name, source.blob) for source in sources), key=lambda file: file.path))
+    declared = declaring.declare(files, dict(sorted(variables.read.items())))
+    return declared, wrong + declaring.problems

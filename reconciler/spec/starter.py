@@ -12,8 +12,8 @@ from reconciler.spec.edit import rendered
 class MachineFacts:
     """What the starter says of a machine; text as it shall stand in the system description.
 
-    ``cores`` per CPU socket; ``memory`` such as "64 GiB"; ``accelerator`` "" for none. The defaults are honest for a machine
-    of which nothing is known.
+    ``cores`` per CPU socket; ``memory`` such as "64 GiB"; ``accelerator`` "" for none. The defaults are honest for a
+    machine of which nothing is known.
     """
 
     cpu: str = "unknown CPU"
@@ -26,7 +26,7 @@ class MachineFacts:
 
 
 def starter_spec(facts: MachineFacts, *, name: str = "my-submission", schema: str = "") -> str:
-    """A spec that loads as it is. ``schema`` is the path or address of the JSON Schema for editors; "" leaves it out."""
+    """A spec that loads as it is. ``schema``: path or address of the JSON Schema, for editors; "" leaves it out."""
     modeline = f"# yaml-language-server: $schema={schema}\n" if schema else ""
     accelerated = bool(facts.accelerator)
     return modeline + _TEXT.substitute(

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reconciler.spec.edit import EditError, rendered, set_value
+from reconciler.spec.nodes import parse, plain
+from tests.unit.spec.writing import VALID
+
+QUICKSTART = (Path(__file__).parents[3] / "specs/quickstart.yaml").read_text()
+DIGITS = "spec.divisions.open.this-machine.digits"
+
+
+def changed(before: str, after: str) -> list[str]:
+    """Removed and added lines."""
+    return [line for line in difflib.ndiff(before.splitlines(True), after.splitlines(True)) if line[0] in "+-"]
+
+
+def leaves(node: Any, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    if isinstance(node, dict):
+        return [leaf for name, item in node.items() for leaf in leaves(item, (*path, name))]
+    return [path]
+
+
+DOCUMENT = plain(parse(QUICKSTART, "q")[0])  # type: ignore[arg-type]
+LEAVES = leaves(DOCUMENT)
+GROUPS = sorted({leaf[:length] for leaf in LEAVES for length in range(1, len(leaf))})
+new_values = st.text(max_size=40) | st.integers(0, 10**12) | st.booleans() | st.decimals(0, 10**6, places=3)
+
+
+def at(document: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        document = document[name]
+    return document
+
+
+@given(st.sampled_from(LEAVES), new_values, st.booleans())
+def test_only_the_line_of_the_value_changes(path: tuple[str, ...], value: Any, windows: bool) -> None:
+    before = QUICKSTART.replace("\n", "\r\n") if windows else QUICKSTART
+    after = set_value(before, path, value)
+    old, new = before.split("\n"), after.split("\n")
+    assert len(old) == len(new)
+    assert sum(one != other for one, other in zip(old, new, strict=True)) <= 1
+    assert str(at(plain(parse(after, "q")[0]), path)) == str(value)  # type: ignore[arg-type]
+
+
+@given(st.sampled_from(GROUPS), st.text(min_size=1, max_size=12), new_values)
+def test_adding_keeps_every_line(group: tuple[str, ...], name: str, value: Any) -> None:
+    if name in at(DOCUMENT, group):
+        return
+    after = set_value(QUICKSTART, [*group, name], value)
+    assert str(at(plain(parse(after, "q")[0]), (*group, name))) == str(value)  # type: ignore[arg-type]
+    assert len(changed(QUICKSTART, after)) <= 3
+    assert len([line for line in QUICKSTART.splitlines() if line not in after.splitlines()]) <= 1
+
+
+@given(st.text())
+def test_rendered_text_reads_back_as_the_same_text(text: str) -> None:
+    printable = text.encode("utf-8", "replace").decode()
+    tree, problems = parse(f"a: {rendered(printable)}\n", "x")
+    assert not problems
+    assert tree is not None
+    assert plain(tree) == {"a": printable}
+    assert type(plain(tree)["a"]) is str
+
+
+def test_a_target_patch_keeps_the_comment() -> None:
+    after = set_value(QUICKSTART, f"{DIGITS}.Server.target_qps", 180)
+    removed, added = changed(QUICKSTART, after)
+    assert removed.startswith("-             target_qps: 200              # queries per second")
+    assert added == removed.replace("- ", "+ ", 1).replace("200", "180")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "added"),
+    [
+        (f"{DIGITS}.Server.attempts", 3, "            attempts: 3"),
+        (f"{DIGITS}.Offline.run.streams", 2, "            run: {streams: 2}"),
+        ("spec.divisions.closed.box.digits", {"Offline": {}}, "    closed: {box: {digits: {Offline: {}}}}"),
+        (["spec", "systems", "llama3.1"], {"category": "edge"}, "    llama3.1: {category: edge}"),
+    ],
+)
+def test_adding(path: Any, value: Any, added: str) -> None:
+    after = set_value(QUICKSTART, path, value)
+    assert changed(QUICKSTART, after) == [f"+ {added}\n"]
+
+
+def test_a_name_with_dots_is_found() -> None:
+    text = "spec:\n  bert-99.9: {attempts: 1}\n  bert-99: {attempts: 2}\n"
+    assert set_value(text, "spec.bert-99.9.attempts", 5) == text.replace("attempts: 1", "attempts: 5")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a:\n  b:\n  c: 1\n", "a:\n  b: {d: 5}\n  c: 1\n"),
+        ("a: {b: }\n", "a: {b: {d: 5} }\n"),
+        ("a: {b: {}}", "a: {b: {d: 5}}"),
+        ("a:\n  b:\n    x: |\n      text\n  # behind\n", "a:\n  b:\n    x: |\n      text\n    d: 5\n  # behind\n"),
+        ("a:\n  b:\n    - c: 1\n", None),
+        ("a: &x {b: {c: 1}}\ny: *x\n", None),
+        ("a: {b: 7}\n", None),
+    ],
+)
+def test_adding_below_a_b(text: str, expected: str | None) -> None:
+    if expected is None:
+        with pytest.raises(EditError):
+            set_value(text, "a.b.d", 5)
+    else:
+        assert set_value(text, "a.b.d", 5) == expected
+
+
+def test_the_spec_still_loads(tmp_path: Path) -> None:
+    after = set_value(VALID, "spec.systems.second", {"category": "edge", "status": "rdi"})
+    assert "\n    second: {category: edge, status: rdi}\n" in after

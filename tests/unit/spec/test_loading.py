@@ -1,0 +1,198 @@
+"""What a right spec becomes: layers, origins, locations, merging, YAML 1.2, bounds."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from pathlib import Path
+
+import pytest
+
+from reconciler.resource.canonical import digest
+from reconciler.resource.inputs import Origin
+from reconciler.resource.kinds import Cell
+from reconciler.spec.declared import Declared
+from reconciler.spec.files import blob_id
+from reconciler.spec.loading import load
+from tests.unit.spec.writing import HEADER, VALID, load_texts, problems_in, replaced
+
+ROOT = Path(__file__).parents[3]
+
+
+def values(declared: Declared, index: int = 0) -> dict[str, object]:
+    return {name: value.value for name, value in declared.cells[index].settings.items()}
+
+
+def test_a_small_spec(tmp_path: Path) -> None:
+    declared = load_texts(tmp_path, main=VALID)
+    assert declared.name == "acme"
+    assert (declared.round.value, str(declared.round.origin)) == ("v6.1", "main.yaml:5")
+    assert declared.rehearsal.value is False
+    assert [item.cell for item in declared.cells] == [Cell("open", "box", "digits", "Offline")]
+    assert declared.cells[0].origin.origin == Origin("main.yaml", 20, 11)
+    assert values(declared) == {
+        "benchmark.code": "digits",
+        "benchmark.official": "resnet",
+        "engine.backend": "onnxruntime",
+        "engine.batch_size": 1,
+        "system.category": "edge",
+        "system.status": "available",
+        "target_qps": "54",
+    }
+    assert declared.cells[0].settings["target_qps"].origin == Origin("main.yaml", 20, 33)
+    assert declared.files[0].blob == blob_id(VALID.encode())
+    assert pickle.loads(pickle.dumps(declared)) == declared
+
+
+LAYERS = """\
+  defaults:
+    low: {attempts: 1, target_qps: 1, min_query_count: 1, publish: latest}
+    high: {use: low, attempts: 2, target_qps: 2, min_query_count: 2}
+    side: {attempts: 3, run: {streams: 3}}
+    cell: {attempts: 5, engine: {options: {graph_optimization: basic}}}
+  systems:
+    box: {category: edge, status: available}
+  benchmarks:
+    digits:
+      use: [high, side]
+      attempts: 4
+      engine: {backend: onnxruntime, batch_size: 1, options: {graph_optimization: all}}
+  divisions:
+    open: {box: {digits: {Offline: {use: cell, attempts: 6}, Server: {}}}}
+"""
+
+
+def test_the_order_of_layers(tmp_path: Path) -> None:
+    declared = load_texts(
+        tmp_path, main=HEADER + "metadata: {name: a}\nspec:\n  round: v6.1\n  submitter: A\n" + LAYERS
+    )
+    server, offline = declared.cells
+    overridden = [value.value for value in offline.overridden["attempts"]]
+    assert [offline.settings["attempts"].value, *overridden] == [6, 5, 4, 3, 2, 1]
+    assert offline.settings["engine.options.graph_optimization"].value == "basic"
+    assert offline.settings["engine.options.graph_optimization"].origin.line == 11
+    assert server.settings["attempts"].value == 4
+    assert server.settings["engine.options.graph_optimization"].value == "all"
+    assert server.settings["target_qps"].value == "2"
+    assert server.settings["policy.publish"].value == "latest"
+    assert server.settings["run.streams"].value == 3
+
+
+def test_systems_and_benchmarks_spread_over_files(tmp_path: Path) -> None:
+    hardware = "hardware: {cpu: EPYC, power_limit: 300 W, nodes: 2}"
+    system = f"    box: {{{hardware}, description: {{cooling: air, number_of_nodes: 2}}}}\n"
+    cells = "    open: {box: {digits: {Server: {target_qps: 5}}}}\n"
+    second = f"{HEADER}spec:\n  systems:\n{system}  divisions:\n{cells}"
+    declared = load_texts(tmp_path, main=VALID, second=second)
+    assert [item.cell.scenario for item in declared.cells] == ["Server", "Offline"]
+    box = declared.systems["box"]
+    assert box.settings["hardware.power_limit"].value == 300_000
+    assert box.settings["hardware.cpu"].origin == Origin("second.yaml", 5, 27)
+    assert {name: value.value for name, value in box.description.items()} == {"cooling": "air", "number_of_nodes": 2}
+    assert declared.cells[0].settings["hardware.nodes"].value == 2
+    assert load([tmp_path], tmp_path, {}) == declared
+    assert load([tmp_path, tmp_path / "main.yaml"], tmp_path, {}) == declared
+
+
+def test_variables_expand_in_locations_and_are_recorded(tmp_path: Path) -> None:
+    text = replaced("as: resnet", "model: {path: '${A}/m/${B}.onnx'}\n      dataset: {path: data}").replace(
+        "  round:", "  tree: ${A}/tree\n  round:"
+    )
+    declared = load_texts(tmp_path, {"A": "/a", "B": "b", "C": "c"}, main=text)
+    assert declared.cells[0].settings["model.path"].value == "/a/m/b.onnx"
+    assert declared.cells[0].settings["dataset.path"].value == "data"
+    assert declared.settings["tree"].value == "/a/tree"
+    assert declared.variables == {"A": "/a", "B": "b"}
+
+
+def test_a_users_own_benchmark_file(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").touch()
+    declared = load_texts(tmp_path, main=replaced("as: resnet", "code: mine.py"))
+    assert declared.cells[0].settings["benchmark.path"].value == "mine.py"
+    assert "benchmark.code" not in declared.cells[0].settings
+    assert declared.cells[0].settings["benchmark.official"].value == "digits"
+    elsewhere = load_texts(tmp_path, {"CODE": "/elsewhere"}, main=replaced("as: resnet", "code: '${CODE}/x.py'"))
+    assert elsewhere.cells[0].settings["benchmark.path"].value == "/elsewhere/x.py"
+
+
+def test_yaml_1_2_scalars_keep_their_text(tmp_path: Path) -> None:
+    text = replaced(
+        "as: resnet",
+        "model: {retraining: No, settings: {a: on, b: 0x10, c: 1.20, d: 24_576, e: true, f: 12, g: '12', h: 1e3}}\n"
+        "      engine: {version: 1.20, backend: onnxruntime}",
+    ).replace("      engine: {backend: onnxruntime, batch_size: 1}\n", "")
+    found = values(load_texts(tmp_path, main=text))
+    settings = {name[-1]: value for name, value in found.items() if name.startswith("model.settings")}
+    assert settings == {"a": "on", "b": "0x10", "c": "1.2", "d": "24_576", "e": True, "f": 12, "g": "12", "h": "1e3"}
+    assert found["engine.version"] == "1.20"
+    assert found["measurements.retraining"] == "No"
+
+
+def test_every_value_is_canonical(tmp_path: Path) -> None:
+    declared = load([ROOT / "specs" / "quickstart.yaml"], ROOT, {})
+    for cell in declared.cells:
+        assert digest({name: value.value for name, value in cell.settings.items()})
+        assert all(type(value.value) in (str, int, bool) for value in cell.settings.values())
+
+
+@pytest.mark.parametrize("change", [lambda t: t.replace("\n", "\r\n"), lambda t: "\ufeff" + t])
+def test_windows_line_ends_and_a_byte_order_mark(tmp_path: Path, change: object) -> None:
+    plain = load_texts(tmp_path, main=VALID)
+    assert callable(change)
+    assert load_texts(tmp_path, main=change(VALID)).cells == plain.cells
+
+
+def test_aliases_point_at_their_anchor(tmp_path: Path) -> None:
+    text = replaced("Offline: {target_qps: 54}", "Offline: &o {target_qps: 54}\n          Server: *o")
+    server = load_texts(tmp_path, main=text).cells[0]
+    assert server.cell.scenario == "Server"
+    assert server.settings["target_qps"].origin.line == 20
+
+
+def test_an_alias_bomb_is_bounded(tmp_path: Path) -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
+    began = time.monotonic()
+    (problem,) = problems_in(tmp_path, main="\n".join(lines))
+    assert "aliases stand for more than" in problem.message
+    assert time.monotonic() - began < 2
+
+
+@pytest.mark.parametrize("text", ["[" * 50_000, "{a: " * 50_000, "- " * 50_000])
+def test_deep_nesting_is_refused(tmp_path: Path, text: str) -> None:
+    assert any("nested more than" in problem.message for problem in problems_in(tmp_path, main=text))
+
+
+def test_blocks_that_use_each_other_many_times_stay_small(tmp_path: Path) -> None:
+    blocks = "".join(f"    b{n}: {{use: [b{n - 1}, b{n - 1}], attempts: 1}}\n" for n in range(1, 500))
+    text = replaced("  defaults:\n", "  defaults:\n    b0: {attempts: 1}\n" + blocks).replace("as: resnet", "use: b499")
+    began = time.monotonic()
+    assert load_texts(tmp_path, main=text).cells
+    assert time.monotonic() - began < 5
+
+
+def many_cells(systems: int, benchmarks: int) -> str:
+    """A spec of systems x benchmarks x 4 cells."""
+    lines = [HEADER + "metadata: {name: many}\nspec:\n  round: v6.1\n  submitter: A\n  systems:"]
+    lines += [f"    s{n}: {{category: edge, status: available, hardware: {{count: 8}}}}" for n in range(systems)]
+    lines += ["  benchmarks:"]
+    lines += [f"    b{n}: {{code: digits, as: resnet, engine: {{backend: onnxruntime}}}}" for n in range(benchmarks)]
+    lines += ["  divisions:", "    closed:"]
+    for system in range(systems):
+        lines += [f"      s{system}:"]
+        for benchmark in range(benchmarks):
+            lines += [
+                f"        b{benchmark}:",
+                "          SingleStream:",
+                "          MultiStream: {min_query_count: 10}",
+            ]
+            lines += [f"          Server: {{target_qps: {system + 1}, target_latency: 15 ms}}"]
+            lines += ["          Offline: {target_qps: 54.5, engine: {batch_size: 32}}"]
+    return "\n".join(lines) + "\n"
+
+
+def test_two_thousand_cells_load_in_seconds(tmp_path: Path) -> None:
+    text = many_cells(50, 10)
+    began = time.monotonic()
+    assert len(load_texts(tmp_path, main=text).cells) == 2000
+    assert time.monotonic() - began < 3

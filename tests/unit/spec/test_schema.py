@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from ruamel.yaml import YAML
+
+from harness.contract import BACKENDS
+from reconciler.spec.models import Document
+from reconciler.spec.nodes import parse
+from reconciler.spec.schema import NAME_IN_CHECKOUT, schema_text, submission_schema
+from reconciler.spec.starter import MachineFacts, starter_spec
+from tests.unit.spec.writing import VALID, replaced
+
+ROOT = Path(__file__).parents[3]
+
+
+def errors(text: str) -> list[str]:
+    document = YAML(typ="safe", pure=True).load(text)
+    return [error.json_path for error in jsonschema.Draft202012Validator(submission_schema()).iter_errors(document)]
+
+
+def test_the_schema_in_the_repository_is_up_to_date() -> None:
+    written = (ROOT / NAME_IN_CHECKOUT).read_text(encoding="utf-8")
+    assert written == schema_text(), "run: python -m reconciler.spec.schema"
+
+
+def test_it_is_a_schema() -> None:
+    jsonschema.Draft202012Validator.check_schema(submission_schema())
+    assert set(json.loads(schema_text())["properties"]) == set(Document.model_fields)
+
+
+@pytest.mark.parametrize("text", [(ROOT / "specs/quickstart.yaml").read_text(), VALID, starter_spec(MachineFacts())])
+def test_valid_specs_fit(text: str) -> None:
+    assert errors(text) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Offline:", "Ofline:"),
+        ("    open:", "    opened:"),
+        ("backend: onnxruntime", "backend: onxruntime"),
+        ("batch_size: 1", "options: {graph_optimization: al}"),
+        ("batch_size: 1", "options: {grap: all}"),
+        ("min_duration: 0", "min_duration: 600"),
+        ("target_qps: 54", "target_latency: 5 MB"),
+        ("category: edge", "category: edgy"),
+        ("    box: {c", "    my box: {c"),
+        ("status: available", "stat: available"),
+    ],
+)
+def test_mistakes_an_editor_can_show(old: str, new: str) -> None:
+    assert errors(replaced(old, new))
+
+
+def test_every_field_is_described() -> None:
+    def undescribed(node: Any, path: str) -> list[str]:
+        found = []
+        for name, field in node.get("properties", {}).items():
+            found += [] if "description" in field else [f"{path}.{name}"]
+        for name, inner in node.get("$defs", {}).items():
+            found += undescribed(inner, name)
+        return found
+
+    assert undescribed(submission_schema(), "") == []
+
+
+def test_scenarios_backends_and_options_are_listed() -> None:
+    definitions = submission_schema()["$defs"]
+    assert list(definitions["Scenarios"]["properties"])[:4] == ["SingleStream", "MultiStream", "Server", "Offline"]
+    assert definitions["Engine"]["properties"]["backend"]["enum"] == list(BACKENDS)
+    assert "all" in definitions["Engine"]["properties"]["options"]["properties"]["graph_optimization"]["enum"]
+
+
+def test_the_quickstart_has_its_modeline() -> None:
+    first = (ROOT / "specs/quickstart.yaml").read_text().splitlines()[0]
+    assert first == "# yaml-language-server: $schema=../schemas/submission.schema.json"
+    assert parse(first, "x")[0] is None

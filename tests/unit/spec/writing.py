@@ -1,0 +1,62 @@
+"""Specs for tests: a small valid one, and ways to load texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from reconciler.errors import Problem, SpecError
+from reconciler.spec.declared import Declared
+from reconciler.spec.loading import load
+
+HEADER = "apiVersion: mlperf-reconciler/v1\nkind: Submission\n"
+VALID = """\
+apiVersion: mlperf-reconciler/v1
+kind: Submission
+metadata: {name: acme}
+spec:
+  round: v6.1
+  submitter: ACME
+  defaults:
+    short: {min_duration: 0}
+    quick: {use: [short], attempts: 2}
+  systems:
+    box: {category: edge, status: available}
+  benchmarks:
+    digits:
+      as: resnet
+      engine: {backend: onnxruntime, batch_size: 1}
+  divisions:
+    open:
+      box:
+        digits:
+          Offline: {target_qps: 54}
+"""
+
+
+def write(folder: Path, **texts: str) -> list[Path]:
+    """One file per text, named after its argument."""
+    paths = []
+    for name, text in texts.items():
+        path = folder / f"{name}.yaml"
+        path.write_bytes(text.encode())
+        paths.append(path)
+    return paths
+
+
+def load_texts(folder: Path, environment: Mapping[str, str] | None = None, **texts: str) -> Declared:
+    return load(write(folder, **texts), folder, environment or {})
+
+
+def problems_in(folder: Path, environment: Mapping[str, str] | None = None, **texts: str) -> list[Problem]:
+    with pytest.raises(SpecError) as caught:
+        load_texts(folder, environment, **texts)
+    return caught.value.problems
+
+
+def replaced(old: str, new: str) -> str:
+    """VALID with one part replaced."""
+    assert VALID.count(old) == 1
+    return VALID.replace(old, new)

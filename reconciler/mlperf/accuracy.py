@@ -12,6 +12,7 @@ from reconciler.mlperf.ruleset import AccuracyLogRule, Bar
 
 SEPARATOR = b"\n\n...\n\n"
 _HASH = re.compile(r"hash=([A-Za-z0-9_]+)\s*$")
+_NEWLINE = re.compile(r"\r\n|\r|\n")
 _NUMBER = r"(?P<value>\d+(?:\.\d+)?)"
 
 # The shape of the line that carries a metric, matched from the start of a line; numbers are plain decimals.
@@ -64,7 +65,7 @@ def parse_accuracy(text: str, metrics: Iterable[str], file: str = "accuracy.txt"
         raise ValueError(f"no line shape for metric {', '.join(unknown)}")
     found: dict[str, list[Measured]] = {name: [] for name in names}
     digest, digest_line = "", 0
-    for number, line in enumerate(text.split("\n"), start=1):
+    for number, line in enumerate(_lines(text), start=1):
         for name in names:
             if match := METRIC_LINES[name].match(line):
                 found[name].append(Measured(Decimal(match["value"]), number))
@@ -90,6 +91,11 @@ def _within(value: Decimal, bar: Bar) -> bool:
     return (bar.least is None or value >= bar.least) and (bar.most is None or value <= bar.most)
 
 
+def _lines(text: str) -> list[str]:
+    """As Python's text mode splits them, which is how the checkers read the file; progress bars leave lone returns."""
+    return _NEWLINE.split(text)
+
+
 def log_hash(log: bytes) -> str:
     """The hash that accuracy.txt must carry: SHA-256 of the untruncated log, in hexadecimal."""
     return hashlib.sha256(log).hexdigest()
@@ -97,7 +103,7 @@ def log_hash(log: bytes) -> str:
 
 def with_hash(text: str, digest: str) -> str:
     """accuracy.txt with exactly one hash line, behind a blank line at its end; an older one is dropped."""
-    kept = [line for line in text.replace("\r\n", "\n").split("\n") if not _HASH.match(line)]
+    kept = [line for line in _lines(text) if not _HASH.match(line)]
     body = "\n".join(kept).rstrip()
     return f"{body}\n\nhash={digest}\n" if body else f"hash={digest}\n"
 

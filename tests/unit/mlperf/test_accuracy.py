@@ -7,7 +7,7 @@ from collections.abc import Callable
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reconciler.mlperf.accuracy import (
@@ -56,6 +56,7 @@ def test_parse_accuracy_finds_the_hash_on_its_own_line() -> None:
     report = parse_accuracy("x hash=1\naccuracy=1\n\nhash=ab12\n", ["acc"])
     assert (report.hash, report.hash_line) == ("ab12", 4)
     assert parse_accuracy("accuracy=1 hash=2", ["acc"]).hash == ""
+    assert parse_accuracy("50%\raccuracy=1\r\nhash=c3\r\n", ["acc"]).hash_line == 3
 
 
 def test_parse_accuracy_refuses_a_metric_that_no_one_described() -> None:
@@ -99,6 +100,7 @@ def test_truncation_keeps_both_ends(seed: bytes, repeats: int) -> None:
 
 
 @given(st.text(alphabet="ab=\n\r# hash", max_size=60))
+@example("\r\r\n=")
 def test_with_hash_gives_one_hash_line_however_often(text: str) -> None:
     once = with_hash(text, "a1b2")
     assert with_hash(once, "a1b2") == once

@@ -11,7 +11,7 @@ from reconciler.resource.canonical import canonical, digest
 from reconciler.resource.kinds import Kind
 
 # Raised deliberately when a change of our own code must make every resource of a kind stale; shows in `plan`.
-REVISIONS = {kind: 1 for kind in Kind}
+REVISIONS = dict.fromkeys(Kind, 1)
 
 
 class Role(StrEnum):

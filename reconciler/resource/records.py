@@ -11,6 +11,7 @@ from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address
 
 FORMAT = 1
+CHILD_LOG = "child.log"  # a child's output: kept when it can be, missed by nobody
 
 
 class Ended(StrEnum):

@@ -26,9 +26,7 @@ def gather(
     """``chosen`` holds publishable cells only. Every system with a publishable cell gets its description."""
     submission = next(r for r in desired.resources if r.kind is Kind.SUBMISSION)
     settings = desired.detail(submission.address).settings
-    cells = tuple(
-        _cell(cell, records, desired, load_record, load_text) for cell, records in sorted(chosen.items())
-    )
+    cells = tuple(_cell(cell, records, desired, load_record, load_text) for cell, records in sorted(chosen.items()))
     pairs = sorted({(cell.cell.division, cell.cell.system) for cell in cells})
     systems = tuple(_system(name, division, settings["systems"][name]) for division, name in pairs)
     return SubmissionContent(str(settings["submitter"]), systems, cells)

@@ -1,0 +1,103 @@
+"""The compiled-spec door: the desired state from its cache when nothing it was made from has changed, else compiled anew.
+
+Only the cold path imports YAML, pydantic and the rounds; it does so here, behind this door, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from reconciler import __version__
+from reconciler.desired.cache import Compiled, read, write
+from reconciler.desired.state import Desired, Pins
+from reconciler.files import Places, sha256_bytes
+from reconciler.observed.installed import installed
+from reconciler.observed.observe import unlike_systems
+from reconciler.observed.pins import observe_pins
+from reconciler.observed.stamps import Stamps
+from reconciler.resource.canonical import digest
+from reconciler.resource.records import Recorded
+
+_PACKAGE = Path(__file__).parent
+# Our own code that a compiled state is a function of: a developer's edit counts like a new version.
+_SOURCES = ("spec", "desired", "mlperf", "mlperf/rounds", "resource", "../harness/contract.py")
+
+
+def spec_paths(places: Places, names: Sequence[str]) -> list[Path]:
+    """The files and folders named, or ``specs/``."""
+    return [Path(name) if Path(name).is_absolute() else places.root / name for name in names] or [places.specs]
+
+
+def _files(paths: Iterable[Path]) -> list[Path]:
+    found: list[Path] = []
+    for path in paths:
+        found += sorted(p for p in path.glob("**/*") if p.suffix in (".yaml", ".yml")) if path.is_dir() else [path]
+    return found
+
+
+def _fingerprint(places: Places, paths: Sequence[Path]) -> str:
+    """Of everything but the environment and the pins: spec bytes and names, and the code that compiles them."""
+    specs = []
+    for path in _files(paths):
+        try:
+            specs.append([os.path.relpath(path, places.root), sha256_bytes(path.read_bytes())])
+        except OSError:
+            specs.append([str(path), ""])
+    code = []
+    for source in _SOURCES:
+        path = _PACKAGE / source
+        for entry in sorted(path.iterdir()) if path.is_dir() else [path]:
+            if entry.suffix in (".py", ".yaml"):
+                status = entry.stat()
+                code.append([entry.name, status.st_size, status.st_mtime_ns])
+    return digest({"version": __version__, "specs": specs, "code": code})
+
+
+def compiled(places: Places, names: Sequence[str], recorded: Recorded, stamps: Stamps) -> Compiled:
+    """Raises SpecError with every problem of the spec."""
+    paths = spec_paths(places, names)
+    fingerprint = _fingerprint(places, paths)
+    cache = places.index / f"desired-{fingerprint[:16]}.jsonl"
+    known = read(cache)
+    distributions = installed()
+    if known is not None and known.fingerprint == fingerprint and _same_variables(known.variables):
+        elsewhere = unlike_systems(known.desired)
+        pins = observe_pins(known.pins.values, recorded, stamps, distributions, elsewhere)
+        if pins.values == known.pins.values:
+            return known
+    fresh = _cold(places, paths, fingerprint, recorded, stamps, distributions)
+    for old in places.index.glob("desired-*.jsonl"):
+        old.unlink(missing_ok=True)
+    write(cache, fresh)
+    return fresh
+
+
+def _same_variables(variables: Mapping[str, str | None]) -> bool:
+    return all(os.environ.get(name) == value for name, value in variables.items())
+
+
+def _cold(
+    places: Places,
+    paths: Sequence[Path],
+    fingerprint: str,
+    recorded: Recorded,
+    stamps: Stamps,
+    distributions: dict[str, str],
+) -> Compiled:
+    loading = importlib.import_module("reconciler.spec.loading")
+    rounds = importlib.import_module("reconciler.mlperf.rounds")
+    compiling = importlib.import_module("reconciler.desired.compile")
+    checks = importlib.import_module("reconciler.desired.checks")
+    declared = loading.load(paths, places.root, os.environ)
+    ruleset = checks.ruleset_of(declared, rounds.load_ruleset)
+    checks.check(declared, ruleset)
+    bare: Desired
+    bare, _ = compiling.compile_desired(declared, ruleset, Pins())
+    needed = compiling.pins_needed(declared, ruleset)
+    pins = observe_pins(needed, recorded, stamps, distributions, unlike_systems(bare))
+    desired, _ = compiling.compile_desired(declared, ruleset, pins)
+    spec = {file.path: file.blob for file in declared.files}
+    return Compiled(desired, fingerprint, declared.variables, pins, spec)

@@ -1,0 +1,111 @@
+"""The compiled desired state on disk, so that a warm `plan` imports no YAML library and no pydantic.
+
+One file of lines: a header (what it was compiled from, and a row per resource), then the detail of each resource, found by
+its offset and decoded only when asked for. Disposable: any doubt, and it is compiled again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from reconciler.desired.state import Desired, Pins
+from reconciler.files import replace
+from reconciler.resource.inputs import Input, Origin
+from reconciler.resource.kinds import Address, Cell
+from reconciler.resource.resources import Detail, Resource
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A desired state with what it was compiled from. ``variables``: environment variables read, and their values."""
+
+    desired: Desired
+    fingerprint: str
+    variables: Mapping[str, str | None]
+    pins: Pins
+    spec: Mapping[str, str]
+
+
+def write(path: Path, compiled: Compiled) -> None:
+    """Losing this file loses nothing, so it is not flushed to the disk."""
+    desired = compiled.desired
+    numbers = {r.address: i for i, r in enumerate(desired.resources)}
+    lines, offsets, at = [], [], 0
+    for resource in desired.resources:
+        line = json.dumps(_encode(desired.detail(resource.address)), separators=(",", ":")).encode() + b"\n"
+        lines.append(line)
+        offsets.append(at)
+        at += len(line)
+    header = {
+        "format": FORMAT,
+        "fingerprint": compiled.fingerprint,
+        "variables": dict(compiled.variables),
+        "pins": [dict(compiled.pins.values), dict(compiled.pins.origins)],
+        "spec": dict(compiled.spec),
+        "digest": desired.digest,
+        "name": desired.name,
+        "missing": list(desired.missing_cells),
+        "resources": [
+            [str(r.address), r.key, [numbers[a] for a in r.upstream], str(r.cell) if r.cell else "", r.attempts, offset]
+            for r, offset in zip(desired.resources, offsets, strict=True)
+        ],
+    }
+    replace(path, json.dumps(header, separators=(",", ":")).encode() + b"\n" + b"".join(lines), durable=False)
+
+
+def read(path: Path) -> Compiled | None:
+    """None when there is none, or it cannot be read."""
+    try:
+        with path.open("rb") as stream:
+            first = stream.readline()
+        header = json.loads(first)
+        if header["format"] != FORMAT:
+            return None
+        return _decode(path, header, len(first))
+    except (OSError, ValueError, KeyError, TypeError, IndexError):
+        return None
+
+
+def _decode(path: Path, header: dict[str, Any], base: int) -> Compiled:
+    rows = header["resources"]
+    addresses = [Address.parse(row[0]) for row in rows]
+    cells: dict[str, Cell] = {}
+    resources = []
+    for address, (_, key, ups, cell, attempts, _) in zip(addresses, rows, strict=True):
+        if cell and cell not in cells:
+            cells[cell] = Cell(*cell.split("/"))
+        resources.append(Resource(address, key, tuple(addresses[i] for i in ups), cells.get(cell), attempts))
+    offsets = {address: base + row[5] for address, row in zip(addresses, rows, strict=True)}
+
+    def detail(address: Address) -> Detail:
+        with path.open("rb") as stream:
+            stream.seek(offsets[address])
+            return _decode_detail(json.loads(stream.readline()))
+
+    desired = Desired(
+        digest=header["digest"],
+        resources=tuple(resources),
+        detail=detail,
+        name=header["name"],
+        by_address={r.address: r for r in resources},
+        missing_cells=tuple(header["missing"]),
+    )
+    values, origins = header["pins"]
+    return Compiled(desired, header["fingerprint"], header["variables"], Pins(values, origins), header["spec"])
+
+
+def _encode(detail: Detail) -> list[Any]:
+    inputs = [[i.name, i.value, i.origin.file, i.origin.line, i.origin.column] for i in detail.inputs]
+    return [inputs, dict(detail.locations), dict(detail.settings), list(detail.marks)]
+
+
+def _decode_detail(document: list[Any]) -> Detail:
+    inputs, locations, settings, marks = document
+    decoded = tuple(Input(name, value, Origin(file, line, column)) for name, value, file, line, column in inputs)
+    return Detail(decoded, locations, settings, tuple(marks))

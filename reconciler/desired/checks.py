@@ -1,0 +1,93 @@
+"""Checks of a declared submission that need the rules of its round. All problems at once, each at its line."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+
+from reconciler.errors import Problem, ReconcilerError, SpecError
+from reconciler.mlperf.ruleset import BenchmarkRules, Presence, Ruleset
+from reconciler.resource.inputs import Value
+from reconciler.spec.declared import Declared, DeclaredCell
+
+
+def check(declared: Declared, ruleset: Ruleset) -> None:
+    """Raises SpecError naming every cell that the round forbids or that cannot be made as declared."""
+    problems: list[Problem] = []
+    for cell in declared.cells:
+        problems += _check_cell(declared, cell, ruleset)
+    if problems:
+        raise SpecError(problems)
+
+
+def _problem(cell: DeclaredCell, value: Value | None, message: str, fix: str) -> Problem:
+    origin = value.origin if value is not None and value.origin.line else cell.origin.origin
+    path = f"spec.divisions.{str(cell.cell).replace('/', '.')}"
+    return Problem(origin.file, origin.line, origin.column, path, message, fix)
+
+
+def _check_cell(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
+    official = cell.settings.get("benchmark.official")
+    name = str(official.value) if official else cell.cell.benchmark
+    rules = ruleset.benchmark(name)
+    if rules is None:
+        known = sorted(ruleset.benchmarks)
+        near = difflib.get_close_matches(name, known, 1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        message = f"round {ruleset.round} has no benchmark {name!r}"
+        fix = f"{hint}set `as:` in benchmarks.{cell.cell.benchmark} to the official one it is entered as: {', '.join(known)}"
+        return [_problem(cell, official, message, fix)]
+    problems = _forbidden(declared, cell, rules, ruleset)
+    if not cell.settings.get("engine.backend"):
+        fix = f"add `engine: {{backend: onnxruntime}}` to benchmarks.{cell.cell.benchmark}"
+        problems.append(_problem(cell, None, "no backend is declared for this cell", fix))
+    if not declared.rehearsal.value:
+        problems += _too_lenient(cell, rules, ruleset)
+    return problems
+
+
+def _forbidden(declared: Declared, cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
+    if not ruleset.binds(cell.cell.division, "scenarios"):
+        return []
+    category = declared.systems[cell.cell.system].settings.get("system.category")
+    if category is None or rules.presence(str(category.value), cell.cell.scenario) is not Presence.FORBIDDEN:
+        return []
+    allowed = [
+        s for s in ("SingleStream", "MultiStream", "Server", "Offline", "Interactive")
+        if rules.presence(str(category.value), s) is not Presence.FORBIDDEN
+    ]  # fmt: skip
+    message = (
+        f"round {ruleset.round} does not allow {cell.cell.scenario} for {rules.name} "
+        f"on a {category.value} system in the {cell.cell.division} division"
+    )
+    allowed_text = f"allowed here: {', '.join(allowed)}" if allowed else f"no scenario of {rules.name} is allowed here"
+    return [_problem(cell, None, message, f"remove the cell or move it to the open division; {allowed_text}")]
+
+
+def _too_lenient(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
+    """Settings that no checker would accept, unless the submission says that it is a rehearsal."""
+    scenario, problems = cell.cell.scenario, []
+    limits = (
+        ("min_duration", "least_min_duration", 1, "ms"),
+        ("performance_sample_count", "least_performance_sample_count", 1, "samples"),
+        ("target_latency", "most_target_latency", -1, "ns"),
+    )
+    for setting, demand, sign, unit in limits:
+        value, ruled = cell.settings.get(setting), rules.value(demand, scenario)
+        if value is None or ruled is None or sign * (int(value.value) - int(ruled)) >= 0:
+            continue
+        bound = "at least" if sign > 0 else "at most"
+        message = f"{setting} is {value.value} {unit}; round {ruleset.round} demands {bound} {ruled} {unit}"
+        fix = f"remove {setting}, or set `rehearsal: true` (its results are marked and never packaged)"
+        problems.append(_problem(cell, value, message, fix))
+    return problems
+
+
+def ruleset_of(declared: Declared, load_ruleset: Callable[[str], Ruleset]) -> Ruleset:
+    """The rules of the declared round; an unknown round is a problem of the spec, at its line."""
+    try:
+        return load_ruleset(str(declared.round.value))
+    except ReconcilerError as error:
+        origin = declared.round.origin
+        problem = Problem(origin.file, origin.line, origin.column, "spec.round", error.message, error.fix)
+        raise SpecError([problem]) from error

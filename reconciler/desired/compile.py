@@ -1,0 +1,281 @@
+"""Declared submission x ruleset x pins -> desired resources, in the order in which a person reads them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from harness.contract import BACKENDS, BENCHMARKS
+from reconciler.desired.inputs import (
+    Reader,
+    dataset_inputs,
+    engine_inputs,
+    model_inputs,
+    result_inputs,
+    run_inputs,
+    score_inputs,
+    submission_inputs,
+    upstream,
+)
+from reconciler.desired.state import Desired, Pins
+from reconciler.mlperf.ruleset import Ruleset
+from reconciler.resource.canonical import digest
+from reconciler.resource.inputs import Input, Value, make_key
+from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.resource.resources import Detail, Resource
+from reconciler.spec.declared import Declared, DeclaredCell
+
+MODES = ("accuracy", "performance")  # accuracy first: a broken engine fails before the long run
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A resource with its detail, before addresses that share a key are settled."""
+
+    resource: Resource
+    detail: Detail
+
+
+@dataclass(slots=True)
+class Compiler:
+    """Compiles cell by cell; keeps what cells share."""
+
+    declared: Declared
+    ruleset: Ruleset
+    pins: Pins
+    made: dict[Address, Made] = field(default_factory=dict)
+    noted: dict[Kind, set[str]] = field(default_factory=dict)
+
+    def put(
+        self, address: Address, inputs: list[Input], reader: Reader | None, cell: DeclaredCell | None, **extra: object
+    ) -> Input:
+        """Add one resource; gives back the input by which others are made from it."""
+        ups = tuple(Address.parse(i.origin.file) for i in inputs if i.origin.file.partition(":")[0] in _KINDS)
+        key = make_key(address.kind, inputs)
+        if reader is not None:
+            self.noted.setdefault(address.kind, set()).update(reader.noted)
+        attempts = 1
+        if cell is not None and address.kind is Kind.RUN and "attempts" in cell.settings:
+            attempts = int(cell.settings["attempts"].value)
+        resource = Resource(address, key, ups, cell.cell if cell else None, attempts)
+        detail = Detail(tuple(sorted(inputs, key=lambda i: i.name)), **extra)  # type: ignore[arg-type]
+        self.made.setdefault(address, Made(resource, detail))
+        return upstream(_INPUT_NAME[address.kind], address, key)
+
+    def reader(self, cell: DeclaredCell) -> Reader:
+        system = self.declared.systems[cell.cell.system]
+        official = cell.settings.get("benchmark.official")
+        rules = self.ruleset.benchmark(str(official.value)) if official else None
+        settings = dict(cell.settings)
+        settings["system.name"] = Value(cell.cell.system, cell.origin.origin)
+        settings["benchmark.name"] = Value(cell.cell.benchmark, cell.origin.origin)
+        settings.update({name: value for name, value in system.settings.items() if name not in settings})
+        if self.declared.rehearsal.value:
+            settings["rehearsal"] = self.declared.rehearsal
+        return Reader(settings, rules.settings(cell.cell.scenario) if rules else {}, self.pins)
+
+    def ruled(self, cell: DeclaredCell) -> dict[str, object]:
+        """What executing needs of the rules, so that it need not read the round: plain values under ``ruled.``."""
+        official = cell.settings.get("benchmark.official")
+        rules = self.ruleset.benchmark(str(official.value)) if official else None
+        if rules is None:
+            return {}
+        metric, log = rules.metric(cell.cell.scenario), self.ruleset.accuracy_log
+        bars = [
+            [bar.metric, *(None if x is None else str(x) for x in (bar.least, bar.most))]
+            for bar in rules.bars(cell.cell.scenario)
+        ]
+        return {
+            "ruled.metric": [metric.key, metric.unit, metric.divisor, metric.lower_is_better],
+            "ruled.accuracy_log": [log.limit, log.whole_below, log.keep],
+            "ruled.bars": bars,
+            "ruled.bars_bind": self.ruleset.binds(cell.cell.division, "accuracy"),
+        }
+
+    def shared(self, kind: Kind, cell: DeclaredCell, keys: Counter[str], key: str) -> Address:
+        """The key that most of a benchmark's cells share stands under the benchmark's name; one that differs under its cell's."""
+        common = keys.most_common(1)[0][0]
+        return Address(kind, cell.cell.benchmark if key == common else str(cell.cell))
+
+    def cell(self, cell: DeclaredCell, datasets: Counter[str], models: Counter[str]) -> None:
+        reader = self.reader(cell)
+        marks = marks_of(self.declared, reader)
+        locations = locations_of(reader)
+
+        def fresh() -> Reader:
+            return replace(reader, noted=set())
+
+        data_reader = fresh()
+        inputs = dataset_inputs(data_reader)
+        address = self.shared(Kind.DATASET, cell, datasets, make_key(Kind.DATASET, inputs))
+        common = {"locations": locations, "marks": marks}
+        settings = {**_plain(reader.settings), **self.ruled(cell)}
+        dataset = self.put(address, inputs, data_reader, None, settings=_below(settings, "dataset"), **common)
+        model_reader = fresh()
+        inputs = model_inputs(model_reader, dataset if trains(model_reader) else None)
+        address = self.shared(Kind.MODEL, cell, models, make_key(Kind.MODEL, inputs))
+        model = self.put(address, inputs, model_reader, None, settings=_below(settings, "model"), **common)
+        made_from = model
+        facts = BACKENDS.get(reader.text("engine.backend"))
+        if facts is not None and facts.builds_engine:
+            engine_reader = fresh()
+            engine = engine_inputs(engine_reader, model)
+            at = Address(Kind.ENGINE, str(cell.cell))
+            made_from = self.put(at, engine, engine_reader, cell, settings=settings, **common)
+        ups = [self.run(cell, fresh(), mode, made_from, dataset, settings, common) for mode in MODES]
+        score_reader = fresh()
+        at = Address(Kind.SCORE, str(cell.cell))
+        score = score_inputs(score_reader, replace(ups[0], name="run"), dataset)
+        ups.append(self.put(at, score, score_reader, cell, settings=settings, **common))
+        result_reader = fresh()
+        at = Address(Kind.RESULT, str(cell.cell))
+        self.put(at, result_inputs(result_reader, ups), result_reader, cell, settings=settings, marks=marks)
+
+    def run(
+        self,
+        cell: DeclaredCell,
+        reader: Reader,
+        mode: str,
+        made_from: Input,
+        dataset: Input,
+        settings: Mapping[str, object],
+        common: Mapping[str, object],
+    ) -> Input:
+        inputs = run_inputs(reader, cell.cell.scenario, mode, made_from, dataset)
+        effective = {**settings, **{i.name: i.value for i in inputs}}
+        made = self.put(
+            Address(Kind.RUN, f"{cell.cell}/{mode}"), inputs, reader, cell, **{**common, "settings": effective}
+        )
+        return replace(made, name=mode)
+
+
+_INPUT_NAME = {kind: str(kind).lower() for kind in Kind}
+_KINDS = {str(kind) for kind in Kind}
+
+
+def trains(reader: Reader) -> bool:
+    """A model without a file of its own is trained on the dataset; one that is quantized is calibrated on it."""
+    return not reader.text("model.path") or bool(reader.under("model.settings"))
+
+
+def marks_of(declared: Declared, reader: Reader) -> tuple[str, ...]:
+    """Marks that the record keeps for ever; ``package`` refuses each of them."""
+    backend = BACKENDS.get(reader.text("engine.backend"))
+    code = BENCHMARKS.get(reader.text("benchmark.code"))
+    synthetic = bool(backend and backend.synthetic) or bool(code and code.synthetic)
+    return tuple(
+        name for name, held in (("rehearsal", bool(declared.rehearsal.value)), ("synthetic", synthetic)) if held
+    )
+
+
+def locations_of(reader: Reader) -> dict[str, str]:
+    """Paths: where things are found here. They never enter a key."""
+    found = {name: reader.text(name) for name in ("model.path", "dataset.path", "benchmark.path")}
+    found["benchmark.code"] = reader.text("benchmark.code")
+    found["backend"] = reader.text("engine.backend")
+    found["system"] = reader.text("system.name")
+    return {name: path for name, path in found.items() if path}
+
+
+def _plain(settings: Mapping[str, Value]) -> dict[str, object]:
+    return {name: value.value for name, value in settings.items()}
+
+
+def _below(settings: Mapping[str, object], kind: str) -> dict[str, object]:
+    """The settings of one kind, without its prefix."""
+    prefix = f"{kind}.settings."
+    return {name.removeprefix(prefix): value for name, value in settings.items() if name.startswith(prefix)}
+
+
+def compile_desired(declared: Declared, ruleset: Ruleset, pins: Pins) -> tuple[Desired, dict[Kind, set[str]]]:
+    """The desired state, and which settings each kind read (for the printed reference)."""
+    compiler = Compiler(declared, ruleset, pins)
+    datasets, models = _common_keys(compiler)
+    for cell in declared.cells:
+        compiler.cell(cell, datasets[cell.cell.benchmark], models[cell.cell.benchmark])
+    results = [upstream(str(a), a, m.resource.key) for a, m in compiler.made.items() if a.kind is Kind.RESULT]
+    shared = submission_inputs(submission_values(declared))
+    compiler.put(
+        Address(Kind.SUBMISSION, declared.name), [*shared, *results], None, None, settings=submission_settings(declared)
+    )
+    details = {address: made.detail for address, made in compiler.made.items()}
+    resources = tuple(made.resource for made in compiler.made.values())
+    named = [[str(r.address), r.key, r.attempts] for r in resources]
+    whole = Desired(
+        digest=digest({"resources": named, "round": declared.round.value}),
+        resources=resources,
+        detail=details.__getitem__,
+        name=declared.name,
+        by_address={r.address: r for r in resources},
+        missing_cells=missing_cells(declared, ruleset),
+    )
+    return whole, compiler.noted
+
+
+def _common_keys(compiler: Compiler) -> tuple[dict[str, Counter[str]], dict[str, Counter[str]]]:
+    """Per benchmark, how many cells ask for each dataset key and each model key."""
+    datasets: dict[str, Counter[str]] = {}
+    models: dict[str, Counter[str]] = {}
+    for cell in compiler.declared.cells:
+        reader = compiler.reader(cell)
+        key = make_key(Kind.DATASET, dataset_inputs(reader))
+        datasets.setdefault(cell.cell.benchmark, Counter())[key] += 1
+        # The dataset's address does not matter to a key, only its key does.
+        data = upstream("dataset", Address(Kind.DATASET, cell.cell.benchmark), key)
+        model = make_key(Kind.MODEL, model_inputs(reader, data if trains(reader) else None))
+        models.setdefault(cell.cell.benchmark, Counter())[model] += 1
+    return datasets, models
+
+
+def submission_values(declared: Declared) -> dict[str, Value]:
+    values = {"round": declared.round, "submitter": declared.submitter}
+    for system in declared.systems.values():
+        for name, value in {**system.settings, **system.description}.items():
+            values[f"systems.{system.name}.{name}"] = value
+    return values
+
+
+def submission_settings(declared: Declared) -> dict[str, object]:
+    """What the shared files of the tree show, as plain values."""
+    systems = {
+        system.name: {"settings": _plain(system.settings), "description": _plain(system.description)}
+        for system in declared.systems.values()
+    }
+    tree = declared.settings.get("tree")
+    shared = {"round": declared.round.value, "submitter": declared.submitter.value, "systems": systems}
+    return {**shared, "tree": tree.value if tree else None}
+
+
+def pins_needed(declared: Declared, ruleset: Ruleset) -> tuple[str, ...]:
+    """What the world must supply before keys are known: digests of sources without a declared one, versions not pinned by the spec."""
+    needed: set[str] = set()
+    compiler = Compiler(declared, ruleset, Pins())
+    for cell in declared.cells:
+        reader = compiler.reader(cell)
+        needed.update(reader.source_pin(kind) for kind in ("model", "dataset") if not reader.text(f"{kind}.sha256"))
+        needed.add(reader.source_pin("benchmark"))
+        facts = BACKENDS.get(reader.text("engine.backend"))
+        if facts is not None and facts.distributions and not reader.text("engine.version"):
+            needed.add(reader.version_pin())
+    return tuple(sorted(needed - {""}))
+
+
+def missing_cells(declared: Declared, ruleset: Ruleset) -> tuple[str, ...]:
+    """Each scenario that the round requires of an entered benchmark and that the spec does not declare."""
+    entered: dict[tuple[str, str, str, str], set[str]] = {}
+    for cell in declared.cells:
+        official = cell.settings.get("benchmark.official")
+        if official is None or not ruleset.binds(cell.cell.division, "scenarios"):
+            continue
+        c: Cell = cell.cell
+        entered.setdefault((c.division, c.system, c.benchmark, str(official.value)), set()).add(c.scenario)
+    found = []
+    for (division, system, benchmark, official_name), scenarios in entered.items():
+        rules = ruleset.benchmark(official_name)
+        category = declared.systems[system].settings.get("system.category")
+        if rules is None or category is None:
+            continue
+        missing = rules.missing(str(category.value), frozenset(scenarios))
+        found += [f"{division}/{system}/{benchmark}/{scenario}" for scenario in missing]
+    return tuple(found)

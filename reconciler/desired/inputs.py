@@ -1,0 +1,150 @@
+"""What each kind is made from: one pure function per kind. Whatever is not named here makes nothing stale.
+
+The functions read a cell's settings through a ``Reader``, which notes every name it was asked for; the effect of a spec field
+(which kinds it makes stale) is derived from those notes, so the printed reference cannot lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from harness.contract import BACKENDS, BENCHMARKS
+from reconciler.desired.state import Pins
+from reconciler.mlperf.modes import ruled_of, settings_of
+from reconciler.resource.inputs import DEFAULT, Input, Origin, Value
+from reconciler.resource.kinds import Address
+
+
+@dataclass(slots=True)
+class Reader:
+    """A cell's settings over the round's rules, and the pins. ``noted`` collects every name that was asked for."""
+
+    settings: Mapping[str, Value]
+    rules: Mapping[str, Value]
+    pins: Pins
+    noted: set[str] = field(default_factory=set)
+
+    def get(self, name: str) -> Value | None:
+        self.noted.add(name)
+        return self.settings.get(name) or self.rules.get(name)
+
+    def text(self, name: str, default: str = "") -> str:
+        found = self.get(name)
+        return default if found is None or found.value is None else str(found.value)
+
+    def take(self, *names: str) -> list[Input]:
+        """The named settings that have a value, as inputs."""
+        found = ((name, self.get(name)) for name in names)
+        return [Input(name, v.value, v.origin) for name, v in found if v is not None and v.value is not None]
+
+    def under(self, prefix: str) -> list[Input]:
+        """Every setting below a prefix, sorted by name."""
+        self.noted.add(f"{prefix}.*")
+        names = sorted(name for name in self.settings if name.startswith(f"{prefix}."))
+        return [Input(n, self.settings[n].value, self.settings[n].origin) for n in names]
+
+    def pinned(self, pin: str) -> list[Input]:
+        """An input whose value the world supplies: a source's digest, a backend's version."""
+        value = self.pins.values.get(pin)
+        return (
+            [] if value is None else [Input(pin.partition(":")[0], value, Origin(self.pins.origins.get(pin, "record")))]
+        )
+
+    def source_pin(self, kind: str) -> str:
+        """The pin of ``model.path``, ``dataset.path`` or ``benchmark.path``, "" where there is no such path."""
+        path = self.text(f"{kind}.path")
+        return f"source:{kind}@{self.text('benchmark.name')}|{path}" if path else ""
+
+    def version_pin(self) -> str:
+        """Versions are pinned per system: a colleague's newer backend says nothing about the lab box."""
+        return f"version:{self.text('engine.backend')}@{self.text('system.name')}"
+
+
+def upstream(name: str, address: Address, key: str) -> Input:
+    """An upstream resource enters by its key, never by its bytes: rebuilding a lost engine reruns nothing."""
+    return Input(name, key, Origin(str(address)))
+
+
+def benchmark_code(reader: Reader) -> list[Input]:
+    """A built-in benchmark counts by name and revision, a user's own file by its bytes."""
+    pin = reader.source_pin("benchmark")
+    if pin:
+        code = reader.pinned(pin)
+        return [Input("benchmark.code", item.value, item.origin) for item in code]
+    found = reader.get("benchmark.code")
+    if found is None:
+        return []
+    facts = BENCHMARKS.get(str(found.value))
+    return [Input("benchmark.code", f"{found.value} revision {facts.revision if facts else 0}", found.origin)]
+
+
+def source(reader: Reader, kind: str) -> list[Input]:
+    """The digest of the file that ``model.path`` or ``dataset.path`` names; the path itself is no identity."""
+    declared = reader.get(f"{kind}.sha256")
+    pin = reader.source_pin(kind)
+    if declared is not None and declared.value:
+        return [Input("source", declared.value, declared.origin)]
+    return reader.pinned(pin) if pin else []
+
+
+def backend(reader: Reader) -> list[Input]:
+    """Backend, our revision of it, and its version: the spec's pin, else this machine's, else the last record's."""
+    name = reader.text("engine.backend")
+    inputs = reader.take("engine.backend", "engine.precision")
+    facts = BACKENDS.get(name)
+    if facts is not None and facts.revision != 1:
+        inputs.append(Input("backend.revision", facts.revision))
+    declared = reader.get("engine.version")
+    if declared is not None and declared.value:
+        return [*inputs, Input("version", declared.value, declared.origin)]
+    return inputs + reader.pinned(reader.version_pin())
+
+
+def dataset_inputs(reader: Reader) -> list[Input]:
+    return benchmark_code(reader) + source(reader, "dataset") + reader.under("dataset.settings")
+
+
+def model_inputs(reader: Reader, dataset: Input | None) -> list[Input]:
+    """``dataset`` only where the model is trained or calibrated on it."""
+    own = benchmark_code(reader) + source(reader, "model") + reader.under("model.settings")
+    return own + ([dataset] if dataset else [])
+
+
+def engine_inputs(reader: Reader, model: Input) -> list[Input]:
+    """An engine belongs to a device model, not to a system: two boxes with the same accelerator share it."""
+    device = reader.take("hardware.accelerator", "hardware.cpu")
+    return [model, *backend(reader), *reader.take("engine.batch_size"), *reader.under("engine.options"), *device]
+
+
+def run_inputs(reader: Reader, scenario: str, mode: str, made_from: Input, dataset: Input) -> list[Input]:
+    """``made_from`` is the engine, or the model where the backend builds none."""
+    own = [] if made_from.name == "engine" else backend(reader)
+    hardware = reader.under("hardware")
+    return [
+        Input("scenario", scenario),
+        Input("mode", mode),
+        made_from,
+        dataset,
+        *own,
+        *benchmark_code(reader),
+        *reader.take(*dict.fromkeys((*settings_of(mode, scenario), *ruled_of(scenario)))),
+        *reader.under("run"),
+        *reader.take("system.name", "rehearsal"),
+        *hardware,
+    ]
+
+
+def score_inputs(reader: Reader, run: Input, dataset: Input) -> list[Input]:
+    return [run, dataset, *benchmark_code(reader)]
+
+
+def result_inputs(reader: Reader, upstreams: list[Input]) -> list[Input]:
+    """What is rendered beside the logs: the measurements, the names, the policy that chooses the published run."""
+    official = reader.take("benchmark.official", "publish")
+    return [*upstreams, *official, *reader.under("measurements"), *reader.take("model.retraining")]
+
+
+def submission_inputs(values: Mapping[str, Value]) -> list[Input]:
+    """What the submission's shared files show: submitter, round, every system's description."""
+    return [Input(name, value.value, value.origin or DEFAULT) for name, value in sorted(values.items())]

@@ -1,0 +1,55 @@
+"""Which records satisfy a cell: the publishable pair of runs, and the score of that accuracy run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
+
+from reconciler.resource.records import Summary
+
+POLICIES = ("latest", "median", "best")
+
+
+def valid(summaries: Sequence[Summary]) -> tuple[Summary, ...]:
+    """Performance runs that LoadGen called VALID."""
+    return tuple(s for s in summaries if s.validity != "INVALID")
+
+
+def _metric(summary: Summary) -> Decimal:
+    try:
+        return Decimal(summary.metric[0]) if summary.metric else Decimal(0)
+    except InvalidOperation:
+        return Decimal(0)
+
+
+def by_policy(summaries: Sequence[Summary], policy: str, *, lower_is_better: bool = False) -> Summary | None:
+    """The run that a declared policy publishes. An even number of runs has no middle: the lower of the two is honest."""
+    if not summaries:
+        return None
+    if policy == "latest":
+        return summaries[-1]
+    ranked = sorted(summaries, key=lambda s: (_metric(s), s.started), reverse=lower_is_better)
+    return ranked[-1] if policy == "best" else ranked[(len(ranked) - 1) // 2]
+
+
+def differing(a: Summary, b: Summary, allowed: frozenset[str]) -> tuple[tuple[str, str, str], ...]:
+    """Evidence of two runs that is not equal: (name, in a, in b). What only one of them knows counts as a difference."""
+    left, right = dict(a.evidence), dict(b.evidence)
+    names = sorted((set(left) | set(right)) - allowed)
+    return tuple((n, left.get(n, ""), right.get(n, "")) for n in names if left.get(n) != right.get(n))
+
+
+def pair(
+    performance: Sequence[Summary], accuracy: Sequence[Summary], allowed: frozenset[str], policy: str, *, lower: bool
+) -> tuple[Summary | None, Summary | None]:
+    """The performance run that the policy publishes, and the newest accuracy run that may stand beside it.
+
+    Runs that have an accuracy run with equal evidence go first; only when none has one does the policy choose among all.
+    """
+    together = [p for p in performance if any(not differing(p, a, allowed) for a in accuracy)]
+    published = by_policy(together or performance, policy, lower_is_better=lower)
+    if published is None:
+        return None, accuracy[-1] if accuracy else None
+    beside = [a for a in accuracy if not differing(published, a, allowed)]
+    candidates = beside or accuracy
+    return published, candidates[-1] if candidates else None

@@ -1,0 +1,311 @@
+"""Compares desired, recorded and observed state. One walk over the resources in pipeline order, then what that walk needs.
+
+A resource is satisfied by a record with its key. Artifacts matter only where an action consumes them, so the second step adds what
+is missing for the actions of the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from reconciler.desired.state import Desired
+from reconciler.diff.change import Action, Change, Chosen, Difference, Drift, Finding, How, Reason
+from reconciler.diff.choose import differing, pair, valid
+from reconciler.observed.state import Observed, Presence
+from reconciler.resource.canonical import digest
+from reconciler.resource.inputs import Input
+from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.resource.records import CHILD_LOG, Ended, Recorded, Summary
+from reconciler.resource.resources import Resource
+
+RENDERER = 1  # raised when the renderer writes other bytes for the same records
+
+# Evidence that the rules let differ between a cell's runs (rules.md: LoadGen revisions may mix).
+ALLOWED_TO_DIFFER = frozenset({"loadgen.version", "loadgen.digest"})
+_BUILT = (Kind.DATASET, Kind.MODEL, Kind.ENGINE)
+
+
+@dataclass(slots=True)
+class Comparison:
+    """The walk's working state; ``difference`` at the end is frozen."""
+
+    desired: Desired
+    recorded: Recorded
+    observed: Observed
+    forced: frozenset[Address]
+    changes: dict[Address, Change] = field(default_factory=dict)
+    drifts: list[Drift] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    used: dict[Address, Summary] = field(default_factory=dict)
+    chosen: dict[Cell, Chosen] = field(default_factory=dict)
+
+    def change(self, resource: Resource, action: Action, reason: Reason, note: str = "", **extra: object) -> None:
+        known = self.recorded.by_address.get(resource.address, ())
+        done = [s for s in known if s.ended is Ended.DONE]
+        latest = done or list(known)
+        previous = latest[-1] if latest else None
+        self.changes[resource.address] = Change(
+            resource.address,
+            resource.key,
+            action,
+            reason,
+            previous=previous.id if previous else "",
+            note=note,
+            **extra,  # type: ignore[arg-type]
+        )
+
+    def walk(self) -> None:
+        for resource in self.desired.resources:
+            if resource.address in self.forced:
+                self.change(resource, Action.REPLACE, Reason.FORCED)
+            elif resource.kind in _BUILT:
+                self.built(resource)
+            elif resource.kind is Kind.RUN and resource.address.name.endswith("/performance"):
+                self.cell(resource)
+
+    # -- what is built ------------------------------------------------------------------------------------------
+
+    def built(self, resource: Resource) -> None:
+        done = self.recorded.done(resource.key)
+        if not done:
+            self.absent(resource)
+            return
+        best = next((s for s in reversed(done) if not self.wrong(s)), done[-1])
+        self.used[resource.address] = best
+        wrong = self.wrong(best)
+        corrupt = [name for name, presence in wrong if presence is Presence.CORRUPT]
+        if corrupt:
+            self.change(resource, Action.REPLACE, Reason.ARTIFACT_CORRUPT, f"{', '.join(corrupt)} is damaged")
+        elif wrong:
+            names = ", ".join(name for name, _ in wrong)
+            self.drifts.append(Drift(resource.address, names, "missing", "made again when a run needs it"))
+
+    def wrong(self, summary: Summary) -> list[tuple[str, Presence]]:
+        needed = (a for a in summary.artifacts if a.name != CHILD_LOG)
+        found = ((a.name, self.observed.artifacts.get(("objects", a.sha256))) for a in needed)
+        return [(name, presence) for name, presence in found if presence is not None]
+
+    def absent(self, resource: Resource) -> None:
+        """No record has this key: why, as far as the walk knows; ``explain`` refines InputChanged later."""
+        failed = [s for s in self.recorded.by_key.get(resource.key, ()) if s.ended is Ended.FAILED]
+        known = self.recorded.by_address.get(resource.address, ())
+        action = Action.REPLACE if any(s.ended is Ended.DONE for s in known) else Action.CREATE
+        if failed:
+            self.change(resource, action, Reason.PREVIOUS_ATTEMPT_FAILED, failed[-1].problem)
+        elif not known:
+            self.change(resource, action, Reason.NOT_RECORDED)
+        elif any(up in self.changes for up in resource.upstream):
+            self.change(resource, action, Reason.UPSTREAM_REPLACED)
+        else:
+            self.change(resource, action, Reason.INPUT_CHANGED)
+
+    # -- what is measured ---------------------------------------------------------------------------------------
+
+    def cell(self, performance: Resource) -> None:
+        """A cell's runs, score and result together: they are published together or not at all."""
+        assert performance.cell is not None
+        cell, at = performance.cell, self.desired.by_address
+        accuracy = at[Address(Kind.RUN, f"{cell}/accuracy")]
+        score, result = at[Address(Kind.SCORE, str(cell))], at[Address(Kind.RESULT, str(cell))]
+        policy, lower = policy_of(self.desired.detail(result.address).inputs if self._many(performance) else ())
+        done = self.recorded.done(performance.key)
+        published, beside = pair(
+            valid(done), self.recorded.done(accuracy.key), ALLOWED_TO_DIFFER, policy, lower=lower or _latency(cell)
+        )
+        if accuracy.address not in self.forced:
+            self.run(accuracy, beside)
+        if performance.address not in self.forced:
+            self.performance(performance, published, done)
+        if published and beside and not {performance.address, accuracy.address} & set(self.changes):
+            self.together(performance, accuracy, published, beside)
+        self.score(score, accuracy, beside)
+        red = published is None and bool(done)
+        self.chosen[cell] = Chosen(
+            accuracy=self._id(accuracy.address),
+            performance="" if red else self._id(performance.address),
+            score=self._id(score.address),
+        )
+        self.result(result, (performance, accuracy, score))
+
+    def _many(self, performance: Resource) -> bool:
+        return len(self.recorded.done(performance.key)) > 1
+
+    def _id(self, address: Address) -> str:
+        """The record to publish; none while the resource is to be made anew."""
+        due = address in self.changes and self.changes[address].how is How.MAKE
+        return self.used[address].id if address in self.used and not due else ""
+
+    def run(self, resource: Resource, summary: Summary | None) -> None:
+        if summary is None:
+            self.absent(resource)
+            return
+        self.used[resource.address] = summary
+        self.logs(resource, summary)
+
+    def performance(self, resource: Resource, published: Summary | None, done: tuple[Summary, ...]) -> None:
+        if published is None and done:
+            self.used[resource.address] = done[-1]
+            tried = len(done)
+            if tried < resource.attempts:
+                note = f"INVALID, attempt {tried + 1} of {resource.attempts}"
+                self.change(resource, Action.REPLACE, Reason.PREVIOUS_ATTEMPT_FAILED, note)
+            else:
+                fix = "change the target as suggested, raise `attempts`, or repeat with --rerun"
+                message = done[-1].problem or "LoadGen calls this run INVALID"
+                self.findings.append(Finding("Invalid", str(resource.cell), message, fix))
+            return
+        self.run(resource, published)
+
+    def logs(self, resource: Resource, summary: Summary) -> None:
+        """Logs that the tree needs must be readable in git's folder; the other copies are spare ones."""
+        bad = [a for a in summary.artifacts if a.place == "logs" and ("logs", a.sha256) in self.observed.artifacts]
+        spoilt = [
+            a for a in summary.artifacts
+            if self.observed.artifacts.get(("objects", a.sha256)) is Presence.CORRUPT and a not in bad
+        ]  # fmt: skip
+        if not bad and not spoilt:
+            return
+        wanted = tuple(("logs", a.sha256) for a in bad) + tuple(("objects", a.sha256) for a in spoilt)
+        presence = self.observed.artifacts[wanted[0]]
+        names = ", ".join(a.name for a in [*bad, *spoilt])
+        reason = Reason.ARTIFACT_CORRUPT if presence is Presence.CORRUPT else Reason.ARTIFACT_MISSING
+        self.change(resource, Action.REPLACE, reason, f"{names} is {presence}", how=How.RESTORE, restore=wanted)
+
+    def together(self, performance: Resource, accuracy: Resource, published: Summary, beside: Summary) -> None:
+        """Runs with unequal evidence are not publishable together: the older one is repeated."""
+        unequal = differing(published, beside, ALLOWED_TO_DIFFER)
+        if not unequal:
+            return
+        older = accuracy if beside.started <= published.started else performance
+        names = ", ".join(name for name, _, _ in unequal)
+        other = "performance" if older is accuracy else "accuracy"
+        self.change(older, Action.REPLACE, Reason.EVIDENCE_DIFFERS, f"{names} is not that of the {other} run")
+
+    def score(self, resource: Resource, accuracy: Resource, beside: Summary | None) -> None:
+        """A score belongs to one accuracy run: repeated, that run is scored again, though its key is the same."""
+        if resource.address in self.forced:
+            return
+        scored = [s for s in self.recorded.done(resource.key) if beside and ("run", beside.id) in s.upstream]
+        remade = accuracy.address in self.changes and self.changes[accuracy.address].how is How.MAKE
+        if scored and not remade:
+            self.run(resource, scored[-1])
+        elif remade and self.recorded.done(resource.key):
+            self.change(resource, Action.REPLACE, Reason.UPSTREAM_REPLACED)
+        else:
+            self.absent(resource)
+
+    def result(self, resource: Resource, upstream: Iterable[Resource]) -> None:
+        ups = tuple(upstream)
+        if any(up.address in self.changes for up in ups):
+            reason = Reason.UPSTREAM_REPLACED if str(resource.cell) in self.observed.rendered else Reason.NOT_RECORDED
+            self.change(resource, _replace_or_create(reason), reason, how=How.RENDER)
+            return
+        cell = resource.cell
+        assert cell is not None
+        if str(cell) not in published_cells({cell: self.chosen[cell]}):
+            return
+        fingerprint = fingerprint_of(resource, [self.used[up.address].id for up in ups])
+        self.rendered(resource, str(resource.cell), fingerprint)
+
+    def rendered(self, resource: Resource, name: str, fingerprint: str) -> None:
+        """A tree that was never rendered here is no difference: it is a pure function of what is recorded."""
+        if not self.observed.tree_present:
+            return
+        before, edited = self.observed.rendered.get(name), self.observed.tree.get(name, ())
+        if before != fingerprint:
+            reason = Reason.INPUT_CHANGED if before else Reason.NOT_RECORDED
+            self.change(resource, _replace_or_create(reason), reason, "rendered from other inputs", how=How.RENDER)
+        elif edited:
+            worst = Reason.ARTIFACT_CORRUPT if any(w == "edited" for _, w in edited) else Reason.ARTIFACT_MISSING
+            note = ", ".join(f"{path} is {what}" for path, what in edited[:3])
+            more = f" and {len(edited) - 3} more" if len(edited) > 3 else ""
+            self.change(resource, Action.REPLACE, worst, note + more, how=How.RENDER)
+
+    def submission(self) -> None:
+        resource = next((r for r in self.desired.resources if r.kind is Kind.SUBMISSION), None)
+        if resource is None:
+            return
+        for path, _ in self.observed.tree.get("", ()):
+            self.drifts.append(Drift(resource.address, path, "unknown", "left alone: nobody here rendered it"))
+        pending = {str(a.cell) for a in self.changes if str(a.cell) in self.observed.rendered}
+        cells = published_cells(self.chosen) | pending
+        self.rendered(resource, "submission", submission_fingerprint(self.desired, cells))
+
+    # -- what the actions need ----------------------------------------------------------------------------------
+
+    def needs(self) -> None:
+        """Artifacts that an action will read must exist: make what is missing again, up the chain."""
+        queue = [a for a, change in self.changes.items() if change.how is How.MAKE]
+        while queue:
+            resource = self.desired.by_address[queue.pop()]
+            for up in resource.upstream:
+                summary = self.used.get(up)
+                if (up in self.changes and self.changes[up].how is How.MAKE) or summary is None:
+                    continue
+                if any(self._unreadable(a.sha256, a.place) for a in summary.artifacts if a.name != CHILD_LOG):
+                    self.change(
+                        self.desired.by_address[up], Action.REPLACE, Reason.ARTIFACT_MISSING, "needed by a due action"
+                    )
+                    queue.append(up)
+        self.drifts = [d for d in self.drifts if d.address not in self.changes]
+
+    def _unreadable(self, sha256: str, place: str) -> bool:
+        places = {"objects", place}
+        return all((p, sha256) in self.observed.artifacts for p in places)
+
+
+def _replace_or_create(reason: Reason) -> Action:
+    return Action.CREATE if reason is Reason.NOT_RECORDED else Action.REPLACE
+
+
+def _latency(cell: Cell) -> bool:
+    return cell.scenario in ("SingleStream", "MultiStream")
+
+
+def policy_of(inputs: Iterable[Input]) -> tuple[str, bool]:
+    policy = next((str(i.value) for i in inputs if i.name in ("publish", "policy.publish")), "latest")
+    return policy, False
+
+
+def fingerprint_of(result: Resource, record_ids: list[str]) -> str:
+    """What a cell's files are a function of: the result's key, the published records, the renderer."""
+    return digest({"key": result.key, "records": record_ids, "renderer": RENDERER})
+
+
+def published_cells(chosen: Mapping[Cell, Chosen]) -> set[str]:
+    return {str(cell) for cell, records in chosen.items() if records.accuracy and records.performance and records.score}
+
+
+def submission_fingerprint(desired: Desired, cells: set[str]) -> str:
+    """What the shared files are a function of: the systems' descriptions, and which cells the tree holds."""
+    own = next(r for r in desired.resources if r.kind is Kind.SUBMISSION)
+    shared = [[i.name, i.value] for i in desired.detail(own.address).inputs if not i.name.startswith("Result:")]
+    return digest({"shared": shared, "cells": sorted(cells), "renderer": RENDERER})
+
+
+def compare(
+    desired: Desired, recorded: Recorded, observed: Observed, forced: frozenset[Address] = frozenset()
+) -> Difference:
+    """Every change that would make recorded and observed state match the desired one, and every drift and finding."""
+    walk = Comparison(desired, recorded, observed, forced)
+    walk.walk()
+    walk.needs()
+    for cell in desired.missing_cells:
+        fix = "declare it in the spec: the round requires it"
+        walk.findings.append(Finding("MissingCell", cell, "a required scenario is not declared", fix))
+    walk.submission()
+    declared = {resource.address for resource in desired.resources}
+    undeclared = tuple(sorted(a for a in recorded.by_address if a not in declared and a.kind is Kind.RUN))
+    keys = {r.key for r in desired.resources}
+    changed = {change.key for change in walk.changes.values()}
+    ordered = tuple(walk.changes[r.address] for r in desired.resources if r.address in walk.changes)
+    return Difference(
+        changes=ordered,
+        drifts=tuple(walk.drifts),
+        findings=tuple(walk.findings),
+        chosen=walk.chosen,
+        recorded_as={address: summary.id for address, summary in walk.used.items()},
+        undeclared=undeclared,
+        unchanged=len(keys - changed),
+    )

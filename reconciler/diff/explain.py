@@ -1,0 +1,35 @@
+"""Why a change: which inputs differ from the last record, and whether the cause is the resource's own or lies upstream."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from reconciler.diff.change import InputChange
+from reconciler.resource.canonical import canonical
+from reconciler.resource.inputs import Input
+from reconciler.resource.kinds import Kind
+from reconciler.resource.records import RecordedInput
+
+_UPSTREAM = {str(kind).lower() for kind in Kind} | {"accuracy", "performance"}
+
+
+def input_changes(inputs: tuple[Input, ...], before: Mapping[str, RecordedInput]) -> tuple[InputChange, ...]:
+    """Own inputs first, upstream keys last; each set sorted by name."""
+    now = {item.name: item for item in inputs if item.value is not None}
+    found = []
+    for name in sorted(set(now) | set(before)):
+        old: Any = before[name].value if name in before else None
+        new = canonical(now[name].value) if name in now else None
+        if old != new:
+            origin = now[name].origin if name in now else _gone(inputs)
+            found.append(InputChange(name, old, new, origin, before[name].origin if name in before else ""))
+    return tuple(sorted(found, key=lambda change: (change.name in _UPSTREAM, change.name)))
+
+
+def _gone(inputs: tuple[Input, ...]) -> Any:
+    return next((i.origin for i in inputs if i.origin.line), inputs[0].origin)
+
+
+def is_upstream(change: InputChange) -> bool:
+    return change.name in _UPSTREAM

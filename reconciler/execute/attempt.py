@@ -1,0 +1,122 @@
+"""An attempt on disk: a folder with everything that its record will say, written before its child starts.
+
+So a pass that is killed leaves either a folder without a result (that attempt is lost, nothing else) or a complete one, which
+the next pass turns into the very record that this one would have written.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from reconciler.files import replace
+from reconciler.resource.kinds import Address
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """What an attempt is for, as known before it starts. ``upstream``: input name → record id; ``made_from``: "engine.model.onnx" → sha256
+    of each upstream file that was really used. ``started``: UTC."""
+
+    id: str
+    address: Address
+    key: str
+    revision: int
+    started: str
+    inputs: Mapping[str, tuple[Any, str]]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    locations: Mapping[str, str] = field(default_factory=dict)
+    upstream: Mapping[str, str] = field(default_factory=dict)
+    made_from: Mapping[str, str] = field(default_factory=dict)
+    spec: Mapping[str, str] = field(default_factory=dict)
+    dirty: bool = False
+    marks: tuple[str, ...] = ()
+    supersedes: str = ""
+    tool: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """The folder of an attempt, and its files."""
+
+    folder: Path
+    intent: Intent
+
+    @property
+    def request(self) -> Path:
+        return self.folder / "request.json"
+
+    @property
+    def result(self) -> Path:
+        return self.folder / "result.json"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "child.log"
+
+    @property
+    def counter(self) -> Path:
+        return self.folder / "counter"
+
+    @property
+    def inputs(self) -> Path:
+        return self.folder / "inputs"
+
+    @property
+    def output(self) -> Path:
+        return self.folder / "output"
+
+    @property
+    def user_conf(self) -> Path:
+        return self.folder / "user.conf"
+
+
+def attempt_id(now: datetime) -> str:
+    """Sorts by time; the process number keeps two passes apart, the microseconds two attempts of one."""
+    return f"{now:%Y%m%dT%H%M%S.%f}-{os.getpid()}"
+
+
+def create(folder: Path, intent: Intent) -> Attempt:
+    attempt = Attempt(folder / intent.id, intent)
+    attempt.output.mkdir(parents=True)
+    document = {
+        "format": FORMAT,
+        "id": intent.id,
+        "address": str(intent.address),
+        "key": intent.key,
+        "revision": intent.revision,
+        "started": intent.started,
+        "inputs": {name: list(item) for name, item in intent.inputs.items()},
+        "settings": dict(intent.settings),
+        "locations": dict(intent.locations),
+        "upstream": dict(intent.upstream),
+        "made_from": dict(intent.made_from),
+        "spec": dict(intent.spec),
+        "dirty": intent.dirty,
+        "marks": list(intent.marks),
+        "supersedes": intent.supersedes,
+        "tool": intent.tool,
+    }
+    replace(attempt.folder / "attempt.json", json.dumps(document, indent=1, sort_keys=True).encode())
+    return attempt
+
+
+def read(folder: Path) -> Attempt | None:
+    """None when the folder was never begun, or is of a version that is unknown here."""
+    try:
+        document = json.loads((folder / "attempt.json").read_bytes())
+        if document.pop("format") != FORMAT:
+            return None
+        document["address"] = Address.parse(document["address"])
+        document["inputs"] = {name: (item[0], item[1]) for name, item in document["inputs"].items()}
+        document["marks"] = tuple(document["marks"])
+        return Attempt(folder, Intent(**document))
+    except (OSError, ValueError, KeyError, TypeError, IndexError):
+        return None

@@ -1,0 +1,84 @@
+"""Runs the child of one attempt and watches it: progress from its counter, a watchdog against a run that stands still."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.contract import Message, Progress, Result, read_progress
+from reconciler.execute.attempt import Attempt
+from reconciler.process import Child, child_environment, harness_command
+
+STALL = 900.0  # seconds without any finished work in a run before it counts as hung; the spec may say otherwise
+_LOOK = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """``moved`` is called with each reading of the counter; ``stall`` in seconds, 0 for never."""
+
+    moved: Callable[[Progress], None]
+    stall: float = STALL
+    keep_open: Sequence[int] = ()
+
+
+def run_child(attempt: Attempt, request: Message, watch: Watch) -> Result:
+    """Always gives a result, and leaves it as ``result.json``: a child that dies without one gets one that says how it died.
+
+    KeyboardInterrupt passes through after the child has ended: an interrupted attempt leaves no result.
+    """
+    request.write(attempt.request)
+    attempt.output.mkdir(exist_ok=True)
+    command = harness_command(request.verb, attempt.request, attempt.result)
+    reason = ""
+    with Child(
+        command,
+        folder=attempt.folder,
+        log=attempt.log,
+        environment=child_environment(),
+        keep_open=watch.keep_open,
+    ) as child:
+        while (status := child.wait(_LOOK)) is None:
+            progress = read_progress(attempt.counter)
+            if progress is None:
+                continue
+            watch.moved(progress)
+            if watch.stall and progress.stage == "running" and progress.idle > watch.stall:
+                reason = f"no sample was completed for {progress.idle:.0f} s"
+                child.stop()
+    return _result(attempt, reason, status)
+
+
+def _result(attempt: Attempt, reason: str, status: int | None) -> Result:
+    if attempt.result.exists():
+        try:
+            return Result.read(attempt.result)
+        except ValueError as error:
+            reason = str(error)
+    if reason:
+        problem, kind, fix = reason, "resources", "look at the child's log; raise run.stall_timeout for slow models"
+    elif status is not None and status < 0:
+        problem, kind = f"the child process was ended by signal {-status}", "resources"
+        fix = "signal 9 is mostly the kernel running out of memory: lower batch_size or streams; see the child's log"
+    else:
+        problem, kind, fix = (
+            f"the child process ended with status {status} and no result",
+            "crash",
+            "see the child's log",
+        )
+    tail = last_lines(attempt.log)
+    result = Result(done=False, seconds=0.0, problem=problem, problem_class=kind, fix=fix, values={"log": tail})
+    result.write(attempt.result)
+    return result
+
+
+def last_lines(log: Path, count: int = 20) -> str:
+    """The end of a child's output, for messages and for its record."""
+    try:
+        with log.open("rb") as stream:
+            size = stream.seek(0, 2)
+            stream.seek(max(0, size - 8192))
+            return "\n".join(stream.read().decode(errors="replace").splitlines()[-count:])
+    except OSError:
+        return ""

@@ -1,0 +1,217 @@
+"""Turns an attempt that has a result into its record. Everything comes from the attempt's folder: no clock, no spec, so that the
+pass that started it and a later one that harvests it write the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from harness.contract import Result
+from reconciler.errors import ReconcilerError
+from reconciler.execute.attempt import Attempt
+from reconciler.execute.requests import ACCURACY_LOG
+from reconciler.files import replace, sha256_file
+from reconciler.mlperf.accuracy import check_bars, parse_accuracy, truncated
+from reconciler.mlperf.contradictions import Asked, contradictions
+from reconciler.mlperf.log import DetailLog, parse_detail
+from reconciler.mlperf.modes import conf_settings, ruled_of
+from reconciler.mlperf.ruleset import AccuracyLogRule, Bar, Metric
+from reconciler.mlperf.verdict import judge_accuracy, judge_performance
+from reconciler.resource.inputs import Role
+from reconciler.resource.kinds import Kind
+from reconciler.resource.records import CHILD_LOG, Artifact, Ended, Record, RecordedFact, RecordedInput
+
+DETAIL, SUMMARY = "mlperf_log_detail.txt", "mlperf_log_summary.txt"
+TRUNCATED = "mlperf_log_accuracy.truncated.json"
+SEEDS = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A file to keep: ``in_git`` when the tree needs it."""
+
+    path: Path
+    name: str
+    in_git: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What an attempt came to. ``problem`` not empty: it failed, whatever its child said."""
+
+    values: dict[str, Any]
+    problem: str = ""
+    problem_class: str = ""
+    fix: str = ""
+
+
+def finish(attempt: Attempt) -> tuple[Record, tuple[Kept, ...]]:
+    """The record of an attempt, and the files to store before the record is written (artifacts name them by digest)."""
+    result = Result.read(attempt.result)
+    verdict = _judge(attempt, result) if result.done else _failed(result)
+    kept = tuple(_kept(attempt, failed=bool(verdict.problem)))
+    intent = attempt.intent
+    marks = tuple(sorted({*intent.marks, *result.values.get("marks", ())}))
+    record = Record(
+        address=intent.address,
+        key=intent.key,
+        revision=intent.revision,
+        ended=Ended.FAILED if verdict.problem else Ended.DONE,
+        started=intent.started,
+        seconds=round(result.seconds, 3),
+        attempt=intent.id,
+        inputs={name: RecordedInput(value, origin) for name, (value, origin) in intent.inputs.items()},
+        facts={n: RecordedFact(f.value, Role(f.role)) for n, f in result.facts.items()} | _made_from(attempt),
+        artifacts=tuple(_artifact(item) for item in kept),
+        values=verdict.values,
+        upstream=intent.upstream,
+        spec=intent.spec,
+        dirty=intent.dirty,
+        marks=marks,
+        problem=verdict.problem,
+        problem_class=verdict.problem_class,
+        fix=verdict.fix,
+        supersedes=intent.supersedes,
+        tool=intent.tool,
+    )
+    return record, kept
+
+
+def _artifact(item: Kept) -> Artifact:
+    return Artifact(item.name, sha256_file(item.path), item.path.stat().st_size, "logs" if item.in_git else "objects")
+
+
+def _made_from(attempt: Attempt) -> dict[str, RecordedFact]:
+    """The bytes that a run really used are evidence: runs of one cell must have used the same engine."""
+    return {name: RecordedFact(sha256, Role.EVIDENCE) for name, sha256 in attempt.intent.made_from.items()}
+
+
+def _failed(result: Result) -> Verdict:
+    values = {"log": result.values["log"]} if "log" in result.values else {}
+    return Verdict(values, result.problem or "the child gave no reason", result.problem_class or "crash", result.fix)
+
+
+def _judge(attempt: Attempt, result: Result) -> Verdict:
+    kind = attempt.intent.address.kind
+    if kind is Kind.RUN:
+        return _judge_run(attempt, result)
+    if kind is Kind.SCORE:
+        return _judge_score(attempt, result)
+    return Verdict({name: value for name, value in result.values.items() if name != "marks"})
+
+
+def _judge_run(attempt: Attempt, result: Result) -> Verdict:
+    """Exit status is never trusted: the LoadGen log decides what ran, and whether it is what was asked."""
+    values = {name: value for name, (value, _) in attempt.intent.inputs.items()}
+    mode = str(values["mode"])
+    try:
+        log = parse_detail((attempt.output / DETAIL).read_bytes(), DETAIL)
+    except (OSError, ReconcilerError) as error:
+        return Verdict({}, f"the run left no readable {DETAIL}: {error}", "backend", "see the child's log")
+    differing = contradictions(log, _asked(values, mode))
+    if differing:
+        text = "; ".join(map(str, differing))
+        return Verdict({"contradictions": [str(d) for d in differing]}, f"LoadGen did not run what was asked: {text}",
+                       "contradiction", "the logs are kept; check LoadGen's version and the round, then run again")  # fmt: skip
+    kept = {name: value for name, value in result.values.items() if name != "marks"}
+    settings = attempt.intent.settings
+    if mode == "accuracy":
+        judged = judge_accuracy(log)
+        problem = "; ".join(judged.reasons)
+        fix = "see the child's log" if problem else ""
+        return Verdict(kept, problem, "backend" if problem else "", fix)
+    return Verdict({**kept, **_performance_values(log, settings)})
+
+
+def _asked(values: Mapping[str, Any], mode: str) -> Asked:
+    scenario = str(values["scenario"])
+    names = ("target_latency_percentile", "samples_per_query", "sample_concatenate_permutation", "use_token_latencies")
+    ruled = {n: values[n] for n in ruled_of(scenario) if n in names and values.get(n) is not None}
+    seeds = {name: int(values[name]) for name in SEEDS if values.get(name) is not None}
+    return Asked(scenario, mode, {**conf_settings(values, mode, scenario), **ruled}, seeds)
+
+
+def _performance_values(log: DetailLog, settings: Mapping[str, Any]) -> dict[str, Any]:
+    key, unit, divisor, lower = settings["ruled.metric"]
+    verdict = judge_performance(log, Metric(key, unit, divisor, lower))
+    suggestion = verdict.suggestion
+    return {
+        "validity": verdict.word,
+        "reasons": list(verdict.reasons),
+        "metric": {"value": verdict.metric, "unit": verdict.unit} if verdict.metric else None,
+        "margins": [
+            {"name": m.name, "measured": m.measured, "limit": m.limit, "unit": m.unit, "met": m.met, "headroom": m.headroom}
+            for m in verdict.margins
+        ],
+        "suggestion": {"setting": suggestion.setting, "value": suggestion.value, "unit": suggestion.unit, "why": suggestion.why}
+        if suggestion
+        else None,
+        "loadgen_version": log.version,
+    }  # fmt: skip
+
+
+def _judge_score(attempt: Attempt, result: Result) -> Verdict:
+    settings = attempt.intent.settings
+    bars = [
+        Bar(n, *(None if x is None else Decimal(x) for x in (low, high))) for n, low, high in settings["ruled.bars"]
+    ]
+    try:
+        text = (attempt.output / "accuracy.txt").read_text(encoding="utf-8")
+        report = parse_accuracy(text, [bar.metric for bar in bars])
+    except (OSError, ValueError) as error:
+        return Verdict({}, f"the scorer left no readable accuracy.txt: {error}", "backend", "see the child's log")
+    checks = check_bars(report, bars)
+    silent = [check.bar.metric for check in checks if check.measured is None]
+    if silent:
+        fix = "the benchmark's score() must write the lines that the checker reads"
+        return Verdict({}, f"accuracy.txt states no {', '.join(silent)}", "backend", fix)
+    first = checks[0] if checks else None
+    values = {name: value for name, value in result.values.items() if name != "marks"}
+    values["metric"] = {"value": str(first.measured), "unit": first.bar.metric} if first else None
+    values["bars"] = [
+        {"metric": c.bar.metric, "measured": str(c.measured), "least": _text(c.bar.least), "most": _text(c.bar.most), "met": c.met}
+        for c in checks
+    ]  # fmt: skip
+    values["accuracy_met"] = all(check.met for check in checks) or not settings["ruled.bars_bind"]
+    return Verdict(values)
+
+
+def _text(value: Decimal | None) -> str | None:
+    return None if value is None else str(value)
+
+
+def _kept(attempt: Attempt, *, failed: bool) -> Iterator[Kept]:
+    kind = attempt.intent.address.kind
+    if failed:
+        yield from (Kept(p, p.name) for p in sorted(attempt.output.glob("mlperf_log_*")) if p.stat().st_size)
+        yield from (Kept(p, p.name) for p in (attempt.log,) if p.exists())
+        return
+    if kind is Kind.RUN:
+        yield from _kept_of_run(attempt)
+    else:
+        for path in sorted(p for p in attempt.output.rglob("*") if p.is_file()):
+            yield Kept(path, path.relative_to(attempt.output).as_posix(), in_git=kind is Kind.SCORE)
+    if attempt.log.exists() and attempt.log.stat().st_size:
+        yield Kept(attempt.log, CHILD_LOG)
+
+
+def _kept_of_run(attempt: Attempt) -> Iterator[Kept]:
+    yield Kept(attempt.user_conf, "user.conf", in_git=True)
+    for name in (SUMMARY, DETAIL):
+        yield Kept(attempt.output / name, name, in_git=True)
+    log = attempt.output / ACCURACY_LOG
+    if attempt.intent.inputs["mode"][0] != "accuracy" or not log.exists():
+        return
+    limit, whole_below, keep = attempt.intent.settings["ruled.accuracy_log"]
+    size = log.stat().st_size
+    with log.open("rb") as stream:
+        head = stream.read(max(keep, whole_below) if size < whole_below else keep)
+        stream.seek(max(0, size - keep))
+        tail = stream.read()
+    short = attempt.folder / TRUNCATED
+    replace(short, truncated(head, tail, size, AccuracyLogRule(limit, whole_below, keep)))
+    yield Kept(short, TRUNCATED, in_git=True)
+    yield Kept(log, ACCURACY_LOG)

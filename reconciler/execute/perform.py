@@ -1,0 +1,139 @@
+"""One step of a plan, from its empty folder to its finished attempt."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from harness.contract import Progress
+from reconciler.execute.attempt import Attempt, Intent, attempt_id, create
+from reconciler.execute.child import Watch, run_child
+from reconciler.execute.finish import Kept, finish
+from reconciler.execute.outcome import Outcome, Status
+from reconciler.execute.requests import make_request
+from reconciler.files import Places, offer, remove
+from reconciler.plan.plan import Step
+from reconciler.resource.canonical import canonical
+from reconciler.resource.inputs import REVISIONS
+from reconciler.resource.kinds import Kind
+from reconciler.resource.records import CHILD_LOG, Artifact, Record, Summary
+from reconciler.resource.resources import Detail
+
+TRANSIENT = frozenset({"resources"})
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What every attempt of a pass shares. ``find`` gives the record that satisfies an address now; ``path`` a stored artifact's file;
+    ``stall``: seconds without finished work after which a run counts as hung."""
+
+    places: Places
+    tool: str
+    spec: Mapping[str, str]
+    dirty: bool
+    clock: Callable[[], datetime]
+    keep_open: tuple[int, ...]
+    path: Callable[[Artifact], Path]
+    stall: float = 900.0
+
+
+@dataclass(slots=True)
+class Finished:
+    """An attempt that came to its end: what to store, then what to record; then its folder may go.
+
+    ``seconds``: how long its child process existed, start-up included.
+    """
+
+    attempt: Attempt
+    record: Record
+    kept: tuple[Kept, ...] = field(default_factory=tuple)
+    seconds: float = 0.0
+
+
+def begin(step: Step, detail: Detail, upstream: Mapping[str, Summary], setting: Setting) -> Attempt:
+    """Lay out the folder of an attempt, upstream files included."""
+    now = setting.clock()
+    change = step.change
+    files = {
+        f"{name}.{artifact.name}": artifact
+        for name, summary in upstream.items()
+        for artifact in summary.artifacts
+        if artifact.name != CHILD_LOG
+    }
+    intent = Intent(
+        id=attempt_id(now),
+        address=change.address,
+        key=change.key,
+        revision=REVISIONS[change.address.kind],
+        started=now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        inputs={i.name: (canonical(i.value), str(i.origin)) for i in detail.inputs if i.value is not None},
+        settings=detail.settings,
+        locations=detail.locations,
+        upstream={name: summary.id for name, summary in upstream.items()},
+        made_from={name: artifact.sha256 for name, artifact in files.items()},
+        spec=setting.spec,
+        dirty=setting.dirty,
+        marks=tuple(sorted({*detail.marks, *(mark for s in upstream.values() for mark in s.marks)})),
+        supersedes=change.previous,
+        tool=setting.tool,
+    )
+    attempt = create(setting.places.attempts, intent)
+    for name, artifact in files.items():
+        folder, _, file = name.partition(".")
+        offer(setting.path(artifact), attempt.inputs / folder / file)
+    return attempt
+
+
+def perform(
+    step: Step, detail: Detail, upstream: Mapping[str, Summary], setting: Setting, moved: Callable[[Progress], None]
+) -> Finished:
+    """One attempt from start to end. KeyboardInterrupt leaves no result behind, so nothing half-done is ever harvested."""
+    attempt = begin(step, detail, upstream, setting)
+    try:
+        request = make_request(attempt, setting.places)
+        stall = float(detail.settings.get("run.stall_timeout", 0) or 0) / 1000 or setting.stall
+        began = time.monotonic()
+        run_child(attempt, request, Watch(moved, stall, setting.keep_open))
+        seconds = time.monotonic() - began
+        record, kept = finish(attempt)
+    except BaseException:
+        if not attempt.result.exists():
+            remove(attempt.folder)
+        raise
+    return Finished(attempt, record, kept, seconds)
+
+
+def outcome_of(step: Step, finished: Finished) -> Outcome:
+    record = finished.record
+    if record.problem:
+        status = Status.RETRY if record.problem_class in TRANSIENT else Status.FAILED
+        log = str(record.values.get("log", "")) or _tail(finished.attempt)
+        return Outcome(step, status, record.problem, record.fix, record, finished.seconds, log)
+    return Outcome(step, Status.DONE, _summary(record), "", record, finished.seconds)
+
+
+def _tail(attempt: Attempt) -> str:
+    try:
+        return "\n".join(attempt.log.read_text(errors="replace").splitlines()[-20:])
+    except OSError:
+        return ""
+
+
+def _summary(record: Record) -> str:
+    """One line for people: the metric and the verdict of a run or score, the size of what was built."""
+    metric, validity = record.values.get("metric"), record.values.get("validity", "")
+    parts = [f"{metric['value']} {metric['unit']}"] if metric else []
+    if validity:
+        parts.append(str(validity))
+    if validity == "INVALID":
+        parts += record.values.get("reasons", [])
+        suggestion = record.values.get("suggestion")
+        if suggestion:
+            parts.append(f"try {suggestion['setting']}: {suggestion['value']} {suggestion['unit']}".rstrip())
+    if record.address.kind in (Kind.DATASET, Kind.MODEL, Kind.ENGINE):
+        size = sum(a.size for a in record.artifacts)
+        parts.append(f"{size / 1e6:.1f} MB")
+    return ", ".join(parts)

@@ -1,0 +1,118 @@
+"""Turns an attempt into the request that its child reads: one function per kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.contract import (
+    Benchmark,
+    BuildRequest,
+    Message,
+    RunRequest,
+    ScoreRequest,
+)
+from reconciler.execute.attempt import Attempt
+from reconciler.files import Places, replace
+from reconciler.mlperf.modes import conf_settings
+from reconciler.mlperf.scenarios import loadgen_scenario
+from reconciler.mlperf.user_conf import settings_for, write_user_conf
+from reconciler.resource.kinds import Kind
+
+ACCURACY_LOG = "mlperf_log_accuracy.json"
+
+
+def make_request(attempt: Attempt, places: Places) -> Message:
+    kind = attempt.intent.address.kind
+    if kind is Kind.RUN:
+        return _run(attempt, places)
+    if kind is Kind.SCORE:
+        return _score(attempt, places)
+    return _build(attempt, places)
+
+
+def _benchmark(attempt: Attempt, places: Places) -> Benchmark:
+    locations = attempt.intent.locations
+    path = locations.get("benchmark.path")
+    name = locations.get("benchmark.code", "") or (Path(path).stem if path else "")
+    return Benchmark(name=name, path=str((places.root / path).resolve()) if path else None)
+
+
+def _inputs(attempt: Attempt) -> dict[str, str]:
+    return {folder.name: str(folder) for folder in sorted(attempt.inputs.glob("*")) if folder.is_dir()}
+
+
+def _build(attempt: Attempt, places: Places) -> BuildRequest:
+    intent = attempt.intent
+    kind = intent.address.kind
+    name = str(kind).lower()
+    source = intent.locations.get(f"{name}.path")
+    backend = str(intent.settings.get("engine.backend", "")) or None
+    settings = engine_settings(intent.settings) if kind is Kind.ENGINE else dict(intent.settings)
+    caches = {"timing": str(places.caches / f"timing-{backend}.cache")} if kind is Kind.ENGINE else {}
+    return BuildRequest(
+        kind=str(kind),  # type: ignore[arg-type]
+        benchmark=_benchmark(attempt, places),
+        output=str(attempt.output),
+        counter=str(attempt.counter),
+        backend=backend if kind is Kind.ENGINE else None,
+        settings=settings,
+        inputs=_inputs(attempt),
+        source=str((places.root / source).resolve()) if source else None,
+        caches=caches,
+    )
+
+
+def engine_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    options = {n.removeprefix("engine.options."): v for n, v in settings.items() if n.startswith("engine.options.")}
+    named = {n: settings[f"engine.{n}"] for n in ("precision", "batch_size") if f"engine.{n}" in settings}
+    return {**options, **named}
+
+
+def run_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """``batch_size`` of a run defaults to the engine's; the queue delay is in microseconds."""
+    options = {n.removeprefix("run.options."): v for n, v in settings.items() if n.startswith("run.options.")}
+    named = {n: settings[f"run.{n}"] for n in ("streams", "threads", "batch_size") if f"run.{n}" in settings}
+    if "batch_size" not in named and "engine.batch_size" in settings:
+        named["batch_size"] = settings["engine.batch_size"]
+    if "run.queue_delay" in settings:
+        named["queue_delay_us"] = settings["run.queue_delay"]
+    return {**options, **named}
+
+
+def _run(attempt: Attempt, places: Places) -> RunRequest:
+    intent = attempt.intent
+    values = {name: value for name, (value, _) in intent.inputs.items()}
+    scenario, mode = str(values["scenario"]), str(values["mode"])
+    model_key = str(values.get("model_key", "*"))
+    texts = settings_for(scenario, conf_settings(values, mode, scenario))
+    cell = intent.address.cell
+    notes = [f"{cell}: settings of the {mode} run, written by mlperf-reconciler"]
+    replace(attempt.user_conf, write_user_conf(model_key, scenario, texts, notes))
+    return RunRequest(
+        benchmark=_benchmark(attempt, places),
+        backend=str(intent.settings["engine.backend"]),
+        scenario=loadgen_scenario(scenario),  # type: ignore[arg-type]
+        mode=mode,  # type: ignore[arg-type]
+        model_key=model_key,
+        user_conf=str(attempt.user_conf),
+        log_dir=str(attempt.output),
+        counter=str(attempt.counter),
+        performance_sample_count=int(values.get("performance_sample_count") or 0),
+        settings=run_settings(intent.settings),
+        inputs=_inputs(attempt),
+    )
+
+
+def _score(attempt: Attempt, places: Places) -> ScoreRequest:
+    inputs = _inputs(attempt)
+    run = Path(inputs.pop("run"))
+    return ScoreRequest(
+        benchmark=_benchmark(attempt, places),
+        accuracy_log=str(run / ACCURACY_LOG),
+        output=str(attempt.output),
+        counter=str(attempt.counter),
+        settings=dict(attempt.intent.settings),
+        inputs=inputs,
+    )

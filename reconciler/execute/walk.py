@@ -1,0 +1,118 @@
+"""Walks the steps of a plan. Each finished attempt is handed over to be recorded before the next step begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+
+from harness.contract import Progress
+from reconciler.desired.state import Desired
+from reconciler.diff.change import How
+from reconciler.errors import LockedError
+from reconciler.execute.outcome import Began, Event, Moved, Note, Outcome, Status
+from reconciler.execute.perform import Finished, Setting, outcome_of, perform
+from reconciler.files import machine_lock
+from reconciler.plan.plan import Plan, Step
+from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.records import Summary
+from reconciler.resource.resources import Detail
+
+_A_WEEK = 7 * 24 * 3600.0
+
+
+@dataclass(slots=True)
+class Walk:
+    """One walk. ``used``: the record that satisfies each address, kept up to date; ``failures``: key → failed attempts in this pass.
+
+    ``store`` makes an attempt permanent and gives its summary.
+    """
+
+    desired: Desired
+    setting: Setting
+    tell: Callable[[Event], None]
+    store: Callable[[Finished], Summary]
+    used: dict[Address, Summary]
+    failures: dict[str, int] = field(default_factory=dict)
+    stuck: set[Address] = field(default_factory=set)
+
+    def steps(self, plan: Plan) -> Iterator[Outcome]:
+        """Every step whose turn it is; what hangs on a failed or blocked one is left for the next look."""
+        for step in plan.steps:
+            if step.change.how is not How.MAKE:
+                continue
+            resource = self.desired.by_address[step.change.address]
+            if step.blocked or self.stuck.intersection(resource.upstream) or self.given_up(step):
+                self.stuck.update((step.change.address, *step.shared))
+            else:
+                outcome = self.attempt(step)
+                if outcome.status is not Status.DONE:
+                    self.stuck.update((step.change.address, *step.shared))
+                yield outcome
+
+    def given_up(self, step: Step) -> bool:
+        """A failure is tried once a pass; a transient one as often as ``attempts`` says."""
+        return self.failures.get(step.change.key, 0) >= max(1, self.desired.by_address[step.change.address].attempts)
+
+    def attempt(self, step: Step) -> Outcome:
+        address = step.change.address
+        detail = self.desired.detail(address)
+        minimum = minimum_seconds(address, detail)
+        upstream = self.upstream(address, detail)
+        resource = self.desired.by_address[address]
+        missing = [str(up) for up in resource.upstream if up not in self.used]
+        if missing:
+            return Outcome(step, Status.BLOCKED, f"waits for {', '.join(missing)}")
+        self.tell(Began(step, minimum, self.failures.get(step.change.key, 0) + 1))
+        with ExitStack() as stack:
+            setting = self.quiet(address, stack)
+
+            def moved(progress: Progress) -> None:
+                self.tell(Moved(step, progress, minimum))
+
+            finished = perform(step, detail, upstream, setting, moved)
+        summary = self.store(finished)
+        outcome = outcome_of(step, finished)
+        if outcome.status is Status.DONE:
+            self.used.update(dict.fromkeys((address, *step.shared), summary))
+        else:
+            more = outcome.status is Status.RETRY
+            attempts = self.desired.by_address[address].attempts
+            self.failures[step.change.key] = self.failures.get(step.change.key, 0) + 1 if more else max(1, attempts)
+        self.tell(outcome)
+        return outcome
+
+    def upstream(self, address: Address, detail: Detail) -> dict[str, Summary]:
+        """Input name → the record that an attempt is made from."""
+        found = {}
+        for item in detail.inputs:
+            kind, colon, _ = item.origin.file.partition(":")
+            if colon and kind in _KINDS:
+                summary = self.used.get(Address.parse(item.origin.file))
+                if summary is not None and summary.key == item.value:
+                    found[item.name] = summary
+        return found
+
+    def quiet(self, address: Address, stack: ExitStack) -> Setting:
+        """A timed run has the machine to itself: no other pass of any repository here times one meanwhile."""
+        if address.kind is not Kind.RUN or not address.name.endswith("/performance"):
+            return self.setting
+        lock = machine_lock("quiet")
+        try:
+            lock.acquire()
+        except LockedError as error:
+            self.tell(Note(f"waiting: {error}"))
+            lock.acquire(wait=_A_WEEK)
+        stack.enter_context(lock)
+        return replace(self.setting, keep_open=(*self.setting.keep_open, lock.descriptor))
+
+
+_KINDS = {str(kind) for kind in Kind}
+
+
+def minimum_seconds(address: Address, detail: Detail) -> float:
+    """LoadGen's minimum duration of a performance run, in seconds; 0 for everything else."""
+    values = detail.values()
+    if address.kind is not Kind.RUN or values.get("mode") != "performance":
+        return 0.0
+    return float(values.get("min_duration") or 0) / 1000

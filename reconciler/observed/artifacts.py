@@ -1,0 +1,53 @@
+"""Which recorded artifacts are missing or damaged on this disk."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from reconciler.files import Places
+from reconciler.observed.stamps import Stamps
+from reconciler.observed.state import Presence
+from reconciler.resource.records import Artifact
+
+Listing = dict[str, tuple[str, int, int]]
+
+
+def listing(folder: Path, *, nested: bool) -> Listing:
+    """File name → (path, size, mtime in ns) of a folder of files named by digest; one directory read, no stat per miss."""
+    found: Listing = {}
+    try:
+        entries = list(os.scandir(folder))
+    except OSError:
+        return found
+    for entry in entries:
+        if nested and entry.is_dir(follow_symlinks=False):
+            found.update(listing(Path(entry.path), nested=False))
+        elif entry.is_file():
+            status = entry.stat()
+            found[entry.name] = (entry.path, status.st_size, status.st_mtime_ns)
+    return found
+
+
+def observe_artifacts(artifacts: Iterable[Artifact], places: Places, stamps: Stamps) -> dict[tuple[str, str], Presence]:
+    """(place, sha256) → what is wrong; what is fine is left out. A log in git is looked for in both of its places."""
+    folders = {"logs": listing(places.logs, nested=False), "objects": listing(places.objects, nested=True)}
+    found: dict[tuple[str, str], Presence] = {}
+    for artifact in artifacts:
+        for place in {artifact.place, "objects"}:
+            if (place, artifact.sha256) in found:
+                continue
+            presence = _presence(artifact, folders[place].get(artifact.sha256), stamps)
+            if presence is not None:
+                found[place, artifact.sha256] = presence
+    return found
+
+
+def _presence(artifact: Artifact, entry: tuple[str, int, int] | None, stamps: Stamps) -> Presence | None:
+    if entry is None:
+        return Presence.MISSING
+    path, size, mtime_ns = entry
+    if size != artifact.size or stamps.digest(path, size, mtime_ns) != artifact.sha256:
+        return Presence.CORRUPT
+    return None

@@ -1,0 +1,34 @@
+"""Installed backends, read from the names of their metadata folders: no backend is imported, and no metadata parsed."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+
+from harness.contract import BACKENDS
+
+
+def installed() -> dict[str, str]:
+    """Normalised distribution name → version, for all of this interpreter's packages."""
+    found: dict[str, str] = {}
+    for folder in sys.path:
+        try:
+            names = os.listdir(folder) if folder else []
+        except OSError:
+            continue
+        for name in names:
+            if name.endswith(".dist-info") and "-" in name:
+                distribution, _, version = name.removesuffix(".dist-info").rpartition("-")
+                found.setdefault(re.sub(r"[-_.]+", "-", distribution).lower(), version)
+    return found
+
+
+def backend_version(backend: str, distributions: dict[str, str]) -> str | None:
+    """The version of the package that provides a backend here; "" for one that needs none; None when not installed."""
+    facts = BACKENDS.get(backend)
+    if facts is None:
+        return None
+    if not facts.distributions:
+        return ""
+    return next((distributions[name] for name in facts.distributions if name in distributions), None)

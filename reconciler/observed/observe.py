@@ -1,0 +1,69 @@
+"""One look at this disk and machine, for the resources that are desired."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from harness.contract import BACKENDS
+from reconciler.desired.state import Desired
+from reconciler.files import Places
+from reconciler.observed.artifacts import observe_artifacts
+from reconciler.observed.installed import backend_version
+from reconciler.observed.machine import unlike
+from reconciler.observed.rendered import observe_tree, read_rendered
+from reconciler.observed.stamps import Stamps
+from reconciler.observed.state import Observed, Obstacle
+from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.records import Artifact, Recorded
+
+
+def observe(desired: Desired, recorded: Recorded, places: Places, tree: Path, stamps: Stamps) -> Observed:
+    """Looks only for artifacts of records that a desired resource could use."""
+    rendered = read_rendered(places)
+    same_tree = rendered.tree == str(tree)
+    observed = Observed(
+        artifacts=observe_artifacts(_artifacts(desired, recorded), places, stamps),
+        systems=unlike_systems(desired),
+        rendered=rendered.cells if same_tree else {},
+        tree=observe_tree(tree, rendered, stamps) if same_tree else {},
+        tree_present=tree.is_dir() and same_tree,
+    )
+    stamps.save()
+    return observed
+
+
+def _artifacts(desired: Desired, recorded: Recorded) -> Iterator[Artifact]:
+    for key in {resource.key for resource in desired.resources}:
+        for summary in recorded.by_key.get(key, ()):
+            yield from summary.artifacts
+
+
+def unlike_systems(desired: Desired) -> dict[str, Obstacle]:
+    """Declared systems that this machine is not, each with the reason."""
+    submission = next((r for r in desired.resources if r.kind is Kind.SUBMISSION), None)
+    systems = desired.detail(submission.address).settings["systems"] if submission else {}
+    found = {name: unlike(system["settings"]) for name, system in systems.items()}
+    return {name: obstacle for name, obstacle in found.items() if obstacle is not None}
+
+
+def obstacles_of(
+    address: Address, locations: Mapping[str, str], root: Path, distributions: Mapping[str, str]
+) -> Obstacle | None:
+    """What keeps one action from being done here: its backend is not installed, its source is not on this disk."""
+    backend = locations.get("backend", "")
+    if address.kind in (Kind.ENGINE, Kind.RUN) and backend in BACKENDS:
+        facts = BACKENDS[backend]
+        if backend_version(backend, dict(distributions)) is None:
+            fix = f"pip install 'mlperf-reconciler[{facts.extra}]'"
+            return Obstacle(f"backend {backend} is not installed here", fix)
+    if address.kind is Kind.RUN and "mlcommons-loadgen" not in distributions:
+        return Obstacle("LoadGen is not installed here", "pip install 'mlperf-reconciler[cpu]'")
+    kind = str(address.kind).lower()
+    wanted = [locations.get("benchmark.path")]
+    if address.kind in (Kind.MODEL, Kind.DATASET):
+        wanted.append(locations.get(f"{kind}.path"))
+    for path in wanted:
+        if path and not (root / path).exists():
+            return Obstacle(f"{path} is not on this machine", "bring the file here, or mend the path in the spec")
+    return None

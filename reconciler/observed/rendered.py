@@ -1,0 +1,69 @@
+"""The rendered tree against the note of what was rendered: missing, edited and unknown files."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from reconciler.files import Places, replace
+from reconciler.observed.stamps import Stamps
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """``cells``: cell (or "submission") → fingerprint of what it was rendered from. ``files``: cell → {path: sha256}."""
+
+    tree: str = ""
+    cells: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+def read_rendered(places: Places) -> Rendered:
+    try:
+        document = json.loads((places.index / "tree.json").read_bytes())
+        if document["version"] == VERSION:
+            return Rendered(document["tree"], document["cells"], document["files"])
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    return Rendered()
+
+
+def write_rendered(places: Places, rendered: Rendered) -> None:
+    files = {cell: dict(paths) for cell, paths in rendered.files.items()}
+    document = {"version": VERSION, "tree": rendered.tree, "cells": dict(rendered.cells), "files": files}
+    replace(places.index / "tree.json", json.dumps(document, separators=(",", ":")).encode())
+
+
+def _walk(folder: Path, prefix: str = "") -> Iterator[tuple[str, str, int, int]]:
+    for entry in os.scandir(folder):
+        if entry.is_dir(follow_symlinks=False):
+            yield from _walk(Path(entry.path), f"{prefix}{entry.name}/")
+        else:
+            status = entry.stat(follow_symlinks=False)
+            yield f"{prefix}{entry.name}", entry.path, status.st_size, status.st_mtime_ns
+
+
+def observe_tree(tree: Path, rendered: Rendered, stamps: Stamps) -> dict[str, tuple[tuple[str, str], ...]]:
+    """cell → (path, "missing" | "edited") pairs; under "" the files that nobody rendered."""
+    if not tree.is_dir():
+        return {}
+    present = {path: (full, size, mtime) for path, full, size, mtime in _walk(tree)}
+    found: dict[str, list[tuple[str, str]]] = {}
+    known = set()
+    for cell, files in rendered.files.items():
+        for path, sha256 in files.items():
+            known.add(path)
+            entry = present.get(path)
+            if entry is None:
+                found.setdefault(cell, []).append((path, "missing"))
+            elif stamps.digest(*entry) != sha256:
+                found.setdefault(cell, []).append((path, "edited"))
+    unknown = sorted(set(present) - known)
+    if unknown:
+        found[""] = [(path, "unknown") for path in unknown]
+    return {cell: tuple(items) for cell, items in found.items()}

@@ -1,0 +1,141 @@
+"""Changes -> an ordered plan: one step per key, accuracy before performance, what is needed before what needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from reconciler.diff.change import Change, Difference, How, InputChange
+from reconciler.plan.plan import Plan, Step
+from reconciler.plan.select import Selector
+from reconciler.resource.kinds import ORDER, Address, Kind
+from reconciler.resource.resources import Resource
+
+# What is known of the world outside the values: blocked(address) → (why, fix) or None; seconds(address) → (prediction, basis).
+Blocked = Callable[[Address], tuple[str, str] | None]
+Predict = Callable[[Address], tuple[float | None, str]]
+Explain = Callable[[Change], tuple[InputChange, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """``select``/``exclude``: which cells; ``only``: which kinds (what these need is made too, nothing that hangs on them)."""
+
+    select: Selector = field(default_factory=Selector)
+    exclude: Selector | None = None
+    only: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    resources: Mapping[Address, Resource]
+    blocked: Blocked
+    predict: Predict
+    explain: Explain
+
+
+def make_plan(name: str, desired: str, recorded: str, difference: Difference, policy: Policy, context: Context) -> Plan:
+    wanted = [c for c in difference.changes if _selected(c.address, policy, context.resources)]
+    wanted = _with_needs(wanted, difference, context.resources)
+    changed = {change.address for change in difference.changes}
+    steps: list[Step] = []
+    stuck: dict[Address, str] = {}
+    for first, *others in _by_key(_ordered(wanted, context.resources)):
+        steps.append(_step(first, tuple(o.address for o in others), changed, stuck, context))
+    selected_findings = tuple(f for f in difference.findings if _finding_selected(f.where, policy))
+    return Plan(
+        name=name,
+        desired=desired,
+        recorded=recorded,
+        steps=tuple(steps),
+        unchanged=difference.unchanged,
+        excluded=len({c.key for c in difference.changes} - {c.key for c in wanted}),
+        drifts=difference.drifts,
+        findings=selected_findings,
+        undeclared=difference.undeclared,
+    )
+
+
+def _selected(address: Address, policy: Policy, resources: Mapping[Address, Resource]) -> bool:
+    if policy.only and not any(
+        name.lower() in (str(address.kind).lower(), address.label.lower()) for name in policy.only
+    ):
+        return False
+    if policy.exclude is not None and policy.exclude.terms and address.cell and policy.exclude.matches(address):
+        return False
+    if address.cell is None and policy.select.terms and address.kind is not Kind.SUBMISSION:
+        return any(address in r.upstream and policy.select.matches(r.address) for r in resources.values())
+    return policy.select.matches(address)
+
+
+def _finding_selected(where: str, policy: Policy) -> bool:
+    if len(where.split("/")) < 4:
+        return True
+    address = Address(Kind.RESULT, where)
+    excluded = policy.exclude is not None and policy.exclude.terms and policy.exclude.matches(address)
+    return policy.select.matches(address) and not excluded
+
+
+def _with_needs(wanted: list[Change], difference: Difference, resources: Mapping[Address, Resource]) -> list[Change]:
+    """A selected step brings the steps that it is made from."""
+    changes = {change.address: change for change in difference.changes}
+    found = {change.address: change for change in wanted}
+    queue = list(found)
+    while queue:
+        for up in resources[queue.pop()].upstream:
+            if (
+                up in changes
+                and up not in found
+                and changes[up].how is How.MAKE
+                and ORDER[up.kind] < ORDER[Kind.RESULT]
+            ):
+                found[up] = changes[up]
+                queue.append(up)
+    return list(found.values())
+
+
+def _ordered(changes: list[Change], resources: Mapping[Address, Resource]) -> list[Change]:
+    """The pipeline's own order, cell by cell, so that publishable cells are complete as early as possible."""
+    position = {address: index for index, address in enumerate(resources)}
+    return sorted(changes, key=lambda change: position[change.address])
+
+
+def _by_key(changes: list[Change]) -> list[list[Change]]:
+    groups: dict[tuple[str, How], list[Change]] = {}
+    for change in changes:
+        groups.setdefault((change.key, change.how), []).append(change)
+    return list(groups.values())
+
+
+def _step(
+    change: Change,
+    shared: tuple[Address, ...],
+    changed: set[Address],
+    stuck: dict[Address, str],
+    context: Context,
+) -> Step:
+    resource = context.resources[change.address]
+    because = tuple(up for up in resource.upstream if up in changed)
+    reason = context.blocked(change.address) if change.how is How.MAKE else None
+    if reason is None:
+        waits = next((up for up in resource.upstream if up in stuck), None)
+        reason = (f"waits for {waits.label} ({stuck[waits]})", "") if waits and change.address.cell else None
+    if reason is not None:
+        root = (
+            reason[0]
+            if not reason[0].startswith("waits for")
+            else stuck[next(u for u in resource.upstream if u in stuck)]
+        )
+        for address in (change.address, *shared):
+            stuck[address] = root
+    seconds, basis = context.predict(change.address) if change.how is How.MAKE else (0.0, "")
+    return Step(
+        change=change,
+        shared=shared,
+        explained=context.explain(change),
+        because=because,
+        seconds=seconds,
+        basis=basis,
+        blocked=reason[0] if reason else "",
+        fix=reason[1] if reason else "",
+    )

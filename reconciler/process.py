@@ -1,0 +1,91 @@
+"""The only module that starts processes. A child has its own session, an allow-listed environment, and dies with its parent."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+# What a child may see of the caller's environment; everything else, secrets above all, stays outside.
+ALLOWED = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH")
+FIXED = {
+    "LANG": "C.UTF-8",
+    "LC_ALL": "C.UTF-8",
+    "TZ": "UTC",  # LoadGen writes local time and calls it Z
+    "PYTHONHASHSEED": "0",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONUNBUFFERED": "1",
+}
+
+
+def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The whole environment of a child. ``RECONCILE_PARENT`` lets it notice that its parent is gone already."""
+    passed = {name: os.environ[name] for name in ALLOWED if name in os.environ}
+    return {**passed, **FIXED, "RECONCILE_PARENT": str(os.getpid()), **(extra or {})}
+
+
+def harness_command(verb: str, request: Path, result: Path) -> list[str]:
+    """``-P`` keeps the working directory off the import path, so that a user's own ``harness`` folder cannot shadow ours."""
+    return [sys.executable, "-P", "-m", "harness", verb, str(request), str(result)]
+
+
+class Child:
+    """A running child process; its output goes to a file. Use as a context manager: leaving it ends the child."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        folder: Path,
+        log: Path,
+        environment: Mapping[str, str],
+        keep_open: Sequence[int] = (),
+    ) -> None:
+        with log.open("ab") as output:
+            # The pipe's other end is ours: where the kernel cannot kill an orphan, end of file tells it.
+            self._process = subprocess.Popen(
+                list(command),
+                cwd=folder,
+                env=dict(environment),
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=tuple(keep_open),
+            )
+        self.pid = self._process.pid
+
+    def wait(self, seconds: float) -> int | None:
+        """The exit status once it has ended, None after ``seconds``. A negative status is the signal that ended it."""
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def stop(self, grace: float = 2.0) -> None:
+        """Ask the whole session to end, then make it."""
+        if self._process.poll() is None:
+            self._signal(signal.SIGTERM)
+            give_up = time.monotonic() + grace
+            while self._process.poll() is None and time.monotonic() < give_up:
+                time.sleep(0.02)
+        self._signal(signal.SIGKILL)
+        self._process.wait()
+
+    def _signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        if self._process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()

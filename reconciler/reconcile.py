@@ -1,0 +1,329 @@
+"""One pass: look, plan, execute, record, render, and look again until nothing differs.
+
+`look` is the read-only half: desired → observed → diff → plan. On a warm cache it imports no YAML library, no pydantic and no git.
+A pass is level-based: it starts from the world as it is, whatever an earlier pass left behind.
+"""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from reconciler import __version__
+from reconciler.compiled import compiled
+from reconciler.desired.state import Desired
+from reconciler.diff.change import Change, Difference, Finding, How, InputChange
+from reconciler.diff.difference import compare
+from reconciler.diff.explain import input_changes
+from reconciler.errors import RecordError
+from reconciler.execute.harvest import harvest
+from reconciler.execute.outcome import Event, Note, Outcome, Status
+from reconciler.execute.perform import Finished, Setting
+from reconciler.execute.walk import Walk
+from reconciler.files import Lock, Places, remove
+from reconciler.mlperf.duration import predict
+from reconciler.mlperf.modes import conf_settings
+from reconciler.observed.installed import installed
+from reconciler.observed.observe import observe, obstacles_of
+from reconciler.observed.stamps import Stamps
+from reconciler.observed.state import Observed
+from reconciler.plan.make import Context, Policy, make_plan
+from reconciler.plan.plan import Plan, Step
+from reconciler.plan.saved import refuse_stale
+from reconciler.plan.select import parse
+from reconciler.record.codec import summarize
+from reconciler.record.index import Damaged, load, load_record
+from reconciler.record.repair import repair_artifact, repair_record
+from reconciler.record.store import artifact_path, keep, write_record
+from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.records import Artifact, Recorded, Summary
+
+TOOL = f"mlperf-reconciler {__version__}"
+_LOOKS = 20  # of one pass; each but the last has done something, so the bound only guards against a bug of ours
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a pass or a look is about. ``specs`` empty: ``specs/``. ``only``: kinds; ``rerun``: selectors of runs to repeat anyway.
+
+    ``deep`` hashes every artifact and opens every record; ``wait``: seconds to wait for another pass to end.
+    """
+
+    specs: tuple[str, ...] = ()
+    select: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    rerun: tuple[str, ...] = ()
+    deep: bool = False
+    commit: bool = False
+    wait: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One look at desired, recorded and observed state, and the plan that follows from it."""
+
+    places: Places
+    tree: Path
+    desired: Desired
+    recorded: Recorded
+    observed: Observed
+    difference: Difference
+    plan: Plan
+    spec: dict[str, str]
+    damaged: tuple[Damaged, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """``look`` after the pass. ``own_seconds`` is the pass's own time, ``child_seconds`` that of its child processes."""
+
+    look: Look
+    outcomes: tuple[Outcome, ...]
+    tree: Path
+    own_seconds: float
+    child_seconds: float
+    harvested: int
+    commit: str = ""
+
+
+def look(places: Places, options: Options) -> Look:
+    """desired → observed → diff → plan; writes nothing but disposable caches. Raises SpecError."""
+    stamps = Stamps(places, deep=options.deep)
+    loaded = load(places, deep=options.deep)
+    state = compiled(places, options.specs, loaded.recorded, stamps)
+    tree = tree_of(places, state.desired)
+    observed = observe(state.desired, loaded.recorded, places, tree, stamps)
+    forced = _forced(state.desired, options)
+    difference = compare(state.desired, loaded.recorded, observed, forced)
+    difference = _with_damaged(difference, loaded.damaged)
+    plan = plan_of(places, options, state.desired, loaded.recorded, observed, difference)
+    spec = dict(state.spec)
+    return Look(places, tree, state.desired, loaded.recorded, observed, difference, plan, spec, loaded.damaged)
+
+
+def tree_of(places: Places, desired: Desired) -> Path:
+    submission = next(r for r in desired.resources if r.kind is Kind.SUBMISSION)
+    declared = desired.detail(submission.address).settings.get("tree")
+    return (places.root / str(declared)).resolve() if declared else places.tree
+
+
+def _forced(desired: Desired, options: Options) -> frozenset[Address]:
+    if not options.rerun:
+        return frozenset()
+    selector = parse(options.rerun)
+    runs = (r.address for r in desired.resources if r.kind is Kind.RUN)
+    return frozenset(address for address in runs if selector.matches(address))
+
+
+def _with_damaged(difference: Difference, damaged: tuple[Damaged, ...]) -> Difference:
+    fix = "a pass restores it from git, or moves it aside"
+    found = tuple(Finding("DamagedRecord", item.path, item.why, fix) for item in damaged)
+    return replace(difference, findings=difference.findings + found)
+
+
+def plan_of(
+    places: Places, options: Options, desired: Desired, recorded: Recorded, observed: Observed, difference: Difference
+) -> Plan:
+    distributions = installed()
+
+    def blocked(address: Address) -> tuple[str, str] | None:
+        cell = address.cell
+        if cell is not None and cell.system in observed.systems:
+            obstacle = observed.systems[cell.system]
+            return obstacle.message, obstacle.fix
+        found = obstacles_of(address, desired.detail(address).locations, places.root, distributions)
+        return (found.message, found.fix) if found else None
+
+    def explain(change: Change) -> tuple[InputChange, ...]:
+        if not change.previous or change.how is How.RESTORE:
+            return ()
+        try:
+            before = load_record(places, change.previous).inputs
+        except RecordError:
+            return ()
+        return input_changes(desired.detail(change.address).inputs, before)
+
+    def seconds(address: Address) -> tuple[float | None, str]:
+        return predicted(address, desired, recorded)
+
+    policy = Policy(
+        select=parse(options.select),
+        exclude=parse(options.exclude) if options.exclude else None,
+        only=frozenset(options.only),
+    )
+    context = Context(desired.by_address, blocked, seconds, explain)
+    return make_plan(desired.name, desired.digest, recorded.digest, difference, policy, context)
+
+
+def predicted(address: Address, desired: Desired, recorded: Recorded) -> tuple[float | None, str]:
+    """How long a step will take: as long as last time, else LoadGen's own formulas; None when neither can say."""
+    known = [s for s in recorded.by_address.get(address, ()) if s.seconds > 0]
+    values = desired.detail(address).values() if address.kind is Kind.RUN else {}
+    performance = values.get("mode") == "performance"
+    if performance:
+        formula = predict(
+            str(values["scenario"]), "performance", conf_settings(values, "performance", str(values["scenario"]))
+        )
+        if not known or formula.seconds >= 60:
+            return formula.seconds, "formula"
+    return (known[-1].seconds, "history") if known else (None, "")
+
+
+def run_pass(places: Places, options: Options, *, tell: Callable[[Event], None], saved: Plan | None = None) -> Report:
+    """Make recorded and observed state match the desired one, as far as selected. Raises LockedError, StalePlanError, SpecError.
+
+    KeyboardInterrupt passes through: every finished attempt is recorded by then, and the child has ended.
+    """
+    with Lock(places.pass_lock, purpose="pass over this repository").acquire(wait=options.wait) as lock:
+        return Pass(places, options, tell, lock).run(saved)
+
+
+@dataclass(slots=True)
+class Pass:
+    """The state of one pass: what it did, and what it gave up on."""
+
+    places: Places
+    options: Options
+    tell: Callable[[Event], None]
+    lock: Lock
+    outcomes: list[Outcome] = field(default_factory=list)
+    failures: dict[str, int] = field(default_factory=dict)
+    lost: set[Address] = field(default_factory=set)
+    child_seconds: float = 0.0
+    began: float = field(default_factory=time.monotonic)
+    wall: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    def run(self, saved: Plan | None) -> Report:
+        harvested = self.harvest()
+        seen = look(self.places, self.options)
+        if saved is not None:
+            refuse_stale(saved, seen.plan)
+        self.repair_records(seen)
+        for _ in range(_LOOKS):
+            if not self.execute(seen, saved):
+                break
+            seen = self.look_again(saved)
+        seen = self.render(seen)
+        commit = self.commit() if self.options.commit else ""
+        own = time.monotonic() - self.began - self.child_seconds
+        return Report(seen, tuple(self.outcomes), seen.tree, own, self.child_seconds, harvested, commit)
+
+    def look_again(self, saved: Plan | None = None) -> Look:
+        """Without the deep tier (this pass has hashed everything once) and without what was asked to be repeated (it was)."""
+        return look(self.places, replace(self.options, deep=False, rerun=()))
+
+    def harvest(self) -> int:
+        count = 0
+        for finished in harvest(self.places.attempts, lambda text: self.tell(Note(text))):
+            self.store(finished)
+            self.tell(Note(f"{finished.record.address}: took over the result that an earlier pass left"))
+            count += 1
+        return count
+
+    def store(self, finished: Finished) -> Summary:
+        """Files first, then the record that names them, then the attempt's folder goes: a kill in between repeats nothing."""
+        for item in finished.kept:
+            keep(self.places, item.path, item.name, in_git=item.in_git)
+        identity = write_record(self.places, finished.record)
+        remove(finished.attempt.folder)
+        return summarize(finished.record, identity)
+
+    def repair_records(self, seen: Look) -> None:
+        for item in seen.damaged:
+            self.tell(Note(f"{item.path}: {item.why}: {repair_record(self.places, item.path, self.head_file)}"))
+
+    def head_file(self, path: str) -> bytes | None:
+        data: bytes | None = importlib.import_module("reconciler.git").head_file(self.places.root, path)
+        return data
+
+    def execute(self, seen: Look, saved: Plan | None) -> bool:
+        """Whether anything was done, so that another look is worth it."""
+        plan = seen.plan
+        if saved is not None:
+            keys = {step.change.key for step in saved.steps}
+            plan = replace(plan, steps=tuple(step for step in plan.steps if step.change.key in keys))
+        did = bool(seen.damaged)
+        for step in plan.steps:
+            if step.change.how is How.RESTORE:
+                did |= self.restore(step)
+        walk = self.walk(seen)
+        for outcome in walk.steps(plan):
+            self.outcomes.append(outcome)
+            self.child_seconds += outcome.seconds
+            did |= outcome.record is not None
+        return did
+
+    def walk(self, seen: Look) -> Walk:
+        git = importlib.import_module("reconciler.git")
+        setting = Setting(
+            places=self.places,
+            tool=TOOL,
+            spec=seen.spec,
+            dirty=git.dirty(self.places.root, list(seen.spec)),
+            clock=lambda: self.wall + timedelta(seconds=time.monotonic() - self.began),
+            keep_open=(self.lock.descriptor,),
+            path=lambda artifact: readable(self.places, artifact),
+        )
+        by_id = {s.id: s for summaries in seen.recorded.by_key.values() for s in summaries}
+        used = {address: by_id[identity] for address, identity in seen.difference.recorded_as.items()}
+        return Walk(seen.desired, setting, self.tell, self.store, used, self.failures)
+
+    def restore(self, step: Step) -> bool:
+        """Bring logs back; when no copy is left anywhere, the attempt that wrote them is repeated."""
+        address = step.change.address
+        if address in self.lost:
+            return False
+        good = [repair_artifact(self.places, place, sha256, self.head_file) for place, sha256 in step.change.restore]
+        if all(good):
+            outcome = Outcome(step, Status.DONE, "restored: " + step.change.note)
+        else:
+            self.lost.add(address)
+            outcome = Outcome(
+                step,
+                Status.BLOCKED,
+                f"{step.change.note}, and no copy is left",
+                f"repeat it: reconcile apply --rerun cell={address.cell}",
+            )
+        self.outcomes.append(outcome)
+        self.tell(outcome)
+        return all(good)
+
+    def render(self, seen: Look) -> Look:
+        """The tree is rendered anew when anything in it would differ, or when it is not there at all."""
+        due = [step for step in seen.plan.steps if step.change.how is How.RENDER]
+        waiting = {step.change.address for step in seen.plan.steps if step.change.how is How.MAKE}
+        publish = importlib.import_module("reconciler.tree.publish")
+        if self.options.only and not due:
+            return seen
+        if not due and (seen.observed.tree_present or not publish.publishable(seen.difference)):
+            return seen
+        publish.publish(
+            self.places,
+            seen.tree,
+            seen.desired,
+            seen.difference,
+            lambda identity: load_record(self.places, identity),
+            lambda ref: readable(self.places, Artifact("", ref.sha256, ref.size, "logs")),
+        )
+        for step in due:
+            if not waiting.intersection(seen.desired.by_address[step.change.address].upstream):
+                self.outcomes.append(Outcome(step, Status.DONE, "rendered"))
+        return self.look_again()
+
+    def commit(self) -> str:
+        git = importlib.import_module("reconciler.git")
+        done = sum(1 for outcome in self.outcomes if outcome.record is not None)
+        paths = [str(p.relative_to(self.places.root)) for p in (self.places.records, self.places.logs) if p.exists()]
+        identity: str = git.commit(self.places.root, paths, f"Record {done} outcomes")
+        return identity
+
+
+def readable(places: Places, artifact: Artifact) -> Path:
+    """Where an artifact's bytes lie: a log has two places."""
+    first = artifact_path(places, artifact.place, artifact.sha256)
+    return first if first.exists() else artifact_path(places, "objects", artifact.sha256)

@@ -1,0 +1,119 @@
+"""Records as bytes, and back; the file format and its upgrades.
+
+The bytes are canonical (sorted keys, fixed indentation): the same outcome always has the same id, so that harvesting one attempt
+twice writes one record.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from reconciler.errors import RecordError
+from reconciler.files import sha256_bytes
+from reconciler.resource.inputs import Role
+from reconciler.resource.kinds import Address
+from reconciler.resource.records import FORMAT, Artifact, Ended, Record, RecordedFact, RecordedInput, Summary
+
+# format → a pure function that turns a document of it into one of the next format.
+UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+
+
+def encode(record: Record) -> bytes:
+    document = {
+        "format": FORMAT,
+        "address": str(record.address),
+        "key": record.key,
+        "revision": record.revision,
+        "ended": str(record.ended),
+        "started": record.started,
+        "seconds": record.seconds,
+        "attempt": record.attempt,
+        "tool": record.tool,
+        "inputs": {name: {"value": i.value, "origin": i.origin} for name, i in record.inputs.items()},
+        "facts": {name: {"value": f.value, "role": str(f.role)} for name, f in record.facts.items()},
+        "artifacts": [[a.name, a.sha256, a.size, a.place] for a in record.artifacts],
+        "values": dict(record.values),
+        "upstream": dict(record.upstream),
+        "spec": dict(record.spec),
+        "dirty": record.dirty,
+        "marks": list(record.marks),
+        "problem": record.problem,
+        "problem_class": record.problem_class,
+        "fix": record.fix,
+        "supersedes": record.supersedes,
+    }
+    return json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False).encode() + b"\n"
+
+
+def record_id(address: Address, key: str, data: bytes) -> str:
+    """``Run/3f2c1ab09d11-<20 hex of the digest of the bytes>``: also the path below ``state/records``, less ``.json``."""
+    return f"{address.kind}/{key[:12]}-{sha256_bytes(data)[:20]}"
+
+
+def decode(data: bytes, where: str) -> Record:
+    """Raises RecordError when the bytes are not a record of a format that is known."""
+    try:
+        document = json.loads(data)
+        version = document["format"]
+        while version in UPGRADES:
+            document = UPGRADES[version](document)
+            version = document["format"]
+        if version != FORMAT:
+            raise RecordError(
+                f"{where}: record format {version} is newer than this program", fix="install a newer mlperf-reconciler"
+            )
+        return _decode(document)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RecordError(f"{where}: not a readable record: {error}", fix="restore the file from git") from error
+
+
+def _decode(document: dict[str, Any]) -> Record:
+    return Record(
+        address=Address.parse(document["address"]),
+        key=document["key"],
+        revision=document["revision"],
+        ended=Ended(document["ended"]),
+        started=document["started"],
+        seconds=document["seconds"],
+        attempt=document["attempt"],
+        tool=document["tool"],
+        inputs={name: RecordedInput(i["value"], i["origin"]) for name, i in document["inputs"].items()},
+        facts={name: RecordedFact(f["value"], Role(f["role"])) for name, f in document["facts"].items()},
+        artifacts=tuple(Artifact(*a) for a in document["artifacts"]),
+        values=document["values"],
+        upstream=document["upstream"],
+        spec=document["spec"],
+        dirty=document["dirty"],
+        marks=tuple(document["marks"]),
+        problem=document["problem"],
+        problem_class=document["problem_class"],
+        fix=document["fix"],
+        supersedes=document["supersedes"],
+    )
+
+
+def summarize(record: Record, identity: str) -> Summary:
+    values, metric = record.values, record.values.get("metric")
+    pins = [
+        (name, record.inputs[name].value) for name in ("source", "version", "engine.backend") if name in record.inputs
+    ]
+    evidence = ((name, json.dumps(value, sort_keys=True)) for name, value in record.evidence().items())
+    return Summary(
+        id=identity,
+        address=record.address,
+        key=record.key,
+        ended=record.ended,
+        started=record.started,
+        seconds=record.seconds,
+        artifacts=record.artifacts,
+        validity=values.get("validity", ""),
+        evidence=tuple(sorted(evidence)),
+        metric=(str(metric["value"]), str(metric["unit"])) if metric else None,
+        pins=tuple(pins),
+        upstream=tuple(sorted(record.upstream.items())),
+        marks=record.marks,
+        problem=record.problem,
+        dirty=record.dirty,
+    )

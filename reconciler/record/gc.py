@@ -1,0 +1,54 @@
+"""Removes stored files that no record names, in the work tree or in any local branch or tag, and attempts that were lost."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from reconciler.errors import RecordError
+from reconciler.files import Places, remove
+from reconciler.record.codec import decode
+from reconciler.resource.records import Record
+
+
+@dataclass(frozen=True, slots=True)
+class GcReport:
+    """``objects``: how many stored files went (or would go), ``bytes`` their size; ``attempts``: folders of lost attempts."""
+
+    objects: int
+    bytes: int
+    attempts: int
+    paths: tuple[str, ...] = ()
+
+
+def named_by(records: Iterable[bytes]) -> set[str]:
+    """Digests that records name. A record that cannot be read could name anything, so it stops the collection."""
+    named: set[str] = set()
+    for data in records:
+        record: Record = decode(data, "a record")
+        named.update(artifact.sha256 for artifact in record.artifacts)
+    return named
+
+
+def collect(places: Places, elsewhere: Iterable[bytes], *, dry_run: bool = False) -> GcReport:
+    """``elsewhere``: the bytes of every record in local refs. Run it under the pass lock. Raises RecordError for a damaged record."""
+    here = [path.read_bytes() for path in places.records.glob("*/*.json")]
+    try:
+        named = named_by([*here, *elsewhere])
+    except RecordError as error:
+        raise RecordError(
+            f"nothing was removed: {error.message}", fix="run `reconcile` first: it repairs records"
+        ) from error
+    unnamed = [Path(e.path) for folder in _folders(places.objects) for e in os.scandir(folder) if e.name not in named]
+    size = sum(path.stat().st_size for path in unnamed)
+    attempts = [p for p in sorted(places.attempts.glob("*")) if not (p / "result.json").exists()]
+    if not dry_run:
+        for path in [*unnamed, *attempts]:
+            remove(path)
+    return GcReport(len(unnamed), size, len(attempts), tuple(str(p) for p in unnamed))
+
+
+def _folders(objects: Path) -> list[Path]:
+    return sorted(p for p in objects.glob("*") if p.is_dir())

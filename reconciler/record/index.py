@@ -1,0 +1,156 @@
+"""All records of a repository as summaries, through an index that is believed only as far as each file's size and time.
+
+Records never change, so a file that is as the index knew it is not opened. An index that is missing, damaged or of
+another version is made anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from reconciler.errors import RecordError
+from reconciler.files import Places, replace, sha256_bytes
+from reconciler.record.codec import decode, record_id, summarize
+from reconciler.resource.kinds import Address
+from reconciler.resource.records import Artifact, Ended, Record, Recorded, Summary
+
+VERSION = 2
+Stamp = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Damaged:
+    """A record file whose bytes are not what its name says: path relative to the repository, and why."""
+
+    path: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    recorded: Recorded
+    damaged: tuple[Damaged, ...] = ()
+
+
+def record_path(places: Places, identity: str) -> Path:
+    return places.records / f"{identity}.json"
+
+
+def load_record(places: Places, identity: str) -> Record:
+    """Raises RecordError when it is not there or damaged."""
+    path = record_path(places, identity)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise RecordError(f"no record {identity}: {error.strerror}", fix="restore it from git") from error
+    return _checked(data, identity)
+
+
+def _checked(data: bytes, identity: str) -> Record:
+    if sha256_bytes(data)[:20] != identity.rpartition("-")[2]:
+        raise RecordError(f"record {identity} was changed after it was written", fix="restore it from git")
+    record = decode(data, identity)
+    if record_id(record.address, record.key, data) != identity:
+        raise RecordError(f"record {identity} lies under another record's name", fix="restore it from git")
+    return record
+
+
+def _scan(places: Places) -> Iterator[tuple[str, Stamp]]:
+    try:
+        kinds = sorted(entry.path for entry in os.scandir(places.records) if entry.is_dir())
+    except OSError:
+        return
+    for kind in kinds:
+        name = Path(kind).name
+        for entry in os.scandir(kind):
+            if entry.name.endswith(".json") and not entry.name.startswith("."):
+                status = entry.stat()
+                yield f"{name}/{entry.name.removesuffix('.json')}", (status.st_size, status.st_mtime_ns)
+
+
+def load(places: Places, *, deep: bool = False) -> Loaded:
+    """Summaries of every record in the work tree. ``deep`` opens and checks each, whatever its size and time say."""
+    path = places.index / "records.json"
+    known = {} if deep else _read_index(path)
+    entries: dict[str, tuple[Stamp, Summary]] = {}
+    damaged = []
+    for identity, stamp in _scan(places):
+        entry = known.get(identity)
+        if entry is not None and entry[0] == stamp:
+            entries[identity] = entry
+            continue
+        try:
+            data = record_path(places, identity).read_bytes()
+            entries[identity] = (stamp, summarize(_checked(data, identity), identity))
+        except (OSError, RecordError) as error:
+            damaged.append(Damaged(f"state/records/{identity}.json", str(error)))
+    if entries != known:
+        _write_index(path, entries)
+    return Loaded(_recorded(entries), tuple(damaged))
+
+
+def _recorded(entries: dict[str, tuple[Stamp, Summary]]) -> Recorded:
+    by_key: dict[str, list[Summary]] = {}
+    by_address: dict[Address, list[Summary]] = {}
+    for _, summary in sorted(entries.values(), key=lambda e: (e[1].started, e[1].id)):
+        by_key.setdefault(summary.key, []).append(summary)
+        by_address.setdefault(summary.address, []).append(summary)
+    return Recorded(
+        by_key={key: tuple(items) for key, items in by_key.items()},
+        by_address={address: tuple(items) for address, items in by_address.items()},
+        digest=sha256_bytes("\n".join(sorted(entries)).encode()),
+    )
+
+
+def _write_index(path: Path, entries: dict[str, tuple[Stamp, Summary]]) -> None:
+    """Evidence repeats from run to run, so each distinct set is written once."""
+    sets: dict[Any, int] = {}
+    rows = [_row(identity, stamp, s, sets) for identity, (stamp, s) in entries.items()]
+    document = {"version": VERSION, "evidence": [list(item) for item in sets], "rows": rows}
+    replace(path, json.dumps(document, separators=(",", ":")).encode(), durable=False)
+
+
+def _row(identity: str, stamp: Stamp, s: Summary, sets: dict[Any, int]) -> list[Any]:
+    return [
+        identity, *stamp, str(s.address), s.key, str(s.ended), s.started, s.seconds,
+        [[a.name, a.sha256, a.size, a.place] for a in s.artifacts],
+        s.validity, sets.setdefault(s.evidence, len(sets)), s.metric, s.pins, s.upstream, s.marks, s.problem, s.dirty,
+    ]  # fmt: skip
+
+
+def _read_index(path: Path) -> dict[str, tuple[Stamp, Summary]]:
+    try:
+        document = json.loads(path.read_bytes())
+        if document["version"] != VERSION:
+            return {}
+        sets = [tuple((name, text) for name, text in item) for item in document["evidence"]]
+        return {row[0]: ((row[1], row[2]), _summary(row, sets)) for row in document["rows"]}
+    except (OSError, ValueError, KeyError, TypeError, IndexError):
+        return {}
+
+
+def _summary(row: list[Any], sets: list[tuple[tuple[str, str], ...]]) -> Summary:
+    address, key, ended, started, seconds, artifacts = row[3:9]
+    validity, evidence, metric, pins, upstream, marks, problem, dirty = row[9:]
+    return Summary(
+        id=row[0],
+        address=Address.parse(address),
+        key=key,
+        ended=Ended(ended),
+        started=started,
+        seconds=seconds,
+        artifacts=tuple([Artifact(*item) for item in artifacts]),
+        validity=validity,
+        evidence=sets[evidence],
+        metric=(metric[0], metric[1]) if metric else None,
+        pins=tuple([(name, value) for name, value in pins]),
+        upstream=tuple([(name, value) for name, value in upstream]),
+        marks=tuple(marks),
+        problem=problem,
+        dirty=dirty,
+    )

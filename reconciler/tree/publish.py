@@ -1,0 +1,49 @@
+"""Renders what is publishable and puts it on disk, with the note by which a later look knows it."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from reconciler.desired.state import Desired
+from reconciler.diff.change import Chosen, Difference
+from reconciler.diff.difference import fingerprint_of, published_cells, submission_fingerprint
+from reconciler.files import Places
+from reconciler.observed.rendered import Rendered, read_rendered, write_rendered
+from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.resource.records import Record
+from reconciler.tree.content import LogRef
+from reconciler.tree.gather import gather
+from reconciler.tree.render import render
+from reconciler.tree.write import SHARED, by_cell, write_tree
+
+
+def publishable(difference: Difference) -> dict[Cell, Chosen]:
+    names = published_cells(difference.chosen)
+    return {cell: chosen for cell, chosen in difference.chosen.items() if str(cell) in names}
+
+
+def publish(
+    places: Places,
+    tree: Path,
+    desired: Desired,
+    difference: Difference,
+    load_record: Callable[[str], Record],
+    stored: Callable[[LogRef], Path],
+) -> Mapping[str, str]:
+    """Gives {path: sha256} of the whole tree."""
+    rounds = importlib.import_module("reconciler.mlperf.rounds")
+    submission = next(r for r in desired.resources if r.kind is Kind.SUBMISSION)
+    ruleset = rounds.load_ruleset(str(desired.detail(submission.address).settings["round"]))
+    chosen = publishable(difference)
+    content = gather(desired, chosen, load_record, lambda ref: stored(ref).read_text(encoding="utf-8"))
+    before = read_rendered(places)
+    known = [path for files in before.files.values() for path in files] if before.tree == str(tree) else []
+    written = write_tree(tree, render(content, ruleset), known, stored)
+    cells = {SHARED: submission_fingerprint(desired, {str(cell) for cell in chosen})}
+    for cell, records in chosen.items():
+        result = desired.by_address[Address(Kind.RESULT, str(cell))]
+        cells[str(cell)] = fingerprint_of(result, [records.performance, records.accuracy, records.score])
+    write_rendered(places, Rendered(str(tree), cells, by_cell(written, chosen)))
+    return written

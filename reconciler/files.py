@@ -1,7 +1,8 @@
 """The only module that replaces, links, hashes, locks and removes files; and where they lie in a repository.
 
 Every write is aside-then-rename with both the file and its folder flushed, so that a reader, or the next pass after a
-``kill -9``, sees the old bytes or the new ones and never a part. A full disk becomes a StorageError that names the file.
+``kill -9``, sees the old bytes or the new ones and never a part. A full disk becomes a StorageError that names the
+file.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The folders of one repository. ``state`` is in git; ``work`` is not, and everything in it can be made again or fetched."""
+    """The folders of one repository. ``state`` is in git; ``work`` is not, and everything in it can be made again
+    or fetched."""
 
     root: Path
 
@@ -139,7 +141,8 @@ def copy(source: Path, path: Path) -> None:
 
 
 def link(source: Path, path: Path) -> None:
-    """Give a file a second name (a copy where the file system cannot), read-only, flushed; an existing ``path`` is replaced."""
+    """Give a file a second name (a copy where the file system cannot), read-only, flushed; an existing ``path`` is
+    replaced."""
     with storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         aside = path.with_name(f".{path.name}.{os.getpid()}")
@@ -196,8 +199,8 @@ def sha256_tree(path: Path) -> str:
 class Lock:
     """A flock held on an open descriptor: it dies with the process, so nobody ever has to unlock by hand.
 
-    The descriptor is inheritable: a child started with it keeps the lock until it has ended too, so the next pass cannot
-    begin while a dying child of the last one still writes.
+    The descriptor is inheritable: a child started with it keeps the lock until it has ended too, so the next pass
+    cannot begin while a dying child of the last one still writes.
     """
 
     def __init__(self, path: Path, *, purpose: str, shared_folder: bool = False) -> None:

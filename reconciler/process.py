@@ -1,4 +1,5 @@
-"""The only module that starts processes. A child has its own session, an allow-listed environment, and dies with its parent."""
+"""The only module that starts processes. A child has its own session, an allow-listed environment, and dies with
+its parent."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def harness_command(verb: str, request: Path, result: Path) -> list[str]:
-    """``-P`` keeps the working directory off the import path, so that a user's own ``harness`` folder cannot shadow ours."""
+    """``-P`` keeps the working directory off the import path, so that a user's own ``harness`` folder cannot shadow
+    ours."""
     return [sys.executable, "-P", "-m", "harness", verb, str(request), str(result)]
 
 

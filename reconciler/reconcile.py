@@ -1,7 +1,7 @@
 """One pass: look, plan, execute, record, render, and look again until nothing differs.
 
-`look` is the read-only half: desired → observed → diff → plan. On a warm cache it imports no YAML library, no pydantic and no git.
-A pass is level-based: it starts from the world as it is, whatever an earlier pass left behind.
+`look` is the read-only half: desired → observed → diff → plan. On a warm cache it imports no YAML library, no
+pydantic and no git. A pass is level-based: it starts from the world as it is, whatever an earlier pass left behind.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ _LOOKS = 20  # of one pass; each but the last has done something, so the bound o
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a pass or a look is about. ``specs`` empty: ``specs/``. ``only``: kinds; ``rerun``: selectors of runs to repeat anyway.
+    """What a pass or a look is about. ``specs`` empty: ``specs/``. ``only``: kinds; ``rerun``: selectors of runs to
+    repeat anyway.
 
     ``deep`` hashes every artifact and opens every record; ``wait``: seconds to wait for another pass to end.
     """
@@ -80,7 +81,8 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """``look`` after the pass. ``own_seconds`` is the pass's own time, ``child_seconds`` that of its child processes."""
+    """``look`` after the pass. ``own_seconds`` is the pass's own time, ``child_seconds`` that of its child
+    processes."""
 
     look: Look
     outcomes: tuple[Outcome, ...]
@@ -175,7 +177,8 @@ def predicted(address: Address, desired: Desired, recorded: Recorded) -> tuple[f
 
 
 def run_pass(places: Places, options: Options, *, tell: Callable[[Event], None], saved: Plan | None = None) -> Report:
-    """Make recorded and observed state match the desired one, as far as selected. Raises LockedError, StalePlanError, SpecError.
+    """Make recorded and observed state match the desired one, as far as selected. Raises LockedError,
+    StalePlanError, SpecError.
 
     KeyboardInterrupt passes through: every finished attempt is recorded by then, and the child has ended.
     """
@@ -207,14 +210,15 @@ class Pass:
         for _ in range(_LOOKS):
             if not self.execute(seen, saved):
                 break
-            seen = self.look_again(saved)
+            seen = self.look_again()
         seen = self.render(seen)
         commit = self.commit() if self.options.commit else ""
         own = time.monotonic() - self.began - self.child_seconds
         return Report(seen, tuple(self.outcomes), seen.tree, own, self.child_seconds, harvested, commit)
 
-    def look_again(self, saved: Plan | None = None) -> Look:
-        """Without the deep tier (this pass has hashed everything once) and without what was asked to be repeated (it was)."""
+    def look_again(self) -> Look:
+        """Without the deep tier (this pass has hashed everything once) and without what was asked to be repeated
+        (it was)."""
         return look(self.places, replace(self.options, deep=False, rerun=()))
 
     def harvest(self) -> int:
@@ -226,7 +230,8 @@ class Pass:
         return count
 
     def store(self, finished: Finished) -> Summary:
-        """Files first, then the record that names them, then the attempt's folder goes: a kill in between repeats nothing."""
+        """Files first, then the record that names them, then the attempt's folder goes: a kill in between repeats
+        nothing."""
         for item in finished.kept:
             keep(self.places, item.path, item.name, in_git=item.in_git)
         identity = write_record(self.places, finished.record)

@@ -1,7 +1,7 @@
 """The compiled desired state on disk, so that a warm `plan` imports no YAML library and no pydantic.
 
-One file of lines: a header (what it was compiled from, and a row per resource), then the detail of each resource, found by
-its offset and decoded only when asked for. Disposable: any doubt, and it is compiled again.
+One file of lines: a header (what it was compiled from, and a row per resource), then the detail of each resource,
+found by its offset and decoded only when asked for. Disposable: any doubt, and it is compiled again.
 """
 
 from __future__ import annotations

@@ -35,7 +35,8 @@ def _check_cell(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> lis
         near = difflib.get_close_matches(name, known, 1)
         hint = f"did you mean {near[0]!r}? " if near else ""
         message = f"round {ruleset.round} has no benchmark {name!r}"
-        fix = f"{hint}set `as:` in benchmarks.{cell.cell.benchmark} to the official one it is entered as: {', '.join(known)}"
+        choice = f"set `as:` in benchmarks.{cell.cell.benchmark} to the official one it is entered as"
+        fix = f"{hint}{choice}: {', '.join(known)}"
         return [_problem(cell, official, message, fix)]
     problems = _forbidden(declared, cell, rules, ruleset)
     if not cell.settings.get("engine.backend"):

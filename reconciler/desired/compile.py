@@ -94,7 +94,8 @@ class Compiler:
         }
 
     def shared(self, kind: Kind, cell: DeclaredCell, keys: Counter[str], key: str) -> Address:
-        """The key that most of a benchmark's cells share stands under the benchmark's name; one that differs under its cell's."""
+        """The key that most of a benchmark's cells share stands under the benchmark's name; one that differs under
+        its cell's."""
         common = keys.most_common(1)[0][0]
         return Address(kind, cell.cell.benchmark if key == common else str(cell.cell))
 
@@ -248,7 +249,8 @@ def submission_settings(declared: Declared) -> dict[str, object]:
 
 
 def pins_needed(declared: Declared, ruleset: Ruleset) -> tuple[str, ...]:
-    """What the world must supply before keys are known: digests of sources without a declared one, versions not pinned by the spec."""
+    """What the world must supply before keys are known: digests of sources without a declared one, versions not
+    pinned by the spec."""
     needed: set[str] = set()
     compiler = Compiler(declared, ruleset, Pins())
     for cell in declared.cells:

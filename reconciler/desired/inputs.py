@@ -1,7 +1,7 @@
 """What each kind is made from: one pure function per kind. Whatever is not named here makes nothing stale.
 
-The functions read a cell's settings through a ``Reader``, which notes every name it was asked for; the effect of a spec field
-(which kinds it makes stale) is derived from those notes, so the printed reference cannot lie.
+The functions read a cell's settings through a ``Reader``, which notes every name it was asked for; the effect of a
+spec field (which kinds it makes stale) is derived from those notes, so the printed reference cannot lie.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ from reconciler.resource.resources import Detail, Resource
 
 @dataclass(frozen=True, slots=True)
 class Desired:
-    """Resources in pipeline order, cell by cell. ``detail`` gives what a resource was made from; the compiled cache reads it
-    only when asked. ``digest`` stands for the whole: two equal digests plan alike."""
+    """Resources in pipeline order, cell by cell. ``detail`` gives what a resource was made from; the compiled cache
+    reads it only when asked. ``digest`` stands for the whole: two equal digests plan alike."""
 
     digest: str
     resources: tuple[Resource, ...]
@@ -26,7 +26,8 @@ class Desired:
 class Pins:
     """What keys need of the world: ``source:<location>`` → sha256 and ``version:<backend>`` → version.
 
-    A value comes from the spec, else from this machine when it matches, else from the last record; None where nobody knows.
+    A value comes from the spec, else from this machine when it matches, else from the last record; None where
+    nobody knows.
     """
 
     values: Mapping[str, str | None] = field(default_factory=dict)

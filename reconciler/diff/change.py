@@ -54,8 +54,9 @@ class InputChange:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """``previous``: id of the last record at this address, "" if none. ``note``: what a reason alone does not say (the evidence that
-    differs, the file that is corrupt). ``restore``: (place, sha256) of the artifacts to bring back when ``how`` is RESTORE."""
+    """``previous``: id of the last record at this address, "" if none. ``note``: what a reason alone does not say
+    (the evidence that differs, the file that is corrupt). ``restore``: (place, sha256) of the artifacts to bring
+    back when ``how`` is RESTORE."""
 
     address: Address
     key: str
@@ -69,7 +70,8 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """The world moved while the spec did not. ``repair`` says what a pass does about it ("made again when a run needs it")."""
+    """The world moved while the spec did not. ``repair`` says what a pass does about it ("made again when a run
+    needs it")."""
 
     address: Address
     what: str
@@ -79,7 +81,8 @@ class Drift:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something red that no action of ours mends: an INVALID run with its margin, accuracy below the bar, a required cell missing."""
+    """Something red that no action of ours mends: an INVALID run with its margin, accuracy below the bar, a
+    required cell missing."""
 
     kind: str
     where: str
@@ -98,7 +101,8 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """``recorded_as``: address → id of the record that satisfies it. ``unchanged`` counts resources (by key) with nothing to do."""
+    """``recorded_as``: address → id of the record that satisfies it. ``unchanged`` counts resources (by key) with
+    nothing to do."""
 
     changes: tuple[Change, ...]
     drifts: tuple[Drift, ...] = ()

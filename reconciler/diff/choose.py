@@ -23,7 +23,8 @@ def _metric(summary: Summary) -> Decimal:
 
 
 def by_policy(summaries: Sequence[Summary], policy: str, *, lower_is_better: bool = False) -> Summary | None:
-    """The run that a declared policy publishes. An even number of runs has no middle: the lower of the two is honest."""
+    """The run that a declared policy publishes. An even number of runs has no middle: the lower of the two is
+    honest."""
     if not summaries:
         return None
     if policy == "latest":
@@ -33,7 +34,8 @@ def by_policy(summaries: Sequence[Summary], policy: str, *, lower_is_better: boo
 
 
 def differing(a: Summary, b: Summary, allowed: frozenset[str]) -> tuple[tuple[str, str, str], ...]:
-    """Evidence of two runs that is not equal: (name, in a, in b). What only one of them knows counts as a difference."""
+    """Evidence of two runs that is not equal: (name, in a, in b). What only one of them knows counts as a
+    difference."""
     left, right = dict(a.evidence), dict(b.evidence)
     names = sorted((set(left) | set(right)) - allowed)
     return tuple((n, left.get(n, ""), right.get(n, "")) for n in names if left.get(n) != right.get(n))
@@ -44,7 +46,8 @@ def pair(
 ) -> tuple[Summary | None, Summary | None]:
     """The performance run that the policy publishes, and the newest accuracy run that may stand beside it.
 
-    Runs that have an accuracy run with equal evidence go first; only when none has one does the policy choose among all.
+    Runs that have an accuracy run with equal evidence go first; only when none has one does the policy choose among
+    all.
     """
     together = [p for p in performance if any(not differing(p, a, allowed) for a in accuracy)]
     published = by_policy(together or performance, policy, lower_is_better=lower)

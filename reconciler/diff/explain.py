@@ -1,4 +1,5 @@
-"""Why a change: which inputs differ from the last record, and whether the cause is the resource's own or lies upstream."""
+"""Why a change: which inputs differ from the last record, and whether the cause is the resource's own or lies
+upstream."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """An attempt on disk: a folder with everything that its record will say, written before its child starts.
 
-So a pass that is killed leaves either a folder without a result (that attempt is lost, nothing else) or a complete one, which
-the next pass turns into the very record that this one would have written.
+So a pass that is killed leaves either a folder without a result (that attempt is lost, nothing else) or a complete
+one, which the next pass turns into the very record that this one would have written.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What an attempt is for, as known before it starts. ``upstream``: input name → record id; ``made_from``: "engine.model.onnx" → sha256
-    of each upstream file that was really used. ``started``: UTC."""
+    """What an attempt is for, as known before it starts. ``upstream``: input name → record id; ``made_from``:
+    "engine.model.onnx" → sha256 of each upstream file that was really used. ``started``: UTC."""
 
     id: str
     address: Address

@@ -1,4 +1,5 @@
-"""Runs the child of one attempt and watches it: progress from its counter, a watchdog against a run that stands still."""
+"""Runs the child of one attempt and watches it: progress from its counter, a watchdog against a run that stands
+still."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ class Watch:
 
 
 def run_child(attempt: Attempt, request: Message, watch: Watch) -> Result:
-    """Always gives a result, and leaves it as ``result.json``: a child that dies without one gets one that says how it died.
+    """Always gives a result, and leaves it as ``result.json``: a child that dies without one gets one that says how
+    it died.
 
     KeyboardInterrupt passes through after the child has ended: an interrupted attempt leaves no result.
     """

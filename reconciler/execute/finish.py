@@ -1,5 +1,5 @@
-"""Turns an attempt that has a result into its record. Everything comes from the attempt's folder: no clock, no spec, so that the
-pass that started it and a later one that harvests it write the same bytes."""
+"""Turns an attempt that has a result into its record. Everything comes from the attempt's folder: no clock, no
+spec, so that the pass that started it and a later one that harvests it write the same bytes."""
 
 from __future__ import annotations
 

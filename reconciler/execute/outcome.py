@@ -11,7 +11,8 @@ from reconciler.resource.records import Record
 
 
 class Status(StrEnum):
-    """RETRY: transient, tried again at once while the declared ``attempts`` last. BLOCKED: not tried; ``message`` says on what."""
+    """RETRY: transient, tried again at once while the declared ``attempts`` last. BLOCKED: not tried; ``message``
+    says on what."""
 
     DONE = "Done"
     BLOCKED = "Blocked"
@@ -21,7 +22,8 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """``record`` is None for what is not recorded (Blocked, restored, rendered). ``log``: the child's output, for a failure."""
+    """``record`` is None for what is not recorded (Blocked, restored, rendered). ``log``: the child's output, for a
+    failure."""
 
     step: Step
     status: Status

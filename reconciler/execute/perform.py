@@ -27,8 +27,8 @@ TRANSIENT = frozenset({"resources"})
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What every attempt of a pass shares. ``find`` gives the record that satisfies an address now; ``path`` a stored artifact's file;
-    ``stall``: seconds without finished work after which a run counts as hung."""
+    """What every attempt of a pass shares. ``find`` gives the record that satisfies an address now; ``path`` a
+    stored artifact's file; ``stall``: seconds without finished work after which a run counts as hung."""
 
     places: Places
     tool: str
@@ -90,7 +90,8 @@ def begin(step: Step, detail: Detail, upstream: Mapping[str, Summary], setting: 
 def perform(
     step: Step, detail: Detail, upstream: Mapping[str, Summary], setting: Setting, moved: Callable[[Progress], None]
 ) -> Finished:
-    """One attempt from start to end. KeyboardInterrupt leaves no result behind, so nothing half-done is ever harvested."""
+    """One attempt from start to end. KeyboardInterrupt leaves no result behind, so nothing half-done is ever
+    harvested."""
     attempt = begin(step, detail, upstream, setting)
     try:
         request = make_request(attempt, setting.places)

@@ -23,7 +23,8 @@ _A_WEEK = 7 * 24 * 3600.0
 
 @dataclass(slots=True)
 class Walk:
-    """One walk. ``used``: the record that satisfies each address, kept up to date; ``failures``: key → failed attempts in this pass.
+    """One walk. ``used``: the record that satisfies each address, kept up to date; ``failures``: key → failed
+    attempts in this pass.
 
     ``store`` makes an attempt permanent and gives its summary.
     """
@@ -58,7 +59,7 @@ class Walk:
         address = step.change.address
         detail = self.desired.detail(address)
         minimum = minimum_seconds(address, detail)
-        upstream = self.upstream(address, detail)
+        upstream = self.upstream(detail)
         resource = self.desired.by_address[address]
         missing = [str(up) for up in resource.upstream if up not in self.used]
         if missing:
@@ -82,7 +83,7 @@ class Walk:
         self.tell(outcome)
         return outcome
 
-    def upstream(self, address: Address, detail: Detail) -> dict[str, Summary]:
+    def upstream(self, detail: Detail) -> dict[str, Summary]:
         """Input name → the record that an attempt is made from."""
         found = {}
         for item in detail.inputs:

@@ -15,7 +15,8 @@ Listing = dict[str, tuple[str, int, int]]
 
 
 def listing(folder: Path, *, nested: bool) -> Listing:
-    """File name → (path, size, mtime in ns) of a folder of files named by digest; one directory read, no stat per miss."""
+    """File name → (path, size, mtime in ns) of a folder of files named by digest; one directory read, no stat per
+    miss."""
     found: Listing = {}
     try:
         entries = list(os.scandir(folder))

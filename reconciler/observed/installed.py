@@ -14,7 +14,7 @@ def installed() -> dict[str, str]:
     found: dict[str, str] = {}
     for folder in sys.path:
         try:
-            names = os.listdir(folder) if folder else []
+            names = [entry.name for entry in os.scandir(folder)] if folder else []
         except OSError:
             continue
         for name in names:

@@ -1,4 +1,5 @@
-"""What this machine is, as far as a declared system must match it; read from the kernel's files, so it costs nothing."""
+"""What this machine is, as far as a declared system must match it; read from the kernel's files, so it costs
+nothing."""
 
 from __future__ import annotations
 

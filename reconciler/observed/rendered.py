@@ -16,7 +16,8 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """``cells``: cell (or "submission") → fingerprint of what it was rendered from. ``files``: cell → {path: sha256}."""
+    """``cells``: cell (or "submission") → fingerprint of what it was rendered from. ``files``: cell → {path:
+    sha256}."""
 
     tree: str = ""
     cells: Mapping[str, str] = field(default_factory=dict)

@@ -1,7 +1,7 @@
 """Digests of files, remembered by size and time: the stat tier, and the hash tier behind it.
 
-A file whose size and modification time are as they were when its digest was taken is believed (stat tier); any other is hashed
-(hash tier). The deep tier hashes everything, which also finds a change that put the times back.
+A file whose size and modification time are as they were when its digest was taken is believed (stat tier); any
+other is hashed (hash tier). The deep tier hashes everything, which also finds a change that put the times back.
 """
 
 from __future__ import annotations

@@ -24,9 +24,10 @@ class Obstacle:
 class Observed:
     """``artifacts``: (place, sha256) → what is wrong with it. ``paths`` gives their files for messages.
 
-    ``systems``: declared systems that this machine is not. ``backends``: those not installed. ``sources``: named files that are not here,
-    or are not what the spec says. ``rendered``: cell (or "submission") → fingerprint of what the tree was last rendered from.
-    ``tree``: files of the rendered tree that are missing, edited or unknown, by cell; ``tree_present`` is false in a fresh clone.
+    ``systems``: declared systems that this machine is not. ``backends``: those not installed. ``sources``: named
+    files that are not here, or are not what the spec says. ``rendered``: cell (or "submission") → fingerprint of
+    what the tree was last rendered from. ``tree``: files of the rendered tree that are missing, edited or unknown,
+    by cell; ``tree_present`` is false in a fresh clone.
     """
 
     artifacts: Mapping[tuple[str, str], Presence] = field(default_factory=dict)

@@ -11,7 +11,8 @@ from reconciler.plan.select import Selector
 from reconciler.resource.kinds import ORDER, Address, Kind
 from reconciler.resource.resources import Resource
 
-# What is known of the world outside the values: blocked(address) → (why, fix) or None; seconds(address) → (prediction, basis).
+# What is known of the world outside the values: blocked(address) → (why, fix) or None; seconds(address) →
+# (prediction, basis).
 Blocked = Callable[[Address], tuple[str, str] | None]
 Predict = Callable[[Address], tuple[float | None, str]]
 Explain = Callable[[Change], tuple[InputChange, ...]]
@@ -19,7 +20,8 @@ Explain = Callable[[Change], tuple[InputChange, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """``select``/``exclude``: which cells; ``only``: which kinds (what these need is made too, nothing that hangs on them)."""
+    """``select``/``exclude``: which cells; ``only``: which kinds (what these need is made too, nothing that hangs
+    on them)."""
 
     select: Selector = field(default_factory=Selector)
     exclude: Selector | None = None

@@ -10,8 +10,9 @@ from reconciler.resource.kinds import Address
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing to do. ``shared``: further addresses with the same key, satisfied by the same outcome. ``seconds``: predicted, None when
-    nobody can say; ``basis`` "history" or "formula". ``blocked``: why it cannot be done here now, and ``fix``."""
+    """One thing to do. ``shared``: further addresses with the same key, satisfied by the same outcome. ``seconds``:
+    predicted, None when nobody can say; ``basis`` "history" or "formula". ``blocked``: why it cannot be done here
+    now, and ``fix``."""
 
     change: Change
     shared: tuple[Address, ...] = ()
@@ -25,7 +26,8 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Bound to what it was made from: the desired digest and the digest of the set of records. ``excluded``: steps that selectors left out."""
+    """Bound to what it was made from: the desired digest and the digest of the set of records. ``excluded``: steps
+    that selectors left out."""
 
     name: str
     desired: str

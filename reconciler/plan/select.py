@@ -1,7 +1,7 @@
 """Selectors: ``benchmark=resnet scenario=Offline,Server system=h200* kind=Engine``.
 
-Terms are joined by "and", the comma inside a term is "or", values are shell globs, compared without regard to case. A word without
-"=" matches any part of the cell.
+Terms are joined by "and", the comma inside a term is "or", values are shell globs, compared without regard to case.
+A word without "=" matches any part of the cell.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ def parse(words: Sequence[str]) -> Selector:
 
 
 def _matches(address: Address, field: str, glob: str) -> bool:
-    """What belongs to a whole benchmark matches by its benchmark and by kind, and any cell-wide term it has no value for."""
+    """What belongs to a whole benchmark matches by its benchmark and by kind, and any cell-wide term it has no
+    value for."""
     cell = address.cell
     if field == "kind":
         return fnmatchcase(str(address.kind).lower(), glob) or fnmatchcase(address.label.lower(), glob)

@@ -1,5 +1,5 @@
 """Records, their disposable index, and the object store: what earlier passes leave for later ones.
 
-One immutable file per outcome under ``state/records``; its name ends in the digest of its bytes, so a damaged record is known
-by its name alone and two labs' records never collide.
+One immutable file per outcome under ``state/records``; its name ends in the digest of its bytes, so a damaged
+record is known by its name alone and two labs' records never collide.
 """

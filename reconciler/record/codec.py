@@ -1,7 +1,7 @@
 """Records as bytes, and back; the file format and its upgrades.
 
-The bytes are canonical (sorted keys, fixed indentation): the same outcome always has the same id, so that harvesting one attempt
-twice writes one record.
+The bytes are canonical (sorted keys, fixed indentation): the same outcome always has the same id, so that
+harvesting one attempt twice writes one record.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ def encode(record: Record) -> bytes:
 
 
 def record_id(address: Address, key: str, data: bytes) -> str:
-    """``Run/3f2c1ab09d11-<20 hex of the digest of the bytes>``: also the path below ``state/records``, less ``.json``."""
+    """``Run/3f2c1ab09d11-<20 hex of the digest of the bytes>``: also the path below ``state/records``, less
+    ``.json``."""
     return f"{address.kind}/{key[:12]}-{sha256_bytes(data)[:20]}"
 
 

@@ -1,4 +1,5 @@
-"""Removes stored files that no record names, in the work tree or in any local branch or tag, and attempts that were lost."""
+"""Removes stored files that no record names, in the work tree or in any local branch or tag, and attempts that were
+lost."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from reconciler.resource.records import Record
 
 @dataclass(frozen=True, slots=True)
 class GcReport:
-    """``objects``: how many stored files went (or would go), ``bytes`` their size; ``attempts``: folders of lost attempts."""
+    """``objects``: how many stored files went (or would go), ``bytes`` their size; ``attempts``: folders of lost
+    attempts."""
 
     objects: int
     bytes: int
@@ -33,7 +35,8 @@ def named_by(records: Iterable[bytes]) -> set[str]:
 
 
 def collect(places: Places, elsewhere: Iterable[bytes], *, dry_run: bool = False) -> GcReport:
-    """``elsewhere``: the bytes of every record in local refs. Run it under the pass lock. Raises RecordError for a damaged record."""
+    """``elsewhere``: the bytes of every record in local refs. Run it under the pass lock. Raises RecordError for a
+    damaged record."""
     here = [path.read_bytes() for path in places.records.glob("*/*.json")]
     try:
         named = named_by([*here, *elsewhere])

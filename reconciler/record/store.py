@@ -23,7 +23,8 @@ def artifact_path(places: Places, place: str, sha256: str) -> Path:
 def keep(places: Places, source: Path, name: str, *, in_git: bool = False) -> Artifact:
     """Store a file by its digest; ``in_git`` puts a copy under ``state/logs`` too, when it is small enough.
 
-    The object is a second name of the same file, so nothing is moved away: a pass that is killed now finds the attempt whole.
+    The object is a second name of the same file, so nothing is moved away: a pass that is killed now finds the
+    attempt whole.
     """
     sha256, size = sha256_file(source), source.stat().st_size
     target = object_path(places, sha256)

@@ -1,6 +1,7 @@
 """Canonical JSON and digests: one text for one meaning, so that equal inputs have equal keys.
 
-Quantities are integers in base units, decimals are strings without trailing zeros, floats are refused, mappings are sorted.
+Quantities are integers in base units, decimals are strings without trailing zeros, floats are refused, mappings are
+sorted.
 """
 
 from __future__ import annotations

@@ -42,8 +42,8 @@ class Cell:
 class Address:
     """Where a resource stands in the desired state: ``Engine:open/box/digits/Offline``, ``Dataset:digits``.
 
-    ``name`` is a benchmark, a cell, or a cell with a run's mode or a test's name behind it. Two addresses may share one key:
-    then they share one record and one artifact.
+    ``name`` is a benchmark, a cell, or a cell with a run's mode or a test's name behind it. Two addresses may share
+    one key: then they share one record and one artifact.
     """
 
     kind: Kind

@@ -23,7 +23,8 @@ class Ended(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """A file that an attempt left: ``place`` is "logs" (``state/logs``, in git) or "objects" (the store); always by digest.
+    """A file that an attempt left: ``place`` is "logs" (``state/logs``, in git) or "objects" (the store); always by
+    digest.
 
     ``size`` in bytes. A log that the tree needs lies in both.
     """
@@ -50,10 +51,12 @@ class RecordedFact:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One immutable outcome. ``started`` is UTC, ISO 8601; ``seconds`` monotonic. ``values``: metrics, verdict, what was made.
+    """One immutable outcome. ``started`` is UTC, ISO 8601; ``seconds`` monotonic. ``values``: metrics, verdict,
+    what was made.
 
-    ``spec``: path → git blob id of each spec file; ``dirty``: they were not committed then. ``upstream``: input name → id of the
-    record it was made from. ``marks``: "rehearsal", "synthetic" (for ever). ``problem``/``fix`` for a failed attempt.
+    ``spec``: path → git blob id of each spec file; ``dirty``: they were not committed then. ``upstream``: input
+    name → id of the record it was made from. ``marks``: "rehearsal", "synthetic" (for ever). ``problem``/``fix``
+    for a failed attempt.
     """
 
     address: Address
@@ -85,8 +88,9 @@ class Record:
 class Summary:
     """What comparing, choosing and summing up need of a record, so that a warm pass opens no record file.
 
-    ``validity`` is "VALID", "INVALID" or "" (no performance run). ``evidence``: sorted (name, canonical text) pairs. ``metric``:
-    (value, unit) of a run or score. ``pins``: what the record knew of sources and versions (``source:<path>``, ``version:<name>``).
+    ``validity`` is "VALID", "INVALID" or "" (no performance run). ``evidence``: sorted (name, canonical text)
+    pairs. ``metric``: (value, unit) of a run or score. ``pins``: what the record knew of sources and versions
+    (``source:<path>``, ``version:<name>``).
     """
 
     id: str

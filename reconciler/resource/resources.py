@@ -14,7 +14,8 @@ from reconciler.resource.kinds import Address, Cell, Kind
 class Resource:
     """What the spec asks for, in the few values that comparing needs; everything else is in its ``Detail``.
 
-    ``upstream`` are the addresses it is made from. ``attempts`` bounds how often an INVALID or transient outcome is tried again.
+    ``upstream`` are the addresses it is made from. ``attempts`` bounds how often an INVALID or transient outcome is
+    tried again.
     """
 
     address: Address
@@ -30,8 +31,8 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """What executing, recording and explaining a resource needs. ``locations`` (paths) and ``settings`` never enter the key
-    unless an input of the same name says so."""
+    """What executing, recording and explaining a resource needs. ``locations`` (paths) and ``settings`` never enter
+    the key unless an input of the same name says so."""
 
     inputs: tuple[Input, ...]
     locations: Mapping[str, str] = field(default_factory=dict)

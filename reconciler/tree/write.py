@@ -17,7 +17,8 @@ SHARED = "submission"
 def write_tree(
     tree: Path, rendered: Iterable[tuple[str, Content]], before: Iterable[str], stored: Callable[[LogRef], Path]
 ) -> dict[str, str]:
-    """Makes ``tree`` hold exactly these files among those we rendered. Gives {path: sha256}. Files of others are left alone."""
+    """Makes ``tree`` hold exactly these files among those we rendered. Gives {path: sha256}. Files of others are
+    left alone."""
     written: dict[str, str] = {}
     tree.mkdir(parents=True, exist_ok=True)
     for path, content in rendered:

@@ -32,7 +32,7 @@ _SELECTS_A_REPOSITORY = (
     "GIT_SHALLOW_FILE",
 )
 _ENVIRONMENT = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_LITERAL_PATHSPECS": "1"}
-_NOTHING_NEW = ("nothing to commit", "nothing added to commit", "no changes added to commit")
+_FROM_STDIN = ("--pathspec-from-file=-", "--pathspec-file-nul")
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,24 +194,64 @@ def commits_of_blob(root: Path, path: str, blob: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def commit(root: Path, paths: Iterable[str], message: str) -> str:
-    """Commit these paths, and nothing else that the user has staged; the new commit, "" when they hold nothing new.
+def blobs_in_refs(root: Path, folder: str) -> tuple[bytes, ...]:
+    """The contents of every file below ``folder`` at the tip of any branch, tag, stash or remote branch known here."""
+    refs = _git(root, "for-each-ref", "--format=%(objectname)").out.decode().split()
+    names: set[str] = set()
+    for tip in dict.fromkeys([*refs, *filter(None, [head(root)])]):
+        rows = _git(root, "ls-tree", "-r", "-z", f"{tip}^{{tree}}", "--", folder).out.split(b"\0")
+        names.update(row.split()[2].decode() for row in rows if row)
+    answer = _git(root, "cat-file", "--batch", stdin="\n".join(sorted(names)).encode()) if names else None
+    return tuple(_parse_batch(answer.out)) if answer else ()
 
-    The user's own git does it: identity, signing and hooks are theirs. Raises RepositoryError with what git said.
+
+def _parse_batch(data: bytes) -> Iterator[bytes]:
+    at = 0
+    while at < len(data):
+        end = data.index(b"\n", at)
+        words = data[at:end].split()
+        if len(words) != 3:
+            # "<name> missing": a partial clone left it out.
+            at = end + 1
+            continue
+        size = int(words[2])
+        yield data[end + 1 : end + 1 + size]
+        at = end + 1 + size + 1
+
+
+def commit(root: Path, paths: Iterable[str], message: str) -> str:
+    """Commit what is new in these files and folders, and nothing else that the user has staged.
+
+    Gives the new commit, "" when there is nothing new. The user's own git does it: identity, signing and hooks are
+    theirs. Raises RepositoryError with what git said.
     """
-    listed = b"".join(path.encode(errors="surrogateescape") + b"\0" for path in paths)
-    if not listed:
+    given = [path for path in paths if (root / path).exists()]
+    if not given:
         return ""
-    from_stdin = ("--pathspec-from-file=-", "--pathspec-file-nul")
-    added = _git(root, "add", *from_stdin, stdin=listed)
+    added = _git(root, "add", *_FROM_STDIN, stdin=_listed(given))
     if added.status:
         raise RepositoryError(f"git add: {added.error}", fix="commit the records yourself, or mend what git names")
-    before = head(root)
-    made = _git(root, "commit", "--quiet", "--only", "--message", message, *from_stdin, stdin=listed)
-    after = head(root)
-    if made.status == 0 and after and after != before:
-        return after
-    said = made.error or made.out.decode(errors="replace").strip()
-    if made.status == 1 and any(words in said for words in _NOTHING_NEW):
+    new = [name for name in _staged(root) if any(name == path or name.startswith(f"{path}/") for path in given)]
+    if not new:
         return ""
-    raise RepositoryError(f"git commit: {said}", fix="mend what git names; the records are safe in state/ meanwhile")
+    # --only takes these files from the work tree and leaves everything else of the index as it is.
+    made = _git(root, "commit", "--quiet", "--only", "--message", message, *_FROM_STDIN, stdin=_listed(new))
+    if made.status:
+        said = made.error or made.out.decode(errors="replace").strip()
+        raise RepositoryError(
+            f"git commit: {said}", fix="mend what git names; the records are safe in state/ meanwhile"
+        )
+    return head(root) or ""
+
+
+def _listed(paths: Iterable[str]) -> bytes:
+    return b"".join(path.encode(errors="surrogateescape") + b"\0" for path in paths)
+
+
+def _staged(root: Path) -> list[str]:
+    """Files whose staged bytes are not those in HEAD; all staged files where there is no commit yet."""
+    if head(root) is None:
+        answer = _git(root, "ls-files", "-z")
+    else:
+        answer = _git(root, "diff", "--cached", "--name-only", "--no-renames", "--relative", "-z", "HEAD")
+    return [name for name in answer.out.decode(errors="surrogateescape").split("\0") if name]

@@ -12,7 +12,7 @@ import click
 from reconciler.cli.commands import WITHOUT_NAME, Commands
 from reconciler.cli.door import door
 from reconciler.cli.output import NO_COLOUR, say_error
-from reconciler.errors import BUG, ERROR, IN_SYNC, INTERRUPTED, ReconcilerError
+from reconciler.errors import BUG, ERROR, IN_SYNC, INTERRUPTED, ReconcilerError, SpecError
 
 _SHORT = {"help_option_names": ["-h", "--help"]}
 
@@ -88,6 +88,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         error.show()
         return ERROR
+    except SpecError as error:
+        for problem in error.problems:
+            say_error(str(problem))
+        click.echo(f"{len(error.problems)} problem{'s' if len(error.problems) > 1 else ''} in the spec", err=True)
+        return error.exit_code
     except ReconcilerError as error:
         say_error(error.message, error.fix)
         return error.exit_code

@@ -72,7 +72,7 @@ def standings(
     stops = {c.key: stop for c in difference.changes if (stop := (blocked or {}).get(c.address, ""))}
     summaries = {summary.id: summary for group in recorded.by_key.values() for summary in group}
     found = []
-    for cell, resources in _by_cell(desired).items():
+    for cell, resources in lineages(desired).items():
         facts = _Facts(
             resources,
             changes,
@@ -86,8 +86,8 @@ def standings(
     return tuple(found)
 
 
-def _by_cell(desired: Desired) -> dict[Cell, tuple[Resource, ...]]:
-    """A cell's own resources and, transitively, what they are made from; in pipeline order."""
+def lineages(desired: Desired) -> dict[Cell, tuple[Resource, ...]]:
+    """Each cell's own resources and, transitively, what they are made from; in pipeline order."""
     own: dict[Cell, dict[Address, Resource]] = {}
     for resource in desired.resources:
         cell = resource.cell or resource.address.cell

@@ -66,5 +66,5 @@ def origin(step: Step) -> Origin | None:
 
 
 def sharing(step: Step) -> str:
-    """ "shared by 3 more cells" for a step whose outcome satisfies others too."""
-    return f"shared by {count(len(step.shared), 'more place')}" if step.shared else ""
+    """ "also for 3 more cells" for a step whose outcome satisfies others too."""
+    return f"also for {count(len(step.shared), 'more cell')}" if step.shared else ""

@@ -11,7 +11,6 @@ from reconciler.render.causes import action_word, label
 from reconciler.render.paint import Paint, Tone, plain
 from reconciler.render.plan import heading
 from reconciler.render.quantities import count, duration, rate
-from reconciler.render.status import metric_text
 
 _TONES = {Status.DONE: Tone.GOOD, Status.BLOCKED: Tone.DOUBT, Status.RETRY: Tone.DOUBT, Status.FAILED: Tone.BAD}
 
@@ -77,23 +76,12 @@ def outcome_text(outcome: Outcome, paint: Paint = plain) -> str:
     """ "done in 36 s, 107 samples/s, VALID"; for what went wrong the message, the fix and the log."""
     head = paint(outcome.status.value.lower(), _TONES[outcome.status])
     if outcome.status is Status.DONE:
-        return ", ".join([f"{head} in {duration(outcome.seconds)}", *_measured(outcome)])
+        took = [f"in {duration(outcome.seconds)}"] if outcome.seconds else []
+        return " ".join([head, *took]) + (f", {outcome.message}" if outcome.message else "")
     lines = [f"{head}: {outcome.message}"]
     lines += [f"      fix: {outcome.fix}"] if outcome.fix else []
     lines += [f"      log: {outcome.log}"] if outcome.log else []
     return "\n".join(lines)
-
-
-def _measured(outcome: Outcome) -> list[str]:
-    values = outcome.record.values if outcome.record else {}
-    metric, validity = values.get("metric"), values.get("validity")
-    parts = (
-        [metric_text((str(metric[0]), str(metric[1])))]
-        if isinstance(metric, (list, tuple)) and len(metric) == 2
-        else []
-    )
-    parts += [str(validity)] if validity else []
-    return parts + ([outcome.message] if outcome.message else [])
 
 
 def tally(outcomes: tuple[Outcome, ...]) -> str:

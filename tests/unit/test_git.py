@@ -161,3 +161,38 @@ def test_initialise_only_where_there_is_no_repository(committed: Path, tmp_path:
     assert not git.initialise(committed / "specs")
     (tmp_path / "new").mkdir()
     assert git.initialise(tmp_path / "new")
+
+
+def test_commit_of_folders_takes_new_and_removed_files_below_them(committed: Path) -> None:
+    for name in ("records", "logs", "recordsmore"):
+        (committed / "state" / name).mkdir(parents=True)
+    (committed / "state/records/a.json").write_text("{}\n")
+    (committed / "state/recordsmore/b.json").write_text("{}\n")
+    made = git.commit(committed, ["state/records", "state/logs", "state/none"], "Record")
+    assert run(committed, "show", "--name-only", "--format=", made) == "state/records/a.json"
+
+
+def test_commit_says_what_git_said_when_a_hook_refuses(committed: Path) -> None:
+    hook = committed / ".git/hooks/pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\necho no records today >&2\nexit 1\n")
+    hook.chmod(0o755)
+    (committed / "r.json").write_text("{}\n")
+    with pytest.raises(RepositoryError, match="no records today"):
+        git.commit(committed, ["r.json"], "Record")
+
+
+def test_blobs_in_refs_of_every_branch(committed: Path) -> None:
+    (committed / "state").mkdir()
+    for branch, text in (("one", b"1\n"), ("two", b"2\n\n")):
+        run(committed, "checkout", "--quiet", "-b", branch, "main")
+        (committed / "state/r.json").write_bytes(text)
+        run(committed, "add", "state")
+        run(committed, "commit", "--quiet", "--message", branch)
+    run(committed, "checkout", "--quiet", "main")
+    assert sorted(git.blobs_in_refs(committed, "state")) == [b"1\n", b"2\n\n"]
+    assert git.blobs_in_refs(committed, "nothing") == ()
+
+
+def test_blobs_in_refs_when_there_is_no_repository(tmp_path: Path) -> None:
+    assert git.blobs_in_refs(tmp_path, "state") == ()

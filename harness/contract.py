@@ -96,7 +96,13 @@ BACKENDS: dict[str, BackendFacts] = {
         engine={
             "performance_hint": Option(
                 "choice", "throughput", "what the plug-in tunes for", ("throughput", "latency")
-            )
+            ),
+            "shape": Option(
+                "choice",
+                "bounded",
+                "bounded: compute any batch up to batch_size; fixed: pad partial batches",
+                ("bounded", "fixed"),
+            ),
         },
         run=_COMMON_RUN,
     ),

@@ -1,0 +1,98 @@
+"""``python -P -m harness build|run|score|probe REQUEST.json RESULT.json``: one child process, one result."""
+
+from __future__ import annotations
+
+import faulthandler
+import importlib
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from harness.contract import BuildRequest, Message, ProbeRequest, Result, RunRequest, ScoreRequest
+from harness.errors import HarnessError, explain
+from harness.orphan import die_with_parent
+
+VERBS: dict[str, type[Message]] = {
+    request.verb: request for request in (BuildRequest, RunRequest, ScoreRequest, ProbeRequest)
+}
+GiveUp = Callable[[BaseException], None]
+
+
+class Ending:
+    """Writes the result once and ends the process, from whichever thread gets there first.
+
+    The process ends without unloading native libraries: a result that exists is complete, and what a library does while it
+    is torn down can no longer change the exit status.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._began = time.monotonic()
+        self._once = threading.Lock()
+
+    def finish(self, result: Result) -> NoReturn:
+        with self._once:
+            status = 0
+            try:
+                result.write(self._path)
+            except OSError:
+                traceback.print_exc()
+                status = 1
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(status)
+
+    def fail(self, error: BaseException) -> NoReturn:
+        traceback.print_exception(error)
+        known = explain(error)
+        self.finish(
+            Result(
+                done=False,
+                seconds=self.seconds,
+                problem=known.problem,
+                problem_class=known.problem_class,
+                fix=known.fix,
+            )
+        )
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._began
+
+
+def _perform(verb: str, request_path: Path, ending: Ending) -> Result:
+    try:
+        request = VERBS[verb].read(request_path)
+    except ValueError as error:
+        raise HarnessError(str(error), "input", "parent and child must be of one version of mlperf-reconciler") from error
+    # Each verb is loaded alone: a probe must work where the libraries of a run are missing.
+    execute: Callable[[Any, GiveUp], Result] = importlib.import_module(f"harness.{verb}").execute
+    return execute(request, ending.fail)
+
+
+def main(arguments: list[str]) -> NoReturn:
+    die_with_parent()
+    faulthandler.enable()
+    if len(arguments) != 3 or arguments[0] not in VERBS:
+        sys.stderr.write(f"usage: python -P -m harness {'|'.join(VERBS)} REQUEST.json RESULT.json\n")
+        sys.exit(1)
+    # numpy is never the engine here: a thread pool of its BLAS would only compete with one, and make training depend on
+    # the number of cores.
+    for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")
+    verb, request_path, result_path = arguments[0], Path(arguments[1]), Path(arguments[2])
+    ending = Ending(result_path)
+    try:
+        result = _perform(verb, request_path, ending)
+    except BaseException as error:
+        ending.fail(error)
+    ending.finish(result)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

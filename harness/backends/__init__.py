@@ -1,0 +1,216 @@
+"""Backends: what computes. One module or folder each, behind one asynchronous Protocol, listed in one dict.
+
+A backend is a module with three functions (``Backend``); a loaded one is a ``Session``. The session owns streams, staging
+memory, devices and its own completion threads. It takes *rows* of the resident samples rather than arrays, so that it
+decides where samples live (host, pinned host, one or several devices) and how a batch is gathered. Batches may complete in
+any order and on any thread.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import numpy as np
+
+from harness.contract import BACKENDS, Counter, Fact, Scenario
+from harness.errors import HarnessError
+from harness.qsl import Arrays, Rows
+
+MODULES = {
+    "null": "harness.backends.null",
+    "onnxruntime": "harness.backends.onnxruntime",
+    "openvino": "harness.backends.openvino",
+}
+
+DESCRIPTION = "engine.json"
+
+Token = list[int]
+"""The LoadGen ids of a batch, one per row. A session hands it back and does not look inside."""
+
+Outputs = Sequence[np.ndarray]
+"""One array per output of the engine, on the host, one row per sample. Valid until the completion callback returns."""
+
+Completed = Callable[[Token, Outputs], None]
+Failed = Callable[[Token, BaseException], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An input or output: its shape without the batch axis (-1 where it varies) and its numpy dtype name."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """What a build made, kept beside the engine file as engine.json.
+
+    ``batch_size`` is the largest batch. ``batch_sizes`` lists the only sizes that the engine computes; a session pads up to
+    the next one. Empty: any size up to ``batch_size``.
+    """
+
+    backend: str
+    version: str
+    file: str
+    precision: str
+    batch_size: int
+    batch_sizes: tuple[int, ...]
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def document(self) -> dict[str, Any]:
+        """As JSON: tensors become [name, shape, dtype]."""
+        values = {name: getattr(self, name) for name in self.__slots__}
+        for name in ("inputs", "outputs"):
+            values[name] = [[tensor.name, list(tensor.shape), tensor.dtype] for tensor in values[name]]
+        return {**values, "batch_sizes": list(self.batch_sizes), "format": 1}
+
+    def write(self, folder: Path) -> None:
+        text = json.dumps(self.document(), indent=1, sort_keys=True) + "\n"
+        (folder / DESCRIPTION).write_text(text, encoding="utf-8")
+
+    @classmethod
+    def read(cls, folder: Path, backend: str) -> Engine:
+        """Raises HarnessError when the folder holds no engine of this backend."""
+        try:
+            document = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
+            if document.pop("format") != 1 or document["backend"] != backend:
+                raise ValueError(f"made for backend {document.get('backend')!r}")
+            for name in ("inputs", "outputs"):
+                document[name] = tuple(Tensor(item[0], tuple(item[1]), item[2]) for item in document[name])
+            document["batch_sizes"] = tuple(document["batch_sizes"])
+            return cls(**document)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise HarnessError(
+                f"{folder} holds no engine for {backend}: {error}", "input", "build the engine again"
+            ) from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildPlan:
+    """Build an engine from ``model`` (an ONNX file with a free batch axis) into the folder ``output``."""
+
+    model: Path
+    output: Path
+    batch_size: int
+    precision: str
+    options: Mapping[str, Any]
+    counter: Counter
+    caches: Mapping[str, Path] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadPlan:
+    """Load an engine for one run.
+
+    ``engine``: the folder of the Engine artifact, None where the backend builds none. ``threads`` 0 lets the backend decide.
+    ``outputs``: the shapes that the benchmark declares, for a backend without an engine. Each submitted token is given to
+    exactly one of ``completed`` and ``failed``, once, from any thread.
+    """
+
+    engine: Path | None
+    scenario: Scenario
+    batch_size: int
+    streams: int
+    threads: int
+    outputs: Sequence[Tensor]
+    options: Mapping[str, Any]
+    completed: Completed
+    failed: Failed
+
+
+class Session(Protocol):
+    """A loaded engine."""
+
+    @property
+    def batch_size(self) -> int:
+        """The largest batch."""
+
+    @property
+    def notes(self) -> Mapping[str, Any]:
+        """What is in fact used: threads, streams, precision, …"""
+
+    def place(self, samples: Arrays) -> None:
+        """Make these the resident samples (input name -> C-contiguous array). Nothing is in flight meanwhile."""
+
+    def compute(self, rows: Rows) -> Outputs:
+        """One batch on the calling thread, with the least latency. Never while batches are in flight.
+
+        The outputs are valid until the next call.
+        """
+
+    def submit(self, rows: Rows, token: Token) -> None:
+        """Start a batch of at most ``batch_size`` rows. Waits while every stream is busy; one thread calls it."""
+
+    def ready(self) -> None:
+        """Wait until a submit would not wait. Called on the thread that submits."""
+
+    def drain(self) -> None:
+        """Wait until nothing is in flight."""
+
+    def close(self) -> None:
+        """Free threads, memory and devices. Nothing is in flight."""
+
+
+class Backend(Protocol):
+    """A backend module."""
+
+    def facts(self) -> dict[str, Fact]:
+        """Which library this is: ``backend.version`` and ``backend.digest``, both evidence."""
+
+    def build(self, plan: BuildPlan) -> Engine:
+        """Make the engine file under ``plan.output``; the caller writes the description."""
+
+    def load(self, plan: LoadPlan) -> Session:
+        """Load the engine and its streams."""
+
+
+def load_backend(name: str) -> Backend:
+    """Import a backend. Raises HarnessError when it is unknown, or its library is not installed."""
+    if name not in MODULES:
+        raise HarnessError(f"unknown backend {name!r}", "input", f"use one of {', '.join(MODULES)}")
+    try:
+        return cast(Backend, importlib.import_module(MODULES[name]))
+    except ImportError as error:
+        extra = BACKENDS[name].extra
+        raise HarnessError(
+            f"backend {name} cannot be loaded: {error}", "missing", f"pip install 'mlperf-reconciler[{extra}]'"
+        ) from error
+
+
+def match_samples(samples: Arrays, inputs: Sequence[Tensor]) -> list[np.ndarray]:
+    """The arrays in the order of the engine's inputs. Raises HarnessError when name, shape or dtype does not fit.
+
+    A single array fits a single input whatever their names are.
+    """
+    if len(samples) == len(inputs) == 1:
+        arrays = list(samples.values())
+    else:
+        missing = [tensor.name for tensor in inputs if tensor.name not in samples]
+        if missing:
+            raise HarnessError(
+                f"the dataset has no array for input {missing[0]}; it has {', '.join(samples)}", "input",
+                "name the arrays of load_samples() like the model's inputs",
+            )
+        arrays = [samples[tensor.name] for tensor in inputs]
+    for array, tensor in zip(arrays, inputs, strict=True):
+        shape = array.shape[1:]
+        fits = len(shape) == len(tensor.shape) and all(
+            want in (-1, have) for want, have in zip(tensor.shape, shape, strict=True)
+        )
+        if not fits or array.dtype.name != tensor.dtype:
+            raise HarnessError(
+                f"input {tensor.name} of the engine takes {tensor.dtype} {list(tensor.shape)} per sample, the dataset has "
+                f"{array.dtype.name} {list(shape)}",
+                "input",
+                "make preprocessing and model agree",
+            )
+    return arrays

@@ -1,0 +1,54 @@
+"""No work at all: what is measured is LoadGen, Python and this harness. Every result of it is marked synthetic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+import numpy as np
+
+from harness.backends import BuildPlan, LoadPlan, Outputs, Token
+from harness.contract import Fact
+from harness.errors import HarnessError
+from harness.qsl import Arrays, Rows, count_rows
+
+
+def facts() -> dict[str, Fact]:
+    return {"backend.version": Fact(value="", role="evidence"), "backend.digest": Fact(value="", role="evidence")}
+
+
+def build(plan: BuildPlan) -> NoReturn:
+    raise HarnessError(f"the null backend builds no engine in {plan.output}", "input", "leave the engine out")
+
+
+def load(plan: LoadPlan) -> NullSession:
+    return NullSession(plan)
+
+
+class NullSession:
+    """Answers zeros of the shapes that the benchmark declares, at once and on the calling thread."""
+
+    def __init__(self, plan: LoadPlan) -> None:
+        self.batch_size = plan.batch_size
+        self.notes: Mapping[str, Any] = {"threads": 0, "streams": plan.streams}
+        self._completed = plan.completed
+        self._zeros = [np.zeros((plan.batch_size, *tensor.shape), tensor.dtype) for tensor in plan.outputs]
+
+    def place(self, samples: Arrays) -> None:
+        """Nothing reads the samples."""
+
+    def compute(self, rows: Rows) -> Outputs:
+        count = count_rows(rows)
+        return [zeros[:count] for zeros in self._zeros]
+
+    def submit(self, rows: Rows, token: Token) -> None:
+        self._completed(token, self.compute(rows))
+
+    def ready(self) -> None:
+        """Always."""
+
+    def drain(self) -> None:
+        """Nothing is ever in flight."""
+
+    def close(self) -> None:
+        """Nothing to free."""

@@ -1,0 +1,194 @@
+"""ONNX Runtime on the CPU. The engine file is the model with its graph rewritten ahead of the run.
+
+Each stream is a thread of ours that runs one batch at a time; ONNX Runtime releases the interpreter while it computes. With
+one thread per batch all streams share a session, otherwise each has its own: a session has one pool of threads, and batches
+that share it would take each other's.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+import onnxruntime as ort
+
+from harness.backends import BuildPlan, Engine, LoadPlan, Outputs, Tensor, Token, match_samples
+from harness.backends.staging import Staging
+from harness.contract import BACKENDS, Fact
+from harness.digests import files_digest
+from harness.errors import HarnessError
+from harness.machine import distribution_version, usable_cores
+from harness.qsl import Arrays, Rows
+
+ENGINE_FILE = "model.onnx"
+_PROVIDERS = ["CPUExecutionProvider"]
+_LEVELS = {
+    "none": ort.GraphOptimizationLevel.ORT_DISABLE_ALL,
+    "basic": ort.GraphOptimizationLevel.ORT_ENABLE_BASIC,
+    "extended": ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
+    "all": ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
+}
+_DTYPES = {
+    "tensor(float)": "float32",
+    "tensor(float16)": "float16",
+    "tensor(double)": "float64",
+    "tensor(int8)": "int8",
+    "tensor(uint8)": "uint8",
+    "tensor(int32)": "int32",
+    "tensor(int64)": "int64",
+    "tensor(bool)": "bool",
+}
+
+
+def facts() -> dict[str, Fact]:
+    libraries = Path(ort.__file__).parent / "capi"
+    return {
+        "backend.version": Fact(value=_version(), role="evidence"),
+        "backend.digest": Fact(value=files_digest(libraries, libraries.glob("*.so*")), role="evidence"),
+    }
+
+
+def build(plan: BuildPlan) -> Engine:
+    """Rewrite the graph and save it. Levels above "extended" may use layouts of this processor."""
+    options = ort.SessionOptions()
+    options.graph_optimization_level = _LEVELS[str(plan.options.get("graph_optimization", "all"))]
+    options.optimized_model_filepath = str(plan.output / ENGINE_FILE)
+    options.log_severity_level = 3  # it warns that the file fits this kind of processor; so does the engine's key
+    session = _open(plan.model, options)
+    inputs, outputs = _tensors(session.get_inputs()), _tensors(session.get_outputs())
+    fixed = {node.shape[0] for node in session.get_inputs() if isinstance(node.shape[0], int)}
+    if fixed and fixed != {plan.batch_size}:
+        raise HarnessError(
+            f"{plan.model.name} has a fixed batch of {sorted(fixed)}, not {plan.batch_size}",
+            "input",
+            "export the model with a free batch axis, or set batch_size to the model's",
+        )
+    return Engine(
+        backend="onnxruntime",
+        version=_version(),
+        file=ENGINE_FILE,
+        precision=plan.precision,
+        batch_size=plan.batch_size,
+        batch_sizes=tuple(fixed),
+        inputs=inputs,
+        outputs=outputs,
+        settings=dict(plan.options),
+    )
+
+
+def load(plan: LoadPlan) -> OnnxRuntimeSession:
+    if plan.engine is None:
+        raise HarnessError("ONNX Runtime needs an engine", "input", "declare an engine for this benchmark")
+    return OnnxRuntimeSession(plan, plan.engine)
+
+
+class _Stream:
+    """A session and the thread that feeds it."""
+
+    def __init__(self, session: Any) -> None:
+        self.session = session
+        self.staging: Staging | None = None
+        self.work: SimpleQueue[tuple[Rows, Token] | None] = SimpleQueue()
+        self.thread: threading.Thread | None = None
+
+
+class OnnxRuntimeSession:
+    def __init__(self, plan: LoadPlan, folder: Path) -> None:
+        self._plan = plan
+        self._engine = Engine.read(folder, "onnxruntime")
+        self.batch_size = min(plan.batch_size, self._engine.batch_size)
+        threads = plan.threads or max(1, usable_cores() // plan.streams)
+        shared = threads == 1
+        options = self._session_options(threads)
+        first = _open(folder / self._engine.file, options)
+        sessions = [first] + [
+            first if shared else _open(folder / self._engine.file, options) for _ in range(plan.streams - 1)
+        ]
+        self._streams = [_Stream(session) for session in sessions]
+        self._input_names = [tensor.name for tensor in self._engine.inputs]
+        self._output_names = [tensor.name for tensor in self._engine.outputs]
+        self._idle: SimpleQueue[_Stream] = SimpleQueue()
+        for stream in self._streams:
+            self._idle.put(stream)
+        self.notes: Mapping[str, Any] = {"threads": threads, "streams": plan.streams, "precision": self._engine.precision}
+
+    def place(self, samples: Arrays) -> None:
+        arrays = match_samples(samples, self._engine.inputs)
+        for stream in self._streams:
+            stream.staging = Staging(arrays, self._engine.batch_size, self._engine.batch_sizes)
+
+    def compute(self, rows: Rows) -> Outputs:
+        return self._run(self._streams[0], rows)
+
+    def submit(self, rows: Rows, token: Token) -> None:
+        stream = self._idle.get()
+        if stream.thread is None:
+            stream.thread = threading.Thread(target=self._serve, args=(stream,), name="onnxruntime", daemon=True)
+            stream.thread.start()
+        stream.work.put((rows, token))
+
+    def ready(self) -> None:
+        self._idle.put(self._idle.get())
+
+    def drain(self) -> None:
+        waiting = [self._idle.get() for _ in self._streams]
+        for stream in waiting:
+            self._idle.put(stream)
+
+    def close(self) -> None:
+        for stream in self._streams:
+            if stream.thread is not None:
+                stream.work.put(None)
+                stream.thread.join()
+
+    def _session_options(self, threads: int) -> Any:
+        options = ort.SessionOptions()
+        options.graph_optimization_level = _LEVELS["none"]  # the build has done it
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        # Threads that spin for work take the core that LoadGen's thread needs when queries arrive at their own pace.
+        waits_for_result = self._plan.scenario in ("SingleStream", "MultiStream")
+        spinning = waits_for_result or (self._plan.scenario == "Offline" and self._plan.streams == 1)
+        options.add_session_config_entry("session.intra_op.allow_spinning", "1" if spinning else "0")
+        return options
+
+    def _run(self, stream: _Stream, rows: Rows) -> Outputs:
+        assert stream.staging is not None
+        feed = dict(zip(self._input_names, stream.staging.batch(rows), strict=True))
+        outputs: list[Any] = stream.session.run(self._output_names, feed)
+        return outputs
+
+    def _serve(self, stream: _Stream) -> None:
+        while (item := stream.work.get()) is not None:
+            rows, token = item
+            try:
+                outputs = self._run(stream, rows)
+            except Exception as error:  # whatever the library raises belongs to this batch
+                self._plan.failed(token, error)
+            else:
+                self._plan.completed(token, outputs)
+            self._idle.put(stream)
+
+
+def _open(path: Path, options: Any) -> Any:
+    try:
+        return ort.InferenceSession(str(path), options, providers=_PROVIDERS)
+    except Exception as error:  # its exceptions share no base class
+        raise HarnessError(
+            f"ONNX Runtime {_version()} cannot load {path.name}: {error}", "backend",
+            "check the model with onnx.checker; an operator that is not supported may need another opset or backend",
+        ) from error
+
+
+def _tensors(nodes: Any) -> tuple[Tensor, ...]:
+    return tuple(
+        Tensor(node.name, tuple(size if isinstance(size, int) else -1 for size in node.shape[1:]), _DTYPES[node.type])
+        for node in nodes
+    )
+
+
+def _version() -> str:
+    return distribution_version(*BACKENDS["onnxruntime"].distributions)

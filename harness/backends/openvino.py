@@ -1,0 +1,178 @@
+"""OpenVINO on the CPU. The engine file is the compiled model as the plug-in exports it; a run imports it.
+
+Streams are the requests of an asynchronous queue. Completions come on OpenVINO's own threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import openvino as ov
+
+from harness.backends import BuildPlan, Engine, LoadPlan, Outputs, Tensor, Token, match_samples
+from harness.backends.staging import Staging
+from harness.contract import Fact
+from harness.digests import files_digest
+from harness.errors import HarnessError
+from harness.machine import distribution_version
+from harness.qsl import Arrays, Rows, count_rows
+
+ENGINE_FILE = "model.blob"
+_DEVICE = "CPU"
+_PRECISIONS = {"fp32": "f32", "bf16": "bf16", "fp16": "f16"}
+
+
+def facts() -> dict[str, Fact]:
+    libraries = Path(ov.__file__).parent / "libs"
+    used = [*libraries.glob("libopenvino.so*"), *libraries.glob("libopenvino_intel_cpu_plugin.so*")]
+    return {
+        "backend.version": Fact(value=_version(), role="evidence"),
+        "backend.digest": Fact(value=files_digest(libraries, used), role="evidence"),
+    }
+
+
+def build(plan: BuildPlan) -> Engine:
+    """Compile for this processor. "bounded" computes any batch up to batch_size, "fixed" pads partial ones."""
+    shape = str(plan.options.get("shape", "bounded"))
+    fixed = shape == "fixed" or plan.batch_size == 1
+    try:
+        model = ov.Core().read_model(plan.model)
+        first = ov.Dimension(plan.batch_size) if fixed else ov.Dimension(1, plan.batch_size)
+        shapes = {port: ov.PartialShape([first, *list(port.partial_shape)[1:]]) for port in model.inputs}
+        model.reshape(shapes)
+        compiled = ov.Core().compile_model(model, _DEVICE, _build_properties(plan))
+        content = compiled.export_model()
+    except RuntimeError as error:
+        raise HarnessError(
+            f"OpenVINO {_version()} cannot build {plan.model.name}: {error}", "backend",
+            "check the model with onnx.checker; an operator that is not supported may need another opset or backend",
+        ) from error
+    (plan.output / ENGINE_FILE).write_bytes(content.getvalue())
+    return Engine(
+        backend="openvino",
+        version=_version(),
+        file=ENGINE_FILE,
+        precision=plan.precision,
+        batch_size=plan.batch_size,
+        batch_sizes=(plan.batch_size,) if fixed else (),
+        inputs=_tensors(compiled.inputs),
+        outputs=_tensors(compiled.outputs),
+        settings=dict(plan.options),
+    )
+
+
+def load(plan: LoadPlan) -> OpenVinoSession:
+    if plan.engine is None:
+        raise HarnessError("OpenVINO needs an engine", "input", "declare an engine for this benchmark")
+    return OpenVinoSession(plan, plan.engine)
+
+
+class OpenVinoSession:
+    def __init__(self, plan: LoadPlan, folder: Path) -> None:
+        self._plan = plan
+        self._engine = Engine.read(folder, "openvino")
+        self.batch_size = min(plan.batch_size, self._engine.batch_size)
+        compiled = _import(folder / self._engine.file, self._properties())
+        self._queue = ov.AsyncInferQueue(compiled, plan.streams)
+        self._queue.set_callback(self._complete)
+        self._request = compiled.create_infer_request()
+        self._output_count = len(self._engine.outputs)
+        self._staging: list[Staging] = []
+        self.notes: Mapping[str, Any] = {
+            "threads": int(compiled.get_property("INFERENCE_NUM_THREADS")),
+            "streams": plan.streams,
+            "engine_streams": int(compiled.get_property("NUM_STREAMS")),
+            "precision": self._engine.precision,
+        }
+
+    def place(self, samples: Arrays) -> None:
+        arrays = match_samples(samples, self._engine.inputs)
+        streams = range(self._plan.streams)
+        self._staging = [Staging(arrays, self._engine.batch_size, self._engine.batch_sizes) for _ in streams]
+
+    def compute(self, rows: Rows) -> Outputs:
+        self._feed(self._request, self._staging[0], rows)
+        self._request.infer(share_outputs=True)
+        return self._outputs(self._request, count_rows(rows))
+
+    def submit(self, rows: Rows, token: Token) -> None:
+        # The queue hands out requests in this order and only this thread takes them, so this is the one that starts.
+        index = self._queue.get_idle_request_id()
+        self._feed(self._queue[index], self._staging[index], rows)
+        self._queue.start_async(userdata=token)
+
+    def ready(self) -> None:
+        self._queue.get_idle_request_id()
+
+    def drain(self) -> None:
+        self._queue.wait_all()
+
+    def close(self) -> None:
+        self._queue.wait_all()
+
+    def _properties(self) -> dict[str, Any]:
+        """Of an import. The precision must be given again: without it the plug-in takes the fastest that it knows."""
+        properties: dict[str, Any] = {
+            "INFERENCE_PRECISION_HINT": _PRECISIONS[self._engine.precision],
+            "NUM_STREAMS": self._plan.streams,
+        }
+        if self._plan.threads:
+            properties["INFERENCE_NUM_THREADS"] = self._plan.threads * self._plan.streams
+        return properties
+
+    @staticmethod
+    def _feed(request: Any, staging: Staging, rows: Rows) -> None:
+        for index, array in enumerate(staging.batch(rows)):
+            request.set_input_tensor(index, ov.Tensor(array, shared_memory=True))
+
+    def _outputs(self, request: Any, count: int) -> Outputs:
+        return [request.get_output_tensor(index).data[:count] for index in range(self._output_count)]
+
+    def _complete(self, request: Any, token: Token) -> None:
+        try:
+            outputs = self._outputs(request, len(token))
+        except Exception as error:  # must not reach the thread that calls
+            self._plan.failed(token, error)
+        else:
+            self._plan.completed(token, outputs)
+
+
+def _build_properties(plan: BuildPlan) -> dict[str, Any]:
+    return {
+        "INFERENCE_PRECISION_HINT": _PRECISIONS[plan.precision],
+        "PERFORMANCE_HINT": str(plan.options.get("performance_hint", "throughput")).upper(),
+    }
+
+
+def _import(path: Path, properties: dict[str, Any]) -> Any:
+    try:
+        compiled = ov.Core().import_model(path.read_bytes(), _DEVICE, properties)
+        used = compiled.get_property("INFERENCE_PRECISION_HINT").to_string()
+    except RuntimeError as error:
+        raise HarnessError(
+            f"OpenVINO {_version()} cannot load {path.name}: {error}", "backend",
+            "the engine is made for another processor or version: build it again",
+        ) from error
+    if used != properties["INFERENCE_PRECISION_HINT"]:
+        raise HarnessError(
+            f"OpenVINO would compute in {used}, the engine declares {properties['INFERENCE_PRECISION_HINT']}", "backend",
+            "choose a precision that this processor has",
+        )
+    return compiled
+
+
+def _tensors(ports: Any) -> tuple[Tensor, ...]:
+    return tuple(
+        Tensor(
+            port.get_any_name(),
+            tuple(-1 if size.is_dynamic else size.get_length() for size in list(port.partial_shape)[1:]),
+            port.element_type.to_dtype().name,
+        )
+        for port in ports
+    )
+
+
+def _version() -> str:
+    return distribution_version("openvino")

@@ -1,0 +1,143 @@
+"""Benchmarks: one file each, built in or a user's own, behind one small interface.
+
+A benchmark file is a Python module. Everything in it is optional but ``build_dataset``:
+
+- ``REVISION: int`` (1): raise it when a change of the code must make results stale (built-in benchmarks; the bytes of a user's
+  file are part of the key anyway). ``SYNTHETIC: bool`` (False): made-up data, never publishable.
+- ``RESPONSE_DTYPE: str`` ("int32"): what a response's bytes are. ``OUTPUTS: dict[name, (shape, dtype)]``: the model's
+  outputs per sample, which the null backend imitates; ({"output": ((1,), "float32")}).
+- ``build_dataset(source, settings, output, counter)``: write ``samples.npy`` (first axis counts the samples) and ``labels.npy``
+  into the folder ``output``, and whatever else the benchmark needs. ``source``: Path or None.
+- ``build_model(source, settings, inputs, output, counter)``: write ``model.onnx`` with a free batch axis. ``inputs``: {"dataset":
+  folder}. Default: a copy of ``source``.
+- ``load_samples(dataset)``: input name -> array. Default: ``samples.npy``, mapped.
+- ``postprocess(outputs)``: the engine's outputs of one batch -> array of responses, one row per sample, all of one size. Default: the
+  class of the highest score in the first output.
+- ``score(log, dataset, output)``: an AccuracyLog -> metrics by name; writes ``output/accuracy.txt``. Default: top-1 against
+  ``labels.npy``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from harness.backends import Outputs, Tensor
+from harness.benchmarks.accuracy import AccuracyLog, write_top1
+from harness.contract import BENCHMARKS, Benchmark, Counter
+from harness.digests import file_digest
+from harness.errors import HarnessError
+
+Settings = Mapping[str, Any]
+Metrics = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchmarkCode:
+    """A loaded benchmark, its defaults filled in. ``digest``: of a user's file, "" for a built-in one."""
+
+    name: str
+    digest: str
+    synthetic: bool
+    response_dtype: str
+    outputs: tuple[Tensor, ...]
+    build_dataset: Callable[[Path | None, Settings, Path, Counter], None]
+    build_model: Callable[[Path | None, Settings, Mapping[str, Path], Path, Counter], None]
+    load_samples: Callable[[Path], Mapping[str, np.ndarray]]
+    postprocess: Callable[[Outputs], np.ndarray]
+    score: Callable[[AccuracyLog, Path, Path], Metrics]
+
+
+def load_benchmark(benchmark: Benchmark) -> BenchmarkCode:
+    """Raises HarnessError when there is no such benchmark, or its file does not load or fit the interface."""
+    if benchmark.path is not None:
+        path = Path(benchmark.path)
+        return _with_defaults(_load_file(path), benchmark.name, file_digest(path))
+    if benchmark.name not in BENCHMARKS:
+        raise HarnessError(
+            f"no built-in benchmark {benchmark.name!r}", "input", f"use one of {', '.join(BENCHMARKS)}, or name a file"
+        )
+    module = importlib.import_module(f"harness.benchmarks.{BENCHMARKS[benchmark.name].module}")
+    return _with_defaults(module, benchmark.name, "")
+
+
+def _load_file(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("reconcile_benchmark", path)
+    if not path.is_file() or spec is None or spec.loader is None:
+        raise HarnessError(f"no benchmark file {path}", "missing", "check the path in the spec; it must end in .py")
+    module = importlib.util.module_from_spec(spec)
+    writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # leave no trace in the user's folder
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except ImportError:
+        raise
+    except Exception as error:
+        raise HarnessError(f"{path} does not load: {type(error).__name__}: {error}", "input", "mend the file") from error
+    finally:
+        sys.dont_write_bytecode = writes
+    return module
+
+
+def _with_defaults(module: ModuleType, name: str, digest: str) -> BenchmarkCode:
+    functions = {
+        "build_dataset": None,
+        "build_model": copy_model,
+        "load_samples": map_samples,
+        "postprocess": highest_class,
+        "score": None,
+    }
+    found = {function: getattr(module, function, default) for function, default in functions.items()}
+    dtype = str(getattr(module, "RESPONSE_DTYPE", "int32"))
+    found["score"] = found["score"] or _top1(dtype)
+    wrong = [function for function, value in found.items() if not callable(value)]
+    if wrong:
+        raise HarnessError(
+            f"benchmark {name} has no function {wrong[0]}()", "input", f"write {wrong[0]}() in {module.__file__}"
+        )
+    outputs = getattr(module, "OUTPUTS", {"output": ((1,), "float32")})
+    return BenchmarkCode(
+        name=name,
+        digest=digest,
+        synthetic=bool(getattr(module, "SYNTHETIC", False)),
+        response_dtype=np.dtype(dtype).name,
+        outputs=tuple(Tensor(output, tuple(shape), kind) for output, (shape, kind) in outputs.items()),
+        **found,
+    )
+
+
+def copy_model(
+    source: Path | None, _settings: Settings, _inputs: Mapping[str, Path], output: Path, _counter: Counter
+) -> None:
+    """The model is the ONNX file that the spec names."""
+    if source is None or source.suffix != ".onnx":
+        raise HarnessError(
+            f"the model must be an ONNX file, not {source or 'nothing'}", "input", "name one as the model's path in the spec"
+        )
+    shutil.copyfile(source, output / "model.onnx")
+
+
+def map_samples(dataset: Path) -> Mapping[str, np.ndarray]:
+    """``samples.npy`` as a memory map: a page is read when a sample of it is made resident."""
+    return {"samples": np.load(dataset / "samples.npy", mmap_mode="r")}
+
+
+def highest_class(outputs: Outputs) -> np.ndarray:
+    """Scores [n, classes] -> int32 [n]."""
+    return outputs[0].argmax(axis=-1).astype(np.int32)
+
+
+def _top1(dtype: str) -> Callable[[AccuracyLog, Path, Path], Metrics]:
+    def score(log: AccuracyLog, dataset: Path, output: Path) -> Metrics:
+        return write_top1(log, np.dtype(dtype), np.load(dataset / "labels.npy"), output)
+
+    return score

@@ -1,0 +1,69 @@
+"""LoadGen's accuracy log as arrays, and the score of a classifier."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from harness.errors import HarnessError
+
+
+@dataclass(frozen=True, slots=True)
+class AccuracyLog:
+    """The first answer to each sample, in the order of the sample indices.
+
+    ``duplicates``: further answers (MultiStream pads its last query); ``contradictions``: those whose bytes differ from the
+    first one's.
+    """
+
+    indices: NDArray[np.intp]
+    data: tuple[bytes, ...]
+    duplicates: int
+    contradictions: int
+
+    def array(self, dtype: DTypeLike) -> np.ndarray:
+        """[samples, values]. Raises HarnessError when the answers are not all of one size."""
+        if len({len(item) for item in self.data}) != 1 or len(self.data[0]) % np.dtype(dtype).itemsize:
+            raise HarnessError(
+                "the responses in the accuracy log are not all of one size, or not of the benchmark's dtype",
+                "input",
+                "run accuracy again; check postprocess() and RESPONSE_DTYPE of the benchmark",
+            )
+        return np.frombuffer(b"".join(self.data), dtype).reshape(len(self.data), -1)
+
+
+def read_accuracy_log(path: Path) -> AccuracyLog:
+    """Raises HarnessError when the log is cut off, empty, or not LoadGen's."""
+    try:
+        entries: list[dict[str, Any]] = json.loads(path.read_text(encoding="ascii"))
+        answers = [(int(entry["qsl_idx"]), bytes.fromhex(entry["data"])) for entry in entries]
+    except (ValueError, KeyError, TypeError) as error:
+        raise HarnessError(f"{path.name} is not a whole accuracy log: {error}", "input", "run accuracy again") from error
+    if not answers:
+        raise HarnessError(f"{path.name} holds no answers", "input", "was it a performance run? run accuracy again")
+    first: dict[int, bytes] = {}
+    contradictions = 0
+    for index, data in answers:
+        contradictions += first.setdefault(index, data) != data
+    indices = sorted(first)
+    return AccuracyLog(
+        np.array(indices, np.intp), tuple(first[index] for index in indices), len(answers) - len(first), contradictions
+    )
+
+
+def write_top1(log: AccuracyLog, dtype: DTypeLike, labels: np.ndarray, output: Path) -> dict[str, Any]:
+    """Top-1 of one class per sample, or of the highest of several scores, in the line that the submission checker reads.
+
+    The line has the form of vision/classification_and_detection/tools/accuracy-imagenet.py of mlcommons/inference.
+    """
+    answers = log.array(dtype)
+    classes = answers[:, 0] if answers.shape[1] == 1 else answers.argmax(axis=1)
+    good, total = int((classes == labels[log.indices]).sum()), len(classes)
+    accuracy = round(100 * good / total, 3)
+    (output / "accuracy.txt").write_text(f"accuracy={accuracy:.3f}%, good={good}, total={total}\n", encoding="ascii")
+    return {"accuracy": accuracy, "good": good, "total": total}

@@ -1,0 +1,182 @@
+"""Handwritten digits: the UCI "Optical Recognition of Handwritten Digits" test set, as scikit-learn carries it.
+
+1797 images of 8 x 8 pixels with 17 grey levels, ten classes, real data written by people. 1024 of them are held out: they are
+what LoadGen asks for and what the score is of; the other 773 train a small convolutional net. The split is drawn
+from a fixed seed. Training is plain numpy, deterministic in its seed on one kind of machine, and takes seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.contract import Counter
+
+REVISION = 1
+OUTPUTS = {"scores": ((10,), "float32")}
+
+HELD_OUT = 1024
+CHANNELS = (16, 32)
+CLASSES = 10
+SIDE = 8
+
+Floats = NDArray[np.float32]
+Parameters = dict[str, Floats]
+
+
+def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
+    """samples.npy float32 [1024, 1, 8, 8] in -1..1 and labels.npy int64 [1024]; train_*.npy likewise, 773 each.
+
+    ``settings``: seed (of the split).
+    """
+    from sklearn.datasets import load_digits  # only this child needs scikit-learn, and it is slow to load
+
+    digits = load_digits()
+    samples = (digits.images[:, None] / 8.0 - 1.0).astype(np.float32)
+    labels = digits.target.astype(np.int64)
+    order = np.random.default_rng(int(settings.get("seed", 1))).permutation(len(labels))
+    counter.bump(len(labels))
+    for name, chosen in (("", order[:HELD_OUT]), ("train_", order[HELD_OUT:])):
+        np.save(output / f"{name}samples.npy", samples[chosen])
+        np.save(output / f"{name}labels.npy", labels[chosen])
+
+
+def build_model(
+    source: Path | None, settings: Mapping[str, Any], inputs: Mapping[str, Path], output: Path, counter: Counter
+) -> None:
+    """Train on the part that is not held out, and export. ``settings``: seed (of weights and order), epochs."""
+    samples = np.load(inputs["dataset"] / "train_samples.npy")
+    labels = np.load(inputs["dataset"] / "train_labels.npy")
+    epochs = int(settings.get("epochs", 40))
+    counter.stage("building", epochs)
+    parameters = train(samples, labels, seed=int(settings.get("seed", 1)), epochs=epochs, counter=counter)
+    export(parameters, output / "model.onnx")
+
+
+def train(samples: Floats, labels: NDArray[np.int64], *, seed: int, epochs: int, counter: Counter) -> Parameters:
+    """Adam on shifted copies of the images, with a step size that falls to zero; cross-entropy loss."""
+    rng = np.random.default_rng(seed)
+    parameters = initial(rng)
+    first = {name: np.zeros_like(value) for name, value in parameters.items()}
+    second = {name: np.zeros_like(value) for name, value in parameters.items()}
+    batches = -(-len(samples) // 32)
+    for epoch in range(epochs):
+        for number, chosen in enumerate(np.array_split(rng.permutation(len(samples)), batches)):
+            gradients = backward(parameters, shifted(samples[chosen], rng), labels[chosen])
+            step = epoch * batches + number + 1
+            rate = 3e-3 * (1 - step / (epochs * batches + 1))
+            for name, gradient in gradients.items():
+                first[name] += 0.1 * (gradient - first[name])
+                second[name] += 0.001 * (gradient * gradient - second[name])
+                scale = np.sqrt(second[name] / (1 - 0.999**step)) + 1e-8
+                parameters[name] -= rate * first[name] / (1 - 0.9**step) / scale
+        counter.bump(1)
+    return parameters
+
+
+def initial(rng: np.random.Generator) -> Parameters:
+    """Weights drawn for rectified layers (He et al. 2015), biases zero."""
+    shapes = {
+        "conv1": (CHANNELS[0], 1, 3, 3),
+        "conv2": (CHANNELS[1], CHANNELS[0], 3, 3),
+        "dense": (CLASSES, CHANNELS[1] * SIDE * SIDE // 4),
+    }
+    parameters: Parameters = {}
+    for name, shape in shapes.items():
+        deviation = np.sqrt(2 / np.prod(shape[1:]))
+        parameters[name] = (rng.standard_normal(shape) * deviation).astype(np.float32)
+        parameters[name + "_bias"] = np.zeros(shape[0], np.float32)
+    return parameters
+
+
+def shifted(images: Floats, rng: np.random.Generator) -> Floats:
+    """Every image moved by at most one pixel each way, the border filled with background."""
+    padded = np.pad(images, ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=-1.0)
+    down, right = rng.integers(0, 3, (2, len(images)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (SIDE, SIDE), axis=(2, 3))
+    moved: Floats = windows[np.arange(len(images)), :, down, right]
+    return moved
+
+
+def patches(images: Floats) -> Floats:
+    """The 3 x 3 neighbourhood of every pixel: [n, channels, 8, 8] -> [n, 8, 8, channels * 9]."""
+    padded = np.pad(images, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
+    return np.ascontiguousarray(windows.transpose(0, 2, 3, 1, 4, 5)).reshape(len(images), SIDE, SIDE, -1)
+
+
+def unpatches(columns: Floats, channels: int) -> Floats:
+    """The adjoint of ``patches``: every pixel sums what its neighbourhoods hold of it."""
+    blocks = columns.reshape(-1, SIDE, SIDE, channels, 3, 3)
+    padded = np.zeros((len(columns), channels, SIDE + 2, SIDE + 2), np.float32)
+    for row in range(3):
+        for column in range(3):
+            padded[:, :, row : row + SIDE, column : column + SIDE] += blocks[..., row, column].transpose(0, 3, 1, 2)
+    return padded[:, :, 1:-1, 1:-1]
+
+
+def convolve(parameters: Parameters, name: str, columns: Floats) -> Floats:
+    """Rectified convolution: [n, 8, 8, channels * 9] -> [n, channels, 8, 8]."""
+    weights = parameters[name].reshape(len(parameters[name]), -1)
+    sums = columns @ weights.T + parameters[name + "_bias"]
+    return np.maximum(sums, 0).transpose(0, 3, 1, 2)
+
+
+def backward(parameters: Parameters, images: Floats, labels: NDArray[np.int64]) -> Parameters:
+    """Gradients of the mean cross-entropy by every parameter."""
+    count = len(images)
+    columns1 = patches(images)
+    active1 = convolve(parameters, "conv1", columns1)
+    columns2 = patches(active1)
+    active2 = convolve(parameters, "conv2", columns2)
+    cells = active2.reshape(count, CHANNELS[1], SIDE // 2, 2, SIDE // 2, 2)
+    pooled = cells.max(axis=(3, 5), keepdims=True)
+    flat = pooled.reshape(count, -1)
+    scores = flat @ parameters["dense"].T + parameters["dense_bias"]
+    slope = np.exp(scores - scores.max(axis=1, keepdims=True))
+    slope /= slope.sum(axis=1, keepdims=True)
+    slope[np.arange(count), labels] -= 1
+    slope /= count
+    back = (slope @ parameters["dense"]).reshape(pooled.shape)
+    back2 = (back * (cells == pooled)).reshape(active2.shape) * (active2 > 0)
+    gradients = {"dense": slope.T @ flat, "dense_bias": slope.sum(axis=0)}
+    back1 = unpatches(differentiate(parameters, "conv2", columns2, back2, gradients), CHANNELS[0]) * (active1 > 0)
+    differentiate(parameters, "conv1", columns1, back1, gradients)
+    return gradients
+
+
+def differentiate(parameters: Parameters, name: str, columns: Floats, back: Floats, gradients: Parameters) -> Floats:
+    """Put a convolution's gradients beside the others; the slope by its columns."""
+    weights = parameters[name]
+    rows = back.transpose(0, 2, 3, 1).reshape(-1, len(weights))
+    gradients[name] = (rows.T @ columns.reshape(len(rows), -1)).reshape(weights.shape)
+    gradients[name + "_bias"] = rows.sum(axis=0)
+    slope: Floats = rows @ weights.reshape(len(weights), -1)
+    return slope.reshape(columns.shape)
+
+
+def export(parameters: Parameters, path: Path) -> None:
+    """The trained net as ONNX: input "image" float32 [batch, 1, 8, 8], output "scores" float32 [batch, 10]."""
+    from onnx import TensorProto, checker, helper, numpy_helper, save  # the Dataset child needs no onnx
+
+    nodes = [
+        helper.make_node("Conv", ["image", "conv1", "conv1_bias"], ["sums1"], kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["sums1"], ["active1"]),
+        helper.make_node("Conv", ["active1", "conv2", "conv2_bias"], ["sums2"], kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["sums2"], ["active2"]),
+        helper.make_node("MaxPool", ["active2"], ["pooled"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Flatten", ["pooled"], ["flat"]),
+        helper.make_node("Gemm", ["flat", "dense", "dense_bias"], ["scores"], transB=1),
+    ]
+    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, ["batch", 1, SIDE, SIDE])
+    scores = helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["batch", CLASSES])
+    weights = [numpy_helper.from_array(value, name) for name, value in parameters.items()]
+    graph = helper.make_graph(nodes, "digits", [image], [scores], weights)
+    # An old opset and format version: every ONNX Runtime and OpenVINO in the supported range reads them.
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    checker.check_model(model, full_check=True)
+    save(model, str(path))

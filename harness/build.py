@@ -1,0 +1,106 @@
+"""``build``: makes the files of one Dataset, Model or Engine."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.backends import BuildPlan, load_backend
+from harness.benchmarks import load_benchmark
+from harness.contract import BACKENDS, BuildRequest, Counter, Fact, Result
+from harness.digests import code_digest, file_digest
+from harness.errors import HarnessError, require
+
+_OWN = ("batch_size", "precision")
+
+
+def execute(request: BuildRequest, _give_up: Callable[[BaseException], None]) -> Result:
+    """values: what was made, by kind; marks. Every file under ``output`` belongs to the artifact."""
+    began = time.monotonic()
+    counter = Counter(request.counter)
+    counter.stage("building")
+    build = {"Dataset": _build_dataset, "Model": _build_model, "Engine": _build_engine}[request.kind]
+    values, facts = build(request, counter)
+    facts["harness.code"] = Fact(value=code_digest(), role="evidence")
+    facts["numpy.version"] = Fact(value=np.__version__, role="note")
+    counter.stage("done")
+    return Result(done=True, seconds=time.monotonic() - began, values=values, facts=facts)
+
+
+Made = tuple[dict[str, Any], dict[str, Fact]]
+
+
+def _build_dataset(request: BuildRequest, counter: Counter) -> Made:
+    """values: count, arrays (input name -> shape per sample and dtype), files (name -> sha256)."""
+    benchmark = load_benchmark(request.benchmark)
+    output = Path(request.output)
+    benchmark.build_dataset(_source(request), request.settings, output, counter)
+    arrays = benchmark.load_samples(output)
+    counts = {len(array) for array in arrays.values()}
+    if len(counts) != 1 or 0 in counts:
+        raise HarnessError(f"the dataset's arrays hold {sorted(counts)} samples", "input", "mend build_dataset()")
+    values = {
+        "count": counts.pop(),
+        "arrays": {name: [list(array.shape[1:]), array.dtype.name] for name, array in arrays.items()},
+        "files": _digests(output),
+    }
+    manifest = json.dumps({"format": 1, **values}, indent=1, sort_keys=True) + "\n"
+    (output / "manifest.json").write_text(manifest, encoding="utf-8")
+    marks = ["synthetic"] if benchmark.synthetic else []
+    return {**values, "marks": marks}, _benchmark_facts(benchmark.digest)
+
+
+def _build_model(request: BuildRequest, counter: Counter) -> Made:
+    """values: files (name -> sha256)."""
+    benchmark = load_benchmark(request.benchmark)
+    output = Path(request.output)
+    inputs = {kind: require(Path(path), f"the {kind}") for kind, path in request.inputs.items()}
+    benchmark.build_model(_source(request), request.settings, inputs, output, counter)
+    if not (output / "model.onnx").is_file():
+        raise HarnessError("build_model() of the benchmark wrote no model.onnx", "input", "write it into the folder output")
+    return {"files": _digests(output), "marks": []}, _benchmark_facts(benchmark.digest)
+
+
+def _build_engine(request: BuildRequest, counter: Counter) -> Made:
+    """values: engine (what was built, as in engine.json), files (name -> sha256)."""
+    if request.backend is None:
+        raise HarnessError("an engine needs a backend", "input", "name one in the spec")
+    backend = load_backend(request.backend)
+    precision = str(request.settings.get("precision", "fp32"))
+    offered = BACKENDS[request.backend].precisions
+    if precision not in offered:
+        raise HarnessError(
+            f"{request.backend} builds no {precision} engine", "input", f"use one of {', '.join(offered)}"
+        )
+    output = Path(request.output)
+    engine = backend.build(
+        BuildPlan(
+            model=require(Path(request.inputs["model"]) / "model.onnx", "the model"),
+            output=output,
+            batch_size=int(request.settings.get("batch_size", 1)),
+            precision=precision,
+            options={name: value for name, value in request.settings.items() if name not in _OWN},
+            counter=counter,
+            caches={name: Path(path) for name, path in request.caches.items()},
+        )
+    )
+    engine.write(output)
+    return {"engine": engine.document(), "files": _digests(output), "marks": []}, backend.facts()
+
+
+def _source(request: BuildRequest) -> Path | None:
+    return require(Path(request.source), "the source") if request.source else None
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): file_digest(path) for path in files}
+
+
+def _benchmark_facts(digest: str) -> dict[str, Fact]:
+    return {"benchmark.code": Fact(value=digest, role="evidence")}

@@ -1,0 +1,75 @@
+"""What a child tells its parent when something goes wrong: a problem, its class, and what to do next."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from typing import Literal
+
+ProblemClass = Literal["input", "missing", "resources", "backend", "crash"]
+
+EXTRAS = {
+    "mlperf_loadgen": "cpu",
+    "numpy": "cpu",
+    "onnx": "cpu",
+    "onnxruntime": "cpu",
+    "openvino": "cpu",
+    "sklearn": "cpu",
+}
+
+
+class HarnessError(Exception):
+    """A problem that a person can act upon. ``fix`` says how."""
+
+    def __init__(self, problem: str, problem_class: ProblemClass, fix: str = "") -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.problem_class: ProblemClass = problem_class
+        self.fix = fix
+
+
+def explain(error: BaseException) -> HarnessError:
+    """Turn any exception into something to act upon; one that nobody foresaw is a crash."""
+    match error:
+        case HarnessError():
+            return error
+        case ModuleNotFoundError() | ImportError():
+            return _missing_module(error)
+        case MemoryError():
+            return HarnessError(
+                f"out of memory: {error}" if str(error) else "out of memory",
+                "resources",
+                "lower batch_size, streams or performance_sample_count, or use a machine with more memory",
+            )
+        case OSError():
+            return _system(error)
+        case _:
+            return HarnessError(
+                f"{type(error).__name__}: {error}", "crash", "the traceback is in the log of this child process"
+            )
+
+
+def _missing_module(error: ImportError) -> HarnessError:
+    name = (error.name or "").partition(".")[0]
+    extra = EXTRAS.get(name)
+    fix = f"pip install 'mlperf-reconciler[{extra}]'" if extra else f"install {name or 'the missing module'}"
+    return HarnessError(f"cannot import {name or 'a module'}: {error}", "missing", fix)
+
+
+def _system(error: OSError) -> HarnessError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return HarnessError(f"no space left on disk: {error}", "resources", "free disk space, then run again")
+    if error.errno == errno.ENOMEM:
+        return HarnessError(f"out of memory: {error}", "resources", "free memory, then run again")
+    if isinstance(error, FileNotFoundError):
+        return HarnessError(f"no such file: {error.filename or error}", "missing", "check the path in the spec")
+    if isinstance(error, PermissionError):
+        return HarnessError(f"may not access {error.filename or error}", "input", "check the permissions of the file")
+    return HarnessError(f"{type(error).__name__}: {error}", "crash", "the traceback is in the log of this child process")
+
+
+def require(path: Path, what: str) -> Path:
+    """The path, or a HarnessError that names ``what`` is not there."""
+    if not path.exists():
+        raise HarnessError(f"{what} is not there: {path}", "missing", f"build {what} first")
+    return path

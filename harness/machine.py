@@ -1,0 +1,107 @@
+"""What this machine is: facts for a record, read from the operating system and, where there is one, from NVML."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib import import_module, metadata
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from harness.contract import Fact
+
+
+def describe_machine() -> dict[str, Any]:
+    """Processor, cores, memory in bytes, kernel, operating system and Python, by fact name."""
+    return {
+        "machine.cpu": _cpu_model(),
+        "machine.architecture": platform.machine(),
+        "machine.cores.physical": psutil.cpu_count(logical=False) or 0,
+        "machine.cores.logical": psutil.cpu_count() or 0,
+        "machine.cores.usable": usable_cores(),
+        "machine.memory_bytes": psutil.virtual_memory().total,
+        "machine.host": platform.node(),
+        "machine.kernel": f"{platform.system()} {platform.release()}",
+        "machine.os": _operating_system(),
+        "machine.governor": _first_line(Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
+        "python.version": platform.python_version(),
+    }
+
+
+def machine_notes() -> dict[str, Fact]:
+    """The same as facts of a record. They are notes: that a system matches is decided by its declared hardware."""
+    return {name: Fact(value=value, role="note") for name, value in describe_machine().items()}
+
+
+def usable_cores() -> int:
+    """Logical cores that this process may run on; containers and taskset make them fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def distribution_version(*names: str) -> str:
+    """The version of the first of these distributions that is installed, "" when none is."""
+    for name in names:
+        try:
+            return metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return ""
+
+
+def accelerators() -> list[dict[str, Any]]:
+    """NVIDIA devices through NVML: name, memory in bytes, UUID, driver; empty without nvidia-ml-py or a driver."""
+    try:
+        nvml = import_module("pynvml")
+    except ImportError:
+        return []
+    try:
+        nvml.nvmlInit()
+    except nvml.NVMLError:
+        return []
+    try:
+        driver = _text(nvml.nvmlSystemGetDriverVersion())
+        return [_accelerator(nvml, index, driver) for index in range(nvml.nvmlDeviceGetCount())]
+    finally:
+        nvml.nvmlShutdown()
+
+
+def _accelerator(nvml: Any, index: int, driver: str) -> dict[str, Any]:
+    handle = nvml.nvmlDeviceGetHandleByIndex(index)
+    return {
+        "name": _text(nvml.nvmlDeviceGetName(handle)),
+        "uuid": _text(nvml.nvmlDeviceGetUUID(handle)),
+        "memory_bytes": int(nvml.nvmlDeviceGetMemoryInfo(handle).total),
+        "compute_capability": list(nvml.nvmlDeviceGetCudaComputeCapability(handle)),
+        "driver": driver,
+    }
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return platform.processor()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith(("model name", "Model")))
+    return next(names, platform.processor())
+
+
+def _operating_system() -> str:
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME", platform.system())
+    except OSError:
+        return platform.platform(terse=True)
+
+
+def _first_line(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""

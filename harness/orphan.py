@@ -1,0 +1,36 @@
+"""A child never outlives the pass that started it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import threading
+
+_PR_SET_PDEATHSIG = 1
+_ORPHANED = 70
+
+
+def die_with_parent() -> None:
+    """Ask to be killed when the parent ends, then make sure that it has not ended already.
+
+    Linux delivers the signal when the *thread* that started this process ends, so the parent starts children from a
+    thread that stays. RECONCILE_PARENT names the parent's process id and closes the race between fork and prctl; without
+    it, as when a person starts a child by hand, only the signal is set. Elsewhere a thread waits for the end of stdin.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if not sys.platform.startswith("linux"):
+        threading.Thread(target=_wait_for_end_of_input, daemon=True).start()
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    parent = os.environ.get("RECONCILE_PARENT", "")
+    if parent.isdigit() and os.getppid() != int(parent):
+        os._exit(_ORPHANED)
+
+
+def _wait_for_end_of_input() -> None:
+    while os.read(0, 4096):
+        pass
+    os._exit(_ORPHANED)

@@ -1,0 +1,81 @@
+"""The samples of a run: which are resident, in what order, and where LoadGen's indices are found among them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.errors import HarnessError
+
+Arrays = Mapping[str, np.ndarray]
+Rows = slice | NDArray[np.intp]
+"""Positions among the resident samples: a slice where they are contiguous, so that a backend may read in place."""
+
+
+class SampleLibrary:
+    """Loads samples in the order in which LoadGen names them, so that its runs of neighbours stay neighbours.
+
+    ``arrays``: input name -> samples, the first axis counts them; they may be memory maps. ``place`` takes the resident
+    arrays, each C-contiguous, and may move them to a device. ``failed`` is told the error of a load, which must not reach
+    LoadGen. ``performance_count`` and ``total_count`` 0 mean all.
+    """
+
+    def __init__(
+        self,
+        arrays: Arrays,
+        place: Callable[[Arrays], None],
+        failed: Callable[[BaseException], None],
+        *,
+        performance_count: int = 0,
+        total_count: int = 0,
+    ) -> None:
+        counts = {len(array) for array in arrays.values()}
+        if len(counts) != 1 or 0 in counts:
+            raise HarnessError(
+                f"the dataset's arrays hold {sorted(counts) or 'no'} samples", "input", "every input needs as many samples"
+            )
+        self._arrays, self._place, self._failed = arrays, place, failed
+        available = counts.pop()
+        self.total_count = min(total_count, available) if total_count else available
+        self.performance_count = min(performance_count, self.total_count) if performance_count else self.total_count
+        self._position = np.zeros(available, np.intp)
+
+    def load(self, indices: list[int]) -> None:
+        """Make these samples resident. MultiStream names some twice; each is found at its first place."""
+        try:
+            order = np.fromiter(indices, np.intp, len(indices))
+            self._position[order[::-1]] = np.arange(len(order))[::-1]
+            self._place({name: np.ascontiguousarray(array[order]) for name, array in self._arrays.items()})
+        except Exception as error:
+            self._failed(error)
+
+    def unload(self, indices: list[int]) -> None:
+        """Nothing to do: the next load replaces what is resident, and the end of the process frees it."""
+
+    def rows(self, indices: list[int]) -> Rows:
+        """Where these samples are."""
+        count = len(indices)
+        if count == 1:
+            row = int(self._position[indices[0]])
+            return slice(row, row + 1)
+        rows = self._position[np.fromiter(indices, np.intp, count)]
+        first = int(rows[0])
+        if rows[-1] - first == count - 1 and bool((np.diff(rows) == 1).all()):
+            return slice(first, first + count)
+        return rows
+
+
+def gather(array: np.ndarray, rows: Rows, staging: np.ndarray) -> np.ndarray:
+    """The samples at ``rows``: a view where they are contiguous, else copied into the head of ``staging``."""
+    if isinstance(rows, slice):
+        return array[rows]
+    head = staging[: len(rows)]
+    # mode="clip" lets numpy write straight into ``out``; the positions are ours and in range.
+    np.take(array, rows, axis=0, out=head, mode="clip")
+    return head
+
+
+def count_rows(rows: Rows) -> int:
+    return rows.stop - rows.start if isinstance(rows, slice) else len(rows)

@@ -1,0 +1,161 @@
+"""``run``: one LoadGen test of one engine. The verdict is not read here: the parent parses the logs."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.backends import LoadPlan, Session, load_backend
+from harness.benchmarks import BenchmarkCode, load_benchmark
+from harness.contract import BACKENDS, Counter, Fact, Result, RunRequest
+from harness.digests import code_digest, folder_digest
+from harness.errors import HarnessError, require
+from harness.loadgen import Prepared, Responder, Test, loadgen_facts, prepare, run_test
+from harness.machine import machine_notes
+from harness.qsl import Arrays, SampleLibrary
+from harness.sut import Completer, Guard, OfflineSut, ServerSut, StreamSut
+from harness.telemetry import Telemetry
+
+_GRACE = 2.0  # seconds that LoadGen gets to end by itself after a failure
+_WARM_UP_BATCHES = 3
+
+
+def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Result:
+    """values: samples_completed, batches, marks, loadgen (settings, overrides), response (dtype, bytes), batch_size.
+
+    ``give_up`` ends the process with a failed result. It is called from another thread when a run has failed and LoadGen, which
+    cannot be aborted, would go on to the end of its schedule.
+    """
+    began = time.monotonic()
+    counter = Counter(request.counter)
+    counter.stage("loading")
+    benchmark = load_benchmark(request.benchmark)
+    backend = load_backend(request.backend)
+    prepared = prepare(_test(request))
+    dataset = require(Path(request.inputs["dataset"]), "the dataset")
+    arrays = benchmark.load_samples(dataset)
+    guard = Guard(partial(_end_soon, give_up))
+    completer = Completer(
+        Responder(with_data=prepared.logs_responses), benchmark.postprocess, counter, guard
+    )
+    session = backend.load(_load_plan(request, benchmark, completer))
+    library = SampleLibrary(
+        arrays, session.place, guard.record, performance_count=request.performance_sample_count
+    )
+    counter.stage("warming up")
+    warm_up(session, arrays, benchmark)
+    sut = make_sut(request, session, library, completer, guard)
+    counter.stage("running", prepared.expected_samples(library.total_count))
+    with Telemetry() as telemetry:
+        run_test(prepared, sut, library)
+    if guard.failure is not None:
+        raise _as_backend_error(request.backend, guard.failure)
+    counter.stage("completing")
+    sut.close()
+    session.close()
+    facts = {**backend.facts(), **loadgen_facts(), **machine_notes(), **telemetry.facts(), **_facts(request, benchmark)}
+    facts |= {f"backend.{name}": Fact(value=value, role="note") for name, value in session.notes.items()}
+    counter.stage("done")
+    return Result(
+        done=True,
+        seconds=time.monotonic() - began,
+        values=_values(request, benchmark, prepared, completer, session),
+        facts=facts,
+    )
+
+
+def warm_up(session: Session, arrays: Arrays, benchmark: BenchmarkCode) -> None:
+    """Compute a few batches of the smallest and the largest size, so that no run pays for first-time work."""
+    count = min(session.batch_size, len(next(iter(arrays.values()))))
+    session.place({name: np.ascontiguousarray(array[:count]) for name, array in arrays.items()})
+    for size in (1, count):
+        for _ in range(_WARM_UP_BATCHES):
+            benchmark.postprocess(session.compute(slice(0, size)))
+
+
+def make_sut(
+    request: RunRequest, session: Session, library: SampleLibrary, completer: Completer, guard: Guard
+) -> StreamSut | OfflineSut | ServerSut:
+    if request.scenario == "Server":
+        delay = int(request.settings.get("queue_delay_us", 0)) / 1e6
+        return ServerSut(session, library, completer, guard, delay=delay)
+    kind = OfflineSut if request.scenario == "Offline" else StreamSut
+    return kind(session, library, completer, guard)
+
+
+def _test(request: RunRequest) -> Test:
+    return Test(
+        scenario=request.scenario,
+        mode=request.mode,
+        model_key=request.model_key,
+        user_conf=Path(request.user_conf),
+        log_dir=Path(request.log_dir),
+        audit_config=request.audit_config,
+    )
+
+
+def _load_plan(request: RunRequest, benchmark: BenchmarkCode, completer: Completer) -> LoadPlan:
+    settings = request.settings
+    batch_size, streams = int(settings.get("batch_size", 1)), int(settings.get("streams", 1))
+    if batch_size < 1 or streams < 1:
+        raise HarnessError(f"batch_size {batch_size} and streams {streams} must be at least 1", "input", "mend the spec")
+    engine = request.inputs.get("engine")
+    return LoadPlan(
+        engine=require(Path(engine), "the engine") if engine else None,
+        scenario=request.scenario,
+        batch_size=batch_size,
+        streams=streams,
+        threads=int(settings.get("threads", 0)),
+        outputs=benchmark.outputs,
+        options={name: settings[name] for name in BACKENDS[request.backend].run if name in settings},
+        completed=completer.completed,
+        failed=completer.failed,
+    )
+
+
+def _end_soon(give_up: Callable[[BaseException], None], error: BaseException) -> None:
+    timer = threading.Timer(_GRACE, give_up, (error,))
+    timer.daemon = True
+    timer.start()
+
+
+def _as_backend_error(backend: str, failure: BaseException) -> BaseException:
+    if isinstance(failure, HarnessError | MemoryError | OSError):
+        return failure
+    error = HarnessError(
+        f"backend {backend} failed during the run: {type(failure).__name__}: {failure}",
+        "backend",
+        "the traceback is in the log of this run",
+    )
+    error.__cause__ = failure
+    return error
+
+
+def _facts(request: RunRequest, benchmark: BenchmarkCode) -> dict[str, Fact]:
+    engine = request.inputs.get("engine")
+    return {
+        "harness.code": Fact(value=code_digest(), role="evidence"),
+        "benchmark.code": Fact(value=benchmark.digest, role="evidence"),
+        "engine.digest": Fact(value=folder_digest(Path(engine)) if engine else "", role="evidence"),
+        "numpy.version": Fact(value=np.__version__, role="note"),
+    }
+
+
+def _values(
+    request: RunRequest, benchmark: BenchmarkCode, prepared: Prepared, completer: Completer, session: Session
+) -> dict[str, Any]:
+    synthetic = benchmark.synthetic or BACKENDS[request.backend].synthetic
+    return {
+        "samples_completed": completer.samples,
+        "batches": completer.batches,
+        "batch_size": session.batch_size,
+        "marks": ["synthetic"] if synthetic else [],
+        "loadgen": {"settings": prepared.snapshot(), "overrides": prepared.overrides},
+        "response": {"dtype": benchmark.response_dtype},
+    }

@@ -1,0 +1,242 @@
+"""The system under test: turns LoadGen's queries into batches and the batches' outputs into responses.
+
+Every sample is completed exactly once, whatever fails, because LoadGen waits for ever for one that is not and aborts the
+process for one that is completed twice. After the first failure the rest is answered without bytes and without computing.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Protocol
+
+import numpy as np
+
+from harness.backends import Outputs, Session, Token
+from harness.contract import Counter
+from harness.qsl import Rows
+
+Postprocess = Callable[[Outputs], np.ndarray]
+_NEVER = sys.maxsize
+
+
+class Indexed(Protocol):
+    """Finds samples."""
+
+    def rows(self, indices: list[int]) -> Rows: ...
+
+
+class Respond(Protocol):
+    """Completes samples; raises before it completes any. ``responses`` None answers without bytes."""
+
+    def complete(self, ids: Sequence[int], responses: np.ndarray | None) -> None: ...
+
+
+class Guard:
+    """Keeps the first failure of a run, and tells who wants to know."""
+
+    def __init__(self, on_failure: Callable[[BaseException], None] = lambda _: None) -> None:
+        self.failure: BaseException | None = None
+        self._on_failure = on_failure
+        self._once = threading.Lock()
+
+    def record(self, error: BaseException) -> None:
+        with self._once:
+            first, self.failure = self.failure is None, self.failure or error
+        if first:
+            self._on_failure(error)
+
+
+class Completer:
+    """Completes batches, from any thread. ``completed`` and ``failed`` are what a session calls."""
+
+    def __init__(self, respond: Respond, postprocess: Postprocess, counter: Counter, guard: Guard) -> None:
+        self.samples = self.batches = 0
+        self._respond, self._postprocess, self._counter, self._guard = respond, postprocess, counter, guard
+        self._in_flight: dict[int, Token] = {}
+        self._lock = threading.Lock()
+
+    def expect(self, token: Token) -> None:
+        """A batch is about to be submitted. LoadGen's ids are unique, so the first one names it."""
+        self._in_flight[token[0]] = token
+
+    def completed(self, token: Token, outputs: Outputs) -> None:
+        if self._in_flight.pop(token[0], None) is None:
+            self._guard.record(RuntimeError("the backend completed a batch that was not in flight"))
+            return
+        self.answer(token, outputs)
+
+    def failed(self, token: Token, error: BaseException) -> None:
+        self._guard.record(error)
+        if self._in_flight.pop(token[0], None) is not None:
+            self.give_up(token)
+
+    def fail_all(self, error: BaseException) -> None:
+        """The backend lost what is in flight."""
+        for token in list(self._in_flight.values()):
+            self.failed(token, error)
+
+    def answer(self, ids: Token, outputs: Outputs) -> None:
+        """Complete a batch with what was computed; without bytes if that cannot be made into responses."""
+        try:
+            responses = np.ascontiguousarray(self._postprocess(outputs))
+            if len(responses) != len(ids):
+                raise ValueError(f"postprocess made {len(responses)} responses of a batch of {len(ids)}")
+            self._respond.complete(ids, responses)
+        except Exception as error:
+            self._guard.record(error)
+            self.give_up(ids)
+            return
+        with self._lock:
+            self.samples += len(ids)
+            self.batches += 1
+            self._counter.bump(len(ids))
+
+    def give_up(self, ids: Token) -> None:
+        """Complete samples that nobody computed."""
+        self._respond.complete(ids, None)
+
+
+class _Base:
+    """What the kinds of SUT share: batches are cut, submitted, and given up after a failure."""
+
+    def __init__(self, session: Session, samples: Indexed, completer: Completer, guard: Guard) -> None:
+        self._session, self._samples, self._completer, self._guard = session, samples, completer, guard
+        self._batch_size = session.batch_size
+
+    def flush(self) -> None:
+        self._drain()
+
+    def close(self) -> None:
+        """Nothing of this kind to end."""
+
+    def _drain(self) -> None:
+        try:
+            self._session.drain()
+        except Exception as error:
+            self._completer.fail_all(error)
+
+    def _submit(self, ids: list[int], indices: list[int]) -> None:
+        """Cut into batches and submit each; waits while every stream is busy."""
+        size = self._batch_size
+        for start in range(0, len(ids), size):
+            self._submit_batch(ids[start : start + size], indices[start : start + size])
+
+    def _submit_batch(self, ids: Token, indices: list[int]) -> None:
+        if self._guard.failure is not None:
+            self._completer.give_up(ids)
+            return
+        self._completer.expect(ids)
+        try:
+            self._session.submit(self._samples.rows(indices), ids)
+        except Exception as error:
+            self._completer.failed(ids, error)
+
+
+class StreamSut(_Base):
+    """SingleStream and MultiStream: a query that fits one batch is computed on LoadGen's own thread, with no hand-over."""
+
+    def issue(self, ids: list[int], indices: list[int]) -> None:
+        if len(ids) > self._batch_size:
+            self._submit(ids, indices)
+            # The next query may be computed on this thread, which a session allows only with nothing in flight.
+            self._drain()
+            return
+        if self._guard.failure is not None:
+            self._completer.give_up(ids)
+            return
+        try:
+            outputs = self._session.compute(self._samples.rows(indices))
+        except Exception as error:
+            self._guard.record(error)
+            self._completer.give_up(ids)
+            return
+        self._completer.answer(ids, outputs)
+
+
+class OfflineSut(_Base):
+    """Offline: one query with everything, cut into full batches."""
+
+    def issue(self, ids: list[int], indices: list[int]) -> None:
+        self._submit(ids, indices)
+
+
+class ServerSut(_Base):
+    """Server: queries are collected, and a thread of ours makes batches of them.
+
+    It waits for a free stream, then takes a full batch, or what is there ``delay`` seconds after it found the first query: the
+    batch grows with the load. LoadGen's thread only appends. Ids are appended before indices and there is one thread on either
+    side, so the first n indices always belong to the first n ids, and no lock is needed.
+    """
+
+    def __init__(
+        self, session: Session, samples: Indexed, completer: Completer, guard: Guard, *, delay: float
+    ) -> None:
+        super().__init__(session, samples, completer, guard)
+        self._delay = delay
+        self._ids: list[int] = []
+        self._indices: list[int] = []
+        self._wake_at = _NEVER  # how many waiting samples are worth waking the batcher for
+        self._gate: SimpleQueue[None] = SimpleQueue()
+        self._flushed: SimpleQueue[None] = SimpleQueue()
+        self._hurry = self._closing = False
+        self._thread = threading.Thread(target=self._serve, name="batcher", daemon=True)
+        self._thread.start()
+
+    def issue(self, ids: list[int], indices: list[int]) -> None:
+        self._ids.extend(ids)
+        self._indices.extend(indices)
+        if len(self._indices) >= self._wake_at:
+            self._wake_at = _NEVER
+            self._gate.put(None)
+
+    def flush(self) -> None:
+        self._hurry = True
+        self._gate.put(None)
+        self._flushed.get()
+
+    def close(self) -> None:
+        self._closing = True
+        self._gate.put(None)
+        self._thread.join()
+
+    def _serve(self) -> None:
+        while not self._closing:
+            if self._indices:
+                try:
+                    self._session.ready()
+                except Exception as error:
+                    self._completer.fail_all(error)
+                self._fill()
+                self._take()
+            elif self._hurry:
+                self._drain()
+                self._hurry = False
+                self._flushed.put(None)
+            else:
+                self._sleep(1, None)
+
+    def _fill(self) -> None:
+        """Give a partial batch its time to fill."""
+        if self._delay > 0 and not self._hurry:
+            while not self._gate.empty():  # wake-ups that came while nobody slept
+                self._gate.get()
+            self._sleep(self._batch_size, self._delay)
+
+    def _sleep(self, count: int, seconds: float | None) -> None:
+        """Until ``count`` samples wait, or a flush, or the time is over."""
+        self._wake_at = count
+        # Asked again after wake_at is set: a query that came before would wake nobody.
+        if len(self._indices) < count and not self._hurry and not self._closing:
+            with suppress(Empty):
+                self._gate.get(timeout=seconds)
+        self._wake_at = _NEVER
+
+    def _take(self) -> None:
+        count = min(len(self._indices), self._batch_size)
+        ids, indices = self._ids[:count], self._indices[:count]
+        del self._ids[:count], self._indices[:count]
+        self._submit_batch(ids, indices)

@@ -1,0 +1,92 @@
+"""Load, frequency and temperature of the machine during a run, read by a thread that stays out of the way."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Self
+
+import psutil
+
+from harness.contract import Fact
+
+_INTERVAL = 1.0  # seconds between readings
+_SHARE = 0.005  # a reading may use at most this share of the time: a machine with hundreds of cores reads slowly
+_MOST_CORES = 16  # cores whose frequency is read
+
+
+class Series:
+    """Smallest, mean and largest of what was read."""
+
+    def __init__(self) -> None:
+        self._count, self._total, self._least, self._most = 0, 0.0, float("inf"), float("-inf")
+
+    def add(self, value: float) -> None:
+        self._count += 1
+        self._total += value
+        self._least, self._most = min(self._least, value), max(self._most, value)
+
+    def summary(self) -> dict[str, float] | None:
+        if not self._count:
+            return None
+        return {
+            "min": round(self._least, 3),
+            "mean": round(self._total / self._count, 3),
+            "max": round(self._most, 3),
+            "count": self._count,
+        }
+
+
+class Telemetry:
+    """Context manager around a run; ``facts()`` afterwards. What the machine does not offer is left out."""
+
+    def __init__(self) -> None:
+        self._series = {name: Series() for name in ("load_percent", "frequency_mhz", "temperature_celsius", "memory_bytes")}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="telemetry", daemon=True)
+        self._frequency_files, self._temperature_files = _frequency_files(), _temperature_files()
+        self._process = psutil.Process()
+
+    def __enter__(self) -> Self:
+        psutil.cpu_percent()  # the first call only sets the point that the next one measures from
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._read()
+
+    def facts(self) -> dict[str, Fact]:
+        summaries = ((name, series.summary()) for name, series in self._series.items())
+        return {f"telemetry.{name}": Fact(value=value, role="note") for name, value in summaries if value is not None}
+
+    def _watch(self) -> None:
+        pause = _INTERVAL
+        while not self._stop.wait(pause):
+            began = time.thread_time()
+            self._read()
+            pause = max(_INTERVAL, (time.thread_time() - began) / _SHARE)
+
+    def _read(self) -> None:
+        self._series["load_percent"].add(psutil.cpu_percent())
+        self._series["memory_bytes"].add(float(self._process.memory_info().rss))
+        for path in self._frequency_files:
+            self._add_number("frequency_mhz", path, 1e-3)
+        for path in self._temperature_files:
+            self._add_number("temperature_celsius", path, 1e-3)
+
+    def _add_number(self, name: str, path: Path, scale: float) -> None:
+        try:
+            self._series[name].add(int(path.read_text(encoding="ascii")) * scale)
+        except (OSError, ValueError):
+            return
+
+
+def _frequency_files() -> list[Path]:
+    return sorted(Path("/sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_cur_freq"))[:_MOST_CORES]
+
+
+def _temperature_files() -> list[Path]:
+    return sorted(Path("/sys/class/thermal").glob("thermal_zone*/temp"))[:_MOST_CORES]

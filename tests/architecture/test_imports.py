@@ -77,7 +77,7 @@ def test_every_package_says_what_it_takes_and_gives() -> None:
         pytest.param("reconciler.record.x", "import subprocess", "only in process", id="process-door"),
         pytest.param("reconciler.desired.x", "import pydantic.fields", "only in spec", id="pydantic-door"),
         pytest.param("reconciler.observed.x", "import numpy as np", "only in harness", id="numpy-in-reconciler"),
-        pytest.param("reconciler.cli.main", "def f():\n    import tensorrt", "only in harness", id="heavy-and-late"),
+        pytest.param("reconciler.cli.door", "def f():\n    import tensorrt", "only in harness", id="heavy-and-late"),
         pytest.param("harness.sut", "import mlperf_loadgen", "only in harness.loadgen", id="second-door-to-loadgen"),
         pytest.param("harness.qsl", "from torch import nn", "only in no module", id="torch"),
         pytest.param("harness.sut", "def f():\n    import json", "no named door", id="late"),

@@ -4,7 +4,7 @@ spec, so that the pass that started it and a later one that harvests it write th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -113,9 +113,9 @@ def _judge_run(attempt: Attempt, result: Result) -> Verdict:
         return Verdict({}, f"the run left no readable {DETAIL}: {error}", "backend", "see the child's log")
     differing = contradictions(log, _asked(values, mode))
     if differing:
-        text = "; ".join(map(str, differing))
-        return Verdict({"contradictions": [str(d) for d in differing]}, f"LoadGen did not run what was asked: {text}",
-                       "contradiction", "the logs are kept; check LoadGen's version and the round, then run again")  # fmt: skip
+        problem = f"LoadGen did not run what was asked: {'; '.join(map(str, differing))}"
+        fix = "the logs are kept; check LoadGen's version and the round, then run again"
+        return Verdict({"contradictions": [str(d) for d in differing]}, problem, "contradiction", fix)
     kept = {name: value for name, value in result.values.items() if name != "marks"}
     settings = attempt.intent.settings
     if mode == "accuracy":
@@ -137,27 +137,19 @@ def _asked(values: Mapping[str, Any], mode: str) -> Asked:
 def _performance_values(log: DetailLog, settings: Mapping[str, Any]) -> dict[str, Any]:
     key, unit, divisor, lower = settings["ruled.metric"]
     verdict = judge_performance(log, Metric(key, unit, divisor, lower))
-    suggestion = verdict.suggestion
     return {
         "validity": verdict.word,
         "reasons": list(verdict.reasons),
         "metric": {"value": verdict.metric, "unit": verdict.unit} if verdict.metric else None,
-        "margins": [
-            {"name": m.name, "measured": m.measured, "limit": m.limit, "unit": m.unit, "met": m.met, "headroom": m.headroom}
-            for m in verdict.margins
-        ],
-        "suggestion": {"setting": suggestion.setting, "value": suggestion.value, "unit": suggestion.unit, "why": suggestion.why}
-        if suggestion
-        else None,
+        "margins": [asdict(margin) for margin in verdict.margins],
+        "suggestion": asdict(verdict.suggestion) if verdict.suggestion else None,
         "loadgen_version": log.version,
-    }  # fmt: skip
+    }
 
 
 def _judge_score(attempt: Attempt, result: Result) -> Verdict:
     settings = attempt.intent.settings
-    bars = [
-        Bar(n, *(None if x is None else Decimal(x) for x in (low, high))) for n, low, high in settings["ruled.bars"]
-    ]
+    bars = [Bar(name, _decimal(least), _decimal(most)) for name, least, most in settings["ruled.bars"]]
     try:
         text = (attempt.output / "accuracy.txt").read_text(encoding="utf-8")
         report = parse_accuracy(text, [bar.metric for bar in bars])
@@ -172,11 +164,21 @@ def _judge_score(attempt: Attempt, result: Result) -> Verdict:
     values = {name: value for name, value in result.values.items() if name != "marks"}
     values["metric"] = {"value": str(first.measured), "unit": first.bar.metric} if first else None
     values["bars"] = [
-        {"metric": c.bar.metric, "measured": str(c.measured), "least": _text(c.bar.least), "most": _text(c.bar.most), "met": c.met}
-        for c in checks
-    ]  # fmt: skip
+        {
+            "metric": check.bar.metric,
+            "measured": str(check.measured),
+            "least": _text(check.bar.least),
+            "most": _text(check.bar.most),
+            "met": check.met,
+        }
+        for check in checks
+    ]
     values["accuracy_met"] = all(check.met for check in checks) or not settings["ruled.bars_bind"]
     return Verdict(values)
+
+
+def _decimal(text: str | None) -> Decimal | None:
+    return None if text is None else Decimal(text)
 
 
 def _text(value: Decimal | None) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from reconciler.desired.state import Desired
 from reconciler.diff.change import Chosen, Difference
 from reconciler.diff.difference import fingerprint_of, published_cells, submission_fingerprint
 from reconciler.files import Places
+from reconciler.mlperf.rounds import load_ruleset
 from reconciler.observed.rendered import Rendered, read_rendered, write_rendered
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Record
@@ -33,9 +33,8 @@ def publish(
     stored: Callable[[LogRef], Path],
 ) -> Mapping[str, str]:
     """Gives {path: sha256} of the whole tree."""
-    rounds = importlib.import_module("reconciler.mlperf.rounds")
     submission = next(r for r in desired.resources if r.kind is Kind.SUBMISSION)
-    ruleset = rounds.load_ruleset(str(desired.detail(submission.address).settings["round"]))
+    ruleset = load_ruleset(str(desired.detail(submission.address).settings["round"]))
     chosen = publishable(difference)
     content = gather(desired, chosen, load_record, lambda ref: stored(ref).read_text(encoding="utf-8"))
     before = read_rendered(places)

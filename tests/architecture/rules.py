@@ -16,6 +16,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("cli",),
     ("controller", "history"),
     ("reconcile",),
+    ("compiled",),
+    ("compiled",),
     ("render", "tree"),
     ("record", "execute", "plan", "diff", "observed", "desired", "spec"),
     ("mlperf",),
@@ -82,6 +84,10 @@ LATE: dict[str, str] = {
     "harness.benchmarks.digits": "scikit-learn and onnx, only in the child that makes the dataset or the model",
     "harness.machine": "NVML, where it is installed",
     "harness.probe": "LoadGen, only when its seeds are asked for",
+    "reconciler.compiled": "the compiled-spec door: YAML, pydantic and rounds, only when the spec changed",
+    "reconciler.reconcile": "git and the renderer, only in a pass that acts",
+    "reconciler.compiled": "the compiled-spec door: a warm plan loads no YAML library, no pydantic, no rounds",
+    "reconciler.reconcile": "git and the rendering code, only in a pass: a plan loads neither",
     "reconciler.cli.door": "the table of commands, and what only a cold plan needs: --help and a warm plan stay fast",
 }
 

@@ -15,6 +15,7 @@ from reconciler.spec.layers import Block, Setting, break_cycles, combine, flatte
 from reconciler.spec.models import Benchmark, Document, Settings
 from reconciler.spec.names import advice
 from reconciler.spec.nodes import ListNode, MapNode, Node, ScalarNode
+from reconciler.spec.quantities import shown
 from reconciler.spec.validation import node_at, position
 
 _SCENARIO_ORDER = {name: index for index, name in enumerate(SCENARIOS)}
@@ -136,10 +137,10 @@ class Declaring:
         """A file inside the repository must be there; one named through a variable may be on another machine."""
         node, path = self._node(*where), Path(str(setting.value.value))
         written = str(node.value) if isinstance(node, ScalarNode) else ""
-        if "$" in written or path.is_absolute() or (self._folder / path).is_file():
+        if "$" in written or path.is_absolute() or _is_file(self._folder / path):
             return
         origin = setting.value.origin
-        message = f"there is no file {path}"
+        message = f"there is no file {shown(path)}"
         fix = "correct the path (it is relative to the repository), or add the file"
         self.problems.append(Problem(origin.file, origin.line, origin.column, ".".join(where), message, fix))
 
@@ -178,6 +179,13 @@ class Declaring:
         }
         origin = Value(str(cell), position(self._root, where)[0])
         return DeclaredCell(cell, dict(sorted(settings.items())), origin, overridden)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # such as a name longer than the file system takes
+        return False
 
 
 def _named(node: Node | None) -> list[tuple[str, Node]]:

@@ -86,6 +86,7 @@ Names = Annotated[
 FreeValue = Annotated[
     str | int | bool, fitting(scalars.free_value), WithJsonSchema({"type": ["string", "number", "boolean"]})
 ]
+DescriptionName = Annotated[str, fitting(scalars.description_name), WithJsonSchema({"type": "string"})]
 DescriptionValue = Annotated[
     str | int, fitting(scalars.description_value), WithJsonSchema({"type": ["string", "number"]})
 ]

@@ -31,7 +31,10 @@ def read_sources(paths: Sequence[Path], root: Path) -> tuple[list[Source], list[
     problems: list[Problem] = []
     seen: set[Path] = set()
     for path in paths:
-        found, missing = _expand(path, root)
+        try:
+            found, missing = _expand(path, root)
+        except (OSError, RuntimeError, ValueError) as error:
+            found, missing = [], [Problem(str(path), 1, 1, "", f"the path cannot be read: {error}", "check the path")]
         problems += missing
         for file in found:
             if (resolved := file.resolve()) not in seen:
@@ -61,7 +64,7 @@ def blob_id(data: bytes) -> str:
 def _expand(path: Path, root: Path) -> tuple[list[Path], list[Problem]]:
     name = relative_name(path, root)
     if path.is_dir():
-        found = sorted(item for item in path.rglob("*") if item.suffix in _ENDINGS and item.is_file())
+        found = sorted(item for item in path.rglob("*") if _is_spec(item, path))
         if found:
             return found, []
         return [], [
@@ -77,6 +80,11 @@ def _expand(path: Path, root: Path) -> tuple[list[Path], list[Problem]]:
         else "check the path; 'reconcile init' writes a starter"
     )
     return [], [Problem(name, 1, 1, "", "there is no such file", fix)]
+
+
+def _is_spec(item: Path, folder: Path) -> bool:
+    hidden = any(part.startswith(".") for part in item.relative_to(folder).parts)
+    return item.suffix in _ENDINGS and not hidden and item.is_file()
 
 
 def _read(path: Path, root: Path) -> Source | Problem:

@@ -161,7 +161,7 @@ class System(Group):
         description="Availability: available, preview or rdi (research, development, internal)."
     )
     hardware: Hardware = Field(Hardware(), description="What the machine must have.")
-    description: Annotated[dict[str, fields.DescriptionValue], _Empty] = Field(
+    description: Annotated[dict[fields.DescriptionName, fields.DescriptionValue], _Empty] = Field(
         {},
         description="Fields of systems/<name>.json, such as cooling: air. Identity comes from the spec's other fields.",
     )

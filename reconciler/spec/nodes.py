@@ -208,6 +208,7 @@ class _Builder:
         self._add(ScalarNode(None, origin) if node is None or size is None else node, size or 1)
 
     def _key(self, frame: _Frame, node: MapNode, name: str, origin: Origin) -> None:
+        name = name if name.isprintable() else ascii(name)
         frame.key, frame.key_origin, frame.awaits_key = name, origin, False
         frame.dropped = name in node.items
         if frame.dropped:

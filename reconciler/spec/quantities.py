@@ -68,7 +68,7 @@ def shown(value: Any) -> str:
         return "a group of settings"
     if isinstance(value, (list, tuple)):
         return "a list"
-    text = str(value)
+    text = "".join(character if character.isprintable() else "�" for character in str(value)[:61])
     return f"'{text[:60]}…'" if len(text) > 60 else f"'{text}'"
 
 

@@ -22,6 +22,14 @@ ROUND = re.compile(r"v[0-9]{1,3}\.[0-9]{1,3}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _WHOLE = re.compile(r"[-+]?[0-9]{1,18}")
 
+# Fields of systems/<name>.json that follow from other parts of the spec, so that they cannot contradict it.
+_SET_ELSEWHERE = {
+    "division": "the cell's place in spec.divisions",
+    "submitter": "spec.submitter",
+    "status": "the system's status",
+    "system_type": "the system's category",
+}
+
 CATEGORIES = ("datacenter", "edge", "datacenter,edge")
 STATUSES = ("available", "preview", "rdi")
 PUBLISH = ("latest", "median", "best")
@@ -128,6 +136,16 @@ def description_value(value: Any) -> str | int:
         )
     found = free_value(value)
     return str(value) if isinstance(value, Number) and not isinstance(found, int) else found
+
+
+def description_name(value: Any) -> str:
+    """A field of systems/<name>.json that the spec does not set elsewhere."""
+    written = text(value)
+    if written in _SET_ELSEWHERE:
+        raise UnfitError(
+            f"{written} is not described here", f"it follows from {_SET_ELSEWHERE[written]}: take it out here"
+        )
+    return written
 
 
 def _decimal(value: str) -> str:

@@ -135,7 +135,19 @@ BROKEN = {
     ),
     "missing code": (
         replaced("as: resnet", "code: mine.py"),
-        *(14, 13, "spec.benchmarks.digits.code", "there is no file mine.py", "correct the path"),
+        *(14, 13, "spec.benchmarks.digits.code", "there is no file 'mine.py'", "correct the path"),
+    ),
+    "code with an endless name": (
+        replaced("as: resnet", f"code: {'x' * 5000}.py"),
+        *(14, 13, "spec.benchmarks.digits.code", "there is no file 'xxx", "correct the path"),
+    ),
+    "description of what is set elsewhere": (
+        replaced("status: available}", "status: available, description: {submitter: Me}}"),
+        *(11, 60, "spec.systems.box.description.submitter", "not described here", "spec.submitter"),
+    ),
+    "control codes": (
+        replaced("target_qps: 54", 'target_qps: "\\e[31m"'),
+        *(20, 33, "spec.divisions.open.box.digits.Offline.target_qps", "'�[31m' is no rate", "54 /s"),
     ),
     "contradiction": (
         replaced("target_qps: 54", "max_query_count: 3, min_query_count: 4"),
@@ -204,6 +216,11 @@ def test_a_missing_file_offers_its_neighbour(tmp_path: Path) -> None:
     (problem,) = caught.value.problems
     assert (problem.file, problem.line, problem.column) == ("quikstart.yaml", 1, 1)
     assert problem.fix == "did you mean quickstart.yaml?"
+
+
+def test_a_path_that_no_file_system_takes(tmp_path: Path) -> None:
+    with pytest.raises(SpecError):
+        load([tmp_path / ("x" * 5000)], tmp_path, {})
 
 
 def test_an_empty_folder_and_no_file_at_all(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_only_the_line_of_the_value_changes(path: tuple[str, ...], value: Any, w
     assert str(at(plain(parse(after, "q")[0]), path)) == str(value)  # type: ignore[arg-type]
 
 
-@given(st.sampled_from(GROUPS), st.text(min_size=1, max_size=12), new_values)
+@given(st.sampled_from(GROUPS), st.text(min_size=1, max_size=12).filter(str.isprintable), new_values)
 def test_adding_keeps_every_line(group: tuple[str, ...], name: str, value: Any) -> None:
     if name in at(DOCUMENT, group):
         return

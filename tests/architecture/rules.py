@@ -17,7 +17,6 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("controller", "history"),
     ("reconcile",),
     ("compiled",),
-    ("compiled",),
     ("render", "tree"),
     ("record", "execute", "plan", "diff", "observed", "desired", "spec"),
     ("mlperf",),
@@ -86,8 +85,6 @@ LATE: dict[str, str] = {
     "harness.probe": "LoadGen, only when its seeds are asked for",
     "reconciler.compiled": "the compiled-spec door: YAML, pydantic and rounds, only when the spec changed",
     "reconciler.reconcile": "git and the renderer, only in a pass that acts",
-    "reconciler.compiled": "the compiled-spec door: a warm plan loads no YAML library, no pydantic, no rounds",
-    "reconciler.reconcile": "git and the rendering code, only in a pass: a plan loads neither",
     "reconciler.cli.door": "the table of commands, and what only a cold plan needs: --help and a warm plan stay fast",
 }
 

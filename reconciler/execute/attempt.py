@@ -39,6 +39,7 @@ class Intent:
     dirty: bool = False
     marks: tuple[str, ...] = ()
     supersedes: str = ""
+    shared: tuple[Address, ...] = ()
     tool: str = ""
 
 
@@ -102,6 +103,7 @@ def create(folder: Path, intent: Intent) -> Attempt:
         "dirty": intent.dirty,
         "marks": list(intent.marks),
         "supersedes": intent.supersedes,
+        "shared": [str(address) for address in intent.shared],
         "tool": intent.tool,
     }
     replace(attempt.folder / "attempt.json", json.dumps(document, indent=1, sort_keys=True).encode())
@@ -117,6 +119,7 @@ def read(folder: Path) -> Attempt | None:
         document["address"] = Address.parse(document["address"])
         document["inputs"] = {name: (item[0], item[1]) for name, item in document["inputs"].items()}
         document["marks"] = tuple(document["marks"])
+        document["shared"] = tuple(map(Address.parse, document["shared"]))
         return Attempt(folder, Intent(**document))
     except (OSError, ValueError, KeyError, TypeError, IndexError):
         return None

@@ -75,6 +75,7 @@ def finish(attempt: Attempt) -> tuple[Record, tuple[Kept, ...]]:
         problem_class=verdict.problem_class,
         fix=verdict.fix,
         supersedes=intent.supersedes,
+        shared=intent.shared,
         tool=intent.tool,
     )
     return record, kept

@@ -78,6 +78,7 @@ def begin(step: Step, detail: Detail, upstream: Mapping[str, Summary], setting: 
         dirty=setting.dirty,
         marks=tuple(sorted({*detail.marks, *(mark for s in upstream.values() for mark in s.marks)})),
         supersedes=change.previous,
+        shared=step.shared,
         tool=setting.tool,
     )
     attempt = create(setting.places.attempts, intent)

@@ -43,6 +43,7 @@ def encode(record: Record) -> bytes:
         "problem_class": record.problem_class,
         "fix": record.fix,
         "supersedes": record.supersedes,
+        "shared": [str(address) for address in record.shared],
     }
     return json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False).encode() + b"\n"
 
@@ -92,6 +93,7 @@ def _decode(document: dict[str, Any]) -> Record:
         problem_class=document["problem_class"],
         fix=document["fix"],
         supersedes=document["supersedes"],
+        shared=tuple(map(Address.parse, document["shared"])),
     )
 
 
@@ -116,5 +118,6 @@ def summarize(record: Record, identity: str) -> Summary:
         upstream=tuple(sorted(record.upstream.items())),
         marks=record.marks,
         problem=record.problem,
+        shared=record.shared,
         dirty=record.dirty,
     )

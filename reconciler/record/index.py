@@ -19,7 +19,7 @@ from reconciler.record.codec import decode, record_id, summarize
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import Artifact, Ended, Record, Recorded, Summary
 
-VERSION = 2
+VERSION = 3
 Stamp = tuple[int, int]
 
 
@@ -99,7 +99,8 @@ def _recorded(entries: dict[str, tuple[Stamp, Summary]]) -> Recorded:
     by_address: dict[Address, list[Summary]] = {}
     for _, summary in sorted(entries.values(), key=lambda e: (e[1].started, e[1].id)):
         by_key.setdefault(summary.key, []).append(summary)
-        by_address.setdefault(summary.address, []).append(summary)
+        for address in (summary.address, *summary.shared):
+            by_address.setdefault(address, []).append(summary)
     return Recorded(
         by_key={key: tuple(items) for key, items in by_key.items()},
         by_address={address: tuple(items) for address, items in by_address.items()},
@@ -116,11 +117,14 @@ def _write_index(path: Path, entries: dict[str, tuple[Stamp, Summary]]) -> None:
 
 
 def _row(identity: str, stamp: Stamp, s: Summary, sets: dict[Any, int]) -> list[Any]:
+    evidence = sets.setdefault(s.evidence, len(sets))
+    artifacts = [[a.name, a.sha256, a.size, a.place] for a in s.artifacts]
+    own = [str(s.address), s.key, str(s.ended), s.started, s.seconds, artifacts]
+    shared = [str(address) for address in s.shared]
     return [
-        identity, *stamp, str(s.address), s.key, str(s.ended), s.started, s.seconds,
-        [[a.name, a.sha256, a.size, a.place] for a in s.artifacts],
-        s.validity, sets.setdefault(s.evidence, len(sets)), s.metric, s.pins, s.upstream, s.marks, s.problem, s.dirty,
-    ]  # fmt: skip
+        *(identity, *stamp, *own),
+        *(s.validity, evidence, s.metric, s.pins, s.upstream, s.marks, s.problem, shared, s.dirty),
+    ]
 
 
 def _read_index(path: Path) -> dict[str, tuple[Stamp, Summary]]:
@@ -136,7 +140,7 @@ def _read_index(path: Path) -> dict[str, tuple[Stamp, Summary]]:
 
 def _summary(row: list[Any], sets: list[tuple[tuple[str, str], ...]]) -> Summary:
     address, key, ended, started, seconds, artifacts = row[3:9]
-    validity, evidence, metric, pins, upstream, marks, problem, dirty = row[9:]
+    validity, evidence, metric, pins, upstream, marks, problem, shared, dirty = row[9:]
     return Summary(
         id=row[0],
         address=Address.parse(address),
@@ -152,5 +156,6 @@ def _summary(row: list[Any], sets: list[tuple[tuple[str, str], ...]]) -> Summary
         upstream=tuple([(name, value) for name, value in upstream]),
         marks=tuple(marks),
         problem=problem,
+        shared=tuple([Address.parse(address) for address in shared]),
         dirty=dirty,
     )

@@ -78,6 +78,7 @@ class Record:
     problem_class: str = ""
     fix: str = ""
     supersedes: str = ""
+    shared: tuple[Address, ...] = ()
     tool: str = ""
 
     def evidence(self) -> dict[str, Any]:
@@ -107,6 +108,7 @@ class Summary:
     upstream: tuple[tuple[str, str], ...] = ()
     marks: tuple[str, ...] = ()
     problem: str = ""
+    shared: tuple[Address, ...] = ()
     dirty: bool = False
 
 

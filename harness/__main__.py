@@ -26,8 +26,8 @@ GiveUp = Callable[[BaseException], None]
 class Ending:
     """Writes the result once and ends the process, from whichever thread gets there first.
 
-    The process ends without unloading native libraries: a result that exists is complete, and what a library does while it
-    is torn down can no longer change the exit status.
+    The process ends without unloading native libraries: a result that exists is complete, and what a library does while
+    it is torn down can no longer change the exit status.
     """
 
     def __init__(self, path: Path) -> None:
@@ -69,7 +69,9 @@ def _perform(verb: str, request_path: Path, ending: Ending) -> Result:
     try:
         request = VERBS[verb].read(request_path)
     except ValueError as error:
-        raise HarnessError(str(error), "input", "parent and child must be of one version of mlperf-reconciler") from error
+        raise HarnessError(
+            str(error), "input", "parent and child must be of one version of mlperf-reconciler"
+        ) from error
     # Each verb is loaded alone: a probe must work where the libraries of a run are missing.
     execute: Callable[[Any, GiveUp], Result] = importlib.import_module(f"harness.{verb}").execute
     return execute(request, ending.fail)

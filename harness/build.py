@@ -62,7 +62,9 @@ def _build_model(request: BuildRequest, counter: Counter) -> Made:
     inputs = {kind: require(Path(path), f"the {kind}") for kind, path in request.inputs.items()}
     benchmark.build_model(_source(request), request.settings, inputs, output, counter)
     if not (output / "model.onnx").is_file():
-        raise HarnessError("build_model() of the benchmark wrote no model.onnx", "input", "write it into the folder output")
+        raise HarnessError(
+            "build_model() of the benchmark wrote no model.onnx", "input", "write it into the folder output"
+        )
     return {"files": _digests(output), "marks": []}, _benchmark_facts(benchmark.digest)
 
 

@@ -82,7 +82,10 @@ BACKENDS: dict[str, BackendFacts] = {
         precisions=("fp32",),
         engine={
             "graph_optimization": Option(
-                "choice", "all", "level of graph rewriting before the engine is saved", ("none", "basic", "extended", "all")
+                "choice",
+                "all",
+                "level of graph rewriting before the engine is saved",
+                ("none", "basic", "extended", "all"),
             )
         },
         run=_COMMON_RUN,
@@ -94,9 +97,7 @@ BACKENDS: dict[str, BackendFacts] = {
         builds_engine=True,
         precisions=("fp32", "bf16", "fp16"),
         engine={
-            "performance_hint": Option(
-                "choice", "throughput", "what the plug-in tunes for", ("throughput", "latency")
-            ),
+            "performance_hint": Option("choice", "throughput", "what the plug-in tunes for", ("throughput", "latency")),
             "shape": Option(
                 "choice",
                 "bounded",
@@ -190,8 +191,8 @@ class BuildRequest(Message):
 
     ``settings`` are the identity settings of the resource (preprocessing, quantization, builder settings; for an
     Engine also batch_size and precision). ``inputs`` maps an upstream kind in lower case (dataset, model) to a folder
-    that holds its files. ``source`` is the file or folder the spec names. ``caches`` maps a name (timing) to a file that
-    may be read and replaced and that is not part of the artifact.
+    that holds its files. ``source`` is the file or folder the spec names. ``caches`` maps a name (timing) to a file
+    that may be read and replaced and that is not part of the artifact.
     """
 
     verb: ClassVar[str] = "build"
@@ -208,11 +209,11 @@ class BuildRequest(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest(Message):
-    """One LoadGen run. ``log_dir`` exists and is empty; ``user_conf`` is written already; ``audit_config`` "" means none.
+    """One LoadGen run.
 
-    ``model_key``: LoadGen's key in its built-in mlperf.conf (resnet50). ``performance_sample_count``: how many samples the QSL
-    offers to hold at once; 0 means all. ``accuracy_sample_count`` 0 means the whole dataset. ``settings``: batch_size, streams,
-    threads, queue_delay_us (microseconds a partial Server batch may wait) and the backend's own run options.
+    ``log_dir`` exists and is empty; ``user_conf`` is written already; ``audit_config`` "" means none. ``model_key``: LoadGen's key in its built-in mlperf.conf (resnet50). ``performance_sample_count``: how many samples
+    the QSL offers to hold at once; 0 means all. ``settings``: batch_size, streams, threads, queue_delay_us
+    (microseconds a partial Server batch may wait) and the backend's own run options.
     """
 
     verb: ClassVar[str] = "run"
@@ -283,7 +284,8 @@ class Result(Message):
 # --------------------------------------------------------------------------------------------------------------
 
 STAGES = ("starting", "loading", "building", "warming up", "running", "completing", "scoring", "done")
-_COUNTER = struct.Struct("=IIQQQQ")  # stage, unused, done, expected, stage began (monotonic ns), last bump (monotonic ns)
+# Stage, unused, done, expected, when the stage began and when the last bump was (both monotonic ns).
+_COUNTER = struct.Struct("=IIQQQQ")
 
 
 class Counter:
@@ -313,9 +315,7 @@ class Counter:
         self._write()
 
     def _write(self) -> None:
-        _COUNTER.pack_into(
-            self._map, 0, self._stage, 0, self._done, self._expected, self._began, time.monotonic_ns()
-        )
+        _COUNTER.pack_into(self._map, 0, self._stage, 0, self._done, self._expected, self._began, time.monotonic_ns())
 
     def close(self) -> None:
         self._map.close()

@@ -44,9 +44,7 @@ def explain(error: BaseException) -> HarnessError:
         case OSError():
             return _system(error)
         case _:
-            return HarnessError(
-                f"{type(error).__name__}: {error}", "crash", "the traceback is in the log of this child process"
-            )
+            return _crash(error)
 
 
 def _missing_module(error: ImportError) -> HarnessError:
@@ -65,7 +63,12 @@ def _system(error: OSError) -> HarnessError:
         return HarnessError(f"no such file: {error.filename or error}", "missing", "check the path in the spec")
     if isinstance(error, PermissionError):
         return HarnessError(f"may not access {error.filename or error}", "input", "check the permissions of the file")
-    return HarnessError(f"{type(error).__name__}: {error}", "crash", "the traceback is in the log of this child process")
+    return _crash(error)
+
+
+def _crash(error: BaseException) -> HarnessError:
+    problem = f"{type(error).__name__}: {error}"
+    return HarnessError(problem, "crash", "the traceback is in the log of this child process")
 
 
 def require(path: Path, what: str) -> Path:

@@ -1,7 +1,8 @@
 """The one door to LoadGen: runs one test in this process and never lets an exception reach LoadGen.
 
 A process runs one test only. LoadGen counts the files that were given as user.conf in a process-wide variable, and
-the second one silently gets no built-in mlperf.conf; an exception that escapes from a callback leaves its threads behind.
+the second one silently gets no built-in mlperf.conf; an exception that escapes from a callback leaves its threads
+behind.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ ACCURACY_SERVER_QPS = 100_000.0
 class Sut(Protocol):
     """What a test calls. Both may be called on LoadGen's thread only, and neither may raise."""
 
-    def issue(self, ids: list[int], indices: list[int]) -> None: ...
+    def issue(self, ids: list[int], indices: list[int], /) -> None: ...
 
     def flush(self) -> None: ...
 
@@ -48,9 +49,9 @@ class Library(Protocol):
     @property
     def performance_count(self) -> int: ...
 
-    def load(self, indices: list[int]) -> None: ...
+    def load(self, indices: list[int], /) -> None: ...
 
-    def unload(self, indices: list[int]) -> None: ...
+    def unload(self, indices: list[int], /) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,8 +110,9 @@ class Prepared:
 def prepare(test: Test) -> Prepared:
     """Read the conf files exactly once. Raises HarnessError when LoadGen refuses one, or the log folder is missing.
 
-    An accuracy run of the Server scenario is paced by target_qps like any other, though its latencies mean nothing: the rate
-    is raised so that the run takes as long as the computation does. user.conf stays as it is; the change is in ``overrides``.
+    An accuracy run of the Server scenario is paced by target_qps like any other, though its latencies mean nothing: the
+    rate is raised so that the run takes as long as the computation does. user.conf stays as it is; the change is in
+    ``overrides``.
     """
     if not test.log_dir.is_dir():
         raise HarnessError(f"the log folder is not there: {test.log_dir}", "input", "create it before the run")
@@ -170,8 +172,9 @@ def _undisturbed() -> Iterator[None]:
 class Responder:
     """Completes samples in bulk; any thread may call it.
 
-    Response objects are kept and filled again: LoadGen copies them out of the list before it lets other threads run, and
-    making a new one costs three times as much. ``with_data`` false answers without bytes, which LoadGen would not read.
+    Response objects are kept and filled again: LoadGen copies them out of the list before it lets other threads run,
+    and making a new one costs three times as much. ``with_data`` false answers without bytes, which LoadGen would not
+    read.
     """
 
     def __init__(self, *, with_data: bool) -> None:
@@ -179,7 +182,9 @@ class Responder:
         self._spare: list[list[Any]] = []
 
     def complete(self, ids: Sequence[int], responses: np.ndarray | None) -> None:
-        """``responses``: one row per id, C-contiguous; None answers without bytes. Raises before any sample is completed."""
+        """``responses``: one row per id, C-contiguous; None answers without bytes. Raises before any sample is
+        completed.
+        """
         count = len(ids)
         pool = self._take(count)
         if not self._with_data:
@@ -246,8 +251,7 @@ class _Echo:
 class _OneSample:
     total_count = performance_count = 1
 
-    def load(self, indices: list[int]) -> None:
+    def load(self, _indices: list[int]) -> None:
         return
 
-    def unload(self, indices: list[int]) -> None:
-        return
+    unload = load

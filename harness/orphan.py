@@ -16,8 +16,9 @@ def die_with_parent() -> None:
     """Ask to be killed when the parent ends, then make sure that it has not ended already.
 
     Linux delivers the signal when the *thread* that started this process ends, so the parent starts children from a
-    thread that stays. RECONCILE_PARENT names the parent's process id and closes the race between fork and prctl; without
-    it, as when a person starts a child by hand, only the signal is set. Elsewhere a thread waits for the end of stdin.
+    thread that stays. RECONCILE_PARENT names the parent's process id and closes the race between fork and prctl;
+    without it, as when a person starts a child by hand, only the signal is set. Elsewhere a thread waits for the end of
+    stdin.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if not sys.platform.startswith("linux"):

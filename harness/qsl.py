@@ -18,8 +18,8 @@ class SampleLibrary:
     """Loads samples in the order in which LoadGen names them, so that its runs of neighbours stay neighbours.
 
     ``arrays``: input name -> samples, the first axis counts them; they may be memory maps. ``place`` takes the resident
-    arrays, each C-contiguous, and may move them to a device. ``failed`` is told the error of a load, which must not reach
-    LoadGen. ``performance_count`` and ``total_count`` 0 mean all.
+    arrays, each C-contiguous, and may move them to a device. ``failed`` is told the error of a load, which must not
+    reach LoadGen. ``performance_count`` and ``total_count`` 0 mean all.
     """
 
     def __init__(
@@ -34,7 +34,9 @@ class SampleLibrary:
         counts = {len(array) for array in arrays.values()}
         if len(counts) != 1 or 0 in counts:
             raise HarnessError(
-                f"the dataset's arrays hold {sorted(counts) or 'no'} samples", "input", "every input needs as many samples"
+                f"the dataset's arrays hold {sorted(counts) or 'no'} samples",
+                "input",
+                "every input needs as many samples",
             )
         self._arrays, self._place, self._failed = arrays, place, failed
         available = counts.pop()

@@ -29,8 +29,8 @@ _WARM_UP_BATCHES = 3
 def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Result:
     """values: samples_completed, batches, marks, loadgen (settings, overrides), response (dtype, bytes), batch_size.
 
-    ``give_up`` ends the process with a failed result. It is called from another thread when a run has failed and LoadGen, which
-    cannot be aborted, would go on to the end of its schedule.
+    ``give_up`` ends the process with a failed result. It is called from another thread when a run has failed and
+    LoadGen, which cannot be aborted, would go on to the end of its schedule.
     """
     began = time.monotonic()
     counter = Counter(request.counter)
@@ -41,13 +41,9 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
     dataset = require(Path(request.inputs["dataset"]), "the dataset")
     arrays = benchmark.load_samples(dataset)
     guard = Guard(partial(_end_soon, give_up))
-    completer = Completer(
-        Responder(with_data=prepared.logs_responses), benchmark.postprocess, counter, guard
-    )
+    completer = Completer(Responder(with_data=prepared.logs_responses), benchmark.postprocess, counter, guard)
     session = backend.load(_load_plan(request, benchmark, completer))
-    library = SampleLibrary(
-        arrays, session.place, guard.record, performance_count=request.performance_sample_count
-    )
+    library = SampleLibrary(arrays, session.place, guard.record, performance_count=request.performance_sample_count)
     counter.stage("warming up")
     warm_up(session, arrays, benchmark)
     sut = make_sut(request, session, library, completer, guard)
@@ -73,7 +69,7 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
 def warm_up(session: Session, arrays: Arrays, benchmark: BenchmarkCode) -> None:
     """Compute a few batches of the smallest and the largest size, so that no run pays for first-time work."""
     count = min(session.batch_size, len(next(iter(arrays.values()))))
-    session.place({name: np.ascontiguousarray(array[:count]) for name, array in arrays.items()})
+    session.place({name: np.array(array[:count]) for name, array in arrays.items()})  # a memory map may be read-only
     for size in (1, count):
         for _ in range(_WARM_UP_BATCHES):
             benchmark.postprocess(session.compute(slice(0, size)))
@@ -104,7 +100,9 @@ def _load_plan(request: RunRequest, benchmark: BenchmarkCode, completer: Complet
     settings = request.settings
     batch_size, streams = int(settings.get("batch_size", 1)), int(settings.get("streams", 1))
     if batch_size < 1 or streams < 1:
-        raise HarnessError(f"batch_size {batch_size} and streams {streams} must be at least 1", "input", "mend the spec")
+        raise HarnessError(
+            f"batch_size {batch_size} and streams {streams} must be at least 1", "input", "mend the spec"
+        )
     engine = request.inputs.get("engine")
     return LoadPlan(
         engine=require(Path(engine), "the engine") if engine else None,

@@ -16,7 +16,9 @@ from harness.errors import HarnessError, require
 
 
 def execute(request: ScoreRequest, _give_up: Callable[[BaseException], None]) -> Result:
-    """values: metrics, samples, missing (samples of the dataset without an answer), duplicates, contradictions, marks."""
+    """values: metrics, samples, missing (samples of the dataset without an answer), duplicates, contradictions,
+    marks.
+    """
     began = time.monotonic()
     counter = Counter(request.counter)
     counter.stage("scoring")

@@ -1,7 +1,8 @@
 """The system under test: turns LoadGen's queries into batches and the batches' outputs into responses.
 
-Every sample is completed exactly once, whatever fails, because LoadGen waits for ever for one that is not and aborts the
-process for one that is completed twice. After the first failure the rest is answered without bytes and without computing.
+Every sample is completed exactly once, whatever fails, because LoadGen waits for ever for one that is not and aborts
+the process for one that is completed twice. After the first failure the rest is answered without bytes and without
+computing.
 """
 
 from __future__ import annotations
@@ -137,7 +138,9 @@ class _Base:
 
 
 class StreamSut(_Base):
-    """SingleStream and MultiStream: a query that fits one batch is computed on LoadGen's own thread, with no hand-over."""
+    """SingleStream and MultiStream: a query that fits one batch is computed on LoadGen's own thread, with no
+    hand-over.
+    """
 
     def issue(self, ids: list[int], indices: list[int]) -> None:
         if len(ids) > self._batch_size:
@@ -167,14 +170,12 @@ class OfflineSut(_Base):
 class ServerSut(_Base):
     """Server: queries are collected, and a thread of ours makes batches of them.
 
-    It waits for a free stream, then takes a full batch, or what is there ``delay`` seconds after it found the first query: the
-    batch grows with the load. LoadGen's thread only appends. Ids are appended before indices and there is one thread on either
-    side, so the first n indices always belong to the first n ids, and no lock is needed.
+    It waits for a free stream, then takes a full batch, or what is there ``delay`` seconds after it found the first
+    query: the batch grows with the load. LoadGen's thread only appends. Ids are appended before indices and there is
+    one thread on either side, so the first n indices always belong to the first n ids, and no lock is needed.
     """
 
-    def __init__(
-        self, session: Session, samples: Indexed, completer: Completer, guard: Guard, *, delay: float
-    ) -> None:
+    def __init__(self, session: Session, samples: Indexed, completer: Completer, guard: Guard, *, delay: float) -> None:
         super().__init__(session, samples, completer, guard)
         self._delay = delay
         self._ids: list[int] = []

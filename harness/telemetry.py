@@ -42,7 +42,8 @@ class Telemetry:
     """Context manager around a run; ``facts()`` afterwards. What the machine does not offer is left out."""
 
     def __init__(self) -> None:
-        self._series = {name: Series() for name in ("load_percent", "frequency_mhz", "temperature_celsius", "memory_bytes")}
+        names = ("load_percent", "frequency_mhz", "temperature_celsius", "memory_bytes")
+        self._series = {name: Series() for name in names}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="telemetry", daemon=True)
         self._frequency_files, self._temperature_files = _frequency_files(), _temperature_files()

@@ -1,9 +1,9 @@
 """Backends: what computes. One module or folder each, behind one asynchronous Protocol, listed in one dict.
 
-A backend is a module with three functions (``Backend``); a loaded one is a ``Session``. The session owns streams, staging
-memory, devices and its own completion threads. It takes *rows* of the resident samples rather than arrays, so that it
-decides where samples live (host, pinned host, one or several devices) and how a batch is gathered. Batches may complete in
-any order and on any thread.
+A backend is a module with three functions (``Backend``); a loaded one is a ``Session``. The session owns streams,
+staging memory, devices and its own completion threads. It takes *rows* of the resident samples rather than arrays, so
+that it decides where samples live (host, pinned host, one or several devices) and how a batch is gathered. Batches may
+complete in any order and on any thread.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Tensor:
 class Engine:
     """What a build made, kept beside the engine file as engine.json.
 
-    ``batch_size`` is the largest batch. ``batch_sizes`` lists the only sizes that the engine computes; a session pads up to
-    the next one. Empty: any size up to ``batch_size``.
+    ``batch_size`` is the largest batch. ``batch_sizes`` lists the only sizes that the engine computes; a session pads
+    up to the next one. Empty: any size up to ``batch_size``.
     """
 
     backend: str
@@ -111,9 +111,9 @@ class BuildPlan:
 class LoadPlan:
     """Load an engine for one run.
 
-    ``engine``: the folder of the Engine artifact, None where the backend builds none. ``threads`` 0 lets the backend decide.
-    ``outputs``: the shapes that the benchmark declares, for a backend without an engine. Each submitted token is given to
-    exactly one of ``completed`` and ``failed``, once, from any thread.
+    ``engine``: the folder of the Engine artifact, None where the backend builds none. ``threads`` 0 lets the backend
+    decide. ``outputs``: the shapes that the benchmark declares, for a backend without an engine. Each submitted token
+    is given to exactly one of ``completed`` and ``failed``, once, from any thread.
     """
 
     engine: Path | None
@@ -197,7 +197,8 @@ def match_samples(samples: Arrays, inputs: Sequence[Tensor]) -> list[np.ndarray]
         missing = [tensor.name for tensor in inputs if tensor.name not in samples]
         if missing:
             raise HarnessError(
-                f"the dataset has no array for input {missing[0]}; it has {', '.join(samples)}", "input",
+                f"the dataset has no array for input {missing[0]}; it has {', '.join(samples)}",
+                "input",
                 "name the arrays of load_samples() like the model's inputs",
             )
         arrays = [samples[tensor.name] for tensor in inputs]
@@ -208,8 +209,8 @@ def match_samples(samples: Arrays, inputs: Sequence[Tensor]) -> list[np.ndarray]
         )
         if not fits or array.dtype.name != tensor.dtype:
             raise HarnessError(
-                f"input {tensor.name} of the engine takes {tensor.dtype} {list(tensor.shape)} per sample, the dataset has "
-                f"{array.dtype.name} {list(shape)}",
+                f"input {tensor.name} of the engine takes {tensor.dtype} {list(tensor.shape)} per sample, "
+                f"the dataset has {array.dtype.name} {list(shape)}",
                 "input",
                 "make preprocessing and model agree",
             )

@@ -1,8 +1,8 @@
 """ONNX Runtime on the CPU. The engine file is the model with its graph rewritten ahead of the run.
 
-Each stream is a thread of ours that runs one batch at a time; ONNX Runtime releases the interpreter while it computes. With
-one thread per batch all streams share a session, otherwise each has its own: a session has one pool of threads, and batches
-that share it would take each other's.
+Each stream is a thread of ours that runs one batch at a time; ONNX Runtime releases the interpreter while it computes.
+With one thread per batch all streams share a session, otherwise each has its own: a session has one pool of threads,
+and batches that share it would take each other's.
 """
 
 from __future__ import annotations
@@ -113,7 +113,11 @@ class OnnxRuntimeSession:
         self._idle: SimpleQueue[_Stream] = SimpleQueue()
         for stream in self._streams:
             self._idle.put(stream)
-        self.notes: Mapping[str, Any] = {"threads": threads, "streams": plan.streams, "precision": self._engine.precision}
+        self.notes: Mapping[str, Any] = {
+            "threads": threads,
+            "streams": plan.streams,
+            "precision": self._engine.precision,
+        }
 
     def place(self, samples: Arrays) -> None:
         arrays = match_samples(samples, self._engine.inputs)
@@ -178,7 +182,8 @@ def _open(path: Path, options: Any) -> Any:
         return ort.InferenceSession(str(path), options, providers=_PROVIDERS)
     except Exception as error:  # its exceptions share no base class
         raise HarnessError(
-            f"ONNX Runtime {_version()} cannot load {path.name}: {error}", "backend",
+            f"ONNX Runtime {_version()} cannot load {path.name}: {error}",
+            "backend",
             "check the model with onnx.checker; an operator that is not supported may need another opset or backend",
         ) from error
 

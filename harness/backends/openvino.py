@@ -46,7 +46,8 @@ def build(plan: BuildPlan) -> Engine:
         content = compiled.export_model()
     except RuntimeError as error:
         raise HarnessError(
-            f"OpenVINO {_version()} cannot build {plan.model.name}: {error}", "backend",
+            f"OpenVINO {_version()} cannot build {plan.model.name}: {error}",
+            "backend",
             "check the model with onnx.checker; an operator that is not supported may need another opset or backend",
         ) from error
     (plan.output / ENGINE_FILE).write_bytes(content.getvalue())
@@ -152,12 +153,14 @@ def _import(path: Path, properties: dict[str, Any]) -> Any:
         used = compiled.get_property("INFERENCE_PRECISION_HINT").to_string()
     except RuntimeError as error:
         raise HarnessError(
-            f"OpenVINO {_version()} cannot load {path.name}: {error}", "backend",
+            f"OpenVINO {_version()} cannot load {path.name}: {error}",
+            "backend",
             "the engine is made for another processor or version: build it again",
         ) from error
     if used != properties["INFERENCE_PRECISION_HINT"]:
         raise HarnessError(
-            f"OpenVINO would compute in {used}, the engine declares {properties['INFERENCE_PRECISION_HINT']}", "backend",
+            f"OpenVINO would compute in {used}, the engine declares {properties['INFERENCE_PRECISION_HINT']}",
+            "backend",
             "choose a precision that this processor has",
         )
     return compiled

@@ -22,7 +22,8 @@ class Staging:
         self._memory = [np.zeros((batch_size, *array.shape[1:]), array.dtype) for array in arrays]
 
     def batch(self, rows: Rows) -> list[np.ndarray]:
-        """The inputs of a batch, as views of resident samples where they are contiguous. Padded where the engine needs it.
+        """The inputs of a batch, as views of resident samples where they are contiguous. Padded where the engine needs
+        it.
 
         What pads is whatever the staging memory held: those rows of the output are never read.
         """

@@ -2,19 +2,19 @@
 
 A benchmark file is a Python module. Everything in it is optional but ``build_dataset``:
 
-- ``REVISION: int`` (1): raise it when a change of the code must make results stale (built-in benchmarks; the bytes of a user's
-  file are part of the key anyway). ``SYNTHETIC: bool`` (False): made-up data, never publishable.
+- ``REVISION: int`` (1): raise it when a change of the code must make results stale (built-in benchmarks; the bytes of a
+  user's file are part of the key anyway). ``SYNTHETIC: bool`` (False): made-up data, never publishable.
 - ``RESPONSE_DTYPE: str`` ("int32"): what a response's bytes are. ``OUTPUTS: dict[name, (shape, dtype)]``: the model's
   outputs per sample, which the null backend imitates; ({"output": ((1,), "float32")}).
-- ``build_dataset(source, settings, output, counter)``: write ``samples.npy`` (first axis counts the samples) and ``labels.npy``
-  into the folder ``output``, and whatever else the benchmark needs. ``source``: Path or None.
-- ``build_model(source, settings, inputs, output, counter)``: write ``model.onnx`` with a free batch axis. ``inputs``: {"dataset":
-  folder}. Default: a copy of ``source``.
+- ``build_dataset(source, settings, output, counter)``: write ``samples.npy`` (first axis counts the samples) and
+  ``labels.npy`` into the folder ``output``, and whatever else the benchmark needs. ``source``: Path or None.
+- ``build_model(source, settings, inputs, output, counter)``: write ``model.onnx`` with a free batch axis. ``inputs``:
+  {"dataset": folder}. Default: a copy of ``source``.
 - ``load_samples(dataset)``: input name -> array. Default: ``samples.npy``, mapped.
-- ``postprocess(outputs)``: the engine's outputs of one batch -> array of responses, one row per sample, all of one size. Default: the
-  class of the highest score in the first output.
-- ``score(log, dataset, output)``: an AccuracyLog -> metrics by name; writes ``output/accuracy.txt``. Default: top-1 against
-  ``labels.npy``.
+- ``postprocess(outputs)``: the engine's outputs of one batch -> array of responses, one row per sample, all of one
+  size. Default: the class of the highest score in the first output.
+- ``score(log, dataset, output)``: an AccuracyLog -> metrics by name; writes ``output/accuracy.txt``. Default: top-1
+  against ``labels.npy``.
 """
 
 from __future__ import annotations
@@ -64,7 +64,9 @@ def load_benchmark(benchmark: Benchmark) -> BenchmarkCode:
         return _with_defaults(_load_file(path), benchmark.name, file_digest(path))
     if benchmark.name not in BENCHMARKS:
         raise HarnessError(
-            f"no built-in benchmark {benchmark.name!r}", "input", f"use one of {', '.join(BENCHMARKS)}, or name a file"
+            f"no built-in benchmark {benchmark.name!r}",
+            "input",
+            f"use one of {', '.join(BENCHMARKS)}, or name a file",
         )
     module = importlib.import_module(f"harness.benchmarks.{BENCHMARKS[benchmark.name].module}")
     return _with_defaults(module, benchmark.name, "")
@@ -82,23 +84,24 @@ def _load_file(path: Path) -> ModuleType:
     except ImportError:
         raise
     except Exception as error:
-        raise HarnessError(f"{path} does not load: {type(error).__name__}: {error}", "input", "mend the file") from error
+        raise HarnessError(
+            f"{path} does not load: {type(error).__name__}: {error}", "input", "mend the file"
+        ) from error
     finally:
         sys.dont_write_bytecode = writes
     return module
 
 
 def _with_defaults(module: ModuleType, name: str, digest: str) -> BenchmarkCode:
-    functions = {
+    dtype = str(getattr(module, "RESPONSE_DTYPE", "int32"))
+    defaults = {
         "build_dataset": None,
         "build_model": copy_model,
         "load_samples": map_samples,
         "postprocess": highest_class,
-        "score": None,
+        "score": _top1(dtype),
     }
-    found = {function: getattr(module, function, default) for function, default in functions.items()}
-    dtype = str(getattr(module, "RESPONSE_DTYPE", "int32"))
-    found["score"] = found["score"] or _top1(dtype)
+    found: dict[str, Any] = {function: getattr(module, function, default) for function, default in defaults.items()}
     wrong = [function for function, value in found.items() if not callable(value)]
     if wrong:
         raise HarnessError(
@@ -121,7 +124,9 @@ def copy_model(
     """The model is the ONNX file that the spec names."""
     if source is None or source.suffix != ".onnx":
         raise HarnessError(
-            f"the model must be an ONNX file, not {source or 'nothing'}", "input", "name one as the model's path in the spec"
+            f"the model must be an ONNX file, not {source or 'nothing'}",
+            "input",
+            "name one as the model's path in the spec",
         )
     shutil.copyfile(source, output / "model.onnx")
 
@@ -133,7 +138,8 @@ def map_samples(dataset: Path) -> Mapping[str, np.ndarray]:
 
 def highest_class(outputs: Outputs) -> np.ndarray:
     """Scores [n, classes] -> int32 [n]."""
-    return outputs[0].argmax(axis=-1).astype(np.int32)
+    classes: np.ndarray = outputs[0].argmax(axis=-1)
+    return classes.astype(np.int32)
 
 
 def _top1(dtype: str) -> Callable[[AccuracyLog, Path, Path], Metrics]:

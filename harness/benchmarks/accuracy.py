@@ -17,8 +17,8 @@ from harness.errors import HarnessError
 class AccuracyLog:
     """The first answer to each sample, in the order of the sample indices.
 
-    ``duplicates``: further answers (MultiStream pads its last query); ``contradictions``: those whose bytes differ from the
-    first one's.
+    ``duplicates``: further answers (MultiStream pads its last query); ``contradictions``: those whose bytes differ from
+    the first one's.
     """
 
     indices: NDArray[np.intp]
@@ -43,7 +43,9 @@ def read_accuracy_log(path: Path) -> AccuracyLog:
         entries: list[dict[str, Any]] = json.loads(path.read_text(encoding="ascii"))
         answers = [(int(entry["qsl_idx"]), bytes.fromhex(entry["data"])) for entry in entries]
     except (ValueError, KeyError, TypeError) as error:
-        raise HarnessError(f"{path.name} is not a whole accuracy log: {error}", "input", "run accuracy again") from error
+        raise HarnessError(
+            f"{path.name} is not a whole accuracy log: {error}", "input", "run accuracy again"
+        ) from error
     if not answers:
         raise HarnessError(f"{path.name} holds no answers", "input", "was it a performance run? run accuracy again")
     first: dict[int, bytes] = {}
@@ -57,7 +59,8 @@ def read_accuracy_log(path: Path) -> AccuracyLog:
 
 
 def write_top1(log: AccuracyLog, dtype: DTypeLike, labels: np.ndarray, output: Path) -> dict[str, Any]:
-    """Top-1 of one class per sample, or of the highest of several scores, in the line that the submission checker reads.
+    """Top-1 of one class per sample, or of the highest of several scores, in the line that the submission checker
+    reads.
 
     The line has the form of vision/classification_and_detection/tools/accuracy-imagenet.py of mlcommons/inference.
     """

@@ -1,8 +1,8 @@
 """Handwritten digits: the UCI "Optical Recognition of Handwritten Digits" test set, as scikit-learn carries it.
 
-1797 images of 8 x 8 pixels with 17 grey levels, ten classes, real data written by people. 1024 of them are held out: they are
-what LoadGen asks for and what the score is of; the other 773 train a small convolutional net. The split is drawn
-from a fixed seed. Training is plain numpy, deterministic in its seed on one kind of machine, and takes seconds.
+1797 images of 8 x 8 pixels with 17 grey levels, ten classes, real data written by people. 1024 of them are held out:
+they are what LoadGen asks for and what the score is of; the other 773 train a small convolutional net. The split is
+drawn from a fixed seed. Training is plain numpy, deterministic in its seed on one kind of machine, and takes seconds.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Floats = NDArray[np.float32]
 Parameters = dict[str, Floats]
 
 
-def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
+def build_dataset(_source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
     """samples.npy float32 [1024, 1, 8, 8] in -1..1 and labels.npy int64 [1024]; train_*.npy likewise, 773 each.
 
     ``settings``: seed (of the split).
@@ -46,7 +46,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
 
 
 def build_model(
-    source: Path | None, settings: Mapping[str, Any], inputs: Mapping[str, Path], output: Path, counter: Counter
+    _source: Path | None, settings: Mapping[str, Any], inputs: Mapping[str, Path], output: Path, counter: Counter
 ) -> None:
     """Train on the part that is not held out, and export. ``settings``: seed (of weights and order), epochs."""
     samples = np.load(inputs["dataset"] / "train_samples.npy")
@@ -123,7 +123,8 @@ def convolve(parameters: Parameters, name: str, columns: Floats) -> Floats:
     """Rectified convolution: [n, 8, 8, channels * 9] -> [n, channels, 8, 8]."""
     weights = parameters[name].reshape(len(parameters[name]), -1)
     sums = columns @ weights.T + parameters[name + "_bias"]
-    return np.maximum(sums, 0).transpose(0, 3, 1, 2)
+    active: Floats = np.maximum(sums, 0)
+    return active.transpose(0, 3, 1, 2)
 
 
 def backward(parameters: Parameters, images: Floats, labels: NDArray[np.int64]) -> Parameters:

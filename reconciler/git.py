@@ -238,9 +238,7 @@ def commit(root: Path, paths: Iterable[str], message: str) -> str:
     made = _git(root, "commit", "--quiet", "--only", "--message", message, *_FROM_STDIN, stdin=_listed(new))
     if made.status:
         said = made.error or made.out.decode(errors="replace").strip()
-        raise RepositoryError(
-            f"git commit: {said}", fix="mend what git names; the records are safe in state/ meanwhile"
-        )
+        raise RepositoryError(f"git commit: {said}", fix="mend what git names; the records are safe in state/")
     return head(root) or ""
 
 

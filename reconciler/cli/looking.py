@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Protocol
 
 from reconciler.cli.door import door
 from reconciler.cli.places import from_root, places_for, sorted_words
@@ -63,24 +65,47 @@ def _selected(cell: Cell, options: Options) -> bool:
     return parse(words).matches(at) and not excluded
 
 
-def line_commits(places: Places, origins: Iterable[Origin]) -> dict[Origin, str]:
-    """Spec line → "3f2c1ab  2 days ago". Nothing is imported or asked when there is no line."""
+def names_cell(where: str, cell: Cell) -> bool:
+    """Whether a finding is about this cell or something of it."""
+    return where == str(cell) or f"{where}/".partition(":")[2].startswith(f"{cell}/")
+
+
+class Commit(Protocol):
+    """What git knows of a line; see ``reconciler.git.LineCommit``, which is imported only when there is a line."""
+
+    @property
+    def commit(self) -> str: ...
+    @property
+    def author(self) -> str: ...
+    @property
+    def when(self) -> datetime | None: ...
+    @property
+    def summary(self) -> str: ...
+    @property
+    def committed(self) -> bool: ...
+    @property
+    def boundary(self) -> bool: ...
+
+
+def commits_of(places: Places, origins: Iterable[Origin]) -> dict[Origin, Commit]:
+    """Who last changed each spec line, as far as git knows. Nothing is imported or asked when there is no line."""
     by_file: dict[str, list[Origin]] = {}
     for origin in origins:
         by_file.setdefault(origin.file, []).append(origin)
-    if not by_file:
-        return {}
-    git, now = door("reconciler.git"), time.time()
-    found: dict[Origin, str] = {}
+    found: dict[Origin, Commit] = {}
     for file, group in by_file.items():
-        commits = git.commits_of_lines(places.root, file, [origin.line for origin in group])
-        for origin in group:
-            commit = commits.get(origin.line)
-            if commit is not None and not commit.committed:
-                found[origin] = "not committed"
-            elif commit is not None:
-                found[origin] = f"{commit.commit[:7]}  {age(now - commit.when.timestamp())}"
+        lines = door("reconciler.git").commits_of_lines(places.root, file, [origin.line for origin in group])
+        found.update({origin: lines[origin.line] for origin in group if origin.line in lines})
     return found
+
+
+def line_commits(places: Places, origins: Iterable[Origin]) -> dict[Origin, str]:
+    """Spec line → "3f2c1ab  2 days ago"."""
+    now = time.time()
+    return {
+        origin: f"{commit.commit[:7]}  {age(now - commit.when.timestamp())}" if commit.when else "not committed"
+        for origin, commit in commits_of(places, origins).items()
+    }
 
 
 def exit_code(plan: Plan) -> int:

@@ -13,7 +13,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 _KINDS = [kind.value for kind in Kind]
 
 
-def _json() -> click.Option:
+def json_option() -> click.Option:
     return click.Option(["--json", "as_json"], is_flag=True, help="Report as JSON on standard output.")
 
 
@@ -65,11 +65,26 @@ def running_options() -> list[click.Parameter]:
 
 
 def reporting_options() -> list[click.Parameter]:
-    return [_json(), _all()]
+    return [json_option(), _all()]
 
 
 def pass_options() -> list[click.Parameter]:
     return [*selection_options(), *running_options(), *reporting_options()]
+
+
+def cell_argument() -> click.Argument:
+    return click.Argument(["cell"], metavar="CELL")
+
+
+def spec_option() -> click.Option:
+    """For commands whose argument is a cell."""
+    return click.Option(
+        ["--spec", "specs"],
+        multiple=True,
+        type=click.Path(exists=True),
+        metavar="SPEC",
+        help="Read this spec instead of all in specs/. May be repeated.",
+    )
 
 
 def words(metavar: str = "[SPEC|SELECTOR]...") -> click.Argument:

@@ -183,9 +183,9 @@ def test_commit_says_what_git_said_when_a_hook_refuses(committed: Path) -> None:
 
 
 def test_blobs_in_refs_of_every_branch(committed: Path) -> None:
-    (committed / "state").mkdir()
     for branch, text in (("one", b"1\n"), ("two", b"2\n\n")):
         run(committed, "checkout", "--quiet", "-b", branch, "main")
+        (committed / "state").mkdir(exist_ok=True)
         (committed / "state/r.json").write_bytes(text)
         run(committed, "add", "state")
         run(committed, "commit", "--quiet", "--message", branch)

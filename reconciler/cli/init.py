@@ -1,0 +1,95 @@
+"""`reconcile init [DIR]`: a repository with a commented starter spec for this machine."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from string import Template
+
+import click
+
+from reconciler import git
+from reconciler.cli.options import takes
+from reconciler.cli.output import say
+from reconciler.cli.this_machine import machine_facts
+from reconciler.errors import IN_SYNC, RepositoryError
+from reconciler.files import replace, storage_errors
+from reconciler.spec.shipped import shipped
+from reconciler.spec.starter import starter_spec
+
+_SCHEMA = "schemas/submission.schema.json"
+_IGNORED = ".reconcile/"
+_FOLDER = click.Argument(["folder"], required=False, default=".", metavar="[DIR]", type=click.Path(file_okay=False))
+_NAME = click.Option(["--name"], metavar="NAME", help="Name of the submission; by default that of the folder.")
+
+_README = Template("""\
+# $name
+
+An MLPerf Inference submission, kept by `reconcile`.
+
+- `specs/` declares it. `reconcile validate` checks it, `reconcile plan` shows what is to be done, `reconcile` does it.
+- `state/` holds what was measured: records and logs. Commit it (`reconcile --commit` does).
+- `.reconcile/` holds what can be made again or fetched; it is not committed.
+""")
+
+
+@click.command("init")
+@takes([_FOLDER, _NAME])
+def command(folder: str, name: str | None) -> int:
+    """Make DIR (by default this folder) a repository: a starter spec for this machine, state/, and git if need be.
+
+    Nothing that exists is overwritten.
+    """
+    root = Path(folder).resolve()
+    chosen = name or _name_from(root.name)
+    spec = root / "specs" / f"{chosen}.yaml"
+    _refuse(root)
+    with storage_errors(root):
+        root.mkdir(parents=True, exist_ok=True)
+    made_git = git.initialise(root)
+    replace(spec, starter_spec(machine_facts(), name=chosen, schema=f"../{_SCHEMA}").encode())
+    replace(root / _SCHEMA, shipped(_SCHEMA))
+    for kept in ("state/records/.gitkeep", "state/logs/.gitkeep"):
+        replace(root / kept, b"")
+    _ignore(root / ".gitignore")
+    if not (root / "README.md").exists():
+        replace(root / "README.md", _README.substitute(name=chosen).encode())
+    _say(root, spec, made_git)
+    return IN_SYNC
+
+
+def _name_from(folder: str) -> str:
+    """A folder's name as a name that specs take."""
+    return re.sub(r"[^a-z0-9._-]+", "-", folder.lower()).strip("-._") or "submission"
+
+
+def _refuse(root: Path) -> None:
+    present = sorted(path for path in (root / "specs").glob("**/*") if path.suffix in (".yaml", ".yml"))
+    present += [path for path in (root / _SCHEMA,) if path.exists()]
+    if present:
+        names = ", ".join(path.relative_to(root).as_posix() for path in present[:4])
+        raise RepositoryError(
+            f"{root} has {names} already; nothing was written",
+            fix="`reconcile plan` works with what is there; or choose an empty folder: reconcile init DIR",
+        )
+
+
+def _ignore(path: Path) -> None:
+    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    if _IGNORED not in before.splitlines():
+        joined = before if not before or before.endswith("\n") else before + "\n"
+        replace(path, f"{joined}{_IGNORED}\n".encode())
+
+
+def _say(root: Path, spec: Path, made_git: bool) -> None:
+    here = Path.cwd().resolve()
+    go = f"cd {os.path.relpath(root, here)}\n  " if root != here else ""
+    say(f"Made {'a git repository and ' if made_git else ''}{spec.relative_to(root)}, filled in for this machine.")
+    say(
+        "Next:\n"
+        f"  {go}$EDITOR {spec.relative_to(root)}   # what to submit; it works as it is\n"
+        "  reconcile validate\n"
+        "  reconcile plan\n"
+        "  reconcile"
+    )

@@ -1,0 +1,123 @@
+"""`reconcile logs CELL`: where a cell's logs lie, or what is in one."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import click
+
+from reconciler.cli.cells import find_cell
+from reconciler.cli.looking import asked
+from reconciler.cli.options import cell_argument, json_option, spec_option, takes
+from reconciler.cli.output import paint, say, say_json
+from reconciler.cli.show import shown_file
+from reconciler.diff.conditions import lineages
+from reconciler.errors import IN_SYNC, ReconcilerError
+from reconciler.files import Places
+from reconciler.reconcile import Look, look, readable
+from reconciler.render.causes import label
+from reconciler.render.cell import file_row
+from reconciler.render.documents import document, plain_value
+from reconciler.render.explanation import table
+from reconciler.render.paint import Tone
+from reconciler.resource.kinds import Kind
+from reconciler.resource.records import CHILD_LOG, Artifact, Ended, Summary
+from reconciler.resource.resources import Resource
+
+_PRINT = click.Option(
+    ["--print", "name"], metavar="NAME", help='Write that log to standard output: "performance/mlperf_log_summary.txt".'
+)
+# When several attempts have a log of that name and no folder is given: what went wrong first, then what is published.
+_PREFERRED = ("failed", "performance", "accuracy", "score")
+
+
+@dataclass(frozen=True, slots=True)
+class _Log:
+    """``folder``: "performance", "accuracy", "score", "engine", with "failed " before the last failed attempt's."""
+
+    folder: str
+    artifact: Artifact
+    summary: Summary
+
+    @property
+    def name(self) -> str:
+        return f"{self.folder}/{self.artifact.name}"
+
+
+@click.command("logs")
+@takes([cell_argument(), _PRINT, spec_option(), json_option()])
+def command(cell: str, name: str | None, specs: tuple[str, ...], as_json: bool) -> int:
+    """List the logs of CELL with their paths, those of the last failed attempt too; --print writes one out."""
+    places, options = asked(specs)
+    seen = look(places, options)
+    by_cell = lineages(seen.desired)
+    chosen = find_cell(cell, by_cell)
+    logs = [log for resource in by_cell[chosen] for log in _logs(seen, resource)]
+    if name is not None:
+        _print(places, _find(name, logs))
+    elif as_json:
+        say_json(document("logs", cell=chosen, logs=[_part(places, log) for log in logs]))
+    else:
+        say(_text(places, str(chosen), logs))
+    return IN_SYNC
+
+
+def _folder(resource: Resource) -> str:
+    return label(resource.address).removeprefix("Run ").lower().replace("perf", "performance")
+
+
+def _logs(seen: Look, resource: Resource) -> Iterator[_Log]:
+    """Of the record that counts, and of the last attempt if it failed."""
+    known = seen.recorded.by_address.get(resource.address, ()) or seen.recorded.by_key.get(resource.key, ())
+    record = seen.difference.recorded_as.get(resource.address, "")
+    chosen = next((s for s in seen.recorded.by_key.get(resource.key, ()) if s.id == record), None)
+    if chosen is None:
+        chosen = next((s for s in reversed(known) if s.ended is Ended.DONE), None)
+    whole = resource.kind in (Kind.RUN, Kind.SCORE, Kind.COMPLIANCE_TEST)
+    if chosen is not None:
+        kept = (artifact for artifact in chosen.artifacts if whole or artifact.name == CHILD_LOG)
+        yield from (_Log(_folder(resource), artifact, chosen) for artifact in kept)
+    if known and known[-1].ended is Ended.FAILED:
+        for artifact in known[-1].artifacts:
+            yield _Log(f"failed {_folder(resource)}", artifact, known[-1])
+
+
+def _find(name: str, logs: list[_Log]) -> _Log:
+    found = [log for log in logs if name in (log.name, log.artifact.name)]
+    if not found:
+        near = difflib.get_close_matches(name, [log.name for log in logs], 2, 0.4)
+        hint = f"did you mean {' or '.join(near)}?" if near else "`reconcile logs CELL` lists them"
+        raise ReconcilerError(f"there is no log {name!r}", fix=hint)
+    return min(found, key=lambda log: next((i for i, p in enumerate(_PREFERRED) if log.folder.startswith(p)), 9))
+
+
+def _print(places: Places, log: _Log) -> None:
+    path = readable(places, log.artifact)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        fix = "`reconcile` restores it from git or from its other copy"
+        raise ReconcilerError(f"{log.name}: {path}: {error.strerror}", fix=fix) from error
+    click.echo(f"{log.name} of record {log.summary.id}", err=True)
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def _text(places: Places, cell: str, logs: list[_Log]) -> str:
+    lines = [paint()(cell.replace("/", " / "), Tone.HEADING)]
+    if not logs:
+        return "\n".join([*lines, "  no logs yet: nothing of this cell was run"])
+    rows = [(log.name, *file_row(shown_file(places, log.artifact))[1:]) for log in logs]
+    lines += table(rows, indent=2)
+    for problem in dict.fromkeys(f"{log.folder}: {log.summary.problem}" for log in logs if log.summary.problem):
+        lines.append(f"  {problem}")
+    return "\n".join(lines)
+
+
+def _part(places: Places, log: _Log) -> dict[str, object]:
+    file = plain_value(shown_file(places, log.artifact))
+    return {**file, "name": log.name, "record": log.summary.id, "problem": log.summary.problem or None}

@@ -1,0 +1,86 @@
+"""`reconcile show CELL`: every resolved value and the line that sets it; keys, records and files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from reconciler.cli.cells import find_cell
+from reconciler.cli.looking import asked
+from reconciler.cli.options import cell_argument, json_option, spec_option, takes
+from reconciler.cli.output import paint, say, say_json
+from reconciler.compiled import spec_paths
+from reconciler.diff.conditions import lineages
+from reconciler.errors import IN_SYNC
+from reconciler.files import Places
+from reconciler.reconcile import Look, Options, look, readable
+from reconciler.render.cell import Showing, Shown, ShownFile, showing_part, showing_text
+from reconciler.render.documents import document
+from reconciler.resource.inputs import Value
+from reconciler.resource.kinds import Cell
+from reconciler.resource.records import Artifact
+from reconciler.resource.resources import Resource
+from reconciler.spec.declared import Declared
+from reconciler.spec.loading import load
+
+
+@click.command("show")
+@takes([cell_argument(), spec_option(), json_option()])
+def command(cell: str, specs: tuple[str, ...], as_json: bool) -> int:
+    """Show every resolved value of CELL with the file and line that sets it, then keys, records and files.
+
+    CELL is division/system/benchmark/scenario, any part of it that fits one cell, or a glob.
+    """
+    places, options = asked(specs)
+    seen = look(places, options)
+    by_cell = lineages(seen.desired)
+    chosen = find_cell(cell, by_cell)
+    showing = Showing(
+        chosen,
+        settings(places, options, seen, chosen),
+        tuple(_shown(places, seen, resource) for resource in by_cell[chosen]),
+    )
+    if as_json:
+        say_json(document("show", **showing_part(showing)))
+    else:
+        say(showing_text(showing, paint()))
+    return IN_SYNC
+
+
+def settings(places: Places, options: Options, seen: Look, cell: Cell) -> dict[str, Value]:
+    """What the spec sets for the cell, and what the round, defaults and this machine add to it."""
+    declared: Declared = load(spec_paths(places, options.specs), places.root, os.environ)
+    found = next(entry for entry in declared.cells if entry.cell == cell)
+    system = declared.systems[cell.system]
+    values = {"round": declared.round, "submitter": declared.submitter, **system.settings, **found.settings}
+    for resource in lineages(seen.desired)[cell]:
+        for item in seen.desired.detail(resource.address).inputs:
+            upstream = item.origin.file.partition(":")[0] in ("Dataset", "Model", "Engine", "Run", "Score", "Result")
+            if not upstream and item.name not in ("mode", "scenario"):
+                values.setdefault(item.name, Value(item.value, item.origin))
+    return dict(sorted(values.items()))
+
+
+def _shown(places: Places, seen: Look, resource: Resource) -> Shown:
+    record = seen.difference.recorded_as.get(resource.address, "")
+    change = next((c for c in seen.difference.changes if c.address == resource.address), None)
+    summary = next((s for s in seen.recorded.by_key.get(resource.key, ()) if s.id == record), None)
+    return Shown(
+        resource.address,
+        resource.key,
+        record,
+        f"{change.action.value}: {change.reason.value}" if change else "in sync",
+        tuple(shown_file(places, artifact) for artifact in summary.artifacts) if summary else (),
+        tuple(s.id for s in seen.recorded.by_address.get(resource.address, ()) if s.id != record),
+    )
+
+
+def shown_file(places: Places, artifact: Artifact) -> ShownFile:
+    path = readable(places, artifact)
+    return ShownFile(artifact.name, artifact.size, _relative(path, places), path.exists())
+
+
+def _relative(path: Path, places: Places) -> str:
+    return path.relative_to(places.root).as_posix() if path.is_relative_to(places.root) else str(path)

@@ -1,0 +1,60 @@
+"""`reconcile validate [SPEC…]`: are the specs right?"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import click
+
+from reconciler.cli.options import json_option, takes
+from reconciler.cli.output import say, say_json
+from reconciler.cli.places import from_root, places_for
+from reconciler.compiled import spec_paths
+from reconciler.desired.checks import check, ruleset_of
+from reconciler.desired.compile import compile_desired
+from reconciler.desired.state import Desired, Pins
+from reconciler.errors import ERROR, IN_SYNC, SpecError
+from reconciler.mlperf.rounds import load_ruleset
+from reconciler.render.documents import document
+from reconciler.render.quantities import count, listing
+from reconciler.spec.declared import Declared
+from reconciler.spec.loading import load
+
+_SPECS = click.Argument(["specs"], nargs=-1, metavar="[SPEC]...", type=click.Path())
+
+
+@click.command("validate")
+@takes([_SPECS, json_option()])
+def command(specs: tuple[str, ...], as_json: bool) -> int:
+    """Check SPEC (by default all files in specs/): syntax, names, units, merging, and the rules of the round.
+
+    Needs no model, data or device. Every problem is named in one run.
+    """
+    try:
+        declared, desired = _read(specs)
+    except SpecError as error:
+        if not as_json:
+            raise
+        say_json(document("validate", valid=False, problems=error.problems))
+        return ERROR
+    files = [file.path for file in declared.files]
+    if as_json:
+        counts = {"cells": len(declared.cells), "resources": len(desired.resources)}
+        missing = list(desired.missing_cells)
+        say_json(document("validate", valid=True, problems=[], files=files, missing_cells=missing, **counts))
+        return IN_SYNC
+    cells, resources = count(len(declared.cells), "cell"), count(len(desired.resources), "resource")
+    say(f"Valid: {listing(files)} ({cells}, {resources}, round {declared.round.value}).")
+    for cell in desired.missing_cells:
+        say(f"Not declared, but required by the round: {cell}")
+    return IN_SYNC
+
+
+def _read(specs: Sequence[str]) -> tuple[Declared, Desired]:
+    places = places_for(specs)
+    paths = spec_paths(places, [from_root(places, spec) for spec in specs])
+    declared = load(paths, places.root, os.environ)
+    ruleset = ruleset_of(declared, load_ruleset)
+    check(declared, ruleset)
+    return declared, compile_desired(declared, ruleset, Pins())[0]

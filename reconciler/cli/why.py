@@ -1,0 +1,71 @@
+"""`reconcile why CELL`: what changed, where, by whom; or what was compared and found equal."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+
+import click
+
+from reconciler.cli.cells import find_cell
+from reconciler.cli.looking import Commit, asked, commits_of, names_cell
+from reconciler.cli.options import cell_argument, json_option, spec_option, takes
+from reconciler.cli.output import paint, say, say_json
+from reconciler.diff.conditions import lineages
+from reconciler.errors import IN_SYNC, NOT_IN_SYNC
+from reconciler.plan.plan import Step
+from reconciler.reconcile import Look, look
+from reconciler.render.documents import document
+from reconciler.render.explanation import Explanation, Reasoned, explanation_part, explanation_text, origins_of
+from reconciler.render.quantities import age
+from reconciler.resource.kinds import Address, Cell
+
+
+@click.command("why")
+@takes([cell_argument(), spec_option(), json_option()])
+def command(cell: str, specs: tuple[str, ...], as_json: bool) -> int:
+    """Say why CELL is, or is not, made again.
+
+    CELL is division/system/benchmark/scenario, any part of it that fits one cell, or a glob.
+    """
+    places, options = asked(specs)
+    seen = look(places, options)
+    by_cell = lineages(seen.desired)
+    explanation = explain(seen, find_cell(cell, by_cell))
+    commits = {origin: _line(commit) for origin, commit in commits_of(places, origins_of(explanation)).items()}
+    if as_json:
+        say_json(document("why", **explanation_part(explanation, commits)))
+    else:
+        say(explanation_text(explanation, commits, paint()))
+    return IN_SYNC if explanation.in_sync else NOT_IN_SYNC
+
+
+def explain(seen: Look, cell: Cell) -> Explanation:
+    steps: dict[Address, Step] = {}
+    for step in seen.plan.steps:
+        steps.update(dict.fromkeys((step.change.address, *step.shared), step))
+    made = {s.id: s.started for group in seen.recorded.by_key.values() for s in group}
+    now = time.time()
+    parts = []
+    for resource in lineages(seen.desired)[cell]:
+        record = seen.difference.recorded_as.get(resource.address, "")
+        inputs = seen.desired.detail(resource.address).inputs
+        parts.append(Reasoned(resource, steps.get(resource.address), inputs, record, _ago(made.get(record, ""), now)))
+    findings = tuple(finding for finding in seen.plan.findings if names_cell(finding.where, cell))
+    return Explanation(cell, tuple(parts), findings)
+
+
+def _ago(started: str, now: float) -> str:
+    try:
+        return age(now - datetime.fromisoformat(started).timestamp())
+    except ValueError:
+        return ""
+
+
+def _line(commit: Commit) -> str:
+    """ "3f2c1ab, Ada, 2 days ago: Raise the batch size"."""
+    if not commit.committed:
+        return "not committed yet"
+    when = age(time.time() - commit.when.timestamp()) if commit.when else ""
+    older = " or earlier: the clone is shallow" if commit.boundary else ""
+    return f"{commit.commit[:7]}, {commit.author}, {when}: {commit.summary}{older}"

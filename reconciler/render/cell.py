@@ -1,0 +1,76 @@
+"""One cell in full: its resolved settings, and each resource with key, record and files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from reconciler.render.causes import label
+from reconciler.render.documents import plain_value
+from reconciler.render.explanation import table
+from reconciler.render.paint import Paint, Tone, plain
+from reconciler.render.quantities import count, size
+from reconciler.render.values import value_text
+from reconciler.resource.inputs import Value
+from reconciler.resource.kinds import Address, Cell
+
+
+@dataclass(frozen=True, slots=True)
+class ShownFile:
+    """``path`` relative to the repository where it lies in it; ``bytes`` as recorded."""
+
+    name: str
+    bytes: int
+    path: str
+    present: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A resource: the record that satisfies it, what a pass would do, its files, and ids of its other records."""
+
+    address: Address
+    key: str
+    record: str
+    state: str
+    files: tuple[ShownFile, ...] = ()
+    others: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Showing:
+    cell: Cell
+    settings: Mapping[str, Value]
+    resources: tuple[Shown, ...]
+
+
+def showing_text(showing: Showing, paint: Paint = plain) -> str:
+    lines = [paint(str(showing.cell).replace("/", " / "), Tone.HEADING)]
+    rows = [(name, value_text(name, value.value), str(value.origin)) for name, value in showing.settings.items()]
+    lines += table(rows, indent=2)
+    for resource in showing.resources:
+        tone = Tone.GOOD if resource.state == "in sync" else Tone.DOUBT
+        lines += ["", f"{paint(label(resource.address), Tone.HEADING)}  {paint(resource.state, tone)}"]
+        lines.append(f"  key     {resource.key}")
+        if resource.record:
+            lines.append(f"  record  state/records/{resource.record}.json")
+        if resource.others:
+            lines.append(f"  and {count(len(resource.others), 'other record')}, the newest {resource.others[-1]}")
+        lines += table([file_row(file) for file in resource.files], indent=2)
+    return "\n".join(lines)
+
+
+def file_row(file: ShownFile) -> tuple[str, ...]:
+    return file.name, size(file.bytes), file.path + ("" if file.present else "  (not here)")
+
+
+def showing_part(showing: Showing) -> dict[str, Any]:
+    return {
+        "cell": str(showing.cell),
+        "settings": {
+            name: {"value": plain_value(value.value), "origin": str(value.origin)}
+            for name, value in showing.settings.items()
+        },
+        "resources": plain_value(showing.resources),
+    }

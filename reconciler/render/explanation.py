@@ -1,0 +1,166 @@
+"""Why a cell's resources are, or are not, made again: one value, as text and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from reconciler.diff.change import Finding, InputChange
+from reconciler.plan.plan import Step
+from reconciler.render.causes import action_word, cause, label
+from reconciler.render.documents import plain_value
+from reconciler.render.paint import Paint, Tone, plain
+from reconciler.render.quantities import count
+from reconciler.render.values import change_text, short, value_text
+from reconciler.resource.inputs import Input, Origin
+from reconciler.resource.kinds import Address, Cell
+from reconciler.resource.resources import Resource
+
+
+@dataclass(frozen=True, slots=True)
+class Reasoned:
+    """One resource of a cell. ``step`` None: it is in sync with ``record`` ("" for what is rendered, not recorded).
+
+    ``inputs``: what was compared. ``made``: when the record was made, for people.
+    """
+
+    resource: Resource
+    step: Step | None
+    inputs: tuple[Input, ...]
+    record: str = ""
+    made: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    cell: Cell
+    parts: tuple[Reasoned, ...]
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def in_sync(self) -> bool:
+        return not self.findings and all(part.step is None for part in self.parts)
+
+
+def first_causes(explanation: Explanation) -> tuple[Reasoned, ...]:
+    """The changed resources that hang on no other change of this cell: where the story begins."""
+    changed = {part.resource.address for part in explanation.parts if part.step is not None}
+    return tuple(p for p in explanation.parts if p.step is not None and not changed.intersection(p.resource.upstream))
+
+
+def chain(explanation: Explanation) -> str:
+    """ "Engine → Run accuracy, Run perf → Score → Result": what is made again, by how far it is from the cause."""
+    depth: dict[Address, int] = {}
+    for part in explanation.parts:
+        if part.step is not None:
+            above = [depth[up] + 1 for up in part.resource.upstream if up in depth]
+            depth[part.resource.address] = max(above, default=0)
+    levels: dict[int, list[str]] = {}
+    for address, level in depth.items():
+        levels.setdefault(level, []).append(label(address))
+    return " → ".join(", ".join(names) for _, names in sorted(levels.items()))
+
+
+def origins_of(explanation: Explanation) -> tuple[Origin, ...]:
+    """The spec lines behind changed inputs, worth asking git about."""
+    changes = (c for part in explanation.parts if part.step for c in part.step.explained)
+    return tuple(dict.fromkeys(change.origin for change in changes if change.origin.line))
+
+
+def explanation_text(explanation: Explanation, commits: Mapping[Origin, str], paint: Paint = plain) -> str:
+    lines = [paint(str(explanation.cell).replace("/", " / "), Tone.HEADING)]
+    if explanation.in_sync:
+        lines += [f"In sync: {count(len(explanation.parts), 'resource')}, none is made again. What was compared:"]
+        for part in explanation.parts:
+            lines += _matched(part)
+        return "\n".join(lines)
+    for finding in explanation.findings:
+        lines.append(f"{paint('finding', Tone.BAD)} {finding.kind}: {finding.message}")
+        lines += [f"    fix: {finding.fix}"] if finding.fix else []
+    for part in first_causes(explanation):
+        lines += _cause(part, commits, paint)
+    if chain(explanation):
+        lines.append(f"Made again: {chain(explanation)}")
+    for part in explanation.parts:
+        if part.step is not None and part.step.blocked:
+            lines.append(f"{paint('blocked', Tone.BAD)} {label(part.resource.address)}: {part.step.blocked}")
+            lines += [f"    fix: {part.step.fix}"] if part.step.fix else []
+    kept = [part for part in explanation.parts if part.step is None]
+    if kept:
+        lines.append(f"Not made again: {', '.join(_kept(part) for part in kept)}")
+    return "\n".join(lines)
+
+
+def _kept(part: Reasoned) -> str:
+    return f"{label(part.resource.address)} ({count(len(part.inputs), 'input')} equal)"
+
+
+def _cause(part: Reasoned, commits: Mapping[Origin, str], paint: Paint) -> list[str]:
+    assert part.step is not None
+    address = part.resource.address
+    lines = [f"{paint(label(address), Tone.DOUBT)}: {action_word(part.step)}, {cause(part.step)}"]
+    for change in part.step.explained:
+        before = f" (was {change.before_origin})" if change.before_origin not in ("", str(change.origin)) else ""
+        lines.append(f"    {change_text(change, address)}  {change.origin}{before}")
+        if commits.get(change.origin):
+            lines.append(f"        {commits[change.origin]}")
+    return lines
+
+
+def _matched(part: Reasoned) -> list[str]:
+    record = f"record {part.record}" if part.record else "rendered from the records above"
+    made = f", {part.made}" if part.made else ""
+    lines = [f"  {label(part.resource.address)}: {count(len(part.inputs), 'input')} equal; {record}{made}"]
+    rows = [(item.name, short(value_text(item.name, item.value)), str(item.origin)) for item in part.inputs]
+    return lines + table(rows, indent=6)
+
+
+def table(rows: Sequence[tuple[str, ...]], indent: int) -> list[str]:
+    """Columns as wide as they need to be; the last is not padded."""
+    if not rows:
+        return []
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        " " * indent + "  ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def explanation_part(explanation: Explanation, commits: Mapping[Origin, str]) -> dict[str, Any]:
+    """For the JSON report."""
+    return {
+        "cell": str(explanation.cell),
+        "in_sync": explanation.in_sync,
+        "chain": chain(explanation),
+        "causes": [str(part.resource.address) for part in first_causes(explanation)],
+        "findings": plain_value(explanation.findings),
+        "resources": [_part(part, commits) for part in explanation.parts],
+    }
+
+
+def _part(part: Reasoned, commits: Mapping[Origin, str]) -> dict[str, Any]:
+    step = part.step
+    return {
+        "address": str(part.resource.address),
+        "key": part.resource.key,
+        "record": part.record or None,
+        "action": step.change.action.value if step else "NoOp",
+        "reason": step.change.reason.value if step else None,
+        "because": [str(address) for address in step.because] if step else [],
+        "blocked": (step.blocked or None) if step else None,
+        "changed": list(_changed(step.explained, commits)) if step else [],
+        "inputs": [{"name": i.name, "value": plain_value(i.value), "origin": str(i.origin)} for i in part.inputs],
+    }
+
+
+def _changed(changes: Iterable[InputChange], commits: Mapping[Origin, str]) -> Iterable[dict[str, Any]]:
+    for change in changes:
+        yield {
+            "name": change.name,
+            "before": plain_value(change.before),
+            "after": plain_value(change.after),
+            "origin": str(change.origin),
+            "before_origin": change.before_origin or None,
+            "commit": commits.get(change.origin),
+        }

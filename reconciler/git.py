@@ -194,13 +194,13 @@ def commits_of_blob(root: Path, path: str, blob: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def blobs_in_refs(root: Path, folder: str) -> tuple[bytes, ...]:
-    """The contents of every file below ``folder`` at the tip of any branch, tag, stash or remote branch known here."""
+def blobs_in_refs(root: Path, folder: str, suffix: str = "") -> tuple[bytes, ...]:
+    """The contents of every file below ``folder``, named ``*suffix``, at the tip of any ref known here."""
     refs = _git(root, "for-each-ref", "--format=%(objectname)").out.decode().split()
     names: set[str] = set()
     for tip in dict.fromkeys([*refs, *filter(None, [head(root)])]):
         rows = _git(root, "ls-tree", "-r", "-z", f"{tip}^{{tree}}", "--", folder).out.split(b"\0")
-        names.update(row.split()[2].decode() for row in rows if row)
+        names.update(row.split()[2].decode() for row in rows if row and row.endswith(suffix.encode()))
     answer = _git(root, "cat-file", "--batch", stdin="\n".join(sorted(names)).encode()) if names else None
     return tuple(_parse_batch(answer.out)) if answer else ()
 

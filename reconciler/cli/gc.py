@@ -26,7 +26,7 @@ def command(dry_run: bool, as_json: bool) -> int:
     """
     places = places_for()
     with Lock(places.pass_lock, purpose="collection of unnamed files").acquire():
-        report = collect(places, git.blobs_in_refs(places.root, "state/records"), dry_run=dry_run)
+        report = collect(places, git.blobs_in_refs(places.root, "state/records", ".json"), dry_run=dry_run)
     if as_json:
         say_json(document("gc", dry_run=dry_run, **_part(report)))
     else:

@@ -10,14 +10,17 @@ from typing import Protocol
 from reconciler.cli.door import door
 from reconciler.cli.places import from_root, places_for, sorted_words
 from reconciler.diff.conditions import standings
+from reconciler.errors import ReconcilerError
 from reconciler.files import Places
 from reconciler.plan.plan import Plan
 from reconciler.plan.select import parse
-from reconciler.reconcile import Look, Options
-from reconciler.render.quantities import age
+from reconciler.reconcile import Look, Options, look
+from reconciler.render.quantities import age, listing
 from reconciler.resource.conditions import Standing
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Address, Cell, Kind
+
+FIELDS = ("division", "system", "benchmark", "scenario")
 
 
 def asked(
@@ -55,6 +58,16 @@ def cells_of(look: Look, options: Options | None = None) -> tuple[Standing, ...]
     if options is None or not (options.select or options.exclude):
         return found
     return tuple(standing for standing in found if _selected(standing.cell, options))
+
+
+def selected_look(places: Places, options: Options) -> Look:
+    """A look whose selection fits something. Raises ReconcilerError that names what there is to select."""
+    seen = look(places, options)
+    if options.select and not cells_of(seen, options):
+        known = {field: dict.fromkeys(getattr(s.cell, field) for s in cells_of(seen)) for field in FIELDS}
+        there = "; ".join(f"{field}: {listing(names)}" for field, names in known.items())
+        raise ReconcilerError(f"no declared cell fits {' '.join(options.select)}", fix=f"declared are {there}")
+    return seen
 
 
 def _selected(cell: Cell, options: Options) -> bool:

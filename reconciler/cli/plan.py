@@ -6,11 +6,10 @@ from pathlib import Path
 
 import click
 
-from reconciler.cli.looking import asked, cells_of, exit_code, line_commits
+from reconciler.cli.looking import asked, cells_of, exit_code, line_commits, selected_look
 from reconciler.cli.options import reporting_options, selection_options, takes, words
 from reconciler.cli.output import paint, say, say_json
 from reconciler.plan import saved
-from reconciler.reconcile import look
 from reconciler.render.documents import cells_part
 from reconciler.render.plan import LIMIT, plan_text, shown_origins
 
@@ -39,7 +38,7 @@ def command(
     2 when something is not.
     """
     places, options = asked(words, exclude=exclude, only=only, deep=deep)
-    seen = look(places, options)
+    seen = selected_look(places, options)
     if output is not None:
         saved.save(seen.plan, output)
     if as_json:

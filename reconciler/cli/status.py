@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import click
 
-from reconciler.cli.looking import asked, cells_of, exit_code
+from reconciler.cli.looking import asked, cells_of, exit_code, selected_look
 from reconciler.cli.options import reporting_options, selection_options, takes, words
 from reconciler.cli.output import paint, say, say_json
-from reconciler.reconcile import look
 from reconciler.render.documents import cells_part, document
 from reconciler.render.plan import LIMIT
 from reconciler.render.status import status_text
@@ -25,7 +24,7 @@ def command(
 ) -> int:
     """Show each cell: is it built, accurate, performed, valid, rendered, ready, and what it measured."""
     places, options = asked(words, exclude=exclude, only=only, deep=deep)
-    seen = look(places, options)
+    seen = selected_look(places, options)
     cells = cells_of(seen, options)
     if as_json:
         parts = cells_part(cells, seen.plan)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from reconciler.diff.change import Action, How, Reason
 from reconciler.plan.plan import Step
 from reconciler.render.quantities import count, listing
@@ -21,6 +24,7 @@ _REASONS = {
     Reason.NOT_DECLARED: "no longer declared",
     Reason.FORCED: "asked for",
 }
+_MADE = {Action.CREATE: "created", Action.REPLACE: "replaced"}
 
 
 def label(address: Address) -> str:
@@ -35,15 +39,19 @@ def action_word(step: Step) -> str:
     return step.change.action.value.lower()
 
 
-def cause(step: Step) -> str:
-    """The first changed input old → new, else the reason with what it is about."""
+def cause(step: Step, actions: Mapping[Address, Action] = MappingProxyType({})) -> str:
+    """The first changed input old → new, else the reason with what it is about.
+
+    ``actions``: what the plan does to the resources it is made from.
+    """
     change = step.change
     if step.explained and change.reason not in (Reason.FORCED, Reason.EVIDENCE_DIFFERS):
         more = len(step.explained) - 1
         return change_text(step.explained[0], change.address) + (f" and {more} more" if more else "")
     if change.reason is Reason.UPSTREAM_REPLACED and step.because:
         names = listing(dict.fromkeys(_noun(address) for address in step.because), most=3)
-        return f"{names} replaced"
+        made = {actions.get(address, Action.REPLACE) for address in step.because}
+        return f"{names} {_MADE.get(made.pop(), 'changed') if len(made) == 1 else 'changed'}"
     text = _REASONS[change.reason]
     if change.note:
         return f"{text}: {change.note}"

@@ -57,7 +57,8 @@ def plan_text(
     """The steps by cell, then drift, findings and what is not declared, and one line that sums up."""
     groups = grouped(plan.steps)
     shown = dict(list(groups.items())[:limit])
-    rows = {name: [_row(step, commits or {}) for step in steps] for name, steps in shown.items()}
+    actions = {step.change.address: step.change.action for step in plan.steps}
+    rows = {name: [_row(step, commits or {}, actions) for step in steps] for name, steps in shown.items()}
     widths = _widths(row for group in rows.values() for row in group)
     lines: list[str] = []
     for name, group in rows.items():
@@ -72,9 +73,9 @@ def plan_text(
     return "\n".join(lines)
 
 
-def _row(step: Step, commits: Mapping[Origin, str]) -> _Row:
+def _row(step: Step, commits: Mapping[Origin, str], actions: Mapping[Address, Action]) -> _Row:
     where = origin(step)
-    reason = short(cause(step), _WIDEST)
+    reason = short(cause(step, actions), _WIDEST)
     if sharing(step):
         reason += f" ({sharing(step)})"
     below = (f"blocked: {step.blocked}", *([f"fix: {step.fix}"] if step.fix else ())) if step.blocked else ()

@@ -191,6 +191,7 @@ def test_blobs_in_refs_of_every_branch(committed: Path) -> None:
         run(committed, "commit", "--quiet", "--message", branch)
     run(committed, "checkout", "--quiet", "main")
     assert sorted(git.blobs_in_refs(committed, "state")) == [b"1\n", b"2\n\n"]
+    assert git.blobs_in_refs(committed, "state", ".yaml") == ()
     assert git.blobs_in_refs(committed, "nothing") == ()
 
 

@@ -53,6 +53,9 @@ class Commands(click.Group):
         word = args[0]
         if word in COMMANDS or word in _HIDDEN:
             return super().resolve_command(ctx, args)
+        late = next((arg for arg in args if arg in COMMANDS and not Path(arg).exists()), None)
+        if word.startswith("-") and late is not None:
+            raise click.UsageError(f"options of a command stand behind it: reconcile {late} {word}", ctx)
         if word.startswith("-") or "=" in word or looks_like_path(word):
             return WITHOUT_NAME, self.get_command(ctx, WITHOUT_NAME), args
         near = difflib.get_close_matches(word, COMMANDS, 1)

@@ -11,7 +11,8 @@ import click
 
 from reconciler.cli.commands import WITHOUT_NAME, Commands
 from reconciler.cli.door import door
-from reconciler.cli.output import NO_COLOUR, say_error
+from reconciler.cli.options import no_colour_option
+from reconciler.cli.output import say_error
 from reconciler.errors import BUG, ERROR, IN_SYNC, INTERRUPTED, ReconcilerError, SpecError
 
 _SHORT = {"help_option_names": ["-h", "--help"]}
@@ -21,11 +22,6 @@ def _version(context: click.Context, _: click.Parameter, asked: bool) -> None:
     if asked and not context.resilient_parsing:
         click.echo(f"reconcile {door('importlib.metadata').version('mlperf-reconciler')}")
         context.exit(IN_SYNC)
-
-
-def _no_colour(context: click.Context, _: click.Parameter, asked: bool) -> None:
-    if asked:
-        context.meta[NO_COLOUR] = True
 
 
 def _go_to(context: click.Context, _: click.Parameter, folder: str | None) -> None:
@@ -54,13 +50,6 @@ def _go_to(context: click.Context, _: click.Parameter, folder: str | None) -> No
     help="Run as if started in DIR.",
 )
 @click.option(
-    "--no-color",
-    is_flag=True,
-    callback=_no_colour,
-    expose_value=False,
-    help="No colour on any terminal; NO_COLOR in the environment does the same.",
-)
-@click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Print the version."
 )
 @click.pass_context
@@ -77,6 +66,9 @@ def reconcile(context: click.Context) -> int | None:
     with command.make_context(WITHOUT_NAME, [], parent=context) as sub:
         result: int = command.invoke(sub)
         return result
+
+
+reconcile.params.insert(1, no_colour_option())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -7,10 +7,22 @@ from typing import Any, TypeVar
 
 import click
 
+from reconciler.cli.output import NO_COLOUR
 from reconciler.resource.kinds import Kind
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _KINDS = [kind.value for kind in Kind]
+
+
+def no_colour_option() -> click.Option:
+    """Before a command and behind it alike."""
+
+    def remember(context: click.Context, _: click.Parameter, asked: bool) -> None:
+        if asked:
+            context.meta[NO_COLOUR] = True
+
+    text = "No colour on any terminal; NO_COLOR in the environment does the same."
+    return click.Option(["--no-color"], is_flag=True, expose_value=False, callback=remember, help=text)
 
 
 def json_option() -> click.Option:
@@ -97,7 +109,7 @@ def takes(parameters: Iterable[click.Parameter]) -> Callable[[_Function], _Funct
 
     def attach(function: _Function) -> _Function:
         # click reads the parameters of a function in reverse, since decorators apply from the inside out.
-        function.__click_params__ = list(reversed(list(parameters)))  # type: ignore[attr-defined]
+        function.__click_params__ = [no_colour_option(), *reversed(list(parameters))]  # type: ignore[attr-defined]
         return function
 
     return attach

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from reconciler.diff.change import Action, How, Reason
+from reconciler.diff.change import Action, How, InputChange, Reason
 from reconciler.plan.plan import Step
 from reconciler.render.quantities import count, listing
 from reconciler.render.values import change_text
 from reconciler.resource.inputs import Origin
-from reconciler.resource.kinds import Address
+from reconciler.resource.kinds import Address, Kind
 
 _LABELS = {"Run performance": "Run perf"}
 _REASONS = {
@@ -45,10 +45,11 @@ def cause(step: Step, actions: Mapping[Address, Action] = MappingProxyType({})) 
     ``actions``: what the plan does to the resources it is made from.
     """
     change = step.change
-    if step.explained and change.reason not in (Reason.FORCED, Reason.EVIDENCE_DIFFERS):
-        more = len(step.explained) - 1
-        return change_text(step.explained[0], change.address) + (f" and {more} more" if more else "")
-    if change.reason is Reason.UPSTREAM_REPLACED and step.because:
+    shown = _shown_changes(step)
+    if shown:
+        more = len(shown) - 1
+        return change_text(shown[0], change.address) + (f" and {more} more" if more else "")
+    if step.because and change.reason in (Reason.UPSTREAM_REPLACED, Reason.INPUT_CHANGED):
         names = listing(dict.fromkeys(_noun(address) for address in step.because), most=3)
         made = {actions.get(address, Action.REPLACE) for address in step.because}
         return f"{names} {_MADE.get(made.pop(), 'changed') if len(made) == 1 else 'changed'}"
@@ -67,10 +68,21 @@ def _noun(address: Address) -> str:
 
 def origin(step: Step) -> Origin | None:
     """The spec line behind the first changed input; None when no line of a spec is the cause."""
-    if not step.explained or step.change.reason in (Reason.FORCED, Reason.EVIDENCE_DIFFERS):
-        return None
-    found = step.explained[0].origin
-    return found if found.line else None
+    shown = _shown_changes(step)
+    return shown[0].origin if shown and shown[0].origin.line else None
+
+
+def is_upstream(change: InputChange) -> bool:
+    """Whether the input is the key of something it is made from."""
+    return change.origin.file.partition(":")[0] in tuple(Kind)
+
+
+def _shown_changes(step: Step) -> tuple[InputChange, ...]:
+    """Changed inputs that tell the cause: the key of something in this very plan says less than "engine replaced"."""
+    if step.change.reason not in (Reason.INPUT_CHANGED, Reason.UPSTREAM_REPLACED, Reason.NOT_RECORDED):
+        return ()
+    replaced = {str(address) for address in step.because}
+    return tuple(change for change in step.explained if not is_upstream(change) or change.origin.file not in replaced)
 
 
 def sharing(step: Step) -> str:

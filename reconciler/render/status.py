@@ -54,8 +54,9 @@ def _mark(condition: Condition, paint: Paint) -> str:
 def _reasons(standings: Sequence[Standing]) -> list[str]:
     lines = []
     for standing in standings:
-        wrong = [c for c in standing.conditions[:-1] if c.status is not Status.TRUE and c.reason != "UpstreamReplaced"]
-        first = next((c for c in wrong if c.status is Status.FALSE), wrong[0] if wrong else None)
+        # In pipeline order, so that the first is the cause of the rest.
+        wrong = [c for c in standing.conditions[:-1] if c.status is not Status.TRUE]
+        first = next((c for c in wrong if c.reason != "UpstreamReplaced"), wrong[0] if wrong else None)
         if first is not None:
             lines.append(
                 f"  {standing.cell}: {first.type}: {first.reason}{': ' if first.message else ''}{first.message}"

@@ -211,9 +211,10 @@ class BuildRequest(Message):
 class RunRequest(Message):
     """One LoadGen run.
 
-    ``log_dir`` exists and is empty; ``user_conf`` is written already; ``audit_config`` "" means none. ``model_key``: LoadGen's key in its built-in mlperf.conf (resnet50). ``performance_sample_count``: how many samples
-    the QSL offers to hold at once; 0 means all. ``settings``: batch_size, streams, threads, queue_delay_us
-    (microseconds a partial Server batch may wait) and the backend's own run options.
+    ``log_dir`` exists and is empty; ``user_conf`` is written already; ``audit_config`` "" means none. ``model_key``:
+    LoadGen's key in its built-in mlperf.conf (resnet50). ``performance_sample_count``: how many samples the QSL offers
+    to hold at once; 0 means all. ``settings``: batch_size, streams, threads, queue_delay_us (microseconds a partial
+    Server batch may wait) and the backend's own run options.
     """
 
     verb: ClassVar[str] = "run"

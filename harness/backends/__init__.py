@@ -126,6 +126,13 @@ class LoadPlan:
     completed: Completed
     failed: Failed
 
+    @property
+    def depth(self) -> int:
+        """Batches that may be submitted and not completed: one per stream, and where no query waits for its answer as
+        many again, so that a stream finds its next batch ready. A Server batch rather grows while it waits.
+        """
+        return self.streams if self.scenario == "Server" else 2 * self.streams
+
 
 class Session(Protocol):
     """A loaded engine."""
@@ -148,7 +155,7 @@ class Session(Protocol):
         """
 
     def submit(self, rows: Rows, token: Token) -> None:
-        """Start a batch of at most ``batch_size`` rows. Waits while every stream is busy; one thread calls it."""
+        """Start a batch of at most ``batch_size`` rows. Waits while ``depth`` are in flight; one thread calls it."""
 
     def ready(self) -> None:
         """Wait until a submit would not wait. Called on the thread that submits."""

@@ -85,34 +85,24 @@ def load(plan: LoadPlan) -> OnnxRuntimeSession:
     return OnnxRuntimeSession(plan, plan.engine)
 
 
-class _Stream:
-    """A session and the thread that feeds it."""
-
-    def __init__(self, session: Any) -> None:
-        self.session = session
-        self.staging: Staging | None = None
-        self.work: SimpleQueue[tuple[Rows, Token] | None] = SimpleQueue()
-        self.thread: threading.Thread | None = None
-
-
 class OnnxRuntimeSession:
     def __init__(self, plan: LoadPlan, folder: Path) -> None:
         self._plan = plan
         self._engine = Engine.read(folder, "onnxruntime")
         self.batch_size = min(plan.batch_size, self._engine.batch_size)
         threads = plan.threads or max(1, usable_cores() // plan.streams)
-        shared = threads == 1
-        options = self._session_options(threads)
-        first = _open(folder / self._engine.file, options)
-        sessions = [first] + [
-            first if shared else _open(folder / self._engine.file, options) for _ in range(plan.streams - 1)
-        ]
-        self._streams = [_Stream(session) for session in sessions]
+        options, path = self._session_options(threads), folder / self._engine.file
+        first = _open(path, options)
+        others = [first if threads == 1 else _open(path, options) for _ in range(plan.streams - 1)]
+        self._sessions = [first, *others]
+        self._staging: list[Staging] = []
         self._input_names = [tensor.name for tensor in self._engine.inputs]
         self._output_names = [tensor.name for tensor in self._engine.outputs]
-        self._idle: SimpleQueue[_Stream] = SimpleQueue()
-        for stream in self._streams:
-            self._idle.put(stream)
+        self._work: SimpleQueue[tuple[Rows, Token] | None] = SimpleQueue()
+        self._free: SimpleQueue[None] = SimpleQueue()  # one entry per batch that may still be submitted
+        for _ in range(plan.depth):
+            self._free.put(None)
+        self._threads: list[threading.Thread] = []
         self.notes: Mapping[str, Any] = {
             "threads": threads,
             "streams": plan.streams,
@@ -121,32 +111,37 @@ class OnnxRuntimeSession:
 
     def place(self, samples: Arrays) -> None:
         arrays = match_samples(samples, self._engine.inputs)
-        for stream in self._streams:
-            stream.staging = Staging(arrays, self._engine.batch_size, self._engine.batch_sizes)
+        self._staging = [Staging(arrays, self._engine.batch_size, self._engine.batch_sizes) for _ in self._sessions]
 
     def compute(self, rows: Rows) -> Outputs:
-        return self._run(self._streams[0], rows)
+        return self._run(0, rows)
 
     def submit(self, rows: Rows, token: Token) -> None:
-        stream = self._idle.get()
-        if stream.thread is None:
-            stream.thread = threading.Thread(target=self._serve, args=(stream,), name="onnxruntime", daemon=True)
-            stream.thread.start()
-        stream.work.put((rows, token))
+        if not self._threads:
+            self._start_threads()
+        self._free.get()
+        self._work.put((rows, token))
 
     def ready(self) -> None:
-        self._idle.put(self._idle.get())
+        self._free.put(self._free.get())
 
     def drain(self) -> None:
-        waiting = [self._idle.get() for _ in self._streams]
-        for stream in waiting:
-            self._idle.put(stream)
+        for _ in range(self._plan.depth):
+            self._free.get()
+        for _ in range(self._plan.depth):
+            self._free.put(None)
 
     def close(self) -> None:
-        for stream in self._streams:
-            if stream.thread is not None:
-                stream.work.put(None)
-                stream.thread.join()
+        for _ in self._threads:
+            self._work.put(None)
+        for thread in self._threads:
+            thread.join()
+
+    def _start_threads(self) -> None:
+        for stream in range(len(self._sessions)):
+            thread = threading.Thread(target=self._serve, args=(stream,), name="onnxruntime", daemon=True)
+            self._threads.append(thread)
+            thread.start()
 
     def _session_options(self, threads: int) -> Any:
         options = ort.SessionOptions()
@@ -159,14 +154,13 @@ class OnnxRuntimeSession:
         options.add_session_config_entry("session.intra_op.allow_spinning", "1" if spinning else "0")
         return options
 
-    def _run(self, stream: _Stream, rows: Rows) -> Outputs:
-        assert stream.staging is not None
-        feed = dict(zip(self._input_names, stream.staging.batch(rows), strict=True))
-        outputs: list[Any] = stream.session.run(self._output_names, feed)
+    def _run(self, stream: int, rows: Rows) -> Outputs:
+        feed = dict(zip(self._input_names, self._staging[stream].batch(rows), strict=True))
+        outputs: list[Any] = self._sessions[stream].run(self._output_names, feed)
         return outputs
 
-    def _serve(self, stream: _Stream) -> None:
-        while (item := stream.work.get()) is not None:
+    def _serve(self, stream: int) -> None:
+        while (item := self._work.get()) is not None:
             rows, token = item
             try:
                 outputs = self._run(stream, rows)
@@ -174,7 +168,7 @@ class OnnxRuntimeSession:
                 self._plan.failed(token, error)
             else:
                 self._plan.completed(token, outputs)
-            self._idle.put(stream)
+            self._free.put(None)
 
 
 def _open(path: Path, options: Any) -> Any:

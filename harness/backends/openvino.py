@@ -76,7 +76,7 @@ class OpenVinoSession:
         self._engine = Engine.read(folder, "openvino")
         self.batch_size = min(plan.batch_size, self._engine.batch_size)
         compiled = _import(folder / self._engine.file, self._properties())
-        self._queue = ov.AsyncInferQueue(compiled, plan.streams)
+        self._queue = ov.AsyncInferQueue(compiled, plan.depth)
         self._queue.set_callback(self._complete)
         self._request = compiled.create_infer_request()
         self._output_count = len(self._engine.outputs)
@@ -90,8 +90,8 @@ class OpenVinoSession:
 
     def place(self, samples: Arrays) -> None:
         arrays = match_samples(samples, self._engine.inputs)
-        streams = range(self._plan.streams)
-        self._staging = [Staging(arrays, self._engine.batch_size, self._engine.batch_sizes) for _ in streams]
+        sizes = (self._engine.batch_size, self._engine.batch_sizes)
+        self._staging = [Staging(arrays, *sizes) for _ in range(self._plan.depth)]
 
     def compute(self, rows: Rows) -> Outputs:
         self._feed(self._request, self._staging[0], rows)

@@ -1,0 +1,147 @@
+"""What the harness is compared with: a plain LoadGen SUT without work, and engines without LoadGen.
+
+``python -m tests.benchmarks.bare PROGRAM SETTINGS`` prints one JSON document. These programs use the libraries directly
+and nothing of the harness.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import statistics
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+def loadgen(settings: dict[str, Any]) -> dict[str, Any]:
+    """A SUT that completes every query inside the callback. settings: scenario, conf, log_dir, count."""
+    import mlperf_loadgen as lg
+
+    def issue(ids: list[int], _indices: list[int]) -> None:
+        lg.QuerySamplesComplete([lg.QuerySampleResponse(identity, 0, 0) for identity in ids])
+
+    test = lg.TestSettings()
+    assert test.FromConfig(settings["conf"], "resnet50", settings["scenario"], 1) == 0
+    test.scenario, test.mode = getattr(lg.TestScenario, settings["scenario"]), lg.TestMode.PerformanceOnly
+    logs = lg.LogSettings()
+    logs.log_output.outdir, logs.enable_trace = settings["log_dir"], False
+    sut = lg.ConstructFastSUT(issue, lambda: None)
+    qsl = lg.ConstructQSL(settings["count"], settings["count"], lambda _: None, lambda _: None)
+    gc.disable()
+    lg.StartTestWithLogSettings(sut, qsl, test, logs, "")
+    return {}
+
+
+def openvino(settings: dict[str, Any]) -> dict[str, Any]:
+    """settings: engine, batch, streams, threads, batches, shape. Samples per second of full batches in flight."""
+    import openvino as ov
+
+    queue = ov.AsyncInferQueue(_compiled(settings), settings["streams"])
+    queue.set_callback(lambda _request, _: None)
+    tensor = ov.Tensor(_inputs(settings), shared_memory=True)
+
+    def loop(batches: int) -> None:
+        for _ in range(batches):
+            queue.start_async({0: tensor})
+        queue.wait_all()
+
+    return _rate(loop, settings)
+
+
+def openvino_calls(settings: dict[str, Any]) -> dict[str, Any]:
+    """Median seconds of one synchronous call with one batch."""
+    import openvino as ov
+
+    request = _compiled(settings).create_infer_request()
+    tensor = ov.Tensor(_inputs(settings), shared_memory=True)
+    request.set_input_tensor(0, tensor)
+    return _median(lambda: request.infer(share_outputs=True), settings)
+
+
+def _compiled(settings: dict[str, Any]) -> Any:
+    import openvino as ov
+
+    properties = {"INFERENCE_PRECISION_HINT": "f32", "NUM_STREAMS": settings["streams"]}
+    if settings["threads"]:
+        properties["INFERENCE_NUM_THREADS"] = settings["threads"] * settings["streams"]
+    return ov.Core().import_model((Path(settings["engine"]) / "model.blob").read_bytes(), "CPU", properties)
+
+
+def onnxruntime(settings: dict[str, Any]) -> dict[str, Any]:
+    """The same for ONNX Runtime: as many threads as streams, each calling the session in a loop."""
+    sessions = [_session(settings) for _ in range(1 if settings["threads"] == 1 else settings["streams"])]
+    feed = {sessions[0].get_inputs()[0].name: _inputs(settings)}
+
+    def loop(batches: int) -> None:
+        share = batches // settings["streams"]
+        threads = [
+            threading.Thread(target=_repeat, args=(sessions[number % len(sessions)], feed, share))
+            for number in range(settings["streams"])
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    return _rate(loop, settings)
+
+
+def onnxruntime_calls(settings: dict[str, Any]) -> dict[str, Any]:
+    session = _session(settings)
+    feed = {session.get_inputs()[0].name: _inputs(settings)}
+    return _median(lambda: session.run(None, feed), settings)
+
+
+def _session(settings: dict[str, Any]) -> Any:
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads, options.inter_op_num_threads = settings["threads"], 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", "1" if settings["streams"] == 1 else "0")
+    return ort.InferenceSession(
+        str(Path(settings["engine"]) / "model.onnx"), options, providers=["CPUExecutionProvider"]
+    )
+
+
+def _repeat(session: Any, feed: dict[str, np.ndarray], count: int) -> None:
+    for _ in range(count):
+        session.run(None, feed)
+
+
+def _inputs(settings: dict[str, Any]) -> np.ndarray:
+    shape = (settings["batch"], *settings["shape"])
+    return np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+
+
+def _rate(loop: Any, settings: dict[str, Any]) -> dict[str, Any]:
+    loop(2 * settings["streams"])
+    began = time.perf_counter()
+    loop(settings["batches"])
+    return {"rate": settings["batches"] * settings["batch"] / (time.perf_counter() - began)}
+
+
+def _median(call: Any, settings: dict[str, Any]) -> dict[str, Any]:
+    times = []
+    for _ in range(settings["batches"]):
+        began = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - began)
+    return {"median": statistics.median(times)}
+
+
+PROGRAMS = {
+    "loadgen": loadgen,
+    "openvino": openvino,
+    "openvino_calls": openvino_calls,
+    "onnxruntime": onnxruntime,
+    "onnxruntime_calls": onnxruntime_calls,
+}
+
+if __name__ == "__main__":
+    print(json.dumps(PROGRAMS[sys.argv[1]](json.loads(sys.argv[2]))))

@@ -1,0 +1,96 @@
+"""Children of the harness and bare programs, as the benchmarks start them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from harness.contract import Benchmark, BuildRequest, Message, Result, RunRequest, Scenario
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def start(command: list[str], folder: Path) -> str:
+    """Run a Python program to its end; its output. Raises RuntimeError with the output when it fails."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "RECONCILE_PARENT": str(os.getpid())}
+    done = subprocess.run(
+        [sys.executable, "-P", *command], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(f"{command} ended with {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def child(request: Message, folder: Path) -> Result:
+    """One child of the harness. Raises RuntimeError when it reports a problem."""
+    place = Path(tempfile.mkdtemp(dir=folder))
+    request.write(place / "request.json")
+    start(["-m", "harness", request.verb, str(place / "request.json"), str(place / "result.json")], place)
+    result = Result.read(place / "result.json")
+    if not result.done:
+        raise RuntimeError(f"{result.problem}: {result.fix}")
+    return result
+
+
+def build(folder: Path, kind: Any, benchmark: Benchmark, **request: Any) -> Path:
+    """Build an artifact into a new folder."""
+    output = Path(tempfile.mkdtemp(prefix=kind, dir=folder))
+    child(
+        BuildRequest(kind=kind, benchmark=benchmark, output=str(output), counter=str(folder / "counter"), **request),
+        folder,
+    )
+    return output
+
+
+def bare(program: str, settings: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Run tests.benchmarks.bare; what it prints."""
+    printed: dict[str, Any] = json.loads(start(["-m", "tests.benchmarks.bare", program, json.dumps(settings)], folder))
+    return printed
+
+
+def run(
+    folder: Path,
+    scenario: Scenario,
+    *,
+    benchmark: Benchmark,
+    backend: str,
+    dataset: Path,
+    conf: dict[str, int | float],
+    engine: Path | None = None,
+    settings: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """One LoadGen run of the harness in performance mode; the detail log by key. ``conf``: lines of user.conf."""
+    place = Path(tempfile.mkdtemp(dir=folder))
+    write_conf(place / "user.conf", scenario, conf)
+    inputs = {"dataset": str(dataset)} | ({"engine": str(engine)} if engine else {})
+    child(
+        RunRequest(
+            benchmark=benchmark,
+            backend=backend,
+            scenario=scenario,
+            mode="performance",
+            model_key="resnet50",
+            user_conf=str(place / "user.conf"),
+            log_dir=str(place),
+            counter=str(place / "counter"),
+            settings=settings or {},
+            inputs=inputs,
+        ),
+        place,
+    )
+    return read_detail(place)
+
+
+def write_conf(path: Path, scenario: str, conf: dict[str, int | float]) -> None:
+    path.write_text("".join(f"*.{scenario}.{name} = {value}\n" for name, value in conf.items()), encoding="ascii")
+
+
+def read_detail(folder: Path) -> dict[str, Any]:
+    lines = (folder / "mlperf_log_detail.txt").read_text(encoding="utf-8").splitlines()
+    entries = [json.loads(line.removeprefix(":::MLLOG ")) for line in lines]
+    return {entry["key"]: entry["value"] for entry in entries}

@@ -1,0 +1,154 @@
+"""What the harness costs on top of an engine: ``python -m tests.benchmarks.harness [--json] [--rounds N] [--only PART]``.
+
+- resnet: Offline samples/s of a LoadGen run over those of a bare asynchronous loop of the same engine, batch and threads.
+- digits: the same for a net that is as fast as LoadGen itself, over the lower of the bare loop and a bare null SUT.
+- latency: SingleStream latency at the median less that of a bare call of the engine, in microseconds.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from harness.contract import Benchmark
+from tests.benchmarks.children import bare, build, read_detail, run, write_conf
+from tests.benchmarks.rounds import Measure, arguments, interleave, median, medians, report
+
+BACKENDS = ("openvino", "onnxruntime")
+RESNET_BATCH, RESNET_SECONDS = 8, 5
+DIGITS_BATCH, DIGITS_SAMPLES = 512, 1_000_000
+CALLS = 5_000
+
+
+class Case:
+    """A benchmark with its dataset and engines, and what is run with them."""
+
+    def __init__(self, folder: Path, benchmark: Benchmark, shape: list[int]) -> None:
+        self.folder, self.benchmark, self.shape = folder, benchmark, shape
+        self.dataset = build(folder, "Dataset", benchmark)
+        self.model = build(folder, "Model", benchmark, inputs={"dataset": str(self.dataset)})
+
+    def engine(self, backend: str, batch: int) -> Path:
+        settings = {"batch_size": batch}
+        return build(
+            self.folder, "Engine", self.benchmark, backend=backend, settings=settings, inputs={"model": str(self.model)}
+        )
+
+    def bare(self, program: str, engine: Path, **settings: Any) -> dict[str, Any]:
+        return bare(program, {"engine": str(engine), "shape": self.shape, **settings}, self.folder)
+
+    def offline(self, backend: str, engine: Path | None, count: int, **settings: Any) -> float:
+        log = run(
+            self.folder,
+            "Offline",
+            benchmark=self.benchmark,
+            backend=backend,
+            dataset=self.dataset,
+            engine=engine,
+            conf={"min_duration": 0, "min_query_count": count, "target_qps": 1},
+            settings=settings,
+        )
+        return float(log["result_samples_per_second"])
+
+
+def bare_offline(folder: Path, count: int) -> float:
+    """Samples/s of the bare null SUT."""
+    place = Path(tempfile.mkdtemp(dir=folder))
+    write_conf(place / "user.conf", "Offline", {"min_duration": 0, "min_query_count": count, "target_qps": 1})
+    settings = {"scenario": "Offline", "conf": str(place / "user.conf"), "log_dir": str(place), "count": 1024}
+    bare("loadgen", settings, folder)
+    return float(read_detail(place)["result_samples_per_second"])
+
+
+def measure_resnet(folder: Path, rounds: int) -> list[Measure]:
+    case = Case(folder, Benchmark(name="resnet50", path=str(Path(__file__).parent / "resnet50.py")), [3, 224, 224])
+    return [_measure_resnet(case, backend, rounds) for backend in BACKENDS]
+
+
+def _measure_resnet(case: Case, backend: str, rounds: int) -> Measure:
+    engine = case.engine(backend, RESNET_BATCH)
+    settings = {"batch": RESNET_BATCH, "streams": 1, "threads": 2}
+    rate = case.bare(backend, engine, batches=8, **settings)["rate"]
+    batches = max(8, round(rate * RESNET_SECONDS / RESNET_BATCH))
+    measured = interleave(
+        {
+            "bare": lambda: float(case.bare(backend, engine, batches=batches, **settings)["rate"]),
+            "harness": lambda: case.offline(
+                backend, engine, batches * RESNET_BATCH, batch_size=RESNET_BATCH, streams=1, threads=2
+            ),
+        },
+        rounds,
+    )
+    ratio = median(measured, lambda item: item["harness"] / item["bare"])
+    return Measure(f"resnet50 int8 Offline, {backend}", ratio, 0.98, detail=medians(measured) + " samples/s")
+
+
+def measure_digits(folder: Path, rounds: int) -> list[Measure]:
+    case = Case(folder, Benchmark(name="digits"), [1, 8, 8])
+    return [_measure_digits(case, backend, rounds) for backend in BACKENDS]
+
+
+def _measure_digits(case: Case, backend: str, rounds: int) -> Measure:
+    engine = case.engine(backend, DIGITS_BATCH)
+    settings = {"batch": DIGITS_BATCH, "streams": 2, "threads": 1, "batches": DIGITS_SAMPLES // DIGITS_BATCH}
+    measured = interleave(
+        {
+            "bare": lambda: float(case.bare(backend, engine, **settings)["rate"]),
+            "null SUT": lambda: bare_offline(case.folder, DIGITS_SAMPLES),
+            "harness": lambda: case.offline(
+                backend, engine, DIGITS_SAMPLES, batch_size=DIGITS_BATCH, streams=2, threads=1
+            ),
+        },
+        rounds,
+    )
+    ratio = median(measured, lambda item: item["harness"] / min(item["bare"], item["null SUT"]))
+    return Measure(f"digits Offline, {backend}", ratio, 0.7, detail=medians(measured) + " samples/s")
+
+
+def measure_latency(folder: Path, rounds: int) -> list[Measure]:
+    case = Case(folder, Benchmark(name="digits"), [1, 8, 8])
+    return [_measure_latency(case, backend, rounds) for backend in BACKENDS]
+
+
+def _measure_latency(case: Case, backend: str, rounds: int) -> Measure:
+    engine = case.engine(backend, 1)
+
+    def harness() -> float:
+        log = run(
+            case.folder,
+            "SingleStream",
+            benchmark=case.benchmark,
+            backend=backend,
+            dataset=case.dataset,
+            engine=engine,
+            conf={"min_duration": 0, "min_query_count": CALLS, "target_latency": 1},
+            settings={"batch_size": 1, "streams": 1, "threads": 1},
+        )
+        return float(log["result_50.00_percentile_latency_ns"]) / 1e3
+
+    def bare_call() -> float:
+        settings = {"batch": 1, "streams": 1, "threads": 1, "batches": CALLS}
+        return float(case.bare(f"{backend}_calls", engine, **settings)["median"]) * 1e6
+
+    measured = interleave({"bare": bare_call, "harness": harness}, rounds)
+    added = median(measured, lambda item: item["harness"] - item["bare"])
+    return Measure(
+        f"digits SingleStream added latency, {backend}", added, 60, at_least=False, unit=" us", detail=medians(measured)
+    )
+
+
+PARTS = {"resnet": measure_resnet, "digits": measure_digits, "latency": measure_latency}
+
+
+def main() -> int:
+    options = arguments(__doc__ or "")
+    with tempfile.TemporaryDirectory() as folder:
+        parts = [part for name, part in PARTS.items() if options.only in name]
+        measures = [measure for part in parts for measure in part(Path(folder), options.rounds)]
+    return report("harness", measures, as_json=options.json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""Interleaved rounds, medians of their ratios, and the report of a benchmark."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+ROUNDS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A figure against its limit. ``at_least`` false: the figure must be at most the limit."""
+
+    name: str
+    value: float
+    limit: float
+    at_least: bool = True
+    unit: str = ""
+    detail: str = ""
+
+    @property
+    def holds(self) -> bool:
+        return self.value >= self.limit if self.at_least else self.value <= self.limit
+
+
+def interleave(measures: Mapping[str, Callable[[], float]], rounds: int) -> list[dict[str, float]]:
+    """Every measure once in each round, the order turned from round to round."""
+    names = list(measures)
+    results = []
+    for number in range(rounds):
+        turned = names[number % len(names) :] + names[: number % len(names)]
+        results.append({name: measures[name]() for name in turned})
+    return results
+
+
+def median(rounds: list[dict[str, float]], figure: Callable[[dict[str, float]], float]) -> float:
+    return statistics.median(figure(item) for item in rounds)
+
+
+def medians(rounds: list[dict[str, float]]) -> str:
+    names = rounds[0]
+    return ", ".join(f"{name} {statistics.median(item[name] for item in rounds):,.1f}" for name in names)
+
+
+def arguments(description: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="interleaved rounds (default %(default)s)")
+    parser.add_argument("--only", default="", help="run the parts whose name contains this")
+    return parser.parse_args()
+
+
+def report(name: str, measures: list[Measure], *, as_json: bool) -> int:
+    """Print; 0 when every limit holds, else 1."""
+    if as_json:
+        rows: list[dict[str, Any]] = [{**asdict(measure), "holds": measure.holds} for measure in measures]
+        print(json.dumps({"benchmark": name, "measures": rows}, indent=1))
+    else:
+        for measure in measures:
+            sign = ">=" if measure.at_least else "<="
+            mark = "ok  " if measure.holds else "MISS"
+            print(
+                f"{mark} {measure.name}: {measure.value:.3f}{measure.unit} ({sign} {measure.limit}); {measure.detail}"
+            )
+    return 0 if all(measure.holds for measure in measures) else 1

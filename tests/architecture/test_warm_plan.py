@@ -7,17 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from reconciler.spec.shipped import shipped_path
-from tests.architecture.source import modules
 
 SLOW_TO_IMPORT = frozenset({"pydantic", "pydantic_core", "ruamel", "jsonschema", "git", "rich"})
 
 _PLAN = "import sys; sys.argv[0] = 'reconcile'; from reconciler.cli.main import main; sys.exit(main())"
 
 
-@pytest.mark.skipif("reconciler.cli.plan" not in modules(), reason="`reconcile plan` has not landed")
 def test_a_warm_plan_imports_no_slow_library(tmp_path: Path) -> None:
     _repository(tmp_path)
     cold, warm = _libraries_of_a_plan(tmp_path), _libraries_of_a_plan(tmp_path)

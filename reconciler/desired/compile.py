@@ -45,7 +45,7 @@ class Compiler:
     ruleset: Ruleset
     pins: Pins
     made: dict[Address, Made] = field(default_factory=dict)
-    noted: dict[Kind, set[str]] = field(default_factory=dict)
+    noted: dict[str, set[str]] = field(default_factory=dict)
 
     def put(
         self, address: Address, inputs: list[Input], reader: Reader | None, cell: DeclaredCell | None, **extra: object
@@ -54,7 +54,7 @@ class Compiler:
         ups = tuple(Address.parse(i.origin.file) for i in inputs if i.origin.file.partition(":")[0] in _KINDS)
         key = make_key(address.kind, inputs)
         if reader is not None:
-            self.noted.setdefault(address.kind, set()).update(reader.noted)
+            self.noted.setdefault(address.label, set()).update(reader.noted)
         attempts = 1
         if cell is not None and address.kind is Kind.RUN and "attempts" in cell.settings:
             attempts = int(cell.settings["attempts"].value)
@@ -189,8 +189,8 @@ def _below(settings: Mapping[str, object], kind: str) -> dict[str, object]:
     return {name.removeprefix(prefix): value for name, value in settings.items() if name.startswith(prefix)}
 
 
-def compile_desired(declared: Declared, ruleset: Ruleset, pins: Pins) -> tuple[Desired, dict[Kind, set[str]]]:
-    """The desired state, and which settings each kind read (for the printed reference)."""
+def compile_desired(declared: Declared, ruleset: Ruleset, pins: Pins) -> tuple[Desired, dict[str, set[str]]]:
+    """The desired state, and which settings each kind of resource read (for the printed reference)."""
     compiler = Compiler(declared, ruleset, pins)
     datasets, models = _common_keys(compiler)
     for cell in declared.cells:

@@ -16,6 +16,9 @@ from reconciler.resource.inputs import DEFAULT, Input, Origin, Value
 from reconciler.resource.kinds import Address
 
 
+STALL_TIMEOUT = "run.stall_timeout"
+
+
 @dataclass(slots=True)
 class Reader:
     """A cell's settings over the round's rules, and the pins. ``noted`` collects every name that was asked for."""
@@ -38,10 +41,10 @@ class Reader:
         found = ((name, self.get(name)) for name in names)
         return [Input(name, v.value, v.origin) for name, v in found if v is not None and v.value is not None]
 
-    def under(self, prefix: str) -> list[Input]:
-        """Every setting below a prefix, sorted by name."""
+    def under(self, prefix: str, *, but: str = "") -> list[Input]:
+        """Every setting below a prefix, sorted by name, ``but`` one that only says how an attempt is watched."""
         self.noted.add(f"{prefix}.*")
-        names = sorted(name for name in self.settings if name.startswith(f"{prefix}."))
+        names = sorted(name for name in self.settings if name.startswith(f"{prefix}.") and name != but)
         return [Input(n, self.settings[n].value, self.settings[n].origin) for n in names]
 
     def pinned(self, pin: str) -> list[Input]:
@@ -129,7 +132,7 @@ def run_inputs(reader: Reader, scenario: str, mode: str, made_from: Input, datas
         *own,
         *benchmark_code(reader),
         *reader.take(*dict.fromkeys((*settings_of(mode, scenario), *ruled_of(scenario)))),
-        *reader.under("run"),
+        *reader.under("run", but=STALL_TIMEOUT),
         *reader.take("system.name", "rehearsal"),
         *hardware,
     ]
@@ -141,7 +144,7 @@ def score_inputs(reader: Reader, run: Input, dataset: Input) -> list[Input]:
 
 def result_inputs(reader: Reader, upstreams: list[Input]) -> list[Input]:
     """What is rendered beside the logs: the measurements, the names, the policy that chooses the published run."""
-    official = reader.take("benchmark.official", "publish")
+    official = reader.take("benchmark.official", "policy.publish")
     return [*upstreams, *official, *reader.under("measurements"), *reader.take("model.retraining")]
 
 

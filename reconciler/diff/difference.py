@@ -265,7 +265,7 @@ def _latency(cell: Cell) -> bool:
 
 
 def policy_of(inputs: Iterable[Input]) -> tuple[str, bool]:
-    policy = next((str(i.value) for i in inputs if i.name in ("publish", "policy.publish")), "latest")
+    policy = next((str(i.value) for i in inputs if i.name == "policy.publish"), "latest")
     return policy, False
 
 

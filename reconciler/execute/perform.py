@@ -96,7 +96,7 @@ def perform(
     attempt = begin(step, detail, upstream, setting)
     try:
         request = make_request(attempt, setting.places)
-        stall = float(detail.settings.get("run.stall_timeout", 0) or 0) / 1000 or setting.stall
+        stall = float(detail.settings.get("run.stall_timeout", setting.stall * 1000)) / 1000
         began = time.monotonic()
         run_child(attempt, request, Watch(moved, stall, setting.keep_open))
         seconds = time.monotonic() - began

@@ -10,6 +10,7 @@ them. Only what some layer sets is there, except for benchmark.official and benc
     min_query_count, max_query_count, performance_sample_count, accuracy_sample_count, attempts     integers
     engine.backend, engine.precision, engine.batch_size, engine.version, engine.options.<name>
     run.streams, run.threads, run.batch_size, run.queue_delay (integer microseconds), run.options.<name>
+    run.stall_timeout               integer milliseconds; when a run counts as hung, no part of what it measures
     model.path, model.sha256, model.settings.<name>
     dataset.path, dataset.sha256, dataset.settings.<name>
     benchmark.code (built-in name), benchmark.path (a user's file), benchmark.official (the name it is entered as)

@@ -54,6 +54,9 @@ class Run(Group):
     queue_delay: fields.Microseconds = Field(
         None, description="How long a partial Server batch may wait, such as 500 us; 0 for not at all."
     )
+    stall_timeout: fields.Milliseconds = Field(
+        None, description="A run in which nothing is finished for so long has failed, such as 15 min; 0 for never."
+    )
     options: Options = Field({}, description="The backend's own run options, by name.")
 
 

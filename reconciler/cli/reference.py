@@ -1,0 +1,108 @@
+"""``python -m reconciler.cli.reference README.md``: writes the spec reference between its two marks.
+
+What a field makes stale is not written down anywhere: it is what the functions in ``desired/inputs.py`` read of it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from reconciler.desired.compile import compile_desired
+from reconciler.desired.inputs import STALL_TIMEOUT
+from reconciler.desired.state import Pins
+from reconciler.files import replace
+from reconciler.mlperf.rounds import load_ruleset
+from reconciler.spec import models
+from reconciler.spec.files import Source, blob_id
+from reconciler.spec.loading import load_sources
+from reconciler.spec.shipped import shipped
+
+BEGIN, END = "<!-- spec reference: begin -->", "<!-- spec reference: end -->"
+
+# Title, where it is written, the model, and the prefix of its settings; None: the settings have names of their own.
+_GROUPS: tuple[tuple[str, str, type[BaseModel], str | None], ...] = (
+    ("Submission", "`spec:`", models.Spec, ""),
+    ("System", "`spec.systems.NAME:`", models.System, "system."),
+    ("Hardware", "`hardware:` of a system", models.Hardware, "hardware."),
+    ("Benchmark", "`spec.benchmarks.NAME:`, beside the settings of a cell", models.Benchmark, "benchmark."),
+    ("Model", "`model:` of a benchmark", models.Model, "model."),
+    ("Dataset", "`dataset:` of a benchmark", models.Dataset, "dataset."),
+    ("Settings", "in a cell, a benchmark, or a block of `spec.defaults`", models.Settings, ""),
+    ("Engine", "`engine:`", models.Engine, "engine."),
+    ("Run", "`run:`", models.Run, "run."),
+    ("Measurements", "`measurements:`", models.Measurements, "measurements."),
+)
+_OTHER_NAMES = {
+    "benchmark.as": "benchmark.official",
+    "model.retraining": "measurements.retraining",
+    "model.starting_weights_filename": "measurements.starting_weights_filename",
+    "model.weight_transformations": "measurements.weight_transformations",
+    "publish": "policy.publish",
+    "attempts": "",
+}
+# Shared files of the tree show these; the submission's inputs are whole mappings, not single settings.
+_RENDERED = ("submitter", "round", "system.category", "system.status", "system.description")
+_ORDER = ("Dataset", "Model", "Engine", "Run accuracy", "Run performance", "Score", "Result", "Submission")
+
+
+def effects() -> Mapping[str, tuple[str, ...]]:
+    """Setting (or ``prefix.*``) → the kinds of resources whose key it enters, by compiling the starter spec."""
+    data = shipped("specs/quickstart.yaml")
+    declared = load_sources([Source("quickstart.yaml", data.decode(), blob_id(data))], Path(), {})
+    _, noted = compile_desired(declared, load_ruleset(str(declared.round.value)), Pins())
+    names = sorted(set().union(*noted.values()))
+    found = {name: [kind for kind in _ORDER if name in noted.get(kind, ())] for name in names}
+    for name in _RENDERED:
+        found[name] = [*found.get(name, []), "Submission"]
+    return {name: tuple(kinds) for name, kinds in found.items()}
+
+
+def _stale(name: str, table: Mapping[str, tuple[str, ...]]) -> str:
+    """Direct effects only: what is made from a stale resource is stale with it."""
+    if name == STALL_TIMEOUT:
+        return "nothing"
+    if name == "round":
+        return "Submission, and the runs that read a value which the rounds rule differently"
+    patterns = (name, f"{name}.*", f"{name.partition('.')[0]}.*")
+    kinds = {kind for pattern in patterns for kind in table.get(pattern, ())}
+    return ", ".join(sorted(kinds, key=_ORDER.index)) or "nothing"
+
+
+def _rows(
+    group: type[BaseModel], prefix: str | None, table: Mapping[str, tuple[str, ...]]
+) -> Iterator[tuple[str, str, str]]:
+    inherited = set(models.Settings.model_fields) if issubclass(group, models.Benchmark) else set()
+    for name, field in group.model_fields.items():
+        annotation = field.annotation
+        nested = isinstance(annotation, type) and issubclass(annotation, BaseModel)
+        if name in inherited or nested or name in ("systems", "benchmarks", "divisions", "defaults", "use"):
+            continue
+        written = field.alias or name
+        setting = f"{prefix}{written}"
+        yield written, field.description or "", _stale(_OTHER_NAMES.get(setting, setting), table)
+
+
+def reference() -> str:
+    table = effects()
+    parts = []
+    for title, where, group, prefix in _GROUPS:
+        parts.append(f"### {title}\n\n{where[0].upper()}{where[1:]}\n")
+        rows = "".join(f"| `{name}` | {text} | {stale} |\n" for name, text, stale in _rows(group, prefix, table))
+        parts.append(f"| Field | Meaning | A change makes stale |\n|---|---|---|\n{rows}")
+    return "\n".join(parts)
+
+
+def written_into(text: str) -> str:
+    """The document with the reference between its marks brought up to date."""
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n\n{reference()}\n{END}{after}"
+
+
+if __name__ == "__main__":
+    path = Path(sys.argv[1])
+    replace(path, written_into(path.read_text(encoding="utf-8")).encode())

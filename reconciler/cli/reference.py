@@ -9,8 +9,6 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from pydantic import BaseModel
-
 from reconciler.desired.compile import compile_desired
 from reconciler.desired.inputs import STALL_TIMEOUT
 from reconciler.desired.state import Pins
@@ -24,7 +22,7 @@ from reconciler.spec.shipped import shipped
 BEGIN, END = "<!-- spec reference: begin -->", "<!-- spec reference: end -->"
 
 # Title, where it is written, the model, and the prefix of its settings; None: the settings have names of their own.
-_GROUPS: tuple[tuple[str, str, type[BaseModel], str | None], ...] = (
+_GROUPS: tuple[tuple[str, str, type[models.Group], str | None], ...] = (
     ("Submission", "`spec:`", models.Spec, ""),
     ("System", "`spec.systems.NAME:`", models.System, "system."),
     ("Hardware", "`hardware:` of a system", models.Hardware, "hardware."),
@@ -73,12 +71,12 @@ def _stale(name: str, table: Mapping[str, tuple[str, ...]]) -> str:
 
 
 def _rows(
-    group: type[BaseModel], prefix: str | None, table: Mapping[str, tuple[str, ...]]
+    group: type[models.Group], prefix: str | None, table: Mapping[str, tuple[str, ...]]
 ) -> Iterator[tuple[str, str, str]]:
     inherited = set(models.Settings.model_fields) if issubclass(group, models.Benchmark) else set()
     for name, field in group.model_fields.items():
         annotation = field.annotation
-        nested = isinstance(annotation, type) and issubclass(annotation, BaseModel)
+        nested = isinstance(annotation, type) and issubclass(annotation, models.Group)
         if name in inherited or nested or name in ("systems", "benchmarks", "divisions", "defaults", "use"):
             continue
         written = field.alias or name

@@ -66,7 +66,7 @@ def compiled(places: Places, names: Sequence[str], recorded: Recorded, stamps: S
     distributions = installed()
     if known is not None and known.fingerprint == fingerprint and _same_variables(known.variables):
         elsewhere = unlike_systems(known.desired)
-        pins = observe_pins(known.pins.values, recorded, stamps, distributions, elsewhere)
+        pins = observe_pins(known.pins.values, recorded, places.root, stamps, distributions, elsewhere)
         if pins.values == known.pins.values:
             return known
     fresh = _cold(places, paths, fingerprint, recorded, stamps, distributions)
@@ -98,7 +98,7 @@ def _cold(
     bare: Desired
     bare, _ = compiling.compile_desired(declared, ruleset, Pins())
     needed = compiling.pins_needed(declared, ruleset)
-    pins = observe_pins(needed, recorded, stamps, distributions, unlike_systems(bare))
+    pins = observe_pins(needed, recorded, places.root, stamps, distributions, unlike_systems(bare))
     desired, _ = compiling.compile_desired(declared, ruleset, pins)
     spec = {file.path: file.blob for file in declared.files}
     return Compiled(desired, fingerprint, declared.variables, pins, spec)

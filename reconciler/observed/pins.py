@@ -15,25 +15,31 @@ _KIND = {"model": Kind.MODEL, "dataset": Kind.DATASET}
 
 
 def observe_pins(
-    needed: Iterable[str], recorded: Recorded, stamps: Stamps, distributions: dict[str, str], elsewhere: Collection[str]
+    needed: Iterable[str],
+    recorded: Recorded,
+    root: Path,
+    stamps: Stamps,
+    distributions: dict[str, str],
+    elsewhere: Collection[str],
 ) -> Pins:
-    """``elsewhere``: systems that this machine is not; their versions come from records alone."""
+    """``root``: the repository, to which locations are relative. ``elsewhere``: systems that this machine is not;
+    their versions come from records alone."""
     values: dict[str, str | None] = {}
     origins: dict[str, str] = {}
     for pin in needed:
         sort, _, rest = pin.partition(":")
         if sort == "source":
-            values[pin], origins[pin] = _source(rest, recorded, stamps)
+            values[pin], origins[pin] = _source(rest, recorded, root, stamps)
         else:
             backend, _, system = rest.partition("@")
             values[pin], origins[pin] = _version(backend, system, recorded, distributions, system in elsewhere)
     return Pins(values, origins)
 
 
-def _source(rest: str, recorded: Recorded, stamps: Stamps) -> tuple[str | None, str]:
+def _source(rest: str, recorded: Recorded, root: Path, stamps: Stamps) -> tuple[str | None, str]:
     kind, _, where = rest.partition("@")
     benchmark, _, location = where.partition("|")
-    path = Path(location)
+    path = root / location
     if path.exists():
         return stamps.source(path), location
     known = recorded.by_address.get(Address(_KIND[kind], benchmark), ()) if kind in _KIND else ()

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from reconciler.diff.change import Action, Drift, Finding, How, Reason
+from reconciler.render.paint import coloured
+from reconciler.render.plan import plan_text, shown_origins
+from reconciler.resource.inputs import Origin
+from reconciler.resource.kinds import Address, Kind
+from tests.unit.render.builders import (
+    ACCURACY,
+    CELL,
+    ENGINE,
+    LINE,
+    PERFORMANCE,
+    RESULT,
+    engine_replaced,
+    input_change,
+    plan,
+    step,
+)
+
+
+def test_a_changed_batch_size() -> None:
+    text = plan_text(plan(*engine_replaced()), commits={LINE: "3f2c1ab  2 days ago"})
+    assert text == (
+        "closed / h200x8 / 3d-unet-99 / Offline\n"
+        "  ~ Engine       replace  batch_size 8 → 16  specs/acme.yaml:16  3f2c1ab  2 days ago\n"
+        "  ~ Run accuracy replace  engine replaced\n"
+        "  ~ Run perf     replace  engine replaced\n"
+        "  ~ TEST01       replace  engine replaced\n"
+        "Plan: 4 to replace, 61 unchanged. About 1 h 50 min on h200x8. Nothing is pruned."
+    )
+
+
+def test_everything_that_can_stand_in_a_plan() -> None:
+    steps = (
+        step(Address(Kind.DATASET, "3d-unet-99"), action=Action.CREATE, reason=Reason.NOT_RECORDED),
+        step(ENGINE, reason=Reason.ARTIFACT_CORRUPT, note="engine.plan is damaged", seconds=60.0, shared=(RESULT,)),
+        step(
+            ACCURACY, reason=Reason.PREVIOUS_ATTEMPT_FAILED, note="out of memory", blocked="no GPU", fix="run it there"
+        ),
+        step(PERFORMANCE, how=How.RESTORE, reason=Reason.ARTIFACT_MISSING, note="user.conf is missing", seconds=0.0),
+        step(RESULT, how=How.RENDER, because=(PERFORMANCE,)),
+        step(Address(Kind.RUN, f"{CELL}/old"), action=Action.PRUNE, reason=Reason.NOT_DECLARED),
+    )
+    whole = plan(
+        *steps,
+        excluded=2,
+        drifts=(Drift(ENGINE, "engine.plan", "missing", "made again when a run needs it"),),
+        findings=(Finding("Invalid", str(CELL), "p99 is 12 ms, 20 % above the limit", "set target_qps 48"),),
+        undeclared=(Address(Kind.RUN, "open/x/y/Server/accuracy"),),
+    )
+    assert plan_text(whole) == (
+        "3d-unet-99\n"
+        "  + Dataset      create   not recorded yet\n"
+        "closed / h200x8 / 3d-unet-99 / Offline\n"
+        "  ~ Engine       replace  file damaged: engine.plan is damaged (also for 1 more cell)\n"
+        "  ! Run accuracy replace  last attempt failed: out of memory\n"
+        "      blocked: no GPU\n"
+        "      fix: run it there\n"
+        "  ~ Run perf     restore  file missing: user.conf is missing\n"
+        "  ~ Result       render   performance run replaced\n"
+        "  - Run old      prune    no longer declared\n"
+        "drift closed / h200x8 / 3d-unet-99 / Offline: Engine engine.plan missing; made again when a run needs it\n"
+        "finding closed/h200x8/3d-unet-99/Offline: Invalid: p99 is 12 ms, 20 % above the limit\n"
+        "      fix: set target_qps 48\n"
+        "not declared Run:open/x/y/Server/accuracy: recorded, no longer in a spec; kept\n"
+        "Plan: 1 to create, 2 to replace, 1 to restore, 1 to render, 1 to prune, 61 unchanged. 1 blocked. "
+        "At least 1 min on h200x8 (2 steps without a prediction). 1 finding. 2 steps left out by the selection."
+    )
+
+
+@pytest.mark.parametrize(
+    ("made", "last"),
+    [
+        (plan(), "In sync: 61 resources, nothing to do."),
+        (plan(excluded=3), "In sync: 61 resources, nothing to do. 3 steps left out by the selection."),
+        (
+            plan(findings=(Finding("Invalid", str(CELL), "late"),)),
+            "Nothing to do for 61 resources, but 1 finding that no step mends.",
+        ),
+    ],
+    ids=["clean", "selected", "finding"],
+)
+def test_the_last_line_when_there_is_no_step(made: object, last: str) -> None:
+    assert plan_text(made).splitlines()[-1] == last  # type: ignore[arg-type]
+
+
+def test_the_cause_names_the_rest_and_skips_keys_of_what_is_replaced_too() -> None:
+    explained = (
+        input_change("min_duration", 600_000, 0),
+        input_change("target_latency", 15_000_000, None),
+        input_change("engine", "1" * 64, "2" * 64, Origin(str(ENGINE))),
+    )
+    run = step(PERFORMANCE, reason=Reason.INPUT_CHANGED, explained=explained, because=(ENGINE,))
+    assert "min_duration 10 min → 0 and 1 more  specs/acme.yaml:16" in plan_text(plan(run))
+    alone = replace(run, explained=explained[2:])
+    assert "engine replaced\n" in plan_text(plan(alone))
+    back = replace(alone, because=())
+    assert "engine 111111111111 → 222222222222\n" in plan_text(plan(back))
+
+
+def test_what_is_new_is_not_called_replaced() -> None:
+    new = step(ENGINE, action=Action.CREATE, reason=Reason.NOT_RECORDED)
+    assert "engine created" in plan_text(plan(new, step(PERFORMANCE, because=(ENGINE,))))
+
+
+def test_a_huge_plan_is_cut_unless_all_is_asked() -> None:
+    names = [f"closed/h200x8/b{number}/Offline" for number in range(380)]
+    explained = (input_change("engine.batch_size", 8, 16),)
+    huge = plan(*(step(Address(Kind.ENGINE, n), reason=Reason.INPUT_CHANGED, explained=explained) for n in names))
+    lines = plan_text(huge, limit=40).splitlines()
+    assert len(lines) == 82
+    assert lines[-2] == "… and 340 more cells; --all shows them"
+    assert "380 to replace" in lines[-1]
+    assert len(plan_text(huge, limit=None).splitlines()) == 761
+    assert shown_origins(huge, 40) == (LINE,)
+
+
+def test_colour_adds_only_colour() -> None:
+    text = plan_text(plan(*engine_replaced()), paint=coloured)
+    assert "\x1b[33m~\x1b[0m Engine" in text
+    assert "\x1b" not in plan_text(plan(*engine_replaced()))

@@ -1,0 +1,147 @@
+"""Conditions of cells, and the table that shows them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from reconciler.desired.state import Desired
+from reconciler.diff.change import Action, Change, Chosen, Difference, Finding, How, Reason
+from reconciler.diff.conditions import standings
+from reconciler.observed.state import Observed
+from reconciler.render.status import metric_text, status_text
+from reconciler.resource.conditions import Standing
+from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.resource.records import Ended, Recorded, Summary
+from reconciler.resource.resources import Detail, Resource
+
+OFFLINE = Cell("open", "box", "digits", "Offline")
+SERVER = Cell("open", "box", "digits", "Server")
+MODEL = Address(Kind.MODEL, "digits")
+
+
+def resources(cell: Cell) -> list[Resource]:
+    engine, score, result = (Address(kind, str(cell)) for kind in (Kind.ENGINE, Kind.SCORE, Kind.RESULT))
+    accuracy, performance = (Address(Kind.RUN, f"{cell}/{mode}") for mode in ("accuracy", "performance"))
+    made = [
+        (engine, (MODEL,)),
+        (accuracy, (engine,)),
+        (performance, (engine,)),
+        (score, (accuracy,)),
+        (result, (accuracy, performance, score)),
+    ]
+    return [Resource(address, f"key {address}", upstream, cell) for address, upstream in made]
+
+
+def desired() -> Desired:
+    all_of_them = (Resource(MODEL, "key model"), *resources(OFFLINE), *resources(SERVER))
+    return Desired("d", all_of_them, lambda _: Detail(()), "one", {r.address: r for r in all_of_them})
+
+
+def summary(name: str, address: Address, metric: tuple[str, str], validity: str = "") -> Summary:
+    return Summary(
+        name, address, f"key {address}", Ended.DONE, "", 1.0, (), validity, metric=metric, marks=("rehearsal",)
+    )
+
+
+RECORDED = Recorded(
+    by_key={
+        "p": (summary("p", Address(Kind.RUN, f"{OFFLINE}/performance"), ("107.2", "samples/s"), "VALID"),),
+        "s": (summary("s", Address(Kind.SCORE, str(OFFLINE)), ("98.9", "acc")),),
+    }
+)
+CHOSEN = {OFFLINE: Chosen(performance="p", score="s")}
+
+
+def stand(*changes: Change, findings: tuple[Finding, ...] = (), **observed: object) -> dict[Cell, Standing]:
+    seen = Observed(tree_present=True, rendered={str(OFFLINE): "f", str(SERVER): "f"})
+    seen = replace(seen, **observed)  # type: ignore[arg-type]
+    found = standings(desired(), RECORDED, seen, Difference(changes, findings=findings, chosen=CHOSEN))
+    return {standing.cell: standing for standing in found}
+
+
+def change(kind: Kind, name: str, reason: Reason = Reason.INPUT_CHANGED, how: How = How.MAKE) -> Change:
+    address = Address(kind, name)
+    key = "key model" if kind is Kind.MODEL else f"key {address}"
+    return Change(address, key, Action.REPLACE, reason, how)
+
+
+def words(standing: Standing) -> str:
+    return " ".join(condition.status.value[0] for condition in standing.conditions)
+
+
+def test_all_true_when_nothing_differs() -> None:
+    assert words(stand()[OFFLINE]) == "T T T T T T"
+    assert stand()[OFFLINE].metric == ("107.2", "samples/s")
+    assert stand()[OFFLINE].marks == ("rehearsal",)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ((change(Kind.ENGINE, str(OFFLINE)),), "F T T T T F"),
+        ((change(Kind.RUN, f"{OFFLINE}/performance"),), "T T F U T F"),
+        ((change(Kind.RUN, f"{OFFLINE}/accuracy"),), "T U T T T U"),
+        ((change(Kind.SCORE, str(OFFLINE)),), "T U T T T U"),
+        ((change(Kind.RESULT, str(OFFLINE), how=How.RENDER),), "T T T T F F"),
+    ],
+    ids=["engine", "performance", "accuracy", "score", "result"],
+)
+def test_one_change_shows_in_its_column_and_in_ready_only(changes: tuple[Change, ...], expected: str) -> None:
+    found = stand(*changes)
+    assert words(found[OFFLINE]) == expected
+    assert words(found[SERVER]) == "T T T T T T"
+
+
+def test_what_cells_share_shows_in_each() -> None:
+    assert {words(s) for s in stand(change(Kind.MODEL, "digits")).values()} == {"F T T T T F"}
+
+
+def test_an_invalid_run_is_red_and_says_its_margin() -> None:
+    finding = Finding("Invalid", str(OFFLINE), "p99 is 20 % above the limit")
+    found = stand(findings=(finding,), rendered={})[OFFLINE]
+    assert words(found) == "T T T F U F"
+    assert found.conditions[3].reason == "Invalid"
+    assert found.conditions[-1].message == "p99 is 20 % above the limit"
+
+
+def test_accuracy_below_the_bar_is_no_invalid_run() -> None:
+    finding = Finding("AccuracyBelowBar", f"Score:{OFFLINE}", "98.1 is below 99")
+    assert words(stand(findings=(finding,))[OFFLINE]) == "T F T T T F"
+
+
+def test_an_edited_file_is_red_and_a_missing_tree_is_not() -> None:
+    edited = stand(tree={str(OFFLINE): (("a/b.json", "edited"), ("a/c.json", "missing"))})[OFFLINE]
+    assert (words(edited), edited.conditions[4].reason) == ("T T T T F F", "FileEdited")
+    assert words(stand(tree_present=False, rendered={})[OFFLINE]) == "T T T T T T"
+
+
+def test_blocked_is_said() -> None:
+    engine = change(Kind.ENGINE, str(OFFLINE))
+    blocked = {engine.address: "no H200 here"}
+    found = standings(desired(), RECORDED, Observed(), Difference((engine,), chosen=CHOSEN), blocked)
+    assert found[0].conditions[0].message == "blocked: no H200 here"
+
+
+def test_the_table() -> None:
+    finding = Finding("Invalid", str(SERVER), "late")
+    table = status_text(tuple(stand(change(Kind.ENGINE, str(OFFLINE)), findings=(finding,)).values()))
+    assert table == (
+        "cell                     Built  Accurate  Performed  Valid  Rendered  Ready         result\n"
+        "open/box/digits/Offline  no     ok        ok         ok     ok        no     107 samples/s  rehearsal\n"
+        "open/box/digits/Server   ok     ok        ok         no     ok        no                 -\n"
+        "  open/box/digits/Offline: Built: InputChanged\n"
+        "  open/box/digits/Server: Valid: Invalid: late\n"
+        "0 of 2 cells ready, 2 not."
+    )
+
+
+def test_a_long_table_shows_what_is_not_ready_first() -> None:
+    table = status_text(tuple(stand(change(Kind.ENGINE, str(SERVER))).values()), limit=1).splitlines()
+    assert table[1].startswith(str(SERVER))
+    assert table[2] == "… and 1 more cell; --all shows them"
+
+
+def test_metric_text() -> None:
+    assert [metric_text(m) for m in (None, ("0.0134", "ms"), ("n/a", "acc"))] == ["-", "0.0134 ms", "n/a acc"]

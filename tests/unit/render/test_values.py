@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from reconciler.render.values import setting_name, short, value_text
+from reconciler.resource.kinds import Kind
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("target_latency", 15_000_000, "15 ms"),
+        ("target_latency", "1500", "1.5 µs"),
+        ("target_latency", 1_234_567, "1234.567 µs"),
+        ("min_duration", 600_000, "10 min"),
+        ("min_duration", 0, "0"),
+        ("run.queue_delay", 250, "250 µs"),
+        ("hardware.power_limit", 450_000, "450 W"),
+        ("target_qps", "54", "54"),
+        ("rehearsal", True, "true"),
+        ("x", None, "not set"),
+        ("x", "", '""'),
+        ("source", "ab" * 32, "abababababab"),
+        ("x", ["a", 1], '["a", 1]'),
+        ("min_duration", "odd", "odd"),
+    ],
+)
+def test_value_text(name: str, value: Any, text: str) -> None:
+    assert value_text(name, value) == text
+
+
+def test_names_lose_the_prefix_of_their_own_kind_only() -> None:
+    assert setting_name("engine.batch_size", Kind.ENGINE) == "batch_size"
+    assert setting_name("engine.batch_size", Kind.RUN) == "engine.batch_size"
+
+
+def test_short_keeps_both_ends() -> None:
+    assert short("/a/very/long/path/to/some/model.onnx", 16) == "/a/very/…el.onnx"
+    assert short("two\nlines") == "two lines"

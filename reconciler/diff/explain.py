@@ -8,7 +8,7 @@ from typing import Any
 
 from reconciler.diff.change import InputChange
 from reconciler.resource.canonical import canonical
-from reconciler.resource.inputs import Input
+from reconciler.resource.inputs import DEFAULT, Input, Origin
 from reconciler.resource.kinds import Kind
 from reconciler.resource.records import RecordedInput
 
@@ -28,8 +28,9 @@ def input_changes(inputs: tuple[Input, ...], before: Mapping[str, RecordedInput]
     return tuple(sorted(found, key=lambda change: (change.name in _UPSTREAM, change.name)))
 
 
-def _gone(inputs: tuple[Input, ...]) -> Any:
-    return next((i.origin for i in inputs if i.origin.line), inputs[0].origin)
+def _gone(inputs: tuple[Input, ...]) -> Origin:
+    first = inputs[0].origin if inputs else DEFAULT
+    return next((i.origin for i in inputs if i.origin.line), first)
 
 
 def is_upstream(change: InputChange) -> bool:

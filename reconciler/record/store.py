@@ -27,13 +27,11 @@ def keep(places: Places, source: Path, name: str, *, in_git: bool = False) -> Ar
     attempt whole.
     """
     sha256, size = sha256_file(source), source.stat().st_size
-    target = object_path(places, sha256)
-    if not target.exists() or target.stat().st_size != size:
-        link(source, target)
+    link(source, object_path(places, sha256))  # also over a file of that name: it may be damaged
     if not in_git or size > LOG_LIMIT:
         return Artifact(name, sha256, size, "objects")
     log = places.logs / sha256
-    if not log.exists() or log.stat().st_size != size:
+    if not log.is_file() or sha256_file(log) != sha256:
         copy(source, log)
     return Artifact(name, sha256, size, "logs")
 

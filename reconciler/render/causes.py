@@ -49,7 +49,8 @@ def cause(step: Step, actions: Mapping[Address, Action] = MappingProxyType({})) 
     if shown:
         more = len(shown) - 1
         return change_text(shown[0], change.address) + (f" and {more} more" if more else "")
-    if step.because and change.reason in (Reason.UPSTREAM_REPLACED, Reason.INPUT_CHANGED):
+    follows = change.reason in (Reason.UPSTREAM_REPLACED, Reason.INPUT_CHANGED) or change.how is How.RENDER
+    if step.because and follows:
         names = listing(dict.fromkeys(_noun(address) for address in step.because), most=3)
         made = {actions.get(address, Action.REPLACE) for address in step.because}
         return f"{names} {_MADE.get(made.pop(), 'changed') if len(made) == 1 else 'changed'}"

@@ -1,0 +1,110 @@
+"""One small repository with one recorded cell, made once by a real pass and copied for each test that needs it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from reconciler.cli.main import main
+
+SPEC = """\
+apiVersion: mlperf-reconciler/v1
+kind: Submission
+metadata:
+  name: one
+spec:
+  round: v6.1
+  submitter: Tester
+  rehearsal: true
+  systems:
+    box:
+      category: edge
+      status: available
+      hardware: {count: 0}
+  benchmarks:
+    digits:
+      as: resnet
+      code: digits
+      engine: {backend: "null", batch_size: 8}
+  divisions:
+    open:
+      box:
+        digits:
+          Offline: {target_qps: 1000, min_duration: 0, min_query_count: 512}
+"""
+CELL = "open/box/digits/Offline"
+
+
+def git(root: Path, *arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=root, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def console(*arguments: str, at: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The command line as a process of its own."""
+    command = [sys.executable, "-P", "-m", "reconciler.cli.main", *arguments]
+    return subprocess.run(
+        command, cwd=at, capture_output=True, text=True, env={**os.environ, **environment}, timeout=120
+    )
+
+
+@pytest.fixture(scope="session")
+def recorded_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("recorded") / "repository"
+    (root / "specs").mkdir(parents=True)
+    (root / "specs/one.yaml").write_text(SPEC)
+    (root / ".gitignore").write_text(".reconcile/\n")
+    git(root, "init", "--quiet", "--initial-branch=main")
+    git(root, "add", ".")
+    git(root, "commit", "--quiet", "--message", "Declare one cell")
+    ended = console("--commit", at=root)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return root
+
+
+@pytest.fixture
+def recorded(recorded_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder, in sync and with its records committed."""
+    root = tmp_path / "repository"
+    shutil.copytree(recorded_once, root)
+    monkeypatch.chdir(root)
+    return root
+
+
+@pytest.fixture
+def declared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder: a spec, and nothing done yet."""
+    root = tmp_path / "declared"
+    (root / "specs").mkdir(parents=True)
+    (root / "specs/one.yaml").write_text(SPEC)
+    monkeypatch.chdir(root)
+    return root
+
+
+Reconcile = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def reconcile(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Reconcile:
+    """Run the command line in this process; gives exit code, standard output and standard error."""
+    monkeypatch.delenv("NO_COLOR", raising=False)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = main(arguments)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+def edit(root: Path, before: str, after: str) -> None:
+    path = root / "specs/one.yaml"
+    text = path.read_text()
+    assert before in text
+    path.write_text(text.replace(before, after))

@@ -1,0 +1,136 @@
+"""The console script: exit codes, help, usage errors, bugs, colour. No repository needed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reconciler.cli.commands import COMMANDS
+from reconciler.cli.places import find_root
+from tests.unit.cli.conftest import Reconcile, console
+
+HEAVY = ("pydantic", "ruamel", "jsonschema", "git", "rich", "importlib.metadata")
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def imported_by(*arguments: str, at: Path) -> set[str]:
+    code = (
+        "import sys; from reconciler.cli.main import main; main(sys.argv[1:]); sys.stdout.flush();"
+        f"print(*[n for n in {HEAVY!r} if n in sys.modules], file=sys.stderr)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code, *arguments], cwd=at, capture_output=True, text=True, check=True)
+    return set(ended.stderr.split())
+
+
+def test_help_lists_every_command_and_imports_nothing_heavy(tmp_path: Path) -> None:
+    ended = console("--help", at=tmp_path)
+    assert ended.returncode == 0
+    assert all(f"\n  {name} " in ended.stdout for name in COMMANDS)
+    assert "--commit" in ended.stdout
+    assert "2 something selected is not in sync" in " ".join(ended.stdout.split())
+    assert imported_by("--help", at=tmp_path) == set()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_each_command(name: str, reconcile: Reconcile) -> None:
+    code, out, _ = reconcile(name, "--help")
+    assert code == 0
+    assert f"Usage: reconcile {name}" in out
+    assert "--no-color" in out
+
+
+def test_version(reconcile: Reconcile) -> None:
+    code, out, _ = reconcile("--version")
+    assert (code, out.split()[0]) == (0, "reconcile")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("statsu",), "Did you mean `reconcile status`?"),
+        (("zzz",), "`reconcile --help` lists the commands"),
+        (("plan", "--bad"), "No such option '--bad'"),
+        (("--bad",), "No such option '--bad'"),
+        (("--json", "plan"), "options of a command stand behind it: reconcile plan --json"),
+        (("-C", "nowhere"), "does not exist"),
+        (("why",), "Missing argument 'CELL'"),
+        (("plan", "resnet"), "neither a spec file nor a selector"),
+        (("plan", "--only", "Engines"), "is not one of"),
+    ],
+)
+def test_usage_errors_exit_1(arguments: tuple[str, ...], says: str, reconcile: Reconcile) -> None:
+    code, out, err = reconcile(*arguments)
+    assert (code, out) == (1, "")
+    assert says in " ".join(err.split())
+
+
+@pytest.mark.parametrize("arguments", [(), ("plan",), ("status",), ("validate",), ("why", "x"), ("gc",)])
+def test_outside_a_repository(arguments: tuple[str, ...], reconcile: Reconcile) -> None:
+    code, _, err = reconcile(*arguments)
+    assert code == 1
+    assert "no repository here" in err
+    assert "fix: `reconcile init`" in err
+
+
+def test_a_missing_spec_is_named(tmp_path: Path, reconcile: Reconcile) -> None:
+    (tmp_path / "specs").mkdir()
+    code, _, err = reconcile("nothing.yaml")
+    assert code == 1
+    assert "nothing.yaml" in err
+
+
+def test_a_bug_exits_3_and_leaves_a_report(
+    tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "specs").mkdir()
+    monkeypatch.setenv("SECRET", "hunter2")
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("oh")
+
+    monkeypatch.setattr("reconciler.cli.looking.look", broken)
+    code, _, err = reconcile("plan")
+    assert code == 3
+    assert "this is a bug in reconcile: ZeroDivisionError: oh" in err
+    report = next((tmp_path / ".reconcile").glob("bug-*.txt")).read_text()
+    assert "command: reconcile plan" in report
+    assert "in broken" in report
+    assert "click " in report
+    assert "hunter2" not in report
+
+
+def test_interruption_exits_130(tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "specs").mkdir()
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("reconciler.cli.looking.look", interrupted)
+    code, _, err = reconcile("plan")
+    assert code == 130
+    assert "run the command again" in err
+
+
+def test_a_reader_that_goes_away_is_no_traceback(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "reconciler.cli.main", "--help"]
+    ended = subprocess.run(command, cwd=tmp_path, stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert ended.stderr == ""
+
+
+@pytest.mark.parametrize("sign", ["specs", ".git", "state"])
+def test_the_root_is_the_nearest_folder_with_a_sign(sign: str, tmp_path: Path) -> None:
+    (tmp_path / "r" / sign).mkdir(parents=True)
+    (tmp_path / "r" / "a/b").mkdir(parents=True)
+    assert find_root(tmp_path / "r/a/b") == tmp_path / "r"
+    assert find_root(tmp_path / "r" / sign) == tmp_path / "r"

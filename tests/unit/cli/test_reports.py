@@ -1,0 +1,211 @@
+"""What the reporting commands say of a real repository with one recorded cell."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from reconciler.files import Lock, Places
+from reconciler.spec.shipped import shipped
+from tests.unit.cli.conftest import CELL, Reconcile, edit, git
+from tests.unit.cli.test_main import imported_by
+
+HEADING = "open / box / digits / Offline"
+
+
+def check_plan(text: str) -> dict[str, object]:
+    document: dict[str, object] = json.loads(text)
+    jsonschema.validate(document, json.loads(shipped("schemas/plan.schema.json")))
+    return document
+
+
+def test_a_second_pass_is_in_sync(recorded: Path, reconcile: Reconcile) -> None:
+    code, out, _ = reconcile()
+    assert (code, out.splitlines()[-1]) == (0, "In sync: 7 resources, nothing to do.")
+    assert git(recorded, "status", "--porcelain") == ""
+
+
+def test_plan_of_a_warm_repository_imports_nothing_heavy(recorded: Path, reconcile: Reconcile) -> None:
+    assert reconcile("plan")[0] == 0
+    assert imported_by("plan", at=recorded) <= {"importlib.metadata"}
+
+
+def test_plan_names_the_line_and_its_commit(recorded: Path, reconcile: Reconcile) -> None:
+    edit(recorded, "target_qps: 1000", "target_qps: 2000")
+    code, out, _ = reconcile("plan")
+    assert code == 2
+    lines = out.splitlines()
+    assert lines[0] == HEADING
+    shown = "~ Run perf replace target_qps 1000 → 2000 specs/one.yaml:23 not committed"
+    assert " ".join(lines[1].split()) == shown
+    assert lines[2].split()[1:] == ["Result", "render", "performance", "run", "replaced"]
+    assert lines[3].startswith("Plan: 1 to replace, 1 to render, ")
+    assert len(lines) == 4
+    git(recorded, "commit", "--quiet", "--all", "--message", "Raise the target")
+    assert git(recorded, "rev-parse", "--short=7", "HEAD") in reconcile("plan")[1]
+
+
+def test_plan_as_json_fits_its_schema(recorded: Path, reconcile: Reconcile) -> None:
+    code, out, _ = reconcile("plan", "--json")
+    document = check_plan(out)
+    assert (code, document["in_sync"], document["steps"]) == (0, True, [])
+    assert [cell["cell"] for cell in document["cells"]] == [CELL]  # type: ignore[attr-defined]
+    edit(recorded, "target_qps: 1000", "target_qps: 2000")
+    code, out, _ = reconcile("plan", "--json")
+    assert code == 2
+    assert [step["address"] for step in check_plan(out)["steps"]]  # type: ignore[attr-defined]
+
+
+def test_plan_is_saved_applied_once_and_then_stale(recorded: Path, reconcile: Reconcile) -> None:
+    edit(recorded, "target_qps: 1000", "target_qps: 2000")
+    code, out, _ = reconcile("plan", "-o", "p.json")
+    assert (code, "reconcile apply p.json" in out) == (2, True)
+    check_plan((recorded / "p.json").read_text())
+    code, out, _ = reconcile("apply", "p.json", "--json")
+    assert code == 0
+    report = json.loads(out)
+    assert (report["version"], report["in_sync"], report["remaining"]) == (1, True, [])
+    assert {outcome["status"] for outcome in report["outcomes"]} == {"Done"}
+    code, _, err = reconcile("apply", "p.json")
+    assert code == 1
+    assert "fix: plan again" in err
+
+
+def test_apply_refuses_what_is_no_plan(recorded: Path, reconcile: Reconcile) -> None:
+    code, _, err = reconcile("apply", "none.json")
+    assert (code, "none.json" in err) == (1, True)
+    (recorded / "odd.json").write_text("{}")
+    code, _, err = reconcile("apply", "odd.json")
+    assert (code, "not a saved plan" in err) == (1, True)
+
+
+def test_selectors(recorded: Path, reconcile: Reconcile) -> None:
+    edit(recorded, "target_qps: 1000", "target_qps: 2000")
+    code, out, _ = reconcile("plan", "--exclude", "scenario=Offline")
+    assert code == 0
+    assert "left out by the selection" in out
+    assert reconcile("plan", "scenario=off*")[0] == 2
+    code, _, err = reconcile("plan", "benchmark=dgits")
+    assert (code, "benchmark: digits" in err) == (1, True)
+    code, _, err = reconcile("plan", "benchmarc=digits")
+    assert (code, "did you mean 'benchmark'?" in err) == (1, True)
+
+
+def test_status(recorded: Path, reconcile: Reconcile) -> None:
+    code, out, _ = reconcile("status")
+    assert code == 0
+    assert out.splitlines()[1].split()[:7] == [CELL, *["ok"] * 6]
+    assert "rehearsal, synthetic" in out
+    assert out.splitlines()[-1] == "1 cell ready."
+    code, out, _ = reconcile("status", "--json")
+    cell = json.loads(out)["cells"][0]
+    assert (cell["ready"], cell["validity"], cell["marks"]) == ("True", "VALID", ["rehearsal", "synthetic"])
+    assert cell["metric"]["unit"] == "samples/s"
+
+
+def test_why_of_a_change(recorded: Path, reconcile: Reconcile) -> None:
+    edit(recorded, "target_qps: 1000", "target_qps: 2000")
+    git(recorded, "commit", "--quiet", "--all", "--message", "Raise the target")
+    code, out, _ = reconcile("why", "offline")
+    assert code == 2
+    assert "target_qps 1000 → 2000  specs/one.yaml:23\n" in out
+    assert f"{git(recorded, 'rev-parse', '--short=7', 'HEAD')}, A Tester, " in out
+    assert ": Raise the target\n" in out
+    assert "Made again: Run perf → Result\n" in out
+    assert "Run accuracy (" in out.splitlines()[-1]
+    report = json.loads(reconcile("why", "offline", "--json")[1])
+    assert report["causes"] == [f"Run:{CELL}/performance"]
+
+
+def test_why_not(recorded: Path, reconcile: Reconcile) -> None:
+    code, out, _ = reconcile("why", "offline")
+    assert code == 0
+    assert out.splitlines()[1].startswith("In sync: 6 resources, none is made again.")
+    assert any(line.split() == ["target_qps", "1000", "specs/one.yaml:23"] for line in out.splitlines())
+
+
+def test_show(recorded: Path, reconcile: Reconcile) -> None:
+    code, out, _ = reconcile("show", CELL)
+    assert code == 0
+    rows = [line.split() for line in out.splitlines()]
+    assert ["engine.batch_size", "8", "specs/one.yaml:18"] in rows
+    assert ["submitter", "Tester", "specs/one.yaml:7"] in rows
+    assert any(row[:2] == ["performance_sample_count", "1024"] and "round" in row for row in rows)
+    report = json.loads(reconcile("show", CELL, "--json")[1])
+    paths = [file["path"] for resource in report["resources"] for file in resource["files"] if file["present"]]
+    assert paths
+    assert all((recorded / path).is_file() for path in paths)
+    assert all(
+        (recorded / "state/records" / f"{r['record']}.json").is_file() for r in report["resources"] if r["record"]
+    )
+
+
+def test_logs(recorded: Path, reconcile: Reconcile) -> None:
+    code, out, _ = reconcile("logs", CELL)
+    assert code == 0
+    assert "performance/mlperf_log_summary.txt" in out
+    code, out, err = reconcile("logs", CELL, "--print", "mlperf_log_summary.txt")
+    assert (code, "MLPerf Results Summary" in out) == (0, True)
+    assert err.startswith("performance/mlperf_log_summary.txt of record Run/")
+    code, _, err = reconcile("logs", CELL, "--print", "mlperf_summary.txt")
+    assert (code, "did you mean" in err) == (1, True)
+
+
+def test_gc_removes_only_what_no_record_names(recorded: Path, reconcile: Reconcile) -> None:
+    stray = recorded / ".reconcile/objects/00" / ("0" * 64)
+    stray.parent.mkdir(exist_ok=True)
+    stray.write_bytes(b"x" * 2048)
+    assert reconcile("gc", "--dry-run")[1] == "Would remove 1 stored file (2 KiB).\n"
+    assert stray.exists()
+    assert reconcile("gc")[1] == "Removed 1 stored file (2 KiB).\n"
+    assert not stray.exists()
+    assert reconcile("gc")[1].startswith("Nothing to remove")
+    assert reconcile("plan", "--deep")[0] == 0
+
+
+def test_gc_keeps_what_another_branch_names(recorded: Path, reconcile: Reconcile) -> None:
+    git(recorded, "checkout", "--quiet", "-b", "without", "HEAD~1")
+    assert reconcile("gc")[1].startswith("Nothing to remove")
+
+
+def test_a_fresh_clone_is_in_sync(recorded: Path, tmp_path: Path, reconcile: Reconcile) -> None:
+    git(tmp_path, "clone", "--quiet", str(recorded), "clone")
+    assert reconcile("-C", str(tmp_path / "clone"), "plan")[0] == 0
+
+
+@pytest.mark.parametrize("arguments", [(), ("specs/one.yaml",), ("benchmark=digits",)])
+def test_validate_and_status_before_anything_is_done(
+    declared: Path, arguments: tuple[str, ...], reconcile: Reconcile
+) -> None:
+    code, out, _ = reconcile("status", *arguments)
+    assert (code, out.splitlines()[1].split()[1:7]) == (2, ["no", "?", "no", "?", "no", "no"])
+
+
+def test_commands_work_from_below_the_root(declared: Path, reconcile: Reconcile) -> None:
+    code, out, _ = reconcile("-C", "specs", "validate", "one.yaml")
+    assert (code, out.startswith("Valid: specs/one.yaml (1 cell, 7 resources, round v6.1).")) == (0, True)
+
+
+def test_a_broken_spec_exits_1_with_every_line(declared: Path, reconcile: Reconcile) -> None:
+    edit(declared, "status: available", "status: avialable")
+    edit(declared, "target_qps: 1000", "target_qbs: 1000")
+    for command in ("validate", "plan", "status"):
+        code, _, err = reconcile(command)
+        assert code == 1
+        assert "specs/one.yaml:12:15:" in err
+        assert "specs/one.yaml:23:" in err
+        assert "problems in the spec" in err
+    code, out, _ = reconcile("validate", "--json")
+    report = json.loads(out)
+    assert (code, report["valid"], {p["line"] for p in report["problems"]}) == (1, False, {12, 23})
+
+
+def test_two_passes_at_once(declared: Path, reconcile: Reconcile) -> None:
+    with Lock(Places(declared).pass_lock, purpose="test").acquire():
+        code, _, err = reconcile()
+    assert code == 1
+    assert "held by process" in err
+    assert "fix: wait" in err

@@ -152,7 +152,7 @@ class Comparison:
                 note = f"INVALID, attempt {tried + 1} of {resource.attempts}"
                 self.change(resource, Action.REPLACE, Reason.PREVIOUS_ATTEMPT_FAILED, note)
             else:
-                fix = "change the target as suggested, raise `attempts`, or repeat with --rerun"
+                fix = "change the target as the message says, raise `attempts`, or repeat with --rerun"
                 message = done[-1].problem or "LoadGen calls this run INVALID"
                 self.findings.append(Finding("Invalid", str(resource.cell), message, fix))
             return

@@ -20,6 +20,10 @@ from reconciler.resource.records import FORMAT, Artifact, Ended, Record, Recorde
 UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 
 
+# Inputs that a later pass falls back on, where this machine cannot answer.
+_PINS = ("source", "version", "engine.backend", "benchmark.code")
+
+
 def encode(record: Record) -> bytes:
     document = {
         "format": FORMAT,
@@ -99,9 +103,7 @@ def _decode(document: dict[str, Any]) -> Record:
 
 def summarize(record: Record, identity: str) -> Summary:
     values, metric = record.values, record.values.get("metric")
-    pins = [
-        (name, record.inputs[name].value) for name in ("source", "version", "engine.backend") if name in record.inputs
-    ]
+    pins = [(name, record.inputs[name].value) for name in _PINS if name in record.inputs]
     evidence = ((name, json.dumps(value, sort_keys=True)) for name, value in record.evidence().items())
     return Summary(
         id=identity,
@@ -117,7 +119,25 @@ def summarize(record: Record, identity: str) -> Summary:
         pins=tuple(pins),
         upstream=tuple(sorted(record.upstream.items())),
         marks=record.marks,
-        problem=record.problem,
+        problem=record.problem or _invalid(values),
         shared=record.shared,
         dirty=record.dirty,
     )
+
+
+def _invalid(values: Mapping[str, Any]) -> str:
+    """Why a run is INVALID: LoadGen's reasons, the constraints it missed with their margins, what to try instead."""
+    if values.get("validity") != "INVALID":
+        return ""
+    missed = [m for m in values.get("margins", ()) if not m["met"]]
+    texts = [
+        f"{m['name']} {m['measured']} {m['unit']}, limit {m['limit']} {m['unit']}"
+        + (f" ({m['headroom']}%)" if m["headroom"] else "")
+        for m in missed
+    ]
+    found = [f"INVALID: {'; '.join([*values.get('reasons', ()), *texts])}"]
+    suggestion = values.get("suggestion")
+    if suggestion:
+        wanted = f"{suggestion['value'] or 'leave it out'} {suggestion['unit']}".rstrip()
+        found.append(f"try {suggestion['setting']}: {wanted}")
+    return "; ".join(found)

@@ -19,7 +19,7 @@ from reconciler.record.codec import decode, record_id, summarize
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import Artifact, Ended, Record, Recorded, Summary
 
-VERSION = 3
+VERSION = 4
 Stamp = tuple[int, int]
 
 

@@ -1,6 +1,7 @@
-"""What the harness costs on top of an engine: ``python -m tests.benchmarks.harness [--json] [--rounds N] [--only PART]``.
+"""What the harness costs on top of an engine: ``python -m tests.benchmarks.harness [--json] [--rounds N] [--only P]``.
 
-- resnet: Offline samples/s of a LoadGen run over those of a bare asynchronous loop of the same engine, batch and threads.
+- resnet: Offline samples/s of a LoadGen run over those of a bare asynchronous loop of the same engine, batch and
+  threads.
 - digits: the same for a net that is as fast as LoadGen itself, over the lower of the bare loop and a bare null SUT.
 - latency: SingleStream latency at the median less that of a bare call of the engine, in microseconds.
 """

@@ -1,0 +1,103 @@
+"""The harness without an engine, against a bare LoadGen SUT: ``python -m tests.benchmarks.null [--json] [--rounds N]``.
+
+- Offline: samples/s.
+- Server: the highest rate, in steps of 10 %, at which a run of one second is VALID with 10 ms at the 99th percentile.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from harness.contract import Benchmark
+from tests.benchmarks.children import bare, build, read_detail, run, write_conf
+from tests.benchmarks.harness import bare_offline
+from tests.benchmarks.rounds import Measure, arguments, interleave, median, medians, report
+
+SAMPLES, BATCH = 1_000_000, 2048
+FIRST_RATE, STEP, LATENCY_MS = 200_000.0, 1.1, 10
+DIGITS = Benchmark(name="digits")
+Conf = dict[str, int | float]
+
+
+def highest_valid(valid: Callable[[float], bool]) -> float:
+    """The last rate before the first that is not VALID, upwards from FIRST_RATE; downwards where that is too high.
+
+    One repeat is allowed at each rate: a machine that is shared stops for longer than the limit now and then.
+    """
+    rate = FIRST_RATE
+    if valid(rate) or valid(rate):
+        while valid(rate * STEP) or valid(rate * STEP):
+            rate *= STEP
+        return rate
+    while not (valid(rate) or valid(rate)):
+        rate /= STEP
+    return rate
+
+
+def server_conf(rate: float) -> Conf:
+    return {"min_duration": 1000, "min_query_count": int(rate), "target_qps": rate, "target_latency": LATENCY_MS}
+
+
+def bare_server(folder: Path, rate: float) -> bool:
+    place = Path(tempfile.mkdtemp(dir=folder))
+    write_conf(place / "user.conf", "Server", server_conf(rate))
+    settings = {"scenario": "Server", "conf": str(place / "user.conf"), "log_dir": str(place), "count": 1024}
+    bare("loadgen", settings, folder)
+    return bool(read_detail(place)["result_validity"] == "VALID")
+
+
+def measure(folder: Path, rounds: int) -> list[Measure]:
+    dataset = build(folder, "Dataset", DIGITS)
+
+    def offline() -> float:
+        conf: Conf = {"min_duration": 0, "min_query_count": SAMPLES, "target_qps": 1}
+        log = run(
+            folder,
+            "Offline",
+            benchmark=DIGITS,
+            backend="null",
+            dataset=dataset,
+            conf=conf,
+            settings={"batch_size": BATCH},
+        )
+        return float(log["result_samples_per_second"])
+
+    def server(rate: float) -> bool:
+        log = run(
+            folder,
+            "Server",
+            benchmark=DIGITS,
+            backend="null",
+            dataset=dataset,
+            conf=server_conf(rate),
+            settings={"batch_size": BATCH},
+        )
+        return bool(log["result_validity"] == "VALID")
+
+    subjects = {
+        "Offline samples/s": {"bare": lambda: bare_offline(folder, SAMPLES), "harness": offline},
+        "Server highest VALID rate": {
+            "bare": lambda: highest_valid(lambda rate: bare_server(folder, rate)),
+            "harness": lambda: highest_valid(server),
+        },
+    }
+    measures = []
+    for name, pair in subjects.items():
+        measured = interleave(pair, rounds)
+        ratio = median(measured, lambda item: item["harness"] / item["bare"])
+        measures.append(Measure(f"null {name}", ratio, 0.8, detail=medians(measured) + " per second"))
+    return measures
+
+
+def main() -> int:
+    options = arguments(__doc__ or "")
+    with tempfile.TemporaryDirectory() as folder:
+        measures = measure(Path(folder), options.rounds)
+    return report("null", measures, as_json=options.json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -11,7 +11,9 @@ from reconciler.observed.stamps import Stamps
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Ended, Recorded, Summary
 
-_KIND = {"model": Kind.MODEL, "dataset": Kind.DATASET}
+# Where the last record of a source stands, and under which name: a benchmark's file is part of its dataset.
+_KIND = {"model": Kind.MODEL, "dataset": Kind.DATASET, "benchmark": Kind.DATASET}
+_NAME = {"model": "source", "dataset": "source", "benchmark": "benchmark.code"}
 
 
 def observe_pins(
@@ -40,10 +42,11 @@ def _source(rest: str, recorded: Recorded, root: Path, stamps: Stamps) -> tuple[
     kind, _, where = rest.partition("@")
     benchmark, _, location = where.partition("|")
     path = root / location
-    if path.exists():
-        return stamps.source(path), location
-    known = recorded.by_address.get(Address(_KIND[kind], benchmark), ()) if kind in _KIND else ()
-    return _last(known, "source"), "record"
+    found = stamps.source(path) if path.exists() else None
+    if found is not None:
+        return found, location
+    known = recorded.by_address.get(Address(_KIND[kind], benchmark), ())
+    return _last(known, _NAME[kind]), "record"
 
 
 def _version(

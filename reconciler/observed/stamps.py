@@ -12,6 +12,9 @@ from pathlib import Path
 from reconciler.files import Places, replace, sha256_file, sha256_tree
 
 
+UNREADABLE = ""  # in place of a digest: no file's digest equals it
+
+
 class Stamps:
     """path → (size, mtime in ns, sha256). Disposable."""
 
@@ -30,17 +33,27 @@ class Stamps:
         known = self._known.get(path)
         if known is not None and not self._deep and known[0] == size and known[1] == mtime_ns:
             return known[2]
-        found = sha256_file(Path(path))
+        try:
+            found = sha256_file(Path(path))
+        except OSError:
+            return UNREADABLE
         if known is None or known != (size, mtime_ns, found):
             self._known[path] = (size, mtime_ns, found)
             self._dirty = True
         return found
 
-    def source(self, path: Path) -> str:
-        """Digest of a source: a file, or a folder as a whole (its size and newest time stand for it)."""
+    def source(self, path: Path) -> str | None:
+        """Digest of a source: a file, or a folder as a whole (its size and newest time stand for it); None when it
+        cannot be read."""
+        try:
+            return self._source(path)
+        except OSError:
+            return None
+
+    def _source(self, path: Path) -> str | None:
         if path.is_file():
             status = path.stat()
-            return self.digest(str(path), status.st_size, status.st_mtime_ns)
+            return self.digest(str(path), status.st_size, status.st_mtime_ns) or None
         statuses = [p.stat() for p in path.rglob("*") if p.is_file()]
         size, newest = sum(s.st_size for s in statuses), max((s.st_mtime_ns for s in statuses), default=0)
         name = f"{path}/ ({len(statuses)} files)"

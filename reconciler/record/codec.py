@@ -135,7 +135,7 @@ def _invalid(values: Mapping[str, Any]) -> str:
         + (f" ({m['headroom']}%)" if m["headroom"] else "")
         for m in missed
     ]
-    found = [f"INVALID: {'; '.join([*values.get('reasons', ()), *texts])}"]
+    found = [*values.get("reasons", ()), *texts]
     suggestion = values.get("suggestion")
     if suggestion:
         wanted = f"{suggestion['value'] or 'leave it out'} {suggestion['unit']}".rstrip()

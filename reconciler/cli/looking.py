@@ -78,11 +78,6 @@ def _selected(cell: Cell, options: Options) -> bool:
     return parse(words).matches(at) and not excluded
 
 
-def names_cell(where: str, cell: Cell) -> bool:
-    """Whether a finding is about this cell or something of it."""
-    return where == str(cell) or f"{where}/".partition(":")[2].startswith(f"{cell}/")
-
-
 class Commit(Protocol):
     """What git knows of a line; see ``reconciler.git.LineCommit``, which is imported only when there is a line."""
 

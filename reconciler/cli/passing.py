@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -37,7 +40,7 @@ def run(
         view.tell(event)
 
     try:
-        with view:
+        with view, _stopping_cleanly():
             report = run_pass(places, options, tell=tell, saved=saved)
     except KeyboardInterrupt:
         kept = sum(1 for outcome in ended if outcome.status is Status.DONE)
@@ -53,6 +56,16 @@ def run(
         _say(report, options, None if show_all else LIMIT)
     failed = any(outcome.status is Status.FAILED for outcome in report.outcomes)
     return ERROR if failed else exit_code(report.look.plan)
+
+
+@contextlib.contextmanager
+def _stopping_cleanly() -> Iterator[None]:
+    """A service manager's SIGTERM ends a pass like Ctrl-C: the child is stopped, what is done is kept."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _view(as_json: bool) -> Any:
@@ -77,6 +90,8 @@ def _say(report: Report, options: Options, limit: int | None) -> None:
     took = f"{duration(report.own_seconds + report.child_seconds)}, of which {duration(report.own_seconds)} our own"
     harvested = f", {report.harvested} taken over from an earlier pass" if report.harvested else ""
     say(f"This pass: {tally(report.outcomes)}{harvested}, in {took}.")
+    if report.commit:
+        say(f"Committed the records as {report.commit[:7]}.")
     if report.tree.is_dir():
         say(f"Tree: {report.tree}")
 
@@ -96,4 +111,5 @@ def _document(report: Report, options: Options) -> dict[str, Any]:
         own_seconds=report.own_seconds,
         child_seconds=report.child_seconds,
         harvested=report.harvested,
+        commit=report.commit or None,
     )

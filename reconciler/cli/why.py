@@ -8,10 +8,10 @@ from datetime import datetime
 import click
 
 from reconciler.cli.cells import find_cell
-from reconciler.cli.looking import Commit, asked, commits_of, names_cell
+from reconciler.cli.looking import Commit, asked, commits_of
 from reconciler.cli.options import cell_argument, json_option, spec_option, takes
 from reconciler.cli.output import paint, say, say_json
-from reconciler.diff.conditions import lineages
+from reconciler.diff.conditions import concerns, lineages
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC
 from reconciler.plan.plan import Step
 from reconciler.reconcile import Look, look
@@ -51,7 +51,7 @@ def explain(seen: Look, cell: Cell) -> Explanation:
         record = seen.difference.recorded_as.get(resource.address, "")
         inputs = seen.desired.detail(resource.address).inputs
         parts.append(Reasoned(resource, steps.get(resource.address), inputs, record, _ago(made.get(record, ""), now)))
-    findings = tuple(finding for finding in seen.plan.findings if names_cell(finding.where, cell))
+    findings = tuple(finding for finding in seen.plan.findings if concerns(finding.where, cell))
     return Explanation(cell, tuple(parts), findings)
 
 

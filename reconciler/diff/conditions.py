@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from reconciler.desired.state import Desired
-from reconciler.diff.change import Action, Change, Difference, Finding, How
+from reconciler.diff.change import Action, Change, Chosen, Difference, Finding, How
 from reconciler.observed.state import Observed
 from reconciler.resource.conditions import Condition, Standing, Status, worst
 from reconciler.resource.kinds import ORDER, Address, Cell, Kind
@@ -77,7 +77,7 @@ def standings(
             resources,
             changes,
             stops,
-            tuple(f for f in difference.findings if _names(f.where, cell)),
+            tuple(f for f in difference.findings if concerns(f.where, cell)),
             tuple(observed.tree.get(str(cell), ())),
             observed.tree_present,
             str(cell) in observed.rendered,
@@ -103,7 +103,7 @@ def lineages(desired: Desired) -> dict[Cell, tuple[Resource, ...]]:
     return {cell: tuple(sorted(r.values(), key=lambda item: ORDER[item.kind])) for cell, r in own.items()}
 
 
-def _names(where: str, cell: Cell) -> bool:
+def concerns(where: str, cell: Cell) -> bool:
     """Whether a finding's place is this cell or something of it: "Run:open/box/a/Offline/performance"."""
     text = where.partition(":")[2] if where.partition(":")[0] in tuple(Kind) else where
     return text == str(cell) or text.startswith(f"{cell}/")
@@ -111,9 +111,10 @@ def _names(where: str, cell: Cell) -> bool:
 
 def _standing(cell: Cell, facts: _Facts, difference: Difference, summaries: Mapping[str, Summary]) -> Standing:
     parts = (_built(facts), _accurate(facts), _performed(facts), _valid(facts), _rendered(facts))
-    chosen = difference.chosen.get(cell)
-    names = (chosen.performance, chosen.accuracy, chosen.score) if chosen else ("", "", "")
-    performance, accuracy, score = (summaries.get(name) for name in names)
+    chosen = difference.chosen.get(cell) or Chosen()
+    # A cell publishes no INVALID run, but people want to see what it measured.
+    measured = chosen.performance or difference.recorded_as.get(Address(Kind.RUN, f"{cell}/performance"), "")
+    performance, accuracy, score = (summaries.get(name) for name in (measured, chosen.accuracy, chosen.score))
     marks = {mark for summary in (performance, accuracy, score) if summary for mark in summary.marks}
     return Standing(
         cell,

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import jsonschema
@@ -201,6 +204,25 @@ def test_a_broken_spec_exits_1_with_every_line(declared: Path, reconcile: Reconc
     code, out, _ = reconcile("validate", "--json")
     report = json.loads(out)
     assert (code, report["valid"], {p["line"] for p in report["problems"]}) == (1, False, {12, 23})
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=str)
+def test_a_signal_stops_cleanly_and_the_next_pass_goes_on(
+    declared: Path, reconcile: Reconcile, number: signal.Signals
+) -> None:
+    command = [sys.executable, "-P", "-m", "reconciler.cli.main", "--only", "Dataset", "--only", "Model"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        for line in child.stdout:
+            if "Model: create" in line:
+                child.send_signal(number)
+        assert child.stderr is not None
+        said = child.stderr.read()
+    assert child.returncode == 130
+    assert "1 step done and kept" in said
+    code, out, _ = reconcile("plan", "--only", "Dataset", "--only", "Model")
+    assert code == 2
+    assert "Dataset" not in out
 
 
 def test_two_passes_at_once(declared: Path, reconcile: Reconcile) -> None:

@@ -106,6 +106,16 @@ def test_an_invalid_run_is_red_and_says_its_margin() -> None:
     assert found.conditions[-1].message == "p99 is 20 % above the limit"
 
 
+def test_an_invalid_run_is_measured_though_not_published() -> None:
+    address = Address(Kind.RUN, f"{SERVER}/performance")
+    invalid = summary("i", address, ("12.5", "queries/s"), "INVALID")
+    recorded = Recorded(by_key={"i": (invalid,)})
+    difference = Difference((), recorded_as={address: "i"}, chosen={SERVER: Chosen()})
+    found = standings(desired(), recorded, Observed(), difference)[1]
+    assert (found.metric, found.validity) == (("12.5", "queries/s"), "INVALID")
+    assert "12.5 queries/s  INVALID, rehearsal" in status_text((found,))
+
+
 def test_accuracy_below_the_bar_is_no_invalid_run() -> None:
     finding = Finding("AccuracyBelowBar", f"Score:{OFFLINE}", "98.1 is below 99")
     assert words(stand(findings=(finding,))[OFFLINE]) == "T F T T T F"

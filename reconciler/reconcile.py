@@ -1,7 +1,6 @@
 """One pass: look, plan, execute, record, render, and look again until nothing differs.
 
-`look` is the read-only half: desired → observed → diff → plan. On a warm cache it imports no YAML library, no
-pydantic and no git. A pass is level-based: it starts from the world as it is, whatever an earlier pass left behind.
+A pass is level-based: it starts from the world as it is, whatever an earlier pass left behind.
 """
 
 from __future__ import annotations
@@ -14,69 +13,24 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from reconciler import __version__
-from reconciler.compiled import compiled
-from reconciler.desired.state import Desired
-from reconciler.diff.change import Change, Difference, Finding, How, InputChange
-from reconciler.diff.difference import compare
-from reconciler.diff.explain import input_changes
-from reconciler.errors import RecordError
+from reconciler.diff.change import How
 from reconciler.execute.harvest import harvest
 from reconciler.execute.outcome import Event, Note, Outcome, Status
 from reconciler.execute.perform import Finished, Setting
 from reconciler.execute.walk import Walk
-from reconciler.files import Lock, Places, remove
-from reconciler.mlperf.duration import predict
-from reconciler.mlperf.modes import conf_settings
-from reconciler.observed.installed import installed
-from reconciler.observed.observe import observe, obstacles_of
-from reconciler.observed.stamps import Stamps
-from reconciler.observed.state import Observed
-from reconciler.plan.make import Context, Policy, make_plan
+from reconciler.files import Lock, Places, remove, sweep
+from reconciler.look import Look, Options, look
 from reconciler.plan.plan import Plan, Step
 from reconciler.plan.saved import refuse_stale
-from reconciler.plan.select import parse
 from reconciler.record.codec import summarize
-from reconciler.record.index import Damaged, load, load_record
+from reconciler.record.index import load_record
 from reconciler.record.repair import repair_artifact, repair_record
 from reconciler.record.store import artifact_path, keep, write_record
-from reconciler.resource.kinds import Address, Kind
-from reconciler.resource.records import Artifact, Recorded, Summary
+from reconciler.resource.kinds import Address
+from reconciler.resource.records import Artifact, Summary
 
 TOOL = f"mlperf-reconciler {__version__}"
 _LOOKS = 20  # of one pass; each but the last has done something, so the bound only guards against a bug of ours
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What a pass or a look is about. ``specs`` empty: ``specs/``. ``only``: kinds; ``rerun``: selectors of runs to
-    repeat anyway.
-
-    ``deep`` hashes every artifact and opens every record; ``wait``: seconds to wait for another pass to end.
-    """
-
-    specs: tuple[str, ...] = ()
-    select: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    only: tuple[str, ...] = ()
-    rerun: tuple[str, ...] = ()
-    deep: bool = False
-    commit: bool = False
-    wait: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """One look at desired, recorded and observed state, and the plan that follows from it."""
-
-    places: Places
-    tree: Path
-    desired: Desired
-    recorded: Recorded
-    observed: Observed
-    difference: Difference
-    plan: Plan
-    spec: dict[str, str]
-    damaged: tuple[Damaged, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,89 +45,6 @@ class Report:
     child_seconds: float
     harvested: int
     commit: str = ""
-
-
-def look(places: Places, options: Options) -> Look:
-    """desired → observed → diff → plan; writes nothing but disposable caches. Raises SpecError."""
-    stamps = Stamps(places, deep=options.deep)
-    loaded = load(places, deep=options.deep)
-    state = compiled(places, options.specs, loaded.recorded, stamps)
-    tree = tree_of(places, state.desired)
-    observed = observe(state.desired, loaded.recorded, places, tree, stamps)
-    forced = _forced(state.desired, options)
-    difference = compare(state.desired, loaded.recorded, observed, forced)
-    difference = _with_damaged(difference, loaded.damaged)
-    plan = plan_of(places, options, state.desired, loaded.recorded, observed, difference)
-    spec = dict(state.spec)
-    return Look(places, tree, state.desired, loaded.recorded, observed, difference, plan, spec, loaded.damaged)
-
-
-def tree_of(places: Places, desired: Desired) -> Path:
-    submission = next(r for r in desired.resources if r.kind is Kind.SUBMISSION)
-    declared = desired.detail(submission.address).settings.get("tree")
-    return (places.root / str(declared)).resolve() if declared else places.tree
-
-
-def _forced(desired: Desired, options: Options) -> frozenset[Address]:
-    if not options.rerun:
-        return frozenset()
-    selector = parse(options.rerun)
-    runs = (r.address for r in desired.resources if r.kind is Kind.RUN)
-    return frozenset(address for address in runs if selector.matches(address))
-
-
-def _with_damaged(difference: Difference, damaged: tuple[Damaged, ...]) -> Difference:
-    fix = "a pass restores it from git, or moves it aside"
-    found = tuple(Finding("DamagedRecord", item.path, item.why, fix) for item in damaged)
-    return replace(difference, findings=difference.findings + found)
-
-
-def plan_of(
-    places: Places, options: Options, desired: Desired, recorded: Recorded, observed: Observed, difference: Difference
-) -> Plan:
-    distributions = installed()
-
-    def blocked(address: Address) -> tuple[str, str] | None:
-        cell = address.cell
-        if cell is not None and cell.system in observed.systems:
-            obstacle = observed.systems[cell.system]
-            return obstacle.message, obstacle.fix
-        found = obstacles_of(address, desired.detail(address).locations, places.root, distributions)
-        return (found.message, found.fix) if found else None
-
-    def explain(change: Change) -> tuple[InputChange, ...]:
-        if not change.previous or change.how is How.RESTORE:
-            return ()
-        try:
-            before = load_record(places, change.previous).inputs
-        except RecordError:
-            return ()
-        return input_changes(desired.detail(change.address).inputs, before)
-
-    def seconds(address: Address) -> tuple[float | None, str]:
-        return predicted(address, desired, recorded)
-
-    policy = Policy(
-        select=parse(options.select),
-        exclude=parse(options.exclude) if options.exclude else None,
-        only=frozenset(options.only),
-    )
-    context = Context(desired.by_address, blocked, seconds, explain)
-    return make_plan(desired.name, desired.digest, recorded.digest, difference, policy, context)
-
-
-def predicted(address: Address, desired: Desired, recorded: Recorded) -> tuple[float | None, str]:
-    """How long a step will take: as long as last time, else LoadGen's own formulas; None when neither can say."""
-    known = [s for s in recorded.by_address.get(address, ()) if s.seconds > 0]
-    values = desired.detail(address).values() if address.kind is Kind.RUN else {}
-    performance = values.get("mode") == "performance"
-    if performance:
-        formula = predict(
-            str(values["scenario"]), "performance", conf_settings(values, "performance", str(values["scenario"]))
-        )
-        if not known or formula.seconds >= 60:
-            return formula.seconds, "formula"
-    return (known[-1].seconds, "history") if known else (None, "")
 
 
 def run_pass(places: Places, options: Options, *, tell: Callable[[Event], None], saved: Plan | None = None) -> Report:
@@ -202,11 +73,16 @@ class Pass:
     wall: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def run(self, saved: Plan | None) -> Report:
+        for folder in (self.places.records, self.places.logs, self.places.objects, self.places.index):
+            sweep(folder)
         harvested = self.harvest()
         seen = look(self.places, self.options)
         if saved is not None:
             refuse_stale(saved, seen.plan)
-        self.repair_records(seen)
+        sweep(seen.tree)
+        if seen.damaged:
+            self.repair_records(seen)
+            seen = look(self.places, self.options)  # what a restored record says need not be done again
         for _ in range(_LOOKS):
             if not self.execute(seen, saved):
                 break
@@ -252,7 +128,7 @@ class Pass:
         if saved is not None:
             keys = {step.change.key for step in saved.steps}
             plan = replace(plan, steps=tuple(step for step in plan.steps if step.change.key in keys))
-        did = bool(seen.damaged)
+        did = False
         for step in plan.steps:
             if step.change.how is How.RESTORE:
                 did |= self.restore(step)

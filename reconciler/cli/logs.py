@@ -17,7 +17,8 @@ from reconciler.cli.show import shown_file
 from reconciler.diff.conditions import lineages
 from reconciler.errors import IN_SYNC, ReconcilerError
 from reconciler.files import Places
-from reconciler.reconcile import Look, look, readable
+from reconciler.look import Look, look
+from reconciler.reconcile import readable
 from reconciler.render.causes import label
 from reconciler.render.cell import file_row
 from reconciler.render.documents import document, plain_value

@@ -12,9 +12,9 @@ from reconciler.cli.places import from_root, places_for, sorted_words
 from reconciler.diff.conditions import standings
 from reconciler.errors import ReconcilerError
 from reconciler.files import Places
+from reconciler.look import Look, Options, look
 from reconciler.plan.plan import Plan
 from reconciler.plan.select import parse
-from reconciler.reconcile import Look, Options, look
 from reconciler.render.quantities import age, listing
 from reconciler.resource.conditions import Standing
 from reconciler.resource.inputs import Origin

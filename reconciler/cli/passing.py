@@ -17,8 +17,9 @@ from reconciler.cli.output import colour, paint, say, say_json
 from reconciler.errors import ERROR, INTERRUPTED
 from reconciler.execute.outcome import Event, Outcome, Status
 from reconciler.files import Places
+from reconciler.look import Options
 from reconciler.plan.plan import Plan
-from reconciler.reconcile import Options, Report, run_pass
+from reconciler.reconcile import Report, run_pass
 from reconciler.render.documents import cells_part, document, outcomes_part
 from reconciler.render.lines import Lines
 from reconciler.render.plan import LIMIT, plan_text

@@ -15,7 +15,8 @@ from reconciler.compiled import spec_paths
 from reconciler.diff.conditions import lineages
 from reconciler.errors import IN_SYNC
 from reconciler.files import Places
-from reconciler.reconcile import Look, Options, look, readable
+from reconciler.look import Look, Options, look
+from reconciler.reconcile import readable
 from reconciler.render.cell import Showing, Shown, ShownFile, showing_part, showing_text
 from reconciler.render.documents import document
 from reconciler.resource.inputs import Value

@@ -13,8 +13,8 @@ from reconciler.cli.options import cell_argument, json_option, spec_option, take
 from reconciler.cli.output import paint, say, say_json
 from reconciler.diff.conditions import concerns, lineages
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC
+from reconciler.look import Look, look
 from reconciler.plan.plan import Step
-from reconciler.reconcile import Look, look
 from reconciler.render.documents import document
 from reconciler.render.explanation import Explanation, Reasoned, explanation_part, explanation_text, origins_of
 from reconciler.render.quantities import age

@@ -16,6 +16,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("cli",),
     ("controller", "history"),
     ("reconcile",),
+    ("look",),
     ("compiled",),
     ("render", "tree"),
     ("record", "execute", "plan", "diff", "observed", "desired", "spec"),

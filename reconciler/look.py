@@ -1,0 +1,167 @@
+"""One look: desired → observed → diff → plan, the read-only half of a pass.
+
+On a warm cache it imports no YAML library, no pydantic and no git, and nothing that only acting needs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from reconciler.compiled import compiled
+from reconciler.desired.state import Desired
+from reconciler.diff.change import Change, Difference, Finding, How, InputChange
+from reconciler.diff.difference import compare
+from reconciler.diff.explain import input_changes
+from reconciler.errors import RecordError
+from reconciler.files import Places
+from reconciler.mlperf.duration import predict
+from reconciler.mlperf.modes import conf_settings
+from reconciler.observed.installed import installed
+from reconciler.observed.observe import observe, obstacles_of
+from reconciler.observed.stamps import Stamps
+from reconciler.observed.state import Observed
+from reconciler.plan.make import Context, Policy, make_plan
+from reconciler.plan.plan import Plan
+from reconciler.plan.select import parse
+from reconciler.record.index import Damaged, load, load_record
+from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.records import Recorded
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a pass or a look is about. ``specs`` empty: ``specs/``. ``only``: kinds; ``rerun``: selectors of runs to
+    repeat anyway.
+
+    ``deep`` hashes every artifact and opens every record; ``wait``: seconds to wait for another pass to end.
+    """
+
+    specs: tuple[str, ...] = ()
+    select: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    rerun: tuple[str, ...] = ()
+    deep: bool = False
+    commit: bool = False
+    wait: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One look at desired, recorded and observed state, and the plan that follows from it."""
+
+    places: Places
+    tree: Path
+    desired: Desired
+    recorded: Recorded
+    observed: Observed
+    difference: Difference
+    plan: Plan
+    spec: dict[str, str]
+    damaged: tuple[Damaged, ...] = ()
+
+
+def look(places: Places, options: Options) -> Look:
+    """desired → observed → diff → plan; writes nothing but disposable caches. Raises SpecError."""
+    with _collector_paused():
+        return _look(places, options)
+
+
+@contextlib.contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Nearly everything a look makes lives on, so that the garbage collector would only search it again and again: a
+    fifth of the time of a large plan."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if was:
+            gc.enable()
+
+
+def _look(places: Places, options: Options) -> Look:
+    stamps = Stamps(places, deep=options.deep)
+    loaded = load(places, deep=options.deep)
+    state = compiled(places, options.specs, loaded.recorded, stamps)
+    tree = tree_of(places, state.desired)
+    observed = observe(state.desired, loaded.recorded, places, tree, stamps)
+    forced = _forced(state.desired, options)
+    difference = compare(state.desired, loaded.recorded, observed, forced)
+    difference = _with_damaged(difference, loaded.damaged)
+    plan = plan_of(places, options, state.desired, loaded.recorded, observed, difference)
+    spec = dict(state.spec)
+    return Look(places, tree, state.desired, loaded.recorded, observed, difference, plan, spec, loaded.damaged)
+
+
+def tree_of(places: Places, desired: Desired) -> Path:
+    submission = next(r for r in desired.resources if r.kind is Kind.SUBMISSION)
+    declared = desired.detail(submission.address).settings.get("tree")
+    return (places.root / str(declared)).resolve() if declared else places.tree
+
+
+def _forced(desired: Desired, options: Options) -> frozenset[Address]:
+    if not options.rerun:
+        return frozenset()
+    selector = parse(options.rerun)
+    runs = (r.address for r in desired.resources if r.kind is Kind.RUN)
+    return frozenset(address for address in runs if selector.matches(address))
+
+
+def _with_damaged(difference: Difference, damaged: tuple[Damaged, ...]) -> Difference:
+    fix = "a pass restores it from git, or moves it aside"
+    found = tuple(Finding("DamagedRecord", item.path, item.why, fix) for item in damaged)
+    return replace(difference, findings=difference.findings + found)
+
+
+def plan_of(
+    places: Places, options: Options, desired: Desired, recorded: Recorded, observed: Observed, difference: Difference
+) -> Plan:
+    distributions = installed()
+
+    def blocked(address: Address) -> tuple[str, str] | None:
+        cell = address.cell
+        if cell is not None and cell.system in observed.systems:
+            obstacle = observed.systems[cell.system]
+            return obstacle.message, obstacle.fix
+        found = obstacles_of(address, desired.detail(address).locations, places.root, distributions)
+        return (found.message, found.fix) if found else None
+
+    def explain(change: Change) -> tuple[InputChange, ...]:
+        if not change.previous or change.how is How.RESTORE:
+            return ()
+        try:
+            before = load_record(places, change.previous).inputs
+        except RecordError:
+            return ()
+        return input_changes(desired.detail(change.address).inputs, before)
+
+    def seconds(address: Address) -> tuple[float | None, str]:
+        return predicted(address, desired, recorded)
+
+    policy = Policy(
+        select=parse(options.select),
+        exclude=parse(options.exclude) if options.exclude else None,
+        only=frozenset(options.only),
+    )
+    context = Context(desired.by_address, blocked, seconds, explain)
+    return make_plan(desired.name, desired.digest, recorded.digest, difference, policy, context)
+
+
+def predicted(address: Address, desired: Desired, recorded: Recorded) -> tuple[float | None, str]:
+    """How long a step will take: as long as last time, else LoadGen's own formulas; None when neither can say."""
+    known = [s for s in recorded.by_address.get(address, ()) if s.seconds > 0]
+    values = desired.detail(address).values() if address.kind is Kind.RUN else {}
+    performance = values.get("mode") == "performance"
+    if performance:
+        formula = predict(
+            str(values["scenario"]), "performance", conf_settings(values, "performance", str(values["scenario"]))
+        )
+        if not known or formula.seconds >= 60:
+            return formula.seconds, "formula"
+    return (known[-1].seconds, "history") if known else (None, "")

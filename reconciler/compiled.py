@@ -6,6 +6,7 @@ Only the cold path imports YAML, pydantic and the rounds; it does so here, behin
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -70,8 +71,9 @@ def compiled(places: Places, names: Sequence[str], recorded: Recorded, stamps: S
         if pins.values == known.pins.values:
             return known
     fresh = _cold(places, paths, fingerprint, recorded, stamps, distributions)
-    for old in places.index.glob("desired-*.jsonl"):
-        old.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # a read-only checkout keeps what it has
+        for old in places.index.glob("desired-*.jsonl"):
+            old.unlink(missing_ok=True)
     write(cache, fresh)
     return fresh
 

@@ -12,9 +12,11 @@ import errno
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 import time
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +25,9 @@ from typing import Self
 from reconciler.errors import LockedError, StorageError
 
 _CHUNK = 1 << 20
+PARTIAL = ".partial"  # ends the name of a file that is being written; it begins with a dot
+_GONE = ".gone"  # ends the name of a folder that is being removed; it begins with a dot
+_ORPHAN_GRACE = 10.0  # seconds in which the child of a killed pass must have ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +111,7 @@ def replace(path: Path, data: bytes, *, durable: bool = True) -> None:
     """Put ``data`` at ``path`` atomically. ``durable`` False skips the flush: for caches that may be lost."""
     with storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, aside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        descriptor, aside = tempfile.mkstemp(prefix=f".{path.name}.", suffix=PARTIAL, dir=path.parent)
         try:
             with os.fdopen(descriptor, "wb") as stream:
                 stream.write(data)
@@ -122,11 +127,31 @@ def replace(path: Path, data: bytes, *, durable: bool = True) -> None:
             _flush_folder(path.parent)
 
 
+def write_checked(path: Path, data: bytes, *, durable: bool = True) -> None:
+    """Write bytes under a checksum, for ``read_checked``."""
+    replace(path, b"%08x\n" % zlib.crc32(data) + data, durable=durable)
+
+
+def write_cache(path: Path, data: bytes) -> None:
+    """The same for what can be made again: nothing is lost where it cannot be written."""
+    with contextlib.suppress(StorageError, OSError):
+        write_checked(path, data, durable=False)
+
+
+def read_checked(path: Path) -> bytes | None:
+    """The bytes as they were written; None when there are none, or they were damaged since."""
+    try:
+        checksum, _, data = path.read_bytes().partition(b"\n")
+    except OSError:
+        return None
+    return data if checksum == b"%08x" % zlib.crc32(data) else None
+
+
 def copy(source: Path, path: Path) -> None:
     """Copy a file of any size atomically."""
     with storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, aside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        descriptor, aside = tempfile.mkstemp(prefix=f".{path.name}.", suffix=PARTIAL, dir=path.parent)
         try:
             with os.fdopen(descriptor, "wb") as target, source.open("rb") as origin:
                 shutil.copyfileobj(origin, target, _CHUNK)
@@ -145,7 +170,7 @@ def link(source: Path, path: Path) -> None:
     replaced."""
     with storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        aside = path.with_name(f".{path.name}.{os.getpid()}")
+        aside = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL}")
         aside.unlink(missing_ok=True)
         try:
             with source.open("rb") as stream:
@@ -170,11 +195,30 @@ def offer(source: Path, path: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file or a whole folder; nothing there is fine."""
+    """Remove a file or a whole folder; nothing there is fine. A folder goes at once, under another name: a process
+    that is killed meanwhile leaves no half of it."""
     if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
+        gone = path if is_leftover(path) else path.with_name(f".{path.name}{_GONE}")
+        shutil.rmtree(gone, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            path.replace(gone)
+            shutil.rmtree(gone, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
+
+
+def is_leftover(path: Path) -> bool:
+    """Whether a name is one that only a write or a removal under way has."""
+    return path.name.startswith(".") and path.name.endswith((PARTIAL, _GONE))
+
+
+def sweep(folder: Path) -> None:
+    """Remove, at any depth, what writes and removals left that were killed. Only for who holds the pass lock."""
+    for parent, folders, files in os.walk(folder):
+        for name in [*folders, *files]:
+            path = Path(parent) / name
+            if is_leftover(path):
+                remove(path)
 
 
 def sha256_file(path: Path) -> str:
@@ -211,15 +255,17 @@ class Lock:
         """Raises LockedError, naming the owner, when it is not free within ``wait`` seconds."""
         with storage_errors(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666 if self._shared else 0o644)
+            descriptor = self._open()
         give_up = time.monotonic() + wait
         while True:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except OSError:
-                if time.monotonic() >= give_up:
-                    owner = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
+                owner = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
+                # Its owner was killed, and the child that it left holds the lock for a moment longer.
+                grace = 0.0 if _alive(owner) else _ORPHAN_GRACE
+                if time.monotonic() >= give_up + grace:
                     os.close(descriptor)
                     raise LockedError(
                         f"{self.purpose}: held by {owner}", fix="wait for it to end, or stop it; the lock ends with it"
@@ -231,6 +277,15 @@ class Lock:
         self.descriptor = descriptor
         return self
 
+    def _open(self) -> int:
+        """Another user's lock file in a shared folder may be opened, but not with O_CREAT (fs.protected_regular)."""
+        with contextlib.suppress(FileNotFoundError):
+            return os.open(self.path, os.O_RDWR)
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+        if self._shared:
+            os.fchmod(descriptor, 0o666)
+        return descriptor
+
     def release(self) -> None:
         if self.descriptor >= 0:
             os.close(self.descriptor)
@@ -241,6 +296,20 @@ class Lock:
 
     def __exit__(self, *_: object) -> None:
         self.release()
+
+
+def _alive(owner: str) -> bool:
+    """Whether the process that a lock file names still runs; True when it names none."""
+    found = re.match(r"process (\d+)", owner)
+    if found is None:
+        return True
+    try:
+        os.kill(int(found[1]), 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
 
 
 def machine_lock(name: str) -> Lock:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.desired.state import Desired, Pins
-from reconciler.files import replace
+from reconciler.files import read_checked, write_cache
 from reconciler.resource.inputs import Input, Origin
 from reconciler.resource.kinds import Address, Cell
 from reconciler.resource.resources import Detail, Resource
@@ -56,23 +56,23 @@ def write(path: Path, compiled: Compiled) -> None:
             for r, offset in zip(desired.resources, offsets, strict=True)
         ],
     }
-    replace(path, json.dumps(header, separators=(",", ":")).encode() + b"\n" + b"".join(lines), durable=False)
+    write_cache(path, json.dumps(header, separators=(",", ":")).encode() + b"\n" + b"".join(lines))
 
 
 def read(path: Path) -> Compiled | None:
     """None when there is none, or it cannot be read."""
+    data = read_checked(path) or b"{}"
+    end = data.find(b"\n") + 1
     try:
-        with path.open("rb") as stream:
-            first = stream.readline()
-        header = json.loads(first)
-        if header["format"] != FORMAT:
+        header = json.loads(data[:end] or b"{}")
+        if header.get("format") != FORMAT:
             return None
-        return _decode(path, header, len(first))
-    except (OSError, ValueError, KeyError, TypeError, IndexError):
+        return _decode(data, header, end)
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError):
         return None
 
 
-def _decode(path: Path, header: dict[str, Any], base: int) -> Compiled:
+def _decode(data: bytes, header: dict[str, Any], base: int) -> Compiled:
     rows = header["resources"]
     addresses = [Address.parse(row[0]) for row in rows]
     cells: dict[str, Cell] = {}
@@ -84,9 +84,8 @@ def _decode(path: Path, header: dict[str, Any], base: int) -> Compiled:
     offsets = {address: base + row[5] for address, row in zip(addresses, rows, strict=True)}
 
     def detail(address: Address) -> Detail:
-        with path.open("rb") as stream:
-            stream.seek(offsets[address])
-            return _decode_detail(json.loads(stream.readline()))
+        at = offsets[address]
+        return _decode_detail(json.loads(data[at : data.index(b"\n", at)]))
 
     desired = Desired(
         digest=header["digest"],

@@ -9,13 +9,13 @@ from reconciler.errors import ReconcilerError
 from reconciler.execute.attempt import read
 from reconciler.execute.finish import finish
 from reconciler.execute.perform import Finished
-from reconciler.files import remove
+from reconciler.files import is_leftover, remove
 
 
 def harvest(folder: Path, note: Callable[[str], None]) -> Iterator[Finished]:
     """Oldest first. Run it under the pass lock, so that no attempt here is another's in flight."""
     for entry in sorted(folder.glob("*")):
-        attempt = read(entry)
+        attempt = None if is_leftover(entry) else read(entry)
         if attempt is None or not attempt.result.exists():
             remove(entry)
             continue

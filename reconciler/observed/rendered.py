@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reconciler.files import Places, replace
+from reconciler.files import Places, read_checked, write_checked
 from reconciler.observed.stamps import Stamps
 
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +26,10 @@ class Rendered:
 
 def read_rendered(places: Places) -> Rendered:
     try:
-        document = json.loads((places.index / "tree.json").read_bytes())
-        if document["version"] == VERSION:
+        document = json.loads(read_checked(places.index / "tree.json") or b"{}")
+        if document.get("version") == VERSION:
             return Rendered(document["tree"], document["cells"], document["files"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         pass
     return Rendered()
 
@@ -37,7 +37,7 @@ def read_rendered(places: Places) -> Rendered:
 def write_rendered(places: Places, rendered: Rendered) -> None:
     files = {cell: dict(paths) for cell, paths in rendered.files.items()}
     document = {"version": VERSION, "tree": rendered.tree, "cells": dict(rendered.cells), "files": files}
-    replace(places.index / "tree.json", json.dumps(document, separators=(",", ":")).encode())
+    write_checked(places.index / "tree.json", json.dumps(document, separators=(",", ":")).encode())
 
 
 def _walk(folder: Path, prefix: str = "") -> Iterator[tuple[str, str, int, int]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from reconciler.files import Places, replace, sha256_file, sha256_tree
+from reconciler.files import Places, read_checked, sha256_file, sha256_tree, write_cache
 
 
 UNREADABLE = ""  # in place of a digest: no file's digest equals it
@@ -23,9 +23,9 @@ class Stamps:
         self._deep, self._dirty = deep, False
         self._known: dict[str, tuple[int, int, str]] = {}
         try:
-            document = json.loads(self._path.read_bytes())
+            document = json.loads(read_checked(self._path) or b"{}")
             self._known = {name: (row[0], row[1], row[2]) for name, row in document.items()}
-        except (OSError, ValueError, AttributeError, IndexError, TypeError):
+        except (ValueError, AttributeError, IndexError, TypeError):
             pass
 
     def digest(self, path: str, size: int, mtime_ns: int) -> str:
@@ -66,5 +66,5 @@ class Stamps:
 
     def save(self) -> None:
         if self._dirty:
-            replace(self._path, json.dumps(self._known, separators=(",", ":")).encode(), durable=False)
+            write_cache(self._path, json.dumps(self._known, separators=(",", ":")).encode())
             self._dirty = False

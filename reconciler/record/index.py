@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.errors import RecordError
-from reconciler.files import Places, replace, sha256_bytes
+from reconciler.files import Places, read_checked, sha256_bytes, write_cache
 from reconciler.record.codec import decode, record_id, summarize
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import Artifact, Ended, Record, Recorded, Summary
@@ -69,7 +69,7 @@ def _scan(places: Places) -> Iterator[tuple[str, Stamp]]:
         name = Path(kind).name
         for entry in os.scandir(kind):
             if entry.name.endswith(".json") and not entry.name.startswith("."):
-                status = entry.stat()
+                status = entry.stat(follow_symlinks=False)
                 yield f"{name}/{entry.name.removesuffix('.json')}", (status.st_size, status.st_mtime_ns)
 
 
@@ -113,7 +113,7 @@ def _write_index(path: Path, entries: dict[str, tuple[Stamp, Summary]]) -> None:
     sets: dict[Any, int] = {}
     rows = [_row(identity, stamp, s, sets) for identity, (stamp, s) in entries.items()]
     document = {"version": VERSION, "evidence": [list(item) for item in sets], "rows": rows}
-    replace(path, json.dumps(document, separators=(",", ":")).encode(), durable=False)
+    write_cache(path, json.dumps(document, separators=(",", ":")).encode())
 
 
 def _row(identity: str, stamp: Stamp, s: Summary, sets: dict[Any, int]) -> list[Any]:
@@ -128,13 +128,14 @@ def _row(identity: str, stamp: Stamp, s: Summary, sets: dict[Any, int]) -> list[
 
 
 def _read_index(path: Path) -> dict[str, tuple[Stamp, Summary]]:
+    data = read_checked(path)
     try:
-        document = json.loads(path.read_bytes())
-        if document["version"] != VERSION:
+        document = json.loads(data or b"{}")
+        if document.get("version") != VERSION:
             return {}
         sets = [tuple((name, text) for name, text in item) for item in document["evidence"]]
         return {row[0]: ((row[1], row[2]), _summary(row, sets)) for row in document["rows"]}
-    except (OSError, ValueError, KeyError, TypeError, IndexError):
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError):
         return {}
 
 

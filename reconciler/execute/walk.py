@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -12,7 +13,7 @@ from reconciler.diff.change import How
 from reconciler.errors import LockedError
 from reconciler.execute.outcome import Began, Event, Moved, Note, Outcome, Status
 from reconciler.execute.perform import Finished, Setting, outcome_of, perform
-from reconciler.files import machine_lock
+from reconciler.files import machine_lock, storage_errors
 from reconciler.plan.plan import Plan, Step
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Summary
@@ -23,10 +24,10 @@ _A_WEEK = 7 * 24 * 3600.0
 
 @dataclass(slots=True)
 class Walk:
-    """One walk. ``used``: the record that satisfies each address, kept up to date; ``failures``: key → failed
-    attempts in this pass.
+    """One walk. ``used``: the record that satisfies each address, kept up to date; ``failures`` and ``made``: key →
+    failed and successful attempts in this pass.
 
-    ``store`` makes an attempt permanent and gives its summary.
+    ``store`` makes an attempt permanent and gives its summary. ``waited``: seconds spent waiting for a quiet machine.
     """
 
     desired: Desired
@@ -35,7 +36,9 @@ class Walk:
     store: Callable[[Finished], Summary]
     used: dict[Address, Summary]
     failures: dict[str, int] = field(default_factory=dict)
+    made: dict[str, int] = field(default_factory=dict)
     stuck: set[Address] = field(default_factory=set)
+    waited: float = 0.0
 
     def steps(self, plan: Plan) -> Iterator[Outcome]:
         """Every step whose turn it is; what hangs on a failed or blocked one is left for the next look."""
@@ -52,8 +55,11 @@ class Walk:
                 yield outcome
 
     def given_up(self, step: Step) -> bool:
-        """A failure is tried once a pass; a transient one as often as ``attempts`` says."""
-        return self.failures.get(step.change.key, 0) >= max(1, self.desired.by_address[step.change.address].attempts)
+        """A failure is tried once a pass; a transient one as often as ``attempts`` says. What was made and is due
+        again all the same, as a run whose evidence never agrees, is left to people."""
+        attempts = max(1, self.desired.by_address[step.change.address].attempts)
+        key = step.change.key
+        return self.failures.get(key, 0) >= attempts or self.made.get(key, 0) > attempts
 
     def attempt(self, step: Step) -> Outcome:
         address = step.change.address
@@ -71,10 +77,12 @@ class Walk:
             def moved(progress: Progress) -> None:
                 self.tell(Moved(step, progress, minimum))
 
-            finished = perform(step, detail, upstream, setting, moved)
+            with storage_errors(setting.places.attempts):
+                finished = perform(step, detail, upstream, setting, moved)
+        outcome = outcome_of(step, finished)  # reads the attempt's log, and storing removes its folder
         summary = self.store(finished)
-        outcome = outcome_of(step, finished)
         if outcome.status is Status.DONE:
+            self.made[step.change.key] = self.made.get(step.change.key, 0) + 1
             self.used.update(dict.fromkeys((address, *step.shared), summary))
         else:
             more = outcome.status is Status.RETRY
@@ -103,7 +111,9 @@ class Walk:
             lock.acquire()
         except LockedError as error:
             self.tell(Note(f"waiting: {error}"))
+            began = time.monotonic()
             lock.acquire(wait=_A_WEEK)
+            self.waited += time.monotonic() - began
         stack.enter_context(lock)
         return replace(self.setting, keep_open=(*self.setting.keep_open, lock.descriptor))
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from reconciler.errors import Problem, ReconcilerError, SpecError
 from reconciler.mlperf.ruleset import BenchmarkRules, Presence, Ruleset
+from reconciler.mlperf.user_conf import settings_for
 from reconciler.resource.inputs import Value
 from reconciler.spec.declared import Declared, DeclaredCell
 
@@ -38,7 +39,7 @@ def _check_cell(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> lis
         choice = f"set `as:` in benchmarks.{cell.cell.benchmark} to the official one it is entered as"
         fix = f"{hint}{choice}: {', '.join(known)}"
         return [_problem(cell, official, message, fix)]
-    problems = _forbidden(declared, cell, rules, ruleset)
+    problems = _forbidden(declared, cell, rules, ruleset) + _unsayable(cell)
     if not cell.settings.get("engine.backend"):
         fix = f"add `engine: {{backend: onnxruntime}}` to benchmarks.{cell.cell.benchmark}"
         problems.append(_problem(cell, None, "no backend is declared for this cell", fix))
@@ -63,6 +64,17 @@ def _forbidden(declared: Declared, cell: DeclaredCell, rules: BenchmarkRules, ru
     )
     allowed_text = f"allowed here: {', '.join(allowed)}" if allowed else f"no scenario of {rules.name} is allowed here"
     return [_problem(cell, None, message, f"remove the cell or move it to the open division; {allowed_text}")]
+
+
+def _unsayable(cell: DeclaredCell) -> list[Problem]:
+    """Settings that LoadGen's user.conf cannot express, such as half a millisecond for a Server latency."""
+    problems = []
+    for name, value in cell.settings.items():
+        try:
+            settings_for(cell.cell.scenario, {name: value.value})
+        except ReconcilerError as error:
+            problems.append(_problem(cell, value, error.message, error.fix))
+    return problems
 
 
 def _too_lenient(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:

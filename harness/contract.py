@@ -46,7 +46,8 @@ class BackendFacts:
     ``distributions``: installed packages any one of which provides it, and whose version is the backend's version;
     empty for a backend that needs none. ``extra``: the extra of this project that installs it. ``revision`` is
     raised when a change of our code must make its engines and runs stale. ``engine`` options are read by a build
-    (a change makes the engine stale), ``run`` options by a run only.
+    (a change makes the engine stale), ``run`` options by a run only. ``elsewhere``: nothing runs here, its runs are
+    imported.
     """
 
     distributions: tuple[str, ...]
@@ -57,6 +58,7 @@ class BackendFacts:
     engine: dict[str, Option] = field(default_factory=dict)
     run: dict[str, Option] = field(default_factory=dict)
     synthetic: bool = False
+    elsewhere: bool = False
 
 
 _COMMON_RUN = {
@@ -107,21 +109,34 @@ BACKENDS: dict[str, BackendFacts] = {
         },
         run=_COMMON_RUN,
     ),
+    "external": BackendFacts(
+        distributions=(),
+        extra="cpu",
+        revision=1,
+        builds_engine=False,
+        precisions=("fp32", "bf16", "fp16", "fp8", "fp4", "int8", "int4"),
+        elsewhere=True,
+    ),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkFacts:
-    """A built-in benchmark: its module in ``harness.benchmarks`` and the revision that enters every key."""
+    """A built-in benchmark: its module in ``harness.benchmarks`` and the revision that enters every key.
+
+    ``elsewhere``: there is no such module, its runs are imported.
+    """
 
     module: str
     revision: int
     help: str
     synthetic: bool = False
+    elsewhere: bool = False
 
 
 BENCHMARKS: dict[str, BenchmarkFacts] = {
     "digits": BenchmarkFacts("digits", 1, "handwritten digits (UCI, inside scikit-learn), a small convolutional net"),
+    "external": BenchmarkFacts("", 1, "code outside this project; its runs are imported", elsewhere=True),
 }
 
 # --------------------------------------------------------------------------------------------------------------

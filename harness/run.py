@@ -127,7 +127,7 @@ def _as_backend_error(backend: str, failure: BaseException) -> BaseException:
     if isinstance(failure, HarnessError | MemoryError | OSError):
         return failure
     error = HarnessError(
-        f"backend {backend} failed during the run: {type(failure).__name__}: {failure}",
+        f"the run on {backend} failed: {type(failure).__name__}: {failure}",
         "backend",
         "the traceback is in the log of this run",
     )

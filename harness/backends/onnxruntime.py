@@ -21,7 +21,7 @@ from harness.contract import BACKENDS, Fact
 from harness.digests import files_digest
 from harness.errors import HarnessError
 from harness.machine import distribution_version, usable_cores
-from harness.qsl import Arrays, Rows
+from harness.qsl import Arrays, Rows, count_rows
 
 ENGINE_FILE = "model.onnx"
 _PROVIDERS = ["CPUExecutionProvider"]
@@ -156,8 +156,9 @@ class OnnxRuntimeSession:
 
     def _run(self, stream: int, rows: Rows) -> Outputs:
         feed = dict(zip(self._input_names, self._staging[stream].batch(rows), strict=True))
-        outputs: list[Any] = self._sessions[stream].run(self._output_names, feed)
-        return outputs
+        outputs = self._sessions[stream].run(self._output_names, feed)
+        count = count_rows(rows)
+        return [output[:count] for output in outputs]  # without what padded the batch
 
     def _serve(self, stream: int) -> None:
         while (item := self._work.get()) is not None:

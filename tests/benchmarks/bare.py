@@ -38,16 +38,16 @@ def loadgen(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def openvino(settings: dict[str, Any]) -> dict[str, Any]:
-    """settings: engine, batch, streams, threads, batches, shape. Samples per second of full batches in flight."""
+    """settings: engine, batch, streams, threads, batches, samples, shape. Samples per second of full batches in flight."""
     import openvino as ov
 
     queue = ov.AsyncInferQueue(_compiled(settings), settings["streams"])
     queue.set_callback(lambda _request, _: None)
-    tensor = ov.Tensor(_inputs(settings), shared_memory=True)
+    tensors = [ov.Tensor(batch, shared_memory=True) for batch in _inputs(settings)]
 
     def loop(batches: int) -> None:
-        for _ in range(batches):
-            queue.start_async({0: tensor})
+        for number in range(batches):
+            queue.start_async({0: tensors[number % len(tensors)]})
         queue.wait_all()
 
     return _rate(loop, settings)
@@ -58,7 +58,7 @@ def openvino_calls(settings: dict[str, Any]) -> dict[str, Any]:
     import openvino as ov
 
     request = _compiled(settings).create_infer_request()
-    tensor = ov.Tensor(_inputs(settings), shared_memory=True)
+    tensor = ov.Tensor(_inputs(settings)[0], shared_memory=True)
     request.set_input_tensor(0, tensor)
     return _median(lambda: request.infer(share_outputs=True), settings)
 
@@ -75,12 +75,12 @@ def _compiled(settings: dict[str, Any]) -> Any:
 def onnxruntime(settings: dict[str, Any]) -> dict[str, Any]:
     """The same for ONNX Runtime: as many threads as streams, each calling the session in a loop."""
     sessions = [_session(settings) for _ in range(1 if settings["threads"] == 1 else settings["streams"])]
-    feed = {sessions[0].get_inputs()[0].name: _inputs(settings)}
+    feeds = [{sessions[0].get_inputs()[0].name: batch} for batch in _inputs(settings)]
 
     def loop(batches: int) -> None:
         share = batches // settings["streams"]
         threads = [
-            threading.Thread(target=_repeat, args=(sessions[number % len(sessions)], feed, share))
+            threading.Thread(target=_repeat, args=(sessions[number % len(sessions)], feeds, share))
             for number in range(settings["streams"])
         ]
         for thread in threads:
@@ -93,7 +93,7 @@ def onnxruntime(settings: dict[str, Any]) -> dict[str, Any]:
 
 def onnxruntime_calls(settings: dict[str, Any]) -> dict[str, Any]:
     session = _session(settings)
-    feed = {session.get_inputs()[0].name: _inputs(settings)}
+    feed = {session.get_inputs()[0].name: _inputs(settings)[0]}
     return _median(lambda: session.run(None, feed), settings)
 
 
@@ -109,14 +109,17 @@ def _session(settings: dict[str, Any]) -> Any:
     )
 
 
-def _repeat(session: Any, feed: dict[str, np.ndarray], count: int) -> None:
-    for _ in range(count):
-        session.run(None, feed)
+def _repeat(session: Any, feeds: list[dict[str, np.ndarray]], count: int) -> None:
+    for number in range(count):
+        session.run(None, feeds[number % len(feeds)])
 
 
-def _inputs(settings: dict[str, Any]) -> np.ndarray:
-    shape = (settings["batch"], *settings["shape"])
-    return np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+def _inputs(settings: dict[str, Any]) -> list[np.ndarray]:
+    """Batches of the samples that LoadGen's run would read: a loop over one batch would read it from the cache."""
+    shape = (settings["samples"], *settings["shape"])
+    samples = np.random.default_rng(1).standard_normal(shape, dtype=np.float32)
+    batch = settings["batch"]
+    return [samples[start : start + batch] for start in range(0, len(samples) - batch + 1, batch)]
 
 
 def _rate(loop: Any, settings: dict[str, Any]) -> dict[str, Any]:

@@ -13,12 +13,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from harness.contract import Benchmark
 from tests.benchmarks.children import bare, build, read_detail, run, write_conf
-from tests.benchmarks.rounds import Measure, arguments, interleave, median, medians, report
+from tests.benchmarks.rounds import Measure, arguments, interleave, median, medians, report, spread
 
 BACKENDS = ("openvino", "onnxruntime")
-RESNET_BATCH, RESNET_SECONDS = 8, 5
+RESNET_BATCH, RESNET_SECONDS = 8, 4
 DIGITS_BATCH, DIGITS_SAMPLES = 512, 1_000_000
 CALLS = 5_000
 
@@ -38,7 +40,8 @@ class Case:
         )
 
     def bare(self, program: str, engine: Path, **settings: Any) -> dict[str, Any]:
-        return bare(program, {"engine": str(engine), "shape": self.shape, **settings}, self.folder)
+        samples = len(np.load(self.dataset / "samples.npy", mmap_mode="r"))
+        return bare(program, {"engine": str(engine), "samples": samples, "shape": self.shape, **settings}, self.folder)
 
     def offline(self, backend: str, engine: Path | None, count: int, **settings: Any) -> float:
         log = run(
@@ -82,8 +85,12 @@ def _measure_resnet(case: Case, backend: str, rounds: int) -> Measure:
         },
         rounds,
     )
-    ratio = median(measured, lambda item: item["harness"] / item["bare"])
-    return Measure(f"resnet50 int8 Offline, {backend}", ratio, 0.98, detail=medians(measured) + " samples/s")
+
+    def ratio(item: dict[str, float]) -> float:
+        return item["harness"] / item["bare"]
+
+    detail = f"{medians(measured)} samples/s, {spread(measured, ratio)}"
+    return Measure(f"resnet50 int8 Offline, {backend}", median(measured, ratio), 0.98, detail=detail)
 
 
 def measure_digits(folder: Path, rounds: int) -> list[Measure]:
@@ -104,8 +111,12 @@ def _measure_digits(case: Case, backend: str, rounds: int) -> Measure:
         },
         rounds,
     )
-    ratio = median(measured, lambda item: item["harness"] / min(item["bare"], item["null SUT"]))
-    return Measure(f"digits Offline, {backend}", ratio, 0.7, detail=medians(measured) + " samples/s")
+
+    def ratio(item: dict[str, float]) -> float:
+        return item["harness"] / min(item["bare"], item["null SUT"])
+
+    detail = f"{medians(measured)} samples/s, {spread(measured, ratio)}"
+    return Measure(f"digits Offline, {backend}", median(measured, ratio), 0.7, detail=detail)
 
 
 def measure_latency(folder: Path, rounds: int) -> list[Measure]:
@@ -134,10 +145,13 @@ def _measure_latency(case: Case, backend: str, rounds: int) -> Measure:
         return float(case.bare(f"{backend}_calls", engine, **settings)["median"]) * 1e6
 
     measured = interleave({"bare": bare_call, "harness": harness}, rounds)
-    added = median(measured, lambda item: item["harness"] - item["bare"])
-    return Measure(
-        f"digits SingleStream added latency, {backend}", added, 60, at_least=False, unit=" us", detail=medians(measured)
-    )
+
+    def added(item: dict[str, float]) -> float:
+        return item["harness"] - item["bare"]
+
+    name, value = f"digits SingleStream added latency, {backend}", median(measured, added)
+    detail = f"{medians(measured)} us, {spread(measured, added)}"
+    return Measure(name, value, 60, at_least=False, unit=" us", detail=detail)
 
 
 PARTS = {"resnet": measure_resnet, "digits": measure_digits, "latency": measure_latency}

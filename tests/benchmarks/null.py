@@ -14,7 +14,7 @@ from pathlib import Path
 from harness.contract import Benchmark
 from tests.benchmarks.children import bare, build, read_detail, run, write_conf
 from tests.benchmarks.harness import bare_offline
-from tests.benchmarks.rounds import Measure, arguments, interleave, median, medians, report
+from tests.benchmarks.rounds import Measure, arguments, interleave, median, medians, report, spread
 
 SAMPLES, BATCH = 1_000_000, 2048
 FIRST_RATE, STEP, LATENCY_MS = 200_000.0, 1.1, 10
@@ -47,6 +47,10 @@ def bare_server(folder: Path, rate: float) -> bool:
     settings = {"scenario": "Server", "conf": str(place / "user.conf"), "log_dir": str(place), "count": 1024}
     bare("loadgen", settings, folder)
     return bool(read_detail(place)["result_validity"] == "VALID")
+
+
+def ratio(item: dict[str, float]) -> float:
+    return item["harness"] / item["bare"]
 
 
 def measure(folder: Path, rounds: int) -> list[Measure]:
@@ -87,8 +91,8 @@ def measure(folder: Path, rounds: int) -> list[Measure]:
     measures = []
     for name, pair in subjects.items():
         measured = interleave(pair, rounds)
-        ratio = median(measured, lambda item: item["harness"] / item["bare"])
-        measures.append(Measure(f"null {name}", ratio, 0.8, detail=medians(measured) + " per second"))
+        detail = f"{medians(measured)} per second, {spread(measured, ratio)}"
+        measures.append(Measure(f"null {name}", median(measured, ratio), 0.8, detail=detail))
     return measures
 
 

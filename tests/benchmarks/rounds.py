@@ -42,6 +42,11 @@ def median(rounds: list[dict[str, float]], figure: Callable[[dict[str, float]], 
     return statistics.median(figure(item) for item in rounds)
 
 
+def spread(rounds: list[dict[str, float]], figure: Callable[[dict[str, float]], float]) -> str:
+    figures = sorted(figure(item) for item in rounds)
+    return f"from {figures[0]:.3f} to {figures[-1]:.3f} in {len(figures)} rounds"
+
+
 def medians(rounds: list[dict[str, float]]) -> str:
     names = rounds[0]
     return ", ".join(f"{name} {statistics.median(item[name] for item in rounds):,.1f}" for name in names)

@@ -1,0 +1,257 @@
+"""What goes wrong ends in a result that says so; nothing hangs and nothing outlives its parent."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from harness.contract import Benchmark, ProbeRequest, Result, RunRequest
+from tests.unit.harness import tiny
+from tests.unit.harness.children import CONF, ROOT, TINY, Children, command, environment
+from tests.unit.harness.conftest import ENGINES, Artifacts
+
+SCENARIOS = ("SingleStream", "MultiStream", "Server", "Offline")
+
+# Each makes one thing fail inside the child, after the warm-up where it would otherwise fail there.
+FAULTS = {
+    "postprocess": """
+calls = 0
+def postprocess(outputs):
+    global calls
+    calls += 1
+    if calls > 8:
+        raise ZeroDivisionError("broken on purpose")
+    return highest_class(outputs)
+""",
+    "short": """
+calls = 0
+def postprocess(outputs):
+    global calls
+    calls += 1
+    return highest_class(outputs)[: None if calls <= 8 else 0]
+""",
+    "compute": """
+calls = 0
+healthy = NullSession.compute
+def compute(self, rows):
+    global calls
+    calls += 1
+    if calls > 8:
+        raise ZeroDivisionError("broken on purpose")
+    return healthy(self, rows)
+NullSession.compute = compute
+""",
+    "load": """
+calls = 0
+def place(self, samples):
+    global calls
+    calls += 1
+    if calls > 1:
+        raise ZeroDivisionError("broken on purpose")
+NullSession.place = place
+""",
+    "lost": """
+def submit(self, rows, token):
+    pass
+def drain(self):
+    raise ZeroDivisionError("broken on purpose")
+NullSession.submit, NullSession.drain = submit, drain
+""",
+    "twice": """
+def submit(self, rows, token):
+    self._completed(token, self.compute(rows))
+    self._completed(token, self.compute(rows))
+NullSession.submit = submit
+""",
+}
+HEAD = "from harness.backends.null import NullSession\nfrom harness.benchmarks import highest_class\n"
+QUEUED = ("Server", "Offline")  # the others compute on the calling thread and submit nothing
+
+
+def broken(folder: Path, fault: str) -> Path:
+    path = folder / "broken.py"
+    path.write_text(TINY.read_text(encoding="utf-8") + HEAD + FAULTS[fault], encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("fault", "scenario"),
+    [(fault, scenario) for fault in FAULTS for scenario in (QUEUED if fault in ("lost", "twice") else SCENARIOS)],
+)
+def test_failure_during_a_run_ends_it_with_a_reason(
+    fault: str, scenario: str, children: Children, artifacts: Artifacts, tmp_path: Path
+) -> None:
+    ended = children.run(
+        scenario,
+        backend="null",
+        benchmark=broken(tmp_path, fault),
+        inputs=artifacts.inputs("null"),
+        settings={"batch_size": 8, "streams": 2},
+    )
+    assert not ended.result.done
+    assert ended.result.problem_class == "backend"
+    expected = {"short": "made 0 responses", "twice": "not in flight"}.get(fault, "broken on purpose")
+    assert expected in ended.result.problem
+    assert "Traceback" in ended.output or fault == "twice"
+
+
+def test_failure_does_not_wait_for_the_end_of_the_schedule(
+    children: Children, artifacts: Artifacts, tmp_path: Path
+) -> None:
+    """LoadGen cannot be aborted and would issue queries for another hour."""
+    ended = children.run(
+        "Server",
+        backend="null",
+        benchmark=broken(tmp_path, "postprocess"),
+        conf=CONF + "*.Server.target_qps = 20\n*.Server.min_duration = 3600000\n",
+        inputs=artifacts.inputs("null"),
+    )
+    assert not ended.result.done
+    assert "broken on purpose" in ended.result.problem
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+def test_dataset_that_does_not_fit_the_engine_is_refused(
+    backend: str, children: Children, artifacts: Artifacts
+) -> None:
+    dataset = children.build("Dataset", settings={"dtype": "float64"}).folder / "artifact"
+    inputs = {**artifacts.inputs(backend), "dataset": str(dataset)}
+    result = children.run("Offline", backend=backend, inputs=inputs).result
+    assert (result.done, result.problem_class) == (False, "input")
+    assert "float64 [4]" in result.problem
+    assert "float32 [4]" in result.problem
+
+
+def test_engine_of_another_backend_is_refused(children: Children, artifacts: Artifacts) -> None:
+    pytest.importorskip("openvino")
+    inputs = artifacts.inputs("onnxruntime")
+    result = children.run("Offline", backend="openvino", inputs=inputs).result
+    assert (result.done, result.problem_class) == (False, "input")
+    assert "onnxruntime" in result.problem
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+def test_damaged_engine_is_refused(backend: str, children: Children, artifacts: Artifacts, tmp_path: Path) -> None:
+    engine = tmp_path / "engine"
+    engine.mkdir()
+    for path in artifacts.engine(backend).iterdir():
+        content = path.read_bytes()
+        (engine / path.name).write_bytes(content if path.suffix == ".json" else content[: len(content) // 2])
+    inputs = {**artifacts.inputs(backend), "engine": str(engine)}
+    result = children.run("Offline", backend=backend, inputs=inputs).result
+    assert (result.done, result.problem_class) == (False, "backend")
+    assert "cannot load" in result.problem
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+def test_unsupported_operator_is_a_clear_problem(backend: str, children: Children, artifacts: Artifacts) -> None:
+    pytest.importorskip(backend)
+    model = children.build("Model", settings={"operator": "NoSuchOperator"}).folder / "artifact"
+    result = children.build("Engine", backend=backend, inputs={"model": str(model)}).result
+    assert (result.done, result.problem_class) == (False, "backend")
+    assert "NoSuchOperator" in result.problem
+    assert "operator" in result.fix
+
+
+def test_model_of_a_fixed_batch_must_agree(children: Children, artifacts: Artifacts) -> None:
+    pytest.importorskip("onnxruntime")
+    model = children.build("Model", settings={"batch": 4}).folder / "artifact"
+    inputs = {"model": str(model)}
+    refused = children.build("Engine", backend="onnxruntime", inputs=inputs, settings={"batch_size": 8}).result
+    assert (refused.done, refused.problem_class) == (False, "input")
+    built = children.build("Engine", backend="onnxruntime", inputs=inputs, settings={"batch_size": 4})
+    run_inputs = {"dataset": str(artifacts.dataset()), "engine": str(built.folder / "artifact")}
+    ended = children.run(
+        "SingleStream", "accuracy", backend="onnxruntime", inputs=run_inputs, settings={"batch_size": 4}
+    )
+    assert ended.result.done, ended.output  # batches of one, padded to four
+    assert sorted(int.from_bytes(data, "little") for _, data in ended.answers) == sorted(tiny.labels())
+
+
+@pytest.mark.parametrize(
+    ("conf", "problem"),
+    [("*.*.min_duration = 5 # note\n", "syntax"), ("*.*.mode = text\n", "syntax")],
+)
+def test_user_conf_that_loadgen_refuses(conf: str, problem: str, children: Children, artifacts: Artifacts) -> None:
+    result = children.run("Offline", backend="null", conf=conf, inputs=artifacts.inputs("null")).result
+    assert (result.done, result.problem_class) == (False, "input")
+    assert problem in result.problem
+
+
+def test_missing_library_names_the_extra(children: Children, artifacts: Artifacts, tmp_path: Path) -> None:
+    """A benchmark file that hides the library stands in for a machine without it."""
+    path = tmp_path / "hiding.py"
+    hide = "import sys\nsys.modules['onnxruntime'] = None\n"
+    path.write_text(TINY.read_text(encoding="utf-8") + hide, encoding="utf-8")
+    result = children.run(
+        "Offline", backend="onnxruntime", benchmark=path, inputs=artifacts.inputs("onnxruntime")
+    ).result
+    assert (result.done, result.problem_class) == (False, "missing")
+    assert result.fix == "pip install 'mlperf-reconciler[cpu]'"
+
+
+def test_request_of_another_version_is_refused(children: Children) -> None:
+    folder = children.place()
+    (folder / "request.json").write_text(json.dumps({"format": 0}), encoding="utf-8")
+    arguments = [*command(), "probe", str(folder / "request.json"), str(folder / "result.json")]
+    subprocess.run(arguments, env=environment(), check=True, capture_output=True)
+    result = Result.read(folder / "result.json")
+    assert (result.done, result.problem_class) == (False, "input")
+
+
+def test_child_whose_parent_is_gone_ends_at_once(children: Children) -> None:
+    folder = children.place()
+    ProbeRequest().write(folder / "request.json")
+    arguments = [*command(), "probe", str(folder / "request.json"), str(folder / "result.json")]
+    done = subprocess.run(arguments, env={**environment(), "RECONCILE_PARENT": "1"}, check=False)
+    assert done.returncode == 70
+    assert not (folder / "result.json").exists()
+
+
+PARENT = """
+import subprocess, sys, time
+child = subprocess.Popen(sys.argv[1:])
+print(child.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def test_child_dies_with_its_parent(children: Children, artifacts: Artifacts) -> None:
+    folder = children.place()
+    (folder / "user.conf").write_text("*.Server.min_duration = 600000\n", encoding="ascii")
+    RunRequest(
+        benchmark=Benchmark(name="tiny", path=str(TINY)),
+        backend="null",
+        scenario="Server",
+        mode="performance",
+        model_key="resnet50",
+        user_conf=str(folder / "user.conf"),
+        log_dir=str(folder),
+        counter=str(folder / "counter"),
+        inputs=artifacts.inputs("null"),
+    ).write(folder / "request.json")
+    variables = {name: value for name, value in environment().items() if name != "RECONCILE_PARENT"}
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, *command(), "run", str(folder / "request.json"), str(folder / "result.json")],
+        cwd=ROOT,
+        env=variables,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with parent:
+        assert parent.stdout is not None
+        child = psutil.Process(int(parent.stdout.readline()))
+        while not (folder / "mlperf_log_detail.txt").exists():
+            assert child.is_running()
+        os.kill(child.pid, signal.SIGINT)  # Ctrl-C reaches the whole group; only the parent acts on it
+        assert child.is_running()
+        parent.kill()
+    child.wait(60)
+    assert not (folder / "result.json").exists()

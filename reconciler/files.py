@@ -82,6 +82,13 @@ class Places:
         return self.work / "locks" / "pass"
 
 
+def ignore_work(places: Places) -> None:
+    """Keep the working folder out of git, also where nobody wrote a .gitignore for it."""
+    note = places.work / ".gitignore"
+    if not note.exists():
+        replace(note, b"*\n")
+
+
 @contextlib.contextmanager
 def storage_errors(path: Path) -> Iterator[None]:
     """Turn what the file system refuses into a StorageError that says which file and what to do."""

@@ -18,7 +18,7 @@ from reconciler.execute.harvest import harvest
 from reconciler.execute.outcome import Event, Note, Outcome, Status
 from reconciler.execute.perform import Finished, Setting
 from reconciler.execute.walk import Walk
-from reconciler.files import Lock, Places, remove, sweep
+from reconciler.files import Lock, Places, ignore_work, remove, sweep
 from reconciler.look import Look, Options, look
 from reconciler.plan.plan import Plan, Step
 from reconciler.plan.saved import refuse_stale
@@ -67,12 +67,15 @@ class Pass:
     lock: Lock
     outcomes: list[Outcome] = field(default_factory=list)
     failures: dict[str, int] = field(default_factory=dict)
+    made: dict[str, int] = field(default_factory=dict)
     lost: set[Address] = field(default_factory=set)
     child_seconds: float = 0.0
+    waited: float = 0.0
     began: float = field(default_factory=time.monotonic)
     wall: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def run(self, saved: Plan | None) -> Report:
+        ignore_work(self.places)
         for folder in (self.places.records, self.places.logs, self.places.objects, self.places.index):
             sweep(folder)
         harvested = self.harvest()
@@ -89,7 +92,7 @@ class Pass:
             seen = self.look_again()
         seen = self.render(seen)
         commit = self.commit() if self.options.commit else ""
-        own = time.monotonic() - self.began - self.child_seconds
+        own = time.monotonic() - self.began - self.child_seconds - self.waited
         return Report(seen, tuple(self.outcomes), seen.tree, own, self.child_seconds, harvested, commit)
 
     def look_again(self) -> Look:
@@ -137,6 +140,7 @@ class Pass:
             self.outcomes.append(outcome)
             self.child_seconds += outcome.seconds
             did |= outcome.record is not None
+        self.waited += walk.waited
         return did
 
     def walk(self, seen: Look) -> Walk:
@@ -152,7 +156,7 @@ class Pass:
         )
         by_id = {s.id: s for summaries in seen.recorded.by_key.values() for s in summaries}
         used = {address: by_id[identity] for address, identity in seen.difference.recorded_as.items()}
-        return Walk(seen.desired, setting, self.tell, self.store, used, self.failures)
+        return Walk(seen.desired, setting, self.tell, self.store, used, self.failures, self.made)
 
     def restore(self, step: Step) -> bool:
         """Bring logs back; when no copy is left anywhere, the attempt that wrote them is repeated."""

@@ -125,7 +125,7 @@ class Comparison:
         self.chosen[cell] = Chosen(
             accuracy=self._id(accuracy.address),
             performance="" if red else self._id(performance.address),
-            score=self._id(score.address),
+            score="" if score.address in self.used and self.used[score.address].problem else self._id(score.address),
         )
         self.result(result, (performance, accuracy, score))
 
@@ -191,6 +191,9 @@ class Comparison:
         remade = accuracy.address in self.changes and self.changes[accuracy.address].how is How.MAKE
         if scored and not remade:
             self.run(resource, scored[-1])
+            if scored[-1].problem:
+                fix = "raise the precision, calibrate better, or enter the cell in the open division"
+                self.findings.append(Finding("AccuracyBelow", str(resource.cell), scored[-1].problem, fix))
         elif remade and self.recorded.done(resource.key):
             self.change(resource, Action.REPLACE, Reason.UPSTREAM_REPLACED)
         else:

@@ -119,10 +119,19 @@ def summarize(record: Record, identity: str) -> Summary:
         pins=tuple(pins),
         upstream=tuple(sorted(record.upstream.items())),
         marks=record.marks,
-        problem=record.problem or _invalid(values),
+        problem=record.problem or _invalid(values) or _below(values),
         shared=record.shared,
         dirty=record.dirty,
     )
+
+
+def _below(values: Mapping[str, Any]) -> str:
+    """Which accuracy bars a score misses, where the division holds it to them."""
+    if values.get("accuracy_met", True):
+        return ""
+    missed = (bar for bar in values.get("bars", ()) if not bar["met"])
+    limits = ((bar, f"at least {bar['least']}" if bar["least"] else f"at most {bar['most']}") for bar in missed)
+    return "; ".join(f"{bar['metric']} is {bar['measured']}, the round demands {limit}" for bar, limit in limits)
 
 
 def _invalid(values: Mapping[str, Any]) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from reconciler.diff.change import SYMBOL, Action
+from reconciler.diff.change import SYMBOL, Action, Drift
 from reconciler.plan.plan import Plan, Step
 from reconciler.render.causes import action_word, cause, label, origin, sharing
 from reconciler.render.paint import Paint, Tone, plain
@@ -18,6 +18,7 @@ from reconciler.resource.kinds import Address
 LIMIT = 40  # headings shown before the rest is only counted
 _TONES = {Action.CREATE: Tone.GOOD, Action.REPLACE: Tone.DOUBT, Action.PRUNE: Tone.BAD, Action.NOOP: Tone.FAINT}
 _WIDEST = 72
+_FEW = 4  # drift lines of one sort shown each by itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ def _row_lines(row: _Row, widths: list[int], paint: Paint) -> list[str]:
 
 
 def _notes(plan: Plan, limit: int | None, paint: Paint) -> list[str]:
-    drifts = [f"{heading(d.address)}: {label(d.address)} {d.what} {d.presence}; {d.repair}" for d in plan.drifts]
+    drifts = list(_drifts(plan.drifts))
     lines = [f"{paint('drift', Tone.DOUBT)} {text}" for text in _limited(drifts, limit)]
     for finding in plan.findings[:limit]:
         lines.append(f"{paint('finding', Tone.BAD)} {finding.where}: {finding.kind}: {finding.message}")
@@ -163,3 +164,17 @@ def _expected(steps: Iterable[Step]) -> list[str]:
     if unknown:
         return [f"At least {duration(sum(known))}{where} ({count(unknown, 'step')} without a prediction)."]
     return [f"About {duration(sum(known))}{where}."]
+
+
+def _drifts(drifts: Iterable[Drift]) -> Iterator[str]:
+    """One line each; many of one sort, as in a fresh clone, in one line that counts them."""
+    sorts: dict[tuple[str, str], list[Drift]] = {}
+    for drift in drifts:
+        sorts.setdefault((drift.presence, drift.repair), []).append(drift)
+    for (presence, repair), found in sorts.items():
+        if len(found) <= _FEW:
+            yield from (f"{heading(d.address)}: {label(d.address)} {d.what} {presence}; {repair}" for d in found)
+        else:
+            kinds = Counter(label(drift.address) for drift in found)
+            named = listing([f"{number} x {kind}" for kind, number in kinds.items()])
+            yield f"{len(found)} artifacts {presence} ({named}); {repair}"

@@ -19,7 +19,6 @@ from reconciler.spec.shipped import shipped
 from reconciler.spec.starter import starter_spec
 
 _SCHEMA = "schemas/submission.schema.json"
-_IGNORED = ".reconcile/"
 _FOLDER = click.Argument(["folder"], required=False, default=".", metavar="[DIR]", type=click.Path(file_okay=False))
 _NAME = click.Option(["--name"], metavar="NAME", help="Name of the submission; by default that of the folder.")
 
@@ -52,7 +51,9 @@ def command(folder: str, name: str | None) -> int:
     replace(root / _SCHEMA, shipped(_SCHEMA))
     for kept in ("state/records/.gitkeep", "state/logs/.gitkeep"):
         replace(root / kept, b"")
-    _ignore(root / ".gitignore")
+    _line(root / ".gitignore", ".reconcile/")
+    # Records and logs go by the digest of their bytes: git must not change a line end.
+    _line(root / ".gitattributes", "state/** -text")
     if not (root / "README.md").exists():
         replace(root / "README.md", _README.substitute(name=chosen).encode())
     _say(root, spec, made_git)
@@ -75,11 +76,12 @@ def _refuse(root: Path) -> None:
         )
 
 
-def _ignore(path: Path) -> None:
+def _line(path: Path, wanted: str) -> None:
+    """Add a line to a file, unless it is there."""
     before = path.read_text(encoding="utf-8") if path.exists() else ""
-    if _IGNORED not in before.splitlines():
-        joined = before if not before or before.endswith("\n") else before + "\n"
-        replace(path, f"{joined}{_IGNORED}\n".encode())
+    if wanted not in before.splitlines():
+        joined = before if not before or before.endswith("\n") else f"{before}\n"
+        replace(path, f"{joined}{wanted}\n".encode())
 
 
 def _say(root: Path, spec: Path, made_git: bool) -> None:

@@ -17,7 +17,9 @@ def test_init_makes_a_repository_whose_spec_is_valid(tmp_path: Path, reconcile: 
     root = tmp_path / "My Lab"
     assert code == 0
     assert "cd My Lab" in out
-    assert {p.name for p in root.iterdir()} == {".git", ".gitignore", "README.md", "schemas", "specs", "state"}
+    made = {".git", ".gitattributes", ".gitignore", "README.md", "schemas", "specs", "state"}
+    assert {p.name for p in root.iterdir()} == made
+    assert (root / ".gitattributes").read_text() == "state/** -text\n"
     assert (root / ".gitignore").read_text() == ".reconcile/\n"
     assert (root / "specs/my-lab.yaml").read_text().startswith("# yaml-language-server: $schema=../schemas/")
     assert (root / "schemas/submission.schema.json").is_file()

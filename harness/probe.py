@@ -17,7 +17,9 @@ def execute(request: ProbeRequest, _give_up: Callable[[BaseException], None]) ->
     values: dict[str, Any] = {
         "machine": describe_machine(),
         "accelerators": accelerators(),
-        "backends": {name: distribution_version(*facts.distributions) for name, facts in BACKENDS.items()},
+        "backends": {
+            name: distribution_version(*facts.distributions) for name, facts in BACKENDS.items() if not facts.elsewhere
+        },
         "loadgen": distribution_version("mlcommons-loadgen"),
         "harness.code": code_digest(),
     }

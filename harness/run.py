@@ -27,7 +27,7 @@ _WARM_UP_BATCHES = 3
 
 
 def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Result:
-    """values: samples_completed, batches, marks, loadgen (settings, overrides), response (dtype, bytes), batch_size.
+    """values: samples_completed, batches, marks, loadgen (settings, overrides), response (dtype), batch_size.
 
     ``give_up`` ends the process with a failed result. It is called from another thread when a run has failed and
     LoadGen, which cannot be aborted, would go on to the end of its schedule.

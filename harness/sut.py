@@ -205,20 +205,26 @@ class ServerSut(_Base):
         self._thread.join()
 
     def _serve(self) -> None:
-        while not self._closing:
-            if self._indices:
-                try:
-                    self._session.ready()
-                except Exception as error:
-                    self._completer.fail_all(error)
-                self._fill()
-                self._take()
-            elif self._hurry:
-                self._drain()
-                self._hurry = False
-                self._flushed.put(None)
-            else:
-                self._sleep(1, None)
+        try:
+            while not self._closing:
+                self._step()
+        except BaseException as error:  # nobody else would hear of it, and LoadGen would wait for ever
+            self._guard.record(error)
+
+    def _step(self) -> None:
+        if self._indices:
+            try:
+                self._session.ready()
+            except Exception as error:
+                self._completer.fail_all(error)
+            self._fill()
+            self._take()
+        elif self._hurry:
+            self._drain()
+            self._hurry = False
+            self._flushed.put(None)
+        else:
+            self._sleep(1, None)
 
     def _fill(self) -> None:
         """Give a partial batch its time to fill."""

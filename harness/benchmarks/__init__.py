@@ -62,11 +62,10 @@ def load_benchmark(benchmark: Benchmark) -> BenchmarkCode:
     if benchmark.path is not None:
         path = Path(benchmark.path)
         return _with_defaults(_load_file(path), benchmark.name, file_digest(path))
-    if benchmark.name not in BENCHMARKS:
+    offered = [name for name, facts in BENCHMARKS.items() if not facts.elsewhere]
+    if benchmark.name not in offered:
         raise HarnessError(
-            f"no built-in benchmark {benchmark.name!r}",
-            "input",
-            f"use one of {', '.join(BENCHMARKS)}, or name a file",
+            f"no built-in benchmark {benchmark.name!r}", "input", f"use one of {', '.join(offered)}, or name a file"
         )
     module = importlib.import_module(f"harness.benchmarks.{BENCHMARKS[benchmark.name].module}")
     return _with_defaults(module, benchmark.name, "")

@@ -38,7 +38,7 @@ def loadgen(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def openvino(settings: dict[str, Any]) -> dict[str, Any]:
-    """settings: engine, batch, streams, threads, batches, samples, shape. Samples per second of full batches in flight."""
+    """settings: engine, batch, streams, threads, batches, samples, shape. Gives samples/s."""
     import openvino as ov
 
     queue = ov.AsyncInferQueue(_compiled(settings), settings["streams"])

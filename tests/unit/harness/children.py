@@ -91,10 +91,11 @@ class Children:
         benchmark: Path = TINY,
         conf: str = CONF,
         audit: str = "",
+        folder: Path | None = None,
         **request: Any,
     ) -> Ended:
         """``conf`` and ``audit`` are contents. Server gets a rate at which a test does not wait."""
-        folder = self.place()
+        folder = folder or self.place()
         (folder / "user.conf").write_text("*.Server.target_qps = 5000\n" + conf, encoding="ascii")
         if audit:
             (folder / "audit.config").write_text(audit, encoding="ascii")

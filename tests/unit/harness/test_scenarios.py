@@ -121,14 +121,7 @@ def test_performance_answers_that_an_audit_samples_are_real(children: Children, 
 
 
 def test_audit_config_in_the_working_folder_is_ignored(children: Children, artifacts: Artifacts) -> None:
-    folder = children.folder / "child0"
-    folder.mkdir()
+    folder = children.place()
     (folder / "audit.config").write_text("*.*.mode = 1\n", encoding="ascii")
-    next(children._numbers)
-    place = children.place
-    children.place = lambda: folder  # type: ignore[method-assign]
-    try:
-        ended = children.run("Offline", backend="null", inputs=artifacts.inputs("null"), settings=SETTINGS)
-    finally:
-        children.place = place  # type: ignore[method-assign]
+    ended = children.run("Offline", backend="null", folder=folder, inputs=artifacts.inputs("null"), settings=SETTINGS)
     assert ended.detail["effective_test_mode"] == "PerformanceOnly"

@@ -1,0 +1,75 @@
+"""The benchmark interface: built-in by name, a user's file by path, and its defaults."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.backends import Tensor
+from harness.benchmarks import load_benchmark
+from harness.benchmarks.accuracy import AccuracyLog
+from harness.contract import BENCHMARKS, Benchmark, Counter
+from harness.errors import HarnessError
+
+MINIMAL = "def build_dataset(source, settings, output, counter): pass\n"
+
+
+def user_file(folder: Path, text: str) -> Benchmark:
+    (folder / "mine.py").write_text(text, encoding="utf-8")
+    return Benchmark(name="mine", path=str(folder / "mine.py"))
+
+
+@pytest.mark.parametrize("name", [name for name, facts in BENCHMARKS.items() if not facts.elsewhere])
+def test_built_in_benchmarks_load_and_agree_with_what_planning_knows(name: str) -> None:
+    code = load_benchmark(Benchmark(name=name))
+    assert code.digest == ""
+    assert code.synthetic == BENCHMARKS[name].synthetic
+
+
+def test_minimal_file_gets_defaults(tmp_path: Path) -> None:
+    code = load_benchmark(user_file(tmp_path, MINIMAL))
+    assert (code.response_dtype, code.synthetic, code.outputs) == ("int32", False, (Tensor("output", (1,), "float32"),))
+    assert len(code.digest) == 64
+    assert code.postprocess([np.array([[1.0, 3.0], [5.0, 2.0]])]).tolist() == [1, 0]
+    np.save(tmp_path / "samples.npy", np.zeros((3, 2)))
+    assert code.load_samples(tmp_path)["samples"].shape == (3, 2)
+    np.save(tmp_path / "labels.npy", np.array([0, 1, 1]))
+    log = AccuracyLog(np.array([0, 2]), (np.int32(0).tobytes(), np.int32(0).tobytes()), 0, 0)
+    assert code.score(log, tmp_path, tmp_path) == {"accuracy": 50.0, "good": 1, "total": 2}
+    assert not (tmp_path / "__pycache__").exists()
+
+
+def test_default_model_is_the_file_of_the_spec(tmp_path: Path) -> None:
+    code = load_benchmark(user_file(tmp_path, MINIMAL))
+    (tmp_path / "given.onnx").write_bytes(b"content")
+    counter = Counter(tmp_path / "counter")
+    code.build_model(tmp_path / "given.onnx", {}, {}, tmp_path, counter)
+    assert (tmp_path / "model.onnx").read_bytes() == b"content"
+    with pytest.raises(HarnessError, match="ONNX"):
+        code.build_model(None, {}, {}, tmp_path, counter)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "no function build_dataset"),
+        (MINIMAL + "score = 3\n", "no function score"),
+        ("def broken(:\n", "SyntaxError"),
+        ("1 / 0\n", "ZeroDivisionError"),
+    ],
+)
+def test_unfit_file_is_a_clear_problem(text: str, problem: str, tmp_path: Path) -> None:
+    with pytest.raises(HarnessError, match=problem) as caught:
+        load_benchmark(user_file(tmp_path, text))
+    assert caught.value.problem_class == "input"
+
+
+def test_benchmarks_that_are_not_there(tmp_path: Path) -> None:
+    for name in ("nothing", *(name for name, facts in BENCHMARKS.items() if facts.elsewhere)):
+        with pytest.raises(HarnessError, match=f"no built-in benchmark '{name}'") as caught:
+            load_benchmark(Benchmark(name=name))
+        assert "digits" in caught.value.fix
+    with pytest.raises(HarnessError, match="no benchmark file"):
+        load_benchmark(Benchmark(name="mine", path=str(tmp_path / "absent.py")))

@@ -1,0 +1,71 @@
+"""What a build leaves and says."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from harness.backends import MODULES, Engine, Tensor, load_backend
+from harness.contract import BACKENDS
+from harness.digests import file_digest
+from harness.errors import HarnessError
+from tests.unit.harness import tiny
+from tests.unit.harness.children import Children
+from tests.unit.harness.conftest import ENGINES, Artifacts
+
+
+def test_dataset_has_a_manifest_of_its_files(children: Children) -> None:
+    ended = children.build("Dataset")
+    folder = ended.folder / "artifact"
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    assert manifest["count"] == ended.result.values["count"] == tiny.COUNT
+    assert manifest["arrays"] == {"samples": [[4], "float32"]}
+    assert manifest["files"] == {name: file_digest(folder / name) for name in ("samples.npy", "labels.npy")}
+    assert ended.result.values["marks"] == ["synthetic"]
+    assert np.array_equal(np.load(folder / "samples.npy"), tiny.points())
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+def test_engine_says_what_it_is(backend: str, artifacts: Artifacts) -> None:
+    engine = Engine.read(artifacts.engine(backend), backend)
+    assert engine.inputs == (Tensor("point", (4,), "float32"),)
+    assert engine.outputs == (Tensor("scores", (5,), "float32"),)
+    assert (engine.batch_size, engine.batch_sizes, engine.precision) == (8, (), "fp32")
+    assert engine.version
+    assert (artifacts.engine(backend) / engine.file).is_file()
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+def test_engine_builds_are_repeatable(backend: str, children: Children, artifacts: Artifacts) -> None:
+    pytest.importorskip(backend)
+    inputs = {"model": str(artifacts.model())}
+    builds = [children.build("Engine", backend=backend, inputs=inputs).result.values["files"] for _ in range(2)]
+    assert builds[0] == builds[1]
+
+
+def test_precision_that_a_backend_does_not_build(children: Children, artifacts: Artifacts) -> None:
+    inputs, settings = {"model": str(artifacts.model())}, {"precision": "int4"}
+    result = children.build("Engine", backend="onnxruntime", inputs=inputs, settings=settings).result
+    assert (result.done, result.problem_class) == (False, "input")
+    assert "fp32" in result.fix
+
+
+def test_null_backend_builds_no_engine(children: Children, artifacts: Artifacts) -> None:
+    result = children.build("Engine", backend="null", inputs={"model": str(artifacts.model())}).result
+    assert (result.done, result.problem_class) == (False, "input")
+
+
+def test_source_that_is_not_there(children: Children) -> None:
+    result = children.build("Dataset", source="/no/such/folder").result
+    assert (result.done, result.problem_class) == (False, "missing")
+    assert "/no/such/folder" in result.problem
+
+
+def test_backends_are_listed_where_planning_and_where_loading_looks() -> None:
+    here = {name for name, facts in BACKENDS.items() if not facts.elsewhere}
+    assert set(MODULES) == here
+    for name in {*BACKENDS, "nothing"} - here:
+        with pytest.raises(HarnessError, match="unknown backend"):
+            load_backend(name)

@@ -1,0 +1,126 @@
+"""What a run records of itself, what a probe measures, and how problems are told."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from harness.contract import Fact, ProbeRequest, read_progress
+from harness.digests import code_digest, folder_digest
+from harness.errors import HarnessError, ProblemClass, explain, require
+from harness.machine import describe_machine
+from harness.telemetry import Series, Telemetry
+from tests.unit.harness.children import TINY, Children
+from tests.unit.harness.conftest import ENGINES, Artifacts
+
+EVIDENCE = {
+    "backend.digest",
+    "backend.version",
+    "benchmark.code",
+    "engine.digest",
+    "harness.code",
+    "loadgen.digest",
+    "loadgen.version",
+}
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+def test_run_names_all_that_must_be_equal_across_runs(backend: str, children: Children, artifacts: Artifacts) -> None:
+    inputs = artifacts.inputs(backend)
+    ended = children.run("Offline", backend=backend, inputs=inputs, settings={"batch_size": 8, "threads": 1})
+    facts = ended.result.facts
+    assert {name for name, fact in facts.items() if fact.role == "evidence"} == EVIDENCE
+    assert all(facts[name].value for name in EVIDENCE)
+    assert facts["harness.code"].value == code_digest()
+    assert facts["engine.digest"].value == folder_digest(Path(inputs["engine"]))
+    assert facts["backend.threads"] == Fact(value=1, role="note")
+    assert facts["telemetry.load_percent"].value["count"] >= 1
+    progress = read_progress(ended.folder / "counter")
+    assert progress is not None
+    assert progress.stage == "done"
+
+
+def test_settings_are_read_back_from_loadgen(children: Children, artifacts: Artifacts) -> None:
+    conf = "*.*.min_duration = 0\n*.Offline.target_qps = 7.5\nresnet50.Offline.min_query_count = 81\n"
+    ended = children.run("Offline", backend="null", conf=conf, inputs=artifacts.inputs("null"))
+    settings = ended.result.values["loadgen"]["settings"]
+    assert (settings["offline_expected_qps"], settings["min_query_count"]) == (7.5, 81)
+    assert (settings["scenario"], settings["mode"]) == ("Offline", "PerformanceOnly")
+    assert settings["performance_sample_count_override"] == 1024  # the built-in mlperf.conf was read
+    assert settings["qsl_rng_seed"] == ended.detail["effective_qsl_rng_seed"]
+
+
+def test_probe_measures_the_seeds_that_runs_use(children: Children, artifacts: Artifacts) -> None:
+    probed = children.start(ProbeRequest(seeds=True), children.place()).result
+    ran = children.run("Offline", backend="null", inputs=artifacts.inputs("null"))
+    assert probed.done
+    assert probed.values["seeds"] == {name: ran.detail[f"effective_{name}"] for name in probed.values["seeds"]}
+    assert len({*probed.values["seeds"].values(), 0}) == 4
+
+
+def test_probe_without_seeds_needs_no_loadgen(children: Children) -> None:
+    folder = children.place()
+    (folder / "sitecustomize.py").write_text("import sys\nsys.modules['mlperf_loadgen'] = None\n", encoding="utf-8")
+    values = children.start(ProbeRequest(), folder).result.values
+    assert values["machine"] == {
+        **values["machine"],
+        **{k: v for k, v in describe_machine().items() if k != "machine.host"},
+    }
+    assert set(values["backends"]) == {"null", "onnxruntime", "openvino"}
+
+
+def test_user_file_is_a_fact_of_its_own(children: Children, artifacts: Artifacts, tmp_path: Path) -> None:
+    changed = tmp_path / "changed.py"
+    changed.write_text(TINY.read_text(encoding="utf-8") + "# a comment\n", encoding="utf-8")
+    inputs = artifacts.inputs("null")
+    first, second = (
+        children.run("Offline", backend="null", benchmark=path, inputs=inputs).result.facts for path in (TINY, changed)
+    )
+    assert first["benchmark.code"] != second["benchmark.code"]
+    assert first["harness.code"] == second["harness.code"]
+
+
+def test_telemetry_is_notes() -> None:
+    with Telemetry() as telemetry:
+        pass
+    facts = telemetry.facts()
+    assert {"telemetry.load_percent", "telemetry.memory_bytes"} <= set(facts)
+    assert {fact.role for fact in facts.values()} == {"note"}
+
+
+def test_series() -> None:
+    series = Series()
+    assert series.summary() is None
+    for value in (1.0, 4.0, 1.0):
+        series.add(value)
+    assert series.summary() == {"min": 1.0, "mean": 2.0, "max": 4.0, "count": 3}
+
+
+@pytest.mark.parametrize(
+    ("error", "problem_class", "fix"),
+    [
+        (HarnessError("p", "input", "f"), "input", "f"),
+        (ModuleNotFoundError("No module named 'onnx'", name="onnx"), "missing", "mlperf-reconciler[cpu]"),
+        (ModuleNotFoundError("No module named 'torch'", name="torch"), "missing", "install torch"),
+        (MemoryError(), "resources", "batch_size"),
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "resources", "disk space"),
+        (OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)), "resources", "memory"),
+        (FileNotFoundError(errno.ENOENT, "gone", "a.npy"), "missing", "path"),
+        (PermissionError(errno.EACCES, "no", "a.npy"), "input", "permissions"),
+        (KeyError("x"), "crash", "traceback"),
+    ],
+)
+def test_every_exception_becomes_a_problem(error: BaseException, problem_class: ProblemClass, fix: str) -> None:
+    known = explain(error)
+    assert known.problem_class == problem_class
+    assert fix in known.fix
+    assert known.problem
+
+
+def test_require_names_what_is_not_there(tmp_path: Path) -> None:
+    assert require(tmp_path, "the folder") == tmp_path
+    with pytest.raises(HarnessError, match="the engine is not there"):
+        require(tmp_path / "engine", "the engine")

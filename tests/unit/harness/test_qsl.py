@@ -1,0 +1,89 @@
+"""Which samples are resident, where they are found, and how a batch is put together."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.backends.staging import Staging
+from harness.errors import HarnessError
+from harness.qsl import Arrays, SampleLibrary, count_rows, gather
+
+DATA = np.arange(120, dtype=np.float32).reshape(40, 3)
+
+
+class Resident:
+    def __init__(self) -> None:
+        self.arrays: Arrays = {}
+
+    def place(self, samples: Arrays) -> None:
+        self.arrays = samples
+
+
+def library(resident: Resident, **counts: int) -> SampleLibrary:
+    def fail(error: BaseException) -> None:
+        raise error
+
+    return SampleLibrary({"x": DATA, "y": DATA * 2}, resident.place, fail, **counts)
+
+
+@given(st.lists(st.integers(0, 39), min_size=1, max_size=60), st.data())
+def test_rows_find_the_samples_that_were_asked_for(loaded: list[int], data: st.DataObject) -> None:
+    resident = Resident()
+    samples = library(resident)
+    samples.load(loaded)
+    asked = data.draw(st.lists(st.sampled_from(loaded), min_size=1, max_size=30))
+    rows = samples.rows(asked)
+    assert count_rows(rows) == len(asked)
+    staging = np.empty((30, 3), np.float32)
+    for name, factor in (("x", 1), ("y", 2)):
+        assert np.array_equal(gather(resident.arrays[name], rows, staging), DATA[asked] * factor)
+
+
+def test_neighbours_in_load_order_are_read_in_place() -> None:
+    resident = Resident()
+    samples = library(resident)
+    samples.load([30, 7, 9, 2, 30, 7])  # MultiStream pads the loaded set with its first samples
+    rows = samples.rows([7, 9, 2])
+    assert rows == slice(1, 4)
+    assert np.shares_memory(gather(resident.arrays["x"], rows, np.empty((3, 3))), resident.arrays["x"])
+    assert isinstance(samples.rows([9, 7]), np.ndarray)
+    assert isinstance(samples.rows([7, 2, 2]), np.ndarray)
+
+
+@pytest.mark.parametrize(
+    ("counts", "total", "performance"),
+    [
+        ({}, 40, 40),
+        ({"performance_count": 10}, 40, 10),
+        ({"performance_count": 1024}, 40, 40),
+        ({"total_count": 5}, 5, 5),
+    ],
+)
+def test_counts(counts: dict[str, int], total: int, performance: int) -> None:
+    samples = library(Resident(), **counts)
+    assert (samples.total_count, samples.performance_count) == (total, performance)
+
+
+@pytest.mark.parametrize("arrays", [{}, {"x": DATA[:0]}, {"x": DATA, "y": DATA[:5]}])
+def test_arrays_that_are_not_a_dataset(arrays: dict[str, np.ndarray]) -> None:
+    with pytest.raises(HarnessError):
+        SampleLibrary(arrays, lambda _: None, lambda _: None)
+
+
+def test_failed_load_is_told_and_does_not_raise() -> None:
+    told: list[BaseException] = []
+    SampleLibrary({"x": DATA}, lambda _: None, told.append).load([99])
+    assert isinstance(told[0], IndexError)
+
+
+@given(st.integers(1, 8), st.booleans())
+def test_staging_pads_to_the_next_size(count: int, contiguous: bool) -> None:
+    rows = slice(5, 5 + count) if contiguous else np.arange(count)[::-1] + 5
+    (batch,) = Staging([DATA], 8, (2, 4, 8)).batch(rows)
+    assert len(batch) == next(size for size in (2, 4, 8) if size >= count)
+    assert np.array_equal(batch[:count], DATA[rows])
+    (exact,) = Staging([DATA], 8).batch(rows)
+    assert np.array_equal(exact, DATA[rows])

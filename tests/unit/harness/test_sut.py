@@ -1,0 +1,204 @@
+"""Batching and completion without LoadGen: every sample exactly once, with its own answer."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.backends import Outputs, Token
+from harness.contract import Counter, read_progress
+from harness.qsl import Arrays, Rows, SampleLibrary
+from harness.sut import Completer, Guard, OfflineSut, ServerSut, StreamSut
+
+VALUES = np.arange(40, dtype=np.int32)
+
+
+class FakeSession:
+    """Answers with the resident values. Completes when drained, in an order of its own; ``hold`` keeps streams busy."""
+
+    def __init__(self, batch_size: int, order: Callable[[list[int]], None] = lambda _: None) -> None:
+        self.batch_size = batch_size
+        self.notes: dict[str, int] = {}
+        self.sizes: list[int] = []
+        self.hold = threading.Event()
+        self.hold.set()
+        self._order = order
+        self._held: list[tuple[Rows, Token]] = []
+        self._values = np.empty(0, np.int32)
+        self.completed: Callable[[Token, Outputs], None] = lambda _token, _outputs: None
+
+    def place(self, samples: Arrays) -> None:
+        self._values = samples["values"]
+
+    def compute(self, rows: Rows) -> Outputs:
+        return [self._values[rows]]
+
+    def submit(self, rows: Rows, token: Token) -> None:
+        assert len(token) <= self.batch_size
+        self.sizes.append(len(token))
+        self._held.append((rows, token))
+
+    def ready(self) -> None:
+        assert self.hold.wait(60)
+
+    def drain(self) -> None:
+        order = list(range(len(self._held)))
+        self._order(order)
+        for number in order:
+            rows, token = self._held[number]
+            self.completed(token, self.compute(rows))
+        self._held.clear()
+
+    def close(self) -> None:
+        return
+
+
+class Answers:
+    """What LoadGen would be given."""
+
+    def __init__(self) -> None:
+        self.given: list[tuple[int, int | None]] = []
+
+    def complete(self, ids: Sequence[int], responses: np.ndarray | None) -> None:
+        values = [None] * len(ids) if responses is None else responses.tolist()
+        self.given.extend(zip(ids, values, strict=True))
+
+
+class Bench:
+    """A SUT over a fake session, with all 40 samples loaded in a mixed order."""
+
+    def __init__(self, folder: Path, session: FakeSession) -> None:
+        self.counter = folder / "counter"
+        self.answers, self.guard, self.session = Answers(), Guard(), session
+        self.completer = Completer(self.answers, lambda outputs: outputs[0], Counter(self.counter), self.guard)
+        session.completed = self.completer.completed
+        self.library = SampleLibrary({"values": VALUES}, session.place, self.guard.record)
+        self.library.load(random.Random(1).sample(range(40), 40))
+        self.parts = (session, self.library, self.completer, self.guard)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(0, 39), min_size=1, max_size=90), st.integers(1, 17), st.randoms(use_true_random=False))
+def test_offline_completes_each_sample_once_in_any_order(
+    tmp_path_factory: pytest.TempPathFactory, indices: list[int], batch_size: int, rng: random.Random
+) -> None:
+    bench = Bench(tmp_path_factory.mktemp("bench"), FakeSession(batch_size, rng.shuffle))
+    ids = [1000 + number for number in range(len(indices))]
+    sut = OfflineSut(*bench.parts)
+    sut.issue(ids, indices)
+    sut.flush()
+    assert sorted(bench.answers.given) == [(i, int(VALUES[index])) for i, index in zip(ids, indices, strict=True)]
+    assert bench.completer.samples == len(indices)
+    assert bench.completer.batches == -(-len(indices) // batch_size)
+    assert bench.guard.failure is None
+
+
+@pytest.mark.parametrize("batch_size", [8, 3])
+def test_stream_answers_before_it_returns(batch_size: int, tmp_path: Path) -> None:
+    bench = Bench(tmp_path, FakeSession(batch_size))
+    sut = StreamSut(*bench.parts)
+    sut.issue([1, 2, 3, 4, 5, 6, 7, 8], [9, 9, 0, 39, 4, 5, 6, 7])
+    assert dict(bench.answers.given) == dict(enumerate([9, 9, 0, 39, 4, 5, 6, 7], start=1))
+
+
+def test_server_batches_grow_while_every_stream_is_busy(tmp_path: Path) -> None:
+    session = FakeSession(8)
+    session.hold.clear()
+    bench = Bench(tmp_path, session)
+    sut = ServerSut(*bench.parts, delay=0)
+    for number in range(20):
+        sut.issue([100 + number], [number])
+    session.hold.set()
+    sut.flush()
+    assert session.sizes == [8, 8, 4]
+    assert sorted(bench.answers.given) == [(100 + number, number) for number in range(20)]
+    sut.close()
+
+
+def test_server_waits_for_a_full_batch_but_not_past_a_flush(tmp_path: Path) -> None:
+    """The delay is far longer than the test may take."""
+    bench = Bench(tmp_path, FakeSession(4))
+    sut = ServerSut(*bench.parts, delay=3600)
+    for number in range(6):
+        sut.issue([100 + number], [number])
+    sut.flush()
+    assert bench.session.sizes == [4, 2]
+    sut.issue([7], [7])  # a second part of an accuracy run
+    sut.flush()
+    assert len(bench.answers.given) == 7
+    sut.close()
+
+
+def test_server_does_not_wait_for_ever_for_a_full_batch(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, FakeSession(4))
+    submitted = threading.Event()
+    submit = bench.session.submit
+
+    def tell(rows: Rows, token: Token) -> None:
+        submit(rows, token)
+        submitted.set()
+
+    bench.session.submit = tell  # type: ignore[method-assign]
+    sut = ServerSut(*bench.parts, delay=0.001)
+    sut.issue([1], [1])
+    assert submitted.wait(60)
+    sut.flush()
+    assert bench.answers.given == [(1, 1)]
+    sut.close()
+
+
+def test_server_takes_queries_of_several_samples(tmp_path: Path) -> None:
+    """LoadGen may join queries that are due at once (server_coalesce_queries)."""
+    bench = Bench(tmp_path, FakeSession(4))
+    sut = ServerSut(*bench.parts, delay=0)
+    sut.issue([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6])
+    sut.flush()
+    assert sorted(bench.answers.given) == [(i, i) for i in range(1, 7)]
+    sut.close()
+
+
+def test_queries_during_completions_are_all_answered(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, FakeSession(16))
+    sut = ServerSut(*bench.parts, delay=0)
+    for number in range(20_000):
+        sut.issue([number], [number % 40])
+    sut.flush()
+    assert sorted(bench.answers.given) == [(number, number % 40) for number in range(20_000)]
+    sut.close()
+
+
+def test_after_a_failure_the_rest_is_answered_without_computing(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, FakeSession(4))
+    sut = OfflineSut(*bench.parts)
+    sut.issue([1], [999])  # no such sample
+    sut.issue([2, 3], [2, 3])
+    sut.flush()
+    assert sorted(bench.answers.given) == [(1, None), (2, None), (3, None)]
+    assert isinstance(bench.guard.failure, IndexError)
+    assert bench.session.sizes == []
+
+
+def test_only_the_first_failure_is_kept_and_told() -> None:
+    told: list[BaseException] = []
+    guard, first = Guard(told.append), ValueError("first")
+    guard.record(first)
+    guard.record(ValueError("second"))
+    assert guard.failure is first
+    assert told == [first]
+
+
+def test_progress_counts_samples(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, FakeSession(4))
+    sut = OfflineSut(*bench.parts)
+    sut.issue([1, 2, 3, 4, 5], [1, 2, 3, 4, 5])
+    sut.flush()
+    progress = read_progress(bench.counter)
+    assert progress is not None
+    assert progress.done == 5

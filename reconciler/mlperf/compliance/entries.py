@@ -1,0 +1,84 @@
+"""Reads ``mlperf_log_accuracy.json`` entry by entry: some of them are larger than memory."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from reconciler.errors import LogError
+
+# LoadGen writes the responses as they lie in memory; all machines it runs on are little-endian.
+FORMATS = {"byte": "b", "int16": "h", "int32": "i", "int64": "q", "float32": "f"}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One logged answer. ``token_count`` and ``token_data`` (the first token) only of token benchmarks, else None."""
+
+    index: int
+    data: bytes
+    token_count: int | None = None
+    token_data: bytes | None = None
+
+    def values(self, dtype: str) -> tuple[Any, ...]:
+        """The data as numbers. ValueError when its bytes are no whole number of them."""
+        return unpacked(self.data, dtype)
+
+
+def unpacked(data: bytes, dtype: str) -> tuple[Any, ...]:
+    code = FORMATS[dtype]
+    count, rest = divmod(len(data), struct.calcsize(f"<{code}"))
+    if rest:
+        raise ValueError(f"{len(data)} bytes are no whole number of {dtype}")
+    return struct.unpack(f"<{count}{code}", data)
+
+
+def read_entries(lines: Iterable[bytes], file: str = "mlperf_log_accuracy.json") -> Iterator[Entry]:
+    """The entries of a whole accuracy log, in its order; LoadGen writes one to a line.
+
+    LogError (file:line) when the log is cut off or truncated for submission, or an entry is not LoadGen's.
+    """
+    opened = closed = False
+    number = 0
+    for number, line in enumerate(lines, start=1):
+        text = line.strip()
+        if not text:
+            continue
+        if closed:
+            raise _broken(file, number, "there is more after the end of the list")
+        if not opened:
+            if not text.startswith(b"["):
+                raise _broken(file, number, "the list of answers does not begin here")
+            opened, text = True, text[1:].strip()
+        if text.endswith(b"]"):
+            closed, text = True, text[:-1].strip()
+        if text:
+            yield from _parse(text.rstrip(b", "), file, number)
+    if not closed:
+        raise _broken(file, number, "the log ends before its list does")
+
+
+def _parse(text: bytes, file: str, number: int) -> Iterator[Entry]:
+    """Mostly one entry; a log that another program wrote may hold several in a line."""
+    try:
+        for item in json.loads(b"[%s]" % text):
+            count = item.get("token_count")
+            first = item.get("token_data")
+            yield Entry(
+                int(item["qsl_idx"]),
+                bytes.fromhex(item["data"]),
+                None if count is None else int(count),
+                None if first is None else bytes.fromhex(first),
+            )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise _broken(file, number, f"no answer of LoadGen: {error}") from error
+
+
+def _broken(file: str, number: int, why: str) -> LogError:
+    return LogError(
+        f"{file}:{number}: {why}",
+        fix="verification needs the whole accuracy log as LoadGen wrote it, not the one truncated for submission",
+    )

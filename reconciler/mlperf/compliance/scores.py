@@ -1,0 +1,85 @@
+"""The score by which TEST01, TEST04 and TEST05 compare two runs, and how far apart two scores may lie."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from reconciler.mlperf.log import DetailLog
+from reconciler.mlperf.summary import SummaryLog
+
+# Always the scenario's own metric, also of token benchmarks.
+DETAIL_KEYS: Mapping[str, str] = {
+    "Offline": "result_samples_per_second",
+    "SingleStream": "early_stopping_latency_ss",
+    "MultiStream": "early_stopping_latency_ms",
+    "Server": "result_completed_samples_per_sec",
+}
+SUMMARY_KEYS: Mapping[str, re.Pattern[str]] = {
+    "Offline": re.compile(r"Samples per second"),
+    "SingleStream": re.compile(r".*Early stopping (90|90\.0|99\.9)th percentile estimate"),
+    "MultiStream": re.compile(r".*Early stopping (99|99\.0)th percentile estimate"),
+    "Server": re.compile(r"Completed samples per second"),
+}
+_SHORT = {"SingleStream": 200_000, "MultiStream": 1_600_000}
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """``score`` None: the log holds none. A latency is in nanoseconds, a rate in samples per second."""
+
+    scenario: str
+    validity: str
+    score: float | None
+    errors: int = 0
+
+
+def from_detail(log: DetailLog) -> Scored:
+    scenario = log.scenario
+    return Scored(scenario, log.validity, _number(log.get(DETAIL_KEYS.get(scenario, ""))), len(log.errors))
+
+
+def from_summary(log: SummaryLog, keys: Mapping[str, re.Pattern[str]] = SUMMARY_KEYS) -> Scored:
+    scenario = log.get("Scenario")
+    shape = keys.get(scenario)
+    found = [line.value for key, line in log.values.items() if shape and shape.match(key)]
+    return Scored(scenario, log.validity, _number(found[-1]) if found else None, log.errors or 0)
+
+
+def _number(value: object) -> float | None:
+    try:
+        return None if value is None or isinstance(value, bool) else float(str(value))
+    except ValueError:
+        return None
+
+
+def tolerance(scenario: str, score: float, usual: float) -> float:
+    """Very short latencies vary with the system's other work: for them the scripts allow 20 %."""
+    return 0.20 if score <= _SHORT.get(scenario, -1) else usual
+
+
+def unfit(reference: Scored, test: Scored) -> list[str]:
+    """Why two runs cannot be compared at all."""
+    reasons = [
+        f"the {name} run is {run.validity or 'without a result'}, not VALID"
+        for name, run in (("performance", reference), ("audit", test))
+        if run.validity != "VALID"
+    ]
+    if reference.scenario != test.scenario:
+        reasons.append(f"the performance run is {reference.scenario or 'unknown'}, the audit run {test.scenario}")
+    reasons += [
+        f"the {name} run's log holds no score"
+        for name, run in (("performance", reference), ("audit", test))
+        if run.score is None
+    ]
+    return reasons
+
+
+def shown(number: float | None) -> str:
+    return "none" if number is None else f"{number:.10g}"
+
+
+def apart(reference: float, test: float) -> str:
+    """How far the test's score lies from the reference, as signed percent."""
+    return f"{(test / reference - 1) * 100:+.2f} %" if reference else "beyond measure"

@@ -1,0 +1,139 @@
+"""TEST01: answers in performance mode are those of accuracy mode, and logging them costs no speed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+
+from reconciler.errors import LogError
+from reconciler.mlperf.compliance.entries import Entry
+from reconciler.mlperf.compliance.scores import apart, from_detail, shown, tolerance, unfit
+from reconciler.mlperf.compliance.verdict import AuditVerdict, Part, merged, verify_text
+from reconciler.mlperf.log import DetailLog
+
+DTYPES = ("byte", "float32", "int32", "int64")
+ACCURACY, PERFORMANCE = "verify_accuracy.txt", "verify_performance.txt"
+_USUAL = 0.10
+
+
+@dataclass(frozen=True, slots=True)
+class Fallback:
+    """Accuracy of the samples that the audit run logged: ``baseline`` from the accuracy run, ``compliance`` from the
+    audit run, by metric. ``allowed``: how many percent they may differ."""
+
+    baseline: Mapping[str, Decimal]
+    compliance: Mapping[str, Decimal]
+    allowed: Mapping[str, Decimal]
+
+
+def verdict(accuracy: Part, performance: Part, fallback: Part | None = None) -> AuditVerdict:
+    """Both parts must pass; answers that differ may still agree in their accuracy."""
+    reasons = list(performance.reasons)
+    notes: list[str] = []
+    if not accuracy.passed:
+        if fallback is None or not fallback.passed:
+            reasons = [*accuracy.reasons, *(fallback.reasons if fallback else ()), *reasons]
+        else:
+            notes = [f"compared by accuracy, because {reason}" for reason in accuracy.reasons]
+    parts = [("accuracy", accuracy), ("performance", performance)] + ([("fallback", fallback)] if fallback else [])
+    return AuditVerdict(
+        "TEST01",
+        tuple(reasons),
+        tuple(notes),
+        {
+            ACCURACY: verify_text("TEST01: the audit run's answers against the accuracy run's", accuracy),
+            PERFORMANCE: verify_text("TEST01: the audit run's speed against the performance run's", performance),
+        },
+        merged(parts),
+    )
+
+
+def compare_answers(accuracy: Iterable[Entry], audit: Iterable[Entry], dtype: str = "byte") -> Part:
+    """The first element of each logged answer must equal that of the accuracy run (first answer to the sample).
+
+    Samples that only the audit run has are counted, not held against it; one sample at least must be in both. Unlike
+    the official script, answers of the audit run are never compared with each other.
+    """
+    try:
+        known: dict[int, bytes] = {}
+        counts = {"accuracy": 0, "repeated": 0}
+        for entry in accuracy:
+            counts["accuracy"] += 1
+            counts["repeated"] += entry.index in known
+            known.setdefault(entry.index, entry.data)
+        return _compared(known, audit, dtype, counts)
+    except (LogError, ValueError) as error:
+        return Part((f"the answers cannot be compared: {error}",))
+
+
+def _compared(known: Mapping[int, bytes], audit: Iterable[Entry], dtype: str, counts: Mapping[str, int]) -> Part:
+    logged = found = 0
+    differing: list[int] = []
+    for entry in audit:
+        logged += 1
+        other = known.get(entry.index)
+        if other is None:
+            continue
+        found += 1
+        if not _same_first(entry, Entry(entry.index, other), dtype):
+            differing.append(entry.index)
+    reasons = []
+    if differing:
+        some = ", ".join(str(index) for index in differing[:5])
+        reasons.append(f"{len(differing)} of {found} answers differ from the accuracy run's, as of samples {some}")
+    if not found:
+        reasons.append(f"none of the audit run's {logged} logged answers belongs to a sample of the accuracy run")
+    figures = {
+        "compared as": f"{dtype}, first element",
+        "answers in the accuracy run": f"{counts['accuracy']} ({counts['repeated']} repeated)",
+        "answers in the audit run": str(logged),
+        "found in the accuracy run": str(found),
+        "not in the accuracy run": str(logged - found),
+        "differing": str(len(differing)),
+    }
+    return Part(tuple(reasons), figures)
+
+
+def _same_first(one: Entry, other: Entry, dtype: str) -> bool:
+    """An answer without any element equals only another such one."""
+    left, right = one.values(dtype)[:1], other.values(dtype)[:1]
+    return len(left) == len(right) and all(a == b for a, b in zip(left, right, strict=True))
+
+
+def compare_speed(reference: DetailLog, audit: DetailLog) -> Part:
+    """Within 10 % both ways; 20 % for very short latencies. ERROR lines stop the official script, so they fail here."""
+    before, after = from_detail(reference), from_detail(audit)
+    reasons = unfit(before, after)
+    for name, run in (("performance", before), ("audit", after)):
+        if run.errors:
+            reasons.append(f"the {name} run's log has {run.errors} ERROR lines")
+    names = ("effective_target_latency_ns",)
+    if before.scenario == after.scenario == "Server" and any(reference.get(n) != audit.get(n) for n in names):
+        had, has = reference.get(names[0]), audit.get(names[0])
+        reasons.append(f"the target latency is {has} ns, that of the performance run {had} ns")
+    figures = {"performance run": shown(before.score), "audit run": shown(after.score)}
+    if before.score is not None and after.score is not None:
+        allowed = tolerance(before.scenario, before.score, _USUAL)
+        figures |= {"difference": apart(before.score, after.score), "allowed": f"+-{allowed:.0%}"}
+        if not reasons and not before.score * (1 - allowed) <= after.score <= before.score * (1 + allowed):
+            off = apart(before.score, after.score)
+            reasons.append(f"the score {shown(after.score)} is {off} of {shown(before.score)}; {allowed:.0%} allowed")
+    return Part(tuple(reasons), figures)
+
+
+def compare_accuracies(fallback: Fallback) -> Part:
+    """For systems whose answers vary (the checkers' fallback): every metric of both logs within the allowed percent."""
+    reasons, figures = [], {}
+    for metric, allowed in fallback.allowed.items():
+        baseline, compliance = fallback.baseline.get(metric), fallback.compliance.get(metric)
+        figures[metric] = f"{baseline} baseline, {compliance} compliance, {allowed} % allowed"
+        if not baseline or not compliance:
+            missing = "baseline" if not baseline else "compliance"
+            reasons.append(f"{metric}: the {missing} accuracy is not known or zero")
+        # Binary floating point, so that a difference on the very edge falls to the checkers' side.
+        elif (off := abs(1 - float(baseline) / float(compliance)) * 100) > float(allowed):
+            reasons.append(f"{metric}: {compliance} differs by {off:.3f} % from {baseline}; {allowed} % allowed")
+    if not fallback.allowed:
+        reasons.append("the round names no accuracy metric to compare")
+    return Part(tuple(reasons), figures)

@@ -1,0 +1,37 @@
+"""TEST04: no answers are cached. The same sample again and again must not be served faster than different ones."""
+
+from __future__ import annotations
+
+from reconciler.mlperf.compliance.scores import Scored, apart, from_summary, shown, tolerance, unfit
+from reconciler.mlperf.compliance.verdict import AuditVerdict, Part, verify_text
+from reconciler.mlperf.summary import SummaryLog
+
+PERFORMANCE = "verify_performance.txt"
+_USUAL = 0.10
+
+
+def verdict(reference: SummaryLog, audit: SummaryLog) -> AuditVerdict:
+    part = compare_speed(from_summary(reference), from_summary(audit))
+    text = verify_text("TEST04: the audit run's speed against the performance run's", part)
+    return AuditVerdict("TEST04", part.reasons, (), {PERFORMANCE: text}, part.figures)
+
+
+def compare_speed(before: Scored, after: Scored) -> Part:
+    """Faster by 10 % or more fails, slower never does. A latency counts as queries per second, and 20 % are allowed
+    while those are few: 200,000 in SingleStream, 1,600,000 in MultiStream, which is nearly always."""
+    reasons = unfit(before, after)
+    reference, test = _rate(before), _rate(after)
+    figures = {"performance run": shown(reference), "audit run": shown(test)}
+    if reference is not None and test is not None:
+        allowed = tolerance(before.scenario, reference, _USUAL)
+        figures |= {"difference": apart(reference, test), "allowed": f"less than +{allowed:.0%}"}
+        if not reasons and not test < reference * (1 + allowed):
+            off = apart(reference, test)
+            reasons.append(f"the score {shown(test)} is {off} of {shown(reference)}; less than +{allowed:.0%} allowed")
+    return Part(tuple(reasons), figures)
+
+
+def _rate(run: Scored) -> float | None:
+    if run.score is None or run.scenario not in ("SingleStream", "MultiStream"):
+        return run.score
+    return 1e9 / run.score if run.score else None

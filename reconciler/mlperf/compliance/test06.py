@@ -1,0 +1,80 @@
+"""TEST06: a language model answers with the tokens it reports: first token, end of sequence, length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from reconciler.errors import LogError
+from reconciler.mlperf.compliance.entries import Entry, unpacked
+from reconciler.mlperf.compliance.verdict import AuditVerdict
+
+DTYPES = ("int32", "int64", "int16", "float32")
+ACCURACY = "verify_accuracy.txt"
+
+
+@dataclass(slots=True)
+class _Checks:
+    """Sample index and what was wrong with it, by check; the first offender is enough."""
+
+    first_token: str = ""
+    eos: str = ""
+    length: str = ""
+    answers: int = 0
+
+
+def verdict(audit: Iterable[Entry], scenario: str, *, eos_token_id: int = 2, dtype: str = "int32") -> AuditVerdict:
+    """``eos_token_id`` counts as a number, whatever it was written as. Offline reports no first token."""
+    needs_first, checks = scenario != "Offline", _Checks()
+    try:
+        for entry in audit:
+            checks.answers += 1
+            _check(entry, dtype, eos_token_id, checks, needs_first=needs_first)
+    except LogError as error:
+        return _failed(str(error))
+    first = str(not checks.first_token) if needs_first else "Skipped"
+    reasons = tuple(filter(None, (checks.first_token, checks.eos, checks.length)))
+    text = (
+        f"First token check pass: {first}\n"
+        f"EOS check pass: {not checks.eos}\n"
+        f"Sample length check pass: {not checks.length}\n"
+        f"{checks.answers} answers as {dtype}, end of sequence {eos_token_id}\n"
+        f"TEST06 verification {'failed' if reasons else 'complete'}\n"
+    )
+    figures = {"answers": str(checks.answers), "eos_token_id": str(eos_token_id), "dtype": dtype}
+    return AuditVerdict("TEST06", reasons, (), {ACCURACY: text + "".join(f"{r}\n" for r in reasons)}, figures)
+
+
+def _failed(why: str) -> AuditVerdict:
+    names = ("First token", "EOS", "Sample length")
+    text = "".join(f"{name} check pass: False\n" for name in names) + f"TEST06 verification failed\n{why}\n"
+    return AuditVerdict("TEST06", (f"the answers cannot be read: {why}",), (), {ACCURACY: text})
+
+
+def _check(entry: Entry, dtype: str, eos: int, checks: _Checks, *, needs_first: bool) -> None:
+    try:
+        tokens = entry.values(dtype)
+    except ValueError as error:
+        why = f"sample {entry.index}: {error}"
+        checks.eos, checks.length = checks.eos or why, checks.length or why
+        checks.first_token = checks.first_token or (why if needs_first else "")
+        return
+    if needs_first and not checks.first_token:
+        checks.first_token = _wrong_first(entry, tokens, dtype)
+    # The official script looks no further than the second token from the front.
+    ending = next((n for n, token in enumerate(reversed(tokens[1:])) if token != eos), max(0, len(tokens) - 1))
+    if ending > 1 and not checks.eos:
+        checks.eos = f"sample {entry.index} ends with {ending} tokens {eos} (end of sequence), one at most is allowed"
+    if len(tokens) != entry.token_count and not checks.length:
+        checks.length = f"sample {entry.index} has {len(tokens)} tokens, and {entry.token_count} were reported"
+
+
+def _wrong_first(entry: Entry, tokens: tuple[object, ...], dtype: str) -> str:
+    if entry.token_data is None:
+        return f"sample {entry.index}: no first token was logged"
+    try:
+        first = unpacked(entry.token_data, dtype)
+    except ValueError as error:
+        return f"sample {entry.index}: first token: {error}"
+    same = all(a == b for a, b in zip(tokens, first, strict=False))
+    return "" if same else f"sample {entry.index} begins with {tokens[: len(first)]}, and {first} was reported first"

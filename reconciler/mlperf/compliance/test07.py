@@ -1,0 +1,37 @@
+"""TEST07: accuracy in performance mode, where the performance run has a dataset of its own."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal, InvalidOperation
+
+from reconciler.mlperf.compliance.verdict import FAIL, PASS, AuditVerdict
+
+ACCURACY = "verify_accuracy.txt"
+SCORE = r"'exact_match':\s*([\d.]+)"
+
+
+def verdict(report: str, threshold: Decimal, pattern: str = SCORE) -> AuditVerdict:
+    """``report``: what the benchmark's scorer says of the audit run's answers. The first score in it counts."""
+    score = _score(report, pattern)
+    reasons: tuple[str, ...] = ()
+    if score is None:
+        reasons = (f"the scorer's report holds no score of the form {pattern}",)
+    elif score < threshold:
+        reasons = (f"the accuracy {score} is below the threshold {threshold}",)
+    found = "none" if score is None else str(score)
+    lines = ["TEST07: accuracy of the audit run", f"accuracy: {found}", f"threshold: {threshold}"]
+    lines += [f"{FAIL}: {reason}" for reason in reasons] or [PASS]
+    # The report may say anything, the marker of a pass included.
+    text = report.replace(PASS, "TEST-PASS").rstrip("\n")
+    summary = "".join(f"{line}\n" for line in lines)
+    figures = {"accuracy": found, "threshold": str(threshold)}
+    return AuditVerdict("TEST07", reasons, (), {ACCURACY: f"{text}\n\n{summary}" if text else summary}, figures)
+
+
+def _score(report: str, pattern: str) -> Decimal | None:
+    match = re.search(pattern, report)
+    try:
+        return Decimal(match[1]) if match else None
+    except (InvalidOperation, IndexError):
+        return None

@@ -1,0 +1,52 @@
+"""What a compliance test proves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+PASS, FAIL = "TEST PASS", "TEST FAIL"  # the lines that the submission checkers look for
+
+
+@dataclass(frozen=True, slots=True)
+class AuditVerdict:
+    """``reasons`` say with figures why it fails; empty when it passes. ``notes``: what is worth knowing though it
+    passes, such as why the fallback was taken. ``files``: the texts of the verify files by name. ``figures``: what was
+    compared, as text."""
+
+    test: str
+    reasons: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+    figures: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def passed(self) -> bool:
+        return not self.reasons
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One comparison of a test: its figures in the order of its text, and why it fails."""
+
+    reasons: tuple[str, ...] = ()
+    figures: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def passed(self) -> bool:
+        return not self.reasons
+
+
+def verify_text(title: str, part: Part) -> str:
+    """The text of a verify file. TEST PASS stands on a line of its own; a failure names its reasons."""
+    lines = [title, *(f"{name}: {value}" for name, value in part.figures.items())]
+    if part.passed:
+        lines.append(PASS)
+    else:
+        lines += [f"{FAIL}: {reason}" for reason in part.reasons]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def merged(figures: Iterable[tuple[str, Part]]) -> dict[str, str]:
+    """The figures of several parts, each under its part's name."""
+    return {f"{name}.{key}": value for name, part in figures for key, value in part.figures.items()}

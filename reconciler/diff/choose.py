@@ -36,6 +36,8 @@ def by_policy(summaries: Sequence[Summary], policy: str, *, lower_is_better: boo
 def differing(a: Summary, b: Summary, allowed: frozenset[str]) -> tuple[tuple[str, str, str], ...]:
     """Evidence of two runs that is not equal: (name, in a, in b). What only one of them knows counts as a
     difference."""
+    if a.evidence == b.evidence:
+        return ()
     left, right = dict(a.evidence), dict(b.evidence)
     names = sorted((set(left) | set(right)) - allowed)
     return tuple((n, left.get(n, ""), right.get(n, "")) for n in names if left.get(n) != right.get(n))

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from reconciler.files import Places
-from reconciler.observed.stamps import Stamps
+from reconciler.observed.stamps import Stamps, Stated, seal
 from reconciler.observed.state import Presence
 from reconciler.resource.records import Artifact
 
-Listing = dict[str, tuple[str, int, int]]
+Listing = dict[str, Stated]
 
 
 def listing(folder: Path, *, nested: bool) -> Listing:
@@ -31,9 +31,17 @@ def listing(folder: Path, *, nested: bool) -> Listing:
     return found
 
 
-def observe_artifacts(artifacts: Iterable[Artifact], places: Places, stamps: Stamps) -> dict[tuple[str, str], Presence]:
-    """(place, sha256) → what is wrong; what is fine is left out. A log in git is looked for in both of its places."""
+def observe_artifacts(
+    artifacts: Iterable[Artifact], of: str, places: Places, stamps: Stamps
+) -> dict[tuple[str, str], Presence]:
+    """(place, sha256) → what is wrong; what is fine is left out. A log in git is looked for in both of its places.
+
+    ``of`` stands for the whole of ``artifacts``, which are not asked for when all is as it was when all was well.
+    """
     folders = {"logs": listing(places.logs, nested=False), "objects": listing(places.objects, nested=True)}
+    sealed = seal(of, (entry for folder in folders.values() for entry in folder.values()))
+    if stamps.well("artifacts", sealed):
+        return {}
     found: dict[tuple[str, str], Presence] = {}
     for artifact in artifacts:
         for place in {artifact.place, "objects"}:
@@ -42,10 +50,11 @@ def observe_artifacts(artifacts: Iterable[Artifact], places: Places, stamps: Sta
             presence = _presence(artifact, folders[place].get(artifact.sha256), stamps)
             if presence is not None:
                 found[place, artifact.sha256] = presence
+    stamps.looked("artifacts", sealed, well=not found)
     return found
 
 
-def _presence(artifact: Artifact, entry: tuple[str, int, int] | None, stamps: Stamps) -> Presence | None:
+def _presence(artifact: Artifact, entry: Stated | None, stamps: Stamps) -> Presence | None:
     if entry is None:
         return Presence.MISSING
     path, size, mtime_ns = entry

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from harness.contract import BACKENDS
+from harness.contract import BACKENDS, BENCHMARKS
 from reconciler.desired.state import Desired
 from reconciler.files import Places
 from reconciler.observed.artifacts import observe_artifacts
@@ -22,8 +22,9 @@ def observe(desired: Desired, recorded: Recorded, places: Places, tree: Path, st
     """Looks only for artifacts of records that a desired resource could use."""
     rendered = read_rendered(places)
     same_tree = rendered.tree == str(tree)
+    of = f"{desired.digest} {recorded.digest}"
     observed = Observed(
-        artifacts=observe_artifacts(_artifacts(desired, recorded), places, stamps),
+        artifacts=observe_artifacts(_artifacts(desired, recorded), of, places, stamps),
         systems=unlike_systems(desired),
         rendered=rendered.cells if same_tree else {},
         tree=observe_tree(tree, rendered, stamps) if same_tree else {},
@@ -52,6 +53,10 @@ def obstacles_of(
 ) -> Obstacle | None:
     """What keeps one action from being done here: its backend is not installed, its source is not on this disk."""
     backend = locations.get("backend", "")
+    code = BENCHMARKS.get(locations.get("benchmark.code", ""))
+    if (code is not None and code.elsewhere) or (backend in BACKENDS and BACKENDS[backend].elsewhere):
+        fix = f"record a run made elsewhere: reconcile import LOGDIR --cell {address.cell or 'CELL'}"
+        return Obstacle("its runs are made elsewhere and imported", fix)
     if address.kind in (Kind.ENGINE, Kind.RUN) and backend in BACKENDS:
         facts = BACKENDS[backend]
         if backend_version(backend, dict(distributions)) is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
@@ -28,13 +29,16 @@ def observe_pins(
     their versions come from records alone."""
     values: dict[str, str | None] = {}
     origins: dict[str, str] = {}
+    versions = functools.cache(lambda: _last_versions(recorded))
     for pin in needed:
         sort, _, rest = pin.partition(":")
         if sort == "source":
             values[pin], origins[pin] = _source(rest, recorded, root, stamps)
         else:
             backend, _, system = rest.partition("@")
-            values[pin], origins[pin] = _version(backend, system, recorded, distributions, system in elsewhere)
+            here = None if system in elsewhere else backend_version(backend, distributions)
+            values[pin] = here if here is not None else versions().get((system, backend))
+            origins[pin] = "this machine" if here is not None else "record"
     return Pins(values, origins)
 
 
@@ -45,29 +49,24 @@ def _source(rest: str, recorded: Recorded, root: Path, stamps: Stamps) -> tuple[
     found = stamps.source(path) if path.exists() else None
     if found is not None:
         return found, location
+    if kind not in _KIND:
+        return None, "record"  # what only the tree shows: no record knows it
     known = recorded.by_address.get(Address(_KIND[kind], benchmark), ())
     return _last(known, _NAME[kind]), "record"
 
 
-def _version(
-    backend: str, system: str, recorded: Recorded, distributions: dict[str, str], elsewhere: bool
-) -> tuple[str | None, str]:
-    here = None if elsewhere else backend_version(backend, distributions)
-    if here is not None:
-        return here, "this machine"
-    return _last(_of_system(recorded, backend, system), "version"), "record"
-
-
-def _of_system(recorded: Recorded, backend: str, system: str) -> Iterable[Summary]:
-    """Records of one system and backend, oldest first; an address of a cell begins with division and system."""
-    found = (
-        summary
-        for address, summaries in recorded.by_address.items()
-        if f"/{system}/" in address.name
-        for summary in summaries
-        if ("engine.backend", backend) in summary.pins
-    )
-    return sorted(found, key=lambda summary: summary.started)
+def _last_versions(recorded: Recorded) -> dict[tuple[str, str], str]:
+    """(system, backend) → the version in the last record of it that is Done."""
+    found: dict[tuple[str, str], tuple[str, str]] = {}
+    for address, summaries in recorded.by_address.items():
+        cell = address.name.split("/", 2)  # of division, system, and the rest
+        for summary in summaries if len(cell) == 3 else ():
+            if summary.pins and summary.ended is Ended.DONE:
+                pins = dict(summary.pins)
+                at, version = (cell[1], pins.get("engine.backend", "")), pins.get("version")
+                if version is not None and (summary.started, version) >= found.get(at, ("", "")):
+                    found[at] = (summary.started, version)
+    return {at: version for at, (_, version) in found.items()}
 
 
 def _last(summaries: Iterable[Summary], name: str) -> str | None:

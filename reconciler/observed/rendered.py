@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reconciler.files import Places, read_checked, write_checked
-from reconciler.observed.stamps import Stamps
+from reconciler.files import Places, read_checked, sha256_bytes, write_checked
+from reconciler.observed.stamps import Stamps, Stated, seal
 
 VERSION = 2
 
@@ -17,18 +17,20 @@ VERSION = 2
 @dataclass(frozen=True, slots=True)
 class Rendered:
     """``cells``: cell (or "submission") → fingerprint of what it was rendered from. ``files``: cell → {path:
-    sha256}."""
+    sha256}. ``digest`` stands for all of it."""
 
     tree: str = ""
     cells: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    digest: str = ""
 
 
 def read_rendered(places: Places) -> Rendered:
     try:
-        document = json.loads(read_checked(places.index / "tree.json") or b"{}")
+        data = read_checked(places.index / "tree.json") or b"{}"
+        document = json.loads(data)
         if document.get("version") == VERSION:
-            return Rendered(document["tree"], document["cells"], document["files"])
+            return Rendered(document["tree"], document["cells"], document["files"], sha256_bytes(data))
     except (ValueError, KeyError, TypeError, AttributeError):
         pass
     return Rendered()
@@ -40,20 +42,24 @@ def write_rendered(places: Places, rendered: Rendered) -> None:
     write_checked(places.index / "tree.json", json.dumps(document, separators=(",", ":")).encode())
 
 
-def _walk(folder: Path, prefix: str = "") -> Iterator[tuple[str, str, int, int]]:
+def _walk(folder: str, prefix: str, found: dict[str, Stated]) -> None:
     for entry in os.scandir(folder):
         if entry.is_dir(follow_symlinks=False):
-            yield from _walk(Path(entry.path), f"{prefix}{entry.name}/")
+            _walk(entry.path, f"{prefix}{entry.name}/", found)
         else:
             status = entry.stat(follow_symlinks=False)
-            yield f"{prefix}{entry.name}", entry.path, status.st_size, status.st_mtime_ns
+            found[f"{prefix}{entry.name}"] = (entry.path, status.st_size, status.st_mtime_ns)
 
 
 def observe_tree(tree: Path, rendered: Rendered, stamps: Stamps) -> dict[str, tuple[tuple[str, str], ...]]:
     """cell → (path, "missing" | "edited") pairs; under "" the files that nobody rendered."""
     if not tree.is_dir():
         return {}
-    present = {path: (full, size, mtime) for path, full, size, mtime in _walk(tree)}
+    present: dict[str, Stated] = {}
+    _walk(str(tree), "", present)
+    sealed = seal(rendered.digest, present.values())
+    if stamps.well("tree", sealed):
+        return {}
     found: dict[str, list[tuple[str, str]]] = {}
     known = set()
     for cell, files in rendered.files.items():
@@ -67,4 +73,5 @@ def observe_tree(tree: Path, rendered: Rendered, stamps: Stamps) -> dict[str, tu
     unknown = sorted(set(present) - known)
     if unknown:
         found[""] = [(path, "unknown") for path in unknown]
+    stamps.looked("tree", sealed, well=not found)
     return {cell: tuple(items) for cell, items in found.items()}

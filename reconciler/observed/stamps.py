@@ -7,39 +7,44 @@ other is hashed (hash tier). The deep tier hashes everything, which also finds a
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
-from reconciler.files import Places, read_checked, sha256_file, sha256_tree, write_cache
-
+from reconciler.files import Places, read_checked, sha256_bytes, sha256_file, sha256_tree, write_cache
 
 UNREADABLE = ""  # in place of a digest: no file's digest equals it
 
+Stated = tuple[str, int, int]  # path, size in bytes, modification time in ns
+
 
 class Stamps:
-    """path → (size, mtime in ns, sha256). Disposable."""
+    """path → (size, mtime in ns, sha256). Disposable.
+
+    Of sources, of which there are few, and of stored and rendered files, of which there may be many: their stamps are
+    read only when something among them is not as it was when all was well (see ``well``).
+    """
 
     def __init__(self, places: Places, *, deep: bool = False) -> None:
-        self._path = places.index / "stamps.json"
-        self._deep, self._dirty = deep, False
-        self._known: dict[str, tuple[int, int, str]] = {}
-        try:
-            document = json.loads(read_checked(self._path) or b"{}")
-            self._known = {name: (row[0], row[1], row[2]) for name, row in document.items()}
-        except (ValueError, AttributeError, IndexError, TypeError):
-            pass
+        self._deep = deep
+        self._files = _Table(places.index / "stamps.json")
+        self._sources = _Table(places.index / "sources.json")
+        self._seals = _Table(places.index / "seals.json")
 
     def digest(self, path: str, size: int, mtime_ns: int) -> str:
         """The file's SHA-256; from memory when its size and time are known ones and this is no deep look."""
-        known = self._known.get(path)
+        return self._digest(self._files, path, size, mtime_ns)
+
+    def _digest(self, table: _Table, path: str, size: int, mtime_ns: int) -> str:
+        known = table.rows.get(path)
         if known is not None and not self._deep and known[0] == size and known[1] == mtime_ns:
-            return known[2]
+            return str(known[2])
         try:
             found = sha256_file(Path(path))
         except OSError:
             return UNREADABLE
-        if known is None or known != (size, mtime_ns, found):
-            self._known[path] = (size, mtime_ns, found)
-            self._dirty = True
+        table.put(path, [size, mtime_ns, found])
         return found
 
     def source(self, path: Path) -> str | None:
@@ -53,18 +58,56 @@ class Stamps:
     def _source(self, path: Path) -> str | None:
         if path.is_file():
             status = path.stat()
-            return self.digest(str(path), status.st_size, status.st_mtime_ns) or None
+            return self._digest(self._sources, str(path), status.st_size, status.st_mtime_ns) or None
         statuses = [p.stat() for p in path.rglob("*") if p.is_file()]
         size, newest = sum(s.st_size for s in statuses), max((s.st_mtime_ns for s in statuses), default=0)
         name = f"{path}/ ({len(statuses)} files)"
-        known = self._known.get(name)
-        if known is not None and not self._deep and known[:2] == (size, newest):
-            return known[2]
-        self._known[name] = (size, newest, sha256_tree(path))
-        self._dirty = True
-        return self._known[name][2]
+        known = self._sources.rows.get(name)
+        if known is not None and not self._deep and known[:2] == [size, newest]:
+            return str(known[2])
+        found = sha256_tree(path)
+        self._sources.put(name, [size, newest, found])
+        return found
+
+    def well(self, what: str, seal: str) -> bool:
+        """Whether nothing was wrong when everything was as it is now: the stat tier, for many files at once."""
+        return not self._deep and self._seals.rows.get(what) == seal
+
+    def looked(self, what: str, seal: str, *, well: bool) -> None:
+        """What a deep look found wrong stays wrong for the next one, though no time changed."""
+        self._seals.put(what, seal if well else "")
+
+    def save(self) -> None:
+        for table in (self._files, self._sources, self._seals):
+            table.save()
+
+
+def seal(of: str, files: Iterable[Stated]) -> str:
+    """Stands for sizes and times of files, and for what they were compared with. In the order in which the folders
+    list them: another order only costs a closer look."""
+    return sha256_bytes("".join([f"{path} {size} {time}\n" for path, size, time in files]).encode() + of.encode())
+
+
+class _Table:
+    """A disposable JSON object on disk, read when first asked."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._dirty = path, False
+
+    @cached_property
+    def rows(self) -> dict[str, Any]:
+        try:
+            document = json.loads(read_checked(self._path) or b"{}")
+        except ValueError:
+            return {}
+        return document if isinstance(document, dict) else {}
+
+    def put(self, name: str, row: Any) -> None:
+        if self.rows.get(name) != row:
+            self.rows[name] = row
+            self._dirty = True
 
     def save(self) -> None:
         if self._dirty:
-            write_cache(self._path, json.dumps(self._known, separators=(",", ":")).encode())
+            write_cache(self._path, json.dumps(self.rows, separators=(",", ":")).encode())
             self._dirty = False

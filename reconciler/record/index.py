@@ -149,7 +149,7 @@ def _summary(row: list[Any], sets: list[tuple[tuple[str, str], ...]]) -> Summary
         ended=Ended(ended),
         started=started,
         seconds=seconds,
-        artifacts=tuple([Artifact(*item) for item in artifacts]),
+        artifacts=tuple(map(Artifact._make, artifacts)),
         validity=validity,
         evidence=sets[evidence],
         metric=(metric[0], metric[1]) if metric else None,

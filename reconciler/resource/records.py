@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address
@@ -21,8 +21,7 @@ class Ended(StrEnum):
     FAILED = "Failed"
 
 
-@dataclass(frozen=True, slots=True)
-class Artifact:
+class Artifact(NamedTuple):
     """A file that an attempt left: ``place`` is "logs" (``state/logs``, in git) or "objects" (the store); always by
     digest.
 

@@ -1,0 +1,196 @@
+"""A repository as large as asked, in sync, without running anything: made-up outcomes, recorded by the real code.
+
+Systems x benchmarks x four scenarios, each cell with an engine, two runs, a score and a result. One system is any
+machine; the others declare accelerators that no machine has, so that what is pinned for them comes from records.
+Records, logs, objects, the rendered tree and its note are written by the functions that a pass writes them with.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from reconciler.diff.change import How
+from reconciler.files import Places
+from reconciler.look import Look, Options, look
+from reconciler.plan.plan import Step
+from reconciler.reconcile import TOOL, run_pass
+from reconciler.record.codec import summarize
+from reconciler.record.store import keep, write_record
+from reconciler.resource.canonical import canonical
+from reconciler.resource.inputs import REVISIONS, Role
+from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.records import CHILD_LOG, Artifact, Ended, Record, RecordedFact, RecordedInput, Summary
+from reconciler.resource.resources import Detail
+
+_SPEC = Path("specs") / "made-up.yaml"
+_TARGET = 10_000  # of the first Offline cell; each further one has one more, so the text stands once in the spec
+_BEGAN = datetime(2026, 1, 5, tzinfo=UTC)
+
+# What each kind leaves: (name, whether the tree needs it).
+_FILES: Mapping[str, tuple[tuple[str, bool], ...]] = {
+    "Dataset": (("samples.npy", False), ("labels.npy", False)),
+    "Model": (("model.onnx", False),),
+    "Engine": (("model.onnx", False),),
+    "performance": (("user.conf", True), ("mlperf_log_summary.txt", True), ("mlperf_log_detail.txt", True)),
+    "accuracy": (
+        ("user.conf", True),
+        ("mlperf_log_summary.txt", True),
+        ("mlperf_log_detail.txt", True),
+        ("mlperf_log_accuracy.truncated.json", True),
+        ("mlperf_log_accuracy.json", False),
+    ),
+    "Score": (("accuracy.txt", True),),
+}
+_EVIDENCE = {"code.digest": "a" * 64, "loadgen.version": "6.0.16", "backend.version": "1.22.0", "driver": "none"}
+_NOTES = {"machine.host": "nowhere", "machine.cores.usable": 64, "python.version": "3.12.1", "machine.os": "Linux"}
+
+
+def make_repository(root: Path, systems: int, benchmarks: int) -> Look:
+    """Gives the look of the last pass, which was in sync and started no child."""
+    with mock.patch("os.fsync"), _any_machine():  # nothing here needs to outlive a power cut
+        _declare(root, systems, benchmarks)
+        places = Places(root)
+        _record(places, look(places, Options()))
+        report = run_pass(places, Options(commit=True), tell=lambda _: None)
+    assert report.look.plan.in_sync, report.look.plan
+    assert not report.child_seconds
+    return report.look
+
+
+def change_target(root: Path) -> str:
+    """Raise the target of one Offline cell; gives the cell."""
+    path = root / _SPEC
+    text = path.read_text()
+    assert text.count(f"target_qps: {_TARGET}}}") == 1
+    path.write_text(text.replace(f"target_qps: {_TARGET}}}", "target_qps: 99}"))
+    return "open/system-000/benchmark-000/Offline"
+
+
+@contextlib.contextmanager
+def _any_machine() -> Iterator[None]:
+    """Each system's outcomes were made on its own machine, which this one stands in for meanwhile."""
+    with mock.patch("reconciler.observed.observe.unlike", return_value=None):
+        yield
+
+
+def _declare(root: Path, systems: int, benchmarks: int) -> None:
+    (root / "specs").mkdir(parents=True)
+    (root / "models").mkdir()
+    (root / _SPEC).write_text("\n".join(_spec(systems, benchmarks)) + "\n")
+    (root / ".gitignore").write_text(".reconcile/\n")
+    for number in range(benchmarks):
+        (root / "models" / f"{number:03}.onnx").write_text(f"model {number}\n")
+    for command in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message", "Declare a submission"]):
+        subprocess.run(["git", *command], cwd=root, check=True)
+
+
+def _spec(systems: int, benchmarks: int) -> Iterator[str]:
+    yield from ("apiVersion: mlperf-reconciler/v1", "kind: Submission", "metadata: {name: made-up}", "spec:")
+    yield from ("  round: v6.1", "  submitter: Nobody", "  rehearsal: true", "  systems:")
+    for number in range(systems):
+        hardware = f"{{accelerator: Imagined Accelerator {number}, count: 8}}" if number else "{count: 0}"
+        yield f"    system-{number:03}:"
+        yield f"      {{category: edge, status: available, hardware: {hardware}, description: {{cooling: air}}}}"
+    yield "  benchmarks:"
+    for number in range(benchmarks):
+        yield from (f"    benchmark-{number:03}:", "      as: resnet", "      code: digits", "      min_duration: 0")
+        yield f"      model: {{path: models/{number:03}.onnx}}"
+        yield f"      dataset: {{settings: {{part: {number}}}}}"
+        yield "      engine: {backend: onnxruntime, precision: fp32}"
+    yield from ("  divisions:", "    open:")
+    for system in range(systems):
+        yield f"      system-{system:03}:"
+        for benchmark in range(benchmarks):
+            yield f"        benchmark-{benchmark:03}:"
+            yield from _scenarios(_TARGET + system * benchmarks + benchmark)
+
+
+def _scenarios(rate: int) -> Iterator[str]:
+    """A batch size for each: equal engines would be one resource."""
+    yield "          SingleStream: {engine: {batch_size: 1}}"
+    yield "          MultiStream: {engine: {batch_size: 8}}"
+    yield f"          Server: {{target_qps: {rate // 10}, target_latency: 100 ms, engine: {{batch_size: 16}}}}"
+    yield f"          Offline: {{engine: {{batch_size: 32}}, target_qps: {rate}}}"
+
+
+# -- outcomes -----------------------------------------------------------------------------------------------------
+
+
+def _record(places: Places, seen: Look) -> None:
+    """One record for each step of the plan, in its order, each made from those before it."""
+    used: dict[Address, Summary] = {}
+    with tempfile.TemporaryDirectory(dir=places.root) as folder:
+        for number, step in enumerate(s for s in seen.plan.steps if s.change.how is How.MAKE):
+            address = step.change.address
+            detail = seen.desired.detail(address)
+            upstream = {
+                name: used[up]
+                for name, up in (
+                    (i.name, Address.parse(i.origin.file))
+                    for i in detail.inputs
+                    if ":" in i.origin.file and not i.origin.line
+                )
+                if up in used
+            }
+            artifacts = tuple(_keep(places, Path(folder), address))
+            record = _outcome(step, detail, upstream, artifacts, _BEGAN + timedelta(seconds=number), seen.spec)
+            summary = summarize(record, write_record(places, record))
+            used.update(dict.fromkeys((address, *step.shared), summary))
+
+
+def _keep(places: Places, folder: Path, address: Address) -> Iterator[Artifact]:
+    kind = address.name.rpartition("/")[2] if address.kind is Kind.RUN else str(address.kind)
+    for name, in_git in (*_FILES[kind], (CHILD_LOG, False)):
+        path = folder / "file"
+        path.write_text(f"{name} of {address}\n")
+        yield keep(places, path, name, in_git=in_git)
+        path.unlink()
+
+
+def _outcome(
+    step: Step,
+    detail: Detail,
+    upstream: Mapping[str, Summary],
+    artifacts: tuple[Artifact, ...],
+    when: datetime,
+    blobs: Mapping[str, str],
+) -> Record:
+    address = step.change.address
+    made_from = {
+        f"{name}.{a.name}": a.sha256 for name, s in upstream.items() for a in s.artifacts if a.name != CHILD_LOG
+    }
+    evidence = {name: RecordedFact(value, Role.EVIDENCE) for name, value in {**_EVIDENCE, **made_from}.items()}
+    return Record(
+        address=address,
+        key=step.change.key,
+        revision=REVISIONS[address.kind],
+        ended=Ended.DONE,
+        started=when.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        seconds=1.5,
+        attempt=f"{when:%Y%m%dT%H%M%S.%f}-{os.getpid()}",
+        inputs={i.name: RecordedInput(canonical(i.value), str(i.origin)) for i in detail.inputs if i.value is not None},
+        facts={**evidence, **{name: RecordedFact(value, Role.NOTE) for name, value in _NOTES.items()}},
+        artifacts=artifacts,
+        values=_values(address),
+        upstream={name: summary.id for name, summary in upstream.items()},
+        spec=blobs,
+        marks=detail.marks,
+        shared=step.shared,
+        tool=TOOL,
+    )
+
+
+def _values(address: Address) -> dict[str, Any]:
+    if address.name.endswith("/performance"):
+        return {"validity": "VALID", "reasons": [], "metric": {"value": "1234.5", "unit": "samples/s"}, "margins": []}
+    if address.kind is Kind.SCORE:
+        return {"metric": {"value": "98.5", "unit": "acc"}, "bars": [], "accuracy_met": True}
+    return {}

@@ -24,12 +24,15 @@ BEGIN, END = "<!-- spec reference: begin -->", "<!-- spec reference: end -->"
 # Title, where it is written, the model, and the prefix of its settings; None: the settings have names of their own.
 _GROUPS: tuple[tuple[str, str, type[models.Group], str | None], ...] = (
     ("Submission", "`spec:`", models.Spec, ""),
+    ("Documents", "`spec.documents:`", models.Documents, "documents."),
+    ("Embargo", "`spec.embargo:`", models.Embargo, "embargo."),
     ("System", "`spec.systems.NAME:`", models.System, "system."),
     ("Hardware", "`hardware:` of a system", models.Hardware, "hardware."),
     ("Benchmark", "`spec.benchmarks.NAME:`, beside the settings of a cell", models.Benchmark, "benchmark."),
     ("Model", "`model:` of a benchmark", models.Model, "model."),
     ("Dataset", "`dataset:` of a benchmark", models.Dataset, "dataset."),
     ("Settings", "in a cell, a benchmark, or a block of `spec.defaults`", models.Settings, ""),
+    ("Cell", "in a cell, beside its settings", models.Cell, ""),
     ("Engine", "`engine:`", models.Engine, "engine."),
     ("Run", "`run:`", models.Run, "run."),
     ("Measurements", "`measurements:`", models.Measurements, "measurements."),
@@ -41,9 +44,13 @@ _OTHER_NAMES = {
     "model.weight_transformations": "measurements.weight_transformations",
     "publish": "policy.publish",
     "attempts": "",
+    "power": "power.path",
 }
 # Shared files of the tree show these; the submission's inputs are whole mappings, not single settings.
-_RENDERED = ("submitter", "round", "system.category", "system.status", "system.description")
+_RENDERED = (
+    *("submitter", "round", "system.category", "system.status", "system.description"),
+    *("benchmark.source", "documents.calibration", "documents.bandwidth"),
+)
 _ORDER = ("Dataset", "Model", "Engine", "Run accuracy", "Run performance", "Score", "Result", "Submission")
 
 
@@ -73,7 +80,8 @@ def _stale(name: str, table: Mapping[str, tuple[str, ...]]) -> str:
 def _rows(
     group: type[models.Group], prefix: str | None, table: Mapping[str, tuple[str, ...]]
 ) -> Iterator[tuple[str, str, str]]:
-    inherited = set(models.Settings.model_fields) if issubclass(group, models.Benchmark) else set()
+    beside = issubclass(group, (models.Benchmark, models.Cell))
+    inherited = set(models.Settings.model_fields) if beside else set()
     for name, field in group.model_fields.items():
         annotation = field.annotation
         nested = isinstance(annotation, type) and issubclass(annotation, models.Group)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable
 
+from reconciler.desired.compile import source_of
 from reconciler.errors import Problem, ReconcilerError, SpecError
+from reconciler.mlperf.inferring import refusal, variant_refusal
 from reconciler.mlperf.ruleset import BenchmarkRules, Presence, Ruleset
 from reconciler.mlperf.user_conf import settings_for
 from reconciler.resource.inputs import Value
@@ -40,6 +42,8 @@ def _check_cell(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> lis
         fix = f"{hint}{choice}: {', '.join(known)}"
         return [_problem(cell, official, message, fix)]
     problems = _forbidden(declared, cell, rules, ruleset) + _unsayable(cell)
+    if "infer_from" in cell.settings:
+        return problems + _not_inferable(declared, cell, rules, ruleset)
     if not cell.settings.get("engine.backend"):
         fix = f"add `engine: {{backend: onnxruntime}}` to benchmarks.{cell.cell.benchmark}"
         problems.append(_problem(cell, None, "no backend is declared for this cell", fix))
@@ -75,6 +79,31 @@ def _unsayable(cell: DeclaredCell) -> list[Problem]:
         except ReconcilerError as error:
             problems.append(_problem(cell, value, error.message, error.fix))
     return problems
+
+
+def _not_inferable(declared: Declared, cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
+    """Whether the cell that ``infer_from`` names is declared, has runs of its own, and may serve this one."""
+    value, source = cell.settings["infer_from"], source_of(cell)
+    found = next((other for other in declared.cells if other.cell == source), None)
+    if found is None or "infer_from" in found.settings:
+        message = (
+            f"{source} is {'itself inferred' if found else 'not declared'}, so that nothing can be inferred from it"
+        )
+        able = [
+            str(c.cell) for c in declared.cells if c.cell.system == cell.cell.system and "infer_from" not in c.settings
+        ]
+        return [_problem(cell, value, message, f"name one of the cells with runs of their own: {', '.join(able)}")]
+    category = str(declared.systems[cell.cell.system].settings["system.category"].value)
+    if source.scenario != cell.cell.scenario:
+        why = refusal(source.scenario, cell.cell.scenario, category)
+    else:
+        other = ruleset.benchmark(str(found.settings["benchmark.official"].value))
+        why = (
+            variant_refusal(other, rules, source.scenario)
+            if other
+            else f"round {ruleset.round} has no {source.benchmark}"
+        )
+    return [_problem(cell, value, why, "take infer_from out: the cell then has runs of its own")] if why else []
 
 
 def _too_lenient(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:

@@ -21,11 +21,12 @@ from reconciler.desired.inputs import (
 from reconciler.desired.state import Desired, Pins
 from reconciler.mlperf.ruleset import Ruleset
 from reconciler.resource.canonical import digest
-from reconciler.resource.inputs import Input, Value, make_key
-from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.resource.inputs import Input, Origin, Value, make_key
+from reconciler.resource.kinds import SCENARIOS, Address, Cell, Kind
 from reconciler.resource.resources import Detail, Resource
 from reconciler.spec.declared import Declared, DeclaredCell
 
+INFERRED = "inferred"
 MODES = ("accuracy", "performance")  # accuracy first: a broken engine fails before the long run
 
 
@@ -133,6 +134,19 @@ class Compiler:
         at = Address(Kind.RESULT, str(cell.cell))
         self.put(at, result_inputs(result_reader, ups), result_reader, cell, settings=settings, marks=marks)
 
+    def inferred(self, cell: DeclaredCell) -> None:
+        """A result of another cell's runs: it has no runs of its own."""
+        reader, source = self.reader(cell), source_of(cell)
+        own = [(Kind.RUN, f"{source}/{mode}", mode) for mode in MODES] + [(Kind.SCORE, str(source), "score")]
+        ups = []
+        for kind, name, as_ in own:
+            address = Address(kind, name)
+            ups.append(upstream(as_, address, self.made[address].resource.key))
+        settings = {**_plain(reader.settings), **self.ruled(cell)}
+        marks = tuple(sorted({*marks_of(self.declared, reader), INFERRED}))
+        inputs = result_inputs(reader, ups)
+        self.put(Address(Kind.RESULT, str(cell.cell)), inputs, reader, cell, settings=settings, marks=marks)
+
     def run(
         self,
         cell: DeclaredCell,
@@ -149,6 +163,14 @@ class Compiler:
             Address(Kind.RUN, f"{cell.cell}/{mode}"), inputs, reader, cell, **{**common, "settings": effective}
         )
         return replace(made, name=mode)
+
+
+def source_of(cell: DeclaredCell) -> Cell:
+    """The cell whose runs an inferred one takes. ``infer_from`` names its scenario, else its benchmark."""
+    named, own = str(cell.settings["infer_from"].value), cell.cell
+    if named in SCENARIOS:
+        return Cell(own.division, own.system, own.benchmark, named)
+    return Cell(own.division, own.system, named, own.scenario)
 
 
 _INPUT_NAME = {kind: str(kind).lower() for kind in Kind}
@@ -194,9 +216,13 @@ def compile_desired(declared: Declared, ruleset: Ruleset, pins: Pins) -> tuple[D
     compiler = Compiler(declared, ruleset, pins)
     datasets, models = _common_keys(compiler)
     for cell in declared.cells:
-        compiler.cell(cell, datasets[cell.cell.benchmark], models[cell.cell.benchmark])
+        if "infer_from" not in cell.settings:
+            compiler.cell(cell, datasets[cell.cell.benchmark], models[cell.cell.benchmark])
+    for cell in declared.cells:
+        if "infer_from" in cell.settings:
+            compiler.inferred(cell)
     results = [upstream(str(a), a, m.resource.key) for a, m in compiler.made.items() if a.kind is Kind.RESULT]
-    shared = submission_inputs(submission_values(declared))
+    shared = [*submission_inputs(submission_values(declared)), *published_inputs(declared, pins)]
     compiler.put(
         Address(Kind.SUBMISSION, declared.name), [*shared, *results], None, None, settings=submission_settings(declared)
     )
@@ -219,6 +245,8 @@ def _common_keys(compiler: Compiler) -> tuple[dict[str, Counter[str]], dict[str,
     datasets: dict[str, Counter[str]] = {}
     models: dict[str, Counter[str]] = {}
     for cell in compiler.declared.cells:
+        if "infer_from" in cell.settings:
+            continue
         reader = compiler.reader(cell)
         key = make_key(Kind.DATASET, dataset_inputs(reader))
         datasets.setdefault(cell.cell.benchmark, Counter())[key] += 1
@@ -243,20 +271,51 @@ def submission_settings(declared: Declared) -> dict[str, object]:
         system.name: {"settings": _plain(system.settings), "description": _plain(system.description)}
         for system in declared.systems.values()
     }
-    tree = declared.settings.get("tree")
-    shared = {"round": declared.round.value, "submitter": declared.submitter.value, "systems": systems}
-    return {**shared, "tree": tree.value if tree else None}
+    own = {name: value.value for name, value in declared.settings.items()}
+    code = {cell.cell.benchmark: list(paths) for cell in declared.cells if (paths := published_code(cell))}
+    return {
+        "tree": None,
+        **own,
+        "round": declared.round.value,
+        "submitter": declared.submitter.value,
+        "systems": systems,
+        "code": code,
+    }
+
+
+def published_code(cell: DeclaredCell) -> tuple[str, ...]:
+    """Locations of what is published as src/<benchmark>: as declared, else the benchmark's own file."""
+    declared = cell.settings.get("benchmark.source") or cell.settings.get("benchmark.path")
+    if declared is None:
+        return ()
+    return (declared.value,) if isinstance(declared.value, str) else tuple(declared.value)
+
+
+def published_pins(declared: Declared) -> dict[str, str]:
+    """Name of the input → pin, of every file and folder that the tree carries beside the results."""
+    documents = {name: value for name, value in declared.settings.items() if name.startswith("documents.")}
+    found = {name: f"source:document@{name}|{value.value}" for name, value in documents.items()}
+    for cell in declared.cells:
+        for number, path in enumerate(published_code(cell)):
+            found[f"code.{cell.cell.benchmark}.{number}"] = f"source:code@{cell.cell.benchmark}|{path}"
+    return found
+
+
+def published_inputs(declared: Declared, pins: Pins) -> list[Input]:
+    """Their digests; where they lie is no identity."""
+    found = ((name, pin) for name, pin in published_pins(declared).items() if pins.values.get(pin) is not None)
+    return [Input(name, pins.values[pin], Origin(pins.origins.get(pin, "record"))) for name, pin in found]
 
 
 def pins_needed(declared: Declared, ruleset: Ruleset) -> tuple[str, ...]:
     """What the world must supply before keys are known: digests of sources without a declared one, versions not
     pinned by the spec."""
-    needed: set[str] = set()
+    needed = set(published_pins(declared).values())
     compiler = Compiler(declared, ruleset, Pins())
     for cell in declared.cells:
         reader = compiler.reader(cell)
         needed.update(reader.source_pin(kind) for kind in ("model", "dataset") if not reader.text(f"{kind}.sha256"))
-        needed.add(reader.source_pin("benchmark"))
+        needed.update((reader.source_pin("benchmark"), reader.source_pin("power")))
         facts = BACKENDS.get(reader.text("engine.backend"))
         if facts is not None and facts.distributions and not reader.text("engine.version"):
             needed.add(reader.version_pin())

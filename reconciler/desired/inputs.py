@@ -15,7 +15,6 @@ from reconciler.mlperf.modes import ruled_of, settings_of
 from reconciler.resource.inputs import DEFAULT, Input, Origin, Value
 from reconciler.resource.kinds import Address
 
-
 STALL_TIMEOUT = "run.stall_timeout"
 
 
@@ -79,6 +78,9 @@ def benchmark_code(reader: Reader) -> list[Input]:
     if found is None:
         return []
     facts = BENCHMARKS.get(str(found.value))
+    if facts is not None and facts.elsewhere:
+        # Nothing is known of such code but which benchmark it measures; two of them are never one.
+        return [Input("benchmark.code", f"{found.value} {reader.text('benchmark.name')}", found.origin)]
     return [Input("benchmark.code", f"{found.value} revision {facts.revision if facts else 0}", found.origin)]
 
 
@@ -145,7 +147,10 @@ def score_inputs(reader: Reader, run: Input, dataset: Input) -> list[Input]:
 def result_inputs(reader: Reader, upstreams: list[Input]) -> list[Input]:
     """What is rendered beside the logs: the measurements, the names, the policy that chooses the published run."""
     official = reader.take("benchmark.official", "policy.publish")
-    return [*upstreams, *official, *reader.under("measurements"), *reader.take("model.retraining")]
+    own = [*reader.under("measurements"), *reader.take("model.retraining", "infer_from")]
+    pin = reader.source_pin("power")
+    power = [Input("power", item.value, item.origin) for item in reader.pinned(pin)] if pin else []
+    return [*upstreams, *official, *own, *power]
 
 
 def submission_inputs(values: Mapping[str, Value]) -> list[Input]:

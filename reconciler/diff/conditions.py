@@ -19,6 +19,7 @@ from reconciler.resource.records import Recorded, Summary
 from reconciler.resource.resources import Resource
 
 _MADE = (Kind.DATASET, Kind.MODEL, Kind.ENGINE)
+_INFERRED = "inferred"
 _WORD = re.compile(r"[A-Za-z0-9]+")
 
 
@@ -77,12 +78,13 @@ def standings(
             resources,
             changes,
             stops,
-            tuple(f for f in difference.findings if concerns(f.where, cell)),
+            tuple(f for f in difference.findings if any(concerns(f.where, own) for own in _cells(cell, resources))),
             tuple(observed.tree.get(str(cell), ())),
             observed.tree_present,
             str(cell) in observed.rendered,
         )
-        found.append(_standing(cell, facts, difference, summaries))
+        inferred = (_INFERRED,) if len(_cells(cell, resources)) > 1 else ()
+        found.append(_standing(cell, facts, difference, summaries, inferred))
     return tuple(found)
 
 
@@ -103,19 +105,26 @@ def lineages(desired: Desired) -> dict[Cell, tuple[Resource, ...]]:
     return {cell: tuple(sorted(r.values(), key=lambda item: ORDER[item.kind])) for cell, r in own.items()}
 
 
+def _cells(cell: Cell, resources: Iterable[Resource]) -> set[Cell]:
+    """The cell, and that from which it is inferred."""
+    return {cell, *(r.cell for r in resources if r.cell is not None)}
+
+
 def concerns(where: str, cell: Cell) -> bool:
     """Whether a finding's place is this cell or something of it: "Run:open/box/a/Offline/performance"."""
     text = where.partition(":")[2] if where.partition(":")[0] in tuple(Kind) else where
     return text == str(cell) or text.startswith(f"{cell}/")
 
 
-def _standing(cell: Cell, facts: _Facts, difference: Difference, summaries: Mapping[str, Summary]) -> Standing:
+def _standing(
+    cell: Cell, facts: _Facts, difference: Difference, summaries: Mapping[str, Summary], also: tuple[str, ...]
+) -> Standing:
     parts = (_built(facts), _accurate(facts), _performed(facts), _valid(facts), _rendered(facts))
     chosen = difference.chosen.get(cell) or Chosen()
     # A cell publishes no INVALID run, but people want to see what it measured.
     measured = chosen.performance or difference.recorded_as.get(Address(Kind.RUN, f"{cell}/performance"), "")
     performance, accuracy, score = (summaries.get(name) for name in (measured, chosen.accuracy, chosen.score))
-    marks = {mark for summary in (performance, accuracy, score) if summary for mark in summary.marks}
+    marks = {*also} | {mark for summary in (performance, accuracy, score) if summary for mark in summary.marks}
     return Standing(
         cell,
         (*parts, _ready(parts, facts.findings)),

@@ -65,6 +65,8 @@ class Comparison:
                 self.built(resource)
             elif resource.kind is Kind.RUN and resource.address.name.endswith("/performance"):
                 self.cell(resource)
+            elif resource.kind is Kind.RESULT and resource.cell not in self.chosen:
+                self.inferred(resource)
 
     # -- what is built ------------------------------------------------------------------------------------------
 
@@ -131,6 +133,13 @@ class Comparison:
             score="" if score.address in self.used and self.used[score.address].problem else self._id(score.address),
         )
         self.result(result, (performance, accuracy, score))
+
+    def inferred(self, result: Resource) -> None:
+        """A cell without runs of its own publishes those of the cell that it is inferred from."""
+        ups = [self.desired.by_address[address] for address in result.upstream]
+        assert result.cell is not None
+        self.chosen[result.cell] = next((self.chosen[up.cell] for up in ups if up.cell in self.chosen), Chosen())
+        self.result(result, ups)
 
     def _many(self, performance: Resource) -> bool:
         return len(self.recorded.done(performance.key)) > 1

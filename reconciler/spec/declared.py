@@ -19,6 +19,9 @@ them. Only what some layer sets is there, except for benchmark.official and benc
     system.<field>                  category ("datacenter", "edge", "datacenter,edge"), status
     hardware.<field>                accelerator, count, cpu, nodes, power_limit (integer milliwatts)
     policy.publish                  latest | median | best
+    benchmark.source                locations of what is published as src/<benchmark>
+    infer_from                      a scenario, or the stricter variant of the benchmark, whose runs this cell takes
+    power.path                      location of the folders of a power measurement
 
 A free setting (options, settings) is text, an integer, a boolean, or decimal text. Locations are expanded, and relative
 to the repository unless absolute.
@@ -67,7 +70,8 @@ class DeclaredCell:
 class Declared:
     """``variables``: each environment variable that was read in a location field, and its value then (None: not set).
 
-    ``settings`` of the whole submission: tree (a location). ``cells`` are sorted, scenarios in the order of SCENARIOS.
+    ``settings`` of the whole submission: tree, documents.calibration, documents.bandwidth (locations), embargo.until (a
+    day), embargo.allow (patterns). ``cells`` are sorted, scenarios in the order of SCENARIOS.
     """
 
     name: str

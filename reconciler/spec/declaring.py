@@ -43,7 +43,6 @@ class Declaring:
     def declare(self, files: tuple[SpecFile, ...], variables: Mapping[str, str | None]) -> Declared:
         """Raises nothing: ``problems`` says whether the result may be used."""
         cells = sorted(self._cells(), key=lambda item: _sorting(item.cell))
-        tree = {} if self.spec.tree is None else {"tree": self._value(self.spec.tree, "spec", "tree")}
         return Declared(
             name=self.name,
             round=self._value(self.spec.round, "spec", "round"),
@@ -53,8 +52,21 @@ class Declaring:
             cells=tuple(cells),
             files=files,
             variables=variables,
-            settings=tree,
+            settings=self._whole(),
         )
+
+    def _whole(self) -> dict[str, Value]:
+        """Settings of the whole submission, by flat name."""
+        documents, embargo = self.spec.documents, self.spec.embargo
+        named = {
+            ("tree",): self.spec.tree,
+            ("documents", "calibration"): documents.calibration,
+            ("documents", "bandwidth"): documents.bandwidth,
+            ("embargo", "until"): embargo.until,
+            ("embargo", "allow"): embargo.allow,
+        }
+        found = {where: value for where, value in named.items() if value is not None}
+        return {".".join(where): self._value(value, "spec", *where) for where, value in found.items()}
 
     def _value(self, value: object, *where: str) -> Value:
         node = node_at(self._root, where)
@@ -169,7 +181,7 @@ class Declaring:
         block = combine([self._benchmarks.get(cell.benchmark, {}), own])
         if "engine.backend" in block:
             self.problems += check_cell(block)
-        elif self._sound and cell.benchmark in self._benchmarks:
+        elif self._sound and cell.benchmark in self._benchmarks and "infer_from" not in block:
             fix = f"write 'engine: {{backend: onnxruntime}}' under spec.benchmarks.{cell.benchmark}"
             self._complain(where, "no backend is chosen for this cell", fix)
         system = self._systems.get(cell.system)

@@ -73,6 +73,13 @@ Digest = Annotated[
     str | None, fitting(scalars.sha256), WithJsonSchema({"type": "string", "pattern": "^(sha256:)?[0-9a-fA-F]{64}$"})
 ]
 Location = Annotated[str | None, BeforeValidator(scalars.location), WithJsonSchema({"type": "string", "minLength": 1})]
+Locations = Annotated[
+    tuple[str, ...] | None,
+    BeforeValidator(scalars.locations),
+    WithJsonSchema(
+        {"oneOf": [{"type": "array", "items": {"type": "string", "minLength": 1}}, {"type": "string", "minLength": 1}]}
+    ),
+]
 Code = Annotated[
     str | None,
     BeforeValidator(scalars.code),
@@ -82,6 +89,14 @@ Names = Annotated[
     tuple[str, ...] | None,
     fitting(scalars.names),
     WithJsonSchema({"oneOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]}),
+]
+Patterns = Annotated[
+    tuple[str, ...] | None,
+    fitting(scalars.patterns),
+    WithJsonSchema({"oneOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]}),
+]
+Day = Annotated[
+    str | None, fitting(scalars.day), WithJsonSchema({"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"})
 ]
 FreeValue = Annotated[
     str | int | bool, fitting(scalars.free_value), WithJsonSchema({"type": ["string", "number", "boolean"]})

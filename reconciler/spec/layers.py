@@ -21,6 +21,8 @@ from reconciler.spec.nodes import MapNode, Node
 _RENAMED = {
     "publish": "policy.publish",
     "as": "benchmark.official",
+    "source": "benchmark.source",
+    "power": "power.path",
     "category": "system.category",
     "status": "system.status",
     "model.retraining": "measurements.retraining",

@@ -18,11 +18,15 @@ _ANY_VARIABLE = re.compile(r"\$\{|\$\(|\$[A-Za-z_]")
 # The fields that hold a location: paths of names, * for any.
 _LOCATIONS = (
     ("spec", "tree"),
+    ("spec", "documents", "calibration"),
+    ("spec", "documents", "bandwidth"),
     ("spec", "benchmarks", "*", "code"),
+    ("spec", "benchmarks", "*", "source"),
+    ("spec", "divisions", "*", "*", "*", "*", "power"),
     ("spec", "benchmarks", "*", "model", "path"),
     ("spec", "benchmarks", "*", "dataset", "path"),
 )
-_LOCATION_NAMES = "tree, code, model.path and dataset.path"
+_LOCATION_NAMES = "tree, code, source, documents, power, model.path and dataset.path"
 
 _SECRET = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----"

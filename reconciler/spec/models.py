@@ -130,6 +130,21 @@ class Dataset(Group):
     settings: Options = Field({}, description="The benchmark's own preprocessing settings, by name.")
 
 
+class Cell(Settings):
+    """One cell: its settings, and what only a single cell can say."""
+
+    infer_from: fields.OptionalName = Field(
+        None,
+        description="Take the runs of another cell of this system where the round allows it: a scenario such as "
+        "SingleStream, or the stricter variant of the benchmark such as bert-99.9.",
+    )
+    power: fields.Location = Field(
+        None,
+        description="Folder with power/, ranging/ and run_1/ of a power measurement; its files are published byte by "
+        "byte below performance/. ${NAME} is expanded.",
+    )
+
+
 class Benchmark(Settings):
     """A benchmark, and settings that all its cells share."""
 
@@ -139,6 +154,11 @@ class Benchmark(Settings):
     code: fields.Code = Field(
         None,
         description="A built-in benchmark, or the path of your own benchmark's .py file; default: its own name.",
+    )
+    source: fields.Locations = Field(
+        None,
+        description="Files and folders published as src/<benchmark>, relative to the repository; ${NAME} is expanded. "
+        "Default: the benchmark's own file.",
     )
     model: Model = Field(Model(), description="The model.")
     dataset: Dataset = Field(Dataset(), description="The dataset.")
@@ -173,13 +193,13 @@ class System(Group):
 class Scenarios(Group):
     """The scenarios of one benchmark on one system; an empty one takes the defaults."""
 
-    SingleStream: Settings = Field(Settings(), description="One query at a time; latency counts.")
+    SingleStream: Cell = Field(Cell(), description="One query at a time; latency counts.")
     MultiStream: Settings = Field(
         Settings(), description="Eight samples per query, one query at a time; latency counts."
     )
-    Server: Settings = Field(Settings(), description="Queries arrive at random at target_qps within a latency bound.")
-    Offline: Settings = Field(Settings(), description="All samples at once; throughput counts.")
-    Interactive: Settings = Field(Settings(), description="As Server, with a stricter latency bound.")
+    Server: Cell = Field(Cell(), description="Queries arrive at random at target_qps within a latency bound.")
+    Offline: Cell = Field(Cell(), description="All samples at once; throughput counts.")
+    Interactive: Cell = Field(Cell(), description="As Server, with a stricter latency bound.")
 
 
 Cells = Annotated[
@@ -196,6 +216,26 @@ class Divisions(Group):
     network: Cells = Field({}, description="Cells of the network division.")
 
 
+class Documents(Group):
+    """Documents that the submission tree carries beside the results."""
+
+    calibration: fields.Location = Field(
+        None, description="Published as documentation/calibration.md in the closed and network divisions."
+    )
+    bandwidth: fields.Location = Field(
+        None, description="Published as documentation/bandwidth with the file's own ending, in every division."
+    )
+
+
+class Embargo(Group):
+    """Until when results may not be in public places."""
+
+    until: fields.Day = Field(None, description="The day on which the results become public, such as 2026-04-01.")
+    allow: fields.Patterns = Field(
+        None, description="Remotes that are known to be private, as patterns such as git@git.acme.com:*."
+    )
+
+
 class Metadata(Group):
     name: fields.Name = Field(description="Name of the submission spec, such as acme.")
 
@@ -205,6 +245,8 @@ class Spec(Group):
     submitter: fields.Name = Field(description="Submitter as the submission tree names it, such as ACME.")
     rehearsal: fields.Flag = Field(None, description="true: marked for ever as no submission; cannot be packaged.")
     tree: fields.Location = Field(None, description="Folder the submission tree is rendered into; ${NAME} is expanded.")
+    documents: Documents = Field(Documents(), description="Documents that the tree carries.")
+    embargo: Embargo = Field(Embargo(), description="Until when results are secret.")
     defaults: Annotated[dict[fields.Name, Settings], _Empty] = Field(
         {}, description="Named blocks of settings, taken with use."
     )

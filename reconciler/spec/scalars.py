@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from datetime import date
 from typing import Any
 
 from pydantic import BeforeValidator, ValidationInfo
@@ -161,6 +162,14 @@ def location(value: Any, info: ValidationInfo) -> str:
         raise unfit(error) from error
 
 
+def locations(value: Any, info: ValidationInfo) -> tuple[str, ...]:
+    """One path, or a list of paths."""
+    items = value if isinstance(value, list) else [value]
+    if not items:
+        raise unfit(UnfitError("the list of paths is empty", "name a file or folder, or take it out"))
+    return tuple(location(item, info) for item in items)
+
+
 def code(value: Any, info: ValidationInfo) -> str:
     """A built-in benchmark's name, or the path of a user's own benchmark file."""
     path = location(value, info)
@@ -171,6 +180,24 @@ def code(value: Any, info: ValidationInfo) -> str:
         raise unfit(UnfitError(f"{shown(path)} does not end in .py", fix))
     fix = f"{advice(path, BENCHMARKS)}, or the path of your own benchmark file, such as benchmarks/{path}.py"
     raise unfit(UnfitError(f"{shown(path)} is no built-in benchmark", fix))
+
+
+def day(value: Any) -> str:
+    """A day in ISO form."""
+    written = text(value)
+    try:
+        return date.fromisoformat(written).isoformat()
+    except ValueError as error:
+        raise UnfitError(f"{shown(written)} is no day", "write it as 2026-04-01") from error
+
+
+def patterns(value: Any) -> tuple[str, ...]:
+    """A list of patterns; a single one may stand without brackets."""
+    if isinstance(value, str):
+        return (str(value),)
+    if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
+        raise UnfitError(f"{shown(value)} stands where a list of patterns belongs", 'write ["git@host:*", …]')
+    return tuple(map(str, value))
 
 
 def names(value: Any) -> tuple[str, ...]:

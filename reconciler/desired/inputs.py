@@ -124,7 +124,7 @@ def engine_inputs(reader: Reader, model: Input) -> list[Input]:
 
 def run_inputs(reader: Reader, scenario: str, mode: str, made_from: Input, dataset: Input) -> list[Input]:
     """``made_from`` is the engine, or the model where the backend builds none."""
-    own = [] if made_from.name == "engine" else backend(reader)
+    own = [] if made_from.name == "engine" else [*backend(reader), *reader.take("engine.batch_size")]
     hardware = reader.under("hardware")
     return [
         Input("scenario", scenario),

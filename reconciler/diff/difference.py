@@ -61,7 +61,7 @@ class Comparison:
         for resource in self.desired.resources:
             if resource.address in self.forced:
                 self.change(resource, Action.REPLACE, Reason.FORCED)
-            elif resource.kind in _BUILT:
+            if resource.kind in _BUILT:
                 self.built(resource)
             elif resource.kind is Kind.RUN and resource.address.name.endswith("/performance"):
                 self.cell(resource)
@@ -215,7 +215,7 @@ class Comparison:
 
     def result(self, resource: Resource, upstream: Iterable[Resource]) -> None:
         ups = tuple(upstream)
-        if any(up.address in self.changes for up in ups):
+        if any(up.address in self.changes and self.changes[up.address].how is How.MAKE for up in ups):
             reason = Reason.UPSTREAM_REPLACED if str(resource.cell) in self.observed.rendered else Reason.NOT_RECORDED
             self.change(resource, _replace_or_create(reason), reason, how=How.RENDER)
             return

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from reconciler.diff.change import Change, Difference, How, InputChange
 from reconciler.plan.plan import Plan, Step
 from reconciler.plan.select import Selector
-from reconciler.resource.kinds import ORDER, Address, Kind
+from reconciler.resource.kinds import DIVISIONS, ORDER, Address, Kind
 from reconciler.resource.resources import Resource
 
 # What is known of the world outside the values: blocked(address) → (why, fix) or None; seconds(address) →
@@ -71,8 +71,8 @@ def _selected(address: Address, policy: Policy, resources: Mapping[Address, Reso
 
 
 def _finding_selected(where: str, policy: Policy) -> bool:
-    if len(where.split("/")) < 4:
-        return True
+    if where.split("/")[0] not in DIVISIONS:
+        return True  # what is found of a file, not of a cell, belongs to every selection
     address = Address(Kind.RESULT, where)
     excluded = policy.exclude is not None and policy.exclude.terms and policy.exclude.matches(address)
     return policy.select.matches(address) and not excluded

@@ -13,13 +13,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from reconciler import __version__
-from reconciler.diff.change import How
+from reconciler.diff.change import Difference, How
 from reconciler.execute.harvest import harvest
 from reconciler.execute.outcome import Event, Note, Outcome, Status
 from reconciler.execute.perform import Finished, Setting
 from reconciler.execute.walk import Walk
 from reconciler.files import Lock, Places, ignore_work, remove, sweep
 from reconciler.look import Look, Options, look
+from reconciler.observed.rendered import read_rendered
 from reconciler.plan.plan import Plan, Step
 from reconciler.plan.saved import refuse_stale
 from reconciler.record.codec import summarize
@@ -134,7 +135,7 @@ class Pass:
         did = False
         for step in plan.steps:
             if step.change.how is How.RESTORE:
-                did |= self.restore(step)
+                did |= self.restore(step, seen.tree)
         walk = self.walk(seen)
         for outcome in walk.steps(plan):
             self.outcomes.append(outcome)
@@ -158,12 +159,20 @@ class Pass:
         used = {address: by_id[identity] for address, identity in seen.difference.recorded_as.items()}
         return Walk(seen.desired, setting, self.tell, self.store, used, self.failures, self.made)
 
-    def restore(self, step: Step) -> bool:
-        """Bring logs back; when no copy is left anywhere, the attempt that wrote them is repeated."""
+    def restore(self, step: Step, tree: Path) -> bool:
+        """Bring logs back; where no copy is left, people decide whether to repeat the attempt that wrote them."""
         address = step.change.address
         if address in self.lost:
             return False
-        good = [repair_artifact(self.places, place, sha256, self.head_file) for place, sha256 in step.change.restore]
+        rendered = [item for files in read_rendered(self.places).files.values() for item in files.items()]
+
+        def copies(sha256: str) -> list[Path]:
+            return [tree / path for path, digest in rendered if digest == sha256]
+
+        good = [
+            repair_artifact(self.places, place, sha256, self.head_file, copies)
+            for place, sha256 in step.change.restore
+        ]
         if all(good):
             outcome = Outcome(step, Status.DONE, "restored: " + step.change.note)
         else:
@@ -181,17 +190,17 @@ class Pass:
     def render(self, seen: Look) -> Look:
         """The tree is rendered anew when anything in it would differ, or when it is not there at all."""
         due = [step for step in seen.plan.steps if step.change.how is How.RENDER]
-        waiting = {step.change.address for step in seen.plan.steps if step.change.how is How.MAKE}
+        waiting = {s.change.address for s in seen.plan.steps if s.change.how is How.MAKE} | self.lost
         publish = importlib.import_module("reconciler.tree.publish")
         if self.options.only and not due:
             return seen
-        if not due and (seen.observed.tree_present or not publish.publishable(seen.difference)):
+        if not due and (seen.observed.tree_present or not publish.publishable(self.without_lost(seen.difference))):
             return seen
         publish.publish(
             self.places,
             seen.tree,
             seen.desired,
-            seen.difference,
+            self.without_lost(seen.difference),
             lambda identity: load_record(self.places, identity),
             lambda ref: readable(self.places, Artifact("", ref.sha256, ref.size, "logs")),
         )
@@ -199,6 +208,12 @@ class Pass:
             if not waiting.intersection(seen.desired.by_address[step.change.address].upstream):
                 self.outcomes.append(Outcome(step, Status.DONE, "rendered"))
         return self.look_again()
+
+    def without_lost(self, difference: Difference) -> Difference:
+        """A cell whose logs are gone cannot be rendered."""
+        lost = {address.cell for address in self.lost}
+        kept = {cell: records for cell, records in difference.chosen.items() if cell not in lost}
+        return replace(difference, chosen=kept)
 
     def commit(self) -> str:
         git = importlib.import_module("reconciler.git")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 
-from reconciler.files import Places, replace, sha256_bytes
+from reconciler.files import Places, copy, replace, sha256_bytes, sha256_file
 from reconciler.record.store import artifact_path, discard, restore
 
 HeadFile = Callable[[str], bytes | None]
+Copies = Callable[[str], Iterable[Path]]
 
 
 def repair_record(places: Places, path: str, head_file: HeadFile) -> str:
@@ -23,15 +25,22 @@ def repair_record(places: Places, path: str, head_file: HeadFile) -> str:
     return f"moved to {places.quarantine / full.name}; what it recorded counts as never done"
 
 
-def repair_artifact(places: Places, place: str, sha256: str, head_file: HeadFile) -> bool:
-    """Whether a log or object is good again, or may be forgotten. A log that is in no copy is lost: False."""
+def repair_artifact(places: Places, place: str, sha256: str, head_file: HeadFile, copies: Copies) -> bool:
+    """Whether a log or object is good again, or may be forgotten. A log that is in no copy is lost: False.
+
+    ``copies`` gives further files that should have these bytes: the rendered tree's.
+    """
     discard(places, place, sha256)
     if restore(places, place, sha256):
         return True
     if place != "logs":
         return True  # nothing needs it until an action reads it, and then it is made again
     committed = head_file(f"state/logs/{sha256}")
-    if committed is None or sha256_bytes(committed) != sha256:
-        return False
-    replace(artifact_path(places, place, sha256), committed)
-    return True
+    if committed is not None and sha256_bytes(committed) == sha256:
+        replace(artifact_path(places, place, sha256), committed)
+        return True
+    for path in copies(sha256):
+        if path.is_file() and sha256_file(path) == sha256:
+            copy(path, artifact_path(places, place, sha256))
+            return True
+    return False

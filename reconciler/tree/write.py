@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -39,7 +38,7 @@ def write_tree(
 
 
 def _remove_empty(tree: Path, folder: Path) -> None:
-    while folder != tree and folder.is_dir() and not any(os.scandir(folder)):
+    while folder != tree and folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()
         folder = folder.parent
 

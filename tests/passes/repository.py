@@ -1,0 +1,144 @@
+"""A repository of a user's, in a temporary folder: what tests do to it, and what they read from it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from reconciler.files import Places, sha256_file
+from reconciler.look import Look, Options, look
+from reconciler.reconcile import Report, run_pass
+from reconciler.record.codec import decode
+from reconciler.resource.records import Ended, Record
+
+HERE = Path(__file__).parent
+SPEC = "specs/spec.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    root: Path
+
+    @property
+    def places(self) -> Places:
+        return Places(self.root)
+
+    def look(self, **options: Any) -> Look:
+        return look(self.places, Options(**options))
+
+    def reconcile(self, **options: Any) -> Report:
+        return run_pass(self.places, Options(**options), tell=lambda _: None)
+
+    def copy(self, root: Path) -> Repository:
+        shutil.copytree(self.root, root, symlinks=True)
+        return Repository(root)
+
+    # -- what a person or an accident does ----------------------------------------------------------------------
+
+    def write(self, path: str, text: str) -> None:
+        target = self.root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+
+    def edit(self, path: str, old: str, new: str) -> None:
+        text = (self.root / path).read_text(encoding="utf-8")
+        assert text.count(old) == 1, f"{old!r} stands {text.count(old)} times in {path}"
+        self.write(path, text.replace(old, new))
+
+    def git(self, *arguments: str) -> None:
+        subprocess.run(["git", *arguments], cwd=self.root, check=True, capture_output=True)
+
+    def commit(self) -> None:
+        if not (self.root / ".git").exists():
+            self.git("init", "--quiet")
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--message", "State")
+
+    def flip(self, path: Path, *, restore_times: bool = False) -> None:
+        """Change one byte, as a failing disk would; the size stays, and the times too when asked."""
+        before = path.stat()
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 1
+        path.chmod(0o644)
+        path.write_bytes(data)
+        stamp = before.st_mtime_ns if restore_times else before.st_mtime_ns + 10**9
+        os.utime(path, ns=(stamp, stamp))
+
+    # -- what is there ------------------------------------------------------------------------------------------
+
+    def matching(self, pattern: str) -> list[Path]:
+        found = sorted(path for path in self.root.glob(pattern) if path.is_file())
+        assert found, f"nothing matches {pattern}"
+        return found
+
+    def records(self) -> dict[str, Record]:
+        """Record id → record, of every record file; each must be whole."""
+        folder = self.places.records
+        paths = sorted(folder.glob("*/*.json"))
+        return {f"{p.parent.name}/{p.stem}": decode(p.read_bytes(), p.name) for p in paths}
+
+    def record_paths(self, address: str) -> list[Path]:
+        found = [p for i, r in self.records().items() if str(r.address) == address for p in [self._record_path(i)]]
+        assert found, f"nothing is recorded of {address}"
+        return found
+
+    def _record_path(self, identity: str) -> Path:
+        return self.places.records / f"{identity}.json"
+
+    def done(self) -> Counter[str]:
+        """Key → how many outcomes are recorded as Done."""
+        return Counter(record.key for record in self.records().values() if record.ended is Ended.DONE)
+
+    def objects_of(self, address: str, name: str = "") -> list[Path]:
+        """Stored files of the records at an address, child logs left out."""
+        artifacts = [a for r in self.records().values() if str(r.address) == address for a in r.artifacts]
+        digests = {a.sha256 for a in artifacts if (a.name == name if name else a.name != "child.log")}
+        return [path for digest in sorted(digests) if (path := self.object_path(digest)).exists()]
+
+    def object_path(self, digest: str) -> Path:
+        return self.places.objects / digest[:2] / digest
+
+    def log_of(self, address: str, name: str) -> Path:
+        artifacts = [a for r in self.records().values() if str(r.address) == address for a in r.artifacts]
+        return self.places.logs / next(a.sha256 for a in artifacts if a.name == name)
+
+    def tree(self) -> dict[str, str]:
+        """Path → digest of every file in the rendered tree."""
+        top = self.places.tree
+        return {p.relative_to(top).as_posix(): sha256_file(p) for p in sorted(top.rglob("*")) if p.is_file()}
+
+    def whole_records(self) -> list[str]:
+        """Ids of the record files whose bytes are what their name says."""
+        paths = self.places.records.glob("*/*.json")
+        whole = [p for p in paths if sha256_file(p).startswith(p.stem.rpartition("-")[2])]
+        return [f"{p.parent.name}/{p.stem}" for p in whole]
+
+    def leftovers(self) -> list[str]:
+        """Unfinished files and attempts, which no finished pass leaves."""
+        found = [str(p) for p in self.root.rglob("*") if p.name.endswith((".partial", ".gone"))]
+        return found + [str(p) for p in self.places.attempts.glob("*")]
+
+    def damage(self) -> list[str]:
+        """Leftovers, files that are unlike their names, and artifacts that no file holds."""
+        found = self.leftovers()
+        named = [*self.places.objects.glob("*/*"), *self.places.logs.glob("*")]
+        found += [str(p) for p in named if sha256_file(p) != p.name]
+        for identity, record in self.records().items():
+            for artifact in record.artifacts:
+                folder = self.places.logs if artifact.place == "logs" else self.places.objects / artifact.sha256[:2]
+                if not (folder / artifact.sha256).is_file():
+                    found.append(f"{identity} names {artifact.name}, which is not there")
+        return found
+
+
+def make_repository(root: Path, spec: str | None = None) -> Repository:
+    """A repository with the small benchmark and its spec."""
+    repository = Repository(root)
+    shutil.copytree(HERE / "benchmarks", root / "benchmarks", ignore=shutil.ignore_patterns("__pycache__"))
+    repository.write(SPEC, spec if spec is not None else (HERE / "spec.yaml").read_text(encoding="utf-8"))
+    return repository

@@ -5,124 +5,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from enum import StrEnum
 from typing import Any
 
+from reconciler.mlperf.audit_rules import TestRules, parse_expected
+from reconciler.mlperf.rule_values import (
+    AccuracyLogRule,
+    Bar,
+    EndpointsRules,
+    ExtraFiles,
+    Inference,
+    Metric,
+    NetworkRules,
+    Presence,
+    ScenarioTable,
+    SystemField,
+)
+from reconciler.mlperf.ruled import DEMAND_FIELDS, FIELDS, SEED_FIELDS, SETTING_FIELDS, SOURCES, Ruled, is_field
 from reconciler.resource.inputs import Origin, Value
 
-SOURCES = ("policy", "checker", "mlperf.conf", "loadgen")
-
-# The settings a run starts from, under the names that specs use (see ``reconciler.spec.declared``).
-SETTING_FIELDS = (
-    "model_key",
-    "qsl_rng_seed",
-    "sample_index_rng_seed",
-    "schedule_rng_seed",
-    "min_duration",
-    "min_query_count",
-    "performance_sample_count",
-    "target_qps",
-    "target_latency",
-    "target_latency_percentile",
-    "samples_per_query",
-    "sample_concatenate_permutation",
-    "use_token_latencies",
-    "ttft_latency",
-    "tpot_latency",
-)
-SEED_FIELDS = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
-
-# What a result must fulfil. The prefix also says which of two differing sources is the stricter.
-DEMAND_FIELDS = (
-    "least_min_duration",
-    "least_query_count",
-    "least_early_stopping_queries",
-    "least_performance_sample_count",
-    "least_samples_per_query",
-    "exact_accuracy_sample_count",
-    "most_target_latency",
-    "most_ttft_latency",
-    "most_tpot_latency",
-)
-OTHER_FIELDS = (
-    "accuracy_log_rng_seed",
-    "dataset_size",
-    "metric_key",
-    "metric_divisor",
-    "metric_unit",
-    "metric_better",
-    "accuracy",
-    "compliance_tests",
-)
-FIELDS = frozenset(SETTING_FIELDS + DEMAND_FIELDS + OTHER_FIELDS)
-
-
-@dataclass(frozen=True, slots=True)
-class Ruled:
-    """A value and which sources say so. ``overruled`` are the values of other sources that are less strict."""
-
-    value: Any
-    sources: tuple[str, ...]
-    overruled: tuple[tuple[str, Any], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """An accuracy metric and its bounds, both inclusive; None: not bounded on that side."""
-
-    metric: str
-    least: Decimal | None = None
-    most: Decimal | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """What is published: the value of ``key`` in the detail log, divided by ``divisor``, in ``unit``."""
-
-    key: str
-    unit: str
-    divisor: int = 1
-    lower_is_better: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class SystemField:
-    """A field of the system description. Its key must exist; ``filled``: its value must not be empty."""
-
-    name: str
-    filled: bool = False
-    integer: bool = False
-    one_of: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class AccuracyLogRule:
-    """Bytes: the greatest size allowed, the size below which a log stays whole, and how much of each end is kept."""
-
-    limit: int
-    whole_below: int
-    keep: int
-
-
-class Presence(StrEnum):
-    """Whether a benchmark's scenario may or must be entered for a system of some category."""
-
-    REQUIRED = "required"
-    OPTIONAL = "optional"
-    FORBIDDEN = "forbidden"
-
-
-@dataclass(frozen=True, slots=True)
-class ScenarioTable:
-    """``one_of``: groups of optional scenarios of which at least one must be entered."""
-
-    required: tuple[str, ...] = ()
-    optional: tuple[str, ...] = ()
-    one_of: tuple[tuple[str, ...], ...] = ()
-
+__all__ = [
+    "FIELDS",
+    "SOURCES",
+    "AccuracyLogRule",
+    "Bar",
+    "BenchmarkRules",
+    "EndpointsRules",
+    "ExtraFiles",
+    "Fields",
+    "Inference",
+    "Metric",
+    "NetworkRules",
+    "Presence",
+    "Ruled",
+    "Ruleset",
+    "ScenarioTable",
+    "SystemField",
+    "TestRules",
+    "normal_category",
+]
 
 Fields = Mapping[str, Ruled]
 
@@ -134,15 +57,20 @@ class BenchmarkRules:
     name: str
     round: str
     tables: Mapping[str, ScenarioTable]
-    table_sources: tuple[str, ...]
+    tables_ruled: Ruled
     levels: Mapping[str, tuple[Fields, ...]]
 
     def ruled(self, name: str, scenario: str = "") -> Ruled | None:
         """Looked up at benchmark and scenario, benchmark, scenario, general; None when the round says nothing."""
-        if name not in FIELDS:
+        if not is_field(name):
             raise KeyError(f"no such rule: {name}")
         levels = self.levels.get(scenario, self.levels[""])
         return next((level[name] for level in levels if name in level), None)
+
+    def names(self, scenario: str = "") -> tuple[str, ...]:
+        """Every name that the round rules on for this benchmark and scenario, in the order of the round file."""
+        levels = reversed(self.levels.get(scenario, self.levels[""]))
+        return tuple(dict.fromkeys(name for level in levels for name in level))
 
     def value(self, name: str, scenario: str = "") -> Any:
         """The bare ruled value, None when the round says nothing."""
@@ -157,8 +85,7 @@ class BenchmarkRules:
 
         ``min_duration`` in ms, latencies in ns, percentiles and rates as decimal text; ``model_key`` is LoadGen's.
         """
-        found = {name: self.ruled(name, scenario) for name in SETTING_FIELDS}
-        return {name: Value(item.value, self.origin(item)) for name, item in found.items() if item is not None}
+        return self._values(SETTING_FIELDS, scenario)
 
     def seeds(self) -> dict[str, int]:
         """The three seeds that every log of the round must show, under LoadGen's names."""
@@ -166,13 +93,15 @@ class BenchmarkRules:
 
     def demands(self, scenario: str) -> dict[str, Value]:
         """What a result of this scenario must fulfil: the least_, most_ and exact_ values."""
-        found = {name: self.ruled(name, scenario) for name in DEMAND_FIELDS}
-        return {name: Value(item.value, self.origin(item)) for name, item in found.items() if item is not None}
+        return self._values(DEMAND_FIELDS, scenario)
 
     def bars(self, scenario: str = "") -> tuple[Bar, ...]:
         """The accuracy bars, in the order of the round file."""
-        bars: Mapping[str, Mapping[str, str]] = self.value("accuracy", scenario) or {}
-        return tuple(Bar(metric, _decimal(b.get("least")), _decimal(b.get("most"))) for metric, b in bars.items())
+        bounds: dict[str, dict[str, Decimal]] = {}
+        for name in self._below("accuracy", scenario):
+            metric, _, side = name.rpartition(".")
+            bounds.setdefault(metric, {})[side] = Decimal(str(self.value(f"accuracy.{name}", scenario)))
+        return tuple(Bar(metric, sides.get("least"), sides.get("most")) for metric, sides in bounds.items())
 
     def metric(self, scenario: str) -> Metric:
         """The metric of a scenario and where the log holds it."""
@@ -183,9 +112,53 @@ class BenchmarkRules:
             lower_is_better=self.value("metric_better", scenario) == "lower",
         )
 
+    def extra_files(self, scenario: str = "") -> ExtraFiles | None:
+        """What must lie in the accuracy folder besides its logs; None where nothing must."""
+        files = self.value("accuracy_files", scenario)
+        return None if files is None else ExtraFiles(files["folder"], files["stems"])
+
+    def generation(self, mode: str, scenario: str = "") -> dict[str, Value]:
+        """The parameters of generating text that the rules fix for "performance" or "accuracy" runs."""
+        found: dict[str, Value] = {}
+        for group in ("both", mode):
+            prefix = f"generation.{group}"
+            names = self._below(prefix, scenario)
+            found.update(self._values(names, scenario, f"{prefix}."))
+        return found
+
+    def differs_by_mode(self, scenario: str = "") -> tuple[str, ...]:
+        """The parameters that a cell's performance and accuracy runs must not share."""
+        performance, accuracy = (self.generation(mode, scenario) for mode in ("performance", "accuracy"))
+        names = sorted({*performance, *accuracy})
+        return tuple(n for n in names if _bare(performance.get(n)) != _bare(accuracy.get(n)))
+
     @property
     def compliance_tests(self) -> tuple[str, ...]:
         return tuple(self.value("compliance_tests") or ())
+
+    def test(self, name: str, scenario: str = "") -> TestRules:
+        """The rules of a compliance test for this benchmark; KeyError when the round does not know the test."""
+        prefix = f"tests.{name}"
+        if f"{prefix}.files" not in self.names(scenario):
+            raise KeyError(f"round {self.round} has no test {name}")
+        settings, limits = (self._below(f"{prefix}.{group}", scenario) for group in ("settings", "limits"))
+        return TestRules(
+            name=name,
+            compared_with=self.value(f"{prefix}.compared_with", scenario),
+            files=self.value(f"{prefix}.files", scenario),
+            expected=parse_expected(self.value(f"{prefix}.expects", scenario)),
+            performance_checks=self.value(f"{prefix}.performance_checks", scenario),
+            settings=self._values(settings, scenario, f"{prefix}.settings."),
+            limits=self._values(limits, scenario, f"{prefix}.limits."),
+        )
+
+    def tests(self, scenario: str = "") -> tuple[TestRules, ...]:
+        """The compliance tests that a closed or network result needs."""
+        return tuple(self.test(name, scenario) for name in self.compliance_tests)
+
+    @property
+    def table_sources(self) -> tuple[str, ...]:
+        return self.tables_ruled.sources
 
     def presence(self, category: str, scenario: str) -> Presence:
         """``category`` is the system's: datacenter, edge, or both joined by a comma (a table of its own)."""
@@ -200,10 +173,21 @@ class BenchmarkRules:
         groups = (" or ".join(group) for group in table.one_of if not entered & set(group))
         return tuple(name for name in table.required if name not in entered) + tuple(groups)
 
+    def _values(self, names: tuple[str, ...], scenario: str, prefix: str = "") -> dict[str, Value]:
+        found = {name: self.ruled(f"{prefix}{name}", scenario) for name in names}
+        return {name: Value(item.value, self.origin(item)) for name, item in found.items() if item is not None}
+
+    def _below(self, prefix: str, scenario: str) -> tuple[str, ...]:
+        return tuple(_rest(self.names(scenario), f"{prefix}."))
+
 
 @dataclass(frozen=True, slots=True)
 class Ruleset:
-    """One round. ``layout`` names the tree's layout; ``divisions`` which demands bind which division."""
+    """One round. ``layout`` names the tree's layout; ``divisions`` which demands bind which division.
+
+    ``scenarios`` and ``general`` hold what is ruled for all benchmarks. ``aliases``: other names of benchmarks that a
+    tree may use, by the official one. ``power_fields`` are those of power submissions; no checker enforces them.
+    """
 
     round: str
     layout: str
@@ -214,10 +198,33 @@ class Ruleset:
     measurements_fields: tuple[str, ...]
     accuracy_log: AccuracyLogRule
     sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    scenarios: Mapping[str, Fields] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    inferences: tuple[Inference, ...] = ()
+    network: NetworkRules = field(default_factory=NetworkRules)
+    power_fields: tuple[str, ...] = ()
+    endpoints: EndpointsRules = field(default_factory=EndpointsRules)
 
     def benchmark(self, official_name: str) -> BenchmarkRules | None:
         """The rules of a benchmark by its official name; None when the round does not know it."""
         return self.benchmarks.get(official_name)
+
+    def official(self, name: str) -> str | None:
+        """The official name behind a name or an alias; None when the round does not know it."""
+        official = self.aliases.get(name, name)
+        return official if official in self.benchmarks else None
+
+    def inference(self, scenario: str, measured: str, category: str) -> Inference | None:
+        """How a result of ``scenario`` follows from logs of ``measured``; None where the round does not allow it."""
+        parts = normal_category(category).split(",")
+        fitting = (i for i in self.inferences if (i.scenario, i.measured) == (scenario, measured))
+        return next((i for i in fitting if i.category in parts), None)
+
+    def value(self, name: str) -> Any:
+        """A bare value that is ruled for all benchmarks and scenarios; None when the round says nothing."""
+        if not is_field(name):
+            raise KeyError(f"no such rule: {name}")
+        return self.general[name].value if name in self.general else None
 
     def seeds(self) -> dict[str, int]:
         return {name: self.general[name].value for name in SEED_FIELDS}
@@ -232,5 +239,9 @@ def normal_category(category: str) -> str:
     return ",".join(sorted(part.strip() for part in category.split(",")))
 
 
-def _decimal(text: str | None) -> Decimal | None:
-    return None if text is None else Decimal(text)
+def _rest(names: tuple[str, ...], prefix: str) -> Iterator[str]:
+    return (name.removeprefix(prefix) for name in names if name.startswith(prefix))
+
+
+def _bare(value: Value | None) -> Any:
+    return None if value is None else value.value

@@ -92,11 +92,17 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The records that a cell publishes: record ids, "" where there is none yet."""
+    """The records that a cell publishes: record ids, "" where there is none yet. ``tests``: (name, record id) of
+    compliance tests that were imported beside the runs."""
 
     accuracy: str = ""
     performance: str = ""
     score: str = ""
+    tests: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        return (self.performance, self.accuracy, self.score, *(identity for _, identity in self.tests))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 
-from reconciler.resource.records import Summary
+from reconciler.resource.records import IMPORTED, Summary
 
 POLICIES = ("latest", "median", "best")
 
@@ -35,11 +35,12 @@ def by_policy(summaries: Sequence[Summary], policy: str, *, lower_is_better: boo
 
 def differing(a: Summary, b: Summary, allowed: frozenset[str]) -> tuple[tuple[str, str, str], ...]:
     """Evidence of two runs that is not equal: (name, in a, in b). What only one of them knows counts as a
-    difference."""
+    difference; unless one is imported: what cannot be known of it is no difference but keeps it from being packed."""
     if a.evidence == b.evidence:
         return ()
     left, right = dict(a.evidence), dict(b.evidence)
-    names = sorted((set(left) | set(right)) - allowed)
+    imported = IMPORTED in a.marks or IMPORTED in b.marks
+    names = sorted((set(left) & set(right) if imported else set(left) | set(right)) - allowed)
     return tuple((n, left.get(n, ""), right.get(n, "")) for n in names if left.get(n) != right.get(n))
 
 

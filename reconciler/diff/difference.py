@@ -18,7 +18,7 @@ from reconciler.observed.state import Observed, Presence
 from reconciler.resource.canonical import digest
 from reconciler.resource.inputs import Input
 from reconciler.resource.kinds import Address, Cell, Kind
-from reconciler.resource.records import CHILD_LOG, Ended, Recorded, Summary
+from reconciler.resource.records import CHILD_LOG, IMPORTED, Ended, Recorded, Summary
 from reconciler.resource.resources import Resource
 
 RENDERER = 1  # raised when the renderer writes other bytes for the same records
@@ -41,6 +41,12 @@ class Comparison:
     findings: list[Finding] = field(default_factory=list)
     used: dict[Address, Summary] = field(default_factory=dict)
     chosen: dict[Cell, Chosen] = field(default_factory=dict)
+    imported_tests: dict[Cell, list[tuple[Address, tuple[Summary, ...]]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for address, summaries in self.recorded.by_address.items():
+            if address.kind is Kind.COMPLIANCE_TEST and address.cell is not None and IMPORTED in summaries[-1].marks:
+                self.imported_tests.setdefault(address.cell, []).append((address, summaries))
 
     def change(self, resource: Resource, action: Action, reason: Reason, note: str = "", **extra: object) -> None:
         known = self.recorded.by_address.get(resource.address, ())
@@ -131,8 +137,16 @@ class Comparison:
             accuracy=self._id(accuracy.address),
             performance="" if red else self._id(performance.address),
             score="" if score.address in self.used and self.used[score.address].problem else self._id(score.address),
+            tests=self.tests(cell),
         )
         self.result(result, (performance, accuracy, score))
+
+    def tests(self, cell: Cell) -> tuple[tuple[str, str], ...]:
+        """Compliance tests that came with imported runs: nothing here runs or judges them, the tree shows them."""
+        found = {}
+        for address, summaries in self.imported_tests.get(cell, ()):
+            found[address.label] = summaries[-1].id
+        return tuple(sorted(found.items()))
 
     def inferred(self, result: Resource) -> None:
         """A cell without runs of its own publishes those of the cell that it is inferred from."""
@@ -223,7 +237,7 @@ class Comparison:
         assert cell is not None
         if not is_published(self.chosen[cell]):
             return
-        fingerprint = fingerprint_of(resource, [self.used[up.address].id for up in ups])
+        fingerprint = fingerprint_of(resource, list(self.chosen[cell].all))
         self.rendered(resource, str(resource.cell), fingerprint)
 
     def rendered(self, resource: Resource, name: str, fingerprint: str) -> None:
@@ -261,7 +275,9 @@ class Comparison:
                 summary = self.used.get(up)
                 if (up in self.changes and self.changes[up].how is How.MAKE) or summary is None:
                     continue
-                if any(self._unreadable(a.sha256, a.place) for a in summary.artifacts if a.name != CHILD_LOG):
+                # What was imported may stand for something that nobody has here.
+                absent = IMPORTED in summary.marks and not summary.artifacts
+                if absent or any(self._unreadable(a.sha256, a.place) for a in summary.artifacts if a.name != CHILD_LOG):
                     self.change(
                         self.desired.by_address[up], Action.REPLACE, Reason.ARTIFACT_MISSING, "needed by a due action"
                     )

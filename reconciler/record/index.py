@@ -17,7 +17,7 @@ from reconciler.errors import RecordError
 from reconciler.files import Places, read_checked, sha256_bytes, write_cache
 from reconciler.record.codec import decode, record_id, summarize
 from reconciler.resource.kinds import Address
-from reconciler.resource.records import Artifact, Ended, Record, Recorded, Summary
+from reconciler.resource.records import IMPORTED, UNKNOWN, Artifact, Ended, Record, Recorded, Summary
 
 VERSION = 4
 Stamp = tuple[int, int]
@@ -94,10 +94,22 @@ def load(places: Places, *, deep: bool = False) -> Loaded:
     return Loaded(_recorded(entries), tuple(damaged))
 
 
+def _undoubled(summaries: list[Summary]) -> list[Summary]:
+    """Without what a later import of the same logs says better: the one with the fewest unknown inputs counts."""
+    best: dict[object, tuple[int, str]] = {}
+    for s in summaries:
+        if IMPORTED in s.marks:
+            rank = (sum(mark.startswith(UNKNOWN) for mark in s.marks), s.id)
+            best[s.address, s.key, s.artifacts] = min(best.get((s.address, s.key, s.artifacts), rank), rank)
+    kept = {identity for _, identity in best.values()}
+    return [s for s in summaries if IMPORTED not in s.marks or s.id in kept]
+
+
 def _recorded(entries: dict[str, tuple[Stamp, Summary]]) -> Recorded:
     by_key: dict[str, list[Summary]] = {}
     by_address: dict[Address, list[Summary]] = {}
-    for _, summary in sorted(entries.values(), key=lambda e: (e[1].started, e[1].id)):
+    ordered = sorted((summary for _, summary in entries.values()), key=lambda s: (s.started, s.id))
+    for summary in _undoubled(ordered):
         by_key.setdefault(summary.key, []).append(summary)
         for address in (summary.address, *summary.shared):
             by_address.setdefault(address, []).append(summary)

@@ -11,6 +11,8 @@ from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address
 
 FORMAT = 1
+IMPORTED = "imported"  # mark of what was made elsewhere
+UNKNOWN = "unknown "  # begins a mark that names an input which nobody has declared: "unknown code"
 CHILD_LOG = "child.log"  # a child's output: kept when it can be, missed by nobody
 
 
@@ -54,8 +56,8 @@ class Record:
     what was made.
 
     ``spec``: path → git blob id of each spec file; ``dirty``: they were not committed then. ``upstream``: input
-    name → id of the record it was made from. ``marks``: "rehearsal", "synthetic" (for ever). ``problem``/``fix``
-    for a failed attempt.
+    name → id of the record it was made from. ``marks``: "rehearsal", "synthetic" (for ever), "imported".
+    ``problem``/``fix`` for a failed attempt.
     """
 
     address: Address

@@ -39,6 +39,8 @@ class CellContent:
     ``accuracy``: the logs of run_1 and of the accuracy run by file name, without the accuracy log itself.
     ``accuracy_text``: the scorer's output, without a hash line. ``settings``: resolved settings for README.md, as text.
     ``code``: where the code is, one line of Markdown. ``compliance``: {test: {path below it: content}}.
+    ``power``: files of a power measurement by their path below performance/. ``inferred_from``: the cell whose
+    runs these are.
     """
 
     cell: Cell
@@ -52,6 +54,8 @@ class CellContent:
     settings: Mapping[str, str] = field(default_factory=dict)
     code: str = ""
     compliance: Mapping[str, Files] = field(default_factory=dict)
+    power: Files = field(default_factory=dict)
+    inferred_from: Cell | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,8 @@ class SubmissionContent:
     """Everything that one submitter enters.
 
     ``code``: files of src/<benchmark> by benchmark folder, in every division that enters it; a README.md is added where
-    none is given. ``documents``: files below the submitter's folder in every division, as documentation/calibration.md.
+    none is given. ``documents``: files below the submitter's folder, as documentation/calibration.md; ``official_only``
+    names those that the open division does not carry.
     """
 
     submitter: str
@@ -79,3 +84,4 @@ class SubmissionContent:
     cells: tuple[CellContent, ...]
     code: Mapping[str, Files] = field(default_factory=dict)
     documents: Files = field(default_factory=dict)
+    official_only: frozenset[str] = frozenset()

@@ -10,6 +10,13 @@ from reconciler.mlperf.ruleset import Ruleset
 from reconciler.resource.canonical import canonical
 from reconciler.tree.content import CellContent, SystemContent
 
+# What the description of a network division's system has besides; is_network itself is "true" there.
+NETWORK_FIELDS = (
+    *("network_type", "network_media", "network_rate", "nic_loadgen", "number_nic_loadgen"),
+    *("net_software_stack_loadgen", "network_protocol", "number_connections", "nic_sut", "number_nic_sut"),
+    *("net_software_stack_sut", "network_topology"),
+)
+
 
 def system_fields(system: SystemContent, submitter: str, ruleset: Ruleset) -> dict[str, Any]:
     """The system description: the round's mandatory fields in its order, "" where nothing was declared, then the rest
@@ -20,7 +27,10 @@ def system_fields(system: SystemContent, submitter: str, ruleset: Ruleset) -> di
         "status": system.status,
         "system_type": system.category,
     }
-    declared: dict[str, Any] = {"system_name": system.name, **system.description, **known}
+    network = dict.fromkeys(NETWORK_FIELDS, "") if system.division == "network" else {}
+    declared: dict[str, Any] = {"system_name": system.name, **network, **system.description, **known}
+    if network:
+        declared["is_network"] = "true"
     mandatory = [field.name for field in ruleset.system_fields]
     rest = sorted(set(declared) - set(mandatory))
     return {name: _text(declared.get(name, "")) for name in [*mandatory, *rest]}
@@ -71,12 +81,18 @@ def cell_readme(content: CellContent, ruleset: Ruleset) -> bytes:
         )
     )
     entered = "" if content.official == cell.benchmark else f" (entered as {content.official})"
+    source = content.inferred_from
+    inferred = (
+        f"\n**Inferred**: the runs in this folder are those of `{source}`; nothing was run for this scenario itself.\n"
+        if source
+        else ""
+    )
     tests = "".join(f"- compliance test {name}: `{name}/`\n" for name in sorted(content.compliance))
     text = f"""# {cell.benchmark}, {cell.scenario}
 
 {cell.division} division, system {cell.system}, benchmark {cell.benchmark}{entered}, MLPerf Inference {ruleset.round}.
 Every file in this folder is derived from the recorded runs; none is edited by hand.
-
+{inferred}
 ## Run
 
 In the repository that holds the submission spec, on the system described in `systems/{cell.system}.json`:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from pathlib import PurePosixPath
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from reconciler.desired.state import Desired
@@ -11,8 +11,10 @@ from reconciler.diff.change import Chosen
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Record
 from reconciler.tree.content import AccuracyLog, CellContent, LogRef, SubmissionContent, SystemContent
+from reconciler.tree.source import files_of, published_file
 
 ACCURACY_LOG, TRUNCATED = "mlperf_log_accuracy.json", "mlperf_log_accuracy.truncated.json"
+CALIBRATION = "documentation/calibration.md"
 _LOGS = ("mlperf_log_summary.txt", "mlperf_log_detail.txt")
 _SHOWN = ("engine.", "run.", "target_", "min_", "max_", "performance_sample_count", "accuracy_sample_count")
 
@@ -22,14 +24,39 @@ def gather(
     chosen: Mapping[Cell, Chosen],
     load_record: Callable[[str], Record],
     load_text: Callable[[LogRef], str],
+    root: Path,
 ) -> SubmissionContent:
-    """``chosen`` holds publishable cells only. Every system with a publishable cell gets its description."""
+    """``chosen`` holds publishable cells only. Every system with a publishable cell gets its description. ``root``: the
+    repository, in which code and documents are read."""
     submission = next(r for r in desired.resources if r.kind is Kind.SUBMISSION)
     settings = desired.detail(submission.address).settings
-    cells = tuple(_cell(cell, records, desired, load_record, load_text) for cell, records in sorted(chosen.items()))
+    cells = tuple(_cell(cell, desired, chosen, load_record, load_text, root) for cell in sorted(chosen))
     pairs = sorted({(cell.cell.division, cell.cell.system) for cell in cells})
     systems = tuple(_system(name, division, settings["systems"][name]) for division, name in pairs)
-    return SubmissionContent(str(settings["submitter"]), systems, cells)
+    return SubmissionContent(
+        submitter=str(settings["submitter"]),
+        systems=systems,
+        cells=cells,
+        code=published_code(settings, {cell.cell.benchmark for cell in cells}, root),
+        documents=_documents(settings, root),
+        official_only=frozenset({CALIBRATION}),
+    )
+
+
+def published_code(settings: Mapping[str, Any], benchmarks: Collection[str], root: Path) -> dict[str, dict[str, bytes]]:
+    """{benchmark: files of its src folder} from a submission's settings; none for a benchmark that declares no code."""
+    declared = settings.get("code", {})
+    return {name: files_of([root / path for path in declared[name]]) for name in sorted(benchmarks) if name in declared}
+
+
+def _documents(settings: Mapping[str, Any], root: Path) -> dict[str, bytes]:
+    found = {}
+    if calibration := settings.get("documents.calibration"):
+        found[CALIBRATION] = published_file(root / calibration, "documents.calibration")
+    if bandwidth := settings.get("documents.bandwidth"):
+        path = root / bandwidth
+        found[f"documentation/bandwidth{path.suffix}"] = published_file(path, "documents.bandwidth")
+    return found
 
 
 def _system(name: str, division: str, system: Mapping[str, Any]) -> SystemContent:
@@ -44,14 +71,18 @@ def _refs(record: Record) -> dict[str, LogRef]:
 
 def _cell(
     cell: Cell,
-    chosen: Chosen,
     desired: Desired,
+    chosen: Mapping[Cell, Chosen],
     load_record: Callable[[str], Record],
     load_text: Callable[[LogRef], str],
+    root: Path,
 ) -> CellContent:
-    performance, accuracy = _refs(load_record(chosen.performance)), _refs(load_record(chosen.accuracy))
-    score = _refs(load_record(chosen.score))
-    settings = desired.detail(Address(Kind.RESULT, str(cell))).settings
+    records = chosen[cell]
+    performance, accuracy = _refs(load_record(records.performance)), _refs(load_record(records.accuracy))
+    score = _refs(load_record(records.score))
+    result = Address(Kind.RESULT, str(cell))
+    settings, source = desired.detail(result).settings, _source(desired, result)
+    run = desired.detail(Address(Kind.RESULT, str(source))).settings if source else settings
     return CellContent(
         cell=cell,
         official=str(settings.get("benchmark.official", cell.benchmark)),
@@ -61,9 +92,22 @@ def _cell(
         accuracy={name: accuracy[name] for name in _LOGS},
         accuracy_log=AccuracyLog(original=accuracy[ACCURACY_LOG], kept=accuracy[TRUNCATED]),
         accuracy_text=load_text(score["accuracy.txt"]),
-        settings={n: str(v) for n, v in sorted(settings.items()) if n.startswith(_SHOWN)},
+        settings={n: str(v) for n, v in sorted(run.items()) if n.startswith(_SHOWN)},
         code=_code(settings),
+        compliance=_compliance(records, load_record),
+        power=files_of([root / settings["power.path"]]) if settings.get("power.path") else {},
+        inferred_from=source,
     )
+
+
+def _source(desired: Desired, result: Address) -> Cell | None:
+    """The cell from which one is inferred: that of the runs its result is made from."""
+    found = next((a.cell for a in desired.by_address[result].upstream if a.cell is not None), None)
+    return None if found == result.cell else found
+
+
+def _compliance(records: Chosen, load_record: Callable[[str], Record]) -> dict[str, dict[str, LogRef]]:
+    return {name: _refs(load_record(identity)) for name, identity in records.tests}
 
 
 def _code(settings: Mapping[str, Any]) -> str:

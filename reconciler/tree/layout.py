@@ -30,9 +30,11 @@ class Layout:
     performance: str
     accuracy: str
     compliance: str
+    power: str
 
 
 _CELL = "{division}/{submitter}/results/{system}/{benchmark}/{scenario}"
+_MEASUREMENTS = "{division}/{submitter}/measurements/{system}/{benchmark}/{scenario}"
 
 LAYOUTS: Mapping[str, Layout] = {
     # Rounds from v6.0 on: everything of a cell in one folder, code in src.
@@ -48,6 +50,22 @@ LAYOUTS: Mapping[str, Layout] = {
         performance=f"{_CELL}/performance/run_1/{{file}}",
         accuracy=f"{_CELL}/accuracy/{{file}}",
         compliance=f"{_CELL}/{{test}}/{{file}}",
+        power=f"{_CELL}/performance/{{file}}",
+    ),
+    # Rounds up to v5.1: results, measurements, compliance and code apart.
+    "legacy": Layout(
+        name="legacy",
+        system="{division}/{submitter}/systems/{system}.json",
+        model_mapping="{division}/{submitter}/model_mapping.json",
+        source="{division}/{submitter}/code/{benchmark}/{file}",
+        document="{division}/{submitter}/{file}",
+        measurements=f"{_MEASUREMENTS}/{{system}}_{{scenario}}.json",
+        user_conf=f"{_MEASUREMENTS}/user.conf",
+        readme=f"{_MEASUREMENTS}/README.md",
+        performance=f"{_CELL}/performance/run_1/{{file}}",
+        accuracy=f"{_CELL}/accuracy/{{file}}",
+        compliance="{division}/{submitter}/compliance/{system}/{benchmark}/{scenario}/{test}/{file}",
+        power=f"{_CELL}/performance/{{file}}",
     ),
 }
 
@@ -70,12 +88,17 @@ def cell_path(template: str, submitter: str, cell: Cell, **names: str) -> str:
     )
 
 
+def fits(name: str) -> bool:
+    """Whether a name can stand in a submission tree."""
+    return _NAME.fullmatch(name) is not None
+
+
 def path(template: str, **names: str) -> str:
     """Fill in a template. Every name must be able to stand in a submission tree; {file} may have folders."""
     for kind, name in names.items():
         parts = name.split("/") if kind == "file" else [name]
         for part in parts:
-            if not _NAME.fullmatch(part):
+            if not fits(part):
                 raise ReconcilerError(
                     f"{kind} {name!r} cannot be a name in a submission tree",
                     fix="use letters, digits and . _ - + = , @ # % ~ only, no blank, and no dot in front",

@@ -19,6 +19,11 @@ from reconciler.tree.render import render
 from reconciler.tree.write import SHARED, by_cell, write_tree
 
 
+def _text_of(stored: Callable[[LogRef], Path]) -> Callable[[LogRef], str]:
+    """Texts keep every byte: what is no UTF-8 comes out as it went in."""
+    return lambda ref: stored(ref).read_bytes().decode("utf-8", "surrogateescape")
+
+
 def publishable(difference: Difference) -> dict[Cell, Chosen]:
     names = published_cells(difference.chosen)
     return {cell: chosen for cell, chosen in difference.chosen.items() if str(cell) in names}
@@ -36,13 +41,13 @@ def publish(
     submission = next(r for r in desired.resources if r.kind is Kind.SUBMISSION)
     ruleset = load_ruleset(str(desired.detail(submission.address).settings["round"]))
     chosen = publishable(difference)
-    content = gather(desired, chosen, load_record, lambda ref: stored(ref).read_text(encoding="utf-8"))
+    content = gather(desired, chosen, load_record, _text_of(stored), places.root)
     before = read_rendered(places)
     known = [path for files in before.files.values() for path in files] if before.tree == str(tree) else []
     written = write_tree(tree, render(content, ruleset), known, stored)
     cells = {SHARED: submission_fingerprint(desired, {str(cell) for cell in chosen})}
     for cell, records in chosen.items():
         result = desired.by_address[Address(Kind.RESULT, str(cell))]
-        cells[str(cell)] = fingerprint_of(result, [records.performance, records.accuracy, records.score])
+        cells[str(cell)] = fingerprint_of(result, list(records.all))
     write_rendered(places, Rendered(str(tree), cells, by_cell(written, chosen)))
     return written

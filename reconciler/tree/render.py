@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from reconciler.errors import ReconcilerError
-from reconciler.mlperf.accuracy import with_hash
+from reconciler.mlperf.accuracy import parse_accuracy, with_hash
 from reconciler.mlperf.ruleset import Ruleset
 from reconciler.tree.content import CellContent, Content, LogRef, SubmissionContent
 from reconciler.tree.documents import (
@@ -16,6 +16,7 @@ from reconciler.tree.documents import (
     system_fields,
 )
 from reconciler.tree.layout import Layout, cell_path, layout_of, path
+from reconciler.tree.manifest import content_digest
 
 # Part of every Result's identity: raise it when the same values are to give other bytes.
 RENDERER = 1
@@ -65,12 +66,26 @@ def _cell(content: CellContent, submitter: str, layout: Layout, ruleset: Ruleset
         if name not in _OURS:
             yield at(layout.accuracy, file=name), log
     _check_size(content, ruleset)
-    text = with_hash(content.accuracy_text, content.accuracy_log.original.sha256)
+    text = _hashed(content.accuracy_text, content.accuracy_log.original.sha256)
     yield at(layout.accuracy, file=ACCURACY_LOG), content.accuracy_log.kept
-    yield at(layout.accuracy, file=ACCURACY_TEXT), text.encode()
+    yield at(layout.accuracy, file=ACCURACY_TEXT), text.encode("utf-8", "surrogateescape")
     for test, files in content.compliance.items():
         for name, log in files.items():
             yield at(layout.compliance, test=test, file=name), log
+    yield from _power(content, layout, at)
+
+
+def _power(content: CellContent, layout: Layout, at: Callable[..., str]) -> Iterator[Rendered]:
+    """Byte for byte as measured: a power session proves its files by their digests, LoadGen's own logs among them."""
+    for name, file in content.power.items():
+        log = content.performance.get(name.removeprefix("run_1/")) if name.startswith("run_1/") else None
+        if log is None:
+            yield at(layout.power, file=name), file
+        elif content_digest(log) != content_digest(file):
+            raise ReconcilerError(
+                f"{content.cell}: {name} of the power measurement is not the log of the published run",
+                fix="publish the run that was measured: `reconcile import` its folder, or take `power` out",
+            )
 
 
 def _division(division: str, submission: SubmissionContent, layout: Layout, ruleset: Ruleset) -> Iterator[Rendered]:
@@ -85,6 +100,8 @@ def _division(division: str, submission: SubmissionContent, layout: Layout, rule
         for name, content in code.items():
             yield path(layout.source, **names, benchmark=benchmark, file=name), content
     for name, content in submission.documents.items():
+        if name in submission.official_only and not ruleset.binds(division, "accuracy"):
+            continue
         yield path(layout.document, **names, file=name), content
     mapping = _model_mapping(cells)
     if mapping and ruleset.binds(division, "model_mapping"):
@@ -99,6 +116,11 @@ def _model_mapping(cells: list[CellContent]) -> dict[str, str]:
         if mapping.setdefault(folder, content.official) != content.official:
             raise ReconcilerError(f"{folder} is entered as {mapping[folder]} and as {content.official}")
     return {folder: official for folder, official in mapping.items() if folder != official}
+
+
+def _hashed(text: str, digest: str) -> str:
+    """An imported accuracy.txt has its hash line already: then not a byte of it changes."""
+    return text if parse_accuracy(text, ()).hash == digest else with_hash(text, digest)
 
 
 def _check_size(content: CellContent, ruleset: Ruleset) -> None:

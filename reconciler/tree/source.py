@@ -1,0 +1,80 @@
+"""What is published beside the results: code, documents and power folders, read from where the spec says they lie.
+
+Hidden files and ``__pycache__`` are left out; what a submission tree cannot hold is refused with the rule it breaks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
+from reconciler.errors import ReconcilerError
+from reconciler.tree.layout import fits
+
+LARGEST = 50 * 1024 * 1024  # bytes of one file in a submission tree (submission rules)
+_LEFT_OUT = ("__pycache__",)
+_LICENCE = re.compile(r"(?i)(licen[cs]e|copying)([._-].*)?")
+_HEADER = b"SPDX-License-Identifier:"
+_HEAD = 4096  # bytes of a file in which its licence header stands
+_CODE = frozenset(
+    {".py", ".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".sh", ".rs", ".go", ".java", ".js", ".ts"},
+)
+
+
+def files_of(paths: Sequence[Path]) -> dict[str, bytes]:
+    """{name below src/<benchmark>: bytes} of files and folders. One folder's content stands at the top; of several,
+    each keeps its own name. ReconcilerError names the first file that a submission tree cannot hold."""
+    found: dict[str, bytes] = {}
+    for path in paths:
+        prefix = f"{path.name}/" if path.is_dir() and len(paths) > 1 else ""
+        for name, file in sorted(_walk(path)):
+            target = f"{prefix}{name}"
+            if target in found:
+                raise ReconcilerError(f"two published files would be {target}", fix="rename one of them")
+            found[target] = _read(file, target)
+    return found
+
+
+def published_file(path: Path, what: str) -> bytes:
+    """A single document. ``what`` names it in the error."""
+    if not path.is_file():
+        raise ReconcilerError(f"{what}: {path} is not there", fix="bring the file here, or mend the path in the spec")
+    return _read(path, path.name)
+
+
+def unlicensed(files: Mapping[str, bytes]) -> tuple[str, ...]:
+    """Code files that carry no licence; empty when a licence file stands among them, or each has an SPDX header."""
+    if any(_LICENCE.fullmatch(PurePosixPath(name).name) for name in files):
+        return ()
+    code = (name for name in sorted(files) if PurePosixPath(name).suffix in _CODE)
+    return tuple(name for name in code if files[name] and _HEADER not in files[name][:_HEAD])
+
+
+def _walk(path: Path) -> Iterator[tuple[str, Path]]:
+    if path.is_symlink():
+        raise ReconcilerError(f"{path} is a symbolic link", fix="a submission tree holds none: publish the file itself")
+    if path.is_file():
+        yield path.name, path
+        return
+    if not path.is_dir():
+        raise ReconcilerError(f"{path}: there is no such code", fix="bring it here, or mend `source` in the spec")
+    for entry in sorted(path.iterdir()):
+        if entry.name.startswith(".") or entry.name in _LEFT_OUT or entry.suffix == ".pyc":
+            continue
+        for name, file in _walk(entry):
+            yield (name if entry.is_file() else f"{entry.name}/{name}"), file
+
+
+def _read(path: Path, name: str) -> bytes:
+    size = path.stat().st_size
+    if size > LARGEST:
+        raise ReconcilerError(
+            f"{path} has {size / 1e6:.0f} MB; a submission tree takes 50 MB",
+            fix="publish where it can be had instead of the file",
+        )
+    if not all(fits(part) for part in name.split("/")):
+        raise ReconcilerError(
+            f"{path} cannot be named so in a submission tree", fix="rename it: no blanks, no dot ahead"
+        )
+    return path.read_bytes()

@@ -1,0 +1,192 @@
+"""Rules of the accuracy run, accuracy.txt and the truncated accuracy log (submission checker: accuracy check)."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from reconciler.mlperf.accuracy import METRIC_LINES, SEPARATOR, check_bars, log_hash, parse_accuracy, truncated
+from reconciler.mlperf.ruleset import Bar
+from reconciler.tree.check.runs import NEW, OLD, OURS, Complaints, audit_absent
+from reconciler.tree.findings import Complaint, Place, Rule
+from reconciler.tree.reading.cell import ACCURACY_LOG, ACCURACY_TEXT, Folder
+from reconciler.tree.reading.files import UnreadableError, read_bytes
+from reconciler.tree.reading.values import as_number, at, number, shown, value
+from reconciler.tree.reading.view import CellView, RunView
+
+_WHOLE = 32 << 20  # bytes of a log that was never truncated, up to which its hash is computed
+_RESCORE = "score the accuracy run again"
+
+
+def mode(view: CellView) -> Complaints:
+    run = view.accuracy
+    if run is not None and run.log.mode != "AccuracyOnly":
+        cause = "the log of a performance run was copied here" if run.log.mode == "PerformanceOnly" else ""
+        yield Complaint(at(run.log, "effective_test_mode"), shown(run.log.mode or None), "AccuracyOnly", cause=cause)
+
+
+def ended(view: CellView) -> Complaints:
+    run = view.accuracy
+    if run is not None and run.log.mode == "AccuracyOnly" and not run.log.complete:
+        place = Place(run.log.file, run.log.length)
+        yield Complaint(place, "the log ends before the run did", "the log of a run that came to its end")
+
+
+def errors(view: CellView) -> Complaints:
+    run = view.accuracy
+    if run is not None and run.log.errors:
+        first = run.log.errors[0]
+        yield Complaint(Place(run.log.file, first.line), shown(str(first.value)), "no ERROR line")
+
+
+def audit(view: CellView) -> Complaints:
+    if view.accuracy is not None:
+        yield from audit_absent(view.accuracy)
+
+
+def samples(view: CellView) -> Complaints:
+    """Every sample of the validation set, once. LoadGen before 6 logs only the size of the QSL."""
+    run = view.accuracy
+    wanted = as_number(view.rules.value("exact_accuracy_sample_count", view.cell.scenario)) if view.rules else None
+    if run is None or wanted is None:
+        return
+    key = count_key(run)
+    found = number(run.log, key)
+    if found != wanted:
+        yield Complaint(at(run.log, key), f"{shown(value(run.log, key))} samples", f"exactly {wanted}")
+
+
+def count_key(run: RunView) -> str:
+    logged = "effective_accuracy_sample_count"
+    return logged if run.log.number(logged) else "qsl_reported_total_count"
+
+
+def bars(view: CellView) -> Complaints:
+    content = view.files.accuracy_text
+    if content.value is None or view.rules is None or not view.binds("accuracy"):
+        return
+    known = [bar for bar in view.rules.bars(view.cell.scenario) if bar.metric in METRIC_LINES]
+    report = parse_accuracy(content.value, [bar.metric for bar in known], content.file)
+    for check in check_bars(report, known):
+        if check.measured is None:
+            place = Place(content.file)
+            yield Complaint(place, f"no line states {check.bar.metric}", _bar(check.bar), fix=_RESCORE)
+        elif not check.met:
+            yield Complaint(Place(content.file, check.line), f"{check.bar.metric} {check.measured}", _bar(check.bar))
+
+
+def _bar(bar: Bar) -> str:
+    ends = [f"at least {bar.least}"] if bar.least is not None else []
+    return " and ".join([*ends, *([f"at most {bar.most}"] if bar.most is not None else [])])
+
+
+def hash_line(view: CellView) -> Complaints:
+    content = view.files.accuracy_text
+    if content.value is None or not view.binds("accuracy"):
+        return
+    if not parse_accuracy(content.value, ()).hash:
+        cause = "the accuracy log was not put through the truncation script"
+        yield Complaint(Place(content.file), "no line hash=…", "the SHA-256 of the whole accuracy log", cause=cause)
+
+
+def log_size(view: CellView) -> Complaints:
+    folder, limit = view.files.accuracy.folder, view.ruleset.accuracy_log.limit
+    size = folder.size(ACCURACY_LOG)
+    if size is not None and size > limit:
+        yield Complaint(
+            Place(f"{folder.shown}/{ACCURACY_LOG}"), f"{size:,} bytes", f"at most {limit:,}", fix="truncate the log"
+        )
+
+
+def hash_of_log(view: CellView) -> Complaints:
+    """Against the log itself where it is whole, against the archived original where there is an archive."""
+    content = view.files.accuracy_text
+    report = parse_accuracy(content.value or "", (), content.file)
+    data = view.files.bytes(view.files.accuracy.folder, ACCURACY_LOG, _WHOLE)
+    if not report.hash or data is None:
+        return
+    place, log = Place(report.file, report.hash_line), Place(f"{view.files.accuracy.folder.shown}/{ACCURACY_LOG}")
+    own = log_hash(data)
+    if not is_truncated(data):
+        if report.hash.lower() != own:
+            yield Complaint(
+                place, f"hash={_short(report.hash)}", f"{_short(own)}, that of the log", other=log, fix=_RESCORE
+            )
+    elif report.hash.lower() == own:
+        cause = "the truncation script ran a second time, after the hash line was lost"
+        yield Complaint(place, "the hash of the truncated log", "that of the whole log", cause=cause, other=log)
+    elif len(report.hash) != 64 or not set(report.hash.lower()) <= set("0123456789abcdef"):
+        yield Complaint(place, f"hash={_short(report.hash)}", "a SHA-256: 64 hexadecimal digits")
+    elif view.original is not None:
+        yield from _archived(view, report.hash.lower(), data, place, log)
+
+
+def _archived(view: CellView, digest: str, data: bytes, place: Place, log: Place) -> Complaints:
+    assert view.original is not None
+    path = view.original(digest)
+    if path is None:
+        yield Complaint(place, f"hash={_short(digest)}", "the hash of an accuracy log in the archive", fix=_RESCORE)
+        return
+    rule = view.ruleset.accuracy_log
+    with path.open("rb") as stream:
+        size = path.stat().st_size
+        head = stream.read(rule.keep if size >= rule.whole_below else size)
+        stream.seek(max(0, size - rule.keep))
+        whole = truncated(head, stream.read(), size, rule)
+    if whole != data:
+        yield Complaint(log, "not the ends of the log that the hash names", "its truncated form", other=place)
+
+
+def is_truncated(data: bytes) -> bool:
+    return SEPARATOR in data
+
+
+def _short(digest: str) -> str:
+    return digest if len(digest) <= 16 else f"{digest[:12]}…"
+
+
+def test_hashes(view: CellView) -> Complaints:
+    """A compliance run's accuracy.txt must not carry the hash of another run's log."""
+    main = _hash_in(view.files.accuracy.folder)
+    for name, folder in view.files.tests.items():
+        digest, line = _hash_in(folder / "accuracy")
+        if digest and digest == main[0]:
+            place = Place(f"{folder.shown}/accuracy/{ACCURACY_TEXT}", line)
+            other = Place(f"{view.files.accuracy.folder.shown}/{ACCURACY_TEXT}", main[1])
+            yield Complaint(
+                place,
+                f"hash={_short(digest)}, that of the accuracy run",
+                f"the hash of {name}'s own log",
+                cause="accuracy.txt was copied from the accuracy run",
+                other=other,
+            )
+
+
+def _hash_in(folder: Folder) -> tuple[str, int]:
+    try:
+        data = read_bytes(folder.path / ACCURACY_TEXT, 8 << 20)
+    except UnreadableError:
+        data = None
+    report = parse_accuracy((data or b"").decode("utf-8", "replace"), ())
+    return report.hash, report.hash_line
+
+
+def metric_values(content: str, metrics: tuple[str, ...]) -> dict[str, Decimal]:
+    """The last value that each metric is given, as the checker reads the files of a fallback."""
+    known = [name for name in metrics if name in METRIC_LINES]
+    report = parse_accuracy(content, known)
+    return {name: found[-1].value for name, found in report.metrics.items() if found}
+
+
+_CHECK = f"{NEW}: accuracy check"
+ACCURACY_RULES = (
+    (Rule("accuracy.mode", "the run is an accuracy run", (OURS,)), mode),
+    (Rule("accuracy.ended", "the run came to its end", (OURS,)), ended),
+    (Rule("accuracy.errors", "the log holds no ERROR", (_CHECK, OLD)), errors),
+    (Rule("accuracy.audit", "no audit.config took part", (OURS,)), audit),
+    (Rule("accuracy.samples", "the whole validation set", (_CHECK,)), samples),
+    (Rule("accuracy.bars", "the accuracy bars", (_CHECK, OLD)), bars),
+    (Rule("accuracy.hash", "accuracy.txt has a hash line", (_CHECK, OLD)), hash_line),
+    (Rule("accuracy.size", "the accuracy log is truncated", (_CHECK, OLD)), log_size),
+    (Rule("accuracy.hash-of-log", "the hash is that of the log", ("submission rules: truncation", OURS)), hash_of_log),
+    (Rule("accuracy.test-hash", "a compliance run has its own hash", (OURS,)), test_hashes),
+)

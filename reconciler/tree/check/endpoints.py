@@ -1,0 +1,171 @@
+"""Rules of a scenario folder that the endpoints harness filled (submission checker: endpoints parser and checks)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+from reconciler.tree.check.runs import NEW, OURS, Complaints
+from reconciler.tree.findings import Complaint, Place, Rule
+from reconciler.tree.reading.files import Document, Read
+from reconciler.tree.reading.values import as_number, shown
+from reconciler.tree.reading.view import CellView
+
+_MILLISECOND = 1_000_000
+# A compliance test is a JSON file here, under another name.
+AUDITS = {
+    "TEST01": "accuracy_in_performance_test",
+    "TEST04": "output_caching_test",
+    "TEST06": "consistency_output_test",
+    "TEST07": "accuracy_in_performance_full_test",
+    "TEST08": "accuracy_in_performance_dlrmv3_test",
+}
+_REQUIRED_AUDITS = ("TEST04",)
+_SEEDS = {"sample_index_rng_seed": "dataloader_random_seed", "schedule_rng_seed": "scheduler_random_seed"}
+
+
+def files(view: CellView) -> Complaints:
+    for read in (view.files.config, view.files.result_summary, view.files.accuracy_results):
+        if read.absent:
+            yield Complaint(Place(read.file), "missing", "what the endpoints harness writes")
+
+
+def scenario(view: CellView) -> Complaints:
+    config = view.files.config
+    if config.value is None:
+        return
+    kind = str(config.value.get("type")).lower()
+    accepted = {"offline": ("Offline",), "online": ("Server", "Interactive"), "interactive": ("Interactive",)}
+    accepted["singlestream"] = ("SingleStream",)
+    if view.cell.scenario not in accepted.get(kind, ()):
+        yield Complaint(
+            _line(config, "type"), f"type {shown(config.value.get('type'))}", f"a run of {view.cell.scenario}"
+        )
+
+
+def seeds(view: CellView) -> Complaints:
+    config = view.files.config
+    if config.value is None:
+        return
+    for seed, name in _SEEDS.items():
+        wanted, found = view.ruleset.seeds()[seed], _runtime(config.value, name)
+        if found != wanted:
+            yield Complaint(
+                _line(config, name), f"{name} {shown(found)}", f"{wanted}, the seed of {view.ruleset.round}"
+            )
+
+
+def duration(view: CellView) -> Complaints:
+    config = view.files.config
+    least = as_number(view.rules.value("least_min_duration", view.cell.scenario)) if view.rules else None
+    if config.value is None or least is None:
+        return
+    found = as_number(_runtime(config.value, "min_duration_ms"))
+    if found is None or found < least:
+        value = shown(_runtime(config.value, "min_duration_ms"))
+        yield Complaint(_line(config, "min_duration_ms"), f"min_duration_ms {value}", f"at least {least}")
+
+
+def failures(view: CellView) -> Complaints:
+    summary = view.files.result_summary
+    failed = as_number(summary.value.get("n_samples_failed")) if summary.value else None
+    if failed:
+        yield Complaint(_line(summary, "n_samples_failed"), f"{failed} samples failed", "none")
+
+
+def latencies(view: CellView) -> Complaints:
+    """p99 TTFT and TPOT below the limits of the scenario, or the whole latency where the round rules that."""
+    summary = view.files.result_summary
+    if summary.value is None or view.rules is None or view.cell.scenario not in ("Server", "Interactive"):
+        return
+    tokens = [(n, as_number(view.rules.value(d, view.cell.scenario))) for n, d in _TOKENS]
+    if not any(most is not None for _, most in tokens):
+        tokens = [("latency", as_number(view.rules.value("most_target_latency", view.cell.scenario)))]
+    for name, most in tokens:
+        found = p99(summary.value, name)
+        if most is not None and (found is None or found >= most):
+            amount = "nothing" if found is None else f"{found / _MILLISECOND:.1f} ms"
+            wanted = f"below {most / _MILLISECOND:.1f} ms"
+            yield Complaint(_line(summary, name), f"p99 {name} {amount}", wanted)
+
+
+_TOKENS = (("ttft", "most_ttft_latency"), ("tpot", "most_tpot_latency"))
+
+
+def accuracy(view: CellView) -> Complaints:
+    results = view.files.accuracy_results
+    if results.value is None:
+        return
+    place, scores = _line(results, "accuracy_scores"), list(accuracy_scores(results.value))
+    if not scores or any(score.get("score") is None for score in scores):
+        yield Complaint(place, "no score", "a score for every dataset")
+    wanted = as_number(view.rules.value("exact_accuracy_sample_count", view.cell.scenario)) if view.rules else None
+    counted = sample_count(results.value)
+    if wanted is not None and counted != wanted:
+        yield Complaint(place, f"{shown(counted)} samples", f"exactly {wanted}")
+
+
+def audits(view: CellView) -> Complaints:
+    folder = view.files.results / "audit"
+    for test in view.tests:
+        name = AUDITS.get(test)
+        if name is None:
+            continue
+        read = view.files.document(folder, f"audit_{name}.json")
+        if read.absent:
+            if test in _REQUIRED_AUDITS:
+                yield Complaint(Place(read.file), "missing", f"the result of {test}")
+        elif read.problem:
+            yield Complaint(Place(read.file, read.line), read.problem, "a JSON object")
+        elif read.value is not None and (read.value.get("test") != name or read.value.get("passed") is not True):
+            found = f"test {shown(read.value.get('test'))}, passed {shown(read.value.get('passed'))}"
+            yield Complaint(_line(read, "passed"), found, f"test {name}, passed true")
+
+
+def p99(summary: Document, name: str) -> Decimal | None:
+    """In ns; the harness writes the percentile as 99 or 99.0."""
+    for key in ("99", "99.0"):
+        found = as_number(summary.within(name, "early_stopping_percentiles", key))
+        if found is not None:
+            return found
+    return None
+
+
+def accuracy_scores(results: Document) -> Iterator[dict[str, Any]]:
+    found = results.get("accuracy_scores")
+    for score in found if isinstance(found, list) else ():
+        if isinstance(score, dict) and score.get("dataset_type") in (None, "accuracy"):
+            yield score
+
+
+def sample_count(results: Document) -> Decimal | None:
+    """Over all datasets; None when none says."""
+    counts = []
+    for score in accuracy_scores(results):
+        counted = score.get("response_counts")
+        issued = counted.get("issued") if isinstance(counted, dict) else None
+        found = as_number(score["total_samples"] if score.get("total_samples") is not None else issued)
+        counts += [found] if found is not None else []
+    return sum(counts, Decimal(0)) if counts else None
+
+
+def _runtime(config: Document, name: str) -> Any:
+    return config.within("settings", "runtime", name)
+
+
+def _line(read: Read[Document], name: str) -> Place:
+    return Place(read.file, read.value.lines.get(name, 0) if read.value else 0)
+
+
+_CHECK = f"{NEW}: endpoints"
+ENDPOINTS_RULES = (
+    (Rule("endpoints.files", "config, result and accuracy are there", (_CHECK,)), files),
+    (Rule("endpoints.scenario", "the scenario that ran is the folder's", (_CHECK,)), scenario),
+    (Rule("endpoints.seeds", "the round's seeds", (_CHECK,)), seeds),
+    (Rule("endpoints.duration", "the configured minimum duration", (_CHECK,)), duration),
+    (Rule("endpoints.failures", "no sample failed", (_CHECK, OURS)), failures),
+    (Rule("endpoints.latencies", "TTFT, TPOT or latency", (_CHECK,)), latencies),
+    (Rule("endpoints.accuracy", "every dataset is scored, in full", (_CHECK,)), accuracy),
+    (Rule("endpoints.audits", "the compliance tests", (_CHECK,)), audits),
+)

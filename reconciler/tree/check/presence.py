@@ -1,0 +1,121 @@
+"""Rules of a benchmark's folder: which benchmarks and scenarios may and must be there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from reconciler.mlperf.ruleset import Presence, Ruleset
+from reconciler.tree.check.runs import NEW, OLD, OURS, Complaints
+from reconciler.tree.findings import Complaint, Place, Rule, Severity
+from reconciler.tree.reading.files import files_in
+from reconciler.tree.reading.places import CellPlace, SubmitterPlace
+from reconciler.tree.reading.system import SystemFile
+
+
+@dataclass(frozen=True)
+class BenchmarkView:
+    """``official``: the benchmark that the folder is entered as; "" when nobody knows it."""
+
+    submitter: SubmitterPlace
+    system: SystemFile
+    benchmark: str
+    official: str
+    ruleset: Ruleset
+
+    @cached_property
+    def scenarios(self) -> tuple[CellPlace, ...]:
+        return self.submitter.scenario_folders(self.system.name, self.benchmark)
+
+    @property
+    def place(self) -> Place:
+        return Place(f"{self.submitter.shown}/results/{self.system.name}/{self.benchmark}")
+
+    @property
+    def bound(self) -> bool:
+        return self.ruleset.binds(self.submitter.division, "scenarios")
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the benchmark may be entered for the system's category at all; True while that is not known."""
+        rules = self.ruleset.benchmark(self.official)
+        if rules is None or not self.system.category:
+            return True
+        table = rules.tables.get(self.system.category)
+        return table is not None and bool(table.required or table.optional)
+
+
+BenchmarkRule = Callable[[BenchmarkView], Complaints]
+
+
+def known(view: BenchmarkView) -> Complaints:
+    if not view.official:
+        wanted = f"a benchmark of {view.ruleset.round}"
+        fix = "enter the folder in model_mapping.json" if view.submitter.division == "open" else ""
+        yield Complaint(view.place, f"unknown benchmark {view.benchmark}", wanted, fix=fix)
+
+
+def official_name(view: BenchmarkView) -> Complaints:
+    if view.official and view.benchmark != view.official and view.submitter.division != "open":
+        yield Complaint(
+            view.place, f"folder {view.benchmark}", view.official, fix=f"rename the folder to {view.official}"
+        )
+
+
+def category(view: BenchmarkView) -> Complaints:
+    if view.bound and not view.allowed:
+        yield Complaint(
+            view.place,
+            f"{view.official} on a {view.system.category} system",
+            f"a benchmark that {view.ruleset.round} has for {view.system.category}",
+            fix="enter it in the open division",
+        )
+
+
+def required(view: BenchmarkView) -> Complaints:
+    rules = view.ruleset.benchmark(view.official)
+    if rules is None or not view.bound or not view.allowed or not view.system.category:
+        return
+    entered = frozenset(place.cell.scenario for place in view.scenarios)
+    for name in rules.missing(view.system.category, entered):
+        yield Complaint(view.place, f"no {name}", f"{name}, which {view.official} needs for {view.system.category}")
+
+
+def forbidden(view: BenchmarkView) -> Complaints:
+    rules = view.ruleset.benchmark(view.official)
+    if rules is None or not view.bound or not view.allowed or not view.system.category:
+        return
+    for place in view.scenarios:
+        if rules.presence(view.system.category, place.cell.scenario) is Presence.FORBIDDEN:
+            yield Complaint(
+                Place(f"{view.place.file}/{place.folder}"),
+                f"{place.folder} of {view.official} on a {view.system.category} system",
+                "a scenario that the round has for it",
+                fix="remove the folder, or enter it in the open division",
+            )
+
+
+def stray(view: BenchmarkView) -> Complaints:
+    for name in view.submitter.other_folders(view.system.name, view.benchmark):
+        yield Complaint(
+            Place(f"{view.place.file}/{name}"),
+            f"folder {name} beside the scenarios",
+            "scenario folders only",
+            fix="remove it: the official checker takes it for a scenario",
+        )
+    for name in files_in(view.submitter.path / "results" / view.system.name / view.benchmark):
+        yield Complaint(
+            Place(f"{view.place.file}/{name}"), f"file {name} beside the scenarios", "scenario folders only"
+        )
+
+
+_CHECK = f"{NEW}: scenarios check"
+BENCHMARK_RULES: tuple[tuple[Rule, BenchmarkRule], ...] = (
+    (Rule("benchmark.known", "a benchmark of the round", (NEW, OLD)), known),
+    (Rule("benchmark.name", "the official name", (OURS,), Severity.WARNING), official_name),
+    (Rule("benchmark.category", "a benchmark of the system's category", (_CHECK, OLD)), category),
+    (Rule("benchmark.scenarios", "every required scenario", (_CHECK, OLD)), required),
+    (Rule("benchmark.forbidden", "no other scenario", (_CHECK, OLD)), forbidden),
+    (Rule("benchmark.stray", "nothing beside the scenarios", (_CHECK, OLD)), stray),
+)

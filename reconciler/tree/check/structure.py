@@ -1,0 +1,141 @@
+"""Rules of the tree as a whole and of a submitter's folder (submission rules: directory structure)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from reconciler.resource.kinds import DIVISIONS
+from reconciler.tree.check.runs import NEW, OLD, OURS, Complaints
+from reconciler.tree.findings import Complaint, Place, Rule
+from reconciler.tree.reading.files import entries, files_in, folders
+from reconciler.tree.reading.places import LEGACY, RootPlace
+from reconciler.tree.reading.system import SubmitterFiles
+
+_LARGE = 50 << 20  # bytes
+_ROOT_FOLDERS = {*DIVISIONS, ".git", ".github", "assets"}
+_ROOT_FILES = (".md", ".pdf")
+_ROOT_NAMES = (".gitignore", ".gitattributes", ".gitkeep")
+_CALIBRATION = ("calibration.md", "documentation/calibration.md", "Documentation/calibration.md")
+
+
+def root_entries(root: RootPlace) -> Complaints:
+    for name in folders(root.path):
+        if name not in _ROOT_FOLDERS:
+            yield Complaint(Place(f"{root.shown}{name}"), f"folder {name}", "closed, open and network only")
+    for name in files_in(root.path):
+        if not name.endswith(_ROOT_FILES) and name not in _ROOT_NAMES:
+            yield Complaint(Place(f"{root.shown}{name}"), f"file {name}", "documents (.md, .pdf) only")
+
+
+def division_files(root: RootPlace) -> Complaints:
+    for division in DIVISIONS:
+        for name in files_in(root.path / division):
+            place = Place(f"{root.shown}{division}/{name}")
+            yield Complaint(place, f"file {name} beside the submitters", "submitters' folders only")
+
+
+def results(files: SubmitterFiles) -> Complaints:
+    if not (files.place.path / "results").is_dir():
+        yield Complaint(Place(f"{files.place.shown}/results"), "missing", "a folder with the results")
+
+
+def source(files: SubmitterFiles) -> Complaints:
+    name = "code" if files.place.layout == LEGACY else "src"
+    if not any((files.place.path / found).is_dir() for found in (name, "src", "code")):
+        yield Complaint(Place(f"{files.place.shown}/{name}"), "missing", "a folder with the code of each benchmark")
+
+
+def calibration(files: SubmitterFiles) -> Complaints:
+    if files.place.division != "open" and not any((files.place.path / name).is_file() for name in _CALIBRATION):
+        place = Place(f"{files.place.shown}/documentation/calibration.md")
+        yield Complaint(place, "missing", "how the models were calibrated or quantized")
+
+
+def unused_systems(files: SubmitterFiles) -> Complaints:
+    known = set(folders(files.place.path / "results"))
+    for name in files.described:
+        if name not in known:
+            place = Place(f"{files.place.shown}/systems/{name}.json")
+            yield Complaint(place, f"no results/{name}", "results for every described system")
+
+
+def loose_files(files: SubmitterFiles) -> Complaints:
+    """Neither results/ nor a system's folder holds files of its own."""
+    for name in files_in(files.place.path / "results"):
+        yield Complaint(Place(f"{files.place.shown}/results/{name}"), f"file {name}", "systems' folders only")
+    for system in files.place.systems():
+        for name in files_in(files.place.path / "results" / system):
+            if name != "privateid.json":
+                place = Place(f"{files.place.shown}/results/{system}/{name}")
+                yield Complaint(place, f"file {name}", "benchmarks' folders only")
+
+
+def mapping(files: SubmitterFiles) -> Complaints:
+    read = files.mapping
+    if read.problem:
+        yield Complaint(Place(read.file, read.line), read.problem, "a JSON object: folder → official benchmark")
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    entry: os.DirEntry[str]
+    shown: str
+
+
+def names(files: SubmitterFiles) -> Complaints:
+    for item in _walk(files.place.path, files.place.shown):
+        name = item.entry.name
+        if name == "__pycache__":
+            yield Complaint(Place(item.shown), "a folder of compiled Python", "none", fix="remove it")
+        elif name.startswith(".") and name != ".gitkeep":
+            yield Complaint(Place(item.shown), f"hidden name {name}", "names without a dot in front", fix="remove it")
+        elif " " in name:
+            yield Complaint(Place(item.shown), f"a space in {name}", "names without spaces", fix="rename it")
+
+
+def links(files: SubmitterFiles) -> Complaints:
+    for item in _walk(files.place.path, files.place.shown):
+        if item.entry.is_symlink() and not Path(item.entry.path).exists():
+            yield Complaint(Place(item.shown), "a broken link", "files", fix="put the file there")
+
+
+def sizes(files: SubmitterFiles) -> Complaints:
+    for item in _walk(files.place.path, files.place.shown):
+        size = item.entry.stat(follow_symlinks=False).st_size
+        if size > _LARGE and not item.entry.is_dir(follow_symlinks=False):
+            yield Complaint(Place(item.shown), f"{size:,} bytes", f"at most {_LARGE:,} bytes")
+
+
+def empty_folders(files: SubmitterFiles) -> Complaints:
+    for item in _walk(files.place.path, files.place.shown):
+        if item.entry.is_dir(follow_symlinks=False) and not entries(Path(item.entry.path)):
+            yield Complaint(Place(item.shown), "an empty folder", "folders that hold something", fix="remove it")
+
+
+def _walk(folder: Path, shown: str) -> Iterator[_Entry]:
+    for entry in sorted(entries(folder), key=lambda entry: entry.name):
+        yield _Entry(entry, f"{shown}/{entry.name}")
+        if entry.is_dir(follow_symlinks=False) and entry.name != ".git":
+            yield from _walk(Path(entry.path), f"{shown}/{entry.name}")
+
+
+_STRUCTURE = f"{OLD}: directory structure"
+ROOT_RULES: tuple[tuple[Rule, Callable[[RootPlace], Complaints]], ...] = (
+    (Rule("tree.root", "nothing but divisions and documents in the root", (_STRUCTURE,)), root_entries),
+    (Rule("tree.division", "nothing but submitters in a division", (_STRUCTURE,)), division_files),
+)
+SUBMITTER_RULES: tuple[tuple[Rule, Callable[[SubmitterFiles], Complaints]], ...] = (
+    (Rule("submitter.results", "there are results", (NEW, OURS)), results),
+    (Rule("submitter.source", "the code is there", (f"{NEW}: measurements check", OLD)), source),
+    (Rule("submitter.calibration", "calibration is documented", (OLD, "submission rules: calibration")), calibration),
+    (Rule("submitter.systems", "every described system has results", (OLD,)), unused_systems),
+    (Rule("submitter.loose", "no loose files among the results", (_STRUCTURE, OURS)), loose_files),
+    (Rule("submitter.mapping", "model_mapping.json can be read", (NEW,)), mapping),
+    (Rule("submitter.names", "no hidden names, spaces or compiled files", (_STRUCTURE,)), names),
+    (Rule("submitter.links", "no broken links", (_STRUCTURE,)), links),
+    (Rule("submitter.sizes", "no file above 50 MiB", (_STRUCTURE,)), sizes),
+    (Rule("submitter.empty", "no empty folders", (_STRUCTURE,)), empty_folders),
+)

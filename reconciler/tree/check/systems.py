@@ -1,0 +1,138 @@
+"""Rules of systems/<system>.json (submission checker: system check)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from reconciler.mlperf.ruleset import Ruleset, SystemField
+from reconciler.tree.check.runs import NEW, OLD, OURS, Complaints
+from reconciler.tree.findings import Complaint, Place, Rule
+from reconciler.tree.reading.files import Document
+from reconciler.tree.reading.places import SubmitterPlace
+from reconciler.tree.reading.system import SystemFile
+from reconciler.tree.reading.values import shown
+
+NETWORK_FIELDS = (
+    "is_network",
+    "network_type",
+    "network_media",
+    "network_rate",
+    "nic_loadgen",
+    "number_nic_loadgen",
+    "net_software_stack_loadgen",
+    "network_protocol",
+    "number_connections",
+    "nic_sut",
+    "number_nic_sut",
+    "net_software_stack_sut",
+    "network_topology",
+)
+
+
+@dataclass(frozen=True)
+class SystemView:
+    submitter: SubmitterPlace
+    system: SystemFile
+    ruleset: Ruleset
+
+
+SystemRule = Callable[[SystemView], Complaints]
+
+
+def described(view: SystemView) -> Complaints:
+    if view.system.read.absent:
+        yield Complaint(
+            Place(view.system.read.file),
+            "missing",
+            f"a description of the system results/{view.system.name}",
+            cause="the folder under results/ and the description have different names",
+        )
+
+
+def readable(view: SystemView) -> Complaints:
+    read = view.system.read
+    if read.problem:
+        yield Complaint(Place(read.file, read.line), read.problem, "a JSON object")
+
+
+def fields(view: SystemView) -> Complaints:
+    """Each mandatory field by itself: there, filled, a whole number, one of the allowed words."""
+    document = view.system.read.value
+    if document is None:
+        return
+    for field in view.ruleset.system_fields:
+        found = _wrong(field, document)
+        if found:
+            yield Complaint(Place(view.system.read.file, view.system.line(field.name)), *found)
+
+
+def _wrong(field: SystemField, document: Document) -> tuple[str, str] | None:
+    if field.name not in document.values:
+        return f"no field {field.name}", "a value" if field.filled else "the field, empty or not"
+    found = document.get(field.name)
+    if field.filled and not found:
+        return f"{field.name} is {shown(found) or 'empty'}", "a value, as text: the number 0 counts as empty"
+    if field.integer and not _whole(found):
+        return f"{field.name} is {shown(found)}", "a whole number as text"
+    if field.one_of and not _one_of(field, found):
+        return f"{field.name} is {shown(found)}", f"one of {', '.join(field.one_of)}"
+    return None
+
+
+def _one_of(field: SystemField, found: Any) -> bool:
+    """The status in any case; the system type exactly (submission checker: system check)."""
+    if not isinstance(found, str):
+        return False
+    return found in field.one_of or (field.name != "system_type" and found.lower() in field.one_of)
+
+
+def _whole(found: Any) -> bool:
+    if isinstance(found, bool) or not isinstance(found, (int, str)):
+        return False
+    return str(found).strip().isdecimal()
+
+
+def names(view: SystemView) -> Complaints:
+    """division and submitter are those of the folders."""
+    for field, folder in (("division", view.submitter.division), ("submitter", view.submitter.submitter)):
+        found = view.system.read.value.get(field) if view.system.read.value else None
+        if not found:
+            continue  # what is missing or empty is another rule's finding
+        place = Place(view.system.read.file, view.system.line(field))
+        exact = field == "division"
+        if str(found).lower() != folder.lower() or (exact and found != folder):
+            yield Complaint(place, f"{field} is {shown(found)}", f"{folder}, as the folder is named")
+
+
+def network(view: SystemView) -> Complaints:
+    """Network systems say so and describe the network; closed ones leave is_network out."""
+    document = view.system.read.value
+    if document is None:
+        return
+    place = Place(view.system.read.file, view.system.line("is_network"))
+    found = document.get("is_network")
+    if view.submitter.division == "network":
+        lacking = [name for name in NETWORK_FIELDS if not document.get(name)]
+        if lacking:
+            more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+            yield Complaint(place, f"no field {lacking[0]}{more}", "every field that describes the network")
+        elif str(found).lower() != "true":
+            yield Complaint(place, f"is_network is {shown(found)}", '"true" in the network division')
+    elif "is_network" in document.values:
+        fix = "leave the field out"
+        if not isinstance(found, str) or view.submitter.division == "closed":
+            yield Complaint(
+                place, f"is_network is {shown(found)}", "no such field outside the network division", fix=fix
+            )
+
+
+_CHECK = f"{NEW}: system check"
+SYSTEM_RULES: tuple[tuple[Rule, SystemRule], ...] = (
+    (Rule("system.missing", "every system is described", (_CHECK, OLD)), described),
+    (Rule("system.readable", "the description is a JSON object", (_CHECK, OURS)), readable),
+    (Rule("system.fields", "the mandatory fields", (_CHECK, OLD)), fields),
+    (Rule("system.names", "division and submitter are the folders'", (_CHECK, OLD)), names),
+    (Rule("system.network", "the network division's fields", (_CHECK, OLD)), network),
+)

@@ -1,0 +1,129 @@
+"""What checking and verifying a tree say: rules, findings, and the facts of each result that reports show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Severity(StrEnum):
+    """ERROR: the submission is refused, or contradicts itself. WARNING: accepted, but not as it should be. NOTE: worth
+    a look, and no reason to fail."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A file below the tree's root, and its 1-based line; 0: the file as a whole."""
+
+    file: str
+    line: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """``id`` is kind.name. ``sources``: who demands it, as "policy", "checker", "checker (old)", "LoadGen", "ours"."""
+
+    id: str
+    title: str
+    sources: tuple[str, ...]
+    severity: Severity = Severity.ERROR
+
+    @property
+    def kind(self) -> str:
+        return self.id.partition(".")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """What a rule found wrong. ``other``: the second place, where the contradicting value stands."""
+
+    place: Place
+    found: str
+    wanted: str
+    cause: str = ""
+    fix: str = ""
+    other: Place | None = None
+    severity: Severity | None = None  # where one case is milder than its rule
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A complaint with its rule and the cell it is about: division/system/benchmark/scenario, or as much of that as
+    applies. ``origin``: the spec line of the cell, where there is a spec."""
+
+    rule: Rule
+    submitter: str
+    cell: str
+    complaint: Complaint
+    origin: str = ""
+
+    @property
+    def severity(self) -> Severity:
+        return self.complaint.severity or self.rule.severity
+
+    @property
+    def division(self) -> str:
+        return self.cell.partition("/")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """A result in numbers: ``metric`` in ``unit``, ``target`` as the log has it, ``conf_target`` as user.conf says.
+    ``digests``: SHA-256 of its logs by run, to see one log in two cells. ``began``: seconds since 1970, UTC."""
+
+    submitter: str
+    cell: str
+    official: str
+    round: str
+    harness: str = "loadgen"
+    metric: float | None = None
+    unit: str = ""
+    target: float | None = None
+    conf_target: float | None = None
+    validity: str = ""
+    began: float | None = None
+    digests: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OfficialRun:
+    """One official checker: what it is, the commit it came from, how it ended, and where its output was saved.
+
+    ``verdict``: "looks OK", "has errors" or "crashed"; ``cause``: why it crashed, as far as it can be seen.
+    """
+
+    name: str
+    commit: str
+    status: int
+    verdict: str
+    cause: str = ""
+    output: str = ""
+    unmapped: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TreeReport:
+    """``root`` as the user typed it; ``rounds`` and ``layouts`` that were seen; every finding in a fixed order."""
+
+    root: str
+    rounds: tuple[str, ...]
+    layouts: tuple[str, ...]
+    facts: tuple[Facts, ...]
+    findings: tuple[Finding, ...]
+    official: tuple[OfficialRun, ...] = field(default=())
+
+    def count(self, severity: Severity) -> int:
+        return sum(finding.severity is severity for finding in self.findings)
+
+    @property
+    def clean(self) -> bool:
+        """No error and no warning, and no official checker that found or did otherwise."""
+        good = all(run.verdict == "looks OK" for run in self.official)
+        return good and all(finding.severity is Severity.NOTE for finding in self.findings)

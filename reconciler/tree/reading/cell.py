@@ -1,0 +1,198 @@
+"""The files of one scenario folder, each read once and only when a rule asks for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from reconciler.mlperf.log import DetailLog, parse_detail
+from reconciler.mlperf.summary import SummaryLog, parse_summary
+from reconciler.mlperf.user_conf_reading import UserConf, parse_user_conf
+from reconciler.tree.reading.files import (
+    LOG_LIMIT,
+    Document,
+    Read,
+    UnreadableError,
+    entries,
+    files_in,
+    folders,
+    json_object,
+    read_bytes,
+    read_file,
+    text,
+    yaml_mapping,
+)
+from reconciler.tree.reading.places import LEGACY, CellPlace, SubmitterPlace
+
+DETAIL, SUMMARY = "mlperf_log_detail.txt", "mlperf_log_summary.txt"
+ACCURACY_LOG, ACCURACY_TEXT = "mlperf_log_accuracy.json", "accuracy.txt"
+USER_CONF, README, MEASUREMENTS = "user.conf", "README.md", "measurements.json"
+_TEST = re.compile(r"TEST\d\d")
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder on disk, and the same below the tree's root."""
+
+    path: Path
+    shown: str
+
+    def __truediv__(self, name: str) -> Folder:
+        return Folder(self.path / name, f"{self.shown}/{name}")
+
+    @property
+    def exists(self) -> bool:
+        return self.path.is_dir()
+
+    def files(self) -> tuple[str, ...]:
+        return files_in(self.path)
+
+    def folders(self) -> tuple[str, ...]:
+        return folders(self.path)
+
+    def size(self, name: str) -> int | None:
+        """In bytes; None when there is no such file."""
+        found = next((entry for entry in entries(self.path) if entry.name == name), None)
+        try:
+            return None if found is None or found.is_dir() else found.stat().st_size
+        except OSError:
+            return None
+
+
+@dataclass(frozen=True)
+class RunFiles:
+    """The logs of one run. ``name``: performance, accuracy or a compliance test."""
+
+    name: str
+    folder: Folder
+
+    @cached_property
+    def detail(self) -> Read[DetailLog]:
+        return self._read(DETAIL, parse_detail)
+
+    @cached_property
+    def summary(self) -> Read[SummaryLog]:
+        return self._read(SUMMARY, parse_summary)
+
+    def _read(self, name: str, parse: Any) -> Read[Any]:
+        return read_file(self.folder.path / name, f"{self.folder.shown}/{name}", parse, LOG_LIMIT)
+
+
+@dataclass(frozen=True)
+class CellFiles:
+    """A scenario folder and what belongs to it elsewhere (legacy layout: measurements/ and compliance/)."""
+
+    submitter: SubmitterPlace
+    place: CellPlace
+
+    def _folder(self, area: str) -> Folder:
+        cell, top = self.place.cell, self.submitter
+        rest = f"{area}/{cell.system}/{cell.benchmark}/{self.place.folder}"
+        return Folder(top.path / rest, f"{top.shown}/{rest}")
+
+    @cached_property
+    def results(self) -> Folder:
+        return self._folder("results")
+
+    @cached_property
+    def measurements_folder(self) -> Folder:
+        return self._folder("measurements") if self.legacy else self.results
+
+    @cached_property
+    def compliance_folder(self) -> Folder:
+        return self._folder("compliance") if self.legacy else self.results
+
+    @property
+    def legacy(self) -> bool:
+        return self.submitter.layout == LEGACY
+
+    @cached_property
+    def performance(self) -> RunFiles:
+        return RunFiles("performance", self.results / "performance" / "run_1")
+
+    @cached_property
+    def accuracy(self) -> RunFiles:
+        return RunFiles("accuracy", self.results / "accuracy")
+
+    @cached_property
+    def tests(self) -> Mapping[str, Folder]:
+        """The compliance tests that have a folder."""
+        names = (name for name in self.compliance_folder.folders() if _TEST.fullmatch(name))
+        return {name: self.compliance_folder / name for name in names}
+
+    @cached_property
+    def test_runs(self) -> Mapping[str, RunFiles]:
+        return {name: RunFiles(name, folder / "performance" / "run_1") for name, folder in self.tests.items()}
+
+    @property
+    def endpoints(self) -> bool:
+        """Whether this is output of the endpoints harness: neither run has a LoadGen log (v6.1), and there is a sign of
+        the other harness."""
+        if any((run.folder.path / DETAIL).exists() for run in (self.performance, self.accuracy)):
+            return False
+        signs = ("config.yaml", "config.yml", "performance/result_summary.json", "accuracy/accuracy_results.json")
+        return any((self.results.path / sign).exists() for sign in signs)
+
+    @cached_property
+    def user_conf(self) -> Read[UserConf]:
+        return self._read(self.measurements_folder, USER_CONF, parse_user_conf)
+
+    @cached_property
+    def mlperf_conf(self) -> Read[UserConf]:
+        """A copy of LoadGen's built-in configuration, which older rounds asked for."""
+        return self._read(self.measurements_folder, "mlperf.conf", parse_user_conf)
+
+    @cached_property
+    def measurements(self) -> Read[Document]:
+        return self._read(self.measurements_folder, self.measurements_name or MEASUREMENTS, json_object)
+
+    @cached_property
+    def measurements_name(self) -> str:
+        """Legacy: the first file named system*_scenario.json or system*.json, as the checker chooses; "" for none."""
+        if not self.legacy:
+            return MEASUREMENTS
+        system = self.place.cell.system
+        names = [n for n in self.measurements_folder.files() if n.startswith(system) and n.endswith(".json")]
+        return names[0] if names else ""
+
+    @cached_property
+    def accuracy_text(self) -> Read[str]:
+        return self._read(self.accuracy.folder, ACCURACY_TEXT, text)
+
+    @cached_property
+    def config(self) -> Read[Document]:
+        """config.yaml of the endpoints harness."""
+        name = "config.yaml" if (self.results.path / "config.yaml").exists() else "config.yml"
+        return self._read(self.results, name, yaml_mapping)
+
+    @cached_property
+    def result_summary(self) -> Read[Document]:
+        return self._read(self.results / "performance", "result_summary.json", json_object)
+
+    @cached_property
+    def accuracy_results(self) -> Read[Document]:
+        return self._read(self.results / "accuracy", "accuracy_results.json", json_object)
+
+    def text(self, folder: Folder, name: str) -> Read[str]:
+        return self._read(folder, name, text)
+
+    def document(self, folder: Folder, name: str) -> Read[Document]:
+        return self._read(folder, name, json_object)
+
+    def bytes(self, folder: Folder, name: str, limit: int) -> bytes | None:
+        """None where it is absent, larger than ``limit`` bytes, or cannot be read."""
+        try:
+            return read_bytes(folder.path / name, limit)
+        except UnreadableError:
+            return None
+
+    def runs(self) -> tuple[RunFiles, ...]:
+        return (self.performance, self.accuracy, *self.test_runs.values())
+
+    @staticmethod
+    def _read(folder: Folder, name: str, parse: Any, limit: int = 8 << 20) -> Read[Any]:
+        return read_file(folder.path / name, f"{folder.shown}/{name}", parse, limit)

@@ -1,0 +1,71 @@
+"""The facts of a result that reports and comparisons across cells need, small enough to keep for a whole round."""
+
+from __future__ import annotations
+
+from reconciler.errors import LogError
+from reconciler.files import sha256_bytes
+from reconciler.mlperf.user_conf_reading import ConfValue
+from reconciler.tree.findings import Facts
+from reconciler.tree.reading.cell import DETAIL
+from reconciler.tree.reading.files import LOG_LIMIT
+from reconciler.tree.reading.values import as_number, began, number
+from reconciler.tree.reading.view import CellView
+
+_TARGETS = {
+    "Server": "effective_target_qps",
+    "Offline": "effective_target_qps",
+    "SingleStream": "requested_single_stream_expected_latency_ns",
+    "MultiStream": "requested_multi_stream_expected_latency_ns",
+}
+
+
+def facts_of(view: CellView, conf_target: float | None = None) -> Facts:
+    """Reads the performance log and hashes the logs; ``conf_target`` in the unit of the log's target."""
+    metric, unit = metric_of(view)
+    run = view.performance
+    target = number(run.log, _TARGETS.get(run.log.scenario, "")) if run else None
+    start = began(run.log) if run else None
+    return Facts(
+        submitter=view.files.submitter.submitter,
+        cell=str(view.cell),
+        official=view.official,
+        round=view.ruleset.round,
+        harness="endpoints" if view.files.endpoints else "loadgen",
+        metric=metric,
+        unit=unit,
+        target=None if target is None else float(target),
+        conf_target=conf_target,
+        validity=run.log.validity if run else "",
+        began=start.timestamp() if start else None,
+        digests=_digests(view),
+    )
+
+
+def metric_of(view: CellView) -> tuple[float | None, str]:
+    """What is published, and its unit; None when the log does not say."""
+    run, rules = view.performance, view.rules
+    if view.files.endpoints:
+        summary = view.files.result_summary.value
+        found = as_number(summary.get("qps")) if summary else None
+        return (float(found), "queries/s") if found is not None else (None, "")
+    if run is None or rules is None or rules.ruled("metric_key", run.scenario) is None:
+        return None, ""
+    metric = rules.metric(run.scenario)
+    found = number(run.log, metric.key)
+    return (float(found / metric.divisor), metric.unit) if found is not None else (None, "")
+
+
+def conf_number(found: ConfValue | None) -> float | None:
+    try:
+        return float(found.decimal) if found is not None else None
+    except (OverflowError, ValueError, LogError):
+        return None
+
+
+def _digests(view: CellView) -> tuple[tuple[str, str], ...]:
+    found = []
+    for run in view.files.runs():
+        data = view.files.bytes(run.folder, DETAIL, LOG_LIMIT)
+        if data:
+            found.append((run.name, sha256_bytes(data)))
+    return tuple(found)

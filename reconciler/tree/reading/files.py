@@ -1,0 +1,164 @@
+"""Single files, read within bounds: what cannot be read gives a problem, never an exception."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from reconciler.errors import LogError
+
+T = TypeVar("T", covariant=True)
+
+# A log of LoadGen has tens of kilobytes, megabytes where it lists hundreds of thousands of samples.
+LOG_LIMIT = 64 << 20
+TEXT_LIMIT = 8 << 20
+_JSON_KEY = re.compile(r'"([^"\\]{1,80})"\s*:')
+_YAML_KEY = re.compile(r"([\w.-]{1,80})\s*:")
+
+
+@dataclass(frozen=True, slots=True)
+class Read(Generic[T]):
+    """A file and what it holds. ``value`` None: it is absent (``problem`` empty) or unusable. ``file`` is the path
+    below the tree's root, ``line`` the 1-based line of the problem."""
+
+    file: str
+    value: T | None = None
+    problem: str = ""
+    line: int = 0
+
+    @property
+    def absent(self) -> bool:
+        return self.value is None and not self.problem
+
+
+class UnreadableError(ValueError):
+    """A file is there and cannot be used."""
+
+
+def read_bytes(path: Path, limit: int) -> bytes | None:
+    """None when there is nothing at ``path``. UnreadableError for anything but a regular file within the limit."""
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise UnreadableError("it is no regular file")
+        if status.st_size > limit:
+            raise UnreadableError(f"it has {status.st_size:,} bytes, too many to be what its name says")
+        return path.read_bytes()
+    except FileNotFoundError:
+        if path.is_symlink():
+            raise UnreadableError("it is a broken link") from None
+        return None
+    except NotADirectoryError:
+        return None
+    except OSError as error:
+        raise UnreadableError(f"it cannot be read: {error.strerror}") from error
+
+
+def read_file(path: Path, shown: str, parse: Callable[[bytes, str], T], limit: int = TEXT_LIMIT) -> Read[T]:
+    """Read and parse; ``parse`` takes the bytes and the shown name, and raises LogError or ValueError."""
+    try:
+        data = read_bytes(path, limit)
+        return Read(shown) if data is None else Read(shown, parse(data, shown))
+    except LogError as error:
+        return _problem(shown, error.message)
+    except (ValueError, RecursionError, YAMLError, TypeError, KeyError, AttributeError, OverflowError) as error:
+        return Read(shown, problem=_one_line(error), line=getattr(error, "lineno", 0))
+
+
+def _problem(shown: str, message: str) -> Read[Any]:
+    """A LogError begins with file:line, which a Read holds apart."""
+    rest = message.removeprefix(f"{shown}:")
+    line, _, text = rest.partition(": ")
+    return Read(shown, problem=text, line=int(line)) if line.isdecimal() else Read(shown, problem=rest.strip())
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A JSON object or YAML mapping. ``lines``: the 1-based line where a name first stands as a key, at any depth."""
+
+    values: Mapping[str, Any]
+    lines: Mapping[str, int]
+
+    def get(self, name: str) -> Any:
+        return self.values.get(name)
+
+    def within(self, *names: str) -> Any:
+        """A nested value, None where any step is missing."""
+        found: Any = self.values
+        for name in names:
+            if not isinstance(found, Mapping):
+                return None
+            found = found.get(name)
+        return found
+
+
+def json_object(data: bytes, _: str) -> Document:
+    """A JSON object. ValueError (JSONDecodeError with its line) otherwise."""
+    content = data.decode("utf-8-sig")
+    document = json.loads(content)
+    if not isinstance(document, dict):
+        raise ValueError(f"it holds {_kind(document)}, not an object")
+    return Document(document, _lines(content, _JSON_KEY))
+
+
+def yaml_mapping(data: bytes, _: str) -> Document:
+    content = data.decode("utf-8")
+    document = YAML(typ="safe", pure=False).load(StringIO(content))
+    if not isinstance(document, dict):
+        raise ValueError(f"it holds {_kind(document)}, not a mapping")
+    return Document({str(name): item for name, item in document.items()}, _lines(content, _YAML_KEY))
+
+
+def _lines(content: str, shape: re.Pattern[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for line, row in enumerate(content.split("\n"), start=1):
+        for match in shape.finditer(row):
+            found.setdefault(match[1], line)
+    return found
+
+
+def text(data: bytes, _: str) -> str:
+    return data.decode("utf-8", "replace")
+
+
+def _kind(document: Any) -> str:
+    return {list: "a list", str: "text", type(None): "nothing"}.get(type(document), "a single value")
+
+
+def folders(path: Path) -> tuple[str, ...]:
+    """The names of the folders in a folder, sorted; none when it is no folder or cannot be read."""
+    return tuple(sorted(entry.name for entry in entries(path) if _is_folder(entry)))
+
+
+def files_in(path: Path) -> tuple[str, ...]:
+    """The names of everything in a folder that is no folder, sorted."""
+    return tuple(sorted(entry.name for entry in entries(path) if not _is_folder(entry)))
+
+
+def entries(path: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(path) as found:
+            return list(found)
+    except OSError:
+        return []
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False

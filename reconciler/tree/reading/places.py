@@ -1,0 +1,156 @@
+"""Where the parts of a tree are: its root, divisions, submitters, systems, benchmarks and scenarios."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from reconciler.errors import ReconcilerError
+from reconciler.resource.kinds import DIVISIONS, SCENARIOS, Cell
+from reconciler.tree.reading.files import files_in, folders, json_object, read_file
+
+V6, LEGACY = "v6", "legacy"
+_DEPTH = 3  # how far below a path its trees are searched
+_CANONICAL = {name.lower(): name for name in SCENARIOS}
+
+
+@dataclass(frozen=True, slots=True)
+class CellPlace:
+    """A scenario folder. ``cell`` has the scenario's proper name; ``folder`` is what the folder is called."""
+
+    cell: Cell
+    folder: str
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitterPlace:
+    """``path``: division/submitter on disk; ``shown``: the same below what the user named. ``only``: the parts
+    [system, benchmark, scenario] that the user's path selects, fewer or none for all."""
+
+    division: str
+    submitter: str
+    path: Path
+    shown: str
+    layout: str
+    only: tuple[str, ...] = ()
+
+    def systems(self) -> tuple[str, ...]:
+        return self._selected(folders(self.path / "results"), 0)
+
+    def benchmarks(self, system: str) -> tuple[str, ...]:
+        return self._selected(folders(self.path / "results" / system), 1)
+
+    def scenario_folders(self, system: str, benchmark: str) -> tuple[CellPlace, ...]:
+        """The folders named for a scenario, in whatever case."""
+        names = folders(self.path / "results" / system / benchmark)
+        return tuple(
+            CellPlace(Cell(self.division, system, benchmark, _CANONICAL[name.lower()]), name)
+            for name in self._selected(names, 2)
+            if name.lower() in _CANONICAL
+        )
+
+    def other_folders(self, system: str, benchmark: str) -> tuple[str, ...]:
+        """Folders beside the scenarios that are named for none."""
+        names = folders(self.path / "results" / system / benchmark)
+        return tuple(name for name in names if name.lower() not in _CANONICAL)
+
+    def cells(self) -> Iterator[CellPlace]:
+        for system in self.systems():
+            for benchmark in self.benchmarks(system):
+                yield from self.scenario_folders(system, benchmark)
+
+    def _selected(self, names: tuple[str, ...], level: int) -> tuple[str, ...]:
+        return tuple(name for name in names if len(self.only) <= level or name == self.only[level])
+
+
+@dataclass(frozen=True, slots=True)
+class RootPlace:
+    """A folder that holds divisions. ``shown`` is "" or ends in "/"; ``whole``: the user named it, not a part of it."""
+
+    path: Path
+    shown: str
+    submitters: tuple[SubmitterPlace, ...]
+    whole: bool = True
+
+
+def find_roots(path: Path) -> tuple[RootPlace, ...]:
+    """Every tree at, below or around a path: a results repository, a root, a division, a submitter, a part of one.
+
+    ReconcilerError when there is none.
+    """
+    if not path.is_dir():
+        raise ReconcilerError(f"{path}: no such folder", fix="name the root of a submission tree, or a part of it")
+    below = tuple(_below(path, "", _DEPTH))
+    if below:
+        return below
+    found = _around(path.resolve()) or _lone_submitter(path.resolve())
+    if found is None:
+        raise ReconcilerError(
+            f"{path} holds no submission tree: no folder closed, open or network with a submitter's results in it",
+            fix="name the folder above these, or one division or submitter of it",
+        )
+    return (found,)
+
+
+def _below(path: Path, shown: str, depth: int) -> Iterator[RootPlace]:
+    names = folders(path)
+    divisions = [name for name in names if name in DIVISIONS]
+    if divisions and any(_is_division(path / name) for name in divisions):
+        yield RootPlace(path, shown, tuple(_submitters(path, shown, divisions)))
+        return
+    for name in names:
+        if depth and not name.startswith("."):
+            yield from _below(path / name, f"{shown}{name}/", depth - 1)
+
+
+def _submitters(path: Path, shown: str, divisions: list[str]) -> Iterator[SubmitterPlace]:
+    for division in divisions:
+        for name in folders(path / division):
+            if not name.startswith("."):
+                folder = path / division / name
+                yield SubmitterPlace(division, name, folder, f"{shown}{division}/{name}", _layout(folder))
+
+
+def _is_division(path: Path) -> bool:
+    return not folders(path) or any(_is_submitter(path / name) for name in folders(path))
+
+
+def _is_submitter(path: Path) -> bool:
+    return any((path / name).is_dir() for name in ("results", "systems", "measurements"))
+
+
+def _layout(path: Path) -> str:
+    """The legacy layout keeps measurements, compliance and code apart from results."""
+    return LEGACY if any((path / name).is_dir() for name in ("measurements", "compliance", "code")) else V6
+
+
+def _around(path: Path) -> RootPlace | None:
+    """The tree that a path lies in: .../closed[/submitter[/results/system[/benchmark[/scenario]]]]."""
+    parts = path.parts
+    for index in range(len(parts) - 1, 0, -1):
+        root = Path(*parts[:index])
+        if parts[index] not in DIVISIONS or not _is_division(root / parts[index]):
+            continue
+        rest = parts[index + 1 :]
+        if len(rest) > 1 and rest[1] != "results":
+            continue
+        found = [s for s in _submitters(root, "", [parts[index]]) if not rest or s.submitter == rest[0]]
+        only = rest[2:5]
+        chosen = (SubmitterPlace(s.division, s.submitter, s.path, s.shown, s.layout, only) for s in found)
+        return RootPlace(root, "", tuple(chosen), whole=False)
+    return None
+
+
+def _lone_submitter(path: Path) -> RootPlace | None:
+    """A submitter's folder that stands in no division: its system descriptions say which it is."""
+    if not _is_submitter(path):
+        return None
+    division = "closed"
+    for name in files_in(path / "systems"):
+        if name.endswith(".json"):
+            system = read_file(path / "systems" / name, name, json_object).value
+            stated = str(system.get("division")).lower() if system else ""
+            division = stated if stated in DIVISIONS else division
+    place = SubmitterPlace(division, path.name, path, path.name, _layout(path))
+    return RootPlace(path.parent, "", (place,), whole=False)

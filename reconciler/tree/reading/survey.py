@@ -1,0 +1,96 @@
+"""A tree with its round: what both checking and verifying walk over."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from reconciler.mlperf.rounds import known_rounds, load_ruleset
+from reconciler.mlperf.ruleset import SEED_FIELDS, Ruleset
+from reconciler.tree.reading.cell import CellFiles
+from reconciler.tree.reading.names import official_name
+from reconciler.tree.reading.places import LEGACY, CellPlace, RootPlace, SubmitterPlace, find_roots
+from reconciler.tree.reading.system import SubmitterFiles, SystemFile
+from reconciler.tree.reading.values import value
+from reconciler.tree.reading.view import CellView, FindOriginal
+
+_ASKED = 25  # logs that are read to learn the round
+Progress = Callable[[int, int, str], None]  # cells done, cells in all, the one that is next
+
+
+@dataclass(frozen=True)
+class Survey:
+    """One tree. ``measured``: its logs carry the seeds of the round; otherwise the round was given or guessed."""
+
+    root: RootPlace
+    ruleset: Ruleset
+    measured: bool
+    original: FindOriginal | None = None
+
+    @cached_property
+    def total(self) -> int:
+        """The number of cells."""
+        return sum(1 for submitter in self.root.submitters for _ in submitter.cells())
+
+    def official(self, files: SubmitterFiles, benchmark: str) -> str:
+        mapping = files.mapping.value.values if files.mapping.value else {}
+        return official_name(benchmark, self.ruleset.benchmarks.keys(), mapping) or ""
+
+    def views(self, files: SubmitterFiles, system: SystemFile, benchmark: str) -> Iterator[CellView]:
+        official = self.official(files, benchmark)
+        for place in files.place.scenario_folders(system.name, benchmark):
+            yield self.view(files.place, place, system, official)
+
+    def view(self, submitter: SubmitterPlace, place: CellPlace, system: SystemFile, official: str) -> CellView:
+        return CellView(CellFiles(submitter, place), system, self.ruleset, official, self.original)
+
+
+def survey(path: Path, round_name: str = "", original: FindOriginal | None = None) -> tuple[Survey, ...]:
+    """Every tree at a path, each with its round: the one given, else the one whose seeds its logs carry, else the
+    newest of its layout. ReconcilerError when there is no tree, or no such round."""
+    return tuple(_survey(root, round_name, original) for root in find_roots(path))
+
+
+def _survey(root: RootPlace, round_name: str, original: FindOriginal | None) -> Survey:
+    if round_name:
+        return Survey(root, load_ruleset(round_name), False, original)
+    measured = _measured(root)
+    return Survey(root, load_ruleset(measured or _of_layout(root)), bool(measured), original)
+
+
+def _measured(root: RootPlace) -> str:
+    """The round whose seeds most of some logs carry; "" when none carries any that are known."""
+    by_seeds = {tuple(load_ruleset(name).seeds().values()): name for name in known_rounds()}
+    votes: Counter[str] = Counter()
+    for index, (submitter, place) in enumerate(_spread(root)):
+        if index == _ASKED:
+            break
+        log = CellFiles(submitter, place).performance.detail.value
+        seeds = tuple(value(log, f"effective_{name}") for name in SEED_FIELDS) if log else ()
+        if seeds in by_seeds:
+            votes[by_seeds[seeds]] += 1
+    return votes.most_common(1)[0][0] if votes else ""
+
+
+def _spread(root: RootPlace) -> Iterator[tuple[SubmitterPlace, CellPlace]]:
+    """Cells in turn from each submitter, so that no single one decides."""
+    iterators = [(submitter, submitter.cells()) for submitter in root.submitters]
+    while iterators:
+        left = []
+        for submitter, cells in iterators:
+            place = next(cells, None)
+            if place is not None:
+                yield submitter, place
+                left.append((submitter, cells))
+        iterators = left
+
+
+def _of_layout(root: RootPlace) -> str:
+    """The newest round, for a legacy layout the newest that has it."""
+    legacy = any(submitter.layout == LEGACY for submitter in root.submitters)
+    rounds = known_rounds()
+    fitting = [name for name in rounds if (load_ruleset(name).layout == LEGACY) is legacy]
+    return (fitting or list(rounds))[-1]

@@ -1,0 +1,56 @@
+"""What a submitter's folder holds once: system descriptions and the model mapping."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from reconciler.mlperf.ruleset import normal_category
+from reconciler.tree.reading.files import Document, Read, files_in, json_object, read_file
+from reconciler.tree.reading.places import SubmitterPlace
+
+_CATEGORIES = ("datacenter", "edge", "datacenter,edge", "edge,datacenter")
+
+
+@dataclass(frozen=True)
+class SystemFile:
+    """systems/<system>.json."""
+
+    name: str
+    read: Read[Document]
+
+    @cached_property
+    def category(self) -> str:
+        """datacenter, edge, or both joined by a comma; "" when the description does not say."""
+        found = self.read.value.get("system_type") if self.read.value else None
+        return normal_category(found) if isinstance(found, str) and found in _CATEGORIES else ""
+
+    def text(self, field: str) -> str:
+        found = self.read.value.get(field) if self.read.value else None
+        return found if isinstance(found, str) else ""
+
+    def line(self, field: str) -> int:
+        return self.read.value.lines.get(field, 0) if self.read.value else 0
+
+
+@dataclass(frozen=True)
+class SubmitterFiles:
+    place: SubmitterPlace
+
+    def system(self, name: str) -> SystemFile:
+        file = f"systems/{name}.json"
+        return SystemFile(name, read_file(self.place.path / file, f"{self.place.shown}/{file}", json_object))
+
+    @cached_property
+    def described(self) -> tuple[str, ...]:
+        """The systems that have a description."""
+        names = files_in(self.place.path / "systems")
+        return tuple(name.removesuffix(".json") for name in names if name.endswith(".json"))
+
+    @cached_property
+    def mapping(self) -> Read[Document]:
+        """model_mapping.json, which only the open division has."""
+        file = "model_mapping.json"
+        if self.place.division != "open":
+            return Read(f"{self.place.shown}/{file}")
+        return read_file(self.place.path / file, f"{self.place.shown}/{file}", json_object)

@@ -1,0 +1,65 @@
+"""Values of a log that may have been edited by anyone: each as the type that a rule needs, or None."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from reconciler.errors import LogError
+from reconciler.mlperf.log import DetailLog
+from reconciler.tree.findings import Place
+
+_SHOWN = 80
+
+
+def value(log: DetailLog, key: str) -> Any:
+    entry = log.line(key)
+    return None if entry is None or entry.raw else entry.value
+
+
+def number(log: DetailLog, key: str) -> Decimal | None:
+    """A finite number; None when the key is absent or holds anything else."""
+    return as_number(value(log, key))
+
+
+def as_number(found: Any) -> Decimal | None:
+    if isinstance(found, bool) or not isinstance(found, (int, float, Decimal)):
+        return None
+    exact = Decimal(found)
+    return exact if exact.is_finite() else None
+
+
+def shown(found: Any) -> str:
+    """A value in one short line; "nothing" for None."""
+    if found is None:
+        return "nothing"
+    line = " ".join((found if isinstance(found, str) else _plain(found)).split())
+    return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"
+
+
+def _plain(found: Any) -> str:
+    if isinstance(found, bool):
+        return "true" if found else "false"
+    if isinstance(found, Decimal) and found.is_finite() and abs(found) < 10**20:
+        return f"{found:f}"
+    return str(found)
+
+
+def at(log: DetailLog, key: str) -> Place:
+    """The line of a key, or the log as a whole where it is absent."""
+    return Place(log.file, log.number(key))
+
+
+def began(log: DetailLog) -> datetime | None:
+    try:
+        return log.started
+    except LogError:
+        return None
+
+
+def ended(log: DetailLog) -> datetime | None:
+    try:
+        return log.ended
+    except LogError:
+        return None

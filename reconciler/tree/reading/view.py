@@ -1,0 +1,91 @@
+"""A cell and a run together with the rules that bind them: what every rule function is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from reconciler.mlperf.log import DetailLog
+from reconciler.mlperf.ruleset import BenchmarkRules, Ruleset
+from reconciler.mlperf.scenarios import loadgen_scenario
+from reconciler.resource.kinds import Cell
+from reconciler.tree.reading.cell import CellFiles, RunFiles
+from reconciler.tree.reading.system import SystemFile
+
+# SHA-256 → where a file of that content lies; None: nobody has it.
+FindOriginal = Callable[[str], "Path | None"]
+
+
+@dataclass(frozen=True)
+class CellView:
+    """``official``: the benchmark it is entered as, "" when nobody knows it; ``rules`` is then None. ``original`` finds
+    untruncated accuracy logs where there is an archive of them."""
+
+    files: CellFiles
+    system: SystemFile
+    ruleset: Ruleset
+    official: str = ""
+    original: FindOriginal | None = None
+
+    @property
+    def cell(self) -> Cell:
+        return self.files.place.cell
+
+    @property
+    def division(self) -> str:
+        return self.cell.division
+
+    @property
+    def rules(self) -> BenchmarkRules | None:
+        return self.ruleset.benchmark(self.official)
+
+    def binds(self, demand: str) -> bool:
+        return self.ruleset.binds(self.division, demand)
+
+    @cached_property
+    def tests(self) -> tuple[str, ...]:
+        """The compliance tests that this cell needs."""
+        return self.rules.compliance_tests if self.rules and self.binds("compliance_tests") else ()
+
+    @cached_property
+    def performance(self) -> RunView | None:
+        return self._run(self.files.performance)
+
+    @cached_property
+    def accuracy(self) -> RunView | None:
+        return self._run(self.files.accuracy)
+
+    @cached_property
+    def test_views(self) -> dict[str, RunView]:
+        """Compliance runs whose detail log can be read, by test."""
+        found = {name: self._run(run) for name, run in self.files.test_runs.items()}
+        return {name: run for name, run in found.items() if run is not None}
+
+    def _run(self, run: RunFiles) -> RunView | None:
+        log = run.detail.value
+        return None if log is None else RunView(self, run, log)
+
+
+@dataclass(frozen=True)
+class RunView:
+    """One run whose detail log can be read."""
+
+    cell: CellView
+    run: RunFiles
+    log: DetailLog
+
+    @property
+    def name(self) -> str:
+        return self.run.name
+
+    @property
+    def inferred(self) -> bool:
+        """Whether the folder's scenario is not the one that ran, so that its result is derived from another's."""
+        return self.log.scenario != loadgen_scenario(self.cell.cell.scenario)
+
+    @property
+    def scenario(self) -> str:
+        """The scenario whose demands bind the run: the folder's, or the one that ran when the result is inferred."""
+        return self.log.scenario if self.inferred else self.cell.cell.scenario

@@ -1,0 +1,105 @@
+"""What only shows when cells are compared: one log in two places, a user.conf that is another cell's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from reconciler.tree.check.runs import INFERABLE, OURS
+from reconciler.tree.findings import Complaint, Facts, Finding, Place, Rule, Severity
+
+SAME_LOG = Rule("placement.copied", "one log stands in two cells", (OURS,))
+_CONF = "user-conf.contradicts"
+_CONF_DIGEST = "user.conf"
+_FEW = 1e-5
+
+
+def copied_logs(facts: Sequence[Facts], files: Mapping[tuple[str, str, str], str]) -> Iterator[Finding]:
+    """A detail log that two cells share although neither is inferred from the other, nor the other's accuracy variant.
+
+    ``files``: (submitter, cell, run) → the log's path. The later cell gets the finding.
+    """
+    seen: dict[str, tuple[Facts, str]] = {}
+    for item in facts:
+        for run, digest in item.digests:
+            if run == _CONF_DIGEST:
+                continue
+            first, first_run = seen.setdefault(digest, (item, run))
+            if (first.submitter, first.cell, first_run) != (item.submitter, item.cell, run):
+                finding = _shared(first, first_run, item, run, files)
+                if finding is not None:
+                    yield finding
+
+
+def _shared(
+    first: Facts, first_run: str, second: Facts, run: str, files: Mapping[tuple[str, str, str], str]
+) -> Finding | None:
+    severity = Severity.ERROR
+    if first.submitter == second.submitter and first_run == run and _may_share(first, second):
+        return None
+    if first.submitter == second.submitter and _parts(first)[1:] == _parts(second)[1:] and first_run == run:
+        severity = Severity.NOTE  # the same result in two divisions
+    return Finding(
+        SAME_LOG,
+        second.submitter,
+        second.cell,
+        Complaint(
+            Place(files.get((second.submitter, second.cell, run), second.cell)),
+            f"the {run} log of {_name(first, second)}{'' if first_run == run else f' ({first_run})'}",
+            "a log of its own",
+            cause="copied from another cell",
+            other=Place(files.get((first.submitter, first.cell, first_run), first.cell)),
+            severity=severity,
+        ),
+    )
+
+
+def _name(first: Facts, second: Facts) -> str:
+    return first.cell if first.submitter == second.submitter else f"{first.submitter} {first.cell}"
+
+
+def _may_share(one: Facts, two: Facts) -> bool:
+    """One system's variants of one benchmark (-99, -99.9), or scenarios of which one may be inferred from the other."""
+    (_, system, benchmark, scenario), (_, system2, benchmark2, scenario2) = _parts(one), _parts(two)
+    if system != system2:
+        return False
+    if benchmark == benchmark2:
+        return (scenario, scenario2) in INFERABLE or (scenario2, scenario) in INFERABLE
+    return scenario == scenario2 and _family(one.official or benchmark) == _family(two.official or benchmark2)
+
+
+def _parts(facts: Facts) -> list[str]:
+    return [*facts.cell.split("/"), "", "", ""][:4]
+
+
+def _family(benchmark: str) -> str:
+    return benchmark.removesuffix("-99.9").removesuffix("-99").removesuffix("-95")
+
+
+def with_causes(findings: Iterable[Finding], facts: Sequence[Facts]) -> Iterator[Finding]:
+    """For contradicting user.conf files without a cause of their own: the same file, or its target, in other cells."""
+    by_cell = {(item.submitter, item.cell): item for item in facts}
+    shared: dict[tuple[str, str], list[Facts]] = {}
+    for item in facts:
+        for run, digest in item.digests:
+            if run == _CONF_DIGEST:
+                shared.setdefault((item.submitter, digest), []).append(item)
+    for finding in findings:
+        if finding.rule.id != _CONF or finding.complaint.cause:
+            yield finding
+            continue
+        own = by_cell.get((finding.submitter, finding.cell))
+        about_target = finding.complaint.found.startswith("target_")
+        cause = _conf_cause(own, facts if about_target else (), shared) if own is not None else ""
+        yield replace(finding, complaint=replace(finding.complaint, cause=cause))
+
+
+def _conf_cause(own: Facts, facts: Sequence[Facts], shared: Mapping[tuple[str, str], list[Facts]]) -> str:
+    if own.conf_target is not None:
+        for item in facts:
+            same = item.submitter == own.submitter and item.cell != own.cell and item.target is not None
+            if same and item.target and abs(item.target - own.conf_target) <= _FEW * item.target:
+                return f"the setting of {item.cell}, whose log has this target"
+    digest = dict(own.digests).get(_CONF_DIGEST, "")
+    others = [item for item in shared.get((own.submitter, digest), []) if item.cell != own.cell]
+    return f"one user.conf in {len(others) + 1} cells, as in {others[0].cell}" if others else ""

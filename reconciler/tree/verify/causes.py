@@ -1,0 +1,81 @@
+"""Why a user.conf says something else than the log beside it: the likely mechanism, from what the tree shows."""
+
+from __future__ import annotations
+
+from decimal import Decimal, InvalidOperation
+
+from reconciler.tree.reading.values import number
+from reconciler.tree.reading.view import CellView, RunView
+from reconciler.tree.verify.settings import ConfSetting
+
+# Audit runs of widespread submission code are started at these parts of the published Server target.
+_AUDIT_FACTORS = (Decimal("0.92"), Decimal("0.96"))
+_NEAR = Decimal("0.0015")
+_KEYS = {
+    "target_qps": "effective_target_qps",
+    "min_duration": "effective_min_duration_ms",
+    "min_query_count": "requested_min_query_count",
+    "max_query_count": "effective_max_query_count",
+    "max_duration": "effective_max_duration_ms",
+}
+_STREAMS = {
+    "SingleStream": "requested_single_stream_expected_latency_ns",
+    "MultiStream": "requested_multi_stream_expected_latency_ns",
+    "Server": "effective_target_latency_ns",
+}
+
+
+def cause_of(view: CellView, name: str, setting: ConfSetting, logged: str) -> str:
+    """One sentence, "" when nothing fits."""
+    wanted = _decimal(setting.value)
+    if wanted is None:
+        return ""
+    same = _same_run(view, name, wanted)
+    factor = _factor(name, wanted, _decimal(logged))
+    if same and factor:
+        return f"{same}, {factor}"
+    return same or factor or _short_run(view, name, wanted) or ""
+
+
+def _same_run(view: CellView, name: str, wanted: Decimal) -> str:
+    """The run of this cell that was started with the conf's value: it was the last to write the file."""
+    runs: list[tuple[str, RunView | None]] = [*view.test_views.items(), ("the accuracy run", view.accuracy)]
+    for title, run in runs:
+        if run is None:
+            continue
+        key = _KEYS.get(name) or _STREAMS.get(run.log.scenario, "")
+        found = number(run.log, key)
+        if found is not None and _equal(found, wanted):
+            return f"the setting of {title} ({run.log.file}:{run.log.number(key)})"
+    return ""
+
+
+def _factor(name: str, wanted: Decimal, logged: Decimal | None) -> str:
+    if name != "target_qps" or not logged:
+        return ""
+    ratio = wanted / logged
+    near = next((f for f in _AUDIT_FACTORS if abs(ratio - f) <= _NEAR), None)
+    return f"an audit factor: {near} of the published target" if near is not None else ""
+
+
+def _short_run(view: CellView, name: str, wanted: Decimal) -> str:
+    if name == "min_duration":
+        rules = view.rules
+        least = rules.value("least_min_duration", view.cell.scenario) if rules else None
+        if isinstance(least, int) and wanted < least:
+            return "a quick test's duration"
+    if name == "min_query_count" and wanted <= 1:
+        return "a quick test's query count"
+    return ""
+
+
+def _equal(one: Decimal, two: Decimal) -> bool:
+    return abs(one - two) <= abs(two) * Decimal("0.000005")
+
+
+def _decimal(found: object) -> Decimal | None:
+    try:
+        exact = Decimal(str(found)) if not isinstance(found, bool) else None
+    except InvalidOperation:
+        return None
+    return exact if exact is not None and exact.is_finite() else None

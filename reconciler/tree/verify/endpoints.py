@@ -1,0 +1,111 @@
+"""Output of the endpoints harness against itself: what was configured, what ran, what was scored."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from reconciler.tree.check import endpoints
+from reconciler.tree.check.endpoints import sample_count
+from reconciler.tree.check.runs import OURS, Complaints
+from reconciler.tree.findings import Complaint, Place, Rule, Severity
+from reconciler.tree.reading.files import Document, Read
+from reconciler.tree.reading.values import as_number
+from reconciler.tree.reading.view import CellView
+
+_NEAR = Decimal("0.02")  # of a rate: the harness divides by its own duration
+_MILLISECOND = 1_000_000
+
+
+def samples(view: CellView) -> Complaints:
+    """Issued = completed + failed, and as many as the configuration asks for."""
+    summary, config = view.files.result_summary, view.files.config
+    issued, completed = _number(summary, "n_samples_issued"), _number(summary, "n_samples_completed")
+    failed = _number(summary, "n_samples_failed") or Decimal(0)
+    if issued is not None and completed is not None and issued != completed + failed:
+        found = f"{issued} samples issued"
+        yield Complaint(_place(summary, "n_samples_issued"), found, f"{completed} completed and {failed} failed")
+    wanted = _setting(config, "settings", "runtime", "n_samples_to_issue")
+    if issued is not None and wanted is not None and issued < wanted:
+        yield Complaint(
+            _place(config, "n_samples_to_issue"),
+            f"n_samples_to_issue {wanted}",
+            f"{issued} samples issued",
+            cause="the configuration of another phase, or a run that ended early",
+            other=_place(summary, "n_samples_issued"),
+        )
+
+
+def rate(view: CellView) -> Complaints:
+    """qps is what the counts and the duration make it."""
+    summary = view.files.result_summary
+    said, completed, took = (_number(summary, n) for n in ("qps", "n_samples_completed", "duration_ns"))
+    if said is None or completed is None or not took:
+        return
+    made = completed * 10**9 / took
+    if abs(said - made) > made * _NEAR:
+        found = f"qps {said:f}"
+        wanted = f"{made:.6g}: {completed} samples in {took / 10**9:.6g} s"
+        yield Complaint(_place(summary, "qps"), found, wanted, other=_place(summary, "duration_ns"))
+
+
+def duration(view: CellView) -> Complaints:
+    """A run that is shorter than its configured minimum."""
+    summary, config = view.files.result_summary, view.files.config
+    least, took = _setting(config, "settings", "runtime", "min_duration_ms"), _number(summary, "duration_ns")
+    if least is not None and took is not None and took < least * _MILLISECOND:
+        yield Complaint(
+            _place(config, "min_duration_ms"),
+            f"min_duration_ms {least}",
+            f"a run of {took / 10**9:.6g} s",
+            cause="the configuration was saved after another phase had changed it",
+            other=_place(summary, "duration_ns"),
+        )
+
+
+def target(view: CellView) -> Complaints:
+    """A server cannot complete more than it is asked for."""
+    summary, config = view.files.result_summary, view.files.config
+    asked, said = _setting(config, "settings", "load_pattern", "target_qps"), _number(summary, "qps")
+    if view.cell.scenario in ("Server", "Interactive") and asked and said is not None and said > asked * (1 + _NEAR):
+        yield Complaint(
+            _place(config, "target_qps"),
+            f"target_qps {asked:f}",
+            f"{said:f} queries per second completed",
+            cause="config.yaml is not that of the run",
+            other=_place(summary, "qps"),
+        )
+
+
+def scored(view: CellView) -> Complaints:
+    """The accuracy run covers the dataset of the round."""
+    results = view.files.accuracy_results
+    wanted = as_number(view.rules.value("exact_accuracy_sample_count", view.cell.scenario)) if view.rules else None
+    counted = sample_count(results.value) if results.value else None
+    if wanted is not None and counted is not None and counted != wanted:
+        yield Complaint(_place(results, "accuracy_scores"), f"{counted} scored samples", f"{wanted} in the dataset")
+
+
+def placement(view: CellView) -> Complaints:
+    yield from endpoints.scenario(view)
+
+
+def _number(read: Read[Document], name: str) -> Decimal | None:
+    return as_number(read.value.get(name)) if read.value else None
+
+
+def _setting(read: Read[Document], *names: str) -> Decimal | None:
+    return as_number(read.value.within(*names)) if read.value else None
+
+
+def _place(read: Read[Document], name: str) -> Place:
+    return Place(read.file, read.value.lines.get(name, 0) if read.value else 0)
+
+
+ENDPOINTS_CONTRADICTIONS = (
+    (Rule("endpoints.samples", "sample counts that do not add up", (OURS,)), samples),
+    (Rule("endpoints.rate", "a rate that its counts deny", (OURS,)), rate),
+    (Rule("endpoints.duration", "shorter than configured", (OURS,)), duration),
+    (Rule("endpoints.target", "more completed than asked for", (OURS,)), target),
+    (Rule("endpoints.scored", "a score over other samples", (OURS,), Severity.WARNING), scored),
+    (Rule("placement.endpoints", "a run that belongs elsewhere", (OURS,)), placement),
+)

@@ -1,0 +1,130 @@
+"""Looks for contradictions in every cell of a tree, then across its cells. Holds one cell's logs at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from reconciler.files import sha256_bytes
+from reconciler.tree.applying import About, apply
+from reconciler.tree.check.presence import BenchmarkView
+from reconciler.tree.check.systems import SystemView
+from reconciler.tree.findings import Facts, Finding, Rule, TreeReport
+from reconciler.tree.reading.cell import DETAIL, USER_CONF
+from reconciler.tree.reading.facts import facts_of
+from reconciler.tree.reading.files import TEXT_LIMIT
+from reconciler.tree.reading.survey import Progress, Survey, survey
+from reconciler.tree.reading.system import SubmitterFiles
+from reconciler.tree.reading.view import CellView, FindOriginal
+from reconciler.tree.verify.across import SAME_LOG, copied_logs, with_causes
+from reconciler.tree.verify.conf import CONF_RULES, reading_of, target_of
+from reconciler.tree.verify.endpoints import ENDPOINTS_CONTRADICTIONS
+from reconciler.tree.verify.placement import PLACEMENT_RULES
+from reconciler.tree.verify.runs import RUN_CONTRADICTIONS
+from reconciler.tree.verify.summary import SUMMARY_RULES
+from reconciler.tree.verify.systems import (
+    BENCHMARK_CONTRADICTIONS,
+    MEASUREMENTS_CONTRADICTIONS,
+    SYSTEM_CONTRADICTIONS,
+)
+from reconciler.tree.verify.verdicts import VERDICT_RULES
+
+_CELL_TABLES = (
+    RUN_CONTRADICTIONS,
+    CONF_RULES,
+    MEASUREMENTS_CONTRADICTIONS,
+    SUMMARY_RULES,
+    PLACEMENT_RULES,
+    VERDICT_RULES,
+)
+# Every contradiction that is looked for, in the order of the findings.
+ALL_RULES: tuple[Rule, ...] = (
+    *(
+        rule
+        for table in (SYSTEM_CONTRADICTIONS, BENCHMARK_CONTRADICTIONS, *_CELL_TABLES, ENDPOINTS_CONTRADICTIONS)
+        for rule, _ in table
+    ),
+    SAME_LOG,
+)
+
+
+def verify_tree(
+    path: Path,
+    *,
+    round_name: str = "",
+    original: FindOriginal | None = None,
+    progress: Progress | None = None,
+) -> TreeReport:
+    """Every contradiction in the tree at (below, around) a path. ReconcilerError when there is no tree.
+
+    ``round_name`` "": the round whose seeds the logs carry.
+    """
+    surveys = survey(path, round_name, original)
+    verifier = _Verifier(sum(item.total for item in surveys), progress)
+    found = [finding for item in surveys for finding in verifier.tree(item)]
+    found += copied_logs(verifier.facts, verifier.files)
+    return TreeReport(
+        root=str(path),
+        rounds=tuple(dict.fromkeys(item.ruleset.round for item in surveys)),
+        layouts=tuple(dict.fromkeys(s.layout for item in surveys for s in item.root.submitters)),
+        facts=tuple(verifier.facts),
+        findings=tuple(with_causes(found, verifier.facts)),
+    )
+
+
+class _Verifier:
+    """One walk: collects the facts of each cell, and where its logs are, for the comparison across cells."""
+
+    def __init__(self, total: int, progress: Progress | None) -> None:
+        self._total, self._progress = total, progress
+        self.facts: list[Facts] = []
+        self.files: dict[tuple[str, str, str], str] = {}
+
+    def tree(self, item: Survey) -> Iterator[Finding]:
+        for place in item.root.submitters:
+            files = SubmitterFiles(place)
+            for name in place.systems():
+                system = files.system(name)
+                about = About(place.submitter, f"{place.division}/{name}")
+                yield from apply(SYSTEM_CONTRADICTIONS, SystemView(place, system, item.ruleset), about)
+                for benchmark in place.benchmarks(name):
+                    official = item.official(files, benchmark)
+                    group = BenchmarkView(place, system, benchmark, official, item.ruleset)
+                    about = About(place.submitter, f"{place.division}/{name}/{benchmark}")
+                    yield from apply(BENCHMARK_CONTRADICTIONS, group, about)
+                    for view in item.views(files, system, benchmark):
+                        yield from self._cell(view)
+
+    def _cell(self, view: CellView) -> Iterator[Finding]:
+        if self._progress is not None:
+            self._progress(len(self.facts), self._total, str(view.cell))
+        yield from cell_contradictions(view)
+        self.facts.append(_facts(view))
+        for run in view.files.runs():
+            key = (view.files.submitter.submitter, str(view.cell), run.name)
+            self.files[key] = f"{run.folder.shown}/{DETAIL}"
+
+
+def cell_contradictions(view: CellView) -> Iterator[Finding]:
+    """Everything that contradicts itself within one scenario folder."""
+    about = About(view.files.submitter.submitter, str(view.cell))
+    if view.files.endpoints:
+        yield from apply(ENDPOINTS_CONTRADICTIONS, view, about)
+        yield from apply(MEASUREMENTS_CONTRADICTIONS, view, about)
+        return
+    for table in _CELL_TABLES:
+        yield from apply(table, view, about)
+
+
+def _facts(view: CellView) -> Facts:
+    setting = target_of(reading_of(view))
+    target = None
+    if setting is not None:
+        try:
+            target = float(setting.value)
+        except (TypeError, ValueError, OverflowError):
+            target = None
+    facts = facts_of(view, target)
+    conf = view.files.bytes(view.files.measurements_folder, USER_CONF, TEXT_LIMIT)
+    return replace(facts, digests=(*facts.digests, ("user.conf", sha256_bytes(conf)))) if conf else facts

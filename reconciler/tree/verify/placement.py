@@ -1,0 +1,72 @@
+"""Logs and files that stand in a folder they do not belong to."""
+
+from __future__ import annotations
+
+from reconciler.mlperf.scenarios import loadgen_scenario
+from reconciler.resource.kinds import SCENARIOS
+from reconciler.tree.check import accuracy, runs
+from reconciler.tree.check.runs import OURS, Complaints
+from reconciler.tree.findings import Complaint, Place, Rule
+from reconciler.tree.reading.values import at, shown, value
+from reconciler.tree.reading.view import CellView
+
+_SAME_KEY = {"TEST04": "effective_performance_issue_same", "TEST01": "effective_accuracy_log_sampling_target"}
+
+
+def performance(view: CellView) -> Complaints:
+    run = view.performance
+    if run is not None:
+        yield from runs.scenario(run)
+        yield from runs.mode(run)
+        yield from runs.audit_absent(run)
+        yield from runs.model_key(run)
+
+
+def accuracy_run(view: CellView) -> Complaints:
+    yield from accuracy.mode(view)
+    yield from accuracy.audit(view)
+    run, performed = view.accuracy, view.performance
+    if run is None or not run.inferred:
+        return
+    if performed is None or performed.log.scenario != run.log.scenario:
+        found, folder = shown(run.log.scenario or None), view.cell.scenario
+        cause = "the accuracy run of another scenario, taken for this one"
+        yield Complaint(at(run.log, "effective_scenario"), f"a run of {found}", f"a run of {folder}", cause=cause)
+
+
+def tests(view: CellView) -> Complaints:
+    """A compliance run is of the cell's scenario, and has the settings of its test."""
+    run = view.performance
+    wanted = run.log.scenario if run is not None else loadgen_scenario(view.cell.scenario)
+    for name, test in view.test_views.items():
+        if test.log.scenario != wanted:
+            place = at(test.log, "effective_scenario")
+            other = at(run.log, "effective_scenario") if run is not None else None
+            yield Complaint(place, f"a run of {shown(test.log.scenario)}", f"a run of {wanted}", other=other)
+        if test.log.audit is None:
+            cause = "the performance run's log stands in the test's folder"
+            yield Complaint(Place(test.log.file), "no audit.config took part", f"a run of {name}", cause=cause)
+        elif name in _SAME_KEY and not value(test.log, _SAME_KEY[name]):
+            place = at(test.log, _SAME_KEY[name])
+            found = f"{_SAME_KEY[name].removeprefix('effective_')} {shown(value(test.log, _SAME_KEY[name]))}"
+            yield Complaint(place, found, f"the settings of {name}", cause="the log of another test")
+
+
+def measurements(view: CellView) -> Complaints:
+    """Legacy: the file's name ends in its scenario, and begins with its system."""
+    name = view.files.measurements_name
+    if not view.files.legacy or not name:
+        return
+    stem = name.removesuffix(".json").lower()
+    named = next((s for s in SCENARIOS if stem.endswith(f"_{s.lower()}")), "")
+    if named and named != view.cell.scenario:
+        place = Place(view.files.measurements.file)
+        yield Complaint(place, f"a file for {named}", f"one for {view.cell.scenario}", cause="copied from another cell")
+
+
+PLACEMENT_RULES = (
+    (Rule("placement.performance", "the performance log belongs elsewhere", (OURS,)), performance),
+    (Rule("placement.accuracy", "the accuracy log belongs elsewhere", (OURS,)), accuracy_run),
+    (Rule("placement.compliance", "a compliance log belongs elsewhere", (OURS,)), tests),
+    (Rule("placement.measurements", "the measurements file belongs elsewhere", (OURS,)), measurements),
+)

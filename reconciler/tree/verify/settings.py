@@ -1,0 +1,68 @@
+"""What a user.conf sets for a run, in LoadGen's lookup order, and under which model key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from reconciler.mlperf.user_conf import ConfKey, conf_keys
+from reconciler.mlperf.user_conf_reading import ConfValue, UserConf
+from reconciler.resource.canonical import decimal_text
+
+_MILLISECOND = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class ConfSetting:
+    """``value`` in the unit of specs (ns, ms, counts, decimal text); ``line`` is the conf's that decides."""
+
+    value: Any
+    line: ConfValue
+
+
+@dataclass(frozen=True, slots=True)
+class ConfReading:
+    """``model``: the key under which the file was read."""
+
+    model: str
+    settings: Mapping[str, ConfSetting]
+
+    def values(self) -> dict[str, Any]:
+        return {name: setting.value for name, setting in self.settings.items()}
+
+
+def read_settings(conf: UserConf, model: str, scenario: str) -> ConfReading:
+    """``scenario``: the one that ran. Values that no number of LoadGen's can hold are left out."""
+    found: dict[str, ConfSetting] = {}
+    for key in conf_keys(scenario):
+        line = conf.effective(model, scenario, key.name)
+        if line is not None:
+            try:
+                found[key.setting] = ConfSetting(_value(key, line), line)
+            except (ArithmeticError, ValueError):
+                continue
+    return ConfReading(model, found)
+
+
+def model_keys(conf: UserConf, right: str) -> tuple[str, ...]:
+    """The benchmark's own model key; behind it, where no line is meant for that, the one other key of the file.
+
+    A submitter whose code passes another key meant those lines, so that they are compared as well.
+    """
+    named = {name.split(".")[0] if name.count(".") == 2 else name.rsplit(".", 2)[0] for name in conf.values}
+    others = sorted(name for name in named if name not in ("*", right))
+    return (right, others[0]) if len(others) == 1 and right not in named else (right,)
+
+
+def _value(key: ConfKey, line: ConfValue) -> Any:
+    match key.unit:
+        case "decimal":
+            return decimal_text(line.decimal)
+        case "ms":
+            return decimal_text(line.decimal * _MILLISECOND)
+        case "whole ms":
+            return line.integer * _MILLISECOND
+        case "flag":
+            return bool(line.integer)
+    return line.integer

@@ -1,0 +1,84 @@
+"""The system description and measurements.json against the folders they describe and the logs beside them."""
+
+from __future__ import annotations
+
+import re
+
+from reconciler.tree.check import systems
+from reconciler.tree.check.presence import BenchmarkView
+from reconciler.tree.check.runs import OURS, Complaints
+from reconciler.tree.check.systems import SystemView
+from reconciler.tree.findings import Complaint, Place, Rule, Severity
+from reconciler.tree.reading.values import shown
+from reconciler.tree.reading.view import CellView
+
+_COUNT = re.compile(r"(?:^|[-_ (])(\d{1,3})x ?(?=[A-Z])", re.ASCII)
+
+
+def described(view: SystemView) -> Complaints:
+    yield from systems.described(view)
+    yield from systems.readable(view)
+
+
+def names(view: SystemView) -> Complaints:
+    yield from systems.names(view)
+
+
+def accelerators(view: SystemView) -> Complaints:
+    """ "8x" in the name of a folder, against the number that the description states."""
+    stated = _whole(view, "accelerators_per_node")
+    nodes = _whole(view, "number_of_nodes")
+    if stated is None or nodes is None:
+        return
+    named = {int(found) for found in _COUNT.findall(view.system.name)}
+    fitting = {stated, stated * nodes, _whole(view, "host_processors_per_node"), nodes}
+    if named and not named & fitting:
+        amount = " or ".join(map(str, sorted(named)))
+        yield Complaint(
+            Place(view.system.read.file, view.system.line("accelerators_per_node")),
+            f"{stated} accelerators per node, {nodes} nodes",
+            f"{amount}, as the system's name says",
+            cause="a description copied from another system, or a name that counts what was not used",
+        )
+
+
+def category(view: BenchmarkView) -> Complaints:
+    """A benchmark that the round does not have for what the description says the system is."""
+    if view.submitter.division != "open" and not view.allowed:
+        place = Place(view.system.read.file, view.system.line("system_type"))
+        found = f"a {view.system.category} system with results of {view.official}"
+        wanted = f"a benchmark that {view.ruleset.round} has for {view.system.category}"
+        yield Complaint(place, found, wanted, other=view.place)
+
+
+def retraining(view: CellView) -> Complaints:
+    """The closed division allows none (inference rules: benchmark models)."""
+    read = view.files.measurements
+    said = read.value.get("retraining") if read.value else None
+    if view.division == "closed" and isinstance(said, str) and said.strip().lower() in ("yes", "y", "true"):
+        place = Place(read.file, read.value.lines.get("retraining", 0) if read.value else 0)
+        yield Complaint(place, f"retraining {shown(said)}", "no retraining in the closed division")
+
+
+def _whole(view: SystemView, field: str) -> int | None:
+    found = view.system.read.value.get(field) if view.system.read.value else None
+    if isinstance(found, bool) or not isinstance(found, (int, str)):
+        return None
+    text = str(found).strip()
+    return int(text) if text.isdecimal() and len(text) < 9 else None
+
+
+SYSTEM_CONTRADICTIONS = (
+    (Rule("system.description", "every system is described", (OURS,)), described),
+    (Rule("system.names", "division and submitter are the folders'", ("submission checker", OURS)), names),
+    (Rule("system.accelerators", "the name counts otherwise", (OURS,), Severity.NOTE), accelerators),
+)
+BENCHMARK_CONTRADICTIONS = (
+    (Rule("system.category", "results that the system's type cannot have", ("submission checker",)), category),
+)
+MEASUREMENTS_CONTRADICTIONS = (
+    (
+        Rule("measurements.retraining", "retraining in the closed division", ("inference rules",), Severity.WARNING),
+        retraining,
+    ),
+)

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from reconciler import __version__
 from reconciler.desired.cache import Compiled, read, write
-from reconciler.desired.state import Desired, Pins
+from reconciler.desired.state import Desired
 from reconciler.files import Places, sha256_bytes
 from reconciler.observed.installed import installed
-from reconciler.observed.observe import unlike_systems
+from reconciler.observed.observe import systems_of, unlike_systems
 from reconciler.observed.pins import observe_pins
 from reconciler.observed.stamps import Stamps
 from reconciler.resource.canonical import digest
@@ -66,7 +66,7 @@ def compiled(places: Places, names: Sequence[str], recorded: Recorded, stamps: S
     known = read(cache)
     distributions = installed()
     if known is not None and known.fingerprint == fingerprint and _same_variables(known.variables):
-        elsewhere = unlike_systems(known.desired)
+        elsewhere = unlike_systems(systems_of(known.desired))
         pins = observe_pins(known.pins.values, recorded, places.root, stamps, distributions, elsewhere)
         if pins.values == known.pins.values:
             return known
@@ -97,10 +97,10 @@ def _cold(
     declared = loading.load(paths, places.root, os.environ)
     ruleset = checks.ruleset_of(declared, rounds.load_ruleset)
     checks.check(declared, ruleset)
-    bare: Desired
-    bare, _ = compiling.compile_desired(declared, ruleset, Pins())
     needed = compiling.pins_needed(declared, ruleset)
-    pins = observe_pins(needed, recorded, places.root, stamps, distributions, unlike_systems(bare))
+    elsewhere = unlike_systems(compiling.submission_settings(declared)["systems"])
+    pins = observe_pins(needed, recorded, places.root, stamps, distributions, elsewhere)
+    desired: Desired
     desired, _ = compiling.compile_desired(declared, ruleset, pins)
     spec = {file.path: file.blob for file in declared.files}
     return Compiled(desired, fingerprint, declared.variables, pins, spec)

@@ -170,8 +170,7 @@ class Pass:
             return [tree / path for path, digest in rendered if digest == sha256]
 
         good = [
-            repair_artifact(self.places, place, sha256, self.head_file, copies)
-            for place, sha256 in step.change.restore
+            repair_artifact(self.places, place, sha256, self.head_file, copies) for place, sha256 in step.change.restore
         ]
         if all(good):
             outcome = Outcome(step, Status.DONE, "restored: " + step.change.note)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from harness.contract import BACKENDS, BENCHMARKS
 from reconciler.desired.state import Desired
@@ -25,7 +26,7 @@ def observe(desired: Desired, recorded: Recorded, places: Places, tree: Path, st
     of = f"{desired.digest} {recorded.digest}"
     observed = Observed(
         artifacts=observe_artifacts(_artifacts(desired, recorded), of, places, stamps),
-        systems=unlike_systems(desired),
+        systems=unlike_systems(systems_of(desired)),
         rendered=rendered.cells if same_tree else {},
         tree=observe_tree(tree, rendered, stamps) if same_tree else {},
         tree_present=tree.is_dir() and same_tree,
@@ -40,10 +41,14 @@ def _artifacts(desired: Desired, recorded: Recorded) -> Iterator[Artifact]:
             yield from summary.artifacts
 
 
-def unlike_systems(desired: Desired) -> dict[str, Obstacle]:
-    """Declared systems that this machine is not, each with the reason."""
+def systems_of(desired: Desired) -> Mapping[str, Any]:
+    """Name → ``settings`` and ``description`` of each declared system."""
     submission = next((r for r in desired.resources if r.kind is Kind.SUBMISSION), None)
-    systems = desired.detail(submission.address).settings["systems"] if submission else {}
+    return desired.detail(submission.address).settings["systems"] if submission else {}
+
+
+def unlike_systems(systems: Mapping[str, Any]) -> dict[str, Obstacle]:
+    """Declared systems that this machine is not, each with the reason."""
     found = {name: unlike(system["settings"]) for name, system in systems.items()}
     return {name: obstacle for name, obstacle in found.items() if obstacle is not None}
 

@@ -21,6 +21,8 @@ from reconciler.resource.records import IMPORTED, UNKNOWN, Artifact, Ended, Reco
 
 VERSION = 4
 Stamp = tuple[int, int]
+# What makes a summary of a record: an edit of it counts like a new version.
+_SOURCES = (Path(__file__), Path(__file__).with_name("codec.py"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +122,15 @@ def _recorded(entries: dict[str, tuple[Stamp, Summary]]) -> Recorded:
     )
 
 
+def _code() -> list[list[int]]:
+    return [[status.st_size, status.st_mtime_ns] for status in map(Path.stat, _SOURCES)]
+
+
 def _write_index(path: Path, entries: dict[str, tuple[Stamp, Summary]]) -> None:
     """Evidence repeats from run to run, so each distinct set is written once."""
     sets: dict[Any, int] = {}
     rows = [_row(identity, stamp, s, sets) for identity, (stamp, s) in entries.items()]
-    document = {"version": VERSION, "evidence": [list(item) for item in sets], "rows": rows}
+    document = {"version": VERSION, "code": _code(), "evidence": [list(item) for item in sets], "rows": rows}
     write_cache(path, json.dumps(document, separators=(",", ":")).encode())
 
 
@@ -143,7 +149,7 @@ def _read_index(path: Path) -> dict[str, tuple[Stamp, Summary]]:
     data = read_checked(path)
     try:
         document = json.loads(data or b"{}")
-        if document.get("version") != VERSION:
+        if document.get("version") != VERSION or document.get("code") != _code():
             return {}
         sets = [tuple((name, text) for name, text in item) for item in document["evidence"]]
         return {row[0]: ((row[1], row[2]), _summary(row, sets)) for row in document["rows"]}

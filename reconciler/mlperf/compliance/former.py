@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from reconciler.mlperf.compliance.scores import apart, from_summary, shown, tolerance, unfit
+from reconciler.mlperf.compliance.scores import Slack, apart, from_summary, shown, unfit
 from reconciler.mlperf.compliance.verdict import AuditVerdict, Part, verify_text
 from reconciler.mlperf.summary import SummaryLog
 
@@ -28,7 +28,7 @@ def verify_test05(reference: SummaryLog, audit: SummaryLog) -> AuditVerdict:
     reasons = unfit(before, after)
     figures = {"performance run": shown(before.score), "audit run": shown(after.score)}
     if before.score is not None and after.score is not None:
-        allowed = tolerance(before.scenario, before.score, 0.05)
+        allowed = Slack(usual=5).of(before.scenario, before.score)
         figures |= {"difference": apart(before.score, after.score), "allowed": f"{allowed:.0%} worse"}
         if before.scenario in _LATENCY:
             good = after.score < before.score * (1 + allowed)

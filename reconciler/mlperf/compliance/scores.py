@@ -22,7 +22,22 @@ SUMMARY_KEYS: Mapping[str, re.Pattern[str]] = {
     "MultiStream": re.compile(r".*Early stopping (99|99\.0)th percentile estimate"),
     "Server": re.compile(r"Completed samples per second"),
 }
-_SHORT = {"SingleStream": 200_000, "MultiStream": 1_600_000}
+
+
+@dataclass(frozen=True, slots=True)
+class Slack:
+    """How far a score may lie off, in percent. Very short latencies vary with the system's other work, so that scores
+    up to ``single_stream`` and ``multi_stream`` get ``when_short``."""
+
+    usual: float = 10
+    when_short: float = 20
+    single_stream: float = 200_000
+    multi_stream: float = 1_600_000
+
+    def of(self, scenario: str, score: float) -> float:
+        """The part of the score that is allowed: 0.1 for 10 %."""
+        most = {"SingleStream": self.single_stream, "MultiStream": self.multi_stream}.get(scenario, -1)
+        return (self.when_short if score <= most else self.usual) / 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +67,6 @@ def _number(value: object) -> float | None:
         return None if value is None or isinstance(value, bool) else float(str(value))
     except ValueError:
         return None
-
-
-def tolerance(scenario: str, score: float, usual: float) -> float:
-    """Very short latencies vary with the system's other work: for them the scripts allow 20 %."""
-    return 0.20 if score <= _SHORT.get(scenario, -1) else usual
 
 
 def unfit(reference: Scored, test: Scored) -> list[str]:

@@ -8,13 +8,12 @@ from decimal import Decimal
 
 from reconciler.errors import LogError
 from reconciler.mlperf.compliance.entries import Entry
-from reconciler.mlperf.compliance.scores import apart, from_detail, shown, tolerance, unfit
+from reconciler.mlperf.compliance.scores import Slack, apart, from_detail, shown, unfit
 from reconciler.mlperf.compliance.verdict import AuditVerdict, Part, merged, verify_text
 from reconciler.mlperf.log import DetailLog
 
 DTYPES = ("byte", "float32", "int32", "int64")
 ACCURACY, PERFORMANCE = "verify_accuracy.txt", "verify_performance.txt"
-_USUAL = 0.10
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +100,8 @@ def _same_first(one: Entry, other: Entry, dtype: str) -> bool:
     return len(left) == len(right) and all(a == b for a, b in zip(left, right, strict=True))
 
 
-def compare_speed(reference: DetailLog, audit: DetailLog) -> Part:
-    """Within 10 % both ways; 20 % for very short latencies. ERROR lines stop the official script, so they fail here."""
+def compare_speed(reference: DetailLog, audit: DetailLog, slack: Slack) -> Part:
+    """Within the slack both ways. ERROR lines stop the official script, so they fail here."""
     before, after = from_detail(reference), from_detail(audit)
     reasons = unfit(before, after)
     for name, run in (("performance", before), ("audit", after)):
@@ -114,7 +113,7 @@ def compare_speed(reference: DetailLog, audit: DetailLog) -> Part:
         reasons.append(f"the target latency is {has} ns, that of the performance run {had} ns")
     figures = {"performance run": shown(before.score), "audit run": shown(after.score)}
     if before.score is not None and after.score is not None:
-        allowed = tolerance(before.scenario, before.score, _USUAL)
+        allowed = slack.of(before.scenario, before.score)
         figures |= {"difference": apart(before.score, after.score), "allowed": f"+-{allowed:.0%}"}
         if not reasons and not before.score * (1 - allowed) <= after.score <= before.score * (1 + allowed):
             off = apart(before.score, after.score)

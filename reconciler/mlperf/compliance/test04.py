@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from reconciler.mlperf.compliance.scores import Scored, apart, from_summary, shown, tolerance, unfit
+from reconciler.mlperf.compliance.scores import Scored, Slack, apart, from_summary, shown, unfit
 from reconciler.mlperf.compliance.verdict import AuditVerdict, Part, verify_text
 from reconciler.mlperf.summary import SummaryLog
 
 PERFORMANCE = "verify_performance.txt"
-_USUAL = 0.10
 
 
-def verdict(reference: SummaryLog, audit: SummaryLog) -> AuditVerdict:
-    part = compare_speed(from_summary(reference), from_summary(audit))
+def verdict(reference: SummaryLog, audit: SummaryLog, slack: Slack) -> AuditVerdict:
+    part = compare_speed(from_summary(reference), from_summary(audit), slack)
     text = verify_text("TEST04: the audit run's speed against the performance run's", part)
     return AuditVerdict("TEST04", part.reasons, (), {PERFORMANCE: text}, part.figures)
 
 
-def compare_speed(before: Scored, after: Scored) -> Part:
-    """Faster by 10 % or more fails, slower never does. A latency counts as queries per second, and 20 % are allowed
-    while those are few: 200,000 in SingleStream, 1,600,000 in MultiStream, which is nearly always."""
+def compare_speed(before: Scored, after: Scored, slack: Slack) -> Part:
+    """Faster by the slack or more fails, slower never does. A latency counts as queries per second, and the wider slack
+    holds while those are few: 200,000 in SingleStream, 1,600,000 in MultiStream, which is nearly always."""
     reasons = unfit(before, after)
     reference, test = _rate(before), _rate(after)
     figures = {"performance run": shown(reference), "audit run": shown(test)}
     if reference is not None and test is not None:
-        allowed = tolerance(before.scenario, reference, _USUAL)
+        allowed = slack.of(before.scenario, reference)
         figures |= {"difference": apart(reference, test), "allowed": f"less than +{allowed:.0%}"}
         if not reasons and not test < reference * (1 + allowed):
             off = apart(reference, test)

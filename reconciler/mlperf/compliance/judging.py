@@ -1,0 +1,163 @@
+"""One door to the verdicts: which test reads what, and the round's limits by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from reconciler.mlperf.accuracy import parse_accuracy
+from reconciler.mlperf.compliance import test01, test04, test06, test07, test08, test09
+from reconciler.mlperf.compliance.entries import Entry, read_entries
+from reconciler.mlperf.compliance.former import verify_test05
+from reconciler.mlperf.compliance.scores import Slack
+from reconciler.mlperf.compliance.verdict import AuditVerdict, Part
+from reconciler.mlperf.log import DetailLog, parse_detail
+from reconciler.mlperf.summary import SummaryLog, parse_summary
+
+# Reports of the benchmark's scorer: over the audit run's answers, and over the accuracy run's to the same samples.
+COMPLIANCE, BASELINE = "compliance_accuracy.txt", "baseline_accuracy.txt"
+
+
+@dataclass(frozen=True, slots=True)
+class RunLogs:
+    """The logs of one run. ``answers`` gives the lines of the whole accuracy log, from its beginning at each call; None
+    where it is not at hand."""
+
+    detail: bytes = b""
+    summary: bytes = b""
+    answers: Callable[[], Iterable[bytes]] | None = None
+
+    def entries(self, run: str) -> Iterable[Entry]:
+        if self.answers is None:
+            raise MissingLogError(run)
+        return read_entries(self.answers(), f"mlperf_log_accuracy.json of the {run} run")
+
+    def detail_log(self, run: str) -> DetailLog:
+        return parse_detail(self.detail, f"mlperf_log_detail.txt of the {run} run")
+
+    def summary_log(self, run: str) -> SummaryLog:
+        return parse_summary(self.summary, f"mlperf_log_summary.txt of the {run} run")
+
+
+class MissingLogError(LookupError):
+    """A verdict needs the whole accuracy log of a run ("accuracy" or "audit"), and it is not at hand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a verdict is made from. ``limits``: the round's, as decimal text. ``dtype`` "" is the official script's
+    default. ``metrics``: the benchmark's accuracy metrics. ``reports``: what the scorer said, by file name.
+    ``known_answers``: the comparison of answers as made before, for when the whole logs are not at hand."""
+
+    audit: RunLogs
+    performance: RunLogs = RunLogs()
+    accuracy: RunLogs = RunLogs()
+    scenario: str = ""
+    dtype: str = ""
+    eos_token_id: int = 2
+    limits: Mapping[str, str] = field(default_factory=dict)
+    metrics: tuple[str, ...] = ()
+    reports: Mapping[str, str] = field(default_factory=dict)
+    known_answers: Part | None = None
+
+    def limit(self, name: str, default: str) -> Decimal:
+        return Decimal(self.limits.get(name, default))
+
+    def slack(self, name: str, default: str) -> Slack:
+        return Slack(
+            float(self.limit(name, default)),
+            float(self.limit(f"{name}_when_short", "20")),
+            float(self.limit("short_single_stream_latency", "200000")),
+            float(self.limit("short_multi_stream_latency", "1600000")),
+        )
+
+
+def answers_part(question: Question) -> Part:
+    """TEST01's comparison of answers, made before where the logs are not at hand."""
+    try:
+        audit, accuracy = question.audit.entries("audit"), question.accuracy.entries("accuracy")
+    except MissingLogError:
+        if question.known_answers is None:
+            raise
+        return question.known_answers
+    return test01.compare_answers(accuracy, audit, question.dtype or "byte")
+
+
+def _test01(question: Question) -> AuditVerdict:
+    answers = answers_part(question)
+    slack = question.slack("most_score_change", "10")
+    speed = test01.compare_speed(
+        question.performance.detail_log("performance"), question.audit.detail_log("audit"), slack
+    )
+    fallback = None
+    if not answers.passed and {BASELINE, COMPLIANCE} <= set(question.reports):
+        fallback = test01.compare_accuracies(_fallback(question))
+    return test01.verdict(answers, speed, fallback)
+
+
+def _fallback(question: Question) -> test01.Fallback:
+    stated = {}
+    for name in (BASELINE, COMPLIANCE):
+        report = parse_accuracy(question.reports[name], question.metrics, name)
+        # The checkers read to the end: the last value of a metric counts.
+        stated[name] = {metric: values[-1].value for metric, values in report.metrics.items() if values}
+    usual = question.limits.get("most_accuracy_change", "1")
+    allowed = {m: Decimal(question.limits.get(f"most_accuracy_change_{m}", usual)) for m in question.metrics}
+    return test01.Fallback(stated[BASELINE], stated[COMPLIANCE], allowed)
+
+
+def _test04(question: Question) -> AuditVerdict:
+    reference, audit = question.performance.summary_log("performance"), question.audit.summary_log("audit")
+    return test04.verdict(reference, audit, question.slack("most_score_gain", "10"))
+
+
+def _test05(question: Question) -> AuditVerdict:
+    return verify_test05(question.performance.summary_log("performance"), question.audit.summary_log("audit"))
+
+
+def _test06(question: Question) -> AuditVerdict:
+    return test06.verdict(
+        question.audit.entries("audit"),
+        question.scenario,
+        eos_token_id=question.eos_token_id,
+        dtype=question.dtype or "int32",
+    )
+
+
+def _test07(question: Question) -> AuditVerdict:
+    return test07.verdict(question.reports.get(COMPLIANCE, ""), Decimal(question.limits["least_accuracy"]))
+
+
+def _test08(question: Question) -> AuditVerdict:
+    tolerance = float(question.limit("most_entropy_change", "0.1")) / 100
+    return test08.verdict(question.accuracy.entries("accuracy"), question.audit.entries("audit"), tolerance)
+
+
+def _test09(question: Question) -> AuditVerdict:
+    least, most = Decimal(question.limits["least_mean_tokens"]), Decimal(question.limits["most_mean_tokens"])
+    return test09.verdict(question.audit.entries("audit"), least, most)
+
+
+JUDGES: Mapping[str, Callable[[Question], AuditVerdict]] = {
+    "TEST01": _test01,
+    "TEST04": _test04,
+    "TEST05": _test05,
+    "TEST06": _test06,
+    "TEST07": _test07,
+    "TEST08": _test08,
+    "TEST09": _test09,
+}
+# Tests whose verdict reads the whole accuracy log: of the audit run, and of the accuracy run.
+READS_ANSWERS: Mapping[str, tuple[str, ...]] = {
+    "TEST01": ("audit", "accuracy"),
+    "TEST06": ("audit",),
+    "TEST07": ("audit",),
+    "TEST08": ("audit", "accuracy"),
+    "TEST09": ("audit",),
+}
+
+
+def judge(test: str, question: Question) -> AuditVerdict:
+    """The verdict of a test. MissingLogError when a log that it needs is not at hand, LogError for a damaged one."""
+    return JUDGES[test](question)

@@ -67,8 +67,8 @@ class ScenarioTable:
 class Inference:
     """A result of ``scenario`` that stands on the logs of a run of ``measured``, on systems of ``category``.
 
-    Its metric is ``multiplier`` times the value of ``key``, divided by ``divisor``; with ``inverse`` it is ``multiplier``
-    divided by that value (``divisor`` is 1 then).
+    Its metric is ``multiplier`` times the value of ``key``, divided by ``divisor``; with ``inverse``: ``multiplier``
+    divided by the value (``divisor`` is 1 then).
     ``least_queries``: how many queries the run must have processed for LoadGen to log the key.
     """
 

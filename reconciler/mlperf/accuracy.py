@@ -21,6 +21,27 @@ METRIC_LINES: Mapping[str, re.Pattern[str]] = {
     "F1": re.compile(r"\{\s*[\"']exact_match[\"']\s*:\s*[\d.]+\s*,\s*[\"']f1[\"']\s*:\s*" + _NUMBER, re.ASCII),
     "DICE": re.compile(r"Accuracy:\s*mean\s*=\s*" + _NUMBER, re.ASCII),
     "mAP": re.compile(r".*?(?:mAP=|'Total':\s*)" + _NUMBER, re.ASCII),
+    "AUC": re.compile(r"AUC=" + _NUMBER, re.ASCII),
+    "DLRM_NE": re.compile(r".*?metric/lifetime_ne/rating:\s*" + _NUMBER, re.ASCII),
+    "DLRM_ACC": re.compile(r".*?metric/lifetime_accuracy/rating:\s*" + _NUMBER, re.ASCII),
+    "DLRM_AUC": re.compile(r".*?metric/lifetime_gauc/rating:\s*" + _NUMBER, re.ASCII),
+    "ACCURACY": re.compile(r"Word Error Rate:.*?, accuracy=" + _NUMBER + "%", re.ASCII),
+    "F1_HIERARCHICAL": re.compile(r"\{.*?\"f1\":\s*" + _NUMBER + r".*\}", re.ASCII),
+    "E2E_ACCURACY": re.compile(r"Accuracy:\s*" + _NUMBER, re.ASCII),
+    # A Python dict on one line; some scripts put the number in quotes.
+    "ROUGE1": re.compile(r".*?'rouge1':\s+'?" + _NUMBER, re.ASCII),
+    "ROUGE2": re.compile(r".*?'rouge2':\s+'?" + _NUMBER, re.ASCII),
+    "ROUGEL": re.compile(r".*?'rougeL':\s+'?" + _NUMBER, re.ASCII),
+    "ROUGELSUM": re.compile(r".*?'rougeLsum':\s+'?" + _NUMBER, re.ASCII),
+    "CLIP_SCORE": re.compile(r".*?'CLIP_SCORE':\s+'?" + _NUMBER, re.ASCII),
+    "FID_SCORE": re.compile(r".*?'FID_SCORE':\s+'?" + _NUMBER, re.ASCII),
+    # Exactly one blank, no quotes.
+    "GEN_LEN": re.compile(r".*?'gen_len':\s" + _NUMBER, re.ASCII),
+    "TOKENS_PER_SAMPLE": re.compile(r".*?'tokens_per_sample':\s" + _NUMBER, re.ASCII),
+    "gsm8k_accuracy": re.compile(r".*?'gsm8k':\s" + _NUMBER, re.ASCII),
+    "mbxp_accuracy": re.compile(r".*?'mbxp':\s" + _NUMBER, re.ASCII),
+    "exact_match": re.compile(r".*?'exact_match':\s" + _NUMBER, re.ASCII),
+    "vbench_score": re.compile(r".*?'vbench_score':\s" + _NUMBER, re.ASCII),
 }
 
 

@@ -19,7 +19,7 @@ from reconciler.mlperf.accuracy import (
     truncated,
     with_hash,
 )
-from reconciler.mlperf.rounds import load_ruleset
+from reconciler.mlperf.rounds import known_rounds, load_ruleset
 from reconciler.mlperf.ruleset import Bar
 
 from .conftest import Run
@@ -40,6 +40,18 @@ RULE = load_ruleset("v6.1").accuracy_log
         ("mAP", "mAP=37.5", "37.5"),
         ("mAP", "result {'Total': 0.54}", "0.54"),
         ("mAP", "mAP@0.5: 12", None),
+        ("AUC", "AUC=80.31%, samples=1", "80.31"),
+        ("DLRM_NE", "step metric/lifetime_ne/rating: 0.8668", "0.8668"),
+        ("ACCURACY", "Word Error Rate: 2.06%, accuracy=97.9%", "97.9"),
+        ("F1_HIERARCHICAL", '{"precision": 0.8, "f1": 0.79, "n": 1}', "0.79"),
+        ("E2E_ACCURACY", "Accuracy: 33.95", "33.95"),
+        ("E2E_ACCURACY", "Accuracy: mean = 0.86", None),
+        ("ROUGE1", "{'rouge1': '44.43', 'rouge2': 22}", "44.43"),
+        ("ROUGELSUM", "{'rougeL': 28.6, 'rougeLsum': 42.1}", "42.1"),
+        ("GEN_LEN", "{'gen_len': 8167644}", "8167644"),
+        ("GEN_LEN", "{'gen_len':  8167644}", None),
+        ("exact_match", "{'exact_match': 81.3}", "81.3"),
+        ("FID_SCORE", "{'FID_SCORE': '23.4'}", "23.4"),
     ],
 )
 def test_metric_lines(metric: str, line: str, value: str | None) -> None:
@@ -47,8 +59,9 @@ def test_metric_lines(metric: str, line: str, value: str | None) -> None:
     assert report.value(metric) == (None if value is None else Decimal(value))
 
 
-def test_every_bar_of_every_benchmark_has_a_line_shape() -> None:
-    for rules in load_ruleset("v6.1").benchmarks.values():
+@pytest.mark.parametrize("name", known_rounds())
+def test_every_bar_of_every_benchmark_has_a_line_shape(name: str) -> None:
+    for rules in load_ruleset(name).benchmarks.values():
         assert {bar.metric for bar in rules.bars()} <= set(METRIC_LINES)
 
 

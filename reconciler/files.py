@@ -27,7 +27,8 @@ from reconciler.errors import LockedError, StorageError
 _CHUNK = 1 << 20
 PARTIAL = ".partial"  # ends the name of a file that is being written; it begins with a dot
 _GONE = ".gone"  # ends the name of a folder that is being removed; it begins with a dot
-_ORPHAN_GRACE = 10.0  # seconds in which the child of a killed pass must have ended
+_ENDING_GRACE = 0.3  # seconds in which a killed process is gone
+_ORPHAN_GRACE = 10.0  # seconds in which the child of a killed pass is gone
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,8 +271,8 @@ class Lock:
                 break
             except OSError:
                 owner = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
-                # Its owner was killed, and the child that it left holds the lock for a moment longer.
-                grace = 0.0 if _alive(owner) else _ORPHAN_GRACE
+                # An owner that was killed ends a moment later, and the child that it left holds the lock longer still.
+                grace = _ENDING_GRACE if _alive(owner) else _ORPHAN_GRACE
                 if time.monotonic() >= give_up + grace:
                     os.close(descriptor)
                     raise LockedError(
@@ -306,17 +307,19 @@ class Lock:
 
 
 def _alive(owner: str) -> bool:
-    """Whether the process that a lock file names still runs; True when it names none."""
+    """Whether the process that a lock file names still runs; True when it names none. One that only waits for its
+    parent to notice its end does not."""
     found = re.match(r"process (\d+)", owner)
     if found is None:
         return True
     try:
         os.kill(int(found[1]), 0)
+        state = Path(f"/proc/{found[1]}/stat").read_text(encoding="utf-8", errors="replace")
     except ProcessLookupError:
         return False
     except (OSError, OverflowError):
         return True
-    return True
+    return not state.rpartition(")")[2].strip().startswith("Z")
 
 
 def machine_lock(name: str) -> Lock:

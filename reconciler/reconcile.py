@@ -18,7 +18,7 @@ from reconciler.execute.harvest import harvest
 from reconciler.execute.outcome import Event, Note, Outcome, Status
 from reconciler.execute.perform import Finished, Setting
 from reconciler.execute.walk import Walk
-from reconciler.files import Lock, Places, ignore_work, remove, sweep
+from reconciler.files import Lock, Places, ignore_work, remove, storage_errors, sweep
 from reconciler.look import Look, Options, look
 from reconciler.observed.rendered import read_rendered
 from reconciler.plan.plan import Plan, Step
@@ -54,7 +54,8 @@ def run_pass(places: Places, options: Options, *, tell: Callable[[Event], None],
 
     KeyboardInterrupt passes through: every finished attempt is recorded by then, and the child has ended.
     """
-    with Lock(places.pass_lock, purpose="pass over this repository").acquire(wait=options.wait) as lock:
+    lock = Lock(places.pass_lock, purpose="pass over this repository")
+    with storage_errors(places.work), lock.acquire(wait=options.wait):
         return Pass(places, options, tell, lock).run(saved)
 
 

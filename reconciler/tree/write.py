@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from reconciler.files import copy, remove, replace, sha256_file
+from reconciler.files import copy, remove, replace, sha256_file, storage_errors
 from reconciler.resource.kinds import Cell
 from reconciler.tree.content import Content, LogRef
 from reconciler.tree.manifest import content_digest
@@ -19,7 +19,8 @@ def write_tree(
     """Makes ``tree`` hold exactly these files among those we rendered. Gives {path: sha256}. Files of others are
     left alone."""
     written: dict[str, str] = {}
-    tree.mkdir(parents=True, exist_ok=True)
+    with storage_errors(tree):
+        tree.mkdir(parents=True, exist_ok=True)
     for path, content in rendered:
         target, sha256 = tree / path, content_digest(content)
         written[path] = sha256

@@ -1,0 +1,166 @@
+"""Passes that end badly, at every step that leaves a trace on disk. A process of its own, so that it may fork.
+
+``python -m tests.passes.crashing FAULT EVERY START SCRATCH`` prints one JSON line for each step at which a pass over a
+copy of START was stopped: what it left, and how the next, ordinary pass ended.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from reconciler.errors import StorageError
+from tests.passes.repository import Repository
+
+# Everything durable goes through one of these.
+STEPS = ("fsync", "replace", "rename", "link", "mkdir", "unlink", "rmdir")
+_GROW = ("fsync", "replace", "link", "mkdir")  # what a full disk refuses
+NEVER = 1 << 30
+REFUSED, BUG = 4, 5
+
+
+def install(fault: str, at: int) -> list[int]:
+    """Count the steps of this process from here on, and strike before step number ``at``. Gives the counter."""
+    count = [0]
+
+    def wrap(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def step(*arguments: Any, **named: Any) -> Any:
+            count[0] += 1
+            if fault == "kill" and count[0] == at:
+                os.kill(os.getpid(), signal.SIGKILL)
+            if fault == "full" and count[0] >= at and name in _GROW:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return real(*arguments, **named)
+
+        return step
+
+    for name in STEPS:
+        setattr(os, name, wrap(name, getattr(os, name)))
+    return count
+
+
+def in_child(work: Callable[[], int]) -> int:
+    """Do it in a forked process; its exit status, negative for a signal."""
+    pid = os.fork()
+    if pid == 0:
+        _leave(work)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def _leave(work: Callable[[], int]) -> NoReturn:
+    status = BUG
+    try:
+        status = work()
+    except StorageError as error:
+        print(f"refused: {error.message}; {error.fix}", file=sys.stderr)
+        status = REFUSED if error.fix else BUG
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def count_steps(repository: Repository) -> int:
+    read, write = os.pipe()
+
+    def work() -> int:
+        count = install("none", NEVER)
+        repository.reconcile()
+        os.write(write, str(count[0]).encode())
+        return 0
+
+    assert in_child(work) == 0
+    os.close(write)
+    with os.fdopen(read) as stream:
+        return int(stream.read())
+
+
+def struck(repository: Repository, fault: str, at: int) -> int:
+    def work() -> int:
+        install(fault, at)
+        repository.reconcile()
+        return 0
+
+    return in_child(work)
+
+
+def processes_in(folder: Path) -> list[int]:
+    """Living processes that work in a folder, or were given a file of it."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+            here = str(folder) in (entry / "cmdline").read_bytes().decode(errors="replace")
+            inside = Path(os.readlink(entry / "cwd")).is_relative_to(folder / ".reconcile")
+        except OSError:
+            continue
+        if state != "Z" and (here or inside) and int(entry.name) != os.getpid():
+            found.append(int(entry.name))
+    return found
+
+
+def wait_for_end_of(folder: Path, seconds: float = 20.0) -> list[int]:
+    """Processes of a folder that are still there after a while; a killed pass takes its child with it."""
+    give_up = time.monotonic() + seconds
+    while (left := processes_in(folder)) and time.monotonic() < give_up:
+        time.sleep(0.02)
+    return left
+
+
+def complete_attempts(repository: Repository) -> list[str]:
+    """Attempts whose result was whole when the pass ended: each must become a record."""
+    folders = (p for p in repository.places.attempts.glob("*") if not p.name.startswith("."))
+    return sorted(p.name for p in folders if (p / "result.json").exists() and (p / "attempt.json").exists())
+
+
+def finish(repository: Repository) -> dict[str, Any]:
+    """An ordinary pass over what is there, and what that leads to."""
+    before = set(repository.whole_records())
+    complete = complete_attempts(repository)
+    report = repository.reconcile()
+    records = repository.records()
+    again = repository.reconcile()
+    return {
+        "in_sync": report.look.plan.in_sync,
+        "done": sorted(repository.done().items()),
+        "lost_records": sorted(before - set(records)),
+        "lost_results": sorted(set(complete) - {record.attempt for record in records.values()}),
+        "failed": [record.problem for record in records.values() if record.problem],
+        "tree": sorted(repository.tree()),
+        "damage": repository.damage(),
+        "again": [str(outcome.step.change.address) for outcome in again.outcomes],
+    }
+
+
+def main(fault: str, every: int, start: Path, scratch: Path) -> None:
+    whole = Repository(start).copy(scratch / "whole")
+    steps = count_steps(whole)
+    for at in range(1, steps + 1, every):
+        repository = Repository(start).copy(scratch / str(at))
+        status = struck(repository, fault, at)
+        left = wait_for_end_of(repository.root)
+        report: dict[str, Any] = {}
+
+        def ordinary(repository: Repository = repository, report: dict[str, Any] = report) -> int:
+            (repository.root / ".after").write_text(json.dumps(finish(repository)), encoding="utf-8")
+            return 0
+
+        ended = in_child(ordinary)
+        if ended == 0:
+            report = json.loads((repository.root / ".after").read_text(encoding="utf-8"))
+        print(json.dumps({"at": at, "of": steps, "status": status, "left": left, "ended": ended, **report}), flush=True)
+        shutil.rmtree(repository.root)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]), Path(sys.argv[4]))

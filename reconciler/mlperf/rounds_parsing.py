@@ -40,7 +40,7 @@ def parse_ruleset(document: Mapping[str, Any]) -> Ruleset:
         system_fields=tuple(SystemField(**entry) for entry in values["system_fields"]),
         measurements_fields=values["measurements_fields"],
         accuracy_log=AccuracyLogRule(**values["accuracy_log"]),
-        sources={name: section.sources for name, section in sections.items()},
+        sections=sections,
         aliases=values.get("aliases", {}),
         inferences=tuple(Inference(**entry) for entry in values.get("inferences", ())),
         network=NetworkRules(**values.get("network", {})),

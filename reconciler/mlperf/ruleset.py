@@ -27,7 +27,10 @@ from reconciler.mlperf.ruled import DEMAND_FIELDS, FIELDS, SEED_FIELDS, SETTING_
 from reconciler.resource.inputs import Origin, Value
 
 __all__ = [
+    "DEMAND_FIELDS",
     "FIELDS",
+    "SEED_FIELDS",
+    "SETTING_FIELDS",
     "SOURCES",
     "AccuracyLogRule",
     "Bar",
@@ -185,8 +188,9 @@ class BenchmarkRules:
 class Ruleset:
     """One round. ``layout`` names the tree's layout; ``divisions`` which demands bind which division.
 
-    ``scenarios`` and ``general`` hold what is ruled for all benchmarks. ``aliases``: other names of benchmarks that a
-    tree may use, by the official one. ``power_fields`` are those of power submissions; no checker enforces them.
+    ``scenarios`` and ``general`` hold what is ruled for all benchmarks, ``sections`` the other parts of the round's
+    file as they are stated. ``aliases``: other names of benchmarks that a tree may use, by the official one.
+    ``power_fields`` are those of power submissions; no checker enforces them.
     """
 
     round: str
@@ -197,7 +201,7 @@ class Ruleset:
     system_fields: tuple[SystemField, ...]
     measurements_fields: tuple[str, ...]
     accuracy_log: AccuracyLogRule
-    sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    sections: Mapping[str, Ruled] = field(default_factory=dict)
     scenarios: Mapping[str, Fields] = field(default_factory=dict)
     aliases: Mapping[str, str] = field(default_factory=dict)
     inferences: tuple[Inference, ...] = ()

@@ -16,6 +16,7 @@ class Kind(StrEnum):
     RUN = "Run"
     SCORE = "Score"
     COMPLIANCE_TEST = "ComplianceTest"
+    VERDICT = "Verdict"
     RESULT = "Result"
     SUBMISSION = "Submission"
 
@@ -69,10 +70,12 @@ class Address(NamedTuple):
 
     @property
     def label(self) -> str:
-        """What people read: "Engine", "Run accuracy", "Run performance", "TEST01"."""
+        """What people read: "Engine", "Run accuracy", "Run performance", "TEST01", "TEST01 verdict"."""
         parts = self.name.split("/")
         if self.kind is Kind.RUN and len(parts) == 5:
             return f"Run {parts[4]}"
         if self.kind is Kind.COMPLIANCE_TEST and len(parts) == 5:
             return parts[4]
+        if self.kind is Kind.VERDICT and len(parts) == 5:
+            return f"{parts[4]} verdict"
         return str(self.kind)

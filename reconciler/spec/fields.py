@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, WithJsonSchema
 from harness.contract import BACKENDS, BENCHMARKS
 from reconciler.spec import scalars
 from reconciler.spec.quantities import count, duration, power, rate
-from reconciler.spec.scalars import CATEGORIES, PRECISIONS, PUBLISH, STATUSES, fitting, one_of
+from reconciler.spec.scalars import CATEGORIES, DTYPES, PRECISIONS, PUBLISH, STATUSES, fitting, one_of
 
 _NUMBER = r"[0-9][0-9_.]*([eE][-+]?[0-9]+)?"
 
@@ -113,6 +113,12 @@ Precision = Annotated[
     fitting(one_of(PRECISIONS, "precision")),
     WithJsonSchema({"type": "string", "enum": list(PRECISIONS)}),
 ]
+Dtype = Annotated[
+    str | None,
+    fitting(one_of(DTYPES, "data type")),
+    WithJsonSchema({"type": "string", "enum": list(DTYPES)}),
+]
+TestName = Annotated[str, fitting(scalars.test_name), WithJsonSchema({"type": "string", "pattern": "^TEST[0-9]{2}$"})]
 Publish = Annotated[
     str | None,
     fitting(one_of(PUBLISH, "choice of the published run")),

@@ -58,10 +58,23 @@ def flatten(group: Group, node: Node | None, path: str, inside: str = "") -> Blo
         full, below = f"{inside}{written}", f"{path}.{written}"
         if isinstance(value, Group):
             block |= flatten(value, child, below, f"{full}.")
+        elif written == "compliance":
+            block |= _tests(value, child, below)
         elif isinstance(value, dict):
             block |= _leaves(value, child, below, f"{full}.")
         else:
             block[_RENAMED.get(full, full)] = (Setting(Value(value, child.origin), below),)
+    return block
+
+
+def _tests(tests: Mapping[str, Group], node: Node, path: str) -> Block:
+    """A test that is named is asked for, with or without settings of its own."""
+    block: Block = {}
+    for name, group in tests.items():
+        child = node.items.get(name) if isinstance(node, MapNode) else None
+        origin = (child or node).origin
+        block[f"compliance.{name}"] = (Setting(Value(True, origin), f"{path}.{name}"),)
+        block |= flatten(group, child, f"{path}.{name}", f"compliance.{name}.")
     return block
 
 

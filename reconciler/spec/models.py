@@ -69,6 +69,39 @@ class Measurements(Group):
     )
 
 
+class Audit(Group):
+    """Settings of one compliance test. Its runs never touch what is published; by default they are made as the
+    performance run is."""
+
+    target_qps: fields.Rate = Field(
+        None, description="Target rate of the test alone, where it legitimately needs a lower one than is published."
+    )
+    target_latency: fields.Latency = Field(
+        None, description="Latency bound or expected latency of the test alone, with its unit."
+    )
+    attempts: fields.Attempts = Field(
+        None, description="How often the test is run until its verdict passes, 1 to 10; default: as the cell's runs."
+    )
+    dtype: fields.Dtype = Field(
+        None, description="Data type of the answers as the verdict compares them; default: that of the test's script."
+    )
+    eos_token_id: fields.CountOrNone = Field(
+        None, description="The tokenizer's end of sequence as a number, where the test asks for it; default: 2."
+    )
+
+
+def _or_list(schema: dict[str, Any]) -> None:
+    """An editor takes the names alone, too."""
+    mapping = {name: schema.pop(name) for name in ("type", "additionalProperties", "propertyNames") if name in schema}
+    names = {"type": "array", "items": {"type": "string", "pattern": "^TEST[0-9]{2}$"}}
+    schema["anyOf"] = [names, mapping]
+
+
+def _tests(value: Any) -> Any:
+    """A list of names is as good as a mapping without settings."""
+    return dict.fromkeys(value) if isinstance(value, list) and all(isinstance(v, str) for v in value) else value
+
+
 class Settings(Group):
     """Settings of a cell: written in a cell, in a benchmark (for all its cells), or in a named defaults block."""
 
@@ -96,6 +129,15 @@ class Settings(Group):
     )
     attempts: fields.Attempts = Field(None, description="How often an invalid or failed run is tried, 1 to 10.")
     publish: fields.Publish = Field(None, description="Which valid performance run is published.")
+    compliance: Annotated[
+        dict[fields.TestName, Audit],
+        BeforeValidator(_tests),
+    ] = Field(
+        {},
+        description="Compliance tests by name, such as [TEST01], or with settings of their own. Those that the round "
+        "demands of a division need not be named.",
+        json_schema_extra=_or_list,
+    )
     engine: Engine = Field(Engine(), description="The engine of this cell.")
     run: Run = Field(Run(), description="How the engine is driven.")
     measurements: Measurements = Field(Measurements(), description="Fields of measurements.json.")

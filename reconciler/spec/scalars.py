@@ -33,6 +33,7 @@ _SET_ELSEWHERE = {
 
 CATEGORIES = ("datacenter", "edge", "datacenter,edge")
 STATUSES = ("available", "preview", "rdi")
+DTYPES = ("byte", "int16", "int32", "int64", "float32")
 PUBLISH = ("latest", "median", "best")
 PRECISIONS = tuple(sorted({precision for facts in BACKENDS.values() for precision in facts.precisions}))
 
@@ -180,6 +181,14 @@ def code(value: Any, info: ValidationInfo) -> str:
         raise unfit(UnfitError(f"{shown(path)} does not end in .py", fix))
     fix = f"{advice(path, BENCHMARKS)}, or the path of your own benchmark file, such as benchmarks/{path}.py"
     raise unfit(UnfitError(f"{shown(path)} is no built-in benchmark", fix))
+
+
+def test_name(value: Any) -> str:
+    """A compliance test, as TEST01."""
+    written = text(value)
+    if not re.fullmatch(r"TEST\d\d", written, re.ASCII):
+        raise UnfitError(f"{shown(written)} is no compliance test", "write it as TEST01")
+    return written
 
 
 def day(value: Any) -> str:

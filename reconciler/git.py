@@ -206,6 +206,10 @@ def blobs_in_refs(root: Path, folder: str, suffix: str = "") -> tuple[bytes, ...
 
 
 def _parse_batch(data: bytes) -> Iterator[bytes]:
+    return (content for _, content in _named_batch(data))
+
+
+def _named_batch(data: bytes) -> Iterator[tuple[str, bytes]]:
     at = 0
     while at < len(data):
         end = data.index(b"\n", at)
@@ -215,8 +219,46 @@ def _parse_batch(data: bytes) -> Iterator[bytes]:
             at = end + 1
             continue
         size = int(words[2])
-        yield data[end + 1 : end + 1 + size]
+        yield words[0].decode(), data[end + 1 : end + 1 + size]
         at = end + 1 + size + 1
+
+
+def resolve(root: Path, name: str) -> str:
+    """The commit that a branch, tag or id names. RepositoryError, with the command that fetches it, when it is not
+    here."""
+    answer = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    if answer.status:
+        shallow = _git(root, "rev-parse", "--is-shallow-repository").out.strip() == b"true"
+        remote, _, branch = name.partition("/")
+        wanted = f"{remote} {branch}" if branch and not shallow else f"origin {name.removeprefix('origin/')}"
+        deepen = "--depth=1 " if shallow else ""
+        raise RepositoryError(f"no commit {name!r} in this clone", fix=f"git fetch {deepen}{wanted}")
+    return answer.out.decode().strip()
+
+
+def merge_base(root: Path, one: str, other: str) -> str | None:
+    """The commit where two lines of history part; None when a shallow clone does not reach it, or there is none."""
+    answer = _git(root, "merge-base", one, other)
+    return answer.out.decode().strip() if answer.status == 0 else None
+
+
+def files_at(root: Path, commit_id: str, folders: Iterable[str] = ()) -> dict[str, tuple[str, int]]:
+    """path → (blob id, bytes) of every regular file of a commit, below these folders or in all of it."""
+    answer = _git(root, "ls-tree", "-r", "-l", "-z", commit_id, "--", *folders)
+    found = {}
+    for row in answer.out.decode(errors="surrogateescape").split("\0"):
+        facts, _, path = row.partition("\t")
+        words = facts.split()
+        if len(words) == 4 and words[1] == "blob" and words[3] != "-":
+            found[path] = (words[2], int(words[3]))
+    return found
+
+
+def read_blobs(root: Path, blobs: Iterable[str]) -> dict[str, bytes]:
+    """Contents by blob id, in one call of git; one that a partial clone lacks is left out."""
+    wanted = sorted(set(blobs))
+    answer = _git(root, "cat-file", "--batch", stdin="\n".join(wanted).encode()) if wanted else None
+    return dict(_named_batch(answer.out)) if answer else {}
 
 
 def commit(root: Path, paths: Iterable[str], message: str) -> str:
@@ -253,3 +295,16 @@ def _staged(root: Path) -> list[str]:
     else:
         answer = _git(root, "diff", "--cached", "--name-only", "--no-renames", "--relative", "-z", "HEAD")
     return [name for name in answer.out.decode(errors="surrogateescape").split("\0") if name]
+
+
+def changed_files(root: Path, base: str, commit_id: str) -> dict[str, tuple[str, str]]:
+    """path → (status letter, blob id in ``commit_id``, "" when deleted) of every file that differs between two
+    commits."""
+    answer = _git(root, "diff-tree", "-r", "-z", "--no-renames", "--relative", base, commit_id)
+    words = answer.out.decode(errors="surrogateescape").split("\0")
+    found = {}
+    for facts, path in zip(words[::2], words[1::2], strict=False):
+        parts = facts.split()
+        if len(parts) == 5:
+            found[path] = (parts[4], "" if parts[4] == "D" else parts[3])
+    return found

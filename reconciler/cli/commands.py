@@ -23,6 +23,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "show": ("reconciler.cli.show", "Show every resolved value of a cell with the line that sets it."),
     "why": ("reconciler.cli.why", "Say why a cell is, or is not, made again."),
     "logs": ("reconciler.cli.logs", "Find or print the logs of a cell."),
+    "pr": ("reconciler.cli.pr", "Compare two commits: what merging would make stale, build and run."),
     "rounds": ("reconciler.cli.rounds", "Show the rules of the rounds, where sources differ, and what changed."),
     "gc": ("reconciler.cli.gc", "Remove stored files that no record names."),
 }

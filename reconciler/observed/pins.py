@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterable
+import os
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from reconciler.desired.state import Pins
@@ -42,17 +43,34 @@ def observe_pins(
     return Pins(values, origins)
 
 
-def _source(rest: str, recorded: Recorded, root: Path, stamps: Stamps) -> tuple[str | None, str]:
+def recorded_pins(needed: Iterable[str], recorded: Recorded, committed: Mapping[str, str]) -> Pins:
+    """Pins without any machine: ``committed`` (path → sha256 of a commit's files), else the last record that knew."""
+    values: dict[str, str | None] = {}
+    origins: dict[str, str] = {}
+    versions = _last_versions(recorded)
+    for pin in needed:
+        sort, _, rest = pin.partition(":")
+        if sort == "source":
+            location = os.path.normpath(rest.partition("|")[2])
+            values[pin], origins[pin] = committed.get(location) or _recorded_source(rest, recorded), "record"
+        else:
+            backend, _, system = rest.partition("@")
+            values[pin], origins[pin] = versions.get((system, backend)), "record"
+    return Pins(values, origins)
+
+
+def _recorded_source(rest: str, recorded: Recorded) -> str | None:
     kind, _, where = rest.partition("@")
-    benchmark, _, location = where.partition("|")
+    known = recorded.by_address.get(Address(_KIND[kind], where.partition("|")[0]), ()) if kind in _KIND else ()
+    return _last(known, _NAME[kind]) if kind in _KIND else None
+
+
+def _source(rest: str, recorded: Recorded, root: Path, stamps: Stamps) -> tuple[str | None, str]:
+    location = rest.partition("|")[2]
     path = root / location
     found = stamps.source(path) if path.exists() else None
-    if found is not None:
-        return found, location
-    if kind not in _KIND:
-        return None, "record"  # what only the tree shows: no record knows it
-    known = recorded.by_address.get(Address(_KIND[kind], benchmark), ())
-    return _last(known, _NAME[kind]), "record"
+    # What only the tree shows is in no record.
+    return (found, location) if found is not None else (_recorded_source(rest, recorded), "record")
 
 
 def _last_versions(recorded: Recorded) -> dict[tuple[str, str], str]:

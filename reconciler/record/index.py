@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,7 +93,7 @@ def load(places: Places, *, deep: bool = False) -> Loaded:
             damaged.append(Damaged(f"state/records/{identity}.json", str(error)))
     if entries != known:
         _write_index(path, entries)
-    return Loaded(_recorded(entries), tuple(damaged))
+    return Loaded(recorded_of(summary for _, summary in entries.values()), tuple(damaged))
 
 
 def _undoubled(summaries: list[Summary]) -> list[Summary]:
@@ -107,10 +107,11 @@ def _undoubled(summaries: list[Summary]) -> list[Summary]:
     return [s for s in summaries if IMPORTED not in s.marks or s.id in kept]
 
 
-def _recorded(entries: dict[str, tuple[Stamp, Summary]]) -> Recorded:
+def recorded_of(summaries: Iterable[Summary]) -> Recorded:
+    """All records as one value, oldest first."""
     by_key: dict[str, list[Summary]] = {}
     by_address: dict[Address, list[Summary]] = {}
-    ordered = sorted((summary for _, summary in entries.values()), key=lambda s: (s.started, s.id))
+    ordered = sorted(summaries, key=lambda s: (s.started, s.id))
     for summary in _undoubled(ordered):
         by_key.setdefault(summary.key, []).append(summary)
         for address in (summary.address, *summary.shared):
@@ -118,7 +119,7 @@ def _recorded(entries: dict[str, tuple[Stamp, Summary]]) -> Recorded:
     return Recorded(
         by_key={key: tuple(items) for key, items in by_key.items()},
         by_address={address: tuple(items) for address, items in by_address.items()},
-        digest=sha256_bytes("\n".join(sorted(entries)).encode()),
+        digest=sha256_bytes("\n".join(sorted(s.id for s in ordered)).encode()),
     )
 
 

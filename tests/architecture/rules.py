@@ -30,7 +30,16 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 
 # Modules that hold only the values which stages hand to each other.
 TYPES = frozenset(
-    {"spec.declared", "desired.state", "observed.state", "diff.change", "plan.plan", "execute.outcome", "tree.content"}
+    {
+        "spec.declared",
+        "desired.state",
+        "observed.state",
+        "diff.change",
+        "diff.impact",
+        "plan.plan",
+        "execute.outcome",
+        "tree.content",
+    }
 )
 
 # Places that show or decide on values: of the stages they know the types, never what makes them.
@@ -63,11 +72,11 @@ DOORS: dict[str, tuple[str, ...]] = {
 # A heavy library -> the only modules (or folders) of harness that import it. Nothing in reconciler does, at any time.
 # numpy is free within harness: every backend and benchmark hands arrays around.
 HEAVY: dict[str, tuple[str, ...]] = {
-    "cuda": ("harness.backends.tensorrt",),
+    "cuda": ("harness.cuda.driver",),
     "mlperf_loadgen": ("harness.loadgen",),
     "numpy": ("harness",),
-    "onnx": ("harness.benchmarks.digits",),
-    "onnxruntime": ("harness.backends.onnxruntime",),
+    "onnx": ("harness.benchmarks.digits", "harness.quantization"),
+    "onnxruntime": ("harness.backends.onnxruntime", "harness.backends.onnxruntime_cuda", "harness.quantization"),
     "openvino": ("harness.backends.openvino",),
     "pynvml": ("harness.machine",),
     "sklearn": ("harness.benchmarks.digits",),
@@ -80,6 +89,7 @@ HEAVY: dict[str, tuple[str, ...]] = {
 LATE: dict[str, str] = {
     "harness.__main__": "one verb per process: a build loads no LoadGen",
     "harness.backends": "only the library of the backend that was asked for",
+    "harness.backends.tensorrt.flavours": "one of the names under which TensorRT is installed",
     "harness.benchmarks": "only the benchmark that was asked for, which may be a user's own file",
     "harness.benchmarks.digits": "scikit-learn and onnx, only in the child that makes the dataset or the model",
     "harness.machine": "NVML, where it is installed",

@@ -1,0 +1,96 @@
+"""`reconcile pr`: what merging one commit into another would cause."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from reconciler import git
+from reconciler.cli.options import reporting_options, takes
+from reconciler.cli.output import paint, say, say_json
+from reconciler.cli.places import places_for
+from reconciler.diff.impact import Impact
+from reconciler.errors import ERROR, IN_SYNC, NOT_IN_SYNC, SpecError
+from reconciler.files import replace
+from reconciler.history.pull_request import impact
+from reconciler.history.review import review, spec_remarks
+from reconciler.history.snapshot import Snapshot, snapshot
+from reconciler.look import predicted
+from reconciler.render import pull_request as views
+from reconciler.resource.kinds import Address
+
+_BASE = click.Option(["--base"], required=True, metavar="REF", help="The branch or commit that would be merged into.")
+_HEAD = click.Option(["--head"], default="HEAD", metavar="REF", help="The commit to merge. Default: HEAD.")
+_MARKDOWN = click.Option(
+    ["--markdown"], type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write a comment as Markdown."
+)
+_ANNOTATE = click.Option(
+    ["--annotate/--no-annotate"], default=None, help="Print GitHub annotations. Default: inside a GitHub workflow."
+)
+_FAIL_ON = click.Option(
+    ["--fail-on"],
+    type=click.Choice(["errors", "work"]),
+    default="work",
+    show_default=True,
+    help="End with 2 when merging makes work, or only with 1 on errors.",
+)
+
+
+@click.command("pr")
+@takes([_BASE, _HEAD, _MARKDOWN, _ANNOTATE, _FAIL_ON, *reporting_options()])
+def command(
+    base: str,
+    head: str,
+    markdown: Path | None,
+    annotate: bool | None,
+    fail_on: str,
+    as_json: bool,
+    show_all: bool,
+) -> int:
+    """Compare two commits: cells added, removed, made stale or unaffected, what merging makes due, and what is wrong.
+
+    Needs no GPU, no library of a backend and no artifact. A commit of records alone makes nothing due.
+    """
+    places = places_for(())
+    found = compare_commits(places.root, base, head)
+    if markdown is not None:
+        replace(markdown.absolute(), views.markdown(found).encode())
+    if as_json:
+        say_json(views.document(found))
+    else:
+        say(views.text(found, paint=paint(), limit=None if show_all else views.LIMIT))
+    if annotate if annotate is not None else os.environ.get("GITHUB_ACTIONS") == "true" and not as_json:
+        for line in views.annotation_lines(found):
+            say(line)
+    if found.errors:
+        return ERROR
+    return NOT_IN_SYNC if found.work and fail_on == "work" else IN_SYNC
+
+
+def compare_commits(root: Path, base: str, head: str) -> Impact:
+    """Against the commit where the two part, as a merge would be. Raises RepositoryError for a commit that is not
+    here."""
+    tip, wanted = git.resolve(root, base), git.resolve(root, head)
+    base_commit = git.merge_base(root, tip, wanted) or tip
+    try:
+        after = snapshot(root, wanted)
+    except SpecError as error:
+        return Impact(base_commit, wanted, (), remarks=(*spec_remarks(error), *review(root, base_commit, wanted, {})))
+    remarks = review(root, base_commit, wanted, after.damaged)
+    try:
+        before = snapshot(root, base_commit)
+    except SpecError:
+        before = None
+    return impact(before or _nothing(after, base_commit), after, _predict, remarks)
+
+
+def _nothing(after: Snapshot, base: str) -> Snapshot:
+    """A base without a readable spec declares no cell."""
+    empty = type(after.desired)(digest="", resources=(), detail=after.desired.detail, name="", by_address={})
+    return Snapshot(base, {}, empty, after.recorded, type(after.difference)(changes=()), after.records)
+
+
+def _predict(address: Address, at: Snapshot) -> float | None:
+    return predicted(address, at.desired, at.recorded)[0]

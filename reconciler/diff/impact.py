@@ -1,0 +1,68 @@
+"""What merging one commit into another would cause, as values; ``history`` works it out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from reconciler.diff.change import InputChange
+from reconciler.resource.kinds import Cell
+
+
+class Effect(StrEnum):
+    """What merging does to a cell. STALE: this change makes it so; WAS_STALE: it is so on both sides."""
+
+    ADDED = "added"
+    REMOVED = "removed"
+    STALE = "stale"
+    WAS_STALE = "already stale"
+    SETTLED = "settled"
+    RENDERED = "rendered anew"
+    UNAFFECTED = "unaffected"
+
+
+@dataclass(frozen=True, slots=True)
+class CellEffect:
+    """``due`` are the labels of what must be made; ``causes`` the inputs of its own that differ; ``seconds``
+    predicted."""
+
+    cell: Cell
+    effect: Effect
+    due: tuple[str, ...] = ()
+    causes: tuple[InputChange, ...] = ()
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Something for a reviewer. ``level`` is "error", "warning" or "notice"; ``line`` 0 when there is none."""
+
+    level: str
+    file: str
+    line: int
+    message: str
+    fix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Impact:
+    """``counts``: what is to be made, by label, once per key. ``seconds``: their sum, None when a part is unknown."""
+
+    base: str
+    head: str
+    cells: tuple[CellEffect, ...]
+    counts: Mapping[str, int] = field(default_factory=dict)
+    seconds: float | None = 0.0
+    unknown: int = 0
+    remarks: tuple[Remark, ...] = ()
+
+    @property
+    def errors(self) -> bool:
+        return any(remark.level == "error" for remark in self.remarks)
+
+    @property
+    def work(self) -> bool:
+        """Whether anything must be made; False is a proof, since both desired states were compiled and compared
+        whole."""
+        return any(cell.effect in (Effect.ADDED, Effect.STALE, Effect.WAS_STALE) and cell.due for cell in self.cells)

@@ -1,0 +1,127 @@
+"""What merging would cause: two commits of one repository compared, cell by cell. Pure; see ``snapshot`` for the
+reading."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal, InvalidOperation
+
+from reconciler.desired.state import Desired
+from reconciler.diff.change import Change, Difference, How, InputChange
+from reconciler.diff.explain import input_changes, is_upstream
+from reconciler.diff.impact import CellEffect, Effect, Impact, Remark
+from reconciler.history.snapshot import Snapshot
+from reconciler.resource.kinds import Address, Cell, Kind
+
+THIN = Decimal(2)  # per cent of headroom below which a margin is called thin
+
+
+Predict = Callable[[Address, Snapshot], float | None]
+
+
+def impact(base: Snapshot, head: Snapshot, predict: Predict, remarks: Iterable[Remark] = ()) -> Impact:
+    """Both snapshots are of one repository; ``predict`` gives seconds of a step, None when nobody can say."""
+    before, after = _due(base.desired, base.difference), _due(head.desired, head.difference)
+    cells = [*after, *(cell for cell in before if cell not in after)]
+    found = tuple(_cell(cell, before, after, head, base, predict) for cell in sorted(cells))
+    steps = {c.key: c for c in head.difference.changes if c.how is How.MAKE}
+    counts: dict[str, int] = {}
+    times = []
+    for change in steps.values():
+        counts[change.address.label] = counts.get(change.address.label, 0) + 1
+        times.append(predict(change.address, head))
+    known = [t for t in times if t is not None]
+    return Impact(
+        base=base.commit,
+        head=head.commit,
+        cells=found,
+        counts=counts,
+        seconds=sum(known),
+        unknown=len(times) - len(known),
+        remarks=(*remarks, *_margins(head)),
+    )
+
+
+def _due(desired: Desired, difference: Difference) -> dict[Cell, list[Change]]:
+    """Every declared cell, with the changes of its own and of what it is made from."""
+    changes = {change.address: change for change in difference.changes}
+    found: dict[Cell, list[Change]] = {}
+    for resource in desired.resources:
+        if resource.cell is None or resource.kind is not Kind.RESULT:
+            continue
+        seen: set[Address] = set()
+        ahead = [resource.address]
+        while ahead:
+            address = ahead.pop()
+            if address not in seen:
+                seen.add(address)
+                ahead += desired.by_address[address].upstream
+        found[resource.cell] = [change for address, change in changes.items() if address in seen]
+    return found
+
+
+def _cell(
+    cell: Cell,
+    before: Mapping[Cell, list[Change]],
+    after: Mapping[Cell, list[Change]],
+    head: Snapshot,
+    base: Snapshot,
+    predict: Predict,
+) -> CellEffect:
+    if cell not in after:
+        return CellEffect(cell, Effect.REMOVED)
+    made = [change for change in after[cell] if change.how is How.MAKE]
+    due = tuple(dict.fromkeys(change.address.label for change in made))
+    times = [predict(change.address, head) for change in made]
+    seconds = None if any(t is None for t in times) else sum(t for t in times if t is not None)
+    causes = tuple(cause for change in made for cause in _causes(change, head, base))
+    effect = _effect(cell, before, made, head, base)
+    return CellEffect(cell, effect, due, causes, seconds if made else 0.0)
+
+
+def _effect(
+    cell: Cell, before: Mapping[Cell, list[Change]], made: list[Change], head: Snapshot, base: Snapshot
+) -> Effect:
+    if cell not in before:
+        return Effect.ADDED
+    was = {change.key for change in before[cell] if change.how is How.MAKE}
+    if made:
+        return Effect.WAS_STALE if {change.key for change in made} <= was else Effect.STALE
+    if was:
+        return Effect.SETTLED
+    result = Address(Kind.RESULT, str(cell))
+    same = base.desired.by_address[result].key == head.desired.by_address[result].key
+    return Effect.UNAFFECTED if same else Effect.RENDERED
+
+
+def _causes(change: Change, head: Snapshot, base: Snapshot) -> list[InputChange]:
+    """Own inputs that differ from the record, and from the base: what this pull request itself changed comes first."""
+    record = head.records.get(change.previous)
+    if record is None:
+        return []
+    own = input_changes(head.desired.detail(change.address).inputs, record.inputs)
+    if change.address not in base.desired.by_address:
+        return [item for item in own if not is_upstream(item)]
+    then = {item.name: item.value for item in base.desired.detail(change.address).inputs}
+    return sorted((i for i in own if not is_upstream(i)), key=lambda item: then.get(item.name) == item.after)
+
+
+def _margins(head: Snapshot) -> list[Remark]:
+    """Published runs that met a constraint only just: the next run may not."""
+    remarks = []
+    for cell, chosen in head.difference.chosen.items():
+        record = head.records.get(chosen.performance)
+        for margin in record.values.get("margins", ()) if record else ():
+            room = _decimal(margin.get("headroom"))
+            latency = "latency" in str(margin.get("name"))
+            if latency and room is not None and 0 <= room < THIN:
+                text = f"{cell}: {margin['name']} has {room} % of headroom ({margin['measured']} of {margin['limit']})"
+                remarks.append(Remark("warning", "", 0, text, "lower the target a little, or expect a repeat"))
+    return remarks
+
+
+def _decimal(text: object) -> Decimal | None:
+    try:
+        return Decimal(str(text))
+    except InvalidOperation:
+        return None

@@ -1,0 +1,78 @@
+"""What a reviewer should not have to look for: records edited by hand, rendered files edited, large and
+secret-looking files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from reconciler import git
+from reconciler.diff.impact import Remark
+from reconciler.errors import SpecError
+from reconciler.history.snapshot import RECORDS
+
+LARGE = 1 << 20  # bytes: what one log in git may have
+_READ = 256 << 10
+
+_SECRETS = (
+    ("a private key", re.compile(rb"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----")),
+    ("an access token", re.compile(rb"\b(?:ghp|gho|ghs|github_pat|glpat|hf|xox[abp])[_-][A-Za-z0-9_-]{16,}")),
+    ("an access key", re.compile(rb"\bAKIA[0-9A-Z]{16}\b")),
+    (
+        "a password",
+        re.compile(rb"(?im)^\s*[\w.-]*(?:password|passwd|secret_key|api_key)\s*[:=]\s*['\"]?[^\s'\"{$<]{8,}"),
+    ),
+)
+
+
+def spec_remarks(error: SpecError) -> tuple[Remark, ...]:
+    return tuple(
+        Remark("error", p.file, p.line, f"{p.path}: {p.message}" if p.path else p.message, p.fix)
+        for p in error.problems
+    )
+
+
+def review(root: Path, base: str, head: str, damaged: Mapping[str, str]) -> tuple[Remark, ...]:
+    """Remarks about the files that differ between two commits, and about the head's damaged records."""
+    changed = git.changed_files(root, base, head)
+    sizes = git.files_at(root, head, sorted(path for path, (_, blob) in changed.items() if blob)) if changed else {}
+    found = [*_records(changed, damaged), *_files(root, changed, sizes)]
+    return tuple(sorted(found, key=lambda remark: (remark.level, remark.file)))
+
+
+def _records(changed: Mapping[str, tuple[str, str]], damaged: Mapping[str, str]) -> Iterator[Remark]:
+    for path, why in sorted(damaged.items()):
+        yield Remark(
+            "error", path, 0, f"the record is damaged: {why}", "restore it from the base; records never change"
+        )
+    for path, (status, _) in sorted(changed.items()):
+        if path.startswith(f"{RECORDS}/") and status == "M" and path not in damaged:
+            yield Remark("error", path, 0, "a record was edited", "restore it; a new outcome is a new record")
+        elif path.startswith(f"{RECORDS}/") and status == "D":
+            yield Remark(
+                "warning", path, 0, "a record is deleted: what it proves is lost", "restore it unless it is meant"
+            )
+        elif path.startswith("state/logs/") and status in "MD":
+            yield Remark("error", path, 0, "a recorded log was edited or deleted", "restore it from the base")
+
+
+def _files(
+    root: Path, changed: Mapping[str, tuple[str, str]], sizes: Mapping[str, tuple[str, int]]
+) -> Iterator[Remark]:
+    small = {}
+    for path, (blob, size) in sorted(sizes.items()):
+        if size > LARGE:
+            yield Remark("warning", path, 0, f"the file has {size / 2**20:.1f} MiB", "keep large files outside git")
+        if path in changed and size <= 8 * _READ and not path.startswith("state/logs/"):
+            small[path] = blob
+    contents = git.read_blobs(root, small.values())
+    for path, blob in small.items():
+        data = contents.get(blob, b"")[:_READ]
+        for what, pattern in _SECRETS:
+            match = pattern.search(data)
+            if match:
+                line = data.count(b"\n", 0, match.start()) + 1
+                fix = "take it out of this branch's history and revoke it; specs refer to secrets, they never hold them"
+                yield Remark("error", path, line, f"this looks like {what}", fix)
+                break

@@ -1,0 +1,116 @@
+"""The submission as it stood at one commit: its spec compiled, its records, and what differs between the two.
+
+Nothing of this machine enters: versions and sources come from the commit's own records, artifacts count as fine. So
+two people who look at one commit see the same, whatever they have installed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from reconciler import git
+from reconciler.desired.checks import check, ruleset_of
+from reconciler.desired.compile import compile_desired, pins_needed
+from reconciler.desired.state import Desired
+from reconciler.diff.change import Difference
+from reconciler.diff.difference import compare
+from reconciler.errors import RecordError
+from reconciler.files import sha256_bytes
+from reconciler.mlperf.rounds import load_ruleset
+from reconciler.observed.pins import recorded_pins
+from reconciler.observed.state import Observed
+from reconciler.record.codec import decode, record_id, summarize
+from reconciler.record.index import recorded_of
+from reconciler.resource.records import Record, Recorded, Summary
+from reconciler.spec.files import Source
+from reconciler.spec.loading import load_sources
+
+RECORDS = "state/records"
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """``specs``: path → blob id. ``records``: record id → the record. ``damaged``: path of a record file → what is
+    wrong."""
+
+    commit: str
+    specs: Mapping[str, str]
+    desired: Desired
+    recorded: Recorded
+    difference: Difference
+    records: Mapping[str, Record] = field(default_factory=dict)
+    damaged: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_records(root: Path, commit: str) -> tuple[dict[str, Record], dict[str, str]]:
+    """Every record of a commit by id, and those that are not what their names say; one batch of git objects."""
+    files = git.files_at(root, commit, [RECORDS])
+    contents = git.read_blobs(root, [blob for blob, _ in files.values()])
+    records: dict[str, Record] = {}
+    damaged: dict[str, str] = {}
+    for path, (blob, _) in files.items():
+        identity = path.removeprefix(f"{RECORDS}/").removesuffix(".json")
+        data = contents.get(blob)
+        if data is None:
+            damaged[path] = "its bytes are not in this clone"
+        elif sha256_bytes(data)[:20] != identity.rpartition("-")[2]:
+            damaged[path] = "it was changed after it was written"
+        else:
+            try:
+                record = decode(data, path)
+            except RecordError as error:
+                damaged[path] = error.message
+                continue
+            if record_id(record.address, record.key, data) == identity:
+                records[identity] = record
+            else:
+                damaged[path] = "it lies under another record's name"
+    return records, damaged
+
+
+def summaries(records: Mapping[str, Record]) -> list[Summary]:
+    return [summarize(record, identity) for identity, record in records.items()]
+
+
+def snapshot(root: Path, commit: str, specs: tuple[str, ...] = ("specs",)) -> Snapshot:
+    """Raises SpecError with every problem of that commit's spec."""
+    files = {p: b for p, (b, _) in git.files_at(root, commit, specs).items() if p.endswith((".yaml", ".yml"))}
+    contents = git.read_blobs(root, files.values())
+    sources = [Source(path, contents[blob].decode("utf-8", errors="replace"), blob) for path, blob in files.items()]
+    records, damaged = read_records(root, commit)
+    recorded = recorded_of(summaries(records))
+    declared = load_sources(sources, root, _Unset(os.environ))
+    ruleset = ruleset_of(declared, load_ruleset)
+    check(declared, ruleset)
+    needed = pins_needed(declared, ruleset)
+    pins = recorded_pins(needed, recorded, _committed(root, commit, needed))
+    desired, _ = compile_desired(declared, ruleset, pins)
+    difference = compare(desired, recorded, Observed())
+    return Snapshot(commit, files, desired, recorded, difference, records, damaged)
+
+
+def _committed(root: Path, commit: str, needed: Iterable[str]) -> dict[str, str]:
+    """sha256 of the sources that lie in the repository itself, as a user's own benchmark does."""
+    paths = {os.path.normpath(pin.partition("|")[2]) for pin in needed if pin.startswith("source:")}
+    here = {path for path in paths if not path.startswith(("/", ".."))}
+    files = git.files_at(root, commit, sorted(here)) if here else {}
+    contents = git.read_blobs(root, [blob for blob, _ in files.values()])
+    return {
+        path: sha256_bytes(contents[blob]) for path, (blob, _) in files.items() if path in here and blob in contents
+    }
+
+
+class _Unset(dict[str, str]):
+    """An environment where every variable has a value: locations never enter a key, so an unset one hides nothing."""
+
+    def __missing__(self, name: str) -> str:
+        return f"${{{name}}}"
+
+    def get(self, name: str, default: object = None) -> str:  # noqa: ARG002
+        return self[name]
+
+    def __contains__(self, name: object) -> bool:
+        return True

@@ -1,0 +1,137 @@
+"""The impact of a pull request as a terminal table, Markdown, annotations and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from reconciler.diff.change import InputChange
+from reconciler.diff.impact import CellEffect, Effect, Impact, Remark
+from reconciler.render.paint import Paint, Tone, plain
+from reconciler.render.quantities import count, duration, listing
+from reconciler.render.values import short
+
+VERSION = 1
+LIMIT = 40
+_TONES = {Effect.ADDED: Tone.GOOD, Effect.STALE: Tone.DOUBT, Effect.WAS_STALE: Tone.DOUBT, Effect.REMOVED: Tone.BAD}
+
+
+def verdict(impact: Impact) -> str:
+    """One line: what merging means. "Nothing" is said only of two states that were compared whole."""
+    if impact.errors:
+        return f"{count(sum(r.level == 'error' for r in impact.remarks), 'error')}: do not merge."
+    if not impact.work:
+        return "Merging makes nothing to do."
+    made = listing(f"{number} x {label}" for label, number in impact.counts.items())
+    about = f", about {duration(impact.seconds)}" if impact.seconds else ""
+    more = f" and {count(impact.unknown, 'step')} of unknown length" if impact.unknown else ""
+    return f"Merging makes due: {made}{about}{more}."
+
+
+def text(impact: Impact, *, paint: Paint = plain, limit: int | None = LIMIT) -> str:
+    shown = [cell for cell in impact.cells if cell.effect is not Effect.UNAFFECTED]
+    lines = [f"{impact.base[:10]} → {impact.head[:10]}"]
+    for cell in shown[:limit]:
+        effect = paint(f"{cell.effect:<13}", _TONES.get(cell.effect, Tone.FAINT))
+        lines.append(f"  {effect} {cell.cell}{_what(cell)}")
+        lines += [f"      {line}" for line in _causes(cell)]
+    if limit is not None and len(shown) > limit:
+        lines.append(f"  … and {count(len(shown) - limit, 'more cell')}; --all shows them")
+    unaffected = len(impact.cells) - len(shown)
+    lines.append(f"  {count(unaffected, 'cell')} unaffected")
+    lines += [_remark(remark) for remark in impact.remarks]
+    return "\n".join([*lines, verdict(impact)])
+
+
+def _what(cell: CellEffect) -> str:
+    if not cell.due:
+        return ""
+    about = f", about {duration(cell.seconds)}" if cell.seconds else ""
+    return f": {listing(cell.due)}{about}"
+
+
+def _causes(cell: CellEffect) -> list[str]:
+    return list(dict.fromkeys(f"{_change(cause)}  {cause.origin}" for cause in cell.causes))
+
+
+def _change(cause: InputChange) -> str:
+    return f"{cause.name} {short(cause.before)} → {short(cause.after)}"
+
+
+def _remark(remark: Remark) -> str:
+    where = f"{remark.file}:{remark.line}: " if remark.line else f"{remark.file}: " if remark.file else ""
+    return f"{remark.level}: {where}{remark.message}" + (f"\n    fix: {remark.fix}" if remark.fix else "")
+
+
+def markdown(impact: Impact, *, limit: int = LIMIT) -> str:
+    """A comment: the verdict first, then what it rests on."""
+    lines = [f"**{verdict(impact)}**", "", f"Base `{impact.base[:10]}`, head `{impact.head[:10]}`.", ""]
+    shown = [cell for cell in impact.cells if cell.effect is not Effect.UNAFFECTED]
+    if shown:
+        lines += ["| Cell | Effect | To make | Because | About |", "|---|---|---|---|---|"]
+        lines += [_row(cell) for cell in shown[:limit]]
+        if len(shown) > limit:
+            lines.append(f"\n… and {count(len(shown) - limit, 'more cell')}.")
+    lines += ["", f"{count(len(impact.cells) - len(shown), 'cell')} unaffected.", ""]
+    lines += [f"- **{r.level}** {_code(r)}{r.message}{f' ({r.fix})' if r.fix else ''}" for r in impact.remarks]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _code(remark: Remark) -> str:
+    return f"`{remark.file}{f':{remark.line}' if remark.line else ''}` " if remark.file else ""
+
+
+def _row(cell: CellEffect) -> str:
+    because = "<br>".join(f"`{line}`" for line in _causes(cell))
+    about = duration(cell.seconds) if cell.seconds else ""
+    return f"| {cell.cell} | {cell.effect} | {', '.join(cell.due)} | {because} | {about} |"
+
+
+def annotation_lines(impact: Impact) -> Iterator[str]:
+    """GitHub workflow commands: each remark, and each cause at the line that makes something stale."""
+    for remark in impact.remarks:
+        yield _annotation(remark.level, remark.file, remark.line, remark.message)
+    said: dict[tuple[str, int, str], list[str]] = {}
+    for cell in impact.cells:
+        for cause in cell.causes if cell.effect is not Effect.WAS_STALE else ():
+            if cause.origin.line:
+                said.setdefault((cause.origin.file, cause.origin.line, _change(cause)), []).append(str(cell.cell))
+    for (file, line, change), cells in said.items():
+        yield _annotation("notice", file, line, f"{change} makes stale: {listing(cells, most=4)}")
+
+
+def _annotation(level: str, file: str, line: int, message: str) -> str:
+    place = ",".join([*([f"file={file}"] if file else []), *([f"line={line}"] if line else [])])
+    escaped = message.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return f"::{level} {place}::{escaped}" if place else f"::{level}::{escaped}"
+
+
+def document(impact: Impact) -> dict[str, Any]:
+    return {
+        "version": VERSION,
+        "base": impact.base,
+        "head": impact.head,
+        "verdict": verdict(impact),
+        "work": impact.work,
+        "errors": impact.errors,
+        "counts": dict(impact.counts),
+        "seconds": impact.seconds,
+        "steps_of_unknown_length": impact.unknown,
+        "cells": [
+            {
+                "cell": str(cell.cell),
+                "effect": str(cell.effect),
+                "due": list(cell.due),
+                "seconds": cell.seconds,
+                "causes": [
+                    {"name": c.name, "before": c.before, "after": c.after, "file": c.origin.file, "line": c.origin.line}
+                    for c in cell.causes
+                ],
+            }
+            for cell in impact.cells
+        ],
+        "remarks": [
+            {"level": r.level, "file": r.file, "line": r.line, "message": r.message, "fix": r.fix}
+            for r in impact.remarks
+        ],
+    }

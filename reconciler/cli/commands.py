@@ -25,6 +25,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "logs": ("reconciler.cli.logs", "Find or print the logs of a cell."),
     "pr": ("reconciler.cli.pr", "Compare two commits: what merging would make stale, build and run."),
     "rounds": ("reconciler.cli.rounds", "Show the rules of the rounds, where sources differ, and what changed."),
+    "check": ("reconciler.cli.check", "Check the rendered tree, or any tree, against the submission rules."),
+    "verify-tree": ("reconciler.cli.verify_tree", "Find contradictions in a submission tree that anyone made."),
     "gc": ("reconciler.cli.gc", "Remove stored files that no record names."),
 }
 _HIDDEN: Mapping[str, tuple[str, str]] = {WITHOUT_NAME: ("reconciler.cli.pass_", "Run one pass.")}

@@ -39,6 +39,7 @@ TYPES = frozenset(
         "plan.plan",
         "execute.outcome",
         "tree.content",
+        "tree.findings",
     }
 )
 
@@ -64,7 +65,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "pydantic": ("spec",),
     "pydantic_core": ("spec",),
     "rich": ("cli", "render"),
-    "ruamel": ("spec", "mlperf.rounds"),
+    "ruamel": ("spec", "mlperf.rounds", "tree.reading"),
     "subprocess": ("process",),
     "watchdog": ("controller",),
 }

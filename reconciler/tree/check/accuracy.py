@@ -144,6 +144,19 @@ def _short(digest: str) -> str:
     return digest if len(digest) <= 16 else f"{digest[:12]}…"
 
 
+def extra_files(view: CellView) -> Complaints:
+    """Images or videos of some samples, where the round asks for them."""
+    wanted = view.rules.extra_files(view.cell.scenario) if view.rules else None
+    if wanted is None:
+        return
+    folder = view.files.accuracy.folder / wanted.folder
+    there = {name.rpartition(".")[0] or name for name in folder.files()}
+    lacking = [stem for stem in wanted.stems if str(stem) not in there]
+    if lacking:
+        found = f"{len(lacking)} of {len(wanted.stems)} files missing, as {lacking[0]}"
+        yield Complaint(Place(folder.shown), found, f"{', '.join(map(str, wanted.stems))} with any extension")
+
+
 def test_hashes(view: CellView) -> Complaints:
     """A compliance run's accuracy.txt must not carry the hash of another run's log."""
     main = _hash_in(view.files.accuracy.folder)
@@ -188,5 +201,6 @@ ACCURACY_RULES = (
     (Rule("accuracy.hash", "accuracy.txt has a hash line", (_CHECK, OLD)), hash_line),
     (Rule("accuracy.size", "the accuracy log is truncated", (_CHECK, OLD)), log_size),
     (Rule("accuracy.hash-of-log", "the hash is that of the log", ("submission rules: truncation", OURS)), hash_of_log),
+    (Rule("accuracy.extra", "images or videos that the round asks for", (_CHECK,)), extra_files),
     (Rule("accuracy.test-hash", "a compliance run has its own hash", (OURS,)), test_hashes),
 )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
+from reconciler.resource.inputs import Value
 from reconciler.tree.check.runs import NEW, OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule
 from reconciler.tree.reading.files import Document, Read
@@ -13,14 +14,7 @@ from reconciler.tree.reading.values import as_number, shown
 from reconciler.tree.reading.view import CellView
 
 _MILLISECOND = 1_000_000
-# A compliance test is a JSON file here, under another name.
-AUDITS = {
-    "TEST01": "accuracy_in_performance_test",
-    "TEST04": "output_caching_test",
-    "TEST06": "consistency_output_test",
-    "TEST07": "accuracy_in_performance_full_test",
-    "TEST08": "accuracy_in_performance_dlrmv3_test",
-}
+# The one test whose file must be there; of the others any file that is there must say passed.
 _REQUIRED_AUDITS = ("TEST04",)
 _SEEDS = {"sample_index_rng_seed": "dataloader_random_seed", "schedule_rng_seed": "scheduler_random_seed"}
 
@@ -109,8 +103,9 @@ def accuracy(view: CellView) -> Complaints:
 def audits(view: CellView) -> Complaints:
     folder = view.files.results / "audit"
     for test in view.tests:
-        name = AUDITS.get(test)
+        name = view.ruleset.endpoints.tests.get(test)
         if name is None:
+            yield from _output_lengths(view, test)
             continue
         read = view.files.document(folder, f"audit_{name}.json")
         if read.absent:
@@ -121,6 +116,28 @@ def audits(view: CellView) -> Complaints:
         elif read.value is not None and (read.value.get("test") != name or read.value.get("passed") is not True):
             found = f"test {shown(read.value.get('test'))}, passed {shown(read.value.get('passed'))}"
             yield Complaint(_line(read, "passed"), found, f"test {name}, passed true")
+
+
+def _output_lengths(view: CellView, test: str) -> Complaints:
+    """TEST09 has no file of its own: the mean number of output tokens must lie within its limits."""
+    summary, limits = view.files.result_summary, view.rules.test(test, view.cell.scenario).limits if view.rules else {}
+    least, most = (as_number_text(limits, name) for name in ("least_mean_tokens", "most_mean_tokens"))
+    if summary.value is None or least is None or most is None:
+        return
+    mean = as_number(summary.value.within("output_sequence_lengths", "avg"))
+    if mean is None or not least <= mean <= most:
+        found = f"a mean of {shown(mean)} output tokens"
+        yield Complaint(_line(summary, "output_sequence_lengths"), found, f"between {least} and {most} ({test})")
+
+
+def as_number_text(limits: Mapping[str, Value], name: str) -> Decimal | None:
+    return Decimal(str(limits[name].value)) if name in limits else None
+
+
+def benchmark(view: CellView) -> Complaints:
+    if view.official and view.official not in view.ruleset.endpoints.benchmarks:
+        allowed = ", ".join(view.ruleset.endpoints.benchmarks) or f"none in {view.ruleset.round}"
+        yield Complaint(Place(view.files.config.file), f"{view.official} by the endpoints harness", f"one of {allowed}")
 
 
 def p99(summary: Document, name: str) -> Decimal | None:
@@ -160,6 +177,7 @@ def _line(read: Read[Document], name: str) -> Place:
 
 _CHECK = f"{NEW}: endpoints"
 ENDPOINTS_RULES = (
+    (Rule("endpoints.benchmark", "a benchmark that the harness may enter", (_CHECK,)), benchmark),
     (Rule("endpoints.files", "config, result and accuracy are there", (_CHECK,)), files),
     (Rule("endpoints.scenario", "the scenario that ran is the folder's", (_CHECK,)), scenario),
     (Rule("endpoints.seeds", "the round's seeds", (_CHECK,)), seeds),

@@ -12,8 +12,6 @@ from reconciler.tree.reading.view import RunView
 
 Complaints = Iterator[Complaint]
 _MILLISECOND = 1_000_000
-# Folder ← log: which results may be derived from which run (inference rules: inferred results, edge only).
-INFERABLE = {("Offline", "SingleStream"), ("Offline", "MultiStream"), ("MultiStream", "SingleStream")}
 
 
 def run_ended(run: RunView) -> Complaints:
@@ -58,29 +56,32 @@ def mode(run: RunView) -> Complaints:
 
 def scenario(run: RunView) -> Complaints:
     """A folder may hold the logs of another scenario only where the result may be inferred from it."""
-    folder, ran = run.cell.cell.scenario, run.log.scenario
-    if not run.inferred:
+    folder, ran, category = run.cell.cell.scenario, run.log.scenario, run.cell.system.category
+    ruleset = run.cell.ruleset
+    if not run.inferred or (category and ruleset.inference(folder, ran, category)):
         return
     place = at(run.log, "effective_scenario")
-    if (folder, ran) not in INFERABLE:
+    others = [rule for rule in ruleset.inferences if (rule.scenario, rule.measured) == (folder, ran)]
+    if not others:
         yield Complaint(place, shown(ran or None), f"a run of {folder}", cause="the logs of another scenario's folder")
-    elif "edge" not in run.cell.system.category.split(","):
-        found = f"{folder} inferred from {ran} on a {run.cell.system.category or 'system of unknown category'}"
-        yield Complaint(place, found, f"a run of {folder}: only edge systems may infer", fix=f"run {folder}")
+    elif category:
+        found, wanted = f"{folder} inferred from {ran} on a {category} system", f"a run of {folder}"
+        yield Complaint(place, found, f"{wanted}: only {others[0].category} systems may infer it", fix=f"run {folder}")
 
 
 def inferred_metric(run: RunView) -> Complaints:
-    """MultiStream from SingleStream needs 662 queries, so that the 99th percentile can be estimated."""
-    if (run.cell.cell.scenario, run.log.scenario) == ("MultiStream", "SingleStream"):
-        estimate = number(run.log, "early_stopping_latency_ms")
-        if not estimate:
-            yield Complaint(
-                at(run.log, "early_stopping_latency_ms"),
-                "no estimate of the 99th percentile",
-                "an estimate, which takes 662 queries",
-                cause="the SingleStream run was too short",
-                fix="repeat the SingleStream run with min_query_count = 662",
-            )
+    """MultiStream from SingleStream takes 662 queries, so that the 99th percentile can be estimated."""
+    folder, ran, category = run.cell.cell.scenario, run.log.scenario, run.cell.system.category
+    inference = run.cell.ruleset.inference(folder, ran, category) if run.inferred and category else None
+    if inference is not None and not number(run.log, inference.key):
+        queries = f", which takes {inference.least_queries} queries" if inference.least_queries else ""
+        yield Complaint(
+            at(run.log, inference.key),
+            f"{inference.key} {shown(value(run.log, inference.key))}",
+            f"a value to infer {folder} from{queries}",
+            cause=f"the {ran} run was too short" if queries else "",
+            fix=f"repeat the {ran} run{f' with min_query_count = {inference.least_queries}' if queries else ''}",
+        )
 
 
 def seeds(run: RunView) -> Complaints:
@@ -143,7 +144,7 @@ def target_latency(run: RunView) -> Complaints:
 
 
 def token_latencies(run: RunView) -> Complaints:
-    if _setting(run, "use_token_latencies") and value(run.log, "requested_use_token_latencies") is not True:
+    if _setting(run, "exact_use_token_latencies") and value(run.log, "requested_use_token_latencies") is not True:
         yield Complaint(
             at(run.log, "requested_use_token_latencies"),
             "token latencies were not measured",
@@ -199,7 +200,7 @@ _KEY_LIMITS = (
 
 def equal_issue(run: RunView) -> Complaints:
     key = "effective_sample_concatenate_permutation"
-    if _setting(run, "sample_concatenate_permutation") and value(run.log, key) is not True:
+    if _setting(run, "exact_sample_concatenate_permutation") and value(run.log, key) is not True:
         yield Complaint(
             at(run.log, key),
             f"sample_concatenate_permutation {shown(value(run.log, key))}",
@@ -232,9 +233,9 @@ def audit_absent(run: RunView) -> Complaints:
 
 
 def network_name(run: RunView) -> Complaints:
-    name = value(run.log, "sut_name")
-    if run.cell.division == "network" and "Network SUT" not in str(name):
-        yield Complaint(at(run.log, "sut_name"), f"sut_name {shown(name)}", 'a name that holds "Network SUT"')
+    name, wanted = value(run.log, "sut_name"), run.cell.ruleset.network.sut_name
+    if run.cell.division == "network" and wanted and wanted not in str(name):
+        yield Complaint(at(run.log, "sut_name"), f"sut_name {shown(name)}", f'a name that holds "{wanted}"')
 
 
 def _least(run: RunView, key: str, demand: str, unit: str) -> Complaints:

@@ -14,7 +14,7 @@ from reconciler.tree.reading.files import entries, files_in, folders
 from reconciler.tree.reading.places import LEGACY, RootPlace
 from reconciler.tree.reading.system import SubmitterFiles
 
-_LARGE = 50 << 20  # bytes
+_LARGE = 50 << 20  # bytes (submission rules: size of files)
 _ROOT_FOLDERS = {*DIVISIONS, ".git", ".github", "assets"}
 _ROOT_FILES = (".md", ".pdf")
 _ROOT_NAMES = (".gitignore", ".gitattributes", ".gitkeep")
@@ -63,8 +63,10 @@ def unused_systems(files: SubmitterFiles) -> Complaints:
 
 
 def loose_files(files: SubmitterFiles) -> Complaints:
-    """Neither results/ nor a system's folder holds files of its own."""
+    """Neither results/ nor a system's folder holds files of its own; a checker's output may lie in results/."""
     for name in files_in(files.place.path / "results"):
+        if name == "submission_checker_log.txt":
+            continue
         yield Complaint(Place(f"{files.place.shown}/results/{name}"), f"file {name}", "systems' folders only")
     for system in files.place.systems():
         for name in files_in(files.place.path / "results" / system):

@@ -14,22 +14,6 @@ from reconciler.tree.reading.places import SubmitterPlace
 from reconciler.tree.reading.system import SystemFile
 from reconciler.tree.reading.values import shown
 
-NETWORK_FIELDS = (
-    "is_network",
-    "network_type",
-    "network_media",
-    "network_rate",
-    "nic_loadgen",
-    "number_nic_loadgen",
-    "net_software_stack_loadgen",
-    "network_protocol",
-    "number_connections",
-    "nic_sut",
-    "number_nic_sut",
-    "net_software_stack_sut",
-    "network_topology",
-)
-
 
 @dataclass(frozen=True)
 class SystemView:
@@ -114,7 +98,7 @@ def network(view: SystemView) -> Complaints:
     place = Place(view.system.read.file, view.system.line("is_network"))
     found = document.get("is_network")
     if view.submitter.division == "network":
-        lacking = [name for name in NETWORK_FIELDS if not document.get(name)]
+        lacking = [name for name in view.ruleset.network.fields if not document.get(name)]
         if lacking:
             more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
             yield Complaint(place, f"no field {lacking[0]}{more}", "every field that describes the network")

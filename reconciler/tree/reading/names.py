@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
-# The official checker takes these for the official name (submission checker: model mapping).
-ALIASES: Mapping[str, str] = {
-    "ssd-resnet34": "retinanet",
-    "mobilenet": "resnet",
-    "resnet50": "resnet",
-    "llama3_1-405b": "llama3.1-405b",
-    "llama3_1-8b": "llama3.1-8b",
-    "llama3_1-8b-edge": "llama3.1-8b-edge",
-}
-# And a name that contains one of these, in this order.
+from reconciler.mlperf.ruleset import Ruleset
+
+# The official checker also guesses from a part of the name, in this order (submission checker: model mapping).
 _GUESSES = (
     ("mobilenet", "resnet"),
     ("efficientnet", "resnet"),
@@ -24,12 +17,12 @@ _GUESSES = (
 )
 
 
-def official_name(folder: str, known: Collection[str], mapping: Mapping[str, object]) -> str | None:
-    """The official benchmark of a folder; ``mapping`` is the submitter's model_mapping.json, empty but in open."""
-    if folder in known:
+def official_name(folder: str, ruleset: Ruleset, mapping: Mapping[str, object]) -> str:
+    """The official benchmark of a folder, "" for none. ``mapping``: the submitter's model_mapping.json, in open."""
+    if folder in ruleset.benchmarks:
         return folder
     mapped = mapping.get(folder)
     if isinstance(mapped, str):
-        return mapped if mapped in known else None
-    alias = ALIASES.get(folder) or next((name for part, name in _GUESSES if part in folder), None)
-    return alias if alias in known else None
+        return mapped if mapped in ruleset.benchmarks else ""
+    guess = next((name for part, name in _GUESSES if part in folder), folder)
+    return ruleset.official(folder) or ruleset.official(guess) or ""

@@ -9,7 +9,8 @@ from functools import cached_property
 from pathlib import Path
 
 from reconciler.mlperf.rounds import known_rounds, load_ruleset
-from reconciler.mlperf.ruleset import SEED_FIELDS, Ruleset
+from reconciler.mlperf.ruled import SEED_FIELDS
+from reconciler.mlperf.ruleset import Ruleset
 from reconciler.tree.reading.cell import CellFiles
 from reconciler.tree.reading.names import official_name
 from reconciler.tree.reading.places import LEGACY, CellPlace, RootPlace, SubmitterPlace, find_roots
@@ -37,7 +38,7 @@ class Survey:
 
     def official(self, files: SubmitterFiles, benchmark: str) -> str:
         mapping = files.mapping.value.values if files.mapping.value else {}
-        return official_name(benchmark, self.ruleset.benchmarks.keys(), mapping) or ""
+        return official_name(benchmark, self.ruleset, mapping)
 
     def views(self, files: SubmitterFiles, system: SystemFile, benchmark: str) -> Iterator[CellView]:
         official = self.official(files, benchmark)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from reconciler.tree.check.runs import INFERABLE, OURS
+from reconciler.tree.check.runs import OURS
 from reconciler.tree.findings import Complaint, Facts, Finding, Place, Rule, Severity
 
 SAME_LOG = Rule("placement.copied", "one log stands in two cells", (OURS,))
@@ -13,11 +13,14 @@ _CONF = "user-conf.contradicts"
 _CONF_DIGEST = "user.conf"
 _FEW = 1e-5
 
+Files = Mapping[tuple[str, str, str], str]  # (submitter, cell, run) → the log's path
+Pairs = frozenset[tuple[str, str]]  # (scenario, measured): what may be inferred from what
 
-def copied_logs(facts: Sequence[Facts], files: Mapping[tuple[str, str, str], str]) -> Iterator[Finding]:
+
+def copied_logs(facts: Sequence[Facts], files: Files, inferable: Pairs = frozenset()) -> Iterator[Finding]:
     """A detail log that two cells share although neither is inferred from the other, nor the other's accuracy variant.
 
-    ``files``: (submitter, cell, run) → the log's path. The later cell gets the finding.
+    The later cell gets the finding.
     """
     seen: dict[str, tuple[Facts, str]] = {}
     for item in facts:
@@ -26,16 +29,14 @@ def copied_logs(facts: Sequence[Facts], files: Mapping[tuple[str, str, str], str
                 continue
             first, first_run = seen.setdefault(digest, (item, run))
             if (first.submitter, first.cell, first_run) != (item.submitter, item.cell, run):
-                finding = _shared(first, first_run, item, run, files)
+                finding = _shared(first, first_run, item, run, files, inferable)
                 if finding is not None:
                     yield finding
 
 
-def _shared(
-    first: Facts, first_run: str, second: Facts, run: str, files: Mapping[tuple[str, str, str], str]
-) -> Finding | None:
+def _shared(first: Facts, first_run: str, second: Facts, run: str, files: Files, inferable: Pairs) -> Finding | None:
     severity = Severity.ERROR
-    if first.submitter == second.submitter and first_run == run and _may_share(first, second):
+    if first.submitter == second.submitter and first_run == run and _may_share(first, second, inferable):
         return None
     if first.submitter == second.submitter and _parts(first)[1:] == _parts(second)[1:] and first_run == run:
         severity = Severity.NOTE  # the same result in two divisions
@@ -58,13 +59,14 @@ def _name(first: Facts, second: Facts) -> str:
     return first.cell if first.submitter == second.submitter else f"{first.submitter} {first.cell}"
 
 
-def _may_share(one: Facts, two: Facts) -> bool:
+def _may_share(one: Facts, two: Facts, inferable: Pairs) -> bool:
     """One system's variants of one benchmark (-99, -99.9), or scenarios of which one may be inferred from the other."""
     (_, system, benchmark, scenario), (_, system2, benchmark2, scenario2) = _parts(one), _parts(two)
     if system != system2:
         return False
     if benchmark == benchmark2:
-        return (scenario, scenario2) in INFERABLE or (scenario2, scenario) in INFERABLE
+        pair = {scenario, scenario2}
+        return any({made, measured} == pair for made, measured in inferable)
     return scenario == scenario2 and _family(one.official or benchmark) == _family(two.official or benchmark2)
 
 

@@ -63,7 +63,8 @@ def verify_tree(
     surveys = survey(path, round_name, original)
     verifier = _Verifier(sum(item.total for item in surveys), progress)
     found = [finding for item in surveys for finding in verifier.tree(item)]
-    found += copied_logs(verifier.facts, verifier.files)
+    pairs = frozenset((rule.scenario, rule.measured) for item in surveys for rule in item.ruleset.inferences)
+    found += copied_logs(verifier.facts, verifier.files, pairs)
     return TreeReport(
         root=str(path),
         rounds=tuple(dict.fromkeys(item.ruleset.round for item in surveys)),

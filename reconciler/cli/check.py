@@ -1,0 +1,143 @@
+"""`reconcile check [PATH]`: the submission rules, over the rendered tree or any other."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from reconciler.cli.door import door
+from reconciler.cli.looking import asked
+from reconciler.cli.options import json_option, spec_option, takes
+from reconciler.cli.output import paint, say, say_json
+from reconciler.cli.tree_options import all_option, archive, originals_option, progress, round_option, sort_option
+from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError
+from reconciler.look import Look, look
+from reconciler.record.store import artifact_path
+from reconciler.render.documents import document
+from reconciler.render.findings import LIMIT, findings_part, findings_text
+from reconciler.resource.inputs import Origin
+from reconciler.resource.kinds import Kind
+from reconciler.tree.check.engine import check_tree
+from reconciler.tree.check.official import run_official
+from reconciler.tree.findings import TreeReport
+from reconciler.tree.reading.places import find_roots
+
+LOG = "submission_checker_log.txt"
+_OUTPUT = "official-checks"
+_PATH = click.Argument(["path"], required=False, type=click.Path(exists=True, path_type=Path))
+_OFFICIAL = click.Option(
+    ["--official"],
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="CHECKOUT",
+    help="Also run both official checkers of this checkout of the inference repository.",
+)
+_OUTPUT_OPTION = click.Option(
+    ["--output"],
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help=f"Where the official checkers' output goes. Default: .reconcile/{_OUTPUT}, or ./{_OUTPUT} with a PATH.",
+)
+_CARRY = click.Option(
+    ["--carry-log"],
+    is_flag=True,
+    help=f"Also put the newer checker's output into the tree, as each submitter's results/{LOG}.",
+)
+
+
+@click.command("check")
+@takes(
+    [
+        *(_PATH, spec_option(), round_option(), originals_option(), _OFFICIAL, _OUTPUT_OPTION, _CARRY),
+        *(sort_option(), json_option(), all_option()),
+    ]
+)
+def command(
+    path: Path | None,
+    specs: tuple[str, ...],
+    round_name: str,
+    originals: Path | None,
+    official: Path | None,
+    output: Path | None,
+    carry_log: bool,
+    by: str,
+    as_json: bool,
+    show_all: bool,
+) -> int:
+    """Check the rendered tree, or the tree at PATH, against the submission rules.
+
+    Holds all checks of both official checkers, and stricter ones where those let errors through.
+    """
+    original = archive(originals)
+    origin: Callable[[str], str] | None = None
+    if path is None:
+        seen = _seen(specs)
+        path, round_name = seen.tree, round_name or _round(seen)
+        original, origin = original or _stored(seen), _origins(seen)
+        output = output or seen.places.work / _OUTPUT
+    with progress(quiet=as_json) as tell:
+        report = check_tree(path, round_name=round_name, original=original, origin=origin, progress=tell)
+    if official is not None:
+        report = _official(report, path, official, output or Path(_OUTPUT), carry=carry_log)
+    if as_json:
+        say_json(document("check", **findings_part(report, by)))
+    else:
+        say(findings_text(report, by=by, limit=None if show_all else LIMIT, paint=paint()))
+    return IN_SYNC if report.clean else NOT_IN_SYNC
+
+
+def _seen(specs: tuple[str, ...]) -> Look:
+    seen = look(*asked(specs))
+    if not seen.tree.is_dir():
+        raise ReconcilerError(
+            f"there is no rendered tree at {seen.tree}", fix="`reconcile` renders it, or name another tree"
+        )
+    return seen
+
+
+def _round(seen: Look) -> str:
+    submission = next(r for r in seen.desired.resources if r.kind is Kind.SUBMISSION)
+    return str(seen.desired.detail(submission.address).settings["round"])
+
+
+def _stored(seen: Look) -> Callable[[str], Path | None]:
+    """Untruncated accuracy logs lie in storage under their own digest."""
+
+    def find(digest: str) -> Path | None:
+        paths = (artifact_path(seen.places, place, digest) for place in ("logs", "objects"))
+        return next((path for path in paths if path.is_file()), None)
+
+    return find
+
+
+def _origins(seen: Look) -> Callable[[str], str]:
+    """Cell, or the beginning of one → the spec line that declares it."""
+    found: dict[str, Origin] = {}
+    for resource in seen.desired.resources:
+        if resource.kind is Kind.RESULT:
+            inputs = seen.desired.detail(resource.address).inputs
+            line = next((item.origin for item in inputs if item.origin.line), None)
+            if line is not None:
+                found[str(resource.cell)] = line
+
+    def origin(cell: str) -> str:
+        exact = found.get(cell) or next((line for name, line in found.items() if name.startswith(f"{cell}/")), None)
+        return str(exact) if exact else ""
+
+    return origin
+
+
+def _official(report: TreeReport, path: Path, checkout: Path, output: Path, *, carry: bool) -> TreeReport:
+    roots = find_roots(path)
+    if len(roots) != 1:
+        raise ReconcilerError(f"{path} holds {len(roots)} trees", fix="the official checkers take one: name it")
+    commit = door("reconciler.git").head(checkout) or ""
+    checked = run_official(report, roots[0].path, checkout, commit, output)
+    if carry:
+        for place in roots[0].submitters:
+            results = place.path / "results"
+            if results.is_dir():
+                shutil.copyfile(checked.official[0].output, results / LOG)
+    return checked

@@ -1,0 +1,74 @@
+"""`reconcile verify-tree PATH`: contradictions in a tree that anyone made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from reconciler.cli.options import json_option, takes
+from reconciler.cli.output import paint, say, say_json
+from reconciler.cli.tree_options import all_option, archive, originals_option, progress, round_option, sort_option
+from reconciler.errors import IN_SYNC, NOT_IN_SYNC
+from reconciler.files import replace
+from reconciler.render.documents import document
+from reconciler.render.findings import LIMIT, findings_part, findings_text
+from reconciler.render.findings_page import findings_page
+from reconciler.render.findings_tables import findings_csv, objections
+from reconciler.tree.findings import TreeReport
+from reconciler.tree.verify.engine import verify_tree
+
+_PATH = click.Argument(["path"], type=click.Path(exists=True, path_type=Path))
+_CSV = click.Option(
+    ["--csv", "csv_file"], type=click.Path(path_type=Path), metavar="FILE", help="Also write the findings as CSV."
+)
+_OBJECTIONS = click.Option(
+    ["--objections"],
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Also write Markdown for the review, a file per submitter.",
+)
+_HTML = click.Option(
+    ["--html", "html_file"], type=click.Path(path_type=Path), metavar="FILE", help="Also write a page with plots."
+)
+
+
+@click.command("verify-tree")
+@takes(
+    [_PATH, round_option(), originals_option(), sort_option(), _CSV, _OBJECTIONS, _HTML, json_option(), all_option()]
+)
+def command(
+    path: Path,
+    round_name: str,
+    originals: Path | None,
+    by: str,
+    csv_file: Path | None,
+    objections: Path | None,
+    html_file: Path | None,
+    as_json: bool,
+    show_all: bool,
+) -> int:
+    """Find what contradicts itself in the submission tree at PATH.
+
+    PATH is a tree, a repository of results, a division, a submitter, or a part of one; layouts of v4.1 to v6.1. The
+    detail logs say what ran; user.conf, measurements, summaries, system descriptions, accuracy and compliance files
+    are compared with them.
+    """
+    with progress(quiet=as_json) as tell:
+        report = verify_tree(path, round_name=round_name, original=archive(originals), progress=tell)
+    _write(report, by, csv_file, objections, html_file)
+    if as_json:
+        say_json(document("verify-tree", **findings_part(report, by)))
+    else:
+        say(findings_text(report, by=by, limit=None if show_all else LIMIT, paint=paint()))
+    return IN_SYNC if report.clean else NOT_IN_SYNC
+
+
+def _write(report: TreeReport, by: str, csv_file: Path | None, folder: Path | None, html_file: Path | None) -> None:
+    if csv_file is not None:
+        replace(csv_file, findings_csv(report, by).encode(), durable=False)
+    if folder is not None:
+        for name, content in objections(report).items():
+            replace(folder / name, content.encode(), durable=False)
+    if html_file is not None:
+        replace(html_file, findings_page(report, "Contradictions in a submission tree").encode(), durable=False)

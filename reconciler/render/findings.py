@@ -1,0 +1,148 @@
+"""The findings about a tree as text and as JSON: grouped by submitter and kind, worst first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from reconciler.render.paint import Paint, Tone, plain
+from reconciler.render.quantities import count
+from reconciler.tree.findings import Finding, OfficialRun, Severity, TreeReport
+
+LIMIT = 20  # findings of one kind that are shown of a submitter
+SEVERITIES = tuple(Severity)
+TONES = {Severity.ERROR: Tone.BAD, Severity.WARNING: Tone.DOUBT, Severity.NOTE: Tone.FAINT}
+_ORDERS: dict[str, Callable[[Finding], Any]] = {
+    "submitter": lambda f: (f.submitter.lower(), f.rule.kind, SEVERITIES.index(f.severity)),
+    "kind": lambda f: (f.rule.kind, f.submitter.lower(), SEVERITIES.index(f.severity)),
+    "severity": lambda f: (SEVERITIES.index(f.severity), f.submitter.lower(), f.rule.kind),
+    "cell": lambda f: (f.submitter.lower(), f.cell, SEVERITIES.index(f.severity)),
+}
+ORDERS = tuple(_ORDERS)
+
+
+def ordered(findings: Sequence[Finding], by: str = "submitter") -> list[Finding]:
+    """Sorted by one of ORDERS; findings that are equal there stay in the order in which they were found."""
+    return sorted(findings, key=_ORDERS[by])
+
+
+def findings_text(
+    report: TreeReport, *, by: str = "submitter", limit: int | None = LIMIT, notes: bool = True, paint: Paint = plain
+) -> str:
+    """A heading per group, each finding with its place, and the counts. ``limit``: findings shown of each group."""
+    shown = [f for f in ordered(report.findings, by) if notes or f.severity is not Severity.NOTE]
+    lines: list[str] = []
+    for heading, group in _groups(shown, by):
+        lines.append(paint(f"{heading}: {_counts(group)}", Tone.HEADING))
+        for finding in group[:limit]:
+            lines += _finding(finding, paint)
+        if limit is not None and len(group) > limit:
+            lines.append(f"  … and {len(group) - limit:,} more; --all shows them")
+    for run in report.official:
+        lines += _official(run, paint)
+    return "\n".join([*lines, summary(report, paint)])
+
+
+def _groups(findings: Sequence[Finding], by: str) -> Iterator[tuple[str, list[Finding]]]:
+    groups: dict[str, list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault(_heading(finding, by), []).append(finding)
+    yield from groups.items()
+
+
+def _heading(finding: Finding, by: str) -> str:
+    submitter, kind = finding.submitter or "the tree", finding.rule.kind
+    match by:
+        case "kind":
+            return f"{kind}, {submitter}"
+        case "severity":
+            return f"{finding.severity.value}, {submitter}"
+        case "cell":
+            return f"{submitter}, {finding.cell}"
+    return f"{submitter}, {kind}"
+
+
+def _finding(finding: Finding, paint: Paint) -> list[str]:
+    complaint = finding.complaint
+    head = paint(finding.severity.value, TONES[finding.severity])
+    lines = [f"  {head} {finding.cell or 'tree'}  {paint(f'[{finding.rule.id}]', Tone.FAINT)}"]
+    lines.append(f"    {complaint.place}: {complaint.found}")
+    where = f" ({complaint.other})" if complaint.other else ""
+    lines.append(f"    {'but' if complaint.other else 'wanted'}: {complaint.wanted}{where}")
+    lines += [f"    cause: {complaint.cause}"] if complaint.cause else []
+    lines += [f"    fix: {complaint.fix}"] if complaint.fix else []
+    lines += [f"    spec: {finding.origin}"] if finding.origin else []
+    return lines
+
+
+def _official(run: OfficialRun, paint: Paint) -> list[str]:
+    tone = Tone.GOOD if run.verdict == "looks OK" else Tone.BAD
+    commit = f" ({run.commit[:10]})" if run.commit else ""
+    lines = [f"{run.name}{commit}: {paint(run.verdict, tone)}; its output: {run.output}"]
+    lines += [f"  cause: {run.cause}"] if run.cause else []
+    lines += [f"  {text}" for text in run.unmapped[:LIMIT]]
+    return lines
+
+
+def summary(report: TreeReport, paint: Paint = plain) -> str:
+    what = f"{count(len(report.facts), 'result')} of {' and '.join(report.rounds) or 'no round'}"
+    if not report.findings:
+        return paint(f"{what}: nothing found.", Tone.GOOD)
+    tone = Tone.GOOD if report.clean else Tone.BAD
+    return paint(f"{what}: {_counts(report.findings)}.", tone)
+
+
+def _counts(findings: Sequence[Finding]) -> str:
+    counted = Counter(finding.severity for finding in findings)
+    return ", ".join(count(counted[severity], severity.value) for severity in SEVERITIES if counted[severity])
+
+
+def findings_part(report: TreeReport, by: str = "submitter") -> dict[str, Any]:
+    """For ``document``: every result that was looked at, clean ones too, and every finding."""
+    found = Counter((finding.submitter, finding.cell) for finding in report.findings)
+    return {
+        "root": report.root,
+        "rounds": report.rounds,
+        "layouts": report.layouts,
+        "clean": report.clean,
+        "counts": {severity.value: report.count(severity) for severity in SEVERITIES},
+        "results": [
+            {
+                "submitter": facts.submitter,
+                "cell": facts.cell,
+                "benchmark": facts.official,
+                "round": facts.round,
+                "harness": facts.harness,
+                "metric": facts.metric,
+                "unit": facts.unit,
+                "target": facts.target,
+                "conf_target": facts.conf_target,
+                "validity": facts.validity,
+                "findings": found[facts.submitter, facts.cell],
+            }
+            for facts in report.facts
+        ],
+        "findings": [finding_part(finding) for finding in ordered(report.findings, by)],
+        "official": report.official,
+    }
+
+
+def finding_part(finding: Finding) -> dict[str, Any]:
+    complaint = finding.complaint
+    return {
+        "rule": finding.rule.id,
+        "title": finding.rule.title,
+        "sources": finding.rule.sources,
+        "severity": finding.severity.value,
+        "submitter": finding.submitter,
+        "cell": finding.cell,
+        "file": complaint.place.file,
+        "line": complaint.place.line,
+        "found": complaint.found,
+        "wanted": complaint.wanted,
+        "other": str(complaint.other) if complaint.other else "",
+        "cause": complaint.cause,
+        "fix": complaint.fix,
+        "origin": finding.origin,
+    }

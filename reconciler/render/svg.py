@@ -1,0 +1,110 @@
+"""Small plots as inline SVG: no script, no style sheet, no font from elsewhere."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+WIDTH = 720
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """``parts``: for each row the lengths of its parts, by the classes that colour them."""
+
+    rows: Sequence[str]
+    parts: Sequence[Sequence[tuple[str, int]]]
+
+
+def bars(plot: Bars, title: str) -> str:
+    """Horizontal bars of counts, a row for each name, with the total at the end."""
+    left, height = 190, 22
+    longest = max((sum(n for _, n in row) for row in plot.parts), default=0) or 1
+    scale = (WIDTH - left - 60) / longest
+    body = []
+    for index, (name, row) in enumerate(zip(plot.rows, plot.parts, strict=True)):
+        y, x = 8 + index * height, float(left)
+        body.append(f'<text x="{left - 8}" y="{y + 13}" text-anchor="end">{_escape(_short(name))}</text>')
+        for kind, number in row:
+            body.append(f'<rect class="{kind}" x="{x:.1f}" y="{y}" width="{number * scale:.1f}" height="16"/>')
+            x += number * scale
+        body.append(f'<text x="{x + 6:.1f}" y="{y + 13}">{sum(n for _, n in row):,}</text>')
+    return _svg(title, 16 + height * len(plot.rows), body)
+
+
+def scatter(points: Sequence[tuple[float, float, str, str]], title: str, across: str, up: str) -> str:
+    """Points (x, y, class, words) on logarithmic axes with the diagonal of equal values."""
+    chosen = [point for point in points if point[0] > 0 and point[1] > 0]
+    if not chosen:
+        return ""
+    size, left, bottom = 420.0, 70.0, 40.0
+    values = [math.log10(value) for x, y, _, _ in chosen for value in (x, y)]
+    low, high = math.floor(min(values)), math.ceil(max(values))
+    span = max(1, high - low)
+
+    def at(value: float) -> float:
+        return (math.log10(value) - low) / span * (size - 20)
+
+    body = _axes(low, span, left, size, across, up)
+    body.append(f'<line class="even" x1="{left}" y1="{size}" x2="{left + size - 20}" y2="20"/>')
+    for x, y, kind, words in chosen:
+        centre = f'cx="{left + at(x):.1f}" cy="{size - at(y):.1f}"'
+        body.append(f'<circle class="{kind}" {centre} r="4"><title>{_escape(words)}</title></circle>')
+    return _svg(title, int(size + bottom), body, width=int(left + size))
+
+
+def _axes(low: int, span: int, left: float, size: float, across: str, up: str) -> list[str]:
+    body = []
+    for step in range(span + 1):
+        offset = step / span * (size - 20)
+        label = f"{10.0 ** (low + step):g}"
+        body.append(f'<line class="grid" x1="{left + offset:.1f}" y1="{size}" x2="{left + offset:.1f}" y2="20"/>')
+        y = f"{size - offset:.1f}"
+        body.append(f'<line class="grid" x1="{left}" y1="{y}" x2="{left + size - 20}" y2="{y}"/>')
+        body.append(f'<text x="{left + offset:.1f}" y="{size + 15}" text-anchor="middle">{label}</text>')
+        body.append(f'<text x="{left - 6}" y="{size - offset + 4:.1f}" text-anchor="end">{label}</text>')
+    body.append(f'<text x="{left + size / 2:.0f}" y="{size + 33}" text-anchor="middle">{_escape(across)}</text>')
+    middle = f"{size / 2:.0f}"
+    turned = f'transform="rotate(-90 14 {middle})" x="14" y="{middle}"'
+    body.append(f'<text {turned} text-anchor="middle">{_escape(up)}</text>')
+    return body
+
+
+def histogram(values: Sequence[float], title: str, edges: Sequence[float], unit: str) -> str:
+    """Counts between edges; what lies outside counts in the first or last column."""
+    counts = [0] * (len(edges) - 1)
+    for value in values:
+        index = next((i for i in range(len(counts)) if value < edges[i + 1]), len(counts) - 1)
+        counts[index] += 1
+    height, left, top = 150, 40, max(counts, default=0) or 1
+    step = (WIDTH - left - 20) / max(1, len(counts))
+    body = []
+    for index, number in enumerate(counts):
+        x, tall = left + index * step, number / top * height
+        box = f'x="{x + 1:.1f}" y="{20 + height - tall:.1f}" width="{step - 2:.1f}" height="{tall:.1f}"'
+        body.append(f'<rect class="plain" {box}/>')
+        if number:
+            body.append(
+                f'<text x="{x + step / 2:.1f}" y="{15 + height - tall:.1f}" text-anchor="middle">{number:,}</text>'
+            )
+    for index, edge in enumerate(edges):
+        if index % 2 == 0:
+            x = left + index * step
+            body.append(f'<text x="{x:.1f}" y="{height + 36}" text-anchor="middle">{edge:g}</text>')
+    body.append(f'<text x="{WIDTH / 2:.0f}" y="{height + 54}" text-anchor="middle">{_escape(unit)}</text>')
+    return _svg(title, height + 62, body)
+
+
+def _svg(title: str, height: int, body: Sequence[str], width: int = WIDTH) -> str:
+    head = f'<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">'
+    return f"{head}<title>{_escape(title)}</title>{''.join(body)}</svg>"
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 26 else f"{name[:25]}…"
+
+
+def _escape(text: str) -> str:
+    return html.escape(text, quote=True)

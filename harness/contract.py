@@ -66,6 +66,32 @@ _COMMON_RUN = {
     "streams": Option("int", 1, "batches in flight at once"),
 }
 
+_CUDA_RUN = {
+    "streams": _COMMON_RUN["streams"],
+    "devices": Option("int", 1, "GPUs that take part; hardware.count of the system unless it is set here"),
+    "cuda_graphs": Option("flag", True, "launch a batch as one captured graph, where the backend allows it"),
+    "spin": Option("flag", False, "completion threads use a processor while they wait, and wake sooner"),
+    "start_from_device": Option("flag", False, "samples live in GPU memory before the clock starts; needs evidence"),
+    "start_from_device_evidence": Option(
+        "text", "", "the document that shows how samples reach GPU memory, and at what rate"
+    ),
+}
+
+_TENSORRT_ENGINE = {
+    "optimization_level": Option("int", 3, "how long the builder searches, 0 to 5"),
+    "workspace_mib": Option("int", 0, "most GPU memory of one layer's kernel, in MiB; 0 for all there is"),
+    "profiles": Option("text", "", "batch sizes to tune for, such as 1,16,256; the last is batch_size"),
+    "sequence_lengths": Option("text", "", "lengths of free axes beside the batch to tune for, such as 128,384"),
+    "half_inputs": Option("flag", False, "float inputs are fp16; the dataset's arrays must be so too"),
+    "tf32": Option("flag", False, "fp32 layers may compute in TF32"),
+    "sparse_weights": Option("flag", False, "use kernels for weights that are structured sparse"),
+    "version_compatible": Option("flag", False, "later versions of the same major version may run the engine"),
+    "hardware_compatibility": Option(
+        "choice", "none", "devices that may run the engine", ("none", "ampere_plus", "same_compute_capability")
+    ),
+    "plugins": Option("text", "", "plug-in libraries to load, absolute paths with colons between them"),
+}
+
 BACKENDS: dict[str, BackendFacts] = {
     "null": BackendFacts(
         distributions=(),
@@ -116,6 +142,40 @@ BACKENDS: dict[str, BackendFacts] = {
         builds_engine=False,
         precisions=("fp32", "bf16", "fp16", "fp8", "fp4", "int8", "int4"),
         elsewhere=True,
+    ),
+    "onnxruntime-cuda": BackendFacts(
+        distributions=("onnxruntime-gpu",),
+        extra="cuda",
+        revision=1,
+        builds_engine=True,
+        precisions=("fp32", "fp16", "int8"),
+        engine={"half_inputs": _TENSORRT_ENGINE["half_inputs"]},
+        run={
+            **_CUDA_RUN,
+            "prefer_nhwc": Option("flag", True, "convolutions compute channels last"),
+            "tf32": _TENSORRT_ENGINE["tf32"],
+            "convolution_search": Option(
+                "choice", "exhaustive", "how kernels of convolutions are chosen", ("exhaustive", "heuristic", "default")
+            ),
+        },
+    ),
+    "tensorrt": BackendFacts(
+        distributions=("tensorrt", "tensorrt-cu13", "tensorrt-cu12", "tensorrt-bindings"),
+        extra="tensorrt",
+        revision=1,
+        builds_engine=True,
+        precisions=("fp32", "fp16", "bf16", "int8", "fp8"),
+        engine=_TENSORRT_ENGINE,
+        run=_CUDA_RUN,
+    ),
+    "tensorrt-rtx": BackendFacts(
+        distributions=("tensorrt-rtx", "tensorrt-rtx-cu13-bindings", "tensorrt-rtx-cu12-bindings"),
+        extra="tensorrt-rtx",
+        revision=1,
+        builds_engine=True,
+        precisions=("fp32", "fp16", "bf16", "int8", "fp8"),
+        engine=_TENSORRT_ENGINE,
+        run=_CUDA_RUN,
     ),
 }
 

@@ -25,6 +25,9 @@ MODULES = {
     "null": "harness.backends.null",
     "onnxruntime": "harness.backends.onnxruntime",
     "openvino": "harness.backends.openvino",
+    "onnxruntime-cuda": "harness.backends.onnxruntime_cuda",
+    "tensorrt": "harness.backends.tensorrt.standard",
+    "tensorrt-rtx": "harness.backends.tensorrt.rtx",
 }
 
 DESCRIPTION = "engine.json"

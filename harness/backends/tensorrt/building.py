@@ -1,0 +1,178 @@
+"""From an ONNX file to an engine file."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.backends import BuildPlan, Engine, Tensor
+from harness.backends.tensorrt.flavours import Flavour
+from harness.backends.tensorrt.inspection import inspect
+from harness.backends.tensorrt.messages import Log
+from harness.backends.tensorrt.profiles import FREE, Profile, planned
+from harness.backends.tensorrt.timing import TimingCache
+from harness.cuda.driver import Device, device_count
+from harness.digests import file_digest
+from harness.errors import HarnessError
+from harness.quantization.floats import typed_model
+
+ENGINE_FILE = "model.plan"
+
+
+def build_engine(flavour: Flavour, plan: BuildPlan) -> Engine:
+    """Raises HarnessError with every error of parser or builder."""
+    if not flavour.builds(plan.precision):
+        raise HarnessError(
+            f"TensorRT {flavour.version} builds no {plan.precision} engine", "input", "use TensorRT 10 or later"
+        )
+    device = Device(0) if device_count() else None
+    log = Log(flavour.trt)
+    libraries = load_plugins(flavour, log, plan.options)
+    builder = flavour.trt.Builder(log.logger)
+    if builder is None:
+        raise HarnessError(f"TensorRT's builder does not start: {log.last()}", "backend", "check the driver")
+    network = flavour.new_network(builder)
+    with tempfile.TemporaryDirectory(dir=plan.output.parent) as folder:
+        half = bool(plan.options.get("half_inputs", False))
+        typed = flavour.strongly_typed
+        model = typed_model(plan.model, Path(folder), plan.precision, half_inputs=half) if typed else plan.model
+        parse(flavour, network, model, log)
+        if half and not typed:
+            halve_inputs(flavour.trt, network)
+        config, profiles = configure(flavour, builder, network, plan)
+        timing = TimingCache(plan.caches.get("timing") if device else None, flavour.version)
+        timing.attach(config)
+        content = _serialized(flavour, builder, network, config, plan, log)
+    timing.keep(config)
+    (plan.output / ENGINE_FILE).write_bytes(content)
+    made = {
+        "flavour": flavour.name,
+        "strongly_typed": flavour.strongly_typed,
+        "compute_capability": list(device.capability) if device else [],
+        "device": device.name if device else "",
+        "version_compatible": bool(plan.options.get("version_compatible", False)),
+        "hardware_compatibility": str(plan.options.get("hardware_compatibility", "none")),
+        "profiles": [[profile.batch, profile.length] for profile in profiles],
+        "plugins": libraries,
+        "timing_cache": {"before": timing.before, "after": timing.after},
+        "inspector": _inspected(flavour, log, content) if device else {},
+    }
+    return _described(flavour, network, plan, {**plan.options, "tensorrt": made})
+
+
+def parse(flavour: Flavour, network: Any, model: Path, log: Log) -> None:
+    parser = flavour.trt.OnnxParser(network, log.logger)
+    if parser.parse_from_file(str(model)):
+        return
+    errors = list(dict.fromkeys(_errors(parser) or log.errors))
+    listed = "\n".join(f"- {error}" for error in errors)
+    raise HarnessError(
+        f"TensorRT {flavour.version} cannot read {model.name}:\n{listed}",
+        "backend",
+        "check the model with onnx.checker; an operator that is not supported needs another opset or a plug-in",
+    )
+
+
+def configure(flavour: Flavour, builder: Any, network: Any, plan: BuildPlan) -> tuple[Any, tuple[Profile, ...]]:
+    trt, options = flavour.trt, plan.options
+    config = builder.create_builder_config()
+    flavour.set_precision(config, plan.precision)
+    flavour.share_profiles(config)
+    config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED
+    config.builder_optimization_level = int(options.get("optimization_level", 3))
+    workspace = int(options.get("workspace_mib", 0))
+    if workspace:
+        config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, workspace << 20)
+    if not options.get("tf32", False):
+        config.clear_flag(trt.BuilderFlag.TF32)
+    for option, flag in (("sparse_weights", "SPARSE_WEIGHTS"), ("version_compatible", "VERSION_COMPATIBLE")):
+        if options.get(option, False):
+            config.set_flag(getattr(trt.BuilderFlag, flag))
+    level = str(options.get("hardware_compatibility", "none")).upper()
+    if level != "NONE":
+        config.hardware_compatibility_level = getattr(trt.HardwareCompatibilityLevel, level)
+    inputs = [network.get_input(number) for number in range(network.num_inputs)]
+    profiles = planned({tensor.name: tuple(tensor.shape) for tensor in inputs}, plan.batch_size, options)
+    if any(FREE in tuple(tensor.shape) for tensor in inputs):
+        for wanted in profiles:
+            profile = builder.create_optimization_profile()
+            for tensor in inputs:
+                profile.set_shape(tensor.name, *wanted.shapes(tuple(tensor.shape)))
+            config.add_optimization_profile(profile)
+    return config, profiles
+
+
+def load_plugins(flavour: Flavour, log: Log, options: Any) -> dict[str, str]:
+    """The declared plug-in libraries, each with the digest of its bytes; TensorRT's own are always there."""
+    flavour.trt.init_libnvinfer_plugins(log.logger, "")
+    paths = [Path(path) for path in str(options.get("plugins", "") or "").split(":") if path]
+    for path in paths:
+        if not path.is_file():
+            raise HarnessError(f"no plug-in library {path}", "missing", "check engine.options.plugins")
+        if flavour.trt.get_plugin_registry().load_library(str(path)) is None:
+            raise HarnessError(f"TensorRT does not load plug-in {path}: {log.last()}", "backend", "see the child's log")
+    return {path.name: file_digest(path) for path in paths}
+
+
+def halve_inputs(trt: Any, network: Any) -> None:
+    for number in range(network.num_inputs):
+        if network.get_input(number).dtype == trt.float32:
+            network.get_input(number).dtype = trt.float16
+
+
+def tensors_of(trt: Any, tensors: Sequence[Any]) -> tuple[Tensor, ...]:
+    return tuple(Tensor(t.name, tuple(t.shape)[1:], trt.nptype(t.dtype).__name__) for t in tensors)
+
+
+def _serialized(flavour: Flavour, builder: Any, network: Any, config: Any, plan: BuildPlan, log: Log) -> bytes:
+    counter = plan.counter
+    monitor = flavour.show_progress(config, lambda steps: counter.stage("building", steps), lambda: counter.bump(1))
+    content = builder.build_serialized_network(network, config)
+    del monitor
+    if content is None:
+        memory = any("memory" in error.lower() for error in log.errors)
+        raise HarnessError(
+            f"TensorRT {flavour.version} cannot build the engine:\n" + "\n".join(f"- {error}" for error in log.errors),
+            "resources" if memory else "backend",
+            "lower batch_size or workspace_mib" if memory else "see the child's log for what the builder tried",
+        )
+    return bytes(content)
+
+
+def _inspected(flavour: Flavour, log: Log, content: bytes) -> dict[str, Any]:
+    runtime = flavour.trt.Runtime(log.logger)
+    if hasattr(runtime, "engine_host_code_allowed"):
+        runtime.engine_host_code_allowed = True
+    engine = runtime.deserialize_cuda_engine(content)
+    return inspect(flavour.trt, engine) if engine is not None else {}
+
+
+def _described(flavour: Flavour, network: Any, plan: BuildPlan, settings: dict[str, Any]) -> Engine:
+    inputs = [network.get_input(number) for number in range(network.num_inputs)]
+    outputs = [network.get_output(number) for number in range(network.num_outputs)]
+    fixed = {tensor.shape[0] for tensor in inputs} - {FREE}
+    return Engine(
+        backend=flavour.name,
+        version=flavour.version,
+        file=ENGINE_FILE,
+        precision=plan.precision,
+        batch_size=plan.batch_size,
+        batch_sizes=tuple(fixed),
+        inputs=tensors_of(flavour.trt, inputs),
+        outputs=tensors_of(flavour.trt, outputs),
+        settings=settings,
+    )
+
+
+def _errors(parser: Any) -> list[str]:
+    found = [parser.get_error(number) for number in range(parser.num_errors)]
+    return [_text(error) for error in found]
+
+
+def _text(error: Any) -> str:
+    """What was wrong, and at which node where the version tells."""
+    where = [str(value()) for name in ("node_name", "node_operator") if callable(value := getattr(error, name, None))]
+    named = " ".join(part for part in where if part)
+    return f"{named}: {error.desc()}" if named else str(error.desc())

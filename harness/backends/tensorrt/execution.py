@@ -1,0 +1,142 @@
+"""A built engine in the CUDA pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.backends import Engine, LoadPlan, Tensor
+from harness.backends.tensorrt.building import load_plugins
+from harness.backends.tensorrt.fitting import Here, refuse_misfit
+from harness.backends.tensorrt.flavours import Flavour
+from harness.backends.tensorrt.messages import Log
+from harness.backends.tensorrt.profiles import FREE, Profile, fitting
+from harness.cuda.driver import Device, DeviceMemoryError, Memory, Stream
+from harness.cuda.pipeline import CudaSession
+from harness.errors import HarnessError
+
+Shape = tuple[int, ...]
+
+
+def open_engine(flavour: Flavour, plan: LoadPlan) -> CudaSession:
+    if plan.engine is None:
+        raise HarnessError("TensorRT needs an engine", "input", "declare an engine for this benchmark")
+    folder = plan.engine
+    engine = Engine.read(folder, flavour.name)
+
+    def load(device: Device) -> LoadedEngine:
+        here = Here(flavour.name, flavour.version, device.capability, device.name)
+        refuse_misfit(engine, here, plan.batch_size)
+        return LoadedEngine(flavour, engine, folder / engine.file, device)
+
+    return CudaSession(plan, load)
+
+
+class LoadedEngine:
+    """An engine on one device. Contexts whose batches never compute at once share their memory."""
+
+    def __init__(self, flavour: Flavour, engine: Engine, path: Path, device: Device) -> None:
+        self._flavour, self._device, self._log = flavour, device, Log(flavour.trt)
+        made = engine.settings.get("tensorrt", {})
+        load_plugins(flavour, self._log, engine.settings)
+        self._runtime = flavour.trt.Runtime(self._log.logger)
+        if made.get("version_compatible") and hasattr(self._runtime, "engine_host_code_allowed"):
+            self._runtime.engine_host_code_allowed = True
+        self._engine = self._runtime.deserialize_cuda_engine(path.read_bytes())
+        if self._engine is None:
+            raise HarnessError(
+                f"TensorRT {flavour.version} cannot load {path.name}: {self._log.last()}",
+                "backend",
+                "build the engine again",
+            )
+        self.batch_size, self.batch_sizes = engine.batch_size, engine.batch_sizes
+        self.inputs: Sequence[Tensor] = engine.inputs
+        self._outputs = engine.outputs
+        self._profiles = [Profile(batch, length) for batch, length in made["profiles"]]
+        self._shared: dict[int, Memory] = {}
+        self.capturable = True
+        self.notes: Mapping[str, Any] = {"precision": engine.precision, "profiles": made["profiles"]}
+
+    def outputs(self, inputs: Sequence[Shape]) -> Sequence[Tensor]:
+        context = self.context(self.profile(1, inputs), None)
+        self.shape(context, 1, inputs)
+        shapes = {tensor.name: tuple(context.get_tensor_shape(tensor.name)) for tensor in self._outputs}
+        return [Tensor(tensor.name, shapes[tensor.name][1:], tensor.dtype) for tensor in self._outputs]
+
+    def wanted(self, inputs: Sequence[Shape]) -> int:
+        return max(self._flavour.context_bytes(self._engine, number) for number in self._used(inputs))
+
+    def open(
+        self, shapes: Sequence[Shape], inputs: Sequence[Memory], outputs: Sequence[Memory], stream: Stream
+    ) -> BoundEngine:
+        if int(stream) not in self._shared:
+            self._shared[int(stream)] = self._device.allocate(self.wanted(shapes))
+        named = [*zip(self.inputs, inputs, strict=True), *zip(self._outputs, outputs, strict=True)]
+        addresses = {tensor.name: memory.address for tensor, memory in named}
+        return BoundEngine(self, shapes, addresses, int(stream), self._shared[int(stream)])
+
+    def context(self, profile: int, memory: Memory | None, stream: int = 0) -> Any:
+        """``memory`` None: to ask for shapes only."""
+        context = self._flavour.new_context(self._engine)
+        if context is None:
+            if any("memory" in error.lower() for error in self._log.errors):
+                raise DeviceMemoryError("CUDA_ERROR_OUT_OF_MEMORY", self._log.last())
+            raise HarnessError(f"no execution context: {self._log.last()}", "backend", "see the child's log")
+        if context.active_optimization_profile != profile:
+            context.set_optimization_profile_async(profile, stream)
+        if memory is not None:
+            self._flavour.give_memory(context, memory.address, memory.size)
+        return context
+
+    def shape(self, context: Any, size: int, inputs: Sequence[Shape]) -> None:
+        for tensor, sample in zip(self.inputs, inputs, strict=True):
+            if FREE in self._full(tensor):
+                context.set_input_shape(tensor.name, (size, *sample))
+
+    def profile(self, size: int, inputs: Sequence[Shape]) -> int:
+        """Raises HarnessError when the engine was not built for such samples."""
+        found = fitting(self._profiles, size, [self._full(tensor) for tensor in self.inputs], inputs)
+        if found < 0:
+            held = ", ".join(f"batch {p.batch}" + (f" length {p.length}" if p.length else "") for p in self._profiles)
+            raise HarnessError(
+                f"the engine does not fit: a batch of {size} samples of {[list(shape) for shape in inputs]} is outside "
+                f"its profiles ({held})",
+                "input",
+                "build it with larger sequence_lengths or batch_size, or make preprocessing agree",
+            )
+        return found
+
+    def problem(self) -> HarnessError:
+        return HarnessError(f"TensorRT refuses a batch: {self._log.last()}", "backend", "see the log of this run")
+
+    def _used(self, inputs: Sequence[Shape]) -> set[int]:
+        sizes = self.batch_sizes or [profile.batch for profile in self._profiles]
+        return {self.profile(size, inputs) for size in sizes}
+
+    def _full(self, tensor: Tensor) -> Shape:
+        return (self.batch_sizes[0] if self.batch_sizes else FREE, *tensor.shape)
+
+
+class BoundEngine:
+    """Contexts for the buffers of one lane, one for each batch size: a captured graph keeps using its context."""
+
+    def __init__(
+        self, engine: LoadedEngine, shapes: Sequence[Shape], addresses: Mapping[str, int], stream: int, memory: Memory
+    ) -> None:
+        self._engine, self._shapes, self._addresses = engine, shapes, addresses
+        self._stream, self._memory = stream, memory
+
+    def prepare(self, size: int) -> Callable[[], None]:
+        engine, stream = self._engine, self._stream
+        context = engine.context(engine.profile(size, self._shapes), self._memory, stream)
+        engine.shape(context, size, self._shapes)
+        for name, address in self._addresses.items():
+            context.set_tensor_address(name, address)
+        execute = context.execute_async_v3
+
+        def enqueue() -> None:
+            if not execute(stream):
+                raise engine.problem()
+
+        return enqueue

@@ -1,0 +1,34 @@
+"""TensorRT's messages: into the child's log, and the errors into its result."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+
+class Log:
+    """``logger`` is what the library wants; ``errors`` what it said at that severity, oldest first."""
+
+    def __init__(self, trt: Any) -> None:
+        self.errors: list[str] = []
+        self.logger = _logger(trt, self)
+
+    def last(self) -> str:
+        return self.errors[-1] if self.errors else "no reason given"
+
+    def take(self, severity: str, message: str) -> None:
+        if severity in ("ERROR", "INTERNAL_ERROR"):
+            self.errors.append(message)
+        if severity != "VERBOSE":
+            sys.stdout.write(f"TensorRT {severity.lower()}: {message}\n")
+
+
+def _logger(trt: Any, log: Log) -> Any:
+    class Logger(trt.ILogger):  # type: ignore[misc]
+        def __init__(self) -> None:
+            trt.ILogger.__init__(self)
+
+        def log(self, severity: Any, msg: str) -> None:
+            log.take(severity.name, msg)
+
+    return Logger()

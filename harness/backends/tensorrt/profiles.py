@@ -1,0 +1,86 @@
+"""Optimisation profiles: which shapes an engine is made for, and which of them a batch uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.errors import HarnessError
+
+FREE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Tuned for batches of ``batch`` samples with ``length`` along each free axis (0: there is none), both being the
+    largest that it takes."""
+
+    batch: int
+    length: int = 0
+
+    def shapes(self, shape: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        """Smallest, best and largest shape of an input; FREE marks what varies."""
+        least = tuple(1 if size == FREE else size for size in shape)
+        most = tuple(self._most(axis, size) for axis, size in enumerate(shape))
+        return least, most, most
+
+    def _most(self, axis: int, size: int) -> int:
+        return size if size != FREE else self.batch if axis == 0 else self.length
+
+    def holds(self, batch: int, shape: Sequence[int], sample: Sequence[int]) -> bool:
+        """Whether ``batch`` samples of this shape fit an input."""
+        most = self.shapes(shape)[2]
+        free = zip(shape[1:], most[1:], sample, strict=True)
+        return batch <= most[0] and all(have <= limit if size == FREE else have == limit for size, limit, have in free)
+
+
+def planned(inputs: Mapping[str, Sequence[int]], batch_size: int, options: Mapping[str, Any]) -> tuple[Profile, ...]:
+    """``inputs``: name -> shape with its batch axis. Raises HarnessError when the model and the options contradict."""
+    fixed = {name: shape[0] for name, shape in inputs.items() if shape and shape[0] not in (FREE, batch_size)}
+    if fixed:
+        name, size = next(iter(fixed.items()))
+        raise HarnessError(
+            f"input {name} has a fixed batch of {size}, not {batch_size}",
+            "input",
+            "export the model with a free batch axis, or set batch_size to the model's",
+        )
+    batches = numbers(options, "profiles") or [batch_size]
+    if batches[-1] != batch_size:
+        raise HarnessError(
+            f"the last of profiles {options['profiles']} is not batch_size {batch_size}", "input", "make them equal"
+        )
+    lengths = numbers(options, "sequence_lengths")
+    varying = [name for name, shape in inputs.items() if FREE in shape[1:]]
+    if varying and not lengths:
+        raise HarnessError(
+            f"input {varying[0]} has a free axis beside the batch: {list(inputs[varying[0]])}",
+            "input",
+            "set engine.options.sequence_lengths, such as 384 or 128,384",
+        )
+    return tuple(Profile(batch, length) for length in (lengths if varying else [0]) for batch in batches)
+
+
+def numbers(options: Mapping[str, Any], name: str) -> list[int]:
+    """A list such as "1,16,256", ascending."""
+    text = str(options.get(name, "") or "").replace(" ", "")
+    try:
+        found = [int(part) for part in text.split(",") if part]
+    except ValueError:
+        found = [0]
+    if found != sorted(set(found)) or (found and found[0] < 1):
+        raise HarnessError(f"{name} {text!r} is no ascending list of counts", "input", "write it as 128,384")
+    return found
+
+
+def fitting(
+    profiles: Sequence[Profile], batch: int, shapes: Iterable[Sequence[int]], samples: Iterable[Sequence[int]]
+) -> int:
+    """Number of the tightest profile for a batch of samples of these shapes; -1 when none holds it."""
+    pairs = list(zip(shapes, samples, strict=True))
+    holding = [
+        (profile.length, profile.batch, number)
+        for number, profile in enumerate(profiles)
+        if all(profile.holds(batch, shape, sample) for shape, sample in pairs)
+    ]
+    return min(holding)[2] if holding else -1

@@ -1,0 +1,15 @@
+"""The backend "tensorrt": TensorRT."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from harness.backends.tensorrt.building import build_engine
+from harness.backends.tensorrt.execution import open_engine
+from harness.backends.tensorrt.flavours import load_flavour
+
+_FLAVOUR = load_flavour("tensorrt")
+
+facts = _FLAVOUR.facts
+build = partial(build_engine, _FLAVOUR)
+load = partial(open_engine, _FLAVOUR)

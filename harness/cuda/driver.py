@@ -1,0 +1,204 @@
+"""The one door to the CUDA driver: devices, memory, streams, events, graphs and the kernel that gathers.
+
+Every call is checked. Calls that take a while release the interpreter. The primary context of a device is used, which
+TensorRT and ONNX Runtime share; a thread must ``activate()`` the device before anything else.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+try:
+    from cuda.bindings import driver as cu
+except ImportError:  # cuda-python before 12.6
+    from cuda import cuda as cu
+
+Stream = Any
+Event = Any
+Graph = Any
+
+_MAPPED = 1 | 2  # portable and mapped, of cuMemHostAlloc and cuMemHostRegister
+_OUT_OF_MEMORY = cu.CUresult.CUDA_ERROR_OUT_OF_MEMORY
+
+
+class CudaError(RuntimeError):
+    """A call that failed. ``name`` is CUDA's own, such as CUDA_ERROR_ILLEGAL_ADDRESS."""
+
+    def __init__(self, name: str, text: str) -> None:
+        super().__init__(f"{name}: {text}")
+        self.name = name
+
+
+class DeviceMemoryError(CudaError, MemoryError):
+    """The device, or the host's lockable memory, is exhausted."""
+
+
+def checked(result: tuple[Any, ...]) -> Any:
+    """What a call gave back. Raises CudaError."""
+    if result[0]:
+        raise _error(result[0])
+    return result[1] if len(result) == 2 else result[1:]
+
+
+def _error(code: Any) -> CudaError:
+    name = getattr(code, "name", str(code))
+    described = cu.cuGetErrorString(code)[1]
+    text = described.decode() if isinstance(described, bytes) else "unknown error"
+    return (DeviceMemoryError if code == _OUT_OF_MEMORY else CudaError)(name, text)
+
+
+def device_count() -> int:
+    """0 where there is no driver or no device."""
+    try:
+        checked(cu.cuInit(0))
+        return int(checked(cu.cuDeviceGetCount()))
+    except (CudaError, RuntimeError):
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Device memory, or host memory as the device sees it; ``host`` is the host's view of pinned memory, in bytes."""
+
+    address: int
+    size: int
+    host: np.ndarray | None = None
+
+    def array(self, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+        """Pinned memory as an array, from its start."""
+        assert self.host is not None
+        count = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        return self.host[:count].view(dtype).reshape(shape)
+
+
+class Device:
+    """One GPU and its primary context. ``spin``: waits for a stream use the processor, and end sooner."""
+
+    def __init__(self, index: int, *, spin: bool = False) -> None:
+        checked(cu.cuInit(0))
+        self.index = index
+        self._handle = checked(cu.cuDeviceGet(index))
+        flags = cu.CUctx_flags.CU_CTX_SCHED_SPIN if spin else cu.CUctx_flags.CU_CTX_SCHED_BLOCKING_SYNC
+        checked(cu.cuDevicePrimaryCtxSetFlags(self._handle, int(flags)))
+        self._context = checked(cu.cuDevicePrimaryCtxRetain(self._handle))
+        self.activate()
+        self._kernels: dict[int, Any] = {}
+
+    def activate(self) -> None:
+        """Make this the device of the calling thread."""
+        checked(cu.cuCtxSetCurrent(self._context))
+
+    @property
+    def name(self) -> str:
+        return str(checked(cu.cuDeviceGetName(256, self._handle)).split(b"\0")[0].decode())
+
+    @property
+    def capability(self) -> tuple[int, int]:
+        attribute = cu.CUdevice_attribute
+        major = checked(cu.cuDeviceGetAttribute(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, self._handle))
+        minor = checked(cu.cuDeviceGetAttribute(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, self._handle))
+        return int(major), int(minor)
+
+    @property
+    def bus(self) -> str:
+        """PCI address as sysfs writes it, such as 0000:3b:00.0."""
+        return str(checked(cu.cuDeviceGetPCIBusId(32, self._handle)).split(b"\0")[0].decode().lower())
+
+    def free_memory(self) -> int:
+        free, _ = checked(cu.cuMemGetInfo())
+        return int(free)
+
+    def allocate(self, size: int) -> Memory:
+        """Device memory, zeroed: what pads a first batch is a valid input of any model."""
+        address = checked(cu.cuMemAlloc(max(size, 1)))
+        checked(cu.cuMemsetD8(address, 0, max(size, 1)))
+        return Memory(int(address), size)
+
+    def pin(self, size: int) -> Memory:
+        """Host memory that the device reads and writes directly, on the NUMA node of the calling thread."""
+        host = int(checked(cu.cuMemHostAlloc(max(size, 1), _MAPPED)))
+        view = (ctypes.c_uint8 * max(size, 1)).from_address(host)
+        return Memory(int(checked(cu.cuMemHostGetDevicePointer(host, 0))), size, np.ctypeslib.as_array(view))
+
+    def lock(self, array: np.ndarray) -> Memory:
+        """Pin an array in place; it must outlive its use by the device. Raises DeviceMemoryError where it cannot be."""
+        host = int(array.__array_interface__["data"][0])
+        checked(cu.cuMemHostRegister(host, array.nbytes, _MAPPED))
+        view = array.reshape(-1).view(np.uint8)
+        return Memory(int(checked(cu.cuMemHostGetDevicePointer(host, 0))), array.nbytes, view)
+
+    def unlock(self, memory: Memory) -> None:
+        assert memory.host is not None
+        checked(cu.cuMemHostUnregister(int(memory.host.__array_interface__["data"][0])))
+
+    def free(self, memory: Memory) -> None:
+        if memory.host is None:
+            checked(cu.cuMemFree(memory.address))
+        else:
+            checked(cu.cuMemFreeHost(int(memory.host.__array_interface__["data"][0])))
+
+    def stream(self, *, urgent: bool = False) -> Stream:
+        least, most = checked(cu.cuCtxGetStreamPriorityRange())
+        flags = int(cu.CUstream_flags.CU_STREAM_NON_BLOCKING)
+        return checked(cu.cuStreamCreateWithPriority(flags, int(most if urgent else least)))
+
+    def event(self, *, spin: bool = True) -> Event:
+        flags = cu.CUevent_flags.CU_EVENT_DISABLE_TIMING
+        if not spin:
+            return checked(cu.cuEventCreate(int(flags) | int(cu.CUevent_flags.CU_EVENT_BLOCKING_SYNC)))
+        return checked(cu.cuEventCreate(int(flags)))
+
+    def kernel(self, image: bytes, name: str) -> Any:
+        module = checked(cu.cuModuleLoadData(image))
+        return checked(cu.cuModuleGetFunction(module, name.encode()))
+
+
+def copy(to: int, source: int, size: int, stream: Stream) -> None:
+    """Between any two places, by their addresses."""
+    checked(cu.cuMemcpyAsync(to, source, size, stream))
+
+
+def fill(memory: Memory, byte: int, stream: Stream) -> None:
+    checked(cu.cuMemsetD8Async(memory.address, byte, memory.size, stream))
+
+
+def launch(kernel: Any, grid: tuple[int, int], threads: int, arguments: int, stream: Stream) -> None:
+    """``arguments``: address of an array of pointers to the arguments."""
+    checked(cu.cuLaunchKernel(kernel, grid[0], grid[1], 1, threads, 1, 1, 0, stream, arguments, 0))
+
+
+def record(event: Event, stream: Stream) -> None:
+    checked(cu.cuEventRecord(event, stream))
+
+
+def follow(stream: Stream, event: Event) -> None:
+    """The stream goes on when the event has happened; the host does not wait."""
+    checked(cu.cuStreamWaitEvent(stream, event, 0))
+
+
+def wait(event: Event) -> None:
+    checked(cu.cuEventSynchronize(event))
+
+
+def synchronize(stream: Stream) -> None:
+    checked(cu.cuStreamSynchronize(stream))
+
+
+def capture(work: Callable[[], None], stream: Stream) -> Graph:
+    """What ``work`` puts on the stream, as a graph that can be launched again and again."""
+    checked(cu.cuStreamBeginCapture(stream, cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL))
+    try:
+        work()
+    except BaseException:
+        cu.cuStreamEndCapture(stream)
+        raise
+    return checked(cu.cuGraphInstantiate(checked(cu.cuStreamEndCapture(stream)), 0))
+
+
+def replay(graph: Graph, stream: Stream) -> None:
+    checked(cu.cuGraphLaunch(graph, stream))

@@ -1,0 +1,55 @@
+"""What a library must offer so that its engines run here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from harness.backends import Tensor
+from harness.cuda.driver import Device, Memory, Stream
+
+Enqueue = Callable[[], None]
+"""Puts the work of one batch on its stream, between fixed buffers."""
+
+
+class Compute(Protocol):
+    """An engine bound to the buffers of one lane and to one stream."""
+
+    def prepare(self, size: int) -> Enqueue:
+        """The work of a batch of exactly ``size`` samples. It is run once before it is used or captured."""
+
+
+class Loaded(Protocol):
+    """An engine on one device."""
+
+    @property
+    def batch_size(self) -> int:
+        """The largest batch."""
+
+    @property
+    def batch_sizes(self) -> Sequence[int]:
+        """The only sizes that it computes; empty for any up to ``batch_size``."""
+
+    @property
+    def inputs(self) -> Sequence[Tensor]: ...
+
+    @property
+    def capturable(self) -> bool:
+        """Whether its work may be captured in a CUDA graph."""
+
+    @property
+    def notes(self) -> Mapping[str, Any]: ...
+
+    def outputs(self, inputs: Sequence[tuple[int, ...]]) -> Sequence[Tensor]:
+        """The outputs, shaped for samples of these shapes."""
+
+    def wanted(self, inputs: Sequence[tuple[int, ...]]) -> int:
+        """Bytes that computing takes on the device for each stream, beside the buffers of the lanes."""
+
+    def open(
+        self, shapes: Sequence[tuple[int, ...]], inputs: Sequence[Memory], outputs: Sequence[Memory], stream: Stream
+    ) -> Compute:
+        """Bind to a lane. ``shapes``: of one sample of each input. Lanes on one stream never compute at once."""
+
+
+Loader = Callable[[Device], Loaded]

@@ -1,0 +1,57 @@
+"""What a failed CUDA call means for a person: what happened, and what to do."""
+
+from __future__ import annotations
+
+from harness.cuda.driver import CudaError, DeviceMemoryError
+from harness.errors import HarnessError
+
+# By CUDA's name of the error. Those that a healthy program does not cause are worth another try on a healthy device.
+_HARDWARE = {
+    "CUDA_ERROR_ECC_UNCORRECTABLE": "the device found memory that it cannot correct (ECC)",
+    "CUDA_ERROR_HARDWARE_STACK_ERROR": "the device reported a hardware stack error",
+    "CUDA_ERROR_DEVICE_UNAVAILABLE": "the device is not available",
+    "CUDA_ERROR_SYSTEM_NOT_READY": "the device's system services are not ready (fabric manager)",
+    "CUDA_ERROR_NO_DEVICE": "there is no CUDA device",
+    "CUDA_ERROR_EXTERNAL_DEVICE": "the device was lost",
+    "CUDA_ERROR_NVLINK_UNCORRECTABLE": "NVLink met an error that it cannot correct",
+    "CUDA_ERROR_UNKNOWN": "the device was lost, or the driver failed",
+}
+_HARDWARE_FIX = "see nvidia-smi -q and the kernel's log for an Xid; reset or replace the device, then run again"
+_SOFTWARE = {
+    "CUDA_ERROR_ILLEGAL_ADDRESS": "a kernel touched memory that is not its own",
+    "CUDA_ERROR_ILLEGAL_INSTRUCTION": "a kernel ran an instruction that the device does not have",
+    "CUDA_ERROR_MISALIGNED_ADDRESS": "a kernel touched a misaligned address",
+    "CUDA_ERROR_LAUNCH_FAILED": "a kernel failed",
+    "CUDA_ERROR_LAUNCH_TIMEOUT": "a kernel ran too long",
+    "CUDA_ERROR_ASSERT": "an assertion failed in a kernel",
+}
+_SOFTWARE_FIX = "build the engine again; if it stays, compute-sanitizer names the kernel"
+
+
+def explained(error: CudaError, device: str) -> HarnessError:
+    """``device``: its name for the message, such as "GPU 0 (NVIDIA H200)"."""
+    if isinstance(error, DeviceMemoryError):
+        return HarnessError(f"{device} is out of memory: {error}", "resources", "lower batch_size or streams")
+    if error.name in _HARDWARE:
+        return HarnessError(f"{device}: {_HARDWARE[error.name]} ({error})", "resources", _HARDWARE_FIX)
+    if error.name in _SOFTWARE:
+        return HarnessError(f"{device}: {_SOFTWARE[error.name]} ({error})", "backend", _SOFTWARE_FIX)
+    return HarnessError(f"{device}: {error}", "backend", "the traceback is in the log of this run")
+
+
+def too_large(device: str, batch_size: int, wanted: int, free: int, detail: str) -> HarnessError:
+    """Out of memory while an engine was made ready: ``wanted`` and ``free`` in bytes, for batches of ``batch_size``."""
+    fitting = smaller_batch(batch_size, wanted, free)
+    advice = f"try batch_size {fitting}" if fitting else "use fewer streams"
+    return HarnessError(
+        f"{device} is out of memory: batches of {batch_size} need {wanted / 2**30:.2f} GiB and {free / 2**30:.2f} GiB "
+        f"are free ({detail})",
+        "resources",
+        f"{advice}, lower streams, or end what else uses the device",
+    )
+
+
+def smaller_batch(batch_size: int, wanted: int, free: int) -> int:
+    """The largest multiple of 8 (below 8: any number) that needs at most nine tenths of what is free; 0 for none."""
+    fitting = min(batch_size - 1, int(batch_size * 0.9 * free / max(wanted, 1)))
+    return fitting - fitting % 8 if fitting >= 8 else max(fitting, 0)

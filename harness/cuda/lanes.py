@@ -1,0 +1,188 @@
+"""One batch in flight: its buffers, and its way through copy-in, compute and copy-out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+
+import numpy as np
+
+from harness.backends import Outputs, Tensor
+from harness.cuda import driver
+from harness.cuda.driver import CudaError, Device, Memory, Stream
+from harness.cuda.engines import Enqueue, Loaded
+from harness.cuda.gathering import FEW, MANY, Gather
+from harness.cuda.residence import Resident
+from harness.cuda.sizes import padded
+from harness.errors import HarnessError
+from harness.qsl import Rows, count_rows
+
+
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """Copies in and out have streams of their own, so that they pass while another batch is computed."""
+
+    copy_in: Stream
+    compute: Stream
+    copy_out: Stream
+
+
+@dataclass(frozen=True, slots=True)
+class Shapes:
+    """Of one sample. ``allowed``: the batch sizes that are computed."""
+
+    inputs: tuple[tuple[int, ...], ...]
+    input_bytes: tuple[int, ...]
+    outputs: tuple[Tensor, ...]
+    allowed: tuple[int, ...]
+
+    @property
+    def largest(self) -> int:
+        return self.allowed[-1]
+
+    @property
+    def output_bytes(self) -> tuple[int, ...]:
+        return tuple(prod(tensor.shape) * np.dtype(tensor.dtype).itemsize for tensor in self.outputs)
+
+    @property
+    def lane_bytes(self) -> int:
+        """What the buffers of one lane take on the device."""
+        return self.largest * (sum(self.input_bytes) + sum(self.output_bytes))
+
+
+class Lane:
+    """Buffers for one batch, and everything that is done with them. Not for two threads at once."""
+
+    def __init__(self, device: Device, loaded: Loaded, shapes: Shapes, streams: Streams, *, spin: bool) -> None:
+        self._streams, self._shapes = streams, shapes
+        self._inputs = [device.allocate(shapes.largest * size) for size in shapes.input_bytes]
+        self._outputs = [device.allocate(shapes.largest * size) for size in shapes.output_bytes]
+        self._answers = [device.pin(shapes.largest * size) for size in shapes.output_bytes]
+        self._arrays = [
+            memory.array((shapes.largest, *tensor.shape), tensor.dtype)
+            for memory, tensor in zip(self._answers, shapes.outputs, strict=True)
+        ]
+        self._row_memory, self._near_rows = device.pin(8 * shapes.largest), device.allocate(8 * shapes.largest)
+        self._rows = self._row_memory.array((shapes.largest,), "int64")
+        self._there, self._computed, self._done = device.event(), device.event(), device.event(spin=spin)
+        self._compute = loaded.open(shapes.inputs, self._inputs, self._outputs, streams.compute)
+        self._device = device
+        self._direct: dict[int, Enqueue] = {}
+        self._work: dict[int, Enqueue] = {}
+        self._whole: dict[int, Enqueue] = {}
+        self._resident = Resident((), ())
+        self._near: list[Gather] = []
+
+    @property
+    def buffers(self) -> Sequence[Memory]:
+        """Device memory that a test may poison: inputs, then outputs."""
+        return [*self._inputs, *self._outputs]
+
+    @property
+    def answers(self) -> Sequence[np.ndarray]:
+        """Pinned memory that the outputs come to."""
+        return self._arrays
+
+    def prepare(self, *, graphs: bool) -> None:
+        """Make the work of every allowed size ready."""
+        for size in self._shapes.allowed:
+            enqueue = self._direct[size] = self._compute.prepare(size)
+            enqueue()
+            driver.synchronize(self._streams.compute)
+            self._work[size] = self._captured(enqueue) if graphs else enqueue
+
+    def serve(self, resident: Resident) -> None:
+        """From now on rows are rows of these samples."""
+        self._resident = resident
+        self._whole.clear()
+        self._near = self._gathers(self._near_rows.address)
+
+    def prepare_whole(self, count: int) -> None:
+        """One graph for copy-in, compute and copy-out of ``count`` samples: the least latency for a small batch."""
+        enqueue = self._direct[padded(count, self._shapes.allowed)]
+        # The few rows are read from the host's memory: copying them over first would take longer.
+        gathers = self._gathers(self._row_memory.address)
+        self._whole[count] = self._captured(partial(self._pass_through, gathers, enqueue, count))
+
+    def start(self, rows: Rows) -> None:
+        """Put a batch on the streams; ``finish`` waits for it."""
+        streams, count = self._streams, count_rows(rows)
+        self._bring(rows, count, streams.copy_in)
+        driver.record(self._there, streams.copy_in)
+        driver.follow(streams.compute, self._there)
+        self._work[padded(count, self._shapes.allowed)]()
+        driver.record(self._computed, streams.compute)
+        driver.follow(streams.copy_out, self._computed)
+        self._take(count, streams.copy_out)
+        driver.record(self._done, streams.copy_out)
+
+    def finish(self, count: int) -> Outputs:
+        driver.wait(self._done)
+        return [array[:count] for array in self._arrays]
+
+    def run(self, rows: Rows) -> Outputs:
+        """A batch from start to end on the calling thread."""
+        count, stream = count_rows(rows), self._streams.compute
+        whole = self._whole.get(count)
+        if whole is not None:
+            self._rows[:count] = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+            whole()
+        else:
+            self._bring(rows, count, stream)
+            self._work[padded(count, self._shapes.allowed)]()
+            self._take(count, stream)
+        driver.synchronize(stream)
+        return [array[:count] for array in self._arrays]
+
+    def _gathers(self, rows: int) -> list[Gather]:
+        resident = self._resident
+        placed = zip(self._inputs, resident.addresses, resident.row_bytes, strict=True)
+        return [Gather(self._device, to.address, source, rows, size) for to, source, size in placed]
+
+    def _bring(self, rows: Rows, count: int, stream: Stream) -> None:
+        if isinstance(rows, slice):
+            placed = zip(self._inputs, self._resident.addresses, self._resident.row_bytes, strict=True)
+            for to, source, size in placed:
+                driver.copy(to.address, source + rows.start * size, count * size, stream)
+            return
+        self._rows[:count] = rows
+        driver.copy(self._near_rows.address, self._row_memory.address, 8 * count, stream)
+        for gather in self._near:
+            gather.start(count, stream, FEW)
+
+    def _take(self, count: int, stream: Stream) -> None:
+        for to, source, size in zip(self._answers, self._outputs, self._shapes.output_bytes, strict=True):
+            driver.copy(to.address, source.address, count * size, stream)
+
+    def _pass_through(self, gathers: Sequence[Gather], enqueue: Enqueue, count: int) -> None:
+        for gather in gathers:
+            gather.start(count, self._streams.compute, MANY)
+        enqueue()
+        self._take(count, self._streams.compute)
+
+    def _captured(self, work: Enqueue) -> Enqueue:
+        try:
+            graph = driver.capture(work, self._streams.compute)
+        except CudaError as error:
+            raise HarnessError(
+                f"the engine's work cannot be captured in a CUDA graph: {error}", "backend", "set cuda_graphs: false"
+            ) from error
+        return partial(driver.replay, graph, self._streams.compute)
+
+    def close(self) -> None:
+        self._device.activate()
+        for memory in (*self._inputs, *self._outputs, *self._answers, self._row_memory, self._near_rows):
+            self._device.free(memory)
+
+
+def batch_shapes(loaded: Loaded, samples: Sequence[np.ndarray], allowed: tuple[int, ...]) -> Shapes:
+    """``samples``: in the order of the engine's inputs."""
+    inputs = tuple(tuple(array.shape[1:]) for array in samples)
+    return Shapes(
+        inputs=inputs,
+        input_bytes=tuple(array.nbytes // len(array) for array in samples),
+        outputs=tuple(loaded.outputs(inputs)),
+        allowed=allowed,
+    )

@@ -1,0 +1,216 @@
+"""A session over one or several GPUs.
+
+A worker per device holds lanes, streams and a completion thread for each compute stream, which stays on the processors
+beside the device. The thread that submits takes whichever lane is free, so that a faster device gets more.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from queue import SimpleQueue
+from typing import Any
+
+import numpy as np
+
+from harness.backends import LoadPlan, Outputs, Token, match_samples
+from harness.cuda.driver import CudaError, Device, DeviceMemoryError, device_count
+from harness.cuda.engines import Loaded, Loader
+from harness.cuda.faults import explained, too_large
+from harness.cuda.lanes import Lane, Shapes, Streams, batch_shapes
+from harness.cuda.numa import node_of, processors_of, stay_on
+from harness.cuda.residence import Residence, Resident
+from harness.cuda.sizes import sizes
+from harness.errors import HarnessError
+from harness.qsl import Arrays, Rows
+
+Work = tuple[Lane, Token, int]
+
+
+class Worker:
+    """One GPU."""
+
+    def __init__(self, device: Device, loaded: Loaded, plan: LoadPlan) -> None:
+        self.device, self.loaded, self._plan = device, loaded, plan
+        self.node = node_of(device.bus)
+        self.label = f"GPU {device.index} ({device.name})"
+        copy_in, copy_out = device.stream(urgent=True), device.stream(urgent=True)
+        self._streams = [Streams(copy_in, device.stream(), copy_out) for _ in range(plan.streams)]
+        self._queues: list[SimpleQueue[Work | None]] = [SimpleQueue() for _ in self._streams]
+        self._threads: list[threading.Thread] = []
+        self.lanes: list[Lane] = []
+        self.free: SimpleQueue[tuple[Worker, int]] = SimpleQueue()
+
+    def open(self, shapes: Shapes, *, graphs: bool) -> None:
+        """Make the lanes. Raises HarnessError, with a batch that fits, when memory does not suffice."""
+        plan = self._plan
+        wanted = plan.depth * shapes.lane_bytes + plan.streams * self.loaded.wanted(shapes.inputs)
+        free = self.device.free_memory()
+        spin = bool(plan.options.get("spin", False))
+        try:
+            for number in range(plan.depth):
+                streams = self._streams[number % plan.streams]
+                self.lanes.append(Lane(self.device, self.loaded, shapes, streams, spin=spin))
+                self.lanes[-1].prepare(graphs=graphs)
+        except DeviceMemoryError as error:
+            raise too_large(self.label, shapes.largest, max(wanted, free), free, str(error)) from error
+
+    def serve(self, resident: Resident, whole: Sequence[int]) -> None:
+        self.device.activate()
+        for lane in self.lanes:
+            lane.serve(resident)
+        for count in whole:
+            self.lanes[0].prepare_whole(count)
+
+    def start(self, number: int, rows: Rows, token: Token) -> None:
+        self.device.activate()
+        self.lanes[number].start(rows)
+        self._queues[number % self._plan.streams].put((self.lanes[number], token, number))
+
+    def run_threads(self, free: SimpleQueue[tuple[Worker, int]]) -> None:
+        self.free = free
+        for number in range(len(self._streams)):
+            thread = threading.Thread(target=self._complete, args=(number,), name="completion", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def close(self) -> None:
+        for queue in self._queues:
+            queue.put(None)
+        for thread in self._threads:
+            thread.join()
+        for lane in self.lanes:
+            lane.close()
+
+    def _complete(self, stream: int) -> None:
+        """Batches of one stream end in the order in which they were started."""
+        stay_on(processors_of(self.node))
+        self.device.activate()
+        queue = self._queues[stream]
+        while (item := queue.get()) is not None:
+            lane, token, number = item
+            try:
+                outputs = lane.finish(len(token))
+            except CudaError as error:
+                self._plan.failed(token, explained(error, self.label))
+            else:
+                self._plan.completed(token, outputs)
+            self.free.put((self, number))
+
+
+class CudaSession:
+    """The Session of every backend that computes on NVIDIA GPUs."""
+
+    def __init__(self, plan: LoadPlan, load: Loader) -> None:
+        self._plan = plan
+        waits = plan.scenario in ("SingleStream", "MultiStream")
+        devices = [Device(index, spin=waits) for index in chosen(int(plan.options.get("devices", 1)))]
+        self.workers = [Worker(device, _load(load, device), plan) for device in devices]
+        first = self.workers[0].loaded
+        self.batch_size = min(plan.batch_size, first.batch_size)
+        self._allowed = sizes(self.batch_size, plan.scenario, first.batch_sizes)
+        self._graphs = bool(plan.options.get("cuda_graphs", True)) and first.capturable
+        self._whole = [n for n in (1, 8) if n <= self.batch_size] if waits and self._graphs else []
+        on_device = starts_from_device(plan.options)
+        self._residence = Residence(devices, [worker.node for worker in self.workers], on_device=on_device)
+        self._free: SimpleQueue[tuple[Worker, int]] = SimpleQueue()
+        self._count = 0
+        self.notes: Mapping[str, Any] = {
+            "streams": plan.streams,
+            "lanes": plan.depth,
+            "devices": [device.bus for device in devices],
+            "numa_nodes": [worker.node for worker in self.workers],
+            "samples": "device" if on_device else "host",
+            "cuda_graphs": list(self._allowed) if self._graphs else [],
+            **first.notes,
+        }
+
+    def place(self, samples: Arrays) -> None:
+        arrays = match_samples(samples, self.workers[0].loaded.inputs)
+        if not self._count:
+            self._open(arrays)
+        try:
+            residents = self._residence.place(arrays)
+            for worker, resident in zip(self.workers, residents, strict=True):
+                worker.serve(resident, self._whole)
+        except CudaError as error:
+            raise explained(error, self.workers[0].label) from error
+        self.workers[0].device.activate()
+
+    def compute(self, rows: Rows) -> Outputs:
+        try:
+            return self.workers[0].lanes[0].run(rows)
+        except CudaError as error:
+            raise explained(error, self.workers[0].label) from error
+
+    def submit(self, rows: Rows, token: Token) -> None:
+        worker, number = self._free.get()
+        try:
+            worker.start(number, rows, token)
+        except BaseException as error:
+            self._free.put((worker, number))
+            if isinstance(error, CudaError):
+                raise explained(error, worker.label) from error
+            raise
+
+    def ready(self) -> None:
+        self._free.put(self._free.get())
+
+    def drain(self) -> None:
+        taken = [self._free.get() for _ in range(self._count)]
+        for lane in taken:
+            self._free.put(lane)
+
+    def close(self) -> None:
+        for worker in self.workers:
+            worker.close()
+        self._residence.release()
+
+    def _open(self, arrays: Sequence[np.ndarray]) -> None:
+        """Lanes are made once, when the shape of a sample is known; in turns, so that devices fill evenly."""
+        shapes = batch_shapes(self.workers[0].loaded, arrays, self._allowed)
+        for worker in self.workers:
+            worker.device.activate()
+            try:
+                worker.open(shapes, graphs=self._graphs)
+            except CudaError as error:
+                raise explained(error, worker.label) from error
+            worker.run_threads(self._free)
+        for number in range(self._plan.depth):
+            for worker in self.workers:
+                self._free.put((worker, number))
+        self._count = self._plan.depth * len(self.workers)
+
+
+def _load(load: Loader, device: Device) -> Loaded:
+    try:
+        return load(device)
+    except CudaError as error:
+        raise explained(error, f"GPU {device.index}") from error
+
+
+def chosen(count: int) -> range:
+    """The first ``count`` devices; CUDA_VISIBLE_DEVICES says which those are."""
+    here = device_count()
+    if here < max(count, 1):
+        have = f"{here} NVIDIA GPUs are" if here != 1 else "one NVIDIA GPU is"
+        raise HarnessError(
+            f"{have} usable here, the run needs {max(count, 1)}",
+            "missing",
+            "check nvidia-smi, CUDA_VISIBLE_DEVICES and hardware.count of the system",
+        )
+    return range(max(count, 1))
+
+
+def starts_from_device(options: Mapping[str, Any]) -> bool:
+    """Whether samples live on the device, which the rules allow only where the network can reach its memory at rate."""
+    if not options.get("start_from_device", False):
+        return False
+    if not str(options.get("start_from_device_evidence", "")).strip():
+        raise HarnessError(
+            "start_from_device is set without evidence",
+            "input",
+            "name the document that shows the path from network or storage to the device's memory and its rate: "
+            "run.options.start_from_device_evidence",
+        )
+    return True

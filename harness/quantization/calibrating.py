@@ -1,0 +1,229 @@
+"""Inserts Q/DQ pairs with ranges taken from calibration samples, and writes the document that explains them."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import logging
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from onnxruntime.quantization import CalibrationMethod, QuantFormat, QuantType, quant_pre_process, quantize_static
+
+from harness.contract import Counter
+from harness.errors import HarnessError
+from harness.qsl import Arrays
+from harness.quantization.floats import lowered, save
+from harness.quantization.placing import (
+    KINDS,
+    MARK,
+    POOLINGS,
+    drop_identities,
+    mark_residuals,
+    quantize_inputs,
+    remove_marks,
+)
+
+METHODS = {
+    "minmax": CalibrationMethod.MinMax,
+    "entropy": CalibrationMethod.Entropy,
+    "percentile": CalibrationMethod.Percentile,
+    "distribution": CalibrationMethod.Distribution,
+}
+_TYPES = {"int8": QuantType.QInt8, "fp8": QuantType.QFLOAT8E4M3FN}
+_FEED = 8  # samples per calibration batch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """``count``: calibration samples, 0 for all. ``residuals``: quantize the other branch of residual sums."""
+
+    precision: str
+    method: str
+    count: int = 0
+    residuals: bool = True
+    quantized_inputs: bool = False
+
+    @classmethod
+    def read(cls, settings: Mapping[str, Any]) -> Wanted:
+        """From model.settings. Raises HarnessError at a value that is not known."""
+        precision = str(settings["precision"])
+        default = "distribution" if precision == "fp8" else "minmax"
+        method = str(settings.get("calibration_method", default))
+        if method not in METHODS or (precision == "fp8") != (method == "distribution"):
+            allowed = "distribution" if precision == "fp8" else ", ".join(m for m in METHODS if m != "distribution")
+            raise HarnessError(f"no calibration_method {method!r} for {precision}", "input", f"use one of: {allowed}")
+        return cls(
+            precision=precision,
+            method=method,
+            count=int(settings.get("calibration_count", 0)),
+            residuals=bool(settings.get("quantize_residuals", True)),
+            quantized_inputs=bool(settings.get("quantized_inputs", False)),
+        )
+
+
+class Feed:
+    """Calibration samples in batches, in their order."""
+
+    def __init__(self, arrays: Arrays, counter: Counter) -> None:
+        self._batches = self._cut(arrays)
+        self._counter = counter
+
+    @staticmethod
+    def _cut(arrays: Arrays) -> Iterator[dict[str, np.ndarray]]:
+        count = len(next(iter(arrays.values())))
+        for start in range(0, count, _FEED):
+            yield {name: np.asarray(array[start : start + _FEED]) for name, array in arrays.items()}
+
+    def get_next(self) -> dict[str, np.ndarray] | None:
+        batch = next(self._batches, None)
+        if batch is not None:
+            self._counter.bump(len(next(iter(batch.values()))))
+        return batch
+
+    def set_range(self, start_index: int, end_index: int) -> None:
+        """onnxruntime asks for it only when calibration is striped, which it is not here."""
+
+
+def change_precision(
+    model: Path, settings: Mapping[str, Any], samples: Arrays | None, counter: Counter, cache: Path | None = None
+) -> dict[str, Any]:
+    """Rewrite ``model`` in place in ``settings["precision"]``; what the record keeps of it.
+
+    ``samples``: for calibration, by input name; None where the benchmark offers none. ``cache``: a folder that keeps
+    ranges by what they were taken from.
+    """
+    precision = str(settings["precision"])
+    if precision in ("fp16", "bf16"):
+        half = bool(settings.get("half_inputs", False))
+        save(lowered(onnx.load(str(model)), bfloat=precision == "bf16", half_inputs=half), model)
+        return {"precision": precision}
+    if precision not in _TYPES:
+        raise HarnessError(f"no model precision {precision!r}", "input", "use one of fp16, bf16, int8, fp8")
+    wanted = Wanted.read(settings)
+    if not samples:
+        raise HarnessError(
+            "the dataset holds no calibration samples", "missing", "write calibration.npy in build_dataset()"
+        )
+    arrays = calibration_arrays(model, samples, wanted.count)
+    counter.stage("building", len(next(iter(arrays.values()))))
+    return quantized(model, wanted, arrays, counter, cache)
+
+
+def calibration_arrays(model: Path, samples: Arrays, count: int) -> dict[str, np.ndarray]:
+    """The first ``count`` samples, in the order of the benchmark's calibration list."""
+    names = [value.name for value in onnx.load(str(model), load_external_data=False).graph.input]
+    if len(samples) == len(names) == 1:
+        samples = {names[0]: next(iter(samples.values()))}
+    missing = [name for name in names if name not in samples]
+    if missing:
+        raise HarnessError(f"no calibration array for input {missing[0]}", "input", "name the arrays like the inputs")
+    available = min(len(samples[name]) for name in names)
+    if count > available:
+        raise HarnessError(f"calibration_count {count}, the list has {available}", "input", "lower it")
+    return {name: samples[name][: count or available] for name in names}
+
+
+def quantized(model: Path, wanted: Wanted, arrays: Arrays, counter: Counter, cache: Path | None) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(dir=model.parent) as folder:
+        prepared, ranges = Path(folder) / "prepared.onnx", Path(folder) / "ranges.json"
+        sums = prepare(model, prepared, wanted)
+        if cache is not None:
+            cache.mkdir(parents=True, exist_ok=True)
+            ranges = cache / f"{calibration_key(prepared, wanted, arrays)}.json"
+        result = Path(folder) / "quantized.onnx"
+        with contextlib.redirect_stdout(io.StringIO()):  # it reports each collection
+            quantize_static(
+                str(prepared),
+                str(result),
+                Feed(arrays, counter),
+                quant_format=QuantFormat.QDQ,
+                op_types_to_quantize=[*KINDS, *POOLINGS, MARK],
+                per_channel=wanted.precision == "int8",
+                activation_type=_TYPES[wanted.precision],
+                weight_type=_TYPES[wanted.precision],
+                calibrate_method=METHODS[wanted.method],
+                calibration_cache_path=str(ranges),
+                extra_options=_options(),
+            )
+        finished = onnx.load(str(result))
+        remove_marks(finished)
+        scales = quantize_inputs(finished) if wanted.quantized_inputs else {}
+        tensors = len(json.loads(ranges.read_text(encoding="utf-8")).get("data", {}))
+        save(finished, model)
+    made = {
+        "precision": wanted.precision,
+        "method": wanted.method,
+        "samples": len(next(iter(arrays.values()))),
+        "samples_sha256": samples_digest(arrays),
+        "tensors": tensors,
+        "residual_sums": sums,
+        "input_scales": scales,
+        "tool": f"onnxruntime {ort.__version__}",
+    }
+    return {**made, "document": document(made)}
+
+
+def prepare(model: Path, prepared: Path, wanted: Wanted) -> int:
+    """Fold and infer shapes, then mark; how many residual sums were marked."""
+    logging.getLogger().setLevel(logging.ERROR)  # onnxruntime warns of what is done here on purpose
+    quant_pre_process(str(model), str(prepared), skip_symbolic_shape=True, save_as_external_data=False)
+    loaded = onnx.load(str(prepared))
+    drop_identities(loaded)
+    sums = mark_residuals(loaded) if wanted.residuals else 0
+    save(loaded, prepared)
+    return sums
+
+
+def _options() -> dict[str, Any]:
+    return {
+        "ActivationSymmetric": True,
+        "WeightSymmetric": True,
+        "QuantizeBias": False,
+        "AddQDQPairToWeight": True,
+        "QDQKeepRemovableActivations": True,
+        "OpTypesToExcludeOutputQuantization": [*KINDS, *POOLINGS, MARK],
+    }
+
+
+def calibration_key(prepared: Path, wanted: Wanted, arrays: Arrays) -> str:
+    """What ranges depend on: the prepared model, the method, the samples, the tool."""
+    digest = hashlib.sha256(prepared.read_bytes())
+    digest.update(f"{wanted.precision} {wanted.method} {ort.__version__} {samples_digest(arrays)}".encode())
+    return digest.hexdigest()
+
+
+def samples_digest(arrays: Arrays) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        digest.update(f"{name} {arrays[name].shape} {arrays[name].dtype}\n".encode())
+        digest.update(np.ascontiguousarray(arrays[name]).data)
+    return digest.hexdigest()
+
+
+def document(made: Mapping[str, Any]) -> str:
+    """The calibration document of a submission, in Markdown."""
+    grid = "symmetric int8 with zero point 0" if made["precision"] == "int8" else "fp8 (E4M3)"
+    lines = [
+        "# Calibration",
+        "",
+        f"Post-training quantization to {made['precision']} with {made['tool']}, without retraining.",
+        "",
+        f"- Samples: {made['samples']}, in the order of the benchmark's calibration list (sha256 of their arrays: "
+        f"{made['samples_sha256']}).",
+        f"- Ranges of {made['tensors']} activations by the method {made['method']}, over all samples.",
+        f"- Activations: {grid}, one scale per tensor. Weights: the same, "
+        + ("one scale per output channel." if made["precision"] == "int8" else "one scale per tensor."),
+        "- Quantized: inputs and weights of convolutions and matrix products, inputs of global pooling"
+        + (f", and one branch of {made['residual_sums']} residual sums." if made["residual_sums"] else "."),
+        "- Not quantized: biases, activation functions, softmax and normalisation.",
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,117 @@
+"""The float type of a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+from onnx import TensorProto, numpy_helper
+from onnxruntime.transformers.float16 import convert_float_to_float16
+
+from harness.backends import Tensor
+from harness.errors import HarnessError
+
+_LOW = {"int8", "fp8"}
+_MOST_IN_ONE_FILE = 2**31  # bytes of a protobuf message
+
+
+def typed_model(model: Path, folder: Path, precision: str, *, half_inputs: bool = False) -> Path:
+    """The model in which float arithmetic has this precision: itself, or a converted copy in ``folder``.
+
+    Inputs and outputs keep their types, float inputs become float16 with ``half_inputs``. int8 and fp8 stand in the
+    model already. Raises HarnessError when they do not.
+    """
+    if precision == "fp32" and not half_inputs:
+        return model
+    loaded = onnx.load(str(model))
+    if precision in _LOW:
+        require_quantized(loaded, precision)
+        return model
+    floats = float_types(loaded)
+    if precision == "fp32" or floats - {TensorProto.FLOAT}:
+        return model
+    converted = lowered(loaded, bfloat=precision == "bf16", half_inputs=half_inputs)
+    path = folder / model.name
+    save(converted, path)
+    return path
+
+
+def lowered(model: Any, *, bfloat: bool, half_inputs: bool = False) -> Any:
+    """float16 or bfloat16 inside; outputs stay float32, and inputs unless they are asked for in float16."""
+    kept = [value.name for value in model.graph.output]
+    if not half_inputs or bfloat:
+        kept += [value.name for value in model.graph.input]
+    converted = convert_float_to_float16(model, keep_io_types=kept, disable_shape_infer=False)
+    return relabelled(converted) if bfloat else converted
+
+
+def relabelled(model: Any) -> Any:
+    """bfloat16 wherever a float16 model says float16: the same places, another type."""
+    graph = model.graph
+    for tensor in graph.initializer:
+        _widen(tensor)
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.name == "to" and attribute.i == TensorProto.FLOAT16:
+                attribute.i = TensorProto.BFLOAT16
+            if attribute.HasField("t"):
+                _widen(attribute.t)
+    for value in graph.value_info:
+        if value.type.tensor_type.elem_type == TensorProto.FLOAT16:
+            value.type.tensor_type.elem_type = TensorProto.BFLOAT16
+    return model
+
+
+def _widen(tensor: Any) -> None:
+    if tensor.data_type == TensorProto.FLOAT16:
+        values = numpy_helper.to_array(tensor).astype(np.float32).astype(ml_dtypes.bfloat16)
+        tensor.CopyFrom(
+            onnx.helper.make_tensor(tensor.name, TensorProto.BFLOAT16, values.shape, values.tobytes(), raw=True)
+        )
+
+
+def float_types(model: Any) -> set[int]:
+    """Types of the weights that are floats."""
+    floats = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16}
+    return {tensor.data_type for tensor in model.graph.initializer if tensor.data_type in floats}
+
+
+def require_quantized(model: Any, precision: str) -> None:
+    if any(node.op_type == "DequantizeLinear" for node in model.graph.node):
+        return
+    raise HarnessError(
+        f"the model holds no Q/DQ pairs, so no {precision} engine can be made of it",
+        "input",
+        f"set model.settings.precision: {precision}, or bring a model that is quantized already",
+    )
+
+
+def save(model: Any, path: Path) -> None:
+    """One file where it can be one."""
+    large = model.ByteSize() >= _MOST_IN_ONE_FILE
+    onnx.save(model, str(path), save_as_external_data=large)
+
+
+def save_typed(model: Path, path: Path, precision: str, *, half_inputs: bool = False) -> None:
+    """``typed_model`` as one file of its own at ``path``."""
+    typed = typed_model(model, path.parent, precision, half_inputs=half_inputs)
+    if typed != path:
+        save(onnx.load(str(typed)), path)
+
+
+def tensors_of(model: Path) -> tuple[list[tuple[int, Tensor]], list[tuple[int, Tensor]]]:
+    """Inputs and outputs: batch axis (-1 where it is free) and the rest."""
+    graph = onnx.load(str(model), load_external_data=False).graph
+    weights = {tensor.name for tensor in graph.initializer}
+    inputs = [_described(value) for value in graph.input if value.name not in weights]
+    return inputs, [_described(value) for value in graph.output]
+
+
+def _described(value: Any) -> tuple[int, Tensor]:
+    kind = value.type.tensor_type
+    sizes = [axis.dim_value if axis.HasField("dim_value") else -1 for axis in kind.shape.dim]
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type).name
+    return sizes[0], Tensor(value.name, tuple(sizes[1:]), dtype)

@@ -3,6 +3,7 @@
 Systems x benchmarks x four scenarios, each cell with an engine, two runs, a score and a result. One system is any
 machine; the others declare accelerators that no machine has, so that what is pinned for them comes from records.
 Records, logs, objects, the rendered tree and its note are written by the functions that a pass writes them with.
+``python -m tests.benchmarks.made_up FOLDER SYSTEMS BENCHMARKS`` makes one and prints the number of its resources.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
@@ -30,7 +32,7 @@ from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import CHILD_LOG, Artifact, Ended, Record, RecordedFact, RecordedInput, Summary
 from reconciler.resource.resources import Detail
 
-_SPEC = Path("specs") / "made-up.yaml"
+SPEC = Path("specs") / "made-up.yaml"
 _TARGET = 10_000  # of the first Offline cell; each further one has one more, so the text stands once in the spec
 _BEGAN = datetime(2026, 1, 5, tzinfo=UTC)
 
@@ -67,7 +69,7 @@ def make_repository(root: Path, systems: int, benchmarks: int) -> Look:
 
 def change_target(root: Path) -> str:
     """Raise the target of one Offline cell; gives the cell."""
-    path = root / _SPEC
+    path = root / SPEC
     text = path.read_text()
     assert text.count(f"target_qps: {_TARGET}}}") == 1
     path.write_text(text.replace(f"target_qps: {_TARGET}}}", "target_qps: 99}"))
@@ -84,7 +86,7 @@ def _any_machine() -> Iterator[None]:
 def _declare(root: Path, systems: int, benchmarks: int) -> None:
     (root / "specs").mkdir(parents=True)
     (root / "models").mkdir()
-    (root / _SPEC).write_text("\n".join(_spec(systems, benchmarks)) + "\n")
+    (root / SPEC).write_text("\n".join(_spec(systems, benchmarks)) + "\n")
     (root / ".gitignore").write_text(".reconcile/\n")
     for number in range(benchmarks):
         (root / "models" / f"{number:03}.onnx").write_text(f"model {number}\n")
@@ -194,3 +196,7 @@ def _values(address: Address) -> dict[str, Any]:
     if address.kind is Kind.SCORE:
         return {"metric": {"value": "98.5", "unit": "acc"}, "bars": [], "accuracy_met": True}
     return {}
+
+
+if __name__ == "__main__":
+    print(len(make_repository(Path(sys.argv[1]).resolve(), int(sys.argv[2]), int(sys.argv[3])).desired.resources))

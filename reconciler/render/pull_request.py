@@ -9,7 +9,7 @@ from reconciler.diff.change import InputChange
 from reconciler.diff.impact import CellEffect, Effect, Impact, Remark
 from reconciler.render.paint import Paint, Tone, plain
 from reconciler.render.quantities import count, duration, listing
-from reconciler.render.values import short
+from reconciler.render.values import short, value_text
 
 VERSION = 1
 LIMIT = 40
@@ -55,7 +55,8 @@ def _causes(cell: CellEffect) -> list[str]:
 
 
 def _change(cause: InputChange) -> str:
-    return f"{cause.name} {short(cause.before)} → {short(cause.after)}"
+    before, after = (short(value_text(cause.name, value)) for value in (cause.before, cause.after))
+    return f"{cause.name} {before} → {after}"
 
 
 def _remark(remark: Remark) -> str:

@@ -112,7 +112,7 @@ def _judge_run(attempt: Attempt, result: Result) -> Verdict:
         log = parse_detail((attempt.output / DETAIL).read_bytes(), DETAIL)
     except (OSError, ReconcilerError) as error:
         return Verdict({}, f"the run left no readable {DETAIL}: {error}", "backend", "see the child's log")
-    differing = contradictions(log, _asked(values, mode))
+    differing = contradictions(log, asked(values, mode))
     if differing:
         problem = f"LoadGen did not run what was asked: {'; '.join(map(str, differing))}"
         fix = "the logs are kept; check LoadGen's version and the round, then run again"
@@ -124,10 +124,11 @@ def _judge_run(attempt: Attempt, result: Result) -> Verdict:
         problem = "; ".join(judged.reasons)
         fix = "see the child's log" if problem else ""
         return Verdict(kept, problem, "backend" if problem else "", fix)
-    return Verdict({**kept, **_performance_values(log, settings)})
+    return Verdict({**kept, **performance_values(log, settings)})
 
 
-def _asked(values: Mapping[str, Any], mode: str) -> Asked:
+def asked(values: Mapping[str, Any], mode: str) -> Asked:
+    """What a run's identity inputs ask of LoadGen."""
     scenario = str(values["scenario"])
     names = ("target_latency_percentile", "samples_per_query", "sample_concatenate_permutation", "use_token_latencies")
     ruled = {n: values[n] for n in ruled_of(scenario) if n in names and values.get(n) is not None}
@@ -135,7 +136,8 @@ def _asked(values: Mapping[str, Any], mode: str) -> Asked:
     return Asked(scenario, mode, {**conf_settings(values, mode, scenario), **ruled}, seeds)
 
 
-def _performance_values(log: DetailLog, settings: Mapping[str, Any]) -> dict[str, Any]:
+def performance_values(log: DetailLog, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What a performance run's record says of its log; ``settings`` hold the metric under ``ruled.metric``."""
     key, unit, divisor, lower = settings["ruled.metric"]
     verdict = judge_performance(log, Metric(key, unit, divisor, lower))
     return {
@@ -149,12 +151,20 @@ def _performance_values(log: DetailLog, settings: Mapping[str, Any]) -> dict[str
 
 
 def _judge_score(attempt: Attempt, result: Result) -> Verdict:
-    settings = attempt.intent.settings
-    bars = [Bar(name, _decimal(least), _decimal(most)) for name, least, most in settings["ruled.bars"]]
     try:
         text = (attempt.output / "accuracy.txt").read_text(encoding="utf-8")
-        report = parse_accuracy(text, [bar.metric for bar in bars])
     except (OSError, ValueError) as error:
+        return Verdict({}, f"the scorer left no readable accuracy.txt: {error}", "backend", "see the child's log")
+    own = {name: value for name, value in result.values.items() if name != "marks"}
+    return judge_text(text, attempt.intent.settings, own)
+
+
+def judge_text(text: str, settings: Mapping[str, Any], own: Mapping[str, Any]) -> Verdict:
+    """accuracy.txt against the bars in ``ruled.bars`` of ``settings``. ``own``: values that the record has anyway."""
+    bars = [Bar(name, _decimal(least), _decimal(most)) for name, least, most in settings["ruled.bars"]]
+    try:
+        report = parse_accuracy(text, [bar.metric for bar in bars])
+    except ValueError as error:
         return Verdict({}, f"the scorer left no readable accuracy.txt: {error}", "backend", "see the child's log")
     checks = check_bars(report, bars)
     silent = [check.bar.metric for check in checks if check.measured is None]
@@ -162,7 +172,7 @@ def _judge_score(attempt: Attempt, result: Result) -> Verdict:
         fix = "the benchmark's score() must write the lines that the checker reads"
         return Verdict({}, f"accuracy.txt states no {', '.join(silent)}", "backend", fix)
     first = checks[0] if checks else None
-    values = {name: value for name, value in result.values.items() if name != "marks"}
+    values = dict(own)
     values["metric"] = {"value": str(first.measured), "unit": first.bar.metric} if first else None
     values["bars"] = [
         {
@@ -208,13 +218,17 @@ def _kept_of_run(attempt: Attempt) -> Iterator[Kept]:
     log = attempt.output / ACCURACY_LOG
     if attempt.intent.inputs["mode"][0] != "accuracy" or not log.exists():
         return
-    limit, whole_below, keep = attempt.intent.settings["ruled.accuracy_log"]
-    size = log.stat().st_size
-    with log.open("rb") as stream:
-        head = stream.read(max(keep, whole_below) if size < whole_below else keep)
-        stream.seek(max(0, size - keep))
-        tail = stream.read()
     short = attempt.folder / TRUNCATED
-    replace(short, truncated(head, tail, size, AccuracyLogRule(limit, whole_below, keep)))
+    replace(short, shortened(log, AccuracyLogRule(*attempt.intent.settings["ruled.accuracy_log"])))
     yield Kept(short, TRUNCATED, in_git=True)
     yield Kept(log, ACCURACY_LOG)
+
+
+def shortened(log: Path, rule: AccuracyLogRule) -> bytes:
+    """An accuracy log as the tree shows it, without reading all of it."""
+    size = log.stat().st_size
+    with log.open("rb") as stream:
+        head = stream.read(max(rule.keep, rule.whole_below) if size < rule.whole_below else rule.keep)
+        stream.seek(max(0, size - rule.keep))
+        tail = stream.read()
+    return truncated(head, tail, size, rule)

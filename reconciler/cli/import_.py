@@ -1,0 +1,127 @@
+"""`reconcile import LOGDIR --cell C`: record one run that was made elsewhere."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+
+from reconciler import git
+from reconciler.cli.cells import find_cell
+from reconciler.cli.looking import asked
+from reconciler.cli.options import json_option, spec_option, takes
+from reconciler.cli.output import say, say_json
+from reconciler.desired.state import Desired
+from reconciler.diff.conditions import lineages
+from reconciler.errors import IN_SYNC, NOT_IN_SYNC
+from reconciler.execute.found import find_run
+from reconciler.execute.importing import UNKNOWABLE, Context, check_declared
+from reconciler.files import Lock, Places
+from reconciler.look import Look, look
+from reconciler.reconcile import TOOL
+from reconciler.render.documents import document
+from reconciler.resource.kinds import Cell
+from reconciler.tree.adopt.recording import Recorder, Taken
+
+_FOLDER = click.Argument(
+    ["folder"], required=False, metavar="[LOGDIR]", type=click.Path(exists=True, file_okay=False, path_type=Path)
+)
+_CELL = click.Option(["--cell"], required=True, metavar="CELL", help="The declared cell whose run this is.")
+_CONF = click.Option(
+    ["--user-conf"],
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The user.conf of this run; by default the one in LOGDIR.",
+)
+
+
+def declare_option() -> click.Option:
+    return click.Option(
+        ["--declare"],
+        multiple=True,
+        metavar="NAME=VALUE",
+        help=f"Say what no log can prove ({', '.join(UNKNOWABLE)}). Unknown ones keep results from being packed.",
+    )
+
+
+@click.command("import")
+@takes([_FOLDER, _CELL, declare_option(), _CONF, spec_option(), json_option()])
+def command(
+    folder: Path | None,
+    cell: str,
+    declare: tuple[str, ...],
+    user_conf: Path | None,
+    specs: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Record the LoadGen run in LOGDIR as a run of CELL: one made by a colleague, another machine or another harness.
+
+    Mode, scenario, settings, seeds and result are read from LoadGen's own logs, which must agree with the spec. Without
+    LOGDIR, --declare says more of runs that were imported before.
+    """
+    declared = declarations(declare)
+    if folder is None and not declared:
+        raise click.UsageError("name the folder with the logs, or --declare something of runs imported before")
+    places, options = asked(specs)
+    found = find_run(folder, user_conf) if folder is not None else None
+    places.work.mkdir(parents=True, exist_ok=True)
+    with Lock(places.pass_lock, purpose="import").acquire(), tempfile.TemporaryDirectory(dir=places.work) as scratch:
+        seen = look(places, options)
+        chosen = find_cell(cell, lineages(seen.desired))
+        recorder = recorder_for(places, seen, Path(scratch), declared)
+        taken = recorder.redeclare(chosen) if found is None else recorder.run(chosen, found)
+    if as_json:
+        say_json(document("import", cell=str(chosen), records=[_part(item) for item in taken]))
+    else:
+        say("\n".join(told(taken)))
+        say(_next(chosen, taken))
+    return NOT_IN_SYNC if any(item.validity == "INVALID" for item in taken) else IN_SYNC
+
+
+def declarations(words: Iterable[str]) -> dict[str, str]:
+    """Raises UsageError or ReconcilerError for what declares nothing."""
+    declared = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise click.UsageError(f"--declare {word}: write NAME=VALUE")
+        declared[name] = value
+    check_declared(declared)
+    return declared
+
+
+def recorder_for(
+    places: Places, seen: Look, scratch: Path, declared: dict[str, str], desired: Desired | None = None
+) -> Recorder:
+    context = Context(scratch, TOOL, seen.spec, git.dirty(places.root, list(seen.spec)), declared)
+    return Recorder(places, desired or seen.desired, seen.recorded, context)
+
+
+def told(taken: Iterable[Taken]) -> list[str]:
+    lines = []
+    for item in taken:
+        result = ", ".join(part for part in (item.metric, item.validity) if part)
+        lines.append(f"{item.address}: recorded as {item.identity}{f', {result}' if result else ''}")
+        lines += [f"  {note}" for note in item.notes]
+    return lines
+
+
+def _next(cell: Cell, taken: tuple[Taken, ...]) -> str:
+    unknown = sorted({name for item in taken for name in item.unknown})
+    if not unknown:
+        return "Nothing of it is unknown. `reconcile plan` shows what is left to do."
+    wanted = " ".join(f"--declare {name}=…" for name in unknown)
+    return f"Unknown, and to be declared before packing: reconcile import --cell {cell} {wanted}"
+
+
+def _part(item: Taken) -> dict[str, object]:
+    return {
+        "address": str(item.address),
+        "record": item.identity,
+        "validity": item.validity,
+        "metric": item.metric,
+        "notes": list(item.notes),
+        "unknown": list(item.unknown),
+    }

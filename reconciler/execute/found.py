@@ -1,0 +1,136 @@
+"""A folder with the logs of one LoadGen run that was made elsewhere: what ran, as LoadGen's own logs say it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from reconciler.errors import LogError
+from reconciler.execute.finish import DETAIL, SUMMARY
+from reconciler.execute.requests import ACCURACY_LOG
+from reconciler.mlperf.accuracy import SEPARATOR, parse_accuracy
+from reconciler.mlperf.log import DetailLog, parse_detail
+from reconciler.mlperf.summary import SummaryLog, parse_summary
+
+MODES = {"PerformanceOnly": "performance", "AccuracyOnly": "accuracy"}
+_TEXT = "accuracy.txt"
+_ENDS = 1 << 16  # bytes at each end of an accuracy log in which a truncation would show
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRun:
+    """``folder`` holds the logs. ``accuracy_log`` and ``accuracy_text`` are None where there are none.
+
+    ``original``: the SHA-256 of the untruncated accuracy log, "" when the log here is whole."""
+
+    folder: Path
+    log: DetailLog
+    mode: str
+    user_conf: Path | None = None
+    accuracy_log: Path | None = None
+    accuracy_text: Path | None = None
+    original: str = ""
+
+    @property
+    def detail(self) -> Path:
+        return self.folder / DETAIL
+
+    @property
+    def summary(self) -> Path:
+        return self.folder / SUMMARY
+
+
+def find_run(path: Path, user_conf: Path | None = None, *, audit: bool = False) -> FoundRun:
+    """The one run at or below ``path``. LogError: none or several, no summary, an audit, a run that did not end, logs
+    that are not of one run. ``audit`` takes the run of a compliance test instead."""
+    folder = _folder(path)
+    log = parse_detail((folder / DETAIL).read_bytes(), str(folder / DETAIL))
+    if (log.audit is not None) != audit:
+        line = log.audit.line if log.audit else 0
+        raise LogError(
+            f"{folder / DETAIL}:{line}: an audit.config set this run's settings: it is a compliance test, no result",
+            fix="name the folder of the performance or accuracy run",
+        )
+    mode = _mode(log, folder)
+    _same_run(log, folder)
+    conf = user_conf or next((c for f in (folder, path) if (c := f / "user.conf").is_file()), None)
+    if mode == "performance":
+        return FoundRun(folder, log, mode, conf)
+    accuracy_log, text = folder / ACCURACY_LOG, folder / _TEXT
+    if not accuracy_log.is_file() or accuracy_log.stat().st_size == 0:
+        fix = "import from where LoadGen wrote it; TRUNCATED logs need accuracy.txt with its hash line beside them"
+        raise LogError(f"{folder} has no {ACCURACY_LOG}, without which an accuracy run proves nothing", fix=fix.lower())
+    found = text if text.is_file() else None
+    return FoundRun(folder, log, mode, conf, accuracy_log, found, _original(accuracy_log, found))
+
+
+def _folder(path: Path) -> Path:
+    if not path.is_dir():
+        raise LogError(f"{path}: no such folder", fix="name the folder that LoadGen wrote its logs into")
+    found = sorted({file.parent for file in path.rglob(f"*{DETAIL}")})
+    named = sorted(file.name for folder in found for file in folder.glob(f"*{DETAIL}"))
+    if not found:
+        raise LogError(f"{path} holds no {DETAIL}", fix="name the folder that LoadGen wrote its logs into")
+    if len(named) > 1:
+        where = ", ".join(str(folder) for folder in found[:6])
+        raise LogError(
+            f"{path} holds the logs of {len(named)} runs: {where}", fix="import one at a time, by its folder"
+        )
+    if named[0] != DETAIL:
+        raise LogError(f"{found[0] / named[0]}: the logs carry a prefix", fix="rename them to mlperf_log_*")
+    if not (found[0] / SUMMARY).is_file():
+        raise LogError(
+            f"{found[0]} has a {DETAIL} but no {SUMMARY}, which a submission needs",
+            fix="import from where LoadGen wrote both; a summary cannot be made afterwards",
+        )
+    return found[0]
+
+
+def _mode(log: DetailLog, folder: Path) -> str:
+    if log.mode not in MODES:
+        fix = "a submission needs one PerformanceOnly and one AccuracyOnly run, each in its own folder"
+        raise LogError(f"{folder}: LoadGen ran in mode {log.mode or 'unknown'}", fix=fix)
+    if not log.complete:
+        raise LogError(
+            f"{folder / DETAIL}:{log.length}: the log ends without a result", fix="the run did not end: repeat it"
+        )
+    return MODES[log.mode]
+
+
+def _same_run(log: DetailLog, folder: Path) -> None:
+    """A summary of another run shows in what both logs state."""
+    summary = parse_summary((folder / SUMMARY).read_bytes(), SUMMARY)
+    stated = {"Scenario": log.scenario, "Mode": log.mode, "Result is": log.validity}
+    for name, logged in stated.items():
+        text = summary.get(name).replace(" ", "")
+        if text and logged and text != logged:
+            raise _strangers(folder, summary, name, text, logged)
+    for name, key in (("min_duration (ms)", "effective_min_duration_ms"), ("samples_per_query", None)):
+        if key and summary.get(name) and str(log.get(key)) != summary.get(name):
+            raise _strangers(folder, summary, name, summary.get(name), str(log.get(key)))
+
+
+def _strangers(folder: Path, summary: SummaryLog, name: str, there: str, here: str) -> LogError:
+    where = f"{folder / SUMMARY}:{summary.number(name)}"
+    return LogError(
+        f"{where}: {name} is {there}, but {DETAIL} says {here}: these are logs of two runs",
+        fix="bring both logs of one run together",
+    )
+
+
+def _original(log: Path, text: Path | None) -> str:
+    """The hash line of a truncated log's accuracy.txt; "" for a whole log."""
+    if not _is_truncated(log):
+        return ""
+    digest = parse_accuracy(text.read_text(encoding="utf-8", errors="replace"), ()).hash if text else ""
+    if not digest:
+        raise LogError(
+            f"{log} is truncated, and no accuracy.txt with a hash line stands beside it",
+            fix="import the untruncated log, or bring its accuracy.txt",
+        )
+    return digest
+
+
+def _is_truncated(log: Path) -> bool:
+    size = log.stat().st_size
+    return size < _ENDS and SEPARATOR in log.read_bytes()

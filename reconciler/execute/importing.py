@@ -1,0 +1,231 @@
+"""Records of runs that were made elsewhere. What LoadGen's logs prove is taken from them; what they cannot prove is
+listed as unknown, in a mark that keeps the result from being packed until somebody declares it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from reconciler.errors import LogError, ReconcilerError
+from reconciler.execute.finish import (
+    DETAIL,
+    SUMMARY,
+    TRUNCATED,
+    Kept,
+    asked,
+    judge_text,
+    performance_values,
+    shortened,
+)
+from reconciler.execute.found import FoundRun
+from reconciler.execute.requests import ACCURACY_LOG
+from reconciler.files import replace as write
+from reconciler.files import sha256_file
+from reconciler.mlperf.contradictions import Asked, contradictions
+from reconciler.mlperf.log import DetailLog
+from reconciler.mlperf.logged import conf_contradictions
+from reconciler.mlperf.modes import conf_settings
+from reconciler.mlperf.ruleset import AccuracyLogRule
+from reconciler.mlperf.user_conf import settings_for, write_user_conf
+from reconciler.mlperf.verdict import judge_accuracy
+from reconciler.resource.canonical import canonical, digest
+from reconciler.resource.inputs import REVISIONS, Role
+from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.records import IMPORTED, UNKNOWN, Artifact, Ended, Record, RecordedFact, RecordedInput
+from reconciler.resource.resources import Detail, Resource
+
+# What no log of LoadGen can prove of the run it describes.
+UNKNOWABLE = ("code", "dataset", "engine", "machine")
+_NOTES = ("machine",)  # the others must be equal for a cell's runs
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What all records of one import share. ``scratch``: an empty folder for files that are derived.
+
+    ``declared``: names of UNKNOWABLE → what the user says of them."""
+
+    scratch: Path
+    tool: str
+    spec: Mapping[str, str]
+    dirty: bool
+    declared: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """A record, the files to store before it, and what the user should know of it."""
+
+    record: Record
+    kept: tuple[Kept, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def check_declared(declared: Mapping[str, str]) -> None:
+    for name, value in declared.items():
+        if name not in UNKNOWABLE or not value.strip():
+            raise ReconcilerError(f"{name}={value} declares nothing", fix=f"name one of {', '.join(UNKNOWABLE)}=VALUE")
+
+
+def import_run(
+    run: FoundRun, resource: Resource, detail: Detail, upstream: Mapping[str, str], context: Context
+) -> Import:
+    """The record of a run for the resource that it satisfies. ``upstream``: input name → record id.
+
+    LogError names every setting in which the log contradicts the cell. An INVALID run is recorded as what it is.
+    """
+    values = detail.values()
+    differing = contradictions(run.log, _asked(values, run.mode))
+    if differing:
+        listed = "\n".join(f"  {item}" for item in differing)
+        raise LogError(
+            f"{run.detail} is no run of {resource.address}; the spec asks for something else:\n{listed}",
+            fix="change the cell's settings to what ran, or import the log of a run with the declared settings",
+        )
+    conf, note = _user_conf(run, resource.address, values, context)
+    found: dict[str, Any] = {"loadgen_version": run.log.version}
+    if run.mode == "performance":
+        found = performance_values(run.log, detail.settings)
+    elif reasons := judge_accuracy(run.log).reasons:
+        raise LogError(f"{run.detail}: {'; '.join(reasons)}", fix="repeat the accuracy run")
+    kept = [Kept(conf, "user.conf", in_git=True)]
+    kept += [Kept(run.folder / name, name, in_git=True) for name in (SUMMARY, DETAIL)]
+    lost: list[Artifact] = []
+    if run.accuracy_log is not None:
+        short = context.scratch / f"{resource.key[:16]}-{TRUNCATED}"
+        rule = AccuracyLogRule(*detail.settings["ruled.accuracy_log"])
+        write(short, run.accuracy_log.read_bytes() if run.original else shortened(run.accuracy_log, rule))
+        kept.append(Kept(short, TRUNCATED, in_git=True))
+        if run.original:
+            lost.append(Artifact(ACCURACY_LOG, run.original, 0))
+        else:
+            kept.append(Kept(run.accuracy_log, ACCURACY_LOG))
+    record = _record(resource, detail, run.log, upstream, context, values=found, source=sha256_file(run.detail))
+    record = replace(record, artifacts=(*map(_artifact, kept), *lost))
+    return Import(record, tuple(kept), (note,) if note else ())
+
+
+def import_score(
+    run: FoundRun, resource: Resource, detail: Detail, upstream: Mapping[str, str], context: Context
+) -> Import:
+    """The record of an accuracy.txt that came with its run. LogError when it does not state what the round asks."""
+    assert run.accuracy_text is not None
+    text = run.accuracy_text.read_bytes().decode("utf-8", "surrogateescape")
+    verdict = judge_text(text, detail.settings, {})
+    if verdict.problem:
+        raise LogError(f"{run.accuracy_text}: {verdict.problem}", fix="score the accuracy log with the official script")
+    source = sha256_file(run.accuracy_text)
+    record = _record(resource, detail, run.log, upstream, context, values=verdict.values, source=source)
+    kept = (Kept(run.accuracy_text, "accuracy.txt", in_git=True),)
+    return Import(replace(record, artifacts=tuple(map(_artifact, kept))), kept)
+
+
+def placeholder(resource: Resource, detail: Detail, run: DetailLog, context: Context) -> Import:
+    """Stands for a dataset, model or engine that an imported run was made from: it is not here, and has no files. Where
+    a run is due here, it is made like anything that is missing."""
+    values = {"imported": {"made_elsewhere": True}}
+    record = _record(resource, detail, run, {}, replace(context, declared={}), values=values, source=resource.key)
+    return Import(replace(record, marks=tuple(m for m in record.marks if not m.startswith(UNKNOWN))))
+
+
+def import_test(address: Address, files: Mapping[str, Path], run: DetailLog, context: Context) -> Import:
+    """A compliance test's folder as it came: shown in the tree, judged by nobody here."""
+    kept = tuple(Kept(path, name, in_git=True) for name, path in sorted(files.items()))
+    artifacts = tuple(map(_artifact, kept))
+    key = digest([[a.name, a.sha256] for a in artifacts])
+    resource = Resource(address, key, cell=address.cell)
+    record = _record(resource, Detail(()), run, {}, context, values={}, source=key)
+    return Import(replace(record, artifacts=artifacts), kept)
+
+
+def redeclared(record: Record, upstream: Mapping[str, str], context: Context) -> Record:
+    """The record with more of its unknown inputs declared."""
+    before = dict(record.values.get("imported", {}).get("declared", {}))
+    declared = {**before, **context.declared}
+    facts = {name: fact for name, fact in record.facts.items() if not name.startswith("declared.")}
+    marks = tuple(mark for mark in record.marks if not mark.startswith(UNKNOWN))
+    return replace(
+        record,
+        facts={**facts, **_facts(declared)},
+        marks=(*marks, *_unknown(record.address.kind, declared)),
+        values={**record.values, "imported": {"declared": declared}},
+        upstream={**record.upstream, **upstream},
+        spec=context.spec,
+        dirty=context.dirty,
+        tool=context.tool,
+    )
+
+
+def _asked(values: Mapping[str, Any], mode: str) -> Asked:
+    """Seeds are no rule of accuracy runs, and those of another LoadGen are common there."""
+    wanted = asked(values, mode)
+    return replace(wanted, seeds={}) if mode == "accuracy" else wanted
+
+
+def _record(
+    resource: Resource,
+    detail: Detail,
+    log: DetailLog,
+    upstream: Mapping[str, str],
+    context: Context,
+    *,
+    values: Mapping[str, Any],
+    source: str,
+) -> Record:
+    began, ended = log.started, log.ended
+    return Record(
+        address=resource.address,
+        key=resource.key,
+        revision=REVISIONS[resource.kind],
+        ended=Ended.DONE,
+        started=began.strftime("%Y-%m-%dT%H:%M:%S.%fZ") if began else "",
+        seconds=round((ended - began).total_seconds(), 3) if began and ended and resource.kind is Kind.RUN else 0.0,
+        attempt=f"import-{source[:16]}",
+        inputs={i.name: RecordedInput(canonical(i.value), str(i.origin)) for i in detail.inputs if i.value is not None},
+        facts=_facts(context.declared) | {"loadgen.version": RecordedFact(log.version, Role.EVIDENCE)},
+        values={**values, "imported": {**values.get("imported", {}), "declared": dict(context.declared)}},
+        upstream=upstream,
+        spec=context.spec,
+        dirty=context.dirty,
+        marks=(*sorted({*detail.marks, IMPORTED}), *_unknown(resource.kind, context.declared)),
+        tool=context.tool,
+    )
+
+
+def _facts(declared: Mapping[str, str]) -> dict[str, RecordedFact]:
+    return {
+        f"declared.{name}": RecordedFact(value, Role.NOTE if name in _NOTES else Role.EVIDENCE)
+        for name, value in sorted(declared.items())
+    }
+
+
+def _unknown(kind: Kind, declared: Mapping[str, str]) -> Iterator[str]:
+    if kind in (Kind.RUN, Kind.SCORE, Kind.COMPLIANCE_TEST):
+        yield from (f"{UNKNOWN}{name}" for name in UNKNOWABLE if name not in declared)
+
+
+def _artifact(item: Kept) -> Artifact:
+    place = "logs" if item.in_git else "objects"
+    return Artifact(item.name, sha256_file(item.path), item.path.stat().st_size, place)
+
+
+def _user_conf(run: FoundRun, address: Address, values: Mapping[str, Any], context: Context) -> tuple[Path, str]:
+    """The conf of the run, as given where it agrees with the log, else written from what the log says."""
+    scenario, key = str(values["scenario"]), str(values.get("model_key", "*"))
+    if run.user_conf is not None:
+        wrong = conf_contradictions(run.user_conf.read_bytes(), run.log, key, scenario)
+        if not wrong:
+            return run.user_conf, ""
+    texts = settings_for(scenario, conf_settings(values, run.mode, scenario))
+    note = f"{address.cell}: settings of the imported {run.mode} run, written by mlperf-reconciler from its log"
+    target = context.scratch / f"{address.name.replace('/', '-')}.user.conf"
+    write(target, write_user_conf(key, scenario, texts, [note]))
+    if run.user_conf is None:
+        return target, "no user.conf stood beside the logs: it is written from what LoadGen logged"
+    return (
+        target,
+        f"{run.user_conf} is not the conf of this run ({'; '.join(wrong)}): it is written from the log instead",
+    )

@@ -1,0 +1,199 @@
+"""`reconcile import`: what is recorded of a run made elsewhere, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from reconciler.files import Places
+from reconciler.reconcile import readable
+from reconciler.record.index import load
+from reconciler.resource.kinds import Address, Kind
+
+from .conftest import CELL, Reconcile, edit
+
+DETAIL = "mlperf_log_detail.txt"
+
+
+def export(source: Path, folder: Path, mode: str) -> Path:
+    """The logs of a recorded run as LoadGen wrote them, with its user.conf."""
+    places = Places(source)
+    folder.mkdir(parents=True)
+    recorded = load(places).recorded
+    for artifact in recorded.by_address[Address(Kind.RUN, f"{CELL}/{mode}")][-1].artifacts:
+        if "truncated" not in artifact.name and artifact.name != "child.log":
+            shutil.copyfile(readable(places, artifact), folder / artifact.name)
+    if mode == "accuracy":
+        score = recorded.by_address[Address(Kind.SCORE, CELL)][-1].artifacts[0]
+        shutil.copyfile(readable(places, score), folder / score.name)
+    return folder
+
+
+@pytest.fixture
+def logs(recorded_once: Path, tmp_path: Path) -> dict[str, Path]:
+    return {mode: export(recorded_once, tmp_path / "colleague" / mode, mode) for mode in ("performance", "accuracy")}
+
+
+def imported(reconcile: Reconcile, logs: dict[str, Path]) -> None:
+    for mode in ("accuracy", "performance"):
+        code, out, err = reconcile("import", str(logs[mode]), "--cell", "offline")
+        assert code == 0, out + err
+
+
+def test_an_imported_cell_is_in_sync(declared: Path, reconcile: Reconcile, logs: dict[str, Path]) -> None:
+    before = {path: path.read_bytes() for path in logs["accuracy"].iterdir()}
+    imported(reconcile, logs)
+    code, out, _ = reconcile("plan")
+    assert code == 0, out
+    assert "nothing to do" in out or "in sync" in out
+    code, out, _ = reconcile()
+    assert code == 0, out
+    tree = declared / ".reconcile/tree" / "open/Tester/results/box/digits/Offline"
+    published = (tree / f"performance/run_1/{DETAIL}").read_bytes()
+    assert published == (logs["performance"] / DETAIL).read_bytes()
+    assert {path: path.read_bytes() for path in logs["accuracy"].iterdir()} == before
+    assert all(path.stat().st_nlink == 1 for path in logs["accuracy"].iterdir())
+    code, out, _ = reconcile("status", "--json")
+    marks = json.loads(out)["cells"][0]["marks"]
+    assert {"imported", "unknown code", "unknown engine"} <= set(marks)
+
+
+def test_importing_again_records_nothing_new(declared: Path, reconcile: Reconcile, logs: dict[str, Path]) -> None:
+    imported(reconcile, logs)
+    first = sorted(path.name for path in (declared / "state/records").glob("*/*"))
+    imported(reconcile, logs)
+    assert sorted(path.name for path in (declared / "state/records").glob("*/*")) == first
+
+
+def test_what_is_unknown_is_declared_later(declared: Path, reconcile: Reconcile, logs: dict[str, Path]) -> None:
+    imported(reconcile, logs)
+    said = ["--declare", "code=commit 1", "--declare", "dataset=sha256 2", "--declare", "engine=sha256 3"]
+    code, out, _ = reconcile("import", "--cell", CELL, *said)
+    assert (code, "--declare machine=…" in out) == (0, True)
+    code, out, _ = reconcile("import", "--cell", CELL, "--declare", "machine=node 7", "--json")
+    assert [record["unknown"] for record in json.loads(out)["records"]] == [[], [], []]
+    assert reconcile("plan")[0] == 0
+    reconcile()
+    code, out, _ = reconcile("status", "--json")
+    assert not [mark for mark in json.loads(out)["cells"][0]["marks"] if mark.startswith("unknown")]
+
+
+def test_nothing_can_be_declared_that_means_nothing(
+    declared: Path, reconcile: Reconcile, logs: dict[str, Path]
+) -> None:
+    code, _, err = reconcile("import", str(logs["accuracy"]), "--cell", CELL, "--declare", "weather=fine")
+    assert (code, "code, dataset, engine, machine" in err) == (1, True)
+    code, _, err = reconcile("import", "--cell", CELL, "--declare", "code=x")
+    assert (code, "has no imported runs" in err) == (1, True)
+    assert reconcile("import", "--cell", CELL)[0] == 1
+
+
+def test_a_score_is_made_where_none_came(declared: Path, reconcile: Reconcile, logs: dict[str, Path]) -> None:
+    (logs["accuracy"] / "accuracy.txt").unlink()
+    imported(reconcile, logs)
+    code, out, _ = reconcile("plan")
+    assert (code, "Score" in out, "Run " in out.split("Plan:")[0]) == (2, True, False)
+    assert reconcile()[0] == 0
+
+
+def test_contradictions_are_named(declared: Path, reconcile: Reconcile, logs: dict[str, Path]) -> None:
+    edit(declared, "target_qps: 1000", "target_qps: 2000")
+    edit(declared, "min_query_count: 512", "min_query_count: 600")
+    code, _, err = reconcile("import", str(logs["performance"]), "--cell", CELL)
+    assert code == 1
+    assert "target_qps: asked 2000, LoadGen logged 1000" in err
+    assert "min_query_count: asked 600, LoadGen logged 512" in err
+    assert not list((declared / "state").glob("records/*/*"))
+
+
+def test_a_conf_of_another_run_is_not_taken(declared: Path, reconcile: Reconcile, logs: dict[str, Path]) -> None:
+    (logs["performance"] / "user.conf").write_text("*.Offline.target_qps = 7\n")
+    code, out, _ = reconcile("import", str(logs["performance"]), "--cell", CELL)
+    assert code == 0
+    assert "is not the conf of this run (target_qps: asked 7, LoadGen logged 1000" in out
+    (logs["performance"] / "user.conf").unlink()
+    code, out, _ = reconcile("import", str(logs["performance"]), "--cell", CELL)
+    assert (code, "no user.conf stood beside the logs" in out) == (0, True)
+
+
+def refused(reconcile: Reconcile, folder: Path, reason: str) -> None:
+    code, _, err = reconcile("import", str(folder), "--cell", CELL)
+    assert code == 1
+    assert reason in err
+    assert "fix: " in err
+
+
+def test_a_folder_without_its_summary(declared: Path, reconcile: Reconcile, logs: dict[str, Path]) -> None:
+    (logs["performance"] / "mlperf_log_summary.txt").unlink()
+    refused(reconcile, logs["performance"], "no mlperf_log_summary.txt")
+
+
+def test_a_folder_with_two_runs(declared: Path, reconcile: Reconcile, logs: dict[str, Path]) -> None:
+    refused(reconcile, logs["performance"].parent, "holds the logs of 2 runs")
+    (logs["performance"] / f"2026_{DETAIL}").write_bytes((logs["performance"] / DETAIL).read_bytes())
+    refused(reconcile, logs["performance"], "holds the logs of 2 runs")
+
+
+def test_logs_of_two_runs(declared: Path, reconcile: Reconcile, logs: dict[str, Path]) -> None:
+    summary = logs["performance"] / "mlperf_log_summary.txt"
+    summary.write_text(summary.read_text().replace("Scenario : Offline", "Scenario : Server"))
+    refused(reconcile, logs["performance"], "these are logs of two runs")
+
+
+def test_an_audit(declared: Path, reconcile: Reconcile, logs: dict[str, Path]) -> None:
+    detail = logs["performance"] / DETAIL
+    line = {"key": "warning_generic_message", "value": "Found Audit Config file (audit.config)", "metadata": {}}
+    line["metadata"] = {"is_warning": True}
+    detail.write_text(detail.read_text() + f":::MLLOG {json.dumps(line)}\n")
+    refused(reconcile, logs["performance"], "it is a compliance test")
+
+
+def test_a_run_that_did_not_end(declared: Path, reconcile: Reconcile, logs: dict[str, Path]) -> None:
+    detail = logs["performance"] / DETAIL
+    lines = [line for line in detail.read_text().splitlines() if "result_validity" not in line]
+    detail.write_text("\n".join(lines) + "\n")
+    refused(reconcile, logs["performance"], "ends without a result")
+
+
+def test_an_invalid_run_is_recorded_as_such(declared: Path, reconcile: Reconcile, logs: dict[str, Path]) -> None:
+    for name in (DETAIL, "mlperf_log_summary.txt"):
+        path = logs["performance"] / name
+        text = path.read_text().replace('"result_validity", "value": "VALID"', '"result_validity", "value": "INVALID"')
+        path.write_text(text.replace("Result is : VALID", "Result is : INVALID"))
+    code, out, _ = reconcile("import", str(logs["performance"]), "--cell", CELL)
+    assert code == 2
+    assert "INVALID" in out
+    code, out, _ = reconcile("plan")
+    assert (code, "INVALID" in out or "Invalid" in out) == (2, True)
+
+
+def test_a_truncated_log_needs_its_hash(declared: Path, reconcile: Reconcile, logs: dict[str, Path]) -> None:
+    log = logs["accuracy"] / "mlperf_log_accuracy.json"
+    data = log.read_bytes()
+    log.write_bytes(data[:4096] + b"\n\n...\n\n" + data[-4096:])
+    refused(reconcile, logs["accuracy"], "is truncated")
+    text = logs["accuracy"] / "accuracy.txt"
+    text.write_text(f"{text.read_text()}\nhash={'ab' * 32}\n")
+    assert reconcile("import", str(logs["accuracy"]), "--cell", CELL)[0] == 0
+    assert reconcile("import", str(logs["performance"]), "--cell", CELL)[0] == 0
+    assert reconcile()[0] == 0
+    rendered = declared / ".reconcile/tree/open/Tester/results/box/digits/Offline/accuracy"
+    assert (rendered / "accuracy.txt").read_bytes() == text.read_bytes()
+    assert (rendered / log.name).read_bytes() == log.read_bytes()
+
+
+def test_a_run_of_no_declared_cell(declared: Path, reconcile: Reconcile, logs: dict[str, Path]) -> None:
+    code, _, err = reconcile("import", str(logs["performance"]), "--cell", "open/box/digits/Serve")
+    assert (code, "fits" in err) == (1, True)
+
+
+def test_a_changed_spec_makes_an_imported_run_stale(
+    declared: Path, reconcile: Reconcile, logs: dict[str, Path]
+) -> None:
+    imported(reconcile, logs)
+    edit(declared, "target_qps: 1000", "target_qps: 2000")
+    code, out, _ = reconcile("plan")
+    assert (code, "Run perf" in out, "Run accuracy" in out) == (2, True, False)

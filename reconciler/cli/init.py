@@ -32,6 +32,26 @@ An MLPerf Inference submission, kept by `reconcile`.
 - `.reconcile/` holds what can be made again or fetched; it is not committed.
 """)
 
+_WORKFLOW_FILE = ".github/workflows/submission.yml"
+# The verdict goes to the run's own page: what a comment says can leave an embargoed repository by mail.
+_WORKFLOW = """\
+name: submission
+on: pull_request
+permissions: {contents: read}
+jobs:
+  check:
+    runs-on: ubuntu-latest
+    steps:
+      - uses: actions/checkout@v4
+        with: {fetch-depth: 0}
+      - uses: actions/setup-python@v5
+        with: {python-version: "3.12"}
+      - run: pip install mlperf-reconciler
+      - run: reconcile pr --base "origin/$GITHUB_BASE_REF" --fail-on errors --markdown "$RUNNER_TEMP/impact.md"
+      - if: always()
+        run: cat "$RUNNER_TEMP/impact.md" >> "$GITHUB_STEP_SUMMARY"
+"""
+
 
 @click.command("init")
 @takes([_FOLDER, _NAME])
@@ -54,8 +74,9 @@ def command(folder: str, name: str | None) -> int:
     _line(root / ".gitignore", ".reconcile/")
     # Records and logs go by the digest of their bytes: git must not change a line end.
     _line(root / ".gitattributes", "state/** -text")
-    if not (root / "README.md").exists():
-        replace(root / "README.md", _README.substitute(name=chosen).encode())
+    for path, text in (("README.md", _README.substitute(name=chosen)), (_WORKFLOW_FILE, _WORKFLOW)):
+        if not (root / path).exists():
+            replace(root / path, text.encode())
     _say(root, spec, made_git)
     return IN_SYNC
 

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
-from tests.unit.cli.conftest import Reconcile
+from tests.unit.cli.conftest import Reconcile, git
 
 
 @pytest.fixture(autouse=True)
@@ -17,7 +19,7 @@ def test_init_makes_a_repository_whose_spec_is_valid(tmp_path: Path, reconcile: 
     root = tmp_path / "My Lab"
     assert code == 0
     assert "cd My Lab" in out
-    made = {".git", ".gitattributes", ".gitignore", "README.md", "schemas", "specs", "state"}
+    made = {".git", ".gitattributes", ".github", ".gitignore", "README.md", "schemas", "specs", "state"}
     assert {p.name for p in root.iterdir()} == made
     assert (root / ".gitattributes").read_text() == "state/** -text\n"
     assert (root / ".gitignore").read_text() == ".reconcile/\n"
@@ -26,6 +28,18 @@ def test_init_makes_a_repository_whose_spec_is_valid(tmp_path: Path, reconcile: 
     code, out, _ = reconcile("-C", str(root), "validate")
     assert (code, out.split(" (")[0]) == (0, "Valid: specs/my-lab.yaml")
     assert reconcile("-C", str(root), "plan")[0] == 2
+
+
+def test_init_writes_a_workflow_whose_command_the_program_takes(tmp_path: Path, reconcile: Reconcile) -> None:
+    assert reconcile("init", "lab")[0] == 0
+    workflow = YAML(typ="safe").load((tmp_path / "lab/.github/workflows/submission.yml").read_text())
+    runs = [step["run"] for step in workflow["jobs"]["check"]["steps"] if "run" in step]
+    (words,) = [shlex.split(run)[1:] for run in runs if run.startswith("reconcile ")]
+    words = [word.replace("origin/$GITHUB_BASE_REF", "HEAD").replace("$RUNNER_TEMP", str(tmp_path)) for word in words]
+    git(tmp_path / "lab", "add", "--all")
+    git(tmp_path / "lab", "commit", "--quiet", "--message", "Start")
+    code, out, _ = reconcile("-C", str(tmp_path / "lab"), *words)
+    assert (code, (tmp_path / "impact.md").exists()) == (0, True), out
 
 
 def test_init_overwrites_nothing(tmp_path: Path, reconcile: Reconcile) -> None:

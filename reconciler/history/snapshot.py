@@ -47,7 +47,7 @@ class Snapshot:
 
 def read_records(root: Path, commit: str) -> tuple[dict[str, Record], dict[str, str]]:
     """Every record of a commit by id, and those that are not what their names say; one batch of git objects."""
-    files = git.files_at(root, commit, [RECORDS])
+    files = {path: at for path, at in git.files_at(root, commit, [RECORDS]).items() if path.endswith(".json")}
     contents = git.read_blobs(root, [blob for blob, _ in files.values()])
     records: dict[str, Record] = {}
     damaged: dict[str, str] = {}

@@ -115,9 +115,7 @@ def ruled(name: str, entry: Mapping[str, Any], where: str = "") -> Ruled:
     under ``ignored`` with a reason under ``because``.
     """
     where = f"{where}.{name}" if where else name
-    options = [(_sources(keys, where), _exact(value, where)) for keys, value in entry.items() if keys not in _EXEMPTION]
-    if not options:
-        raise RoundFileError(f"{where}: no source")
+    options = _options(entry, where)
     ignored = _ignored(entry, where)
     if len(options) == 1:
         return Ruled(options[0][1], options[0][0], (), ignored)
@@ -127,6 +125,23 @@ def ruled(name: str, entry: Mapping[str, Any], where: str = "") -> Ruled:
     strictest = (max if side == "least" else min)(options, key=lambda option: Decimal(str(option[1])))
     overruled = [(source, value) for sources, value in options for source in sources if (sources, value) != strictest]
     return Ruled(strictest[1], strictest[0], tuple(overruled), ignored)
+
+
+def _options(entry: Mapping[str, Any], where: str) -> list[tuple[tuple[str, ...], Any]]:
+    """Each value with all the sources that state it."""
+    options: list[tuple[tuple[str, ...], Any]] = []
+    for keys, stated in entry.items():
+        if keys in _EXEMPTION:
+            continue
+        sources, value = _sources(keys, where), _exact(stated, where)
+        same = next((i for i, option in enumerate(options) if option[1] == value), None)
+        if same is None:
+            options.append((sources, value))
+        else:
+            options[same] = (options[same][0] + sources, value)
+    if not options:
+        raise RoundFileError(f"{where}: no source")
+    return options
 
 
 def strict_side(name: str) -> str:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from reconciler.errors import ReconcilerError
-from reconciler.mlperf.rounds import RoundFileError, known_rounds, load_ruleset, parse_ruleset, ruled
-from reconciler.mlperf.ruleset import FIELDS, SOURCES, BenchmarkRules, Presence
+from reconciler.mlperf.rounds import RoundFileError, extended, known_rounds, load_ruleset, parse_ruleset, ruled
+from reconciler.mlperf.rounds_places import stated
+from reconciler.mlperf.ruled import is_field
+from reconciler.mlperf.ruleset import SOURCES, BenchmarkRules, Presence
 from reconciler.resource.canonical import canonical
-from reconciler.resource.kinds import SCENARIOS
 
 
 @pytest.fixture(scope="module")
@@ -26,14 +28,13 @@ def resnet() -> BenchmarkRules:
 def test_every_ruled_value_names_its_sources_and_is_exact(name: str) -> None:
     ruleset = load_ruleset(name)
     assert ruleset.round == name
-    for benchmark in ruleset.benchmarks.values():
-        for scenario in SCENARIOS:
-            for field in FIELDS:
-                found = benchmark.ruled(field, scenario)
-                if found is not None:
-                    assert found.sources
-                    assert set(found.sources) <= set(SOURCES)
-                    canonical(found.value)
+    for place, found in stated(ruleset):
+        assert is_field(place.name) or place.name == "categories" or place.name in ruleset.sections, place
+        assert found.sources, place
+        assert {*found.sources, *dict(found.overruled), *(i.source for i in found.ignored)} <= set(SOURCES), place
+        assert all(ignored.because for ignored in found.ignored), place
+        for value in (found.value, *(v for _, v in found.overruled), *(i.value for i in found.ignored)):
+            canonical(value)  # refuses floats at any depth
 
 
 @pytest.mark.parametrize("name", known_rounds())
@@ -111,24 +112,6 @@ def test_divisions_exempt_some_demands() -> None:
     assert ruleset.binds("open", "least_min_duration")
 
 
-def test_settings_of_mlperf_conf_are_those_of_the_real_loadgen(
-    resnet: BenchmarkRules, loadgen_read: Callable[..., list[dict[str, Any]]]
-) -> None:
-    scenarios = ("SingleStream", "MultiStream", "Server", "Offline")
-    answers = loadgen_read([(b"", "resnet50", scenario) for scenario in scenarios], conf_type=0)
-    streams = {"SingleStream": "single_stream_expected_latency_ns", "MultiStream": "multi_stream_expected_latency_ns"}
-    for scenario, loaded in zip(scenarios, answers, strict=True):
-        settings = {name: value.value for name, value in resnet.settings(scenario).items()}
-        assert loaded["min_duration_ms"] == settings["min_duration"]
-        assert loaded["min_query_count"] == settings["min_query_count"]
-        assert loaded["performance_sample_count_override"] == settings["performance_sample_count"]
-        assert {name: loaded[name] for name in resnet.seeds()} == resnet.seeds()
-        if scenario in streams:
-            assert loaded[streams[scenario]] == settings["target_latency"]
-        if scenario == "Server":
-            assert loaded["server_target_latency_ns"] == settings["target_latency"]
-
-
 # A round file in its smallest form, for the mistakes below.
 def _document(**general: Any) -> dict[str, Any]:
     return {
@@ -152,6 +135,13 @@ def _document(**general: Any) -> dict[str, Any]:
         ({"min_duration": {}}, "no source"),
         ({"target_latency_percentile": {"policy": 99.9}}, "in quotes"),
         ({"min_duration": {"policy": 1, "checker": 2}}, "neither is the stricter"),
+        ({"min_duration": {"ignored": {"policy": 1}, "because": "x"}}, "no source"),
+        ({"min_duration": {"checker": 1, "ignored": {"policy": 2}}}, "needs a reason"),
+        ({"min_duration": {"checker": 1, "because": "x"}}, "needs a reason"),
+        ({"min_duration": {"checker": [1, {"a": 0.5}]}}, "in quotes"),
+        ({"min_duration": 1}, "a mapping of sources"),
+        ({"accuracy": {"acc": {"lest": {"checker": "1"}}}}, "a mapping of sources|unknown fields"),
+        ({"accuracy": {"acc": {"least": "1"}}}, "a mapping of sources"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -167,8 +157,67 @@ def test_parse_ruleset_in_its_smallest_form() -> None:
     assert rules.value("min_duration") == 1
 
 
+def test_a_round_extends_another_value_by_value() -> None:
+    base = _document(min_duration={"checker": 1, "policy": 1}, min_query_count={"checker": 5})
+    own = {"round": "v0.2", "extends": "v0.1", "general": {"min_duration": {"loadgen": 2}}}
+    ruleset = parse_ruleset(extended(base, own))
+    assert ruleset.round == "v0.2"
+    assert ruleset.general["min_duration"].sources == ("loadgen",)
+    assert ruleset.value("min_query_count") == 5
+    without = extended(base, {"round": "v0.2", "removed": ["general/min_query_count", "benchmarks/b"]})
+    assert parse_ruleset(without).value("min_query_count") is None
+    assert not parse_ruleset(without).benchmarks
+    assert base["general"]["min_query_count"], "the round it extends stays as it was"
+    with pytest.raises(RoundFileError, match="there is no general/nothing"):
+        extended(base, {"removed": ["general/nothing"]})
+
+
+def test_a_benchmark_is_like_another_but_for_what_it_states() -> None:
+    document = _document(min_duration={"checker": 1})
+    document["benchmarks"]["b"]["general"] = {"dataset_size": {"checker": 7}, "model_key": {"loadgen": "b"}}
+    document["benchmarks"]["c"] = {"like": "b", "general": {"model_key": {"loadgen": "c"}}}
+    rules = parse_ruleset(document).benchmarks["c"]
+    assert (rules.value("dataset_size"), rules.value("model_key")) == (7, "c")
+    assert rules.presence("edge", "Offline") is Presence.REQUIRED
+    document["benchmarks"]["b"]["like"] = "c"
+    with pytest.raises(RoundFileError, match="circle"):
+        parse_ruleset(document)
+
+
+@pytest.mark.parametrize("part", ["generals", "scenario"])
+def test_a_benchmark_with_an_unknown_part_is_refused(part: str) -> None:
+    document = _document()
+    document["benchmarks"]["b"][part] = {}
+    with pytest.raises(RoundFileError, match=part):
+        parse_ruleset(document)
+
+
 def test_the_strictest_source_wins_and_the_others_are_kept() -> None:
     lower = ruled("most_target_latency", {"policy": 80, "checker+mlperf.conf": 60000})
     assert (lower.value, lower.sources) == (80, ("policy",))
     assert lower.overruled == (("checker", 60000), ("mlperf.conf", 60000))
     assert ruled("least_min_duration", {"policy": 80, "checker": 60000}).value == 60000
+
+
+_TEXTS = st.one_of(st.integers(0, 10**12), st.decimals(0, 10**6, places=4).map(str))
+
+
+@given(values=st.lists(_TEXTS, min_size=1, max_size=4), side=st.sampled_from(["least", "most"]))
+def test_no_source_is_stricter_than_what_counts(values: list[int | str], side: str) -> None:
+    entry = dict(zip(("policy", "checker", "mlperf.conf", "old checker"), values, strict=False))
+    found = ruled(f"accuracy.acc.{side}", entry)
+    numbers = [Decimal(str(value)) for value in values]
+    assert Decimal(str(found.value)) == (max if side == "least" else min)(numbers)
+    assert entry[found.sources[0]] == found.value
+    said = {**dict.fromkeys(found.sources, found.value), **dict(found.overruled)}
+    assert said == entry, "every source is accounted for"
+
+
+def test_what_is_ignored_counts_for_nothing_and_keeps_its_reason() -> None:
+    entry = {"checker": 50, "ignored": {"policy+old checker": 248}, "because": "lowered on purpose"}
+    found = ruled("least_query_count", entry)
+    assert (found.value, found.overruled) == (50, ())
+    assert [(i.source, i.value, i.because) for i in found.ignored] == [
+        ("policy", 248, "lowered on purpose"),
+        ("old checker", 248, "lowered on purpose"),
+    ]

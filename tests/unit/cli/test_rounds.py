@@ -1,0 +1,88 @@
+"""`reconcile rounds` and its sub-commands."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.unit.cli.conftest import Reconcile
+
+
+def test_rounds_lists_them_oldest_first(reconcile: Reconcile) -> None:
+    code, out, err = reconcile("rounds")
+    assert (code, err) == (0, "")
+    assert [line.split()[0] for line in out.splitlines()] == ["v4.1", "v5.0", "v5.1", "v6.0", "v6.1"]
+    report = json.loads(reconcile("rounds", "--json")[1])
+    assert report["report"] == "rounds"
+    assert report["rounds"][-1]["benchmarks"][0] == "resnet"
+
+
+def test_show_a_round(reconcile: Reconcile) -> None:
+    code, out, _ = reconcile("rounds", "show", "v6.1")
+    assert code == 0
+    assert "v6.1: 21 benchmarks, layout v6" in out
+    assert "datacenter: Offline and (Interactive or Server)" in out
+
+
+@pytest.mark.parametrize("name", ["resnet", "resnet50"])
+def test_show_a_benchmark_by_its_name_or_an_alias(reconcile: Reconcile, name: str) -> None:
+    code, out, _ = reconcile("rounds", "show", "v6.1", name)
+    assert code == 0
+    lines = [line.split() for line in out.splitlines()]
+    assert ["most_target_latency", "15", "ms", "policy,", "checker"] in lines
+    assert ["accuracy.acc.least", "75.6954", "policy,", "checker"] in lines
+    assert not any(line and line[0].startswith("tests.TEST06") for line in lines), "it needs no such test"
+
+
+def test_show_as_json(reconcile: Reconcile) -> None:
+    report = json.loads(reconcile("rounds", "show", "v6.1", "dlrm-v3", "--json")[1])
+    value = report["benchmarks"]["dlrm-v3"]["values"]["Server"]["most_target_latency"]
+    assert value["value"] == 80_000_000
+    assert value["sources"] == ["policy", "mlperf.conf"]
+    whole = json.loads(reconcile("rounds", "show", "v6.1", "--json")[1])
+    assert len(whole["benchmarks"]) == 21
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "fix"),
+    [
+        (("show", "v6.2"), "unknown round 'v6.2'", "did you mean v6."),
+        (("show", "v6.1", "resnt"), "round v6.1 has no benchmark 'resnt'", "did you mean resnet?"),
+        (("diff", "v6.0", "6.1"), "unknown round '6.1'", "known rounds: v4.1"),
+        (("conflicts", "v1"), "unknown round 'v1'", "known rounds: v4.1"),
+    ],
+)
+def test_unknown_names_are_errors_with_a_hint(
+    reconcile: Reconcile, words: tuple[str, ...], message: str, fix: str
+) -> None:
+    code, out, err = reconcile("rounds", *words)
+    assert (code, out) == (1, "")
+    assert message in err
+    assert fix in err
+
+
+def test_conflicts_of_the_newest_round_by_default(reconcile: Reconcile) -> None:
+    code, out, _ = reconcile("rounds", "conflicts")
+    assert code == 0
+    assert out == reconcile("rounds", "conflicts", "v6.1")[1]
+    lines = out.splitlines()
+    place = lines.index("gpt-oss-120b / Interactive / most_tpot_latency")
+    assert lines[place + 1].split() == ["counts", "15", "ms", "checker,", "mlperf.conf", "the", "strictest"]
+    assert lines[place + 2].split() == ["20", "ms", "policy", "less", "strict"]
+    report = json.loads(reconcile("rounds", "conflicts", "v5.1", "--json")[1])
+    assert report["round"] == "v5.1"
+    assert all(statement["because"] for found in report["conflicts"] for statement in found["statements"])
+
+
+def test_diff_as_a_table_and_as_json(reconcile: Reconcile) -> None:
+    code, out, _ = reconcile("rounds", "diff", "v6.0", "v6.1")
+    assert code == 0
+    lines = [line.strip() for line in out.splitlines()]
+    assert lines[0] == "v6.0 → v6.1"
+    assert {"+ e2e-rag-qna", "- retinanet"} <= set(lines)
+    assert "most_target_latency             nothing → 1.5 s" in lines
+    assert "nothing changed" in reconcile("rounds", "diff", "v6.0", "v6.0")[1]
+    report = json.loads(reconcile("rounds", "diff", "v6.0", "v6.1", "--json")[1])
+    assert (report["before"], report["after"]) == ("v6.0", "v6.1")
+    assert {"benchmark": None, "scenario": None, "name": "qsl_rng_seed"}.items() <= report["changes"][1].items()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from reconciler.diff.change import Change, Difference, How, InputChange
 from reconciler.plan.plan import Plan, Step
@@ -49,7 +49,7 @@ def make_plan(name: str, desired: str, recorded: str, difference: Difference, po
         name=name,
         desired=desired,
         recorded=recorded,
-        steps=tuple(steps),
+        steps=_without_idle(steps, context.resources),
         unchanged=difference.unchanged,
         excluded=len({c.key for c in difference.changes} - {c.key for c in wanted}),
         drifts=difference.drifts,
@@ -65,9 +65,12 @@ def _selected(address: Address, policy: Policy, resources: Mapping[Address, Reso
         return False
     if policy.exclude is not None and policy.exclude.terms and address.cell and policy.exclude.matches(address):
         return False
+    if not policy.select.matches(address):
+        return False
     if address.cell is None and policy.select.terms and address.kind is not Kind.SUBMISSION:
-        return any(address in r.upstream and policy.select.matches(r.address) for r in resources.values())
-    return policy.select.matches(address)
+        cells = Selector(tuple(term for term in policy.select.terms if term[0] not in ("kind", "mode")))
+        return any(r.cell and address in r.upstream and cells.matches(r.address) for r in resources.values())
+    return True
 
 
 def _finding_selected(where: str, policy: Policy) -> bool:
@@ -109,6 +112,25 @@ def _by_key(changes: list[Change]) -> list[list[Change]]:
     return list(groups.values())
 
 
+def _without_idle(steps: list[Step], resources: Mapping[Address, Resource]) -> tuple[Step, ...]:
+    """What cells share is not made here for cells that are all blocked here: a data set for another machine."""
+    users: dict[Address, list[Step]] = {}
+    for step in steps:
+        for address in (step.change.address, *step.shared):
+            for up in resources[address].upstream:
+                users.setdefault(up, []).append(step)
+    blocked = {step.change.key: step for step in steps if step.blocked}
+    for step in reversed(steps):
+        address = step.change.address
+        if step.blocked or step.change.how is not How.MAKE or ORDER[address.kind] > ORDER[Kind.MODEL]:
+            continue
+        needed = [u for a in (address, *step.shared) for u in users.get(a, ()) if u.change.how is How.MAKE]
+        if needed and all(user.change.key in blocked for user in needed):
+            why = f"needed only by what is blocked ({blocked[needed[-1].change.key].blocked})"
+            blocked[step.change.key] = replace(step, blocked=why, fix=blocked[needed[-1].change.key].fix)
+    return tuple(blocked.get(step.change.key, step) if step.change.how is How.MAKE else step for step in steps)
+
+
 def _step(
     change: Change,
     shared: tuple[Address, ...],
@@ -121,7 +143,8 @@ def _step(
     reason = context.blocked(change.address) if change.how is How.MAKE else None
     if reason is None:
         waits = next((up for up in resource.upstream if up in stuck), None)
-        reason = (f"waits for {waits.label} ({stuck[waits]})", "") if waits and change.address.cell else None
+        whole = change.address.kind is Kind.SUBMISSION  # shows what there is, whatever else is stuck
+        reason = (f"waits for {waits.label} ({stuck[waits]})", "") if waits and not whole else None
     if reason is not None:
         root = (
             reason[0]

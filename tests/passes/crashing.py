@@ -101,7 +101,7 @@ def processes_in(folder: Path) -> list[int]:
         try:
             state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
             here = str(folder) in (entry / "cmdline").read_bytes().decode(errors="replace")
-            inside = Path(os.readlink(entry / "cwd")).is_relative_to(folder / ".reconcile")
+            inside = (entry / "cwd").readlink().is_relative_to(folder / ".reconcile")
         except OSError:
             continue
         if state != "Z" and (here or inside) and int(entry.name) != os.getpid():

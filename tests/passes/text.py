@@ -59,7 +59,7 @@ def _step(step: Step) -> Iterator[str]:
     for explained in step.explained[:1]:
         yield f"    input {_input(explained)}"
     if step.blocked:
-        yield f"    blocked {step.blocked}; {step.fix}"
+        yield f"    blocked {step.blocked}" + (f"; {step.fix}" if step.fix else "")
 
 
 def _input(change: InputChange) -> str:

@@ -1,0 +1,156 @@
+"""Small desired states and their records as values alone: what a pass would do, without processes or files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from reconciler.desired.state import Desired
+from reconciler.diff.change import Difference, How
+from reconciler.diff.difference import compare
+from reconciler.observed.state import Observed
+from reconciler.plan.make import Context, Policy, make_plan
+from reconciler.plan.plan import Plan
+from reconciler.resource.inputs import Input, Origin, make_key
+from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.resource.records import Artifact, Ended, Recorded, Summary
+from reconciler.resource.resources import Detail, Resource
+
+
+@dataclass(frozen=True)
+class Wish:
+    """One cell of a simulated spec."""
+
+    benchmark: str = "net"
+    scenario: str = "Offline"
+    data: int = 0
+    weights: int = 0
+    batch: int = 1
+    target: int = 1
+    note: int = 0
+    attempts: int = 1
+
+    @property
+    def cell(self) -> Cell:
+        return Cell("open", "box", self.benchmark, self.scenario)
+
+
+def desire(wishes: Iterable[Wish]) -> Desired:
+    """The desired state, keys and all, in pipeline order."""
+    made: dict[Address, tuple[Resource, Detail]] = {}
+
+    def put(kind: Kind, name: str, wish: Wish | None, *inputs: Input, attempts: int = 1) -> Input:
+        address = Address(kind, name)
+        ups = tuple(Address.parse(i.origin.file) for i in inputs if ":" in i.origin.file)
+        key = make_key(kind, inputs)
+        cell = wish.cell if wish else None
+        made.setdefault(address, (Resource(address, key, ups, cell, attempts), Detail(inputs)))
+        return Input(str(kind).lower(), key, Origin(str(address)))
+
+    for wish in wishes:
+        cell = str(wish.cell)
+        own = f"{wish.benchmark}" if not (wish.data or wish.weights) else cell
+        dataset = put(Kind.DATASET, own, None, Input("data", wish.data))
+        model = put(Kind.MODEL, own, None, Input("weights", wish.weights), dataset)
+        engine = put(Kind.ENGINE, cell, wish, model, Input("batch", wish.batch))
+        common = (engine, dataset, Input("scenario", wish.scenario))
+        runs = []
+        for mode, extra in (("accuracy", ()), ("performance", (Input("target_qps", wish.target),))):
+            name, inputs = f"{cell}/{mode}", (*common, Input("mode", mode), *extra)
+            runs.append(replace(put(Kind.RUN, name, wish, *inputs, attempts=wish.attempts), name=mode))
+        score = put(Kind.SCORE, cell, wish, replace(runs[0], name="run"), dataset)
+        put(Kind.RESULT, cell, wish, *runs, score, Input("note", wish.note))
+    put(Kind.SUBMISSION, "all", None, Input("submitter", "ACME"))
+    details = {address: detail for address, (_, detail) in made.items()}
+    resources = tuple(resource for resource, _ in made.values())
+    named = [str(r.address) + r.key for r in resources]
+    return Desired("".join(sorted(named)), resources, details.__getitem__, "all", {r.address: r for r in resources})
+
+
+@dataclass
+class World:
+    """Records as they add up. ``invalid``: keys of runs that LoadGen calls INVALID; ``evidence``: what it is now."""
+
+    summaries: list[Summary] = field(default_factory=list)
+    invalid: set[str] = field(default_factory=set)
+    failing: set[str] = field(default_factory=set)
+    evidence: str = "driver 1"
+    clock: int = 0
+
+    @property
+    def recorded(self) -> Recorded:
+        by_key: dict[str, list[Summary]] = {}
+        by_address: dict[Address, list[Summary]] = {}
+        for summary in self.summaries:
+            by_key.setdefault(summary.key, []).append(summary)
+            for address in (summary.address, *summary.shared):
+                by_address.setdefault(address, []).append(summary)
+        return Recorded(
+            {key: tuple(found) for key, found in by_key.items()},
+            {address: tuple(found) for address, found in by_address.items()},
+            str(len(self.summaries)),
+        )
+
+    def compare(self, desired: Desired, observed: Observed | None = None) -> Difference:
+        return compare(desired, self.recorded, observed or Observed())
+
+    def plan(
+        self, desired: Desired, policy: Policy | None = None, blocked: Mapping[Address, str] | None = None
+    ) -> Plan:
+        stops = blocked or {}
+        context = Context(
+            desired.by_address,
+            lambda address: (stops[address], "fix") if address in stops else None,
+            lambda _: (None, ""),
+            lambda _: (),
+        )
+        return make_plan(
+            "all", desired.digest, self.recorded.digest, self.compare(desired), policy or Policy(), context
+        )
+
+    def carry_out(self, desired: Desired, plan: Plan) -> int:
+        """What executing the plan would record; how many attempts that were."""
+        used = dict(self.compare(desired).recorded_as)
+        made = 0
+        for step in plan.steps:
+            address, key = step.change.address, step.change.key
+            waits = step.blocked or any(up not in used for up in desired.by_address[address].upstream)
+            if step.change.how is not How.MAKE or waits:
+                continue
+            made += 1
+            failed = key in self.failing
+            upstream = [
+                (i.name, used[Address.parse(i.origin.file)])
+                for i in desired.detail(address).inputs
+                if ":" in i.origin.file
+            ]
+            self.clock += 1
+            run, performance = address.kind is Kind.RUN, address.name.endswith("/performance")
+            summary = Summary(
+                id=f"{address.kind}/{self.clock:06}",
+                address=address,
+                key=key,
+                ended=Ended.FAILED if failed else Ended.DONE,
+                started=f"2026-01-01T{self.clock:06}",
+                seconds=1.0,
+                artifacts=(Artifact("file", f"{self.clock:064}", 1, "objects"),),
+                validity=("INVALID" if key in self.invalid else "VALID") if run and performance else "",
+                evidence=(("driver", self.evidence),) if run else (),
+                metric=("1", "samples/s") if performance else None,
+                upstream=tuple(upstream),
+                shared=step.shared,
+            )
+            self.summaries.append(summary)
+            if not failed:
+                used.update(dict.fromkeys((address, *step.shared), summary.id))
+        return made
+
+    def settle(self, desired: Desired) -> int:
+        """Plan and carry out until nothing is left to do; how many attempts that took. Fails when it never ends."""
+        total = 0
+        for _ in range(30):
+            made = self.carry_out(desired, self.plan(desired))
+            if not made:
+                return total
+            total += made
+        raise AssertionError("it never settles")

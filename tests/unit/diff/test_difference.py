@@ -1,0 +1,204 @@
+"""Laws of comparing and planning, over generated desired states and records."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reconciler.diff.change import Action, How, Reason
+from reconciler.diff.difference import compare
+from reconciler.observed.state import Observed, Presence
+from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.resources import Resource
+from tests.unit.diff.simulated import Wish, World, desire
+
+few = settings(max_examples=60, deadline=None)
+small = st.integers(0, 2)
+wish = st.builds(
+    Wish,
+    benchmark=st.sampled_from(["net", "net-99", "other"]),
+    scenario=st.sampled_from(["Offline", "Server", "SingleStream"]),
+    data=small,
+    weights=small,
+    batch=st.integers(1, 3),
+    target=st.integers(1, 3),
+    note=small,
+    attempts=st.integers(1, 3),
+)
+wishes = st.lists(wish, min_size=1, max_size=5, unique_by=lambda w: w.cell)
+
+
+def kinds(world: World, desired: object) -> list[str]:
+    return [step.change.address.label for step in world.plan(desired).steps]  # type: ignore[arg-type]
+
+
+@few
+@given(wishes)
+def test_plan_is_empty_after_it_was_carried_out(cells: list[Wish]) -> None:
+    world, desired = World(), desire(cells)
+    world.settle(desired)
+    assert world.plan(desired).in_sync
+    assert world.settle(desired) == 0
+
+
+@few
+@given(wishes)
+def test_each_key_is_made_once(cells: list[Wish]) -> None:
+    world, desired = World(), desire(cells)
+    made = world.settle(desired)
+    keys = {r.key for r in desired.resources if r.kind not in (Kind.RESULT, Kind.SUBMISSION)}
+    assert made == len(keys)
+    assert {s.key for s in world.summaries} == keys
+
+
+@few
+@given(wishes, wishes)
+def test_going_back_to_an_earlier_spec_makes_nothing_again(first: list[Wish], second: list[Wish]) -> None:
+    world = World()
+    world.settle(desire(first))
+    world.settle(desire(second))
+    assert world.settle(desire(first)) == 0
+    assert world.plan(desire(first)).in_sync
+
+
+@few
+@given(wishes, st.randoms())
+def test_order_of_cells_does_not_matter(cells: list[Wish], draw: object) -> None:
+    shuffled = list(cells)
+    draw.shuffle(shuffled)  # type: ignore[attr-defined]
+    world = World()
+    world.settle(desire(cells))
+    assert world.plan(desire(shuffled)).in_sync
+
+
+@few
+@given(wishes, st.sets(st.integers(0, 40)))
+def test_pass_that_is_cut_short_goes_on_where_it_stopped(cells: list[Wish], kept: set[int]) -> None:
+    """Whatever part of the records survives, settling makes the missing ones and no others."""
+    desired, world = desire(cells), World()
+    world.settle(desired)
+    whole = {s.key for s in world.summaries}
+    world.summaries = [s for n, s in enumerate(world.summaries) if n in kept]
+    survived = {s.key for s in world.summaries}
+    world.settle(desired)
+    assert world.plan(desired).in_sync
+    # A score belongs to one accuracy run: where that run was lost, the score is made again beside the old one.
+    again = [s for s in world.summaries if s.key in survived]
+    assert {s.key for s in world.summaries} == whole
+    assert all(sum(o.key == s.key for o in again) == 1 for s in again if s.address.kind is not Kind.SCORE)
+
+
+@few
+@given(wishes, st.data())
+def test_invalid_runs_end_as_findings_after_their_attempts(cells: list[Wish], data: st.DataObject) -> None:
+    desired, world = desire(cells), World()
+    runs = [r for r in desired.resources if r.address.name.endswith("/performance")]
+    chosen: list[Resource] = data.draw(st.lists(st.sampled_from(runs), unique=True))
+    world.invalid = {run.key for run in chosen}
+    world.settle(desired)
+    plan = world.plan(desired)
+    red = {str(r.cell) for r in runs if r.key in world.invalid}
+    assert {finding.where for finding in plan.findings} == red
+    assert plan.steps == ()
+    for key in world.invalid:
+        tries = max(r.attempts for r in runs if r.key == key)
+        assert 1 <= sum(s.key == key for s in world.summaries) <= tries
+    assert plan.in_sync == (not red)
+
+
+@few
+@given(wishes)
+def test_other_evidence_repeats_the_older_runs_only(cells: list[Wish]) -> None:
+    """A driver is updated, then the targets change: each accuracy run is repeated once, with the same engine."""
+    world = World()
+    world.settle(desire(cells))
+    world.evidence = "driver 2"
+    changed = desire([replace(cell, target=cell.target + 7) for cell in cells])
+    before = len(world.summaries)
+    world.settle(changed)
+    made = [s.address.label for s in world.summaries[before:]]
+    assert set(made) <= {"Run performance", "Run accuracy", "Score"}
+    assert made.count("Run accuracy") == made.count("Score")
+    assert world.plan(changed).in_sync
+
+
+@few
+@given(wishes)
+def test_lost_artifacts_are_drift_and_nothing_more(cells: list[Wish]) -> None:
+    world, desired = World(), desire(cells)
+    world.settle(desired)
+    missing = {("objects", a.sha256): Presence.MISSING for s in world.summaries for a in s.artifacts}
+    found = world.compare(desired, Observed(artifacts=missing))
+    assert found.changes == ()
+    built = {r.address for r in desired.resources if r.kind in (Kind.DATASET, Kind.MODEL, Kind.ENGINE)}
+    assert {drift.address for drift in found.drifts} == built
+
+
+@few
+@given(wishes)
+def test_due_run_brings_its_missing_artifacts(cells: list[Wish]) -> None:
+    world = World()
+    world.settle(desire(cells))
+    missing = {("objects", a.sha256): Presence.MISSING for s in world.summaries for a in s.artifacts}
+    changed = desire([replace(cells[0], target=99), *cells[1:]])
+    found = {c.address: c for c in world.compare(changed, Observed(artifacts=missing)).changes}
+    cell = str(cells[0].cell)
+    due = Address(Kind.RUN, f"{cell}/performance")
+    needed, queue = set(), [due]
+    while queue:
+        for up in changed.by_address[queue.pop()].upstream:
+            needed.add(up)
+            queue.append(up)
+    made = {address for address, change in found.items() if change.how is How.MAKE}
+    assert made == needed | {due}
+    assert {found[a].reason for a in needed} == {Reason.ARTIFACT_MISSING}
+
+
+CHANGES = [
+    ("note", {"note": 5}, ["Result"]),
+    ("target", {"target": 5}, ["Run performance", "Result"]),
+    ("batch", {"batch": 5}, ["Engine", "Run accuracy", "Run performance", "Score", "Result"]),
+    ("attempts", {"attempts": 3}, []),
+]
+
+
+@pytest.mark.parametrize(("change", "expected"), [c[1:] for c in CHANGES], ids=[c[0] for c in CHANGES])
+def test_change_reaches_what_hangs_on_it_and_no_further(change: dict[str, int], expected: list[str]) -> None:
+    cells = [Wish(), Wish(scenario="Server")]
+    world = World()
+    world.settle(desire(cells))
+    rendered = Observed(tree_present=True, rendered={str(c.cell): "as before" for c in cells})
+    after = desire([replace(cells[0], **change), cells[1]])
+    found = compare(after, world.recorded, rendered).changes
+    changed = [c.address.label for c in found if c.how is How.MAKE or c.reason is Reason.UPSTREAM_REPLACED]
+    if expected == ["Result"]:
+        own = [c for c in found if c.address == Address(Kind.RESULT, str(cells[0].cell))]
+        assert [c.reason for c in own] == [Reason.INPUT_CHANGED]
+        assert changed == []
+    else:
+        assert changed == expected
+    assert all(c.address.cell in (None, cells[0].cell) for c in found if c.reason is Reason.UPSTREAM_REPLACED)
+
+
+def test_failed_attempt_is_tried_again_and_says_why() -> None:
+    desired, world = desire([Wish()]), World()
+    engine = next(r for r in desired.resources if r.kind is Kind.ENGINE)
+    world.failing = {engine.key}
+    world.carry_out(desired, world.plan(desired))
+    step = next(s for s in world.plan(desired).steps if s.change.address == engine.address)
+    assert (step.change.action, step.change.reason) == (Action.CREATE, Reason.PREVIOUS_ATTEMPT_FAILED)
+
+
+def test_run_that_was_forced_takes_its_result_along() -> None:
+    desired, world = desire([Wish()]), World()
+    world.settle(desired)
+    forced = frozenset({Address(Kind.RUN, f"{Wish().cell}/accuracy")})
+    found = compare(desired, world.recorded, Observed(), forced)
+    assert [(c.address.label, c.reason) for c in found.changes] == [
+        ("Run accuracy", Reason.FORCED),
+        ("Score", Reason.UPSTREAM_REPLACED),
+        ("Result", Reason.NOT_RECORDED),
+    ]

@@ -1,0 +1,123 @@
+"""Steps: their order, what is left out, what waits for what."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reconciler.diff.change import Difference, Finding
+from reconciler.plan.make import Context, Policy, make_plan
+from reconciler.plan.select import parse
+from reconciler.resource.kinds import Address, Kind
+from tests.unit.diff.simulated import Wish, World, desire
+from tests.unit.diff.test_difference import wishes
+
+few = settings(max_examples=60, deadline=None)
+
+
+@few
+@given(wishes)
+def test_what_is_needed_comes_first_and_each_key_once(cells: list[Wish]) -> None:
+    desired = desire(cells)
+    plan = World().plan(desired)
+    seen: set[Address] = set()
+    for step in plan.steps:
+        due = set(desired.by_address[step.change.address].upstream)
+        assert due <= seen
+        seen.update((step.change.address, *step.shared))
+    keys = [step.change.key for step in plan.steps]
+    assert len(keys) == len(set(keys))
+    assert seen == {r.address for r in desired.resources if r.kind is not Kind.SUBMISSION}
+
+
+@few
+@given(wishes, st.data())
+def test_blocked_step_blocks_exactly_what_hangs_on_it(cells: list[Wish], data: st.DataObject) -> None:
+    desired = desire(cells)
+    free = World().plan(desired)
+    stop = data.draw(st.sampled_from([s.change.address for s in free.steps]))
+    plan = World().plan(desired, blocked={stop: "no such thing"})
+    stuck = {a for s in plan.steps if s.blocked for a in (s.change.address, *s.shared)}
+    if stop.kind is Kind.RESULT:
+        assert stuck == set()
+        return
+    expected = {stop, *next(s.shared for s in plan.steps if s.change.address == stop)}
+    for resource in desired.resources:
+        if expected.intersection(resource.upstream):
+            expected |= {a for s in plan.steps if resource.address in (s.change.address, *s.shared)
+                         for a in (s.change.address, *s.shared)}  # fmt: skip
+    assert expected <= stuck
+    for address in stuck - expected:  # what is made for nothing but blocked steps
+        users = [r for r in desired.resources if address in r.upstream and r.kind is not Kind.RESULT]
+        assert address.kind in (Kind.DATASET, Kind.MODEL)
+        assert {r.address for r in users} <= stuck
+    assert all("no such thing" in s.blocked for s in plan.steps if s.blocked)
+
+
+@few
+@given(wishes, st.sampled_from(["Offline", "Server", "SingleStream"]))
+def test_selection_and_its_complement_are_everything(cells: list[Wish], scenario: str) -> None:
+    desired, selector = desire(cells), parse([f"scenario={scenario}"])
+    chosen = World().plan(desired, Policy(select=selector))
+    others = World().plan(desired, Policy(exclude=selector))
+
+    def own(steps: tuple[object, ...]) -> set[str]:
+        return {s.change.key for s in steps if s.change.address.cell}  # type: ignore[attr-defined]
+
+    everything = own(World().plan(desired).steps)
+    assert own(chosen.steps) | own(others.steps) == everything
+    total = len(World().plan(desired).steps)
+    assert chosen.excluded + len(chosen.steps) == total
+    assert others.excluded + len(others.steps) == total
+
+
+@few
+@given(wishes, st.sampled_from(["Offline", "Server"]))
+def test_settling_a_selection_never_needs_what_was_not_selected(cells: list[Wish], scenario: str) -> None:
+    desired, world = desire(cells), World()
+    policy = Policy(select=parse([f"scenario={scenario}"]))
+    while world.carry_out(desired, world.plan(desired, policy)):
+        pass
+    left = [s for s in world.plan(desired, policy).steps if s.change.how == "make"]
+    assert left == []
+    assert all(s.address.cell is None or s.address.cell.scenario == scenario or s.shared for s in world.summaries)
+
+
+def test_kind_selects_what_cells_share_too() -> None:
+    desired = desire([Wish(), Wish(scenario="Server")])
+    dataset = World().plan(desired, Policy(select=parse(["kind=Dataset"])))
+    assert [s.change.address.label for s in dataset.steps] == ["Dataset"]
+    none = World().plan(desired, Policy(select=parse(["scenario=SingleStream"])))
+    assert [s.change.address for s in none.steps] == []
+
+
+def test_what_only_blocked_cells_need_is_not_made() -> None:
+    desired = desire([Wish()])
+    blocked = {r.address: "another machine" for r in desired.resources if r.cell}
+    plan = World().plan(desired, blocked=blocked)
+    assert [s.change.address.label for s in plan.steps if not s.blocked] == []
+    assert World().carry_out(desired, plan) == 0
+    only = World().plan(desired, Policy(only=frozenset({"model"})), blocked)
+    assert [s.change.address.label for s in only.steps if not s.blocked] == ["Dataset", "Model"]
+
+
+def test_only_brings_what_a_step_is_made_from() -> None:
+    desired = desire([Wish()])
+    plan = World().plan(desired, Policy(only=frozenset({"engine"})))
+    assert [s.change.address.label for s in plan.steps] == ["Dataset", "Model", "Engine"]
+
+
+def test_selection_keeps_findings_of_its_cells_and_of_files() -> None:
+    desired, world = desire([Wish(), Wish(scenario="Server")]), World()
+    found = (
+        Finding("Invalid", str(Wish().cell), "m"),
+        Finding("Invalid", str(Wish(scenario="Server").cell), "m"),
+        Finding("DamagedRecord", "state/records/Run/x.json", "m"),
+    )
+    context = world.plan(desired)
+    assert context.findings == ()
+    plan = make_plan(
+        "all", "", "", Difference((), findings=found), Policy(select=parse(["scenario=Offline"])),
+        Context({}, lambda _: None, lambda _: (None, ""), lambda _: ()),
+    )  # fmt: skip
+    assert plan.findings == (found[0], found[2])

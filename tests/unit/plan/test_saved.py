@@ -1,0 +1,68 @@
+"""Plans as JSON and back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+
+from reconciler.diff.change import Drift, Finding, InputChange
+from reconciler.errors import ReconcilerError, StalePlanError
+from reconciler.plan.plan import Plan
+from reconciler.plan.saved import load, refuse_stale, save, to_json
+from reconciler.resource.inputs import Origin
+from reconciler.resource.kinds import Address, Kind
+from tests.unit.diff.simulated import Wish, World, desire
+from tests.unit.diff.test_difference import wishes
+
+
+def whole() -> Plan:
+    plan = World().plan(desire([Wish()]), blocked={Address(Kind.ENGINE, str(Wish().cell)): "why"})
+    explained = (InputChange("batch", 4, 8, Origin("specs/a.yaml", 3, 5), "before:1"),)
+    steps = (replace(plan.steps[0], explained=explained, seconds=1.5, basis="history"), *plan.steps[1:])
+    return replace(
+        plan,
+        steps=steps,
+        drifts=(Drift(Address(Kind.MODEL, "net"), "model.onnx", "missing", "later"),),
+        findings=(Finding("Invalid", "open/box/net/Offline", "m", "f"),),
+        undeclared=(Address(Kind.RUN, "open/box/net/Server/accuracy"),),
+    )
+
+
+def test_saved_plan_is_the_plan(tmp_path: Path) -> None:
+    save(whole(), tmp_path / "plan.json")
+    assert load(tmp_path / "plan.json") == whole()
+
+
+@settings(max_examples=30, deadline=None)
+@given(wishes)
+def test_json_says_the_same_of_equal_plans(cells: list[Wish]) -> None:
+    plan = World().plan(desire(cells))
+    assert json.dumps(to_json(plan)) == json.dumps(to_json(World().plan(desire(cells))))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "null", "7", '{"version": 1}', '{"version": 99}', '{"version": 1, "steps": [[]]}', "\x00"]
+)
+def test_what_is_no_plan_is_an_error_with_its_fix(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ReconcilerError) as caught:
+        load(path)
+    assert str(path) in caught.value.message
+    assert "reconcile plan -o" in caught.value.fix
+
+
+def test_missing_plan_is_an_error_with_its_fix(tmp_path: Path) -> None:
+    with pytest.raises(ReconcilerError, match="No such file"):
+        load(tmp_path / "plan.json")
+
+
+@pytest.mark.parametrize(("change", "said"), [({"desired": "x"}, "another spec"), ({"recorded": "x"}, "records were")])
+def test_plan_of_another_world_is_refused(change: dict[str, str], said: str) -> None:
+    with pytest.raises(StalePlanError, match=said):
+        refuse_stale(whole(), replace(whole(), **change))
+    refuse_stale(whole(), replace(whole(), steps=()))

@@ -1,0 +1,75 @@
+"""Selectors."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reconciler.errors import ReconcilerError
+from reconciler.plan.select import FIELDS, Selector, parse
+from reconciler.resource.kinds import Address, Cell, Kind
+
+CELLS = [Cell(d, s, b, n) for d in ("open", "closed") for s in ("box", "h200x8") for b in ("net-99", "llama")
+         for n in ("Offline", "Server")]  # fmt: skip
+RUNS = [Address(Kind.RUN, f"{cell}/{mode}") for cell in CELLS for mode in ("accuracy", "performance")]
+ALL = [*RUNS, *(Address(Kind.ENGINE, str(cell)) for cell in CELLS), Address(Kind.DATASET, "llama")]
+few = settings(max_examples=60, deadline=None)
+words = st.lists(
+    st.sampled_from([
+        "benchmark=net-99", "benchmark=llama,net*", "scenario=offline", "scenario=Server,Offline", "system=h200*",
+        "division=closed", "kind=Engine", "kind=run", "mode=accuracy", "net", "cell=open/box/*",
+    ]),
+    max_size=4,
+)  # fmt: skip
+
+
+def chosen(found: Selector) -> set[Address]:
+    return {address for address in ALL if found.matches(address)}
+
+
+def test_nothing_selects_everything() -> None:
+    assert chosen(parse([])) == set(ALL)
+
+
+@few
+@given(words, words)
+def test_terms_narrow(first: list[str], second: list[str]) -> None:
+    assert chosen(parse(first + second)) == chosen(parse(first)) & chosen(parse(second))
+
+
+@few
+@given(words, st.randoms())
+def test_order_of_terms_does_not_matter(found: list[str], draw: object) -> None:
+    shuffled = list(found)
+    draw.shuffle(shuffled)  # type: ignore[attr-defined]
+    assert chosen(parse(shuffled)) == chosen(parse(found))
+
+
+def test_comma_is_or() -> None:
+    both = chosen(parse(["scenario=Server,Offline"]))
+    assert both == chosen(parse(["scenario=Server"])) | chosen(parse(["scenario=Offline"]))
+
+
+@pytest.mark.parametrize(
+    ("word", "address", "expected"),
+    [
+        ("scenario=SERVER", RUNS[2], True),
+        ("kind=run performance", RUNS[1], True),
+        ("mode=accuracy", RUNS[1], False),
+        ("mode=accuracy", Address(Kind.ENGINE, str(CELLS[0])), True),
+        ("benchmark=llama", Address(Kind.DATASET, "llama"), True),
+        ("benchmark=net-99", Address(Kind.DATASET, "llama"), False),
+        ("system=box", Address(Kind.DATASET, "llama"), True),
+        ("h200", Address(Kind.ENGINE, str(CELLS[4])), CELLS[4].system == "h200x8"),
+    ],
+)
+def test_word_matches(word: str, address: Address, expected: bool) -> None:
+    assert parse([word]).matches(address) is expected
+
+
+@pytest.mark.parametrize(("word", "hint"), [("benchmrk=x", "'benchmark'"), ("zzz=1", ", ".join(FIELDS))])
+def test_unknown_field_names_the_nearest(word: str, hint: str) -> None:
+    with pytest.raises(ReconcilerError) as caught:
+        parse([word])
+    assert hint in caught.value.fix

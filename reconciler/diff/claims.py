@@ -1,0 +1,47 @@
+"""What an audit says of a commit, as values: each claim with how far it is proven."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Proof(StrEnum):
+    """From best to worst. PROVEN: derived again here, with the same outcome. ATTESTED: the digest fits, and a
+    program that did not run again says so. MISSING: what would prove it is not in this commit. CONTRADICTED:
+    derived again, and it differs."""
+
+    PROVEN = "proven"
+    ATTESTED = "attested"
+    MISSING = "missing"
+    CONTRADICTED = "contradicted"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """``where`` is a cell, a path, or "submission"; ``detail`` says from what it was derived, or both values where
+    they differ."""
+
+    where: str
+    what: str
+    proof: Proof
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    commit: str
+    claims: tuple[Claim, ...]
+    records: int = 0
+    logs: int = 0
+
+    @property
+    def proof(self) -> Proof:
+        return worst(claim.proof for claim in self.claims)
+
+
+def worst(proofs: Iterable[Proof]) -> Proof:
+    """No green over red. Nothing claimed is nothing proven."""
+    order = list(Proof)
+    return max(proofs, key=order.index, default=Proof.MISSING)

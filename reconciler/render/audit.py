@@ -1,0 +1,46 @@
+"""An audit as text and JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from reconciler.diff.claims import Audit, Claim, Proof
+from reconciler.render.paint import Paint, Tone, plain
+from reconciler.render.quantities import count
+
+VERSION = 1
+_TONES = {Proof.PROVEN: Tone.GOOD, Proof.ATTESTED: Tone.GOOD, Proof.MISSING: Tone.DOUBT, Proof.CONTRADICTED: Tone.BAD}
+
+
+def text(audit: Audit, *, paint: Paint = plain, everything: bool = False) -> str:
+    """What is not proven first and whole; what is, counted by cell, or listed when ``everything`` is asked for."""
+    lines = [f"audit of {audit.commit[:12]}: {count(audit.records, 'record')}, {count(audit.logs, 'log')}"]
+    cells: dict[str, list[Claim]] = {}
+    for claim in audit.claims:
+        cells.setdefault(claim.where, []).append(claim)
+    for where, claims in cells.items():
+        proofs = Counter(claim.proof for claim in claims)
+        counts = ", ".join(paint(f"{proofs[p]} {p}", _TONES[p]) for p in Proof if proofs[p])
+        lines.append(f"{where}: {counts}")
+        for claim in claims:
+            if everything or claim.proof in (Proof.CONTRADICTED, Proof.MISSING):
+                lines.append(f"  {paint(f'{claim.proof:<12}', _TONES[claim.proof])} {claim.what}: {claim.detail}")
+    lines.append(summary(audit))
+    return "\n".join(lines)
+
+
+def summary(audit: Audit) -> str:
+    counts = Counter(claim.proof for claim in audit.claims)
+    return ", ".join(f"{counts[proof]} {proof}" for proof in Proof) + "."
+
+
+def document(audit: Audit) -> dict[str, Any]:
+    return {
+        "version": VERSION,
+        "commit": audit.commit,
+        "proof": str(audit.proof),
+        "records": audit.records,
+        "logs": audit.logs,
+        "claims": [{"where": c.where, "what": c.what, "proof": str(c.proof), "detail": c.detail} for c in audit.claims],
+    }

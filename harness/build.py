@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from harness.backends import BuildPlan, load_backend
-from harness.benchmarks import load_benchmark
+from harness.benchmarks import BenchmarkCode, load_benchmark
 from harness.contract import BACKENDS, BuildRequest, Counter, Fact, Result
 from harness.digests import code_digest, file_digest
 from harness.errors import HarnessError, require
 
 _OWN = ("batch_size", "precision")
+_COMPARED = 16  # calibration samples that a quantized model is compared on
 
 
 def execute(request: BuildRequest, _give_up: Callable[[BaseException], None]) -> Result:
@@ -65,7 +68,33 @@ def _build_model(request: BuildRequest, counter: Counter) -> Made:
         raise HarnessError(
             "build_model() of the benchmark wrote no model.onnx", "input", "write it into the folder output"
         )
-    return {"files": _digests(output), "marks": []}, _benchmark_facts(benchmark.digest)
+    made = _change_precision(request, benchmark, counter) if request.settings.get("precision", "fp32") != "fp32" else {}
+    return {"files": _digests(output), **made, "marks": []}, _benchmark_facts(benchmark.digest)
+
+
+def _change_precision(request: BuildRequest, benchmark: BenchmarkCode, counter: Counter) -> dict[str, Any]:
+    """values: quantization (how, the calibration document, what it cost against fp32 on the calibration samples)."""
+    from harness.quantization.calibrating import change_precision
+    from harness.quantization.comparing import compared, score_with
+
+    model, settings = Path(request.output) / "model.onnx", request.settings
+    dataset = Path(request.inputs["dataset"]) if "dataset" in request.inputs else None
+    samples = benchmark.load_calibration(dataset) if dataset else {}
+    cache = request.caches.get("calibration")
+    with tempfile.TemporaryDirectory(dir=model.parent.parent) as folder:
+        plain = Path(folder) / "plain.onnx"
+        shutil.copyfile(model, plain)
+        made = change_precision(model, settings, samples, counter, Path(cache) if cache else None)
+        count, scored = int(settings.get("compare_count", _COMPARED)), int(settings.get("score_count", 0))
+        scales = made.get("input_scales", {})
+        if count and samples:
+            few = {name: array[:count] for name, array in samples.items()}
+            made["comparison"] = compared(plain, model, few, benchmark.postprocess, scales=scales)
+        if scored and dataset:
+            few = {name: array[:scored] for name, array in benchmark.load_samples(dataset).items()}
+            score = score_with(benchmark.score, dataset)
+            made["scores"] = compared(plain, model, few, benchmark.postprocess, scales=scales, score=score)["scores"]
+    return {"quantization": made}
 
 
 def _build_engine(request: BuildRequest, counter: Counter) -> Made:

@@ -48,14 +48,20 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
     warm_up(session, arrays, benchmark)
     sut = make_sut(request, session, library, completer, guard)
     counter.stage("running", prepared.expected_samples(library.total_count))
-    with Telemetry() as telemetry:
+    with Telemetry(session.notes.get("devices", ())) as telemetry:
         run_test(prepared, sut, library)
     if guard.failure is not None:
         raise _as_backend_error(request.backend, guard.failure)
     counter.stage("completing")
     sut.close()
     session.close()
-    facts = {**backend.facts(), **loadgen_facts(), **machine_notes(), **telemetry.facts(), **_facts(request, benchmark)}
+    facts = {
+        **backend.facts(),
+        **loadgen_facts(),
+        **machine_notes(),
+        **telemetry.facts(completer.samples),
+        **_facts(request, benchmark),
+    }
     facts |= {f"backend.{name}": Fact(value=value, role="note") for name, value in session.notes.items()}
     counter.stage("done")
     return Result(

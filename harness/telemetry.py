@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
 import psutil
 
 from harness.contract import Fact
+from harness.cuda.nvml import Gpus
 
 _INTERVAL = 1.0  # seconds between readings
 _SHARE = 0.005  # a reading may use at most this share of the time: a machine with hundreds of cores reads slowly
@@ -39,17 +42,21 @@ class Series:
 
 
 class Telemetry:
-    """Context manager around a run; ``facts()`` afterwards. What the machine does not offer is left out."""
+    """Context manager around a run; ``facts()`` afterwards. What the machine does not offer is left out.
 
-    def __init__(self) -> None:
-        names = ("load_percent", "frequency_mhz", "temperature_celsius", "memory_bytes")
-        self._series = {name: Series() for name in names}
+    ``devices``: PCI addresses of the GPUs that take part.
+    """
+
+    def __init__(self, devices: Sequence[str] = ()) -> None:
+        self._series: defaultdict[str, Series] = defaultdict(Series)
+        self._gpus = Gpus(devices)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="telemetry", daemon=True)
         self._frequency_files, self._temperature_files = _frequency_files(), _temperature_files()
         self._process = psutil.Process()
 
     def __enter__(self) -> Self:
+        self._gpus.begin()
         psutil.cpu_percent()  # the first call only sets the point that the next one measures from
         self._thread.start()
         return self
@@ -59,9 +66,11 @@ class Telemetry:
         self._thread.join()
         self._read()
 
-    def facts(self) -> dict[str, Fact]:
-        summaries = ((name, series.summary()) for name, series in self._series.items())
-        return {f"telemetry.{name}": Fact(value=value, role="note") for name, value in summaries if value is not None}
+    def facts(self, samples: int = 0) -> dict[str, Fact]:
+        """``samples``: how many the run completed, for the energy of one."""
+        summaries = ((name, series.summary()) for name, series in sorted(self._series.items()))
+        found = {name: value for name, value in summaries if value is not None} | self._gpus.summary(samples)
+        return {f"telemetry.{name}": Fact(value=value, role="note") for name, value in found.items()}
 
     def _watch(self) -> None:
         pause = _INTERVAL
@@ -73,6 +82,8 @@ class Telemetry:
     def _read(self) -> None:
         self._series["load_percent"].add(psutil.cpu_percent())
         self._series["memory_bytes"].add(float(self._process.memory_info().rss))
+        for name, value in self._gpus.read():
+            self._series[name].add(value)
         for path in self._frequency_files:
             self._add_number("frequency_mhz", path, 1e-3)
         for path in self._temperature_files:

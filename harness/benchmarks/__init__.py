@@ -11,6 +11,9 @@ A benchmark file is a Python module. Everything in it is optional but ``build_da
 - ``build_model(source, settings, inputs, output, counter)``: write ``model.onnx`` with a free batch axis. ``inputs``:
   {"dataset": folder}. Default: a copy of ``source``.
 - ``load_samples(dataset)``: input name -> array. Default: ``samples.npy``, mapped.
+- ``load_calibration(dataset)``: input name -> samples, in the order of the benchmark's calibration list, on which a
+  model is quantized where ``model.settings.precision`` asks for it (harness.quantization). Default:
+  ``calibration.npy``.
 - ``postprocess(outputs)``: the engine's outputs of one batch -> array of responses, one row per sample, all of one
   size. Default: the class of the highest score in the first output.
 - ``score(log, dataset, output)``: an AccuracyLog -> metrics by name; writes ``output/accuracy.txt``. Default: top-1
@@ -53,6 +56,7 @@ class BenchmarkCode:
     build_dataset: Callable[[Path | None, Settings, Path, Counter], None]
     build_model: Callable[[Path | None, Settings, Mapping[str, Path], Path, Counter], None]
     load_samples: Callable[[Path], Mapping[str, np.ndarray]]
+    load_calibration: Callable[[Path], Mapping[str, np.ndarray]]
     postprocess: Callable[[Outputs], np.ndarray]
     score: Callable[[AccuracyLog, Path, Path], Metrics]
 
@@ -97,6 +101,7 @@ def _with_defaults(module: ModuleType, name: str, digest: str) -> BenchmarkCode:
         "build_dataset": None,
         "build_model": copy_model,
         "load_samples": map_samples,
+        "load_calibration": map_calibration,
         "postprocess": highest_class,
         "score": _top1(dtype),
     }
@@ -133,6 +138,12 @@ def copy_model(
 def map_samples(dataset: Path) -> Mapping[str, np.ndarray]:
     """``samples.npy`` as a memory map: a page is read when a sample of it is made resident."""
     return {"samples": np.load(dataset / "samples.npy", mmap_mode="r")}
+
+
+def map_calibration(dataset: Path) -> Mapping[str, np.ndarray]:
+    """``calibration.npy`` as a memory map; nothing where there is none."""
+    path = dataset / "calibration.npy"
+    return {"samples": np.load(path, mmap_mode="r")} if path.is_file() else {}
 
 
 def highest_class(outputs: Outputs) -> np.ndarray:

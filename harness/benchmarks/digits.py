@@ -45,6 +45,11 @@ def build_dataset(_source: Path | None, settings: Mapping[str, Any], output: Pat
         np.save(output / f"{name}labels.npy", labels[chosen])
 
 
+def load_calibration(dataset: Path) -> Mapping[str, np.ndarray]:
+    """The part that is not held out."""
+    return {"samples": np.load(dataset / "train_samples.npy", mmap_mode="r")}
+
+
 def build_model(
     _source: Path | None, settings: Mapping[str, Any], inputs: Mapping[str, Path], output: Path, counter: Counter
 ) -> None:

@@ -44,13 +44,16 @@ _FEED = 8  # samples per calibration batch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """``count``: calibration samples, 0 for all. ``residuals``: quantize the other branch of residual sums."""
+    """``count``: calibration samples, 0 for all. ``residuals``: quantize the other branch of residual sums.
+
+    ``input_scale``: not 0: the model takes int8 samples that stand for themselves times this.
+    """
 
     precision: str
     method: str
     count: int = 0
     residuals: bool = True
-    quantized_inputs: bool = False
+    input_scale: float = 0.0
 
     @classmethod
     def read(cls, settings: Mapping[str, Any]) -> Wanted:
@@ -66,7 +69,7 @@ class Wanted:
             method=method,
             count=int(settings.get("calibration_count", 0)),
             residuals=bool(settings.get("quantize_residuals", True)),
-            quantized_inputs=bool(settings.get("quantized_inputs", False)),
+            input_scale=_scale(settings.get("input_scale", 0)),
         )
 
 
@@ -152,11 +155,11 @@ def quantized(model: Path, wanted: Wanted, arrays: Arrays, counter: Counter, cac
                 weight_type=_TYPES[wanted.precision],
                 calibrate_method=METHODS[wanted.method],
                 calibration_cache_path=str(ranges),
-                extra_options=_options(),
+                extra_options=_options(wanted, arrays),
             )
         finished = onnx.load(str(result))
         remove_marks(finished)
-        scales = quantize_inputs(finished) if wanted.quantized_inputs else {}
+        scales = quantize_inputs(finished) if wanted.input_scale else {}
         tensors = len(json.loads(ranges.read_text(encoding="utf-8")).get("data", {}))
         save(finished, model)
     made = {
@@ -183,8 +186,20 @@ def prepare(model: Path, prepared: Path, wanted: Wanted) -> int:
     return sums
 
 
-def _options() -> dict[str, Any]:
+def _scale(value: Any) -> float:
+    try:
+        scale = float(value)
+    except ValueError:
+        scale = -1.0
+    if scale < 0:
+        raise HarnessError(f"input_scale {value!r} is no positive number", "input", 'write it as "0.03125"')
+    return scale
+
+
+def _options(wanted: Wanted, arrays: Arrays) -> dict[str, Any]:
+    fixed = {"scale": np.float32(wanted.input_scale), "zero_point": np.int8(0), "quant_type": _TYPES["int8"]}
     return {
+        "TensorQuantOverrides": {name: [fixed] for name in arrays} if wanted.input_scale else {},
         "ActivationSymmetric": True,
         "WeightSymmetric": True,
         "QuantizeBias": False,

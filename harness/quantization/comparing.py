@@ -11,7 +11,9 @@ import numpy as np
 import onnxruntime as ort
 
 from harness.backends import Outputs
+from harness.benchmarks.accuracy import AccuracyLog
 from harness.qsl import Arrays
+from harness.quantization.floats import tensors_of
 
 Postprocess = Callable[[Outputs], np.ndarray]
 Score = Callable[[np.ndarray, Path], Mapping[str, Any]]
@@ -23,22 +25,41 @@ def outputs_of(model: Path, arrays: Arrays) -> list[np.ndarray]:
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
     session = ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-    names = [node.name for node in session.get_inputs()]
-    named = arrays if len(names) > 1 else {names[0]: next(iter(arrays.values()))}
-    count = len(named[names[0]])
+    count = len(next(iter(arrays.values())))
     parts = [
-        session.run(None, {name: np.asarray(named[name][start : start + _BATCH]) for name in names})
+        session.run(None, {name: array[start : start + _BATCH] for name, array in arrays.items()})
         for start in range(0, count, _BATCH)
     ]
     return [np.concatenate(columns) for columns in zip(*parts, strict=True)]
 
 
+def fitted(model: Path, arrays: Arrays, scales: Mapping[str, float]) -> dict[str, np.ndarray]:
+    """Float samples as the model takes them: divided by ``scales`` and rounded where it is quantized, else cast."""
+    names = {tensor.name: tensor.dtype for _, tensor in tensors_of(model)[0]}
+    if len(names) == len(arrays) == 1:
+        arrays = dict.fromkeys(names, next(iter(arrays.values())))
+    return {name: _cast(np.asarray(arrays[name]), dtype, scales.get(name)) for name, dtype in names.items()}
+
+
+def _cast(array: np.ndarray, dtype: str, scale: float | None) -> np.ndarray:
+    if scale is None or not np.issubdtype(array.dtype, np.floating):
+        return array.astype(dtype, copy=False)
+    limits = np.iinfo(dtype)
+    return np.clip(np.rint(array / scale), limits.min, limits.max).astype(dtype)
+
+
 def compared(
-    before: Path, after: Path, arrays: Arrays, postprocess: Postprocess, score: Score | None = None
+    before: Path,
+    after: Path,
+    arrays: Arrays,
+    postprocess: Postprocess,
+    *,
+    scales: Mapping[str, float] | None = None,
+    score: Score | None = None,
 ) -> dict[str, Any]:
     """``agreement``: share of samples with equal responses. ``signal_to_noise_db``: of each output. ``scores``: the
     benchmark's own metrics for both, where ``score`` can make them of responses."""
-    first, second = outputs_of(before, arrays), outputs_of(after, arrays)
+    first, second = (outputs_of(model, fitted(model, arrays, scales or {})) for model in (before, after))
     answers = [np.asarray(postprocess(outputs)) for outputs in (first, second)]
     same = (answers[0] == answers[1]).reshape(len(answers[0]), -1).all(axis=1)
     result: dict[str, Any] = {
@@ -50,6 +71,16 @@ def compared(
         with tempfile.TemporaryDirectory() as folder:
             result["scores"] = [dict(score(answer, Path(folder))) for answer in answers]
     return result
+
+
+def score_with(score: Callable[[AccuracyLog, Path, Path], Mapping[str, Any]], dataset: Path) -> Score:
+    """A benchmark's own scorer, for the responses to the first samples of its dataset."""
+
+    def scored(responses: np.ndarray, folder: Path) -> Mapping[str, Any]:
+        data = tuple(np.ascontiguousarray(response).tobytes() for response in responses)
+        return score(AccuracyLog(np.arange(len(data)), data, 0, 0), dataset, folder)
+
+    return scored
 
 
 def ratio(exact: np.ndarray, other: np.ndarray) -> float:

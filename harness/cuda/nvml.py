@@ -1,0 +1,108 @@
+"""What NVML says of the devices during a run: power, clocks, heat, throttling, energy, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from importlib import import_module
+from typing import Any
+
+# Fact -> how a handle is asked. What a device does not offer is left out.
+_READINGS: dict[str, Callable[[Any, Any], float]] = {
+    "power_watts": lambda nvml, h: nvml.nvmlDeviceGetPowerUsage(h) / 1e3,
+    "load_percent": lambda nvml, h: nvml.nvmlDeviceGetUtilizationRates(h).gpu,
+    "sm_clock_mhz": lambda nvml, h: nvml.nvmlDeviceGetClockInfo(h, nvml.NVML_CLOCK_SM),
+    "memory_clock_mhz": lambda nvml, h: nvml.nvmlDeviceGetClockInfo(h, nvml.NVML_CLOCK_MEM),
+    "temperature_celsius": lambda nvml, h: nvml.nvmlDeviceGetTemperature(h, nvml.NVML_TEMPERATURE_GPU),
+    "memory_bytes": lambda nvml, h: nvml.nvmlDeviceGetMemoryInfo(h).used,
+}
+# Reasons for a lower clock that the device itself did not choose for lack of work.
+_THROTTLES = {
+    "power": 0x4,
+    "hardware": 0x8,
+    "sync_boost": 0x10,
+    "thermal_software": 0x20,
+    "thermal_hardware": 0x40,
+    "power_brake": 0x80,
+}
+
+
+class Gpus:
+    """The devices of a run, by their PCI addresses; nothing where NVML is not there."""
+
+    def __init__(self, buses: Sequence[str]) -> None:
+        self._nvml, self._handles = _opened(buses)
+        self._throttled: dict[str, int] = {}
+        self._energy: list[float | None] = []
+        self._errors: list[int | None] = []
+        self._settings: dict[str, Any] = {}
+
+    def begin(self) -> None:
+        self._energy, self._errors = self._joules(), self._uncorrected()
+        self._settings = dict(self._declared())
+
+    def read(self) -> Iterator[tuple[str, float]]:
+        """Each reading of each device, under the name of its fact."""
+        for handle in self._handles:
+            for name, ask in _READINGS.items():
+                with suppress(self._nvml.NVMLError):
+                    yield f"gpu.{name}", float(ask(self._nvml, handle))
+            with suppress(self._nvml.NVMLError, AttributeError):
+                self._count_throttles(int(self._nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)))
+
+    def summary(self, samples: int) -> dict[str, Any]:
+        """After the run: throttling (readings at which each reason held), energy, errors, and limits as they stand."""
+        found: dict[str, Any] = {"gpu.throttled": self._throttled, **self._settings} if self._handles else {}
+        used = [after - before for before, after in zip(self._energy, self._joules(), strict=True) if before and after]
+        if used and len(used) == len(self._handles):
+            found["gpu.energy_joules"] = round(sum(used), 1)
+            if samples:
+                found["gpu.joules_per_sample_unofficial"] = round(sum(used) / samples, 9)
+        pairs = zip(self._errors, self._uncorrected(), strict=True)
+        errors = [after - before for before, after in pairs if before is not None and after is not None]
+        if any(errors):
+            found["gpu.uncorrected_memory_errors"] = errors
+        return found
+
+    def _count_throttles(self, reasons: int) -> None:
+        for name, bit in _THROTTLES.items():
+            if reasons & bit:
+                self._throttled[name] = self._throttled.get(name, 0) + 1
+
+    def _joules(self) -> list[float | None]:
+        return [self._asked("nvmlDeviceGetTotalEnergyConsumption", handle, scale=1e-3) for handle in self._handles]
+
+    def _uncorrected(self) -> list[int | None]:
+        found = [self._asked("nvmlDeviceGetTotalEccErrors", handle, 1, 0) for handle in self._handles]
+        return [None if count is None else int(count) for count in found]
+
+    def _declared(self) -> Iterator[tuple[str, Any]]:
+        for name, function in (
+            ("gpu.power_limit_watts", "nvmlDeviceGetEnforcedPowerLimit"),
+            ("gpu.persistence_mode", "nvmlDeviceGetPersistenceMode"),
+            ("gpu.compute_mode", "nvmlDeviceGetComputeMode"),
+        ):
+            scale = 1e-3 if name.endswith("watts") else 1
+            values = [self._asked(function, handle, scale=scale) for handle in self._handles]
+            if None not in values and values:
+                yield name, values
+
+    def _asked(self, function: str, handle: Any, *arguments: Any, scale: float = 1) -> float | None:
+        try:
+            return float(getattr(self._nvml, function)(handle, *arguments)) * scale
+        except (self._nvml.NVMLError, AttributeError):
+            return None
+
+
+def _opened(buses: Sequence[str]) -> tuple[Any, list[Any]]:
+    try:
+        nvml = import_module("pynvml") if buses else None
+    except ImportError:
+        nvml = None
+    if nvml is None:
+        return None, []
+    try:
+        nvml.nvmlInit()
+        return nvml, [nvml.nvmlDeviceGetHandleByPciBusId(bus.encode()) for bus in buses]
+    except nvml.NVMLError:
+        return nvml, []

@@ -50,7 +50,9 @@ def _build(attempt: Attempt, places: Places) -> BuildRequest:
     source = intent.locations.get(f"{name}.path")
     backend = str(intent.settings.get("engine.backend", "")) or None
     settings = engine_settings(intent.settings) if kind is Kind.ENGINE else dict(intent.settings)
-    caches = {"timing": str(places.caches / f"timing-{backend}.cache")} if kind is Kind.ENGINE else {}
+    caches = {"calibration": str(places.caches / "calibration")} if kind is Kind.MODEL else {}
+    if kind is Kind.ENGINE:
+        caches = {"timing": str(places.caches / f"timing-{backend}.cache")}
     return BuildRequest(
         kind=str(kind),  # type: ignore[arg-type]
         benchmark=_benchmark(attempt, places),
@@ -71,14 +73,17 @@ def engine_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def run_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """``batch_size`` of a run defaults to the engine's; the queue delay is in microseconds."""
+    """``batch_size`` of a run defaults to the engine's, the devices to those that the system declares; the queue delay
+    is in microseconds."""
     options = {n.removeprefix("run.options."): v for n, v in settings.items() if n.startswith("run.options.")}
     named = {n: settings[f"run.{n}"] for n in ("streams", "threads", "batch_size") if f"run.{n}" in settings}
     if "batch_size" not in named and "engine.batch_size" in settings:
         named["batch_size"] = settings["engine.batch_size"]
+    if int(settings.get("hardware.count", 0) or 0):
+        named["devices"] = int(settings["hardware.count"])
     if "run.queue_delay" in settings:
         named["queue_delay_us"] = settings["run.queue_delay"]
-    return {**options, **named}
+    return {**named, **options}
 
 
 def _run(attempt: Attempt, places: Places) -> RunRequest:

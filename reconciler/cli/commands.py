@@ -29,6 +29,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "verify-tree": ("reconciler.cli.verify_tree", "Find contradictions in a submission tree that anyone made."),
     "import": ("reconciler.cli.import_", "Record one LoadGen run that was made elsewhere."),
     "audit": ("reconciler.cli.audit", "Prove a commit: records, logs, metrics, verdicts and tree, from git alone."),
+    "adopt": ("reconciler.cli.adopt", "Turn a submission tree into a spec and imported records."),
     "gc": ("reconciler.cli.gc", "Remove stored files that no record names."),
 }
 _HIDDEN: Mapping[str, tuple[str, str]] = {WITHOUT_NAME: ("reconciler.cli.pass_", "Run one pass.")}

@@ -160,9 +160,12 @@ def redeclared(record: Record, upstream: Mapping[str, str], context: Context) ->
 
 
 def _asked(values: Mapping[str, Any], mode: str) -> Asked:
-    """Seeds are no rule of accuracy runs, and those of another LoadGen are common there."""
+    """Of an accuracy run no rule asks for seeds, samples in memory or targets, and elsewhere they often differ."""
     wanted = asked(values, mode)
-    return replace(wanted, seeds={}) if mode == "accuracy" else wanted
+    if mode == "performance":
+        return wanted
+    own = {name: value for name, value in wanted.settings.items() if name == "accuracy_sample_count"}
+    return replace(wanted, seeds={}, settings=own)
 
 
 def _record(

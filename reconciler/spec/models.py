@@ -61,11 +61,18 @@ class Run(Group):
 
 
 class Measurements(Group):
-    """Fields of measurements.json that depend on the engine."""
+    """Fields of measurements.json that depend on the engine, or that one cell has of its own."""
 
     input_data_types: fields.OptionalText = Field(None, description="Data types of the inputs, such as fp32.")
     weight_data_types: fields.OptionalText = Field(
         None, description="Data types of the weights, such as int8 or fp8,fp16."
+    )
+    retraining: fields.OptionalText = Field(None, description="Was the model retrained? Default: what `model` says.")
+    starting_weights_filename: fields.OptionalText = Field(
+        None, description="File or source of the starting weights. Default: what `model` says."
+    )
+    weight_transformations: fields.OptionalText = Field(
+        None, description="Such as none or quantization. Default: what `model` says."
     )
 
 

@@ -1,0 +1,167 @@
+"""Reads one submitter's part of a tree into what a spec would declare of it, cell by cell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from reconciler.errors import LogError, ReconcilerError
+from reconciler.execute.found import FoundRun, find_run
+from reconciler.mlperf.logged import logged_settings
+from reconciler.mlperf.modes import settings_of
+from reconciler.mlperf.ruleset import Ruleset
+from reconciler.mlperf.scenarios import loadgen_scenario
+from reconciler.resource.kinds import Cell
+from reconciler.tree.reading.cell import CellFiles
+from reconciler.tree.reading.places import SubmitterPlace
+from reconciler.tree.reading.survey import Survey, survey
+from reconciler.tree.reading.system import SubmitterFiles, SystemFile
+
+
+@dataclass(frozen=True, slots=True)
+class TakenCell:
+    """One scenario folder. ``settings``: what its performance log says a spec must ask for.
+
+    ``problems``: what could not be taken of it, and why. ``source``: the cell whose logs these are."""
+
+    cell: Cell
+    official: str
+    settings: Mapping[str, Any]
+    measurements: Mapping[str, str]
+    runs: tuple[FoundRun, ...] = ()
+    tests: Mapping[str, Mapping[str, Path]] = field(default_factory=dict)
+    source: Cell | None = None
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TakenTree:
+    """``ruleset``: that of the tree's own round. ``systems``: {name: its description's values}."""
+
+    submitter: str
+    ruleset: Ruleset
+    places: tuple[SubmitterPlace, ...]
+    systems: Mapping[str, Mapping[str, Any]]
+    cells: tuple[TakenCell, ...]
+    problems: tuple[str, ...] = ()
+    rehearsal: bool = False
+
+
+def take_tree(path: Path, submitter: str = "") -> TakenTree:
+    """ReconcilerError when there is no tree, more than one, or several submitters and none is named."""
+    found = survey(path)
+    if len(found) != 1:
+        raise ReconcilerError(f"{path} holds {len(found)} trees", fix="name the root of one")
+    names = sorted({place.submitter for place in found[0].root.submitters})
+    if not submitter and len(names) > 1:
+        raise ReconcilerError(
+            f"{path} is of {len(names)} submitters: {', '.join(names)}", fix="choose: --submitter NAME"
+        )
+    chosen = submitter or (names[0] if names else "")
+    places = tuple(place for place in found[0].root.submitters if place.submitter == chosen)
+    if not places:
+        raise ReconcilerError(f"{path} has no submitter {chosen!r}", fix=f"there are {', '.join(names)}")
+    return _take(found[0], places)
+
+
+def _take(tree: Survey, places: tuple[SubmitterPlace, ...]) -> TakenTree:
+    systems: dict[str, Mapping[str, Any]] = {}
+    cells: list[TakenCell] = []
+    problems: list[str] = []
+    for place in places:
+        files = SubmitterFiles(place)
+        for name in place.systems():
+            system = files.system(name)
+            if system.read.value is None or not system.category:
+                why = system.read.problem or ("there is none" if system.read.value is None else "no known system_type")
+                problems.append(f"{system.read.file}: {why}; none of its cells is adopted")
+                continue
+            systems[name] = {**systems.get(name, {}), **system.read.value.values}
+            for benchmark in place.benchmarks(name):
+                cells += _cells(tree, files, system, benchmark)
+    return TakenTree(places[0].submitter, tree.ruleset, places, systems, _with_sources(cells), tuple(problems))
+
+
+def _cells(tree: Survey, files: SubmitterFiles, system: SystemFile, benchmark: str) -> Iterator[TakenCell]:
+    official = tree.official(files, benchmark)
+    for place in files.place.scenario_folders(system.name, benchmark):
+        yield _cell(CellFiles(files.place, place), official, tree.ruleset)
+
+
+def _cell(files: CellFiles, official: str, ruleset: Ruleset) -> TakenCell:
+    cell, rules = files.place.cell, ruleset.benchmark(official)
+    read = files.measurements.value
+    measured = {str(name): _text(value) for name, value in read.values.items()} if read else {}
+    own = TakenCell(cell, official, {}, measured)
+    if files.endpoints:
+        return replace(own, problems=("it is output of the endpoints harness, which has no LoadGen log",))
+    if rules is None:
+        return replace(own, problems=(f"round {ruleset.round} knows no such benchmark",))
+    runs, problems = _runs(files)
+    settings: dict[str, Any] = {}
+    performance = next((run for run in runs if run.mode == "performance"), None)
+    if performance is not None:
+        key = str(rules.value("model_key", cell.scenario) or "*")
+        settings = logged_settings(performance.log, files.user_conf.value, key)
+    tests = {name: dict(_files(folder.path)) for name, folder in files.tests.items()}
+    return replace(own, settings=settings, runs=tuple(runs), tests=tests, problems=tuple(problems))
+
+
+def _runs(files: CellFiles) -> tuple[list[FoundRun], list[str]]:
+    runs, problems = [], []
+    conf = files.measurements_folder.path / "user.conf"
+    for part in (files.accuracy, files.performance):
+        try:
+            run = find_run(part.folder.path, conf if conf.is_file() else None)
+        except (LogError, OSError, ValueError) as error:
+            problems.append(f"{part.name} run: {error}")
+            continue
+        if run.mode != part.name:
+            problems.append(f"{part.name} run: {run.detail} is the log of an {run.mode} run")
+        else:
+            runs.append(run)
+    return runs, problems
+
+
+def _files(folder: Path) -> Iterator[tuple[str, Path]]:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and not path.is_symlink():
+            yield path.relative_to(folder).as_posix(), path
+
+
+def _with_sources(cells: list[TakenCell]) -> tuple[TakenCell, ...]:
+    """Cells that hold another scenario's logs are inferred from it, where that one is there and has the same logs."""
+    by_cell = {item.cell: item for item in cells}
+    return tuple(_with_source(item, by_cell) for item in sorted(cells, key=lambda item: item.cell))
+
+
+def _with_source(item: TakenCell, by_cell: Mapping[Cell, TakenCell]) -> TakenCell:
+    logged = {run.log.scenario for run in item.runs}
+    if not logged or logged == {loadgen_scenario(item.cell.scenario)}:
+        return item
+    cell = item.cell
+    source = Cell(cell.division, cell.system, cell.benchmark, sorted(logged)[0])
+    other = by_cell.get(source)
+    if other is None or _details(other) != _details(item):
+        why = f"its logs are of {', '.join(sorted(logged))}, and {source} does not have the same ones"
+        return replace(item, runs=(), problems=(*item.problems, why))
+    return replace(item, source=source, settings={}, runs=())
+
+
+def _details(item: TakenCell) -> list[bytes]:
+    return [run.detail.read_bytes() for run in item.runs]
+
+
+def cell_settings(item: TakenCell, ruleset: Ruleset) -> dict[str, Any]:
+    """The settings that a spec of this round must state: what the round does not say anyway."""
+    rules = ruleset.benchmark(item.official)
+    ruled = rules.settings(item.cell.scenario) if rules else {}
+    names = settings_of("performance", item.cell.scenario)
+    stated = {name: item.settings[name] for name in names if name in item.settings}
+    return {n: v for n, v in stated.items() if n not in ruled or str(ruled[n].value) != str(v)}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ("" if value is None else str(value))

@@ -1,0 +1,142 @@
+"""`reconcile adopt`: a tree becomes a spec and records; nothing is left to run, and the render gives the tree again."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from reconciler.mlperf.rounds import load_ruleset
+from reconciler.tree.adopt.taking import take_tree
+
+from .conftest import CELL, Reconcile, git
+
+FOLDER = "open/Tester/results/box/digits/Offline"
+DETAIL = "mlperf_log_detail.txt"
+
+
+@pytest.fixture
+def tree(recorded_once: Path, tmp_path: Path) -> Path:
+    """A rendered tree with complete descriptions, as a colleague would send it."""
+    root = tmp_path / "sent"
+    shutil.copytree(recorded_once / ".reconcile/tree", root)
+    system = root / "open/Tester/systems/box.json"
+    values = json.loads(system.read_text())
+    system.write_text(json.dumps({name: value or "stated" for name, value in values.items()}))
+    return root
+
+
+@pytest.fixture
+def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    root = tmp_path / "mine"
+    root.mkdir()
+    git(root, "init", "--quiet")
+    monkeypatch.chdir(root)
+    return root
+
+
+def legacy(tree: Path) -> Path:
+    """The same tree in the layout of rounds up to v5.1, with a lower-case scenario as some have it."""
+    top = tree / "open/Tester"
+    results = top / "results/box/digits/Offline"
+    measurements = top / "measurements/box/digits/offline"
+    measurements.mkdir(parents=True)
+    for name in ("user.conf", "README.md"):
+        (results / name).rename(measurements / name)
+    (results / "measurements.json").rename(measurements / "box_harness_offline.json")
+    results.rename(results.with_name("offline"))
+    (top / "src").rename(top / "code")
+    return tree
+
+
+def test_nothing_is_left_to_run(tree: Path, empty: Path, reconcile: Reconcile) -> None:
+    code, out, err = reconcile("adopt", str(tree), "--rehearsal", "--json")
+    assert code == 0, out + err
+    report = json.loads(out)
+    assert (report["cells"], len(report["records"]), report["left_out"], report["round"]) == (1, 3, {}, "v6.1")
+    assert f"{FOLDER}/performance/run_1/{DETAIL}" in report["reproduced"]["same"]
+    assert f"{FOLDER}/accuracy/accuracy.txt" in report["reproduced"]["same"]
+    assert f"{FOLDER}/user.conf" in report["reproduced"]["same"]
+    assert "open/Tester/model_mapping.json" in report["reproduced"]["same"]
+    assert "open/Tester/systems/box.json" in report["reproduced"]["equal"]
+    assert set(report["reproduced"]["differing"]) <= {f"{FOLDER}/README.md", f"{FOLDER}/measurements.json"}
+    code, out, _ = reconcile("plan")
+    assert code == 0, out
+    assert reconcile()[0] == 0
+    detail = f"{FOLDER}/performance/run_1/{DETAIL}"
+    assert (empty / ".reconcile/tree" / detail).read_bytes() == (tree / detail).read_bytes()
+    assert reconcile("validate")[0] == 0
+
+
+def test_the_legacy_layout(tree: Path, empty: Path, reconcile: Reconcile) -> None:
+    code, out, err = reconcile("adopt", str(legacy(tree)), "--rehearsal", "--json")
+    assert code == 0, out + err
+    report = json.loads(out)
+    assert "open/Tester/measurements/box/digits/offline/user.conf" in report["reproduced"]["same"]
+    assert f"{FOLDER.replace('Offline', 'offline')}/performance/run_1/{DETAIL}" in report["reproduced"]["same"]
+    assert reconcile("plan")[0] == 0
+
+
+def test_another_round_makes_every_run_stale(tree: Path, empty: Path, reconcile: Reconcile) -> None:
+    code, out, err = reconcile("adopt", str(tree), "--rehearsal", "--round", "v6.0")
+    assert code == 0, out + err
+    assert "every performance run is stale" in out
+    text = next((empty / "specs").glob("*.yaml")).read_text()
+    assert "round: v6.0" in text
+    assert "target_qps: 1000 /s" in text
+    code, out, _ = reconcile("plan")
+    assert (code, "Run perf" in out, "qsl_rng_seed" in out) == (2, True, True)
+
+
+def test_code_and_documents_come_along(tree: Path, empty: Path, reconcile: Reconcile) -> None:
+    top = tree / "open/Tester"
+    (top / "documentation").mkdir()
+    (top / "documentation/calibration.md").write_text("None was needed.\n")
+    (top / "src/digits/main.py").write_text("print()\n")
+    assert reconcile("adopt", str(tree), "--rehearsal")[0] == 0
+    assert (empty / "documentation/calibration.md").read_text() == "None was needed.\n"
+    assert reconcile()[0] == 0
+    assert (empty / ".reconcile/tree/open/Tester/src/digits/main.py").read_text() == "print()\n"
+
+
+def test_what_does_not_fit_is_left_out_and_named(tree: Path, empty: Path, reconcile: Reconcile) -> None:
+    code, _, err = reconcile("adopt", str(tree))
+    assert code == 1
+    assert f"{CELL}: min_duration is 0 ms; round v6.1 demands at least 600000 ms" in err
+    assert not (empty / "specs").exists()
+    (tree / FOLDER / f"accuracy/{DETAIL}").unlink()
+    code, out, _ = reconcile("adopt", str(tree), "--rehearsal")
+    assert (code, f"{CELL} (accuracy run)" in out) == (2, True)
+    code, out, _ = reconcile("plan")
+    assert (code, "Run accuracy" in out) == (2, True)
+
+
+def test_compliance_tests_are_shown_as_they_came(tree: Path, empty: Path, reconcile: Reconcile) -> None:
+    test = tree / FOLDER / "TEST01"
+    shutil.copytree(tree / FOLDER / "performance", test / "performance")
+    (test / "verify_accuracy.txt").write_text("TEST PASS\n")
+    assert reconcile("adopt", str(tree), "--rehearsal")[0] == 0
+    assert reconcile("plan")[0] == 0
+    assert reconcile()[0] == 0
+    rendered = empty / ".reconcile/tree" / FOLDER / "TEST01"
+    for path in (p for p in test.rglob("*") if p.is_file()):
+        assert (rendered / path.relative_to(test)).read_bytes() == path.read_bytes()
+
+
+def test_a_repository_with_specs_is_left_alone(tree: Path, empty: Path, reconcile: Reconcile) -> None:
+    assert reconcile("adopt", str(tree), "--rehearsal")[0] == 0
+    before = {p: p.read_bytes() for p in (empty / "specs").iterdir()}
+    code, _, err = reconcile("adopt", str(tree), "--rehearsal")
+    assert (code, "has specs already" in err) == (1, True)
+    assert {p: p.read_bytes() for p in (empty / "specs").iterdir()} == before
+    assert reconcile("adopt", str(empty))[0] == 1
+
+
+def test_a_folder_with_another_scenarios_logs_is_inferred(tree: Path) -> None:
+    shutil.copytree(tree / FOLDER, tree / FOLDER.replace("Offline", "SingleStream"))
+    taken = {item.cell.scenario: item for item in take_tree(tree).cells}
+    assert taken["SingleStream"].source == taken["Offline"].cell
+    assert taken["Offline"].source is None
+    assert load_ruleset("v6.1").inference("SingleStream", "Offline", "edge") is None

@@ -185,11 +185,12 @@ def link(source: Path, path: Path) -> None:
                 os.fsync(stream.fileno())
             os.link(source.resolve(), aside)
         except OSError as error:
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
                 raise
             copy(source, aside)
         aside.chmod(0o444)
         aside.replace(path)
+        aside.unlink(missing_ok=True)  # renaming onto another name of the same file does nothing
         _flush_folder(path.parent)
 
 

@@ -1,0 +1,67 @@
+"""Whether this machine is the declared one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reconciler.observed import machine
+from reconciler.observed.installed import backend_version, installed
+from reconciler.observed.machine import accelerators, cpu_model, unlike
+
+H200 = ["NVIDIA H200"] * 8
+
+
+@pytest.mark.parametrize(
+    ("hardware", "gpus", "said"),
+    [
+        ({}, [], None),
+        ({"hardware.count": 0}, H200, None),
+        ({"hardware.accelerator": "none"}, [], None),
+        ({"hardware.accelerator": "NVIDIA H200", "hardware.count": 8}, H200, None),
+        ({"hardware.accelerator": "h200"}, H200, None),
+        ({"hardware.accelerator": "NVIDIA H200", "hardware.count": 8}, H200[:4], "4 x NVIDIA H200"),
+        ({"hardware.accelerator": "NVIDIA H200"}, [], "no NVIDIA GPU"),
+        ({"hardware.accelerator": "NVIDIA B200"}, H200, "8 x NVIDIA H200"),
+        ({"hardware.cpu": "xeon"}, [], None),
+        ({"hardware.cpu": "AMD EPYC 9654"}, [], "Intel(R) Xeon(R)"),
+    ],
+)
+def test_declared_hardware(
+    monkeypatch: pytest.MonkeyPatch, hardware: dict[str, object], gpus: list[str], said: str | None
+) -> None:
+    monkeypatch.setattr(machine, "accelerators", lambda: gpus)
+    monkeypatch.setattr(machine, "cpu_model", lambda: "Intel(R) Xeon(R) Platinum")
+    found = unlike(hardware)
+    assert (found is None) == (said is None)
+    if found is not None and said is not None:
+        assert said in found.message
+        assert found.fix
+
+
+def test_cpu_is_read_from_the_kernel(tmp_path: Path) -> None:
+    info = tmp_path / "cpuinfo"
+    info.write_text("processor : 0\nmodel name\t: AMD EPYC 9654: 96 cores\n", encoding="utf-8")
+    assert cpu_model(info) == "AMD EPYC 9654: 96 cores"
+    assert cpu_model(tmp_path / "missing")
+
+
+def test_gpus_are_read_from_the_driver(tmp_path: Path) -> None:
+    for number in range(2):
+        folder = tmp_path / f"0000:{number}"
+        folder.mkdir()
+        (folder / "information").write_text("Model: \t NVIDIA H200\nIRQ: 4\n", encoding="utf-8")
+    assert accelerators(tmp_path) == ["NVIDIA H200"] * 2
+    assert accelerators(tmp_path / "missing") == []
+
+
+def test_installed_reads_names_and_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("Onnx_Runtime.GPU-1.20.1.dist-info", "openvino-2024.4.0.dist-info", "no-version"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setattr("sys.path", [str(tmp_path), str(tmp_path / "missing"), ""])
+    assert installed() == {"onnx-runtime-gpu": "1.20.1", "openvino": "2024.4.0"}
+    assert backend_version("openvino", installed()) == "2024.4.0"
+    assert backend_version("onnxruntime", installed()) is None
+    assert backend_version("null", {}) == ""
+    assert backend_version("no such backend", {}) is None

@@ -1,0 +1,130 @@
+"""Records as bytes and back."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reconciler.errors import RecordError
+from reconciler.record.codec import decode, encode, record_id, summarize
+from reconciler.resource.inputs import Role
+from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.records import Artifact, Ended, Record, RecordedFact, RecordedInput
+
+few = settings(max_examples=60, deadline=None)
+text = st.text(max_size=8)
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers() | text,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text, inner, max_size=3),
+    max_leaves=6,
+)
+addresses = st.builds(Address, st.sampled_from(list(Kind)), st.from_regex(r"[a-z/]{1,12}", fullmatch=True))
+texts = st.dictionaries(text, text, max_size=3)
+records = st.builds(
+    Record,
+    address=addresses,
+    key=st.text("0123456789abcdef", min_size=64, max_size=64),
+    revision=st.integers(0, 9),
+    ended=st.sampled_from(Ended),
+    started=text,
+    seconds=st.integers(0, 9999).map(lambda n: n / 1000),
+    attempt=text,
+    inputs=st.dictionaries(text, st.builds(RecordedInput, plain, text), max_size=3),
+    facts=st.dictionaries(text, st.builds(RecordedFact, plain, st.sampled_from(Role)), max_size=3),
+    artifacts=st.lists(
+        st.builds(Artifact, text, text, st.integers(0, 99), st.sampled_from(["logs", "objects"])), max_size=3
+    ).map(tuple),
+    values=st.dictionaries(text.filter(lambda name: name != "metric"), plain, max_size=3),
+    upstream=texts,
+    spec=texts,
+    dirty=st.booleans(),
+    marks=st.lists(text, max_size=2).map(tuple),
+    problem=text,
+    problem_class=text,
+    fix=text,
+    supersedes=text,
+    shared=st.lists(addresses, max_size=2).map(tuple),
+    tool=text,
+)
+
+
+@few
+@given(records)
+def test_record_is_its_bytes(record: Record) -> None:
+    data = encode(record)
+    assert decode(data, "here") == record
+    assert encode(decode(data, "here")) == data
+
+
+@few
+@given(records, st.randoms())
+def test_bytes_do_not_depend_on_the_order_of_names(record: Record, draw: Any) -> None:
+    inputs = list(record.inputs.items())
+    draw.shuffle(inputs)
+    document = json.loads(encode(record))
+    document["inputs"] = {name: {"value": i.value, "origin": i.origin} for name, i in inputs}
+    assert encode(decode(json.dumps(document).encode(), "here")) == encode(record)
+
+
+@few
+@given(records)
+def test_id_says_kind_key_and_bytes(record: Record) -> None:
+    data = encode(record)
+    identity = record_id(record.address, record.key, data)
+    kind, _, name = identity.partition("/")
+    assert kind == record.address.kind
+    assert name.startswith(record.key[:12] + "-")
+    assert identity != record_id(record.address, record.key, data + b" ")
+
+
+@few
+@given(records, st.binary(max_size=40), st.data())
+def test_damaged_bytes_are_a_record_error_or_a_record(record: Record, noise: bytes, data: st.DataObject) -> None:
+    whole = encode(record)
+    at = data.draw(st.integers(0, len(whole)))
+    for damaged in (whole[:at], whole[:at] + noise + whole[at:], noise):
+        try:
+            decode(damaged, "here")
+        except RecordError as error:
+            assert error.fix
+
+
+@pytest.mark.parametrize(
+    "document", [None, 7, [], {}, {"format": None}, {"format": 1}, {"format": "1"}, {"format": []}]
+)
+def test_other_documents_are_record_errors(document: Any) -> None:
+    with pytest.raises(RecordError):
+        decode(json.dumps(document).encode(), "here")
+
+
+def test_newer_format_says_what_to_install() -> None:
+    with pytest.raises(RecordError, match="newer than this program") as caught:
+        decode(b'{"format": 99}', "here")
+    assert "install" in caught.value.fix
+
+
+def run(values: dict[str, Any]) -> Record:
+    address = Address(Kind.RUN, "open/box/net/Server/performance")
+    return Record(address, "0" * 64, 1, Ended.DONE, "2026", 1.0, "a", {}, values=values)
+
+
+def test_summary_of_an_invalid_run_has_its_margin_and_what_to_try() -> None:
+    margins = [
+        {"name": "p99 latency", "measured": "3.1", "limit": "1", "unit": "ms", "met": False, "headroom": "-210.0"},
+        {"name": "queries", "measured": "9", "limit": "9", "unit": "queries", "met": True, "headroom": "+0.0"},
+    ]
+    suggestion = {"setting": "target_qps", "value": "40", "unit": "queries/s", "why": "w"}
+    values = {"validity": "INVALID", "reasons": ["too slow"], "margins": margins, "suggestion": suggestion}
+    problem = summarize(run(values), "Run/x").problem
+    assert problem == "too slow; p99 latency 3.1 ms, limit 1 ms (-210.0%); try target_qps: 40 queries/s"
+    assert summarize(run({**values, "validity": "VALID"}), "Run/x").problem == ""
+
+
+def test_suggestion_to_leave_a_setting_out_is_said_in_words() -> None:
+    suggestion = {"setting": "max_duration", "value": "", "unit": "", "why": "w"}
+    values = {"validity": "INVALID", "reasons": [], "margins": [], "suggestion": suggestion}
+    assert summarize(run(values), "Run/x").problem == "try max_duration: leave it out"

@@ -1,0 +1,188 @@
+"""The index of records: believed only while it is whole, and never needed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from reconciler.errors import RecordError
+from reconciler.files import Places
+from reconciler.record.index import Loaded, load, load_record, record_path
+from reconciler.record.repair import repair_record
+from reconciler.record.store import write_record
+from reconciler.resource.inputs import Role
+from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.records import Artifact, Ended, Record, RecordedFact, RecordedInput
+
+shared = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def record(number: int) -> Record:
+    kind = list(Kind)[number % 5]
+    return Record(
+        Address(kind, f"open/box/net/Offline/{number}"),
+        f"{number:064x}",
+        1,
+        Ended.DONE if number % 3 else Ended.FAILED,
+        f"2026-01-01T00:00:{number:02}",
+        0.5,
+        f"attempt {number}",
+        {"source": RecordedInput(f"digest {number}", "spec:1"), "scenario": RecordedInput("Offline", "spec:2")},
+        facts={"driver": RecordedFact("1", Role.EVIDENCE), "host": RecordedFact(str(number), Role.NOTE)},
+        artifacts=(Artifact("log", f"{number:064x}", number, "logs"),),
+        values={"validity": "VALID", "metric": {"value": str(number), "unit": "samples/s"}},
+        upstream={"engine": "Engine/x"},
+        shared=(Address(kind, "open/box/net-99/Offline/accuracy"),),
+    )
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    found = Places(tmp_path)
+    for number in range(7):
+        write_record(found, record(number))
+    return found
+
+
+def index_file(places: Places) -> Path:
+    return places.index / "records.json"
+
+
+def same(one: Loaded, other: Loaded) -> bool:
+    return (one.recorded, one.damaged) == (other.recorded, other.damaged)
+
+
+def test_index_says_what_the_files_say(places: Places) -> None:
+    cold = load(places)
+    warm = load(places)
+    assert same(cold, warm)
+    assert same(warm, load(places, deep=True))
+    assert sum(len(found) for found in warm.recorded.by_key.values()) == 7
+
+
+def test_warm_index_is_not_written_again(places: Places) -> None:
+    load(places)
+    before = index_file(places).stat()
+    load(places)
+    assert index_file(places).stat().st_mtime_ns == before.st_mtime_ns
+
+
+@shared
+@given(data=st.data())
+def test_damage_to_the_index_costs_time_only(places: Places, data: st.DataObject) -> None:
+    index_file(places).unlink(missing_ok=True)
+    expected = load(places)
+    whole = bytearray(index_file(places).read_bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(whole) - 1))
+        match data.draw(st.sampled_from(["flip", "cut", "insert"])):
+            case "flip":
+                whole[at] ^= data.draw(st.integers(1, 255))
+            case "cut":
+                del whole[at:]
+                whole += b"x"
+            case _:
+                whole[at:at] = data.draw(st.binary(min_size=1, max_size=5))
+    index_file(places).write_bytes(whole)
+    assert same(load(places), expected)
+
+
+@pytest.mark.parametrize("text", ["", "null", "[]", "{}", "0\n{}", '{"version": 4}', "\x00" * 100])
+def test_other_index_is_made_anew(places: Places, text: str) -> None:
+    expected = load(places)
+    index_file(places).write_text(text, encoding="utf-8")
+    assert same(load(places), expected)
+
+
+def test_index_that_cannot_be_written_is_done_without(places: Places) -> None:
+    places.index.parent.mkdir(exist_ok=True)
+    places.index.write_text("a file where a folder should be", encoding="utf-8")
+    assert same(load(places), load(places, deep=True))
+
+
+def test_new_record_is_seen_and_a_removed_one_forgotten(places: Places) -> None:
+    before = load(places).recorded
+    identity = write_record(places, record(40))
+    assert load(places).recorded.by_key[record(40).key][0].id == identity
+    record_path(places, identity).unlink()
+    assert load(places).recorded == before
+
+
+def test_digest_stands_for_the_set_of_records(places: Places) -> None:
+    before = load(places).recorded.digest
+    identity = write_record(places, record(41))
+    assert load(places).recorded.digest != before
+    record_path(places, identity).unlink()
+    assert load(places).recorded.digest == before
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    status = path.stat()
+    path.write_bytes(data)
+    os.utime(path, ns=(status.st_mtime_ns + 1, status.st_mtime_ns + 1))
+
+
+def test_flipped_record_is_damaged_and_no_longer_counts(places: Places) -> None:
+    identity = write_record(places, record(42))
+    load(places)
+    flip(record_path(places, identity))
+    found = load(places)
+    assert [damaged.path for damaged in found.damaged] == [f"state/records/{identity}.json"]
+    assert record(42).key not in found.recorded.by_key
+    with pytest.raises(RecordError, match="was changed after it was written"):
+        load_record(places, identity)
+
+
+@pytest.mark.parametrize("make", ["folder", "dangling link", "empty", "not text"])
+def test_anything_in_place_of_a_record_is_damage(places: Places, make: str) -> None:
+    path = places.records / "Run" / f"{'0' * 12}-{'0' * 20}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    match make:
+        case "folder":
+            path.mkdir()
+        case "dangling link":
+            path.symlink_to("nowhere")
+        case "empty":
+            path.touch()
+        case _:
+            path.write_bytes(b"\xff\xfe")
+    for _ in range(2):
+        found = load(places)
+        assert [Path(damaged.path).name for damaged in found.damaged] == [path.name]
+    said = repair_record(places, found.damaged[0].path, lambda _: None)
+    assert "moved to" in said
+    assert load(places).damaged == ()
+
+
+def test_record_under_another_name_is_damage(places: Places) -> None:
+    identity = write_record(places, record(43))
+    path = record_path(places, identity)
+    path.rename(path.with_name("f" * 12 + path.name[12:]))
+    assert len(load(places).damaged) == 1
+
+
+def test_unfinished_write_is_no_record(places: Places) -> None:
+    before = load(places)
+    (places.records / "Run" / ".x.json.abc.partial").write_text("{", encoding="utf-8")
+    (places.records / "Run" / ".y.json").write_text("{", encoding="utf-8")
+    assert same(load(places), before)
+
+
+def test_damaged_record_comes_back_from_git_when_it_is_there_whole(places: Places) -> None:
+    identity = write_record(places, record(44))
+    path = record_path(places, identity)
+    committed = path.read_bytes()
+    flip(path)
+    named = f"state/records/{identity}.json"
+    assert repair_record(places, named, lambda _: committed) == "restored from git"
+    assert path.read_bytes() == committed
+    flip(path)
+    assert "moved to" in repair_record(places, named, lambda _: b"something else")
+    assert not path.exists()
+    assert list(places.quarantine.iterdir())

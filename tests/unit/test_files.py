@@ -1,0 +1,188 @@
+"""Writing, removing and locking."""
+
+from __future__ import annotations
+
+import errno
+import multiprocessing
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from reconciler import files
+from reconciler.errors import LockedError, StorageError
+from reconciler.files import Lock, copy, link, offer, read_checked, remove, replace, sha256_tree, sweep, write_cache
+
+shared = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_replace_leaves_the_new_bytes_and_nothing_else(tmp_path: Path, durable: bool) -> None:
+    path = tmp_path / "deep" / "file"
+    for data in (b"old", b"", b"new" * 1000):
+        replace(path, data, durable=durable)
+        assert path.read_bytes() == data
+    assert names(path.parent) == ["file"]
+    assert path.stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])
+def test_refused_write_leaves_the_old_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, code: int
+) -> None:
+    path = tmp_path / "file"
+    replace(path, b"old")
+
+    def refuse(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    source = tmp_path / "source"
+    source.write_bytes(b"new")
+    monkeypatch.setattr(os, call, refuse)
+    for write in (lambda: replace(path, b"new"), lambda: copy(source, path), lambda: link(source, path)):
+        with pytest.raises(StorageError, match=str(path)) as caught:
+            write()
+        assert caught.value.fix
+        assert path.read_bytes() == b"old"
+    monkeypatch.undo()
+    sweep(tmp_path)
+    assert names(tmp_path) == ["file", "source"]
+
+
+def test_copy_and_link_replace_what_is_there(tmp_path: Path) -> None:
+    source, path = tmp_path / "source", tmp_path / "folder" / "path"
+    source.write_bytes(b"bytes")
+    replace(path, b"other")
+    copy(source, path)
+    assert (path.read_bytes(), path.stat().st_nlink) == (b"bytes", 1)
+    link(source, path)
+    assert (path.read_bytes(), path.stat().st_nlink) == (b"bytes", 2)
+    link(source, path)
+    assert names(path.parent) == ["path"]
+
+
+def test_link_copies_where_the_file_system_has_no_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+
+    source, path = tmp_path / "source", tmp_path / "path"
+    source.write_bytes(b"bytes")
+    monkeypatch.setattr(os, "link", refuse)
+    link(source, path)
+    assert (path.read_bytes(), path.stat().st_nlink) == (b"bytes", 1)
+    offer(source, tmp_path / "offered")
+    assert (tmp_path / "offered").read_bytes() == b"bytes"
+
+
+@shared
+@given(data=st.binary(max_size=200), noise=st.binary(min_size=1, max_size=5), at=st.integers(0, 220))
+def test_cache_gives_back_its_bytes_or_nothing(tmp_path: Path, data: bytes, noise: bytes, at: int) -> None:
+    path = tmp_path / "cache"
+    write_cache(path, data)
+    assert read_checked(path) == data
+    whole = path.read_bytes()
+    damaged = whole[:at] + noise + whole[at + len(noise) :]
+    path.write_bytes(damaged)
+    assert read_checked(path) == (data if damaged == whole else None)
+
+
+def test_cache_that_cannot_be_kept_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    write_cache(tmp_path / "file" / "cache", b"data")
+    assert read_checked(tmp_path / "file" / "cache") is None
+
+
+def test_remove_takes_files_folders_and_nothing(tmp_path: Path) -> None:
+    (tmp_path / "folder" / "inner").mkdir(parents=True)
+    (tmp_path / "target").mkdir()
+    (tmp_path / "link").symlink_to("target")
+    for name in ("folder", "link", "never there"):
+        remove(tmp_path / name)
+    assert names(tmp_path) == ["target"]
+
+
+def test_folder_is_renamed_before_any_of_it_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed in the middle, a removal leaves a leftover and no half of a folder."""
+    (tmp_path / "attempt").mkdir()
+    (tmp_path / "attempt" / "result.json").touch()
+    monkeypatch.setattr(files.shutil, "rmtree", lambda *_, **__: None)
+    remove(tmp_path / "attempt")
+    assert names(tmp_path) == [".attempt.gone"]
+    monkeypatch.undo()
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / ".x.partial").touch()
+    (tmp_path / "kept" / "x.partial").touch()
+    sweep(tmp_path)
+    assert (names(tmp_path), names(tmp_path / "kept")) == (["kept"], ["x.partial"])
+
+
+def test_digest_of_a_folder_is_of_names_and_bytes(tmp_path: Path) -> None:
+    for name in ("one", "two", "three"):
+        (tmp_path / name / "inner").mkdir(parents=True)
+        (tmp_path / name / "inner" / "weights").write_bytes(b"w")
+    assert sha256_tree(tmp_path / "one") == sha256_tree(tmp_path / "two")
+    (tmp_path / "two" / "inner" / "weights").rename(tmp_path / "two" / "inner" / "other")
+    (tmp_path / "three" / "inner" / "weights").write_bytes(b"v")
+    assert len({sha256_tree(tmp_path / name) for name in ("one", "two", "three")}) == 3
+
+
+def test_lock_is_held_by_one_and_says_by_whom(tmp_path: Path) -> None:
+    path = tmp_path / "locks" / "pass"
+    with Lock(path, purpose="a pass").acquire():
+        with pytest.raises(LockedError, match=f"a pass: held by process {os.getpid()}") as caught:
+            Lock(path, purpose="a pass").acquire()
+        assert caught.value.fix
+    Lock(path, purpose="a pass").acquire().release()
+
+
+def _hold(path: Path, ready: object, seconds: float) -> None:
+    with Lock(path, purpose="a pass").acquire():
+        ready.set()  # type: ignore[attr-defined]
+        time.sleep(seconds)
+
+
+def test_lock_that_is_waited_for_comes_free(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    ready = context.Event()
+    holder = context.Process(target=_hold, args=(tmp_path / "lock", ready, 1.0))
+    holder.start()
+    assert ready.wait(60)
+    Lock(tmp_path / "lock", purpose="mine").acquire(wait=60).release()
+    holder.join()
+
+
+HOLD = """
+import os, subprocess, sys
+from pathlib import Path
+from reconciler.files import Lock
+lock = Lock(Path(sys.argv[1]), purpose="a pass").acquire()
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1)"], pass_fds=[lock.descriptor])
+os.write(1, b"held")
+os._exit(9)
+"""
+
+
+def test_lock_of_a_process_that_is_gone_is_waited_for(tmp_path: Path) -> None:
+    """Its child still has the lock; nobody unlocks anything."""
+    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path / "lock")], stdout=subprocess.PIPE)
+    assert holder.stdout is not None
+    assert holder.stdout.read(4) == b"held"
+    Lock(tmp_path / "lock", purpose="mine").acquire().release()
+    holder.communicate()
+
+
+def test_machine_lock_is_open_to_every_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECONCILE_LOCKS", str(tmp_path / "locks"))
+    files.machine_lock("quiet").acquire().release()
+    assert (tmp_path / "locks" / "quiet").stat().st_mode & 0o777 == 0o666
+    assert (tmp_path / "locks").stat().st_mode & 0o7777 == 0o1777

@@ -20,7 +20,7 @@ from tests.benchmarks.children import bare, build, read_detail, run, write_conf
 from tests.benchmarks.rounds import Measure, arguments, interleave, median, medians, report, spread
 
 BACKENDS = ("openvino", "onnxruntime")
-RESNET_BATCH, RESNET_SECONDS = 8, 4
+RESNET_BATCH, RESNET_SECONDS = 8, 3
 DIGITS_BATCH, DIGITS_SAMPLES = 512, 1_000_000
 CALLS = 5_000
 

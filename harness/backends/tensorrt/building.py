@@ -16,6 +16,7 @@ from harness.backends.tensorrt.timing import TimingCache
 from harness.cuda.driver import Device, device_count
 from harness.digests import file_digest
 from harness.errors import HarnessError
+from harness.machine import usable_cores
 from harness.quantization.floats import typed_model
 
 ENGINE_FILE = "model.plan"
@@ -33,6 +34,7 @@ def build_engine(flavour: Flavour, plan: BuildPlan) -> Engine:
     builder = flavour.trt.Builder(log.logger)
     if builder is None:
         raise HarnessError(f"TensorRT's builder does not start: {log.last()}", "backend", "check the driver")
+    builder.max_threads = usable_cores()
     network = flavour.new_network(builder)
     with tempfile.TemporaryDirectory(dir=plan.output.parent) as folder:
         half = bool(plan.options.get("half_inputs", False))

@@ -1,4 +1,4 @@
-"""A CUDA driver in host memory, as far as the harness uses one: calls act at once, captured ones when they are replayed.
+"""A CUDA driver in host memory, as far as the harness uses one: calls act at once, captured ones when replayed.
 
 It checks what a driver would: addresses that were never allocated, copies beyond an end, use after free.
 """

@@ -1,4 +1,4 @@
-"""The CUDA pipeline over a driver in host memory: what reaches an engine, what comes back, what happens when it fails."""
+"""The CUDA pipeline over a driver in host memory: what reaches an engine, what comes back, and what failures tell."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class Doubling:
     capturable = True
     batch_sizes: Sequence[int] = ()
     inputs = (Tensor("x", (WIDTH,), "float32"),)
-    notes: dict[str, Any] = {}
 
     def __init__(self, fake: Fake, batch_size: int = 16, activations: int = 0) -> None:
         self.fake, self.batch_size, self.activations = fake, batch_size, activations
         self.computed: list[int] = []
+        self.notes: dict[str, Any] = {}
 
     def outputs(self, inputs: Sequence[tuple[int, ...]]) -> Sequence[Tensor]:
         return (Tensor("y", inputs[0], "float32"),)

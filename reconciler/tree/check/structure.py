@@ -44,12 +44,16 @@ def results(files: SubmitterFiles) -> Complaints:
 
 def source(files: SubmitterFiles) -> Complaints:
     name = "code" if files.place.layout == LEGACY else "src"
-    if not any((files.place.path / found).is_dir() for found in (name, "src", "code")):
+    if (files.place.path / "results").is_dir() and not any(
+        (files.place.path / found).is_dir() for found in (name, "src", "code")
+    ):
         yield Complaint(Place(f"{files.place.shown}/{name}"), "missing", "a folder with the code of each benchmark")
 
 
 def calibration(files: SubmitterFiles) -> Complaints:
-    if files.place.division != "open" and not any((files.place.path / name).is_file() for name in _CALIBRATION):
+    if files.place.division == "open" or not (files.place.path / "results").is_dir():
+        return
+    if not any((files.place.path / name).is_file() for name in _CALIBRATION):
         place = Place(f"{files.place.shown}/documentation/calibration.md")
         yield Complaint(place, "missing", "how the models were calibrated or quantized")
 

@@ -1,0 +1,52 @@
+"""One tree made once a session, copied for each test that changes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from reconciler.cli.tree_options import archive
+from reconciler.tree.check.engine import check_tree
+from reconciler.tree.findings import TreeReport
+from tests.unit.tree.check.made import copy_tree, make_logs, make_tree
+
+_LOGS: dict[Path, Path] = {}
+
+
+@pytest.fixture(scope="session")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Shared with the tests of verify-tree: the runs are made once."""
+    base = tmp_path_factory.getbasetemp()
+    if base not in _LOGS:
+        _LOGS[base] = make_logs(tmp_path_factory.mktemp("logs"))
+    return _LOGS[base]
+
+
+@pytest.fixture(scope="session")
+def clean_trees(logs: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """A clean tree of a division, not to be changed."""
+    made: dict[str, Path] = {}
+
+    def get(division: str) -> Path:
+        if division not in made:
+            made[division] = make_tree(tmp_path_factory.mktemp(division) / "tree", logs, division=division)
+        return made[division]
+
+    return get
+
+
+@pytest.fixture
+def tree_of(clean_trees: Callable[[str], Path], tmp_path: Path) -> Callable[[str], Path]:
+    """A copy of a division's clean tree, to be changed."""
+    return lambda division: copy_tree(clean_trees(division), tmp_path / "tree")
+
+
+@pytest.fixture
+def tree(tree_of: Callable[[str], Path]) -> Path:
+    return tree_of("closed")
+
+
+def checked(root: Path) -> TreeReport:
+    return check_tree(root, round_name="v6.1", original=archive(root.with_suffix(".originals")))

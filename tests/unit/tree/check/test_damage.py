@@ -1,0 +1,49 @@
+"""Whatever a tree holds, checking and verifying it end with findings: no exception, and no rule that failed."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from reconciler.errors import ReconcilerError
+from reconciler.tree.applying import INTERNAL
+from reconciler.tree.check.engine import check_tree
+from reconciler.tree.verify.engine import verify_tree
+from tests.unit.tree.check.damage import damage
+from tests.unit.tree.check.made import copy_tree
+
+
+def _survive(clean: Path, work: Path, seeds: range) -> int:
+    """The number of damaged trees about which something was found."""
+    found = 0
+    for seed in seeds:
+        root = work / "tree"
+        shutil.copytree(clean, root)
+        what = damage(root, seed)
+        for look in (check_tree, verify_tree):
+            try:
+                report = look(root, round_name="v6.1" if seed % 2 else "")
+            except ReconcilerError:
+                continue  # nothing that could be a tree is left
+            broken = [f.complaint.found for f in report.findings if f.rule == INTERNAL]
+            assert not broken, f"{what}: {broken}"
+            found += look is check_tree and bool(report.findings)
+        shutil.rmtree(root)
+    return found
+
+
+def test_damaged_trees_give_findings(clean_trees: Callable[[str], Path], tmp_path: Path) -> None:
+    assert _survive(clean_trees("closed"), tmp_path, range(150)) > 120
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_thousand_damaged_trees_give_findings(clean_trees: Callable[[str], Path], tmp_path: Path) -> None:
+    assert _survive(clean_trees("closed"), tmp_path, range(1_000, 2_000)) > 800
+
+
+def test_a_copy_is_as_clean(clean_trees: Callable[[str], Path], tmp_path: Path) -> None:
+    assert not check_tree(copy_tree(clean_trees("closed"), tmp_path / "tree")).findings

@@ -1,0 +1,65 @@
+"""Each rule speaks when its one condition is broken, and nothing speaks about a clean tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from reconciler.tree.check.engine import ALL_RULES
+from reconciler.tree.findings import Severity
+from tests.unit.tree.check.conftest import checked
+from tests.unit.tree.check.mutations import MUTATIONS, Mutation
+
+
+def test_a_clean_tree_is_clean(clean_trees: Callable[[str], Path]) -> None:
+    report = checked(clean_trees("closed"))
+    assert not report.findings
+    assert report.clean
+    assert [facts.cell for facts in report.facts] == [
+        "closed/sys1/resnet/MultiStream",
+        "closed/sys1/resnet/Offline",
+        "closed/sys1/resnet/SingleStream",
+    ]
+    assert all(facts.metric and facts.validity == "VALID" for facts in report.facts)
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
+def test_one_mutation_breaks_one_rule(mutation: Mutation, tree_of: Callable[[str], Path]) -> None:
+    root = tree_of(mutation.division)
+    mutation.change(root)
+    report = checked(root)
+    shown = [f"{f.rule.id} {f.complaint.place}: {f.complaint.found}" for f in report.findings]
+    assert {finding.rule.id for finding in report.findings} == mutation.rules, shown
+    files = {finding.complaint.place for finding in report.findings}
+    assert len(files) == len(report.findings), shown
+
+
+def test_every_finding_says_what_is_wanted(tree_of: Callable[[str], Path]) -> None:
+    root = tree_of("closed")
+    for mutation in MUTATIONS:
+        if mutation.name in ("INVALID", "bad status", "no TEST01", "empty folder"):
+            mutation.change(root)
+    for finding in checked(root).findings:
+        assert finding.submitter == "Acme"
+        assert finding.complaint.found
+        assert finding.complaint.wanted
+        assert finding.rule.sources
+        assert (root / finding.complaint.place.file).exists() or "missing" in finding.complaint.found
+
+
+def test_rules_have_names_of_their_own() -> None:
+    ids = {rule.id for rule in ALL_RULES}
+    assert all("." in rule.id and rule.title and rule.sources for rule in ALL_RULES)
+    titles = {rule.id: rule for rule in ALL_RULES}
+    assert len(titles) == len(ids)
+
+
+def test_milder_findings_do_not_fail_a_tree(tree_of: Callable[[str], Path]) -> None:
+    root = tree_of("closed")
+    run_2 = next(mutation for mutation in MUTATIONS if mutation.name == "run_2")
+    run_2.change(root)
+    report = checked(root)
+    assert report.count(Severity.NOTE) == 1
+    assert report.clean

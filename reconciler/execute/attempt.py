@@ -121,5 +121,5 @@ def read(folder: Path) -> Attempt | None:
         document["marks"] = tuple(document["marks"])
         document["shared"] = tuple(map(Address.parse, document["shared"]))
         return Attempt(folder, Intent(**document))
-    except (OSError, ValueError, KeyError, TypeError, IndexError):
+    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError):
         return None

@@ -5,26 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from reconciler.errors import ReconcilerError
+from reconciler.errors import ReconcilerError, StorageError
 from reconciler.execute.attempt import read
 from reconciler.execute.finish import finish
 from reconciler.execute.perform import Finished
-from reconciler.files import is_leftover, remove
+from reconciler.files import is_leftover, remove, storage_errors
 
 
 def harvest(folder: Path, note: Callable[[str], None]) -> Iterator[Finished]:
     """Oldest first. Run it under the pass lock, so that no attempt here is another's in flight."""
     for entry in sorted(folder.glob("*")):
-        attempt = None if is_leftover(entry) else read(entry)
-        if attempt is None or not attempt.result.exists():
+        if is_leftover(entry) or not (entry / "result.json").exists():
             remove(entry)
             continue
+        attempt = read(entry)
         try:
-            record, kept = finish(attempt)
-        except (ReconcilerError, OSError, ValueError, KeyError, TypeError) as error:
+            if attempt is None:
+                raise ValueError("attempt.json is not one of this version")
+            with storage_errors(entry):
+                record, kept = finish(attempt)
+        except StorageError:
+            raise  # a full disk says nothing about the result
+        except (ReconcilerError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             aside = folder.parent / "quarantine" / entry.name
             aside.parent.mkdir(parents=True, exist_ok=True)
             entry.replace(aside)
-            note(f"{attempt.intent.address}: the result of an earlier pass is unreadable ({error}); moved to {aside}")
+            whose = attempt.intent.address if attempt else entry.name
+            note(f"{whose}: the result of an earlier pass is unreadable ({error}); moved to {aside}")
             continue
         yield Finished(attempt, record, kept)

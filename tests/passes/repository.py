@@ -83,12 +83,14 @@ class Repository:
         return {f"{p.parent.name}/{p.stem}": decode(p.read_bytes(), p.name) for p in paths}
 
     def record_paths(self, address: str) -> list[Path]:
-        found = [p for i, r in self.records().items() if str(r.address) == address for p in [self._record_path(i)]]
+        return [self.places.records / f"{identity}.json" for identity in self.records_of(address)]
+
+    def records_of(self, address: str) -> dict[str, Record]:
+        """Those of an address, also where it only shares the outcome of another."""
+        records = self.records().items()
+        found = {i: r for i, r in records if address in map(str, (r.address, *r.shared))}
         assert found, f"nothing is recorded of {address}"
         return found
-
-    def _record_path(self, identity: str) -> Path:
-        return self.places.records / f"{identity}.json"
 
     def done(self) -> Counter[str]:
         """Key → how many outcomes are recorded as Done."""
@@ -96,7 +98,7 @@ class Repository:
 
     def objects_of(self, address: str, name: str = "") -> list[Path]:
         """Stored files of the records at an address, child logs left out."""
-        artifacts = [a for r in self.records().values() if str(r.address) == address for a in r.artifacts]
+        artifacts = [a for r in self.records_of(address).values() for a in r.artifacts]
         digests = {a.sha256 for a in artifacts if (a.name == name if name else a.name != "child.log")}
         return [path for digest in sorted(digests) if (path := self.object_path(digest)).exists()]
 
@@ -104,7 +106,7 @@ class Repository:
         return self.places.objects / digest[:2] / digest
 
     def log_of(self, address: str, name: str) -> Path:
-        artifacts = [a for r in self.records().values() if str(r.address) == address for a in r.artifacts]
+        artifacts = [a for r in self.records_of(address).values() for a in r.artifacts]
         return self.places.logs / next(a.sha256 for a in artifacts if a.name == name)
 
     def tree(self) -> dict[str, str]:

@@ -10,10 +10,10 @@ from reconciler import compiled
 from reconciler import look as looking
 from reconciler.diff.conditions import standings
 from reconciler.errors import StalePlanError
+from reconciler.look import Options
 from reconciler.observed import machine
 from reconciler.plan.saved import load, save
 from reconciler.reconcile import run_pass
-from reconciler.look import Options
 from reconciler.resource.conditions import Status
 from tests.passes.repository import SPEC, Repository, make_repository
 

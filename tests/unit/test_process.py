@@ -73,7 +73,7 @@ def test_child_that_will_not_end_is_made_to(tmp_path: Path) -> None:
     with start(
         tmp_path,
         "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(600)",
-    ) as child:  # noqa: E501
+    ) as child:
         give_up = time.monotonic() + 60
         while not (tmp_path / "log").read_text(encoding="utf-8") and time.monotonic() < give_up:
             time.sleep(0.01)

@@ -1,0 +1,1 @@
+"""What a new user is promised, tried through the console entry."""

@@ -1,0 +1,65 @@
+"""The quickstart in a git repository of its own, run once and copied for each test."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.passes.repository import Repository
+
+TOP = Path(__file__).parent.parent.parent
+SPEC = "specs/quickstart.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def report(self) -> Any:
+        return json.loads(self.out)
+
+
+def console(root: Path, *words: str) -> Said:
+    """The command line, as a process in a folder."""
+    environment = {**os.environ, "PYTHONPATH": str(TOP)}
+    command = [sys.executable, "-m", "reconciler.cli.main", *words]
+    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr, done.stderr
+    return Said(done.returncode, done.stdout, done.stderr)
+
+
+@dataclass(frozen=True, slots=True)
+class Quickstart:
+    """A repository after the first command, and what that command said."""
+
+    repository: Repository
+    first: Said
+
+
+@pytest.fixture(scope="session")
+def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Quickstart:
+    for library in ("mlperf_loadgen", "onnxruntime", "onnx", "sklearn"):
+        pytest.importorskip(library)
+    repository = Repository(tmp_path_factory.mktemp("quickstart") / "repository")
+    repository.write(SPEC, (TOP / SPEC).read_text(encoding="utf-8"))
+    repository.write(".gitignore", ".reconcile/\n")
+    repository.commit()
+    return Quickstart(repository, console(repository.root, SPEC, "--json"))
+
+
+@pytest.fixture
+def repository(quickstart: Quickstart, tmp_path: Path) -> Repository:
+    """A copy, with its tree rendered at its own place."""
+    copied = quickstart.repository.copy(tmp_path / "repository")
+    assert copied.reconcile().look.plan.in_sync
+    return copied

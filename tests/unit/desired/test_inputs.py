@@ -1,0 +1,151 @@
+"""What each kind is made from: a setting makes exactly the kinds stale that read it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reconciler.desired.compile import compile_desired, pins_needed
+from reconciler.desired.state import Desired, Pins
+from reconciler.mlperf.rounds import load_ruleset
+from reconciler.resource.inputs import Origin, Value
+from reconciler.resource.kinds import Address, Cell
+from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem
+
+RULES = load_ruleset("v6.1")
+HERE = Origin("specs/a.yaml", 7, 3)
+BASE: dict[str, object] = {
+    "benchmark.official": "resnet",
+    "benchmark.code": "digits",
+    "engine.backend": "onnxruntime",
+    "engine.precision": "fp32",
+    "engine.batch_size": 4,
+    "engine.version": "1.20.1",
+    "target_qps": "100",
+    "target_latency": 15000000,
+    "min_duration": 600000,
+    "measurements.input_data_types": "fp32",
+    "model.retraining": "No",
+    "run.streams": 1,
+    "dataset.settings.seed": 1,
+    "model.settings.epochs": 3,
+}
+EVERYTHING = {"Dataset", "Model", "Engine", "Run accuracy", "Run performance", "Score", "Result"}
+BUILT = EVERYTHING - {"Dataset"}
+RUNS = EVERYTHING - {"Dataset", "Model", "Engine"}
+
+
+def declare(scenario: str = "Server", *, origin: Origin = HERE, **changes: object) -> Declared:
+    values = {**BASE, **{name.replace("__", "."): value for name, value in changes.items()}}
+    cell = Cell("open", "box", "digits", scenario)
+    found = {name: Value(value, origin) for name, value in sorted(values.items()) if value is not None}
+    system = DeclaredSystem(
+        "box", {"system.category": Value("edge", HERE), "system.status": Value("available", HERE)}, {}
+    )
+    return Declared(
+        name="a",
+        round=Value("v6.1", HERE),
+        submitter=Value("ACME", HERE),
+        rehearsal=Value(False, HERE),
+        systems={"box": system},
+        cells=(DeclaredCell(cell, found, Value(str(cell), HERE), {}),),
+        files=(),
+        variables={},
+        settings={},
+    )
+
+
+def compiled(declared: Declared, pins: Pins | None = None) -> Desired:
+    return compile_desired(declared, RULES, pins or Pins())[0]
+
+
+def stale(before: Desired, after: Desired) -> set[str]:
+    """Labels of the resources whose key differs."""
+    return {r.address.label for r in after.resources if before.by_address[r.address].key != r.key} - {"Submission"}
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"target_qps": "101"}, {"Run performance", "Result"}),
+        ({"target_latency": 14000000}, {"Run performance", "Result"}),
+        ({"min_duration": 600001}, {"Run performance", "Result"}),
+        ({"min_query_count": 300000}, {"Run performance", "Result"}),
+        ({"accuracy_sample_count": 10}, {"Run accuracy", "Score", "Result"}),
+        ({"performance_sample_count": 2048}, RUNS),
+        ({"run__streams": 2}, RUNS),
+        ({"engine__batch_size": 8}, BUILT - {"Model"}),
+        ({"engine__version": "1.20.2"}, BUILT - {"Model"}),
+        ({"engine__options.graph_optimization": "none"}, BUILT - {"Model"}),
+        ({"model__settings.epochs": 4}, BUILT),
+        ({"model__sha256": "0" * 64}, BUILT),
+        ({"dataset__settings.seed": 2}, EVERYTHING),
+        ({"measurements__input_data_types": "int8"}, {"Result"}),
+        ({"model__retraining": "Yes"}, {"Result"}),
+        ({"attempts": 3}, set()),
+    ],
+    ids=lambda value: "-".join(map(str, value)) if isinstance(value, dict) else "",
+)
+def test_change_of_a_setting_makes_stale_what_reads_it(change: dict[str, object], expected: set[str]) -> None:
+    assert stale(compiled(declare()), compiled(declare(**change))) == expected
+
+
+@pytest.mark.parametrize("scenario", ["Offline", "SingleStream", "MultiStream", "Server"])
+def test_setting_that_says_nothing_in_a_scenario_stales_nothing_there(scenario: str) -> None:
+    silent = {"Offline": {"target_latency": 1}, "SingleStream": {"target_qps": "7"}, "MultiStream": {"target_qps": "7"}}
+    for name, value in silent.get(scenario, {}).items():
+        assert stale(compiled(declare(scenario)), compiled(declare(scenario, **{name: value}))) == set()
+
+
+def test_lines_of_the_spec_are_no_identity() -> None:
+    moved = compiled(declare(origin=Origin("specs/b.yaml", 99, 1)))
+    assert stale(compiled(declare()), moved) == set()
+
+
+def test_place_of_a_file_is_no_identity_but_its_bytes_are() -> None:
+    def with_model(path: str, digest: str) -> Desired:
+        declared = declare(model__path=path)
+        (pin,) = pins_needed(declared, RULES)
+        return compiled(declared, Pins({pin: digest}, {}))
+
+    assert stale(with_model("/lab/net.onnx", "a"), with_model("/home/net.onnx", "a")) == set()
+    assert stale(with_model("/lab/net.onnx", "a"), with_model("/lab/net.onnx", "b")) == BUILT
+
+
+def test_declared_digest_needs_no_file() -> None:
+    assert pins_needed(declare(model__path="/lab/net.onnx", model__sha256="0" * 64), RULES) == ()
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.permutations(["Offline", "Server", "SingleStream", "MultiStream"]))
+def test_keys_do_not_depend_on_the_other_cells_or_their_order(names: list[str]) -> None:
+    many = [declare(name) for name in names]
+    together = compiled(replace(many[0], cells=tuple(cell for declared in many for cell in declared.cells)))
+    for declared in many:
+        for resource in compiled(declared).resources:
+            if resource.address.cell:
+                assert together.by_address[resource.address].key == resource.key
+
+
+def test_cells_with_equal_settings_share_keys_and_keep_their_results_apart() -> None:
+    first = declare()
+    cell = first.cells[0]
+    other = replace(cell, cell=replace(cell.cell, benchmark="digits-99"))
+    desired = compiled(replace(first, cells=(cell, other)))
+    for kind in ("Engine", "Score"):
+        keys = {r.key for r in desired.resources if r.kind == kind}
+        assert len(keys) == 1
+    for mode in ("accuracy", "performance"):
+        assert len({r.key for r in desired.resources if r.address.name.endswith(mode)}) == 1
+    assert len([r for r in desired.resources if r.kind == "Result"]) == 2
+
+
+def test_what_a_resource_is_made_from_comes_before_it() -> None:
+    desired = compiled(declare())
+    seen: set[Address] = set()
+    for resource in desired.resources:
+        assert set(resource.upstream) <= seen
+        seen.add(resource.address)

@@ -1,0 +1,145 @@
+"""What earlier passes left behind."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.contract import Result
+from reconciler.errors import StorageError
+from reconciler.execute import harvest as harvesting
+from reconciler.execute.attempt import Attempt, Intent, create, read
+from reconciler.execute.finish import finish
+from reconciler.execute.harvest import harvest
+from reconciler.record.codec import encode
+from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.records import Ended
+
+
+def begin(folder: Path, number: int = 1, kind: Kind = Kind.MODEL) -> Attempt:
+    intent = Intent(
+        id=f"2026-{number}",
+        address=Address(kind, "net"),
+        key=f"{number:064}",
+        revision=1,
+        started="2026",
+        inputs={"source": ("digest", "specs/a.yaml:3")},
+        settings={"ruled.metric": ["key", "unit", 1, False]},
+        upstream={"dataset": "Dataset/x"},
+        made_from={"dataset.samples.npy": "digest"},
+        spec={"specs/a.yaml": "blob"},
+        marks=("rehearsal",),
+        shared=(Address(kind, "net-99"),),
+        tool="test",
+    )
+    attempt = create(folder, intent)
+    (attempt.output / "model.onnx").write_bytes(b"weights")
+    attempt.log.write_bytes(b"said\n")
+    return attempt
+
+
+def end(attempt: Attempt) -> None:
+    Result(done=True, seconds=1.5, values={"files": {}, "marks": ["synthetic"]}).write(attempt.result)
+
+
+def collect(folder: Path, note: Callable[[str], None] = lambda _: None) -> list[harvesting.Finished]:
+    return list(harvest(folder, note))
+
+
+def test_attempt_is_its_folder(tmp_path: Path) -> None:
+    attempt = begin(tmp_path)
+    assert read(attempt.folder) == attempt
+
+
+def test_complete_attempt_becomes_the_record_that_its_pass_would_have_written(tmp_path: Path) -> None:
+    attempt = begin(tmp_path)
+    end(attempt)
+    record, kept = finish(attempt)
+    (found,) = collect(tmp_path)
+    assert encode(found.record) == encode(record)
+    assert (found.record.ended, found.record.marks) == (Ended.DONE, ("rehearsal", "synthetic"))
+    assert [item.name for item in kept] == ["model.onnx", "child.log"]
+    assert attempt.folder.exists(), "it goes when the record is written, not before"
+
+
+def test_attempts_come_oldest_first(tmp_path: Path) -> None:
+    for number in (3, 1, 2):
+        end(begin(tmp_path, number))
+    assert [found.record.attempt for found in collect(tmp_path)] == ["2026-1", "2026-2", "2026-3"]
+
+
+def test_attempt_without_a_result_was_lost(tmp_path: Path) -> None:
+    begin(tmp_path)
+    (tmp_path / "never begun").mkdir()
+    assert collect(tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_half_removed_attempt_is_nothing(tmp_path: Path) -> None:
+    attempt = begin(tmp_path)
+    end(attempt)
+    attempt.folder.rename(tmp_path / f".{attempt.folder.name}.gone")
+    assert collect(tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"format": 99}', '{"format": 1, "done": 3}'])
+def test_unreadable_result_is_put_aside_and_said(tmp_path: Path, text: str) -> None:
+    attempt = begin(tmp_path / "attempts")
+    attempt.result.write_text(text, encoding="utf-8")
+    notes: list[str] = []
+    assert collect(tmp_path / "attempts", notes.append) == []
+    assert "Model:net" in notes[0]
+    assert (tmp_path / "quarantine" / attempt.folder.name / "result.json").exists()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"format": 99}', '{"format": 1}'])
+def test_result_of_an_unreadable_intent_is_put_aside(tmp_path: Path, text: str) -> None:
+    attempt = begin(tmp_path / "attempts")
+    end(attempt)
+    (attempt.folder / "attempt.json").write_text(text, encoding="utf-8")
+    assert collect(tmp_path / "attempts") == []
+    assert (tmp_path / "quarantine" / attempt.folder.name / "result.json").exists()
+
+
+def test_full_disk_leaves_a_complete_attempt_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    attempt = begin(tmp_path)
+    end(attempt)
+
+    def full(_: Attempt) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(harvesting, "finish", full)
+    with pytest.raises(StorageError):
+        collect(tmp_path)
+    monkeypatch.undo()
+    assert [found.record.address for found in collect(tmp_path)] == [attempt.intent.address]
+
+
+def test_failed_child_becomes_a_failed_record_with_its_words(tmp_path: Path) -> None:
+    attempt = begin(tmp_path)
+    Result(done=False, seconds=0.1, problem="no memory", problem_class="resources", fix="lower it").write(
+        attempt.result
+    )
+    (found,) = collect(tmp_path)
+    assert (found.record.ended, found.record.problem, found.record.fix) == (Ended.FAILED, "no memory", "lower it")
+    assert [item.name for item in found.kept] == ["child.log"]
+
+
+def test_run_without_a_log_is_a_failure_whatever_its_child_said(tmp_path: Path) -> None:
+    attempt = begin(tmp_path, kind=Kind.RUN)
+    intent = attempt.intent
+    inputs = {**intent.inputs, "mode": ("performance", ""), "scenario": ("Offline", "")}
+    attempt = Attempt(attempt.folder, Intent(**{**_fields(intent), "inputs": inputs}))
+    Result(done=True, seconds=0.1).write(attempt.result)
+    record, _ = finish(attempt)
+    assert record.ended is Ended.FAILED
+    assert "mlperf_log_detail.txt" in record.problem
+
+
+def _fields(intent: Intent) -> dict[str, object]:
+    return {name: getattr(intent, name) for name in intent.__slots__}

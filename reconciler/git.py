@@ -308,3 +308,11 @@ def changed_files(root: Path, base: str, commit_id: str) -> dict[str, tuple[str,
         if len(parts) == 5:
             found[path] = (parts[4], "" if parts[4] == "D" else parts[3])
     return found
+
+
+def remotes(root: Path) -> tuple[tuple[str, str], ...]:
+    """(name, address) of every remote, fetch and push addresses alike; none outside a repository."""
+    answer = _git(root, "config", "--get-regexp", r"^remote\..*\.(url|pushurl)$")
+    rows = answer.out.decode(errors="replace").splitlines() if answer.status == 0 else []
+    found = (row.partition(" ") for row in rows)
+    return tuple(dict.fromkeys((key.split(".", 1)[1].rpartition(".")[0], url) for key, _, url in found))

@@ -1,0 +1,311 @@
+"""`reconcile package` and `unpack`: reproducible bytes, every refusal with its reason, and the way back."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from .conftest import CELL, Reconcile, git
+
+DECLARED = [word for name in ("code", "dataset", "engine", "machine") for word in ("--declare", f"{name}=known")]
+FOLDER = "open/Tester/results/box/digits/Offline"
+SECRET = "correct horse"
+
+
+def _stated(values: dict[str, str]) -> dict[str, str]:
+    counts = ("number_of_nodes", "host_processors_per_node", "accelerators_per_node")
+    return {name: value or ("1" if name in counts else "stated") for name, value in values.items()}
+
+
+def full_length(tree: Path) -> None:
+    """Turn the logs of a short rehearsal into what LoadGen writes for a full-length run of the official size."""
+    edits = {
+        r'("(?:effective|requested)_min_duration_ms", "value": )\d+': r"\g<1>600000",
+        r'("effective_performance_sample_count", "value": )\d+': r"\g<1>1024",
+        r'("(?:effective_accuracy_sample_count|qsl_reported_total_count)", "value": )\d+': r"\g<1>50000",
+    }
+    for path in tree.rglob("mlperf_log_detail.txt"):
+        text = path.read_text()
+        for pattern, replacement in edits.items():
+            text = re.sub(pattern, replacement, text)
+        path.write_text(text)
+    for path in tree.rglob("mlperf_log_summary.txt"):
+        path.write_text(re.sub(r"(min_duration \(ms\) *: )\d+", r"\g<1>600000", path.read_text()))
+    for path in tree.rglob("systems/*.json"):
+        path.write_text(json.dumps(_stated(json.loads(path.read_text()))))
+    for path in tree.rglob("measurements.json"):
+        path.write_text(json.dumps({name: value or "stated" for name, value in json.loads(path.read_text()).items()}))
+
+
+def commit(root: Path, message: str = "Adopt") -> None:
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", message)
+
+
+@pytest.fixture
+def packable(recorded_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reconcile: Reconcile) -> Path:
+    """A committed repository whose one cell breaks no rule of the open division."""
+    tree = tmp_path / "sent"
+    shutil.copytree(recorded_once / ".reconcile/tree", tree)
+    full_length(tree)
+    root = tmp_path / "mine"
+    root.mkdir()
+    git(root, "init", "--quiet", "--initial-branch=main")
+    (root / ".gitignore").write_text(".reconcile/\n")
+    (root / "LICENSE").write_text("Apache-2.0\n")
+    monkeypatch.chdir(root)
+    code, out, err = reconcile("adopt", str(tree), *DECLARED)
+    assert code == 0, out + err
+    commit(root)
+    code, out, err = reconcile()
+    assert code == 0, out + err
+    return root
+
+
+def packed(reconcile: Reconcile, target: Path, *options: str) -> Path:
+    code, out, err = reconcile("package", "-o", str(target), *options)
+    assert code == 0, out + err
+    return target
+
+
+def test_the_same_commit_gives_the_same_bytes(
+    packable: Path, tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = packed(reconcile, tmp_path / "a/x.tar.gz")
+    clone = tmp_path / "elsewhere/clone"
+    git(packable, "clone", "--quiet", str(packable), str(clone))
+    monkeypatch.chdir(clone)
+    monkeypatch.setenv("TZ", "Pacific/Auckland")
+    monkeypatch.setenv("LC_ALL", "C")
+    second = packed(reconcile, tmp_path / "b/x.tar.gz")
+    for ending in ("", ".sha1", ".sha256", ".MANIFEST.json"):
+        names = [path.with_name(path.name + ending) for path in (first, second)]
+        assert names[0].read_bytes() == names[1].read_bytes()
+    assert (
+        f"{hashlib.sha256(first.read_bytes()).hexdigest()}  x.tar.gz\n" == (tmp_path / "a/x.tar.gz.sha256").read_text()
+    )
+    with tarfile.open(first) as tar:
+        members = tar.getmembers()
+    assert [m.name for m in members] == sorted((m.name for m in members), key=lambda name: name.split("/"))
+    assert {(m.uid, m.gid, m.uname, m.mtime) for m in members} == {(0, 0, "", 315532800)}
+    assert {m.mode for m in members if m.isfile()} == {0o644}
+    manifest = json.loads((tmp_path / "a/x.tar.gz.MANIFEST.json").read_text())
+    assert manifest["commit"] == git(packable, "rev-parse", "HEAD")
+    assert set(manifest["files"]) == {m.name for m in members if m.isfile()}
+
+
+def test_unpack_is_the_inverse(packable: Path, tmp_path: Path, reconcile: Reconcile) -> None:
+    archive = packed(reconcile, tmp_path / "x.tar.gz")
+    code, out, err = reconcile("unpack", str(archive), "--verify", "-o", str(tmp_path / "out"))
+    assert code == 0, err
+    assert "as the manifest lists them" in out
+    tree = packable / ".reconcile/tree"
+    rendered = {p.relative_to(tree): p.read_bytes() for p in tree.rglob("*") if p.is_file()}
+    found = {p.relative_to(tmp_path / "out"): p.read_bytes() for p in (tmp_path / "out").rglob("*") if p.is_file()}
+    assert found == rendered
+    code, _, err = reconcile("unpack", str(archive), "-o", str(tmp_path / "out"))
+    assert (code, "is not empty" in err) == (1, True)
+
+
+@pytest.mark.parametrize("tool", ["gpg", "openssl"])
+def test_an_encrypted_archive(
+    packable: Path, tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch, tool: str
+) -> None:
+    if shutil.which(tool) is None:
+        pytest.skip(f"{tool} is not installed")
+    (tmp_path / "secret").write_text(f"{SECRET}\n")
+    packed(reconcile, tmp_path / "x.tar.gz", "--encrypt", tool, "--password-file", str(tmp_path / "secret"))
+    archive = next(tmp_path.glob("x.tar.gz.???"))
+    assert not (tmp_path / "x.tar.gz").exists()
+    assert not (tmp_path / "x.tar.gz.MANIFEST.json").exists()
+    assert b"mlperf" not in archive.read_bytes()
+    monkeypatch.setenv("PACK_SECRET", "wrong")
+    unpack = ["unpack", str(archive), "--verify", "-o", str(tmp_path / "out"), "--password-env", "PACK_SECRET"]
+    code, _, err = reconcile(*unpack)
+    assert (code, "check the password" in err) == (1, True)
+    assert not (tmp_path / "out").exists()
+    monkeypatch.setenv("PACK_SECRET", SECRET)
+    assert reconcile(*unpack)[0] == 0
+    assert (tmp_path / f"out/{FOLDER}/user.conf").is_file()
+
+
+@pytest.mark.parametrize("tool", ["gpg", "openssl"])
+def test_users_of_the_tools_can_open_it(packable: Path, tmp_path: Path, reconcile: Reconcile, tool: str) -> None:
+    if shutil.which(tool) is None:
+        pytest.skip(f"{tool} is not installed")
+    secret = tmp_path / "secret"
+    secret.write_text(f"{SECRET}\n")
+    packed(reconcile, tmp_path / "x.tar.gz", "--encrypt", tool, "--password-file", str(secret))
+    archive, plain = next(tmp_path.glob("x.tar.gz.???")), tmp_path / "plain.tar.gz"
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    openssl = f"openssl enc -d -aes-256-cbc -pbkdf2 -iter 600000 -in {archive} -out {plain} -pass file:{secret}"
+    gpg = f"gpg --homedir {home} --batch --pinentry-mode loopback --passphrase-file {secret} -o {plain} -d {archive}"
+    commands = {"openssl": openssl.split(), "gpg": gpg.split()}
+    subprocess.run(commands[tool], check=True, capture_output=True)
+    if tool == "gpg":
+        subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "gpg-agent"], check=False)
+    with tarfile.open(plain) as tar:
+        assert f"{FOLDER}/user.conf" in tar.getnames()
+
+
+def refused(reconcile: Reconcile, *reasons: str) -> None:
+    code, out, err = reconcile("package", "--json")
+    assert code == 1, out + err
+    rows = json.loads(out)["refused"]
+    assert all(row["fix"] for row in rows)
+    said = "\n".join(f"{row['where']}: {row['reason']}" for row in rows)
+    for reason in reasons:
+        assert reason in said, said
+    text = reconcile("package")[1]
+    assert "Nothing is packed" in text
+    assert not Path(".reconcile/packages").exists()
+
+
+def test_rehearsals_and_synthetic_data(recorded: Path, reconcile: Reconcile) -> None:
+    refused(reconcile, f"{CELL}: it is a rehearsal", f"{CELL}: its data or backend is synthetic")
+
+
+def test_unknown_inputs(
+    recorded_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reconcile: Reconcile
+) -> None:
+    tree = tmp_path / "sent"
+    shutil.copytree(recorded_once / ".reconcile/tree", tree)
+    full_length(tree)
+    root = tmp_path / "mine"
+    root.mkdir()
+    git(root, "init", "--quiet")
+    monkeypatch.chdir(root)
+    assert reconcile("adopt", str(tree))[0] == 0
+    (root / ".gitignore").write_text(".reconcile/\n")
+    commit(root)
+    refused(reconcile, *(f"nobody has declared the {name}" for name in ("code", "dataset", "engine", "machine")))
+    assert reconcile("import", "--cell", CELL, *DECLARED)[0] == 0
+    commit(root, "Declare")
+    assert reconcile("package")[0] == 0
+
+
+def test_what_is_not_committed(packable: Path, reconcile: Reconcile) -> None:
+    spec = next((packable / "specs").glob("*.yaml"))
+    spec.write_text(spec.read_text() + "# a note\n")
+    refused(reconcile, f"specs/{spec.name}: the spec is not committed")
+    git(packable, "checkout", "--quiet", "--", "specs")
+    git(packable, "rm", "--quiet", "--cached", "-r", "state")
+    git(packable, "commit", "--quiet", "--message", "Forget the records")
+    refused(reconcile, f"{CELL}: the record or logs of Run:{CELL}/performance are not committed")
+
+
+def test_a_cell_that_is_not_ready(packable: Path, reconcile: Reconcile) -> None:
+    spec = next((packable / "specs").glob("*.yaml"))
+    spec.write_text(spec.read_text().replace("target_qps: 1000 /s", "target_qps: 1001 /s"))
+    commit(packable, "Raise the target")
+    refused(reconcile, f"{CELL}: it is not ready")
+
+
+def test_code_without_a_licence(packable: Path, reconcile: Reconcile) -> None:
+    spec = next((packable / "specs").glob("*.yaml"))
+    (packable / "mine").mkdir()
+    (packable / "mine/run.py").write_text("print()\n")
+    text = spec.read_text()
+    lines = [line for line in text.splitlines(keepends=True) if "source:" not in line]
+    at = next(i for i, line in enumerate(lines) if "engine: {backend: external}" in line)
+    lines.insert(at + 1, "      source: mine\n")
+    spec.write_text("".join(lines))
+    refused(
+        reconcile, "mine/run.py: it is published, and not committed", "src/digits: 1 published files have no licence"
+    )
+    (packable / "mine/run.py").write_text("# SPDX-License-Identifier: Apache-2.0\nprint()\n")
+    commit(packable, "Publish the code")
+    reconcile()
+    code, out, err = reconcile("package")
+    assert code == 0, out + err
+
+
+def test_an_embargo(packable: Path, tmp_path: Path, reconcile: Reconcile) -> None:
+    git(packable, "remote", "add", "origin", "git@github.com:acme/results.git")
+    assert reconcile("package", "-o", str(tmp_path / "open.tar.gz"))[0] == 0
+    spec = next((packable / "specs").glob("*.yaml"))
+    text = spec.read_text()
+    spec.write_text(text.replace("  systems:\n", "  embargo: {until: 2999-01-01}\n\n  systems:\n"))
+    commit(packable, "Keep it secret")
+    refused(reconcile, "remote origin: git@github.com:acme/results.git is at a public host")
+    assert reconcile("package", "--despite-embargo", "-o", str(tmp_path / "told.tar.gz"))[0] == 0
+    spec.write_text(
+        text.replace("  systems:\n", '  embargo: {until: 2999-01-01, allow: "git@github.com:acme/*"}\n\n  systems:\n')
+    )
+    commit(packable, "Allow ours")
+    assert reconcile("package", "-o", str(tmp_path / "allowed.tar.gz"))[0] == 0
+
+
+def damaged(archive: Path, target: Path) -> Path:
+    for path in archive.parent.glob(f"{archive.name}*"):
+        shutil.copyfile(path, target / path.name)
+    return target / archive.name
+
+
+def test_verify_finds_what_was_changed(packable: Path, tmp_path: Path, reconcile: Reconcile) -> None:
+    archive = packed(reconcile, tmp_path / "x.tar.gz")
+    (tmp_path / "d").mkdir()
+    copy = damaged(archive, tmp_path / "d")
+    copy.write_bytes(copy.read_bytes() + b"\0")
+    code, _, err = reconcile("unpack", str(copy), "--verify", "-o", str(tmp_path / "out"))
+    assert (code, "is not the file of" in err) == (1, True)
+    copy = damaged(archive, tmp_path / "d")
+    manifest = copy.with_name(f"{copy.name}.MANIFEST.json")
+    document = json.loads(manifest.read_text())
+    document["files"][f"{FOLDER}/user.conf"]["sha256"] = "0" * 64
+    document["files"]["open/Tester/more.txt"] = {"sha256": "0" * 64, "bytes": 1}
+    manifest.write_text(json.dumps(document))
+    code, _, err = reconcile("unpack", str(copy), "--verify", "-o", str(tmp_path / "out2"))
+    assert (code, "2 files differ from the manifest" in err) == (1, True)
+    manifest.unlink()
+    assert reconcile("unpack", str(copy), "--verify", "-o", str(tmp_path / "out3"))[0] == 1
+
+
+def hostile(path: Path, *members: tarfile.TarInfo) -> Path:
+    with tarfile.open(path, "w:gz") as tar:
+        for member in members:
+            tar.addfile(member, io.BytesIO(b"x" * member.size) if member.isfile() else None)
+    return path
+
+
+def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname, info.size = kind, link, 1 if kind == tarfile.REGTYPE else 0
+    return info
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        pytest.param([member("../x")], id="parent"),
+        pytest.param([member("a/../../x")], id="inner parent"),
+        pytest.param([member("/tmp/x")], id="absolute"),
+        pytest.param([member("a\\..\\x")], id="backslash"),
+        pytest.param([member("l", tarfile.SYMTYPE, "/etc/passwd")], id="symbolic link"),
+        pytest.param([member("l", tarfile.LNKTYPE, "/etc/passwd")], id="hard link"),
+        pytest.param([member("d", tarfile.CHRTYPE)], id="device"),
+        pytest.param([member("p", tarfile.FIFOTYPE)], id="pipe"),
+        pytest.param([member("a"), member("a")], id="twice"),
+        pytest.param([member("a"), member("./a")], id="twice by another name"),
+    ],
+)
+def test_hostile_archives(tmp_path: Path, reconcile: Reconcile, bad: list[tarfile.TarInfo]) -> None:
+    archive = hostile(tmp_path / "x.tar.gz", member("fine"), *bad)
+    code, _, err = reconcile("unpack", str(archive), "-o", str(tmp_path / "out"))
+    assert (code, "nothing was unpacked" in err) == (1, True)
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_is_no_archive(tmp_path: Path, reconcile: Reconcile) -> None:
+    (tmp_path / "x.tar.gz").write_bytes(b"no")
+    code, _, err = reconcile("unpack", str(tmp_path / "x.tar.gz"), "-o", str(tmp_path / "out"))
+    assert (code, "no readable archive" in err) == (1, True)

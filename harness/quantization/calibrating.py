@@ -197,7 +197,8 @@ def _scale(value: Any) -> float:
 
 
 def _options(wanted: Wanted, arrays: Arrays) -> dict[str, Any]:
-    fixed = {"scale": np.float32(wanted.input_scale), "zero_point": np.int8(0), "quant_type": _TYPES["int8"]}
+    zero = np.array(0, np.int8)
+    fixed = {"scale": np.array(wanted.input_scale, np.float32), "zero_point": zero, "quant_type": _TYPES["int8"]}
     return {
         "TensorQuantOverrides": {name: [fixed] for name in arrays} if wanted.input_scale else {},
         "ActivationSymmetric": True,

@@ -42,7 +42,8 @@ def fitted(model: Path, arrays: Arrays, scales: Mapping[str, float]) -> dict[str
 
 
 def _cast(array: np.ndarray, dtype: str, scale: float | None) -> np.ndarray:
-    if scale is None or not np.issubdtype(array.dtype, np.floating):
+    quantized = np.issubdtype(np.dtype(dtype), np.integer) and np.issubdtype(array.dtype, np.floating)
+    if scale is None or not quantized:
         return array.astype(dtype, copy=False)
     limits = np.iinfo(dtype)
     return np.clip(np.rint(array / scale), limits.min, limits.max).astype(dtype)

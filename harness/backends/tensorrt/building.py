@@ -31,9 +31,7 @@ def build_engine(flavour: Flavour, plan: BuildPlan) -> Engine:
     device = Device(0) if device_count() else None
     log = Log(flavour.trt)
     libraries = load_plugins(flavour, log, plan.options)
-    builder = flavour.trt.Builder(log.logger)
-    if builder is None:
-        raise HarnessError(f"TensorRT's builder does not start: {log.last()}", "backend", "check the driver")
+    builder = _builder(flavour, log)
     builder.max_threads = usable_cores()
     network = flavour.new_network(builder)
     with tempfile.TemporaryDirectory(dir=plan.output.parent) as folder:
@@ -62,6 +60,17 @@ def build_engine(flavour: Flavour, plan: BuildPlan) -> Engine:
         "inspector": _inspected(flavour, log, content) if device else {},
     }
     return _described(flavour, network, plan, {**plan.options, "tensorrt": made})
+
+
+def _builder(flavour: Flavour, log: Log) -> Any:
+    try:
+        return flavour.trt.Builder(log.logger)
+    except TypeError as error:  # how the bindings say that the library made none
+        raise HarnessError(
+            f"the builder of TensorRT {flavour.version} does not start: {log.last()}",
+            "missing",
+            "it needs an NVIDIA GPU and its driver: check nvidia-smi",
+        ) from error
 
 
 def parse(flavour: Flavour, network: Any, model: Path, log: Log) -> None:

@@ -1,0 +1,199 @@
+"""What the harness is compared with on a GPU: the engine alone, and the plain loop that a user would write.
+
+``python -m tests.gpu.bare PROGRAM SETTINGS`` prints one JSON document. These programs use the libraries directly and
+nothing of the harness. settings: engine (folder), batch, shapes (input -> [shape of a sample, dtype]), seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from cuda.bindings import driver as cu
+
+
+def ok(result: tuple[Any, ...]) -> Any:
+    assert result[0] == 0, result[0]
+    return result[1] if len(result) > 1 else None
+
+
+def start_device() -> Any:
+    ok(cu.cuInit(0))
+    device = ok(cu.cuDeviceGet(0))
+    ok(cu.cuCtxSetCurrent(ok(cu.cuDevicePrimaryCtxRetain(device))))
+    return ok(cu.cuStreamCreate(int(cu.CUstream_flags.CU_STREAM_NON_BLOCKING)))
+
+
+def random_batch(shape: list[int], dtype: str, batch: int) -> np.ndarray:
+    """Never zeros: they run faster than data does."""
+    rng = np.random.default_rng(5)
+    if np.issubdtype(np.dtype(dtype), np.integer):
+        return rng.integers(0, 100, (batch, *shape)).astype(dtype)
+    return rng.standard_normal((batch, *shape), dtype=np.float32).astype(dtype)
+
+
+def on_device(array: np.ndarray) -> int:
+    address = int(ok(cu.cuMemAlloc(array.nbytes)))
+    ok(cu.cuMemcpyHtoD(address, array.ctypes.data, array.nbytes))
+    return address
+
+
+class TensorRt:
+    """An engine with device-resident input; ``enqueue`` puts one batch on the stream."""
+
+    def __init__(self, settings: dict[str, Any], stream: Any) -> None:
+        import tensorrt_bindings as trt
+
+        self.stream = int(stream)
+        self._logger = trt.Logger(trt.Logger.WARNING)
+        trt.init_libnvinfer_plugins(self._logger, "")
+        self._runtime = trt.Runtime(self._logger)
+        self._engine = self._runtime.deserialize_cuda_engine((Path(settings["engine"]) / "model.plan").read_bytes())
+        self.context = self._engine.create_execution_context()
+        self.outputs: dict[str, tuple[int, np.ndarray]] = {}
+        self.inputs: dict[str, int] = {}
+        for name, (shape, dtype) in settings["shapes"].items():
+            self.context.set_input_shape(name, (settings["batch"], *shape))
+            self.inputs[name] = on_device(random_batch(shape, dtype, settings["batch"]))
+            self.context.set_tensor_address(name, self.inputs[name])
+        for number in range(self._engine.num_io_tensors):
+            name = self._engine.get_tensor_name(number)
+            if name not in self.inputs:
+                dtype = trt.nptype(self._engine.get_tensor_dtype(name))
+                host = np.zeros(tuple(self.context.get_tensor_shape(name)), dtype)
+                self.outputs[name] = (on_device(host), host)
+                self.context.set_tensor_address(name, self.outputs[name][0])
+
+    def enqueue(self) -> None:
+        assert self.context.execute_async_v3(self.stream)
+
+
+class OnnxRuntime:
+    """The same for ONNX Runtime's CUDA provider."""
+
+    def __init__(self, settings: dict[str, Any], stream: Any) -> None:
+        import onnxruntime as ort
+
+        options = ort.SessionOptions()
+        options.log_severity_level = 3
+        choices = {"user_compute_stream": str(int(stream)), "prefer_nhwc": "1", "use_tf32": "0"}
+        self.session = ort.InferenceSession(
+            str(Path(settings["engine"]) / "model.onnx"), options, providers=[("CUDAExecutionProvider", choices)]
+        )
+        assert self.session.get_providers()[0] == "CUDAExecutionProvider"
+        self._binding = self.session.io_binding()
+        batch = settings["batch"]
+        for name, (shape, dtype) in settings["shapes"].items():
+            address = on_device(random_batch(shape, dtype, batch))
+            self._binding.bind_input(name, "cuda", 0, np.dtype(dtype), (batch, *shape), address)
+        for node in self.session.get_outputs():
+            self._binding.bind_output(node.name, "cuda", 0)
+        self._options = ort.RunOptions()
+        self._options.add_run_config_entry("disable_synchronize_execution_providers", "1")
+
+    def enqueue(self) -> None:
+        self.session.run_with_iobinding(self._binding, self._options)
+
+
+ENGINES = {"tensorrt": TensorRt, "onnxruntime-cuda": OnnxRuntime}
+
+
+def rate(settings: dict[str, Any]) -> dict[str, Any]:
+    """Samples per second of back-to-back enqueues; ``graph``: of launches of one captured graph."""
+    stream = start_device()
+    engine = ENGINES[settings["backend"]](settings, stream)
+    work = captured(engine.enqueue, stream) if settings.get("graph") else engine.enqueue
+    repeat(work, stream, 10)
+    began = time.perf_counter()
+    repeat(work, stream, 20)
+    count = max(20, int(settings["seconds"] / (time.perf_counter() - began) * 20))
+    began = time.perf_counter()
+    repeat(work, stream, count)
+    return {"rate": count * settings["batch"] / (time.perf_counter() - began), "batches": count}
+
+
+def latency(settings: dict[str, Any]) -> dict[str, Any]:
+    """Median microseconds of one batch on resident input, its end awaited; directly and as a graph."""
+    stream = start_device()
+    engine = ENGINES[settings["backend"]](settings, stream)
+    found = {"direct": median(engine.enqueue, stream)}
+    if settings["backend"] == "tensorrt":
+        found["graph"] = median(captured(engine.enqueue, stream), stream)
+    return found
+
+
+def repeat(work: Callable[[], None], stream: Any, count: int) -> None:
+    for _ in range(count):
+        work()
+    ok(cu.cuStreamSynchronize(stream))
+
+
+def median(work: Callable[[], None], stream: Any, count: int = 2000) -> float:
+    times = []
+    for _ in range(count):
+        began = time.perf_counter()
+        work()
+        ok(cu.cuStreamSynchronize(stream))
+        times.append(time.perf_counter() - began)
+    return statistics.median(times) * 1e6
+
+
+def captured(enqueue: Callable[[], None], stream: Any) -> Callable[[], None]:
+    repeat(enqueue, stream, 2)
+    ok(cu.cuStreamBeginCapture(stream, cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL))
+    enqueue()
+    graph = ok(cu.cuGraphInstantiate(ok(cu.cuStreamEndCapture(stream)), 0))
+    return lambda: ok(cu.cuGraphLaunch(graph, stream))
+
+
+def plain(settings: dict[str, Any]) -> dict[str, Any]:
+    """LoadGen's demo, with an engine in the loop: batches put together on the host, copied, computed, answered.
+
+    settings also: samples (input -> .npy file), conf, log_dir, scenario.
+    """
+    import mlperf_loadgen as lg
+
+    stream = start_device()
+    engine = TensorRt(settings, stream)
+    samples = {name: np.load(path) for name, path in settings["samples"].items()}
+    count, batch = len(next(iter(samples.values()))), settings["batch"]
+
+    def issue(queries: list[Any]) -> None:
+        for start in range(0, len(queries), batch):
+            chunk = queries[start : start + batch]
+            for name, array in samples.items():
+                host = np.stack([array[query.index] for query in chunk])
+                ok(cu.cuMemcpyHtoD(engine.inputs[name], host.ctypes.data, host.nbytes))
+            engine.enqueue()
+            ok(cu.cuStreamSynchronize(stream))
+            (address, host), *_ = engine.outputs.values()
+            ok(cu.cuMemcpyDtoH(host.ctypes.data, address, host.nbytes))
+            answers = [np.array(row.argmax(), np.int32) for row in host[: len(chunk)]]
+            lg.QuerySamplesComplete(
+                [
+                    lg.QuerySampleResponse(query.id, answer.ctypes.data, answer.nbytes)
+                    for query, answer in zip(chunk, answers, strict=True)
+                ]
+            )
+
+    test = lg.TestSettings()
+    assert test.FromConfig(settings["conf"], "resnet50", settings["scenario"], 1) == 0
+    test.scenario, test.mode = getattr(lg.TestScenario, settings["scenario"]), lg.TestMode.PerformanceOnly
+    logs = lg.LogSettings()
+    logs.log_output.outdir, logs.enable_trace = settings["log_dir"], False
+    sut = lg.ConstructSUT(issue, lambda: None)
+    qsl = lg.ConstructQSL(count, count, lambda _: None, lambda _: None)
+    lg.StartTestWithLogSettings(sut, qsl, test, logs, "")
+    return {}
+
+
+PROGRAMS = {"rate": rate, "latency": latency, "plain": plain}
+
+if __name__ == "__main__":
+    print(json.dumps(PROGRAMS[sys.argv[1]](json.loads(sys.argv[2]))))

@@ -1,0 +1,196 @@
+"""The shapes that are measured, and the children and programs that measure them. Artifacts are made once per folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import tempfile
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from harness.contract import Benchmark
+from tests.benchmarks.children import build, read_detail, run, start, write_conf
+
+HERE = Path(__file__).parent
+WORK = Path(os.environ.get("GPU_WORK", tempfile.gettempdir())) / "gpu-work"
+LEVEL = int(os.environ.get("GPU_LEVEL", "3"))
+"""TensorRT's optimisation level; lower while developing."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """``samples``: input -> shape of a sample and dtype, as the engine takes it. ``bound``: of Server, milliseconds."""
+
+    file: str
+    dataset: dict[str, Any]
+    model: dict[str, Any]
+    engine: dict[str, Any]
+    samples: dict[str, tuple[list[int], str]]
+    bound: int
+    server_batch: int
+    batch: int
+    files: dict[str, str] = field(default_factory=lambda: {"image": "samples.npy"})
+
+
+_IMAGE = [3, 224, 224]
+SHAPES = {
+    "resnet-fp16": Shape(
+        "resnet.py",
+        {"dtype": "float16"},
+        {},
+        {"precision": "fp16", "half_inputs": True, "batch_size": 256},
+        {"image": (_IMAGE, "float16")},
+        15,
+        128,
+        256,
+    ),
+    "resnet-int8": Shape(
+        "resnet.py",
+        {"dtype": "int8"},
+        {"precision": "int8", "input_scale": "0.03125", "compare_count": 8},
+        {"precision": "int8", "batch_size": 256},
+        {"image": (_IMAGE, "int8")},
+        15,
+        128,
+        256,
+    ),
+    "bert-fp16": Shape(
+        "bert.py",
+        {"count": 512},
+        {},
+        {"precision": "fp16", "batch_size": 64, "sequence_lengths": "384"},
+        {"input_ids": ([384], "int32"), "attention_mask": ([384], "int32")},
+        130,
+        32,
+        64,
+        {"input_ids": "input_ids.npy", "attention_mask": "attention_mask.npy"},
+    ),
+    "small-fp16": Shape(
+        "resnet.py",
+        {"dtype": "float16", "side": 64},
+        {"blocks": "1,1,1,1", "side": 64},
+        {"precision": "fp16", "half_inputs": True, "batch_size": 64},
+        {"image": ([3, 64, 64], "float16")},
+        15,
+        32,
+        64,
+    ),
+    "small-int8": Shape(
+        "resnet.py",
+        {"dtype": "int8", "side": 64},
+        {"blocks": "1,1,1,1", "side": 64, "precision": "int8", "input_scale": "0.03125"},
+        {"precision": "int8", "batch_size": 64},
+        {"image": ([3, 64, 64], "int8")},
+        15,
+        32,
+        64,
+    ),
+    "small-bert": Shape(
+        "bert.py",
+        {"count": 64, "length": 96},
+        {"layers": 2, "hidden": 256},
+        {"precision": "fp16", "batch_size": 16, "sequence_lengths": "64,128"},
+        {"input_ids": ([96], "int32"), "attention_mask": ([96], "int32")},
+        130,
+        16,
+        16,
+        {"input_ids": "input_ids.npy", "attention_mask": "attention_mask.npy"},
+    ),
+}
+
+
+class Case:
+    """A shape on a backend."""
+
+    def __init__(self, name: str, backend: str = "tensorrt") -> None:
+        self.name, self.backend, self.shape = name, backend, SHAPES[name]
+        path = HERE / self.shape.file
+        self.benchmark = Benchmark(name=path.stem, path=str(path))
+        WORK.mkdir(parents=True, exist_ok=True)
+
+    @cached_property
+    def dataset(self) -> Path:
+        return self._made("Dataset", "dataset", settings=self.shape.dataset)
+
+    @cached_property
+    def model(self) -> Path:
+        return self._made("Model", "model", settings=self.shape.model, inputs={"dataset": str(self.dataset)})
+
+    @cached_property
+    def engine(self) -> Path:
+        level = {} if self.backend != "tensorrt" else {"optimization_level": LEVEL}
+        settings = {**self.shape.engine, **level}
+        if self.backend != "tensorrt":
+            settings = {name: settings[name] for name in ("precision", "half_inputs", "batch_size") if name in settings}
+        return self._made(
+            "Engine",
+            f"engine-{self.backend}",
+            backend=self.backend,
+            settings=settings,
+            inputs={"model": str(self.model)},
+            caches={"timing": str(WORK / "timing.cache")},
+        )
+
+    def _made(self, kind: str, name: str, **request: Any) -> Path:
+        folder = WORK / f"{self.name}-{name}"
+        if not (folder / ".whole").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            made = build(WORK, kind, self.benchmark, **request)
+            (made / ".whole").touch()
+            made.rename(folder)
+        return folder
+
+    def bare(self, program: str, **settings: Any) -> dict[str, Any]:
+        given = {
+            "engine": str(self.engine),
+            "backend": self.backend,
+            "shapes": self.shape.samples,
+            "batch": self.shape.batch,
+            "seconds": 4,
+            **settings,
+        }
+        printed: dict[str, Any] = json.loads(
+            start(["-m", "tests.gpu.bare", program, json.dumps(given)], WORK).splitlines()[-1]
+        )
+        return printed
+
+    def run(self, scenario: Any, conf: dict[str, Any], **settings: Any) -> dict[str, Any]:
+        """LoadGen's detail log, and the processor seconds of the child as "cpu_seconds"."""
+        before = cpu_seconds()
+        log = run(
+            WORK,
+            scenario,
+            benchmark=self.benchmark,
+            backend=self.backend,
+            dataset=self.dataset,
+            engine=self.engine,
+            conf=conf,
+            settings={"batch_size": self.shape.batch, **settings},
+        )
+        return {**log, "cpu_seconds": cpu_seconds() - before}
+
+    def plain(self, scenario: str, count: int) -> dict[str, Any]:
+        place = Path(tempfile.mkdtemp(dir=WORK))
+        conf = {"min_duration": 0, "min_query_count": count, "target_qps": 1, "target_latency": 1}
+        write_conf(place / "user.conf", scenario, conf if scenario != "Offline" else {**conf, "target_latency": 1})
+        samples = {name: str(self.dataset / file) for name, file in self.shape.files.items()}
+        batch = self.shape.batch if scenario == "Offline" else 1
+        self.bare(
+            "plain",
+            batch=batch,
+            samples=samples,
+            conf=str(place / "user.conf"),
+            log_dir=str(place),
+            scenario=scenario,
+        )
+        return read_detail(place)
+
+
+def cpu_seconds() -> float:
+    """Of all children that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime

@@ -1,0 +1,175 @@
+"""The figures: ``python -m tests.gpu.measure SHAPE [--backend B] [--only PART,…] [--rounds N] [--json FILE]``.
+
+- offline: LoadGen's Offline samples/s over the bare engine's (same batch, input in device memory, enqueues back to
+  back), with samples in pinned host memory and in device memory; processor seconds per 100k samples.
+- server: the highest rate that is VALID within the shape's latency bound, over Offline samples/s.
+- single: SingleStream latency at the median less that of the bare engine.
+- plain: the loop that a user would write, Offline and SingleStream.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.gpu.cases import SHAPES, Case
+
+SECONDS = 6.0
+EVIDENCE = {"start_from_device": True, "start_from_device_evidence": "a benchmark of the harness itself"}
+Figures = dict[str, Any]
+
+
+def offline_run(case: Case, count: int, **settings: Any) -> Figures:
+    conf = {"min_duration": 0, "min_query_count": count, "target_qps": 1}
+    log = case.run("Offline", conf, **settings)
+    return {"rate": float(log["result_samples_per_second"]), "cpu": log["cpu_seconds"]}
+
+
+def offline(case: Case, rounds: int) -> Figures:
+    batch = case.shape.batch
+    expected = float(case.bare("rate", seconds=1)["rate"])
+    count = max(4 * batch, round(expected * SECONDS / batch) * batch)
+    kinds: dict[str, Callable[[], Figures]] = {
+        "bare": lambda: {"rate": float(case.bare("rate", seconds=SECONDS)["rate"])},
+        "bare_graph": lambda: {"rate": float(case.bare("rate", seconds=SECONDS / 2, graph=True)["rate"])},
+        "host": lambda: offline_run(case, count, streams=1),
+        "host_2_streams": lambda: offline_run(case, count, streams=2),
+        "device": lambda: offline_run(case, count, streams=1, **EVIDENCE),
+    }
+    if case.backend != "tensorrt":
+        kinds.pop("bare_graph")
+    measured: list[dict[str, Figures]] = [{name: take() for name, take in kinds.items()} for _ in range(rounds)]
+    middle = {name: statistics.median(item[name]["rate"] for item in measured) for name in kinds}
+    short = offline_run(case, count // 4, streams=1)
+    long = statistics.median(item["host"]["cpu"] for item in measured)
+    rounded = (count // 4 // batch) * batch
+    return {
+        "batch": batch,
+        "samples": count,
+        "rates": {name: round(value, 1) for name, value in middle.items()},
+        "rounds": [{name: round(item[name]["rate"], 1) for name in kinds} for item in measured],
+        "host_over_bare": middle_ratio(measured, "host"),
+        "host_2_streams_over_bare": middle_ratio(measured, "host_2_streams"),
+        "device_over_bare": middle_ratio(measured, "device"),
+        "cpu_seconds_per_100k_samples": round((long - short["cpu"]) / (count - rounded) * 1e5, 3),
+    }
+
+
+def middle_ratio(measured: list[dict[str, Figures]], name: str) -> float:
+    return round(statistics.median(item[name]["rate"] / item["bare"]["rate"] for item in measured), 4)
+
+
+def server(case: Case, rounds: int) -> Figures:
+    """Bisection between a VALID and an INVALID rate, in runs of a few seconds."""
+    shape = case.shape
+    whole = float(case.bare("rate", seconds=2)["rate"])
+    tried: list[Figures] = []
+
+    def valid(rate: float) -> bool:
+        conf = {
+            "min_duration": 4000,
+            "min_query_count": 1000,
+            "target_qps": round(rate, 1),
+            "target_latency": shape.bound,
+            "coalesce_queries": 1,
+        }
+        log = case.run("Server", conf, batch_size=shape.server_batch, streams=2)
+        tried.append(
+            {
+                "target_qps": round(rate, 1),
+                "verdict": log["result_validity"],
+                "p99_ms": round(log["result_99.00_percentile_latency_ns"] / 1e6, 3),
+            }
+        )
+        return bool(log["result_validity"] == "VALID")
+
+    low, high = 0.0, 1.0
+    share = 0.92
+    for _ in range(3 + rounds):
+        if valid(share * whole):
+            low = share
+        else:
+            high = share
+        share = (low + high) / 2 if low else share - 0.08
+    return {
+        "bound_ms": shape.bound,
+        "batch": shape.server_batch,
+        "highest_valid_qps": round(low * whole, 1),
+        "bare_rate": round(whole, 1),
+        "over_bare": round(low, 4),
+        "tried": tried,
+    }
+
+
+def single(case: Case, rounds: int) -> Figures:
+    measured = []
+    for _ in range(rounds):
+        bare = case.bare("latency", batch=1)
+        conf = {"min_duration": 2000, "min_query_count": 3000, "target_latency": 0.5}
+        log = case.run("SingleStream", conf, batch_size=1, streams=1)
+        measured.append({**bare, "harness": log["result_50.00_percentile_latency_ns"] / 1e3})
+    best = [min(v for name, v in item.items() if name != "harness") for item in measured]
+    added = statistics.median(item["harness"] - least for item, least in zip(measured, best, strict=True))
+    return {"added_us": round(added, 1), "rounds": [{k: round(v, 1) for k, v in item.items()} for item in measured]}
+
+
+def plain(case: Case, rounds: int) -> Figures:
+    del rounds
+    whole = float(case.bare("rate", seconds=1)["rate"])
+    count = max(4 * case.shape.batch, round(whole))
+    log = case.plain("Offline", count)
+    latency = case.plain("SingleStream", 2000)
+    return {
+        "offline_rate": round(float(log["result_samples_per_second"]), 1),
+        "over_bare": round(float(log["result_samples_per_second"]) / whole, 4),
+        "single_stream_median_us": round(latency["result_50.00_percentile_latency_ns"] / 1e3, 1),
+    }
+
+
+PARTS: dict[str, Callable[[Case, int], Figures]] = {
+    "offline": offline,
+    "single": single,
+    "plain": plain,
+    "server": server,
+}
+
+
+def engine_facts(case: Case) -> Figures:
+    document = json.loads((case.engine / "engine.json").read_text())
+    inspector = document["settings"].get("tensorrt", {}).get("inspector", {})
+    return {"version": document["version"], "layers": {k: v for k, v in inspector.items() if k != "precisions"}}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("shape", choices=SHAPES)
+    parser.add_argument("--backend", default="tensorrt")
+    parser.add_argument("--only", default=",".join(PARTS))
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    case = Case(options.shape, options.backend)
+    began = time.monotonic()
+    found: Figures = {"command": f"python -m tests.gpu.measure {' '.join(sys.argv[1:])}"}
+    found |= {"engine": engine_facts(case), "build_seconds": round(time.monotonic() - began, 1)}
+    for name in options.only.split(","):
+        began = time.monotonic()
+        try:
+            found[name] = PARTS[name](case, options.rounds)
+        except Exception as error:  # the other parts are still worth their time
+            found[name] = {"failed": f"{type(error).__name__}: {str(error)[-1500:]}"}
+        found[name]["seconds"] = round(time.monotonic() - began, 1)
+        print(json.dumps({name: found[name]}), flush=True)
+        if options.json:
+            options.json.write_text(json.dumps({f"{options.shape} {options.backend}": found}, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

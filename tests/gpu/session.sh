@@ -1,0 +1,79 @@
+#!/bin/bash
+# Everything on one machine with an NVIDIA GPU: bash tests/gpu/session.sh [PART…]
+#
+#   env       what is here: device, driver, versions
+#   unpack    put together an environment of its own from archives in $KEEP (see below); needed only where none is there
+#   copies    how fast samples come to the device
+#   tests     right or wrong: outputs, faults, whole passes            (about 4 minutes)
+#   ceiling   the pipeline without an engine against LoadGen alone     (about 1 minute)
+#   SHAPE     resnet-fp16, resnet-int8, bert-fp16: engine and figures  (3 to 9 minutes each)
+#   ort       the figures of resnet-fp16 by ONNX Runtime's CUDA provider
+#
+# Reports go to $OUT (default: ./gpu-report), one JSON file each, with the command that repeats it. Engines, datasets and
+# timing caches are kept in $GPU_WORK (default: $KEEP/work).
+#
+# Where no registry can be reached, $KEEP holds base.tar.zst.NN (bin/zstd, python/ with a Python 3.11, site/ with its
+# packages, trt/ with stand-ins for libraries that are linked and not used) and trt.tar.zst.NN (TensorRT 8.6's
+# libraries), both cut in pieces and made with zstd --long=30.
+set -uo pipefail
+cd "$(dirname "$0")/../.."
+KEEP=${KEEP:-$HOME/keep}
+OUT=${OUT:-$PWD/gpu-report}
+export GPU_WORK=${GPU_WORK:-$KEEP/work}
+mkdir -p "$OUT" "$GPU_WORK"
+PYTHON=python3
+
+environment() {
+    if [ -x "$KEEP/python/usr/bin/python3.11" ]; then
+        PYTHON=$KEEP/python/usr/bin/python3.11
+        local packages=$KEEP/python/usr/lib/python3/dist-packages
+        mkdir -p "$packages"
+        printf '%s\n%s\n' "$KEEP/site" "$PWD" > "$packages/gpu.pth"
+        local cuda
+        cuda=$(python3 -c 'import glob, os, nvidia; print(":".join(glob.glob(os.path.join(list(nvidia.__path__)[0], "*/lib"))))' 2>/dev/null)
+        export LD_LIBRARY_PATH=$KEEP/trt${cuda:+:$cuda}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    fi
+    export PYTHONUNBUFFERED=1
+}
+
+unpack() {
+    mkdir -p "$KEEP/python" && cd "$KEEP" || return
+    # The first archive is small enough to be read by whatever zstd is here; the second is read by the one it brings.
+    local zstd
+    zstd=$(command -v zstd || echo "env LD_LIBRARY_PATH=$KEEP/tools $KEEP/tools/zstd")
+    cat base.tar.zst.?? | $zstd -q -d --long=30 | tar x -C "$KEEP" &
+    mkdir -p trt && cat trt.tar.zst.?? | $zstd -q -d --long=30 | tar x -C "$KEEP/trt"
+    wait
+    cd - > /dev/null || return
+    environment
+}
+
+report() { # NAME COMMAND…
+    local name=$1
+    shift
+    echo "== $name: $*"
+    "$@" > "$OUT/$name.log" 2>&1
+    local status=$?
+    tail -n "${TAIL:-25}" "$OUT/$name.log" | cut -c 1-2500
+    echo "== $name ended with $status"
+}
+
+part() {
+    case $1 in
+        env)
+            nvidia-smi -L; nvidia-smi --query-gpu=driver_version,memory.total,power.limit,clocks.sm --format=csv; nproc
+            ls /proc/driver/nvidia/gpus 2>&1; command -v git zstd
+            report env "$PYTHON" -c 'import cuda.bindings, numpy, tensorrt_bindings as t, onnxruntime as o; print(t.__version__, o.__version__, o.get_available_providers(), numpy.__version__, cuda.bindings.__version__)'
+            ;;
+        unpack) unpack ;;
+        copies) report copies "$PYTHON" -m tests.gpu.copies ;;
+        tests) TAIL=60 report tests "$PYTHON" -m pytest -m gpu tests/gpu -q -rfEs -W default -p no:cacheprovider --durations=8 ${TESTS:-} ;;
+        ceiling) report ceiling "$PYTHON" -m tests.gpu.ceiling ;;
+        ort) report ort "$PYTHON" -m tests.gpu.measure resnet-fp16 --backend onnxruntime-cuda --only offline,single --rounds 1 --json "$OUT/ort.json" ;;
+        *) report "$1" "$PYTHON" -m tests.gpu.measure "$1" --json "$OUT/$1.json" --rounds "${ROUNDS:-2}" ${ONLY:+--only $ONLY} ;;
+    esac
+    cp -f "$GPU_WORK"/gpu-work/timing-*.cache "$OUT"/ 2> /dev/null
+}
+
+environment
+for name in "${@:-env}"; do part "$name"; done

@@ -109,7 +109,10 @@ def _forced(desired: Desired, options: Options) -> frozenset[Address]:
     if not options.rerun:
         return frozenset()
     selector = parse(options.rerun)
-    runs = (r.address for r in desired.resources if r.kind is Kind.RUN)
+    # A compliance test is repeated only when it is named: a new run takes new verdicts, no new tests.
+    named = any(field == "kind" for field, _ in selector.terms)
+    kinds = (Kind.RUN, Kind.COMPLIANCE_TEST) if named else (Kind.RUN,)
+    runs = (r.address for r in desired.resources if r.kind in kinds)
     return frozenset(address for address in runs if selector.matches(address))
 
 
@@ -126,7 +129,7 @@ def plan_of(
 
     def blocked(address: Address) -> tuple[str, str] | None:
         cell = address.cell
-        if cell is not None and cell.system in observed.systems:
+        if cell is not None and cell.system in observed.systems and address.kind is not Kind.VERDICT:
             obstacle = observed.systems[cell.system]
             return obstacle.message, obstacle.fix
         found = obstacles_of(address, desired.detail(address).locations, places.root, distributions)
@@ -156,7 +159,7 @@ def plan_of(
 def predicted(address: Address, desired: Desired, recorded: Recorded) -> tuple[float | None, str]:
     """How long a step will take: as long as last time, else LoadGen's own formulas; None when neither can say."""
     known = [s for s in recorded.by_address.get(address, ()) if s.seconds > 0]
-    values = desired.detail(address).values() if address.kind is Kind.RUN else {}
+    values = desired.detail(address).values() if address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST) else {}
     performance = values.get("mode") == "performance"
     if performance:
         formula = predict(

@@ -155,6 +155,7 @@ class Pass:
             clock=lambda: self.wall + timedelta(seconds=time.monotonic() - self.began),
             keep_open=(self.lock.descriptor,),
             path=lambda artifact: readable(self.places, artifact),
+            load=lambda identity: load_record(self.places, identity),
         )
         by_id = {s.id: s for summaries in seen.recorded.by_key.values() for s in summaries}
         used = {address: by_id[identity] for address, identity in seen.difference.recorded_as.items()}

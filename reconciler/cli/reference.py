@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import replace as replaced
 from pathlib import Path
 
 from reconciler.desired.compile import compile_desired
@@ -14,6 +15,7 @@ from reconciler.desired.inputs import STALL_TIMEOUT
 from reconciler.desired.state import Pins
 from reconciler.files import replace
 from reconciler.mlperf.rounds import load_ruleset
+from reconciler.resource.inputs import Value
 from reconciler.spec import models
 from reconciler.spec.files import Source, blob_id
 from reconciler.spec.loading import load_sources
@@ -33,6 +35,7 @@ _GROUPS: tuple[tuple[str, str, type[models.Group], str | None], ...] = (
     ("Dataset", "`dataset:` of a benchmark", models.Dataset, "dataset."),
     ("Settings", "in a cell, a benchmark, or a block of `spec.defaults`", models.Settings, ""),
     ("Cell", "in a cell, beside its settings", models.Cell, ""),
+    ("Compliance test", "`compliance: {TEST01: …}` of a cell", models.Audit, "compliance."),
     ("Engine", "`engine:`", models.Engine, "engine."),
     ("Run", "`run:`", models.Run, "run."),
     ("Measurements", "`measurements:`", models.Measurements, "measurements."),
@@ -44,6 +47,7 @@ _OTHER_NAMES = {
     "model.weight_transformations": "measurements.weight_transformations",
     "publish": "policy.publish",
     "attempts": "",
+    "compliance.attempts": "",
     "power": "power.path",
 }
 # Shared files of the tree show these; the submission's inputs are whole mappings, not single settings.
@@ -51,16 +55,25 @@ _RENDERED = (
     *("submitter", "round", "system.category", "system.status", "system.description"),
     *("benchmark.source", "documents.calibration", "documents.bandwidth"),
 )
-_ORDER = ("Dataset", "Model", "Engine", "Run accuracy", "Run performance", "Score", "Result", "Submission")
+_TEST = "TEST01"  # stands for every compliance test
+_LABELS = {_TEST: "Compliance test", f"{_TEST} verdict": "Verdict"}
+_ORDER = (
+    *("Dataset", "Model", "Engine", "Run accuracy", "Run performance", "Score"),
+    *("Compliance test", "Verdict", "Result", "Submission"),
+)
 
 
 def effects() -> Mapping[str, tuple[str, ...]]:
     """Setting (or ``prefix.*``) → the kinds of resources whose key it enters, by compiling the starter spec."""
     data = shipped("specs/quickstart.yaml")
     declared = load_sources([Source("quickstart.yaml", data.decode(), blob_id(data))], Path(), {})
-    _, noted = compile_desired(declared, load_ruleset(str(declared.round.value)), Pins())
+    asked = {f"compliance.{_TEST}": Value(True)}
+    cells = tuple(replaced(cell, settings={**cell.settings, **asked}) for cell in declared.cells)
+    _, by_label = compile_desired(replaced(declared, cells=cells), load_ruleset(str(declared.round.value)), Pins())
+    noted = {_LABELS.get(label, label): names for label, names in by_label.items()}
     names = sorted(set().union(*noted.values()))
     found = {name: [kind for kind in _ORDER if name in noted.get(kind, ())] for name in names}
+    found["compliance"] = ["Compliance test", "Result"]
     for name in _RENDERED:
         found[name] = [*found.get(name, []), "Submission"]
     return {name: tuple(kinds) for name, kinds in found.items()}

@@ -5,8 +5,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable
 
+from reconciler.desired.auditing import ASKED, asked_for, knows
 from reconciler.desired.compile import source_of
 from reconciler.errors import Problem, ReconcilerError, SpecError
+from reconciler.mlperf.compliance.judging import JUDGES
 from reconciler.mlperf.inferring import refusal, variant_refusal
 from reconciler.mlperf.ruleset import BenchmarkRules, Presence, Ruleset
 from reconciler.mlperf.user_conf import settings_for
@@ -42,6 +44,7 @@ def _check_cell(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> lis
         fix = f"{hint}{choice}: {', '.join(known)}"
         return [_problem(cell, official, message, fix)]
     problems = _forbidden(declared, cell, rules, ruleset) + _unsayable(cell)
+    problems += _unknown_tests(cell, rules)
     if "infer_from" in cell.settings:
         return problems + _not_inferable(declared, cell, rules, ruleset)
     if not cell.settings.get("engine.backend"):
@@ -68,6 +71,18 @@ def _forbidden(declared: Declared, cell: DeclaredCell, rules: BenchmarkRules, ru
     )
     allowed_text = f"allowed here: {', '.join(allowed)}" if allowed else f"no scenario of {rules.name} is allowed here"
     return [_problem(cell, None, message, f"remove the cell or move it to the open division; {allowed_text}")]
+
+
+def _unknown_tests(cell: DeclaredCell, rules: BenchmarkRules) -> list[Problem]:
+    """Compliance tests that the round does not have, or that this program cannot judge for this benchmark."""
+    problems = []
+    for test in asked_for(cell):
+        if not knows(rules, test, cell.cell.scenario) or test not in JUDGES:
+            named = ", ".join(rules.compliance_tests) or "no test"
+            fix = f"take it out; round {rules.round} asks {named} of {rules.name}"
+            value = cell.settings[f"{ASKED}{test}"]
+            problems.append(_problem(cell, value, f"there is no {test} for {rules.name} in this round", fix))
+    return problems
 
 
 def _unsayable(cell: DeclaredCell) -> list[Problem]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from harness.contract import BACKENDS, BENCHMARKS
+from reconciler.desired.auditing import attempts_of, test_inputs, tests_of, verdict_inputs
 from reconciler.desired.inputs import (
     Reader,
     dataset_inputs,
@@ -59,6 +61,8 @@ class Compiler:
         attempts = 1
         if cell is not None and address.kind is Kind.RUN and "attempts" in cell.settings:
             attempts = int(cell.settings["attempts"].value)
+        elif reader is not None and address.kind is Kind.COMPLIANCE_TEST:
+            attempts = attempts_of(reader, address.label)
         resource = Resource(address, key, ups, cell.cell if cell else None, attempts)
         detail = Detail(tuple(sorted(inputs, key=lambda i: i.name)), **extra)  # type: ignore[arg-type]
         self.made.setdefault(address, Made(resource, detail))
@@ -130,6 +134,7 @@ class Compiler:
         at = Address(Kind.SCORE, str(cell.cell))
         score = score_inputs(score_reader, replace(ups[0], name="run"), dataset)
         ups.append(self.put(at, score, score_reader, cell, settings=settings, **common))
+        ups += self.tests(cell, reader, made_from, dataset, ups, {**common, "settings": settings})
         result_reader = fresh()
         at = Address(Kind.RESULT, str(cell.cell))
         self.put(at, result_inputs(result_reader, ups), result_reader, cell, settings=settings, marks=marks)
@@ -163,6 +168,37 @@ class Compiler:
             Address(Kind.RUN, f"{cell.cell}/{mode}"), inputs, reader, cell, **{**common, "settings": effective}
         )
         return replace(made, name=mode)
+
+    def tests(
+        self,
+        cell: DeclaredCell,
+        reader: Reader,
+        made_from: Input,
+        dataset: Input,
+        runs: list[Input],
+        common: Mapping[str, Any],
+    ) -> list[Input]:
+        """The cell's compliance tests, each with its verdict; gives the verdicts."""
+        official = cell.settings.get("benchmark.official")
+        rules = self.ruleset.benchmark(str(official.value)) if official else None
+        verdicts = []
+        for test in tests_of(cell, rules, self.ruleset):
+            own = replace(reader, noted=set())
+            inputs = test_inputs(own, cell.cell.scenario, test, made_from, dataset)
+            effective = {
+                **common["settings"],
+                **{i.name: i.value for i in inputs},
+                "ruled.judged": test.performance_checks,
+            }
+            at = Address(Kind.COMPLIANCE_TEST, f"{cell.cell}/{test.name}")
+            audit = self.put(at, inputs, own, cell, **{**common, "settings": effective})
+            own = replace(reader, noted=set())
+            compared = [run for run in runs if run.name in test.compared_with]
+            inputs = verdict_inputs(own, test, audit, compared, dataset)
+            at = Address(Kind.VERDICT, f"{cell.cell}/{test.name}")
+            verdict = self.put(at, inputs, own, cell, **common)
+            verdicts.append(replace(verdict, name=f"verdict.{test.name}"))
+        return verdicts
 
 
 def source_of(cell: DeclaredCell) -> Cell:

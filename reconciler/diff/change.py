@@ -92,17 +92,23 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The records that a cell publishes: record ids, "" where there is none yet. ``tests``: (name, record id) of
-    compliance tests that were imported beside the runs."""
+    """The records that a cell publishes: record ids, "" where there is none yet. ``tests``: (name, record id) of its
+    compliance tests, "" where none passes; ``verdicts``: likewise their verdicts, none for tests that were imported."""
 
     accuracy: str = ""
     performance: str = ""
     score: str = ""
     tests: tuple[tuple[str, str], ...] = ()
+    verdicts: tuple[tuple[str, str], ...] = ()
 
     @property
     def all(self) -> tuple[str, ...]:
-        return (self.performance, self.accuracy, self.score, *(identity for _, identity in self.tests))
+        return (
+            self.performance,
+            self.accuracy,
+            self.score,
+            *(identity for _, identity in (*self.tests, *self.verdicts)),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,16 +44,31 @@ def differing(a: Summary, b: Summary, allowed: frozenset[str]) -> tuple[tuple[st
     return tuple((n, left.get(n, ""), right.get(n, "")) for n in names if left.get(n) != right.get(n))
 
 
+def _alike(run: Summary, others: Sequence[Summary], allowed: frozenset[str]) -> bool:
+    return any(not differing(run, other, allowed) for other in others)
+
+
 def pair(
-    performance: Sequence[Summary], accuracy: Sequence[Summary], allowed: frozenset[str], policy: str, *, lower: bool
+    performance: Sequence[Summary],
+    accuracy: Sequence[Summary],
+    allowed: frozenset[str],
+    policy: str,
+    *,
+    lower: bool,
+    tests: Sequence[Sequence[Summary]] = (),
 ) -> tuple[Summary | None, Summary | None]:
     """The performance run that the policy publishes, and the newest accuracy run that may stand beside it.
 
     Runs that have an accuracy run with equal evidence go first; only when none has one does the policy choose among
-    all.
+    all. ``tests``: the records of each compliance test. Where some have been run, but never all of them beside one
+    performance run, the newest one is taken: what is older and unlike it is repeated, so that an end comes of it.
     """
-    together = [p for p in performance if any(not differing(p, a, allowed) for a in accuracy)]
-    published = by_policy(together or performance, policy, lower_is_better=lower)
+    run = [records for records in (accuracy, *tests) if records]
+    together = [p for p in performance if run and all(_alike(p, records, allowed) for records in run)]
+    if any(tests) and not together and performance:
+        published: Summary | None = performance[-1]
+    else:
+        published = by_policy(together or performance, policy, lower_is_better=lower)
     if published is None:
         return None, accuracy[-1] if accuracy else None
     beside = [a for a in accuracy if not differing(published, a, allowed)]

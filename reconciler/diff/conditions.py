@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from reconciler.desired.state import Desired
+from reconciler.diff.auditing import AUDIT_FAILS
 from reconciler.diff.change import Action, Change, Chosen, Difference, Finding, How
 from reconciler.observed.state import Observed
-from reconciler.resource.conditions import Condition, Standing, Status, worst
+from reconciler.resource.conditions import NOT_REQUIRED, Condition, Standing, Status, worst
 from reconciler.resource.kinds import ORDER, Address, Cell, Kind
 from reconciler.resource.records import Recorded, Summary
 from reconciler.resource.resources import Resource
@@ -119,7 +120,7 @@ def concerns(where: str, cell: Cell) -> bool:
 def _standing(
     cell: Cell, facts: _Facts, difference: Difference, summaries: Mapping[str, Summary], also: tuple[str, ...]
 ) -> Standing:
-    parts = (_built(facts), _accurate(facts), _performed(facts), _valid(facts), _rendered(facts))
+    parts = (_built(facts), _accurate(facts), _performed(facts), _valid(facts), _audited(facts), _rendered(facts))
     chosen = difference.chosen.get(cell) or Chosen()
     # A cell publishes no INVALID run, but people want to see what it measured.
     measured = chosen.performance or difference.recorded_as.get(Address(Kind.RUN, f"{cell}/performance"), "")
@@ -173,9 +174,20 @@ def _accurate(facts: _Facts) -> Condition:
 
 
 def _valid(facts: _Facts) -> Condition:
-    change = facts.change(Kind.RUN, mode="performance") or facts.change(Kind.COMPLIANCE_TEST)
-    others = (finding for finding in facts.findings if not _about_accuracy(finding))
+    change = facts.change(Kind.RUN, mode="performance")
+    others = (f for f in facts.findings if not _about_accuracy(f) and f.kind != AUDIT_FAILS)
     return _verdict("Valid", facts, change, others, "Valid")
+
+
+def _audited(facts: _Facts) -> Condition:
+    """The compliance tests: a verdict over tests that are stale or not there is Unknown."""
+    if not any(resource.kind is Kind.COMPLIANCE_TEST for resource in facts.resources):
+        return Condition("Audited", Status.TRUE, NOT_REQUIRED)
+    change = facts.change(Kind.COMPLIANCE_TEST) or facts.change(Kind.VERDICT)
+    failing = [finding for finding in facts.findings if finding.kind == AUDIT_FAILS]
+    if change is None and not failing and facts.findings:
+        return Condition("Audited", Status.UNKNOWN, "NotJudged", "the runs that it is compared with are not good")
+    return _verdict("Audited", facts, change, failing, "Passed")
 
 
 def _rendered(facts: _Facts) -> Condition:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from reconciler.desired.state import Desired
+from reconciler.diff.auditing import audits_of, compare_audits
 from reconciler.diff.change import Action, Change, Chosen, Difference, Drift, Finding, How, Reason
 from reconciler.diff.choose import differing, pair, valid
 from reconciler.observed.state import Observed, Presence
@@ -122,9 +123,10 @@ class Comparison:
         score, result = at[Address(Kind.SCORE, str(cell))], at[Address(Kind.RESULT, str(cell))]
         policy, lower = policy_of(self.desired.detail(result.address).inputs if self._many(performance) else ())
         done = self.recorded.done(performance.key)
-        published, beside = pair(
-            valid(done), self.recorded.done(accuracy.key), ALLOWED_TO_DIFFER, policy, lower=lower or _latency(cell)
-        )
+        audits = tuple(audits_of(self.desired, cell))
+        tests = [self.recorded.done(audit.test.key) for audit in audits]
+        others, low = self.recorded.done(accuracy.key), lower or _latency(cell)
+        published, beside = pair(valid(done), others, ALLOWED_TO_DIFFER, policy, lower=low, tests=tests)
         if accuracy.address not in self.forced:
             self.run(accuracy, beside)
         if performance.address not in self.forced:
@@ -132,14 +134,16 @@ class Comparison:
         if published and beside and not {performance.address, accuracy.address} & set(self.changes):
             self.together(performance, accuracy, published, beside)
         self.score(score, accuracy, beside)
+        judged = compare_audits(self, audits, published, ALLOWED_TO_DIFFER)
         red = published is None and bool(done)
         self.chosen[cell] = Chosen(
             accuracy=self._id(accuracy.address),
             performance="" if red else self._id(performance.address),
             score="" if score.address in self.used and self.used[score.address].problem else self._id(score.address),
-            tests=self.tests(cell),
+            tests=tuple((name, test) for name, test, _ in judged) or self.tests(cell),
+            verdicts=tuple((name, verdict) for name, _, verdict in judged),
         )
-        self.result(result, (performance, accuracy, score))
+        self.result(result, (performance, accuracy, score, *(a.test for a in audits), *(a.verdict for a in audits)))
 
     def tests(self, cell: Cell) -> tuple[tuple[str, str], ...]:
         """Compliance tests that came with imported runs: nothing here runs or judges them, the tree shows them."""
@@ -271,6 +275,8 @@ class Comparison:
         queue = [a for a, change in self.changes.items() if change.how is How.MAKE]
         while queue:
             resource = self.desired.by_address[queue.pop()]
+            if resource.kind is Kind.VERDICT:
+                continue  # it is made from logs; a run is not repeated because a copy of them is elsewhere
             for up in resource.upstream:
                 summary = self.used.get(up)
                 if (up in self.changes and self.changes[up].how is How.MAKE) or summary is None:
@@ -313,7 +319,8 @@ def published_cells(chosen: Mapping[Cell, Chosen]) -> set[str]:
 
 
 def is_published(records: Chosen) -> bool:
-    return bool(records.accuracy and records.performance and records.score)
+    runs = records.accuracy and records.performance and records.score
+    return bool(runs) and all(identity for _, identity in records.tests)
 
 
 def submission_fingerprint(desired: Desired, cells: set[str]) -> str:

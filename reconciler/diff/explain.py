@@ -12,7 +12,7 @@ from reconciler.resource.inputs import DEFAULT, Input, Origin
 from reconciler.resource.kinds import Kind
 from reconciler.resource.records import RecordedInput
 
-_UPSTREAM = {str(kind).lower() for kind in Kind} | {"accuracy", "performance"}
+_UPSTREAM = {str(kind).lower() for kind in Kind} | {"accuracy", "performance", "audit"}
 
 
 def input_changes(inputs: tuple[Input, ...], before: Mapping[str, RecordedInput]) -> tuple[InputChange, ...]:

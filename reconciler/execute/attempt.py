@@ -75,6 +75,11 @@ class Attempt:
         return self.folder / "output"
 
     @property
+    def audit_settings(self) -> Path:
+        """Never called audit.config: a file of that name could turn another run into a test."""
+        return self.folder / "audit-settings.conf"
+
+    @property
     def user_conf(self) -> Path:
         return self.folder / "user.conf"
 

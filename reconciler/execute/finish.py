@@ -15,6 +15,7 @@ from reconciler.execute.attempt import Attempt
 from reconciler.execute.requests import ACCURACY_LOG
 from reconciler.files import replace, sha256_file
 from reconciler.mlperf.accuracy import check_bars, parse_accuracy, truncated
+from reconciler.mlperf.compliance.settings import audit_settings
 from reconciler.mlperf.contradictions import Asked, contradictions
 from reconciler.mlperf.log import DetailLog, parse_detail
 from reconciler.mlperf.modes import conf_settings, ruled_of
@@ -97,7 +98,7 @@ def _failed(result: Result) -> Verdict:
 
 def _judge(attempt: Attempt, result: Result) -> Verdict:
     kind = attempt.intent.address.kind
-    if kind is Kind.RUN:
+    if kind in (Kind.RUN, Kind.COMPLIANCE_TEST):
         return _judge_run(attempt, result)
     if kind is Kind.SCORE:
         return _judge_score(attempt, result)
@@ -124,16 +125,21 @@ def _judge_run(attempt: Attempt, result: Result) -> Verdict:
         problem = "; ".join(judged.reasons)
         fix = "see the child's log" if problem else ""
         return Verdict(kept, problem, "backend" if problem else "", fix)
-    return Verdict({**kept, **performance_values(log, settings)})
+    measured = performance_values(log, settings)
+    if not settings.get("ruled.judged", True):
+        # A test that ends after a fixed number of queries may be too short for LoadGen, and nobody asks.
+        measured = {name: measured[name] for name in ("metric", "loadgen_version")}
+    return Verdict({**kept, **measured})
 
 
 def asked(values: Mapping[str, Any], mode: str) -> Asked:
-    """What a run's identity inputs ask of LoadGen."""
-    scenario = str(values["scenario"])
+    """What a run's identity inputs ask of LoadGen; a compliance test's audit settings win."""
+    scenario, audit = str(values["scenario"]), audit_settings(values)
+    values = {**values, **audit}
     names = ("target_latency_percentile", "samples_per_query", "sample_concatenate_permutation", "use_token_latencies")
     ruled = {n: values[n] for n in ruled_of(scenario) if n in names and values.get(n) is not None}
     seeds = {name: int(values[name]) for name in SEEDS if values.get(name) is not None}
-    return Asked(scenario, mode, {**conf_settings(values, mode, scenario), **ruled}, seeds)
+    return Asked(scenario, mode, {**conf_settings(values, mode, scenario), **ruled}, seeds, audit=bool(audit))
 
 
 def performance_values(log: DetailLog, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -204,9 +210,12 @@ def _kept(attempt: Attempt, *, failed: bool) -> Iterator[Kept]:
         return
     if kind is Kind.RUN:
         yield from _kept_of_run(attempt)
+    elif kind is Kind.COMPLIANCE_TEST:
+        yield from _kept_of_test(attempt)
     else:
+        shown = kind in (Kind.SCORE, Kind.VERDICT)
         for path in sorted(p for p in attempt.output.rglob("*") if p.is_file()):
-            yield Kept(path, path.relative_to(attempt.output).as_posix(), in_git=kind is Kind.SCORE)
+            yield Kept(path, path.relative_to(attempt.output).as_posix(), in_git=shown)
     if attempt.log.exists() and attempt.log.stat().st_size:
         yield Kept(attempt.log, CHILD_LOG)
 
@@ -215,8 +224,21 @@ def _kept_of_run(attempt: Attempt) -> Iterator[Kept]:
     yield Kept(attempt.user_conf, "user.conf", in_git=True)
     for name in (SUMMARY, DETAIL):
         yield Kept(attempt.output / name, name, in_git=True)
+    if attempt.intent.inputs["mode"][0] == "accuracy":
+        yield from _kept_answers(attempt)
+
+
+def _kept_of_test(attempt: Attempt) -> Iterator[Kept]:
+    """As a run, with the audit settings; the answers where the settings sample any."""
+    yield from _kept_of_run(attempt)
+    yield Kept(attempt.audit_settings, attempt.audit_settings.name, in_git=True)
+    if "audit.accuracy_log_sampling_target" in attempt.intent.inputs:
+        yield from _kept_answers(attempt)
+
+
+def _kept_answers(attempt: Attempt) -> Iterator[Kept]:
     log = attempt.output / ACCURACY_LOG
-    if attempt.intent.inputs["mode"][0] != "accuracy" or not log.exists():
+    if not log.exists():
         return
     short = attempt.folder / TRUNCATED
     replace(short, shortened(log, AccuracyLogRule(*attempt.intent.settings["ruled.accuracy_log"])))

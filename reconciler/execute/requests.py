@@ -15,6 +15,7 @@ from harness.contract import (
 )
 from reconciler.execute.attempt import Attempt
 from reconciler.files import Places, replace
+from reconciler.mlperf.compliance.settings import audit_settings, write_audit_settings
 from reconciler.mlperf.modes import conf_settings
 from reconciler.mlperf.scenarios import loadgen_scenario
 from reconciler.mlperf.user_conf import settings_for, write_user_conf
@@ -25,14 +26,14 @@ ACCURACY_LOG = "mlperf_log_accuracy.json"
 
 def make_request(attempt: Attempt, places: Places) -> Message:
     kind = attempt.intent.address.kind
-    if kind is Kind.RUN:
+    if kind in (Kind.RUN, Kind.COMPLIANCE_TEST):
         return _run(attempt, places)
     if kind is Kind.SCORE:
         return _score(attempt, places)
     return _build(attempt, places)
 
 
-def _benchmark(attempt: Attempt, places: Places) -> Benchmark:
+def benchmark_of(attempt: Attempt, places: Places) -> Benchmark:
     locations = attempt.intent.locations
     path = locations.get("benchmark.path")
     name = locations.get("benchmark.code", "") or (Path(path).stem if path else "")
@@ -55,7 +56,7 @@ def _build(attempt: Attempt, places: Places) -> BuildRequest:
         caches = {"timing": str(places.caches / f"timing-{backend}.cache")}
     return BuildRequest(
         kind=str(kind),  # type: ignore[arg-type]
-        benchmark=_benchmark(attempt, places),
+        benchmark=benchmark_of(attempt, places),
         output=str(attempt.output),
         counter=str(attempt.counter),
         backend=backend if kind is Kind.ENGINE else None,
@@ -95,8 +96,12 @@ def _run(attempt: Attempt, places: Places) -> RunRequest:
     cell = intent.address.cell
     notes = [f"{cell}: settings of the {mode} run, written by mlperf-reconciler"]
     replace(attempt.user_conf, write_user_conf(model_key, scenario, texts, notes))
+    audit = audit_settings(values)
+    if audit:
+        notes = [f"{cell}: {values['test']}, written by mlperf-reconciler"]
+        replace(attempt.audit_settings, write_audit_settings(audit, notes))
     return RunRequest(
-        benchmark=_benchmark(attempt, places),
+        benchmark=benchmark_of(attempt, places),
         backend=str(intent.settings["engine.backend"]),
         scenario=loadgen_scenario(scenario),  # type: ignore[arg-type]
         mode=mode,  # type: ignore[arg-type]
@@ -104,6 +109,7 @@ def _run(attempt: Attempt, places: Places) -> RunRequest:
         user_conf=str(attempt.user_conf),
         log_dir=str(attempt.output),
         counter=str(attempt.counter),
+        audit_config=str(attempt.audit_settings) if audit else "",
         performance_sample_count=int(values.get("performance_sample_count") or 0),
         settings=run_settings(intent.settings),
         inputs=_inputs(attempt),
@@ -114,7 +120,7 @@ def _score(attempt: Attempt, places: Places) -> ScoreRequest:
     inputs = _inputs(attempt)
     run = Path(inputs.pop("run"))
     return ScoreRequest(
-        benchmark=_benchmark(attempt, places),
+        benchmark=benchmark_of(attempt, places),
         accuracy_log=str(run / ACCURACY_LOG),
         output=str(attempt.output),
         counter=str(attempt.counter),

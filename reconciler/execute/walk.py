@@ -46,13 +46,21 @@ class Walk:
             if step.change.how is not How.MAKE:
                 continue
             resource = self.desired.by_address[step.change.address]
-            if step.blocked or self.stuck.intersection(resource.upstream) or self.given_up(step):
+            waits = self.stuck.intersection(resource.upstream) or self.unproven(step.change.address)
+            if step.blocked or waits or self.given_up(step):
                 self.stuck.update((step.change.address, *step.shared))
             else:
                 outcome = self.attempt(step)
                 if outcome.status is not Status.DONE:
                     self.stuck.update((step.change.address, *step.shared))
                 yield outcome
+
+    def unproven(self, address: Address) -> bool:
+        """A compliance test of a run that failed or is INVALID would prove nothing: it comes after a valid one."""
+        if address.kind not in (Kind.COMPLIANCE_TEST, Kind.VERDICT):
+            return False
+        run = Address(Kind.RUN, f"{address.cell}/performance")
+        return run in self.stuck or (run in self.used and self.used[run].validity == "INVALID")
 
     def given_up(self, step: Step) -> bool:
         """A failure is tried once a pass; a transient one as often as ``attempts`` says. What was made and is due
@@ -104,7 +112,7 @@ class Walk:
 
     def quiet(self, address: Address, stack: ExitStack) -> Setting:
         """A timed run has the machine to itself: no other pass of any repository here times one meanwhile."""
-        if address.kind is not Kind.RUN or not address.name.endswith("/performance"):
+        if not is_timed(address):
             return self.setting
         lock = machine_lock("quiet")
         try:
@@ -121,9 +129,15 @@ class Walk:
 _KINDS = {str(kind) for kind in Kind}
 
 
+def is_timed(address: Address) -> bool:
+    """A compliance test is a performance run, too."""
+    performance = address.kind is Kind.RUN and address.name.endswith("/performance")
+    return performance or address.kind is Kind.COMPLIANCE_TEST
+
+
 def minimum_seconds(address: Address, detail: Detail) -> float:
     """LoadGen's minimum duration of a performance run, in seconds; 0 for everything else."""
     values = detail.values()
-    if address.kind is not Kind.RUN or values.get("mode") != "performance":
+    if not is_timed(address):
         return 0.0
     return float(values.get("min_duration") or 0) / 1000

@@ -119,10 +119,15 @@ def summarize(record: Record, identity: str) -> Summary:
         pins=tuple(pins),
         upstream=tuple(sorted(record.upstream.items())),
         marks=record.marks,
-        problem=record.problem or _invalid(values) or _below(values),
+        problem=record.problem or _invalid(values) or _below(values) or _failing(values),
         shared=record.shared,
         dirty=record.dirty,
     )
+
+
+def _failing(values: Mapping[str, Any]) -> str:
+    """Why a compliance test's verdict fails."""
+    return "" if values.get("passed", True) else "; ".join(values["reasons"])
 
 
 def _below(values: Mapping[str, Any]) -> str:

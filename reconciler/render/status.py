@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from reconciler.render.paint import Paint, Tone, plain
 from reconciler.render.plan import LIMIT
 from reconciler.render.quantities import count, rate
-from reconciler.resource.conditions import CONDITIONS, Condition, Standing, Status
+from reconciler.resource.conditions import CONDITIONS, NOT_REQUIRED, Condition, Standing, Status
 
 _MARKS = {Status.TRUE: ("ok", Tone.GOOD), Status.FALSE: ("no", Tone.BAD), Status.UNKNOWN: ("?", Tone.DOUBT)}
 
@@ -22,9 +22,10 @@ def status_text(standings: Sequence[Standing], *, limit: int | None = LIMIT, pai
     width = max(len("cell"), *(len(str(s.cell)) for s in shown))
     results = [metric_text(s.metric) for s in shown]
     metric_width = max(len("result"), *map(len, results))
-    lines = ["  ".join([f"{'cell':<{width}}", *CONDITIONS, f"{'result':>{metric_width}}"])]
+    columns = [name for name in CONDITIONS if any(c.type == name and c.reason != NOT_REQUIRED for c in _all(shown))]
+    lines = ["  ".join([f"{'cell':<{width}}", *columns, f"{'result':>{metric_width}}"])]
     for standing, result in zip(shown, results, strict=True):
-        marks = [_mark(condition, paint) for condition in standing.conditions]
+        marks = [_mark(condition, paint) for condition in standing.conditions if condition.type in columns]
         extra = ", ".join([*([standing.validity] if standing.validity == "INVALID" else []), *standing.marks])
         row = [f"{standing.cell!s:<{width}}", *marks, f"{result:>{metric_width}}"]
         lines.append(("  ".join(row) + (f"  {paint(extra, Tone.FAINT)}" if extra else "")).rstrip())
@@ -33,6 +34,10 @@ def status_text(standings: Sequence[Standing], *, limit: int | None = LIMIT, pai
     lines += _reasons(shown)
     lines.append(_summary(standings, paint))
     return "\n".join(lines)
+
+
+def _all(standings: Sequence[Standing]) -> Iterator[Condition]:
+    return (condition for standing in standings for condition in standing.conditions)
 
 
 def metric_text(metric: tuple[str, str] | None) -> str:

@@ -19,8 +19,10 @@ class Status(StrEnum):
 
 _WORST = {Status.TRUE: 0, Status.UNKNOWN: 1, Status.FALSE: 2}
 
+NOT_REQUIRED = "NotRequired"  # the reason of a condition that nothing asks for
+
 # In the order of the columns of `status`.
-CONDITIONS = ("Built", "Accurate", "Performed", "Valid", "Rendered", "Ready")
+CONDITIONS = ("Built", "Accurate", "Performed", "Valid", "Audited", "Rendered", "Ready")
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ them. Only what some layer sets is there, except for benchmark.official and benc
     system.<field>                  category ("datacenter", "edge", "datacenter,edge"), status
     hardware.<field>                accelerator, count, cpu, nodes, power_limit (integer milliwatts)
     policy.publish                  latest | median | best
-    compliance.<test>               True: the test is asked for; compliance.<test>.<setting>: target_qps, target_latency,
+    compliance.<test>               True: the test is asked for; its own settings lie below: target_qps, target_latency,
                                     attempts, dtype, eos_token_id
     benchmark.source                locations of what is published as src/<benchmark>
     infer_from                      a scenario, or the stricter variant of the benchmark, whose runs this cell takes

@@ -10,13 +10,17 @@ from reconciler.desired.state import Desired
 from reconciler.diff.change import Chosen
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Record
-from reconciler.tree.content import AccuracyLog, CellContent, LogRef, SubmissionContent, SystemContent
+from reconciler.tree.auditing import audit_files
+from reconciler.tree.content import AccuracyLog, CellContent, Files, LogRef, SubmissionContent, SystemContent
 from reconciler.tree.source import files_of, published_file
 
 ACCURACY_LOG, TRUNCATED = "mlperf_log_accuracy.json", "mlperf_log_accuracy.truncated.json"
 CALIBRATION = "documentation/calibration.md"
 _LOGS = ("mlperf_log_summary.txt", "mlperf_log_detail.txt")
-_SHOWN = ("engine.", "run.", "target_", "min_", "max_", "performance_sample_count", "accuracy_sample_count")
+_SHOWN = (
+    *("engine.", "run.", "compliance.", "target_", "min_", "max_"),
+    *("performance_sample_count", "accuracy_sample_count"),
+)
 
 
 def gather(
@@ -106,8 +110,14 @@ def _source(desired: Desired, result: Address) -> Cell | None:
     return None if found == result.cell else found
 
 
-def _compliance(records: Chosen, load_record: Callable[[str], Record]) -> dict[str, dict[str, LogRef]]:
-    return {name: _refs(load_record(identity)) for name, identity in records.tests}
+def _compliance(records: Chosen, load_record: Callable[[str], Record]) -> dict[str, Files]:
+    """Imported tests are shown as they came, own ones with the verdict's files."""
+    verdicts = dict(records.verdicts)
+    found: dict[str, Files] = {}
+    for name, identity in records.tests:
+        run = _refs(load_record(identity))
+        found[name] = audit_files(name, run, _refs(load_record(verdicts[name]))) if name in verdicts else run
+    return found
 
 
 def _code(settings: Mapping[str, Any]) -> str:

@@ -10,8 +10,9 @@ def test_readme_holds_the_reference_that_the_code_gives() -> None:
     assert written_into(text) == text, "run: python -m reconciler.cli.reference README.md"
 
 
-def test_effects_when_a_target_changes_name_the_performance_run_alone() -> None:
-    assert effects()["target_qps"] == ("Run performance",)
+def test_effects_when_a_target_changes_name_the_performance_run_and_its_audits() -> None:
+    assert effects()["target_qps"] == ("Run performance", "Compliance test")
+    assert effects()["compliance.target_qps"] == ("Compliance test",)
 
 
 def test_effects_when_a_batch_size_changes_name_the_engine() -> None:

@@ -1,0 +1,86 @@
+"""The compliance tests of a cell: which ones, and what a test and its verdict are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from harness.contract import BACKENDS
+from reconciler.desired.inputs import Reader, benchmark_code, run_inputs
+from reconciler.mlperf.ruleset import BenchmarkRules, Ruleset, TestRules
+from reconciler.resource.inputs import Input
+from reconciler.spec.declared import DeclaredCell
+
+ASKED = "compliance."
+# What a test may have of its own, under the names of a performance run's settings.
+_OWN = ("target_qps", "target_latency", "attempts")
+_VERDICT = ("dtype", "eos_token_id")
+
+
+def tests_of(cell: DeclaredCell, rules: BenchmarkRules | None, ruleset: Ruleset) -> tuple[TestRules, ...]:
+    """Those that the round demands of the cell's division, then those that the spec asks for.
+
+    None where the runs are made elsewhere: their tests come with them.
+    """
+    backend = cell.settings.get("engine.backend")
+    facts = BACKENDS.get(str(backend.value)) if backend else None
+    if rules is None or (facts is not None and facts.elsewhere):
+        return ()
+    ruled = rules.compliance_tests if ruleset.binds(cell.cell.division, "compliance_tests") else ()
+    names = dict.fromkeys([*ruled, *(name for name in asked_for(cell) if knows(rules, name, cell.cell.scenario))])
+    return tuple(rules.test(name, cell.cell.scenario) for name in names)
+
+
+def asked_for(cell: DeclaredCell) -> Iterator[str]:
+    """The tests that the spec names."""
+    for name in cell.settings:
+        test = name.removeprefix(ASKED)
+        if name.startswith(ASKED) and "." not in test:
+            yield test
+
+
+def knows(rules: BenchmarkRules, test: str, scenario: str) -> bool:
+    try:
+        rules.test(test, scenario)
+    except KeyError:
+        return False
+    return True
+
+
+def for_test(reader: Reader, test: str) -> Reader:
+    """The cell's settings with what the test has of its own over them."""
+    own = {name: value for name in _OWN if (value := reader.settings.get(f"{ASKED}{test}.{name}")) is not None}
+    return replace(reader, settings={**reader.settings, **own}, noted=reader.noted)
+
+
+def attempts_of(reader: Reader, test: str) -> int:
+    found = for_test(reader, test).settings.get("attempts")
+    return int(found.value) if found else 1
+
+
+def test_inputs(reader: Reader, scenario: str, rules: TestRules, made_from: Input, dataset: Input) -> list[Input]:
+    """Those of the performance run, with the audit settings in place of what they override."""
+    reader.noted.update(f"{ASKED}{name}" for name in _OWN if name != "attempts")
+    own = run_inputs(for_test(reader, rules.name), scenario, "performance", made_from, dataset)
+    return [
+        *(item for item in own if item.name == "mode" or item.name not in rules.settings),
+        Input("test", rules.name),
+        *(Input(f"audit.{name}", value.value, value.origin) for name, value in rules.settings.items()),
+    ]
+
+
+def verdict_inputs(
+    reader: Reader, rules: TestRules, audit: Input, compared: list[Input], dataset: Input
+) -> list[Input]:
+    """The audit run, the runs it is compared with, the round's limits; and the scorer, which some verdicts ask."""
+    reader.noted.update(f"{ASKED}{name}" for name in _VERDICT)
+    found = ((name, reader.settings.get(f"{ASKED}{rules.name}.{name}")) for name in _VERDICT)
+    return [
+        Input("test", rules.name),
+        replace(audit, name="audit"),
+        *compared,
+        dataset,
+        *benchmark_code(reader),
+        *(Input(name, value.value, value.origin) for name, value in found if value is not None),
+        *(Input(f"limit.{name}", str(value.value), value.origin) for name, value in rules.limits.items()),
+    ]

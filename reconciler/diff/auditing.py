@@ -1,0 +1,145 @@
+"""The compliance tests of a cell: which record of a test counts, whether its verdict still does, and what to repeat.
+
+A test is run again only when its own inputs changed, when its evidence is not that of the published run, or when its
+verdict fails and attempts are left. A verdict that was made with other runs is made again, from stored logs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from reconciler.desired.state import Desired
+from reconciler.diff.change import Action, Change, Finding, How, Reason
+from reconciler.diff.choose import differing
+from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.resource.records import Recorded, Summary
+from reconciler.resource.resources import Resource
+
+AUDIT_FAILS = "AuditFails"  # the kind of a finding
+AUDIT = "audit"  # the name of the test among the inputs of its verdict
+
+
+class Walk(Protocol):
+    """What is read and written of the comparison that goes on."""
+
+    desired: Desired
+    recorded: Recorded
+    forced: frozenset[Address]
+    changes: dict[Address, Change]
+    findings: list[Finding]
+    used: dict[Address, Summary]
+
+    def change(self, resource: Resource, action: Action, reason: Reason, note: str = "", **extra: object) -> None: ...
+
+    def absent(self, resource: Resource) -> None: ...
+
+    def run(self, resource: Resource, summary: Summary | None) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """One test of a cell with its verdict."""
+
+    test: Resource
+    verdict: Resource
+
+
+def audits_of(desired: Desired, cell: Cell) -> Iterator[Audit]:
+    """The cell's tests in their order, found by what its result is made from."""
+    result = desired.by_address[Address(Kind.RESULT, str(cell))]
+    for address in result.upstream:
+        if address.kind is Kind.VERDICT:
+            test = desired.by_address[Address(Kind.COMPLIANCE_TEST, address.name)]
+            yield Audit(test, desired.by_address[address])
+
+
+def compare_audits(
+    walk: Walk, audits: Sequence[Audit], published: Summary | None, allowed: frozenset[str]
+) -> tuple[tuple[str, str, str], ...]:
+    """What there is to do, noted in ``walk``; gives (name, test's record, verdict's record) of each test, "" where
+    none passes. ``published``: the performance run, None where none is VALID."""
+    found = []
+    for audit in audits:
+        good = _compare(walk, audit, published, allowed)
+        names = (audit.test.address, audit.verdict.address)
+        test, verdict = (walk.used[name].id if good and name in walk.used else "" for name in names)
+        found.append((audit.test.address.label, test, verdict))
+    return tuple(found)
+
+
+def _compare(walk: Walk, audit: Audit, published: Summary | None, allowed: frozenset[str]) -> bool:
+    """Whether the test stands with a verdict that passes."""
+    remade = _made(walk, Address(Kind.RUN, f"{audit.test.cell}/performance"))
+    if published is None and not remade:
+        return False  # an INVALID run has nothing to prove; its own finding says so
+    done = walk.recorded.done(audit.test.key)
+    alike = [t for t in done if remade or published is None or not differing(published, t, allowed)]
+    if audit.test.address not in walk.forced:
+        if not done:
+            walk.absent(audit.test)
+        elif not alike and published is not None:
+            _unlike(walk, audit, published, done[-1], allowed)
+    if _made(walk, audit.test.address) or not alike:
+        _judge_again(walk, audit.verdict)
+        return False
+    return _judged(walk, audit, alike)
+
+
+def _unlike(walk: Walk, audit: Audit, published: Summary, test: Summary, allowed: frozenset[str]) -> None:
+    """Runs with unequal evidence are not publishable together: the older one is repeated."""
+    names = ", ".join(name for name, _, _ in differing(published, test, allowed))
+    if test.started < published.started:
+        note = f"{names} is not that of the performance run"
+        walk.change(audit.test, Action.REPLACE, Reason.EVIDENCE_DIFFERS, note)
+    else:
+        performance = walk.desired.by_address[Address(Kind.RUN, f"{audit.test.cell}/performance")]
+        note = f"{names} is not that of {audit.test.address.label}"
+        walk.change(performance, Action.REPLACE, Reason.EVIDENCE_DIFFERS, note)
+
+
+def _made(walk: Walk, address: Address) -> bool:
+    return address in walk.changes and walk.changes[address].how is How.MAKE
+
+
+def _judged(walk: Walk, audit: Audit, alike: Sequence[Summary]) -> bool:
+    """The newest test that passes against the runs of now; else the newest one."""
+    inputs = walk.desired.detail(audit.verdict.address).inputs
+    runs = {i.name: Address.parse(i.origin.file) for i in inputs if i.name in ("performance", "accuracy")}
+    compared = {name: walk.used[address].id for name, address in runs.items() if address in walk.used}
+    pairs = [(test, _verdict_of(walk, audit, test, compared)) for test in alike]
+    passing = [pair for pair in pairs if pair[1] is not None and not pair[1].problem]
+    test, verdict = (passing or pairs)[-1]
+    walk.run(audit.test, test)
+    if verdict is None or any(_made(walk, address) for address in runs.values()):
+        _judge_again(walk, audit.verdict)
+        return False
+    walk.run(audit.verdict, verdict)
+    if verdict.problem:
+        _failed(walk, audit, len(alike), verdict)
+    return not verdict.problem
+
+
+def _verdict_of(walk: Walk, audit: Audit, test: Summary, compared: Mapping[str, str]) -> Summary | None:
+    wanted = {(AUDIT, test.id), *compared.items()}
+    found = [v for v in walk.recorded.done(audit.verdict.key) if wanted <= set(v.upstream)]
+    return found[-1] if found else None
+
+
+def _judge_again(walk: Walk, verdict: Resource) -> None:
+    if walk.recorded.done(verdict.key):
+        walk.change(verdict, Action.REPLACE, Reason.UPSTREAM_REPLACED)
+    else:
+        walk.absent(verdict)
+
+
+def _failed(walk: Walk, audit: Audit, tried: int, verdict: Summary) -> None:
+    if tried < audit.test.attempts:
+        note = f"its verdict fails, attempt {tried + 1} of {audit.test.attempts}"
+        walk.change(audit.test, Action.REPLACE, Reason.PREVIOUS_ATTEMPT_FAILED, note)
+        _judge_again(walk, audit.verdict)
+        return
+    name = audit.test.address.label
+    fix = f"mend the system, raise compliance.{name}.attempts, or repeat with --rerun kind={name}"
+    walk.findings.append(Finding(AUDIT_FAILS, str(audit.test.cell), f"{name}: {verdict.problem}", fix))

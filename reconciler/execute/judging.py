@@ -1,0 +1,165 @@
+"""Judges a compliance test from stored logs. Only a verdict that rests on accuracy starts children: the scorer's."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.contract import Result, ScoreRequest
+from reconciler.errors import ReconcilerError
+from reconciler.execute.attempt import Attempt
+from reconciler.execute.child import Watch, run_child
+from reconciler.execute.requests import ACCURACY_LOG, benchmark_of
+from reconciler.files import Places, replace
+from reconciler.mlperf.compliance.entries import read_entries
+from reconciler.mlperf.compliance.judging import (
+    BASELINE,
+    COMPLIANCE,
+    MissingLogError,
+    Question,
+    RunLogs,
+    answers_part,
+    judge,
+)
+from reconciler.mlperf.compliance.verdict import AuditVerdict, Part
+
+KNOWN = "known_answers"  # in an attempt's settings: the comparison of answers as an earlier verdict made it
+_DETAIL, _SUMMARY = "mlperf_log_detail.txt", "mlperf_log_summary.txt"
+# What makes a test ask the scorer: always, or when its answers differ.
+_SCORES_ALWAYS, _SCORES_WHEN_DIFFERENT = ("TEST07",), ("TEST01",)
+
+
+def judge_attempt(attempt: Attempt, places: Places, watch: Watch) -> None:
+    """Leaves the verify files in the attempt's output and, last of all, its result."""
+    began = time.monotonic()
+    try:
+        verdict, answers, taken_over = _judge(attempt, places, watch)
+    except MissingLogError as error:
+        result = _missing(str(error))
+    except (ReconcilerError, OSError, ValueError) as error:
+        fix = "repeat the run whose log this is: reconcile apply --rerun cell=…"
+        result = Result(done=False, seconds=0.0, problem=str(error), problem_class="input", fix=fix)
+    else:
+        for name, text in verdict.files.items():
+            replace(attempt.output / name, text.encode("utf-8", "surrogateescape"))
+        values = _values(verdict, answers, taken_over=taken_over)
+        result = Result(done=True, seconds=time.monotonic() - began, values=values)
+    result.write(attempt.result)
+
+
+def _missing(run: str) -> Result:
+    problem = f"the whole accuracy log of the {run} run is not here"
+    fix = "judge it where that run was made, or bring .reconcile/objects from there; a verdict that is recorded stands"
+    return Result(done=False, seconds=0.0, problem=problem, problem_class="missing", fix=fix)
+
+
+def _judge(attempt: Attempt, places: Places, watch: Watch) -> tuple[AuditVerdict, Part | None, bool]:
+    """The verdict; TEST01's comparison of answers, and whether it was taken over from an earlier verdict."""
+    values = {name: value for name, (value, _) in attempt.intent.inputs.items()}
+    test, question = str(values["test"]), _question(attempt, values)
+    answers, taken_over, reports = None, False, dict[str, str]()
+    if test in _SCORES_WHEN_DIFFERENT:
+        answers = answers_part(question)
+        here = question.audit.answers is not None and question.accuracy.answers is not None
+        taken_over = not here
+        if not answers.passed and here:
+            reports = _both_scored(attempt, places, watch)
+        unread = RunLogs(question.audit.detail, question.audit.summary)
+        question = dataclasses.replace(question, audit=unread, known_answers=answers)
+    elif test in _SCORES_ALWAYS:
+        question.audit.entries("audit")  # it must be at hand
+        reports = {COMPLIANCE: _scored(attempt, places, watch, COMPLIANCE, _log(attempt, "audit"))}
+    verdict = judge(test, dataclasses.replace(question, reports=reports))
+    for name, text in reports.items() if test in _SCORES_WHEN_DIFFERENT else ():
+        replace(attempt.output / name, text.encode("utf-8", "surrogateescape"))
+    return verdict, answers, taken_over
+
+
+def _question(attempt: Attempt, values: Mapping[str, Any]) -> Question:
+    settings = attempt.intent.settings
+    known = settings.get(KNOWN)
+    cell = attempt.intent.address.cell
+    return Question(
+        audit=_logs(attempt, "audit"),
+        performance=_logs(attempt, "performance"),
+        accuracy=_logs(attempt, "accuracy"),
+        scenario=cell.scenario if cell else "",
+        dtype=str(values.get("dtype", "")),
+        eos_token_id=int(values.get("eos_token_id", 2)),
+        limits={name.removeprefix("limit."): str(v) for name, v in values.items() if name.startswith("limit.")},
+        metrics=tuple(bar[0] for bar in settings.get("ruled.bars", ())),
+        known_answers=Part(tuple(known["reasons"]), known["figures"]) if known else None,
+    )
+
+
+def _log(attempt: Attempt, run: str) -> Path:
+    return attempt.inputs / run / ACCURACY_LOG
+
+
+def _logs(attempt: Attempt, run: str) -> RunLogs:
+    folder, whole = attempt.inputs / run, _log(attempt, run)
+    return RunLogs(_bytes(folder / _DETAIL), _bytes(folder / _SUMMARY), _lines(whole) if whole.exists() else None)
+
+
+def _bytes(path: Path) -> bytes:
+    return path.read_bytes() if path.exists() else b""
+
+
+def _lines(path: Path) -> Callable[[], Iterator[bytes]]:
+    """A log may be larger than memory: line by line, from the beginning each time."""
+
+    def read() -> Iterator[bytes]:
+        with path.open("rb") as stream:
+            yield from stream
+
+    return read
+
+
+def _both_scored(attempt: Attempt, places: Places, watch: Watch) -> dict[str, str]:
+    """Reports over the audit run's answers, and over the accuracy run's answers to the same samples."""
+    audit, subset = _log(attempt, "audit"), attempt.folder / "baseline.json"
+    logged = {entry.index for entry in read_entries(_lines(audit)())}
+    entries = (e for e in read_entries(_lines(_log(attempt, "accuracy"))()) if e.index in logged)
+    with subset.open("w", encoding="ascii") as stream:
+        stream.write("[\n")
+        for number, entry in enumerate(entries):
+            item = {"seq_id": number, "qsl_idx": entry.index, "data": entry.data.hex().upper()}
+            stream.write((",\n" if number else "") + json.dumps(item))
+        stream.write("\n]\n")
+    logs = {BASELINE: subset, COMPLIANCE: audit}
+    return {name: _scored(attempt, places, watch, name, log) for name, log in logs.items()}
+
+
+def _scored(attempt: Attempt, places: Places, watch: Watch, name: str, log: Path) -> str:
+    """What the benchmark's scorer says of a log. Raises ReconcilerError when it fails."""
+    child = Attempt(attempt.folder / Path(name).stem, attempt.intent)
+    child.output.mkdir(parents=True)
+    request = ScoreRequest(
+        benchmark=benchmark_of(attempt, places),
+        accuracy_log=str(log),
+        output=str(child.output),
+        counter=str(attempt.counter),
+        settings=dict(attempt.intent.settings),
+        inputs={"dataset": str(attempt.inputs / "dataset")},
+    )
+    result = run_child(child, request, watch)
+    if not result.done:
+        raise ReconcilerError(f"the scorer failed on {log.name}: {result.problem}", fix=result.fix)
+    return (child.output / "accuracy.txt").read_text(encoding="utf-8", errors="surrogateescape")
+
+
+def _values(verdict: AuditVerdict, answers: Part | None, *, taken_over: bool) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        "passed": verdict.passed,
+        "reasons": list(verdict.reasons),
+        "notes": list(verdict.notes),
+        "figures": dict(verdict.figures),
+    }
+    if answers is not None:
+        values["answers"] = {"reasons": list(answers.reasons), "figures": dict(answers.figures)}
+        values["answers_taken_over"] = taken_over
+    return values

@@ -13,6 +13,7 @@ from reconciler.tree.findings import Facts, Finding, TreeReport
 
 _MOST = 40  # submitters in the plot
 _AGREE = 0.002
+_RATES = ("Server", "Interactive", "Offline")  # the scenarios whose target is a rate
 _EDGES = (0.0, 0.5, 0.8, 0.85, 0.9, 0.94, 0.98, 1.02, 1.06, 1.1, 1.15, 1.2, 1.5, 2.0)
 _STYLE = """
 :root{--ink:#1c2430;--faint:#66707d;--line:#d9dee5;--back:#fff;
@@ -81,17 +82,13 @@ def _plots(report: TreeReport) -> str:
     plots = [("Findings by submitter", _by_submitter(report)), ("Findings by kind", _by_kind(report))]
     ratios = list(_ratios(report.facts))
     off = [ratio for _, ratio in ratios if abs(ratio - 1) > _AGREE]
-    if ratios:
-        points = [
-            (f.target or 0.0, f.conf_target or 0.0, "good" if abs(r - 1) <= _AGREE else "error", _words(f, r))
-            for f, r in ratios
-        ]
-        plots.append(
-            (
-                "Target in user.conf against the log",
-                scatter(points, "targets", "target in the log", "target in user.conf"),
-            )
-        )
+    points = [
+        (f.target or 0.0, f.conf_target or 0.0, "good" if abs(r - 1) <= _AGREE else "error", _words(f, r))
+        for f, r in ratios
+        if f.cell.rpartition("/")[2] in _RATES
+    ]
+    axes = "target_qps in the log", "target_qps in user.conf"
+    plots.append(("Target in user.conf against the log", scatter(points, "targets", *axes)))
     if off:
         unit = "target in user.conf / target in the log, where they differ"
         plots.append(("How far user.conf is off", histogram(off, "ratio of targets", _EDGES, unit)))

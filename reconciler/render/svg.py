@@ -57,7 +57,7 @@ def scatter(points: Sequence[tuple[float, float, str, str]], title: str, across:
 
 def _axes(low: int, span: int, left: float, size: float, across: str, up: str) -> list[str]:
     body = []
-    for step in range(span + 1):
+    for step in range(0, span + 1, 1 + span // 7):
         offset = step / span * (size - 20)
         label = f"{10.0 ** (low + step):g}"
         body.append(f'<line class="grid" x1="{left + offset:.1f}" y1="{size}" x2="{left + offset:.1f}" y2="20"/>')
@@ -90,9 +90,8 @@ def histogram(values: Sequence[float], title: str, edges: Sequence[float], unit:
                 f'<text x="{x + step / 2:.1f}" y="{15 + height - tall:.1f}" text-anchor="middle">{number:,}</text>'
             )
     for index, edge in enumerate(edges):
-        if index % 2 == 0:
-            x = left + index * step
-            body.append(f'<text x="{x:.1f}" y="{height + 36}" text-anchor="middle">{edge:g}</text>')
+        x = left + index * step
+        body.append(f'<text x="{x:.1f}" y="{height + 36}" text-anchor="middle">{edge:g}</text>')
     body.append(f'<text x="{WIDTH / 2:.0f}" y="{height + 54}" text-anchor="middle">{_escape(unit)}</text>')
     return _svg(title, height + 62, body)
 

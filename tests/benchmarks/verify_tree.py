@@ -1,4 +1,4 @@
-"""How long ``verify-tree`` and ``check`` take for a round of closed results, and how much memory: ``--results 600 --json``.
+"""How long ``verify-tree`` and ``check`` take for a round of closed results, and how much memory. ``--results 600``.
 
 The tree is made of one cell's real logs (short runs), each copy with an own system, target and digest.
 """

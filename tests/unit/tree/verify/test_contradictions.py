@@ -1,0 +1,297 @@
+"""Each contradiction is found with both places, the likely cause, and nothing else beside it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from reconciler.tree.findings import Finding, Severity
+from reconciler.tree.verify.engine import ALL_RULES, verify_tree
+from tests.unit.tree.check.made import change_system, detail, set_log, write
+
+CELLS = "closed/Acme/results/sys1/resnet"
+
+
+def cell(root: Path, scenario: str = "Offline") -> Path:
+    return root / CELLS / scenario
+
+
+def run(root: Path, scenario: str = "Offline", folder: str = "performance/run_1") -> Path:
+    return cell(root, scenario) / folder
+
+
+def conf(text: str, root: Path, scenario: str = "Offline") -> None:
+    """Put lines over the conf's own; a later line of the same name wins."""
+    path = cell(root, scenario) / "user.conf"
+    write(path, path.read_text() + text)
+
+
+def replaced(path: str, old: str, new: str, root: Path) -> None:
+    target = cell(root) / path
+    text = target.read_text()
+    assert old in text
+    write(target, text.replace(old, new, 1))
+
+
+def logged(key: str, value: object, folder: str, root: Path) -> None:
+    set_log(run(root, "Offline", folder), key, value)
+
+
+def copied(old: str, new: str, root: Path) -> None:
+    shutil.copyfile(root / CELLS / old, root / CELLS / new)
+
+
+def audit_target(root: Path) -> None:
+    """The mechanism seen most: an audit run at a lower target was the last to write the file."""
+    set_log(run(root, folder="TEST01/performance/run_1"), "effective_target_qps", 920)
+    conf("*.Offline.target_qps = 920\n", root)
+
+
+def foreign_summary(root: Path) -> None:
+    copied(
+        "SingleStream/performance/run_1/mlperf_log_summary.txt",
+        "Offline/performance/run_1/mlperf_log_summary.txt",
+        root,
+    )
+
+
+def measured(root: Path, **fields: str) -> None:
+    path = cell(root) / "measurements.json"
+    write(path, json.dumps({**json.loads(path.read_text()), **fields}, indent=2))
+
+
+def rounded(root: Path) -> None:
+    """A target that LoadGen logged with more digits than the conf has."""
+    logged("effective_target_qps", 1000.4, "performance/run_1", root)
+    replaced("performance/run_1/mlperf_log_summary.txt", "target_qps : 1000", "target_qps : 1000.4", root)
+
+
+def copied_test(root: Path) -> None:
+    for name in ("mlperf_log_detail.txt", "mlperf_log_summary.txt"):
+        copied(f"Offline/TEST01/performance/run_1/{name}", f"Offline/TEST04/performance/run_1/{name}", root)
+
+
+@dataclass(frozen=True)
+class Case:
+    """``words`` stand in the complaint's found, wanted or cause."""
+
+    name: str
+    change: Callable[[Path], None]
+    rule: str
+    words: tuple[str, ...]
+    severity: Severity = Severity.ERROR
+
+
+ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
+CASES = (
+    Case(
+        "target",
+        partial(conf, "*.Offline.target_qps = 500\n"),
+        "user-conf.contradicts",
+        ("target_qps 500", "1000, which"),
+    ),
+    Case("audit factor", partial(conf, "*.Offline.target_qps = 960\n"), "user-conf.contradicts", ("0.96 of the",)),
+    Case(
+        "audit run",
+        audit_target,
+        "user-conf.contradicts",
+        ("the setting of TEST01", "TEST01/performance/run_1", "0.92"),
+    ),
+    Case(
+        "quick test",
+        partial(conf, "*.*.min_duration = 60000\n"),
+        "user-conf.contradicts",
+        ("min_duration 60000", "a quick test's duration"),
+    ),
+    Case(
+        "more specific line",
+        partial(conf, "resnet50.Offline.min_query_count = 5\n"),
+        "user-conf.contradicts",
+        ("resnet50.Offline.min_query_count = 5", "24576"),
+    ),
+    Case(
+        "rounded",
+        rounded,
+        "user-conf.contradicts",
+        ("fewer digits",),
+        NOTE,
+    ),
+    Case("refused", partial(conf, "*.*.x = 5 # five\n"), "user-conf.refused", ("a comment needs its own line",)),
+    Case("ignored", partial(conf, "*.*.min_duration=5\n"), "user-conf.ignored", ("blanks are needed",), NOTE),
+    Case(
+        "unexplained",
+        partial(replaced, "user.conf", "*.Offline.target_qps = 1000\n", ""),
+        "user-conf.unexplained",
+        ("no line sets target_qps", "1000", "has 1"),
+        NOTE,
+    ),
+    Case(
+        "mlperf.conf",
+        lambda root: write(cell(root) / "mlperf.conf", "*.*.qsl_rng_seed = 3\n"),
+        "user-conf.mlperf-conf",
+        ("qsl_rng_seed 3", "another round"),
+        NOTE,
+    ),
+    Case(
+        "summary",
+        partial(replaced, "performance/run_1/mlperf_log_summary.txt", "Result is : VALID", "Result is : INVALID"),
+        "summary.contradicts",
+        ("Result is: INVALID", "result_validity VALID"),
+    ),
+    Case("another summary", foreign_summary, "summary.contradicts", ("more values that differ", "another run")),
+    Case(
+        "seeds",
+        partial(logged, "effective_qsl_rng_seed", 5, "accuracy"),
+        "runs.seeds",
+        ("qsl_rng_seed 5", "another round"),
+    ),
+    Case(
+        "validity",
+        partial(logged, "early_stopping_met", "false", "TEST04/performance/run_1"),
+        "log.validity",
+        ("VALID", "early_stopping_met false"),
+    ),
+    Case(
+        "copied log",
+        copied_test,
+        "placement.compliance",
+        ("the log of another test",),
+    ),
+    Case(
+        "TEST PASS with mismatches",
+        lambda root: write(cell(root) / "TEST01/verify_accuracy.txt", "num_perf_log_data_mismatch = 3\nTEST PASS\n"),
+        "compliance.counts",
+        ("3 mismatches",),
+    ),
+    Case(
+        "verdict over another accuracy log",
+        lambda root: write(cell(root) / "TEST01/verify_accuracy.txt", "num_acc_log_entries = 20\nTEST PASS\n"),
+        "compliance.counts",
+        ("20 entries", "50000"),
+    ),
+    Case(
+        "verdict over another run",
+        partial(replaced, "TEST01/verify_performance.txt", "Reference score = ", "Reference score = 9"),
+        "compliance.scores",
+        ("the verdict is of another run",),
+        WARNING,
+    ),
+    Case(
+        "score over fewer samples",
+        partial(replaced, "accuracy/accuracy.txt", "total=50000", "total=500"),
+        "accuracy.samples",
+        ("over 500 samples",),
+    ),
+    Case(
+        "hash of the accuracy run",
+        lambda root: shutil.copyfile(cell(root) / "accuracy/accuracy.txt", cell(root) / "TEST01/accuracy/accuracy.txt"),
+        "accuracy.hash",
+        ("copied from the accuracy run",),
+    ),
+    Case("submitter", lambda root: change_system(root, submitter="Bcme"), "system.names", ("submitter is Bcme",)),
+    Case("category", lambda root: change_system(root, system_type="datacenter"), "system.category", ("datacenter",)),
+    Case("retraining", lambda root: measured(root, retraining="Yes"), "measurements.retraining", ("Yes",), WARNING),
+    Case("broken", lambda root: write(cell(root) / "measurements.json", "{"), "files.readable", ("Expecting",)),
+)
+
+
+def findings(root: Path) -> list[Finding]:
+    return list(verify_tree(root).findings)
+
+
+def test_real_runs_do_not_contradict_themselves(consistent: Path) -> None:
+    report = verify_tree(consistent)
+    assert not report.findings
+    assert report.rounds == ("v6.1",)
+    assert {facts.cell.rpartition("/")[2]: facts.conf_target for facts in report.facts} == {
+        "SingleStream": 1_000,
+        "MultiStream": 200_000,
+        "Offline": 1_000,
+    }
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_contradiction_is_found(case: Case, tree: Path) -> None:
+    case.change(tree)
+    found = [finding for finding in findings(tree) if finding.rule.id == case.rule]
+    assert found, [f"{f.rule.id}: {f.complaint}" for f in findings(tree)]
+    first = found[0].complaint
+    text = f"{first.found} | {first.wanted} | {first.cause}"
+    assert all(word in text for word in case.words), text
+    assert found[0].severity is case.severity
+    assert (tree / first.place.file).exists()
+    if first.other is not None and first.other.line:
+        assert len((tree / first.other.file).read_text().splitlines()) >= first.other.line
+
+
+def test_a_contradiction_names_both_lines(tree: Path) -> None:
+    conf("*.Offline.target_qps = 500\n", tree)
+    (finding,) = findings(tree)
+    place, other = finding.complaint.place, finding.complaint.other
+    assert other is not None
+    assert (tree / place.file).read_text().splitlines()[place.line - 1] == "*.Offline.target_qps = 500"
+    assert '"key": "effective_target_qps"' in (tree / other.file).read_text().splitlines()[other.line - 1]
+
+
+def test_a_line_for_another_scenario_or_model_decides_nothing(tree: Path) -> None:
+    conf("*.Server.target_qps = 5\nbert.Offline.target_qps = 7\n", tree)
+    assert not findings(tree)
+
+
+def test_the_one_other_model_key_of_a_file_is_what_was_meant(tree: Path) -> None:
+    path = cell(tree) / "user.conf"
+    write(path, "my-resnet.Offline.target_qps = 77\n")
+    assert [f.complaint.found.partition(" (")[0] for f in findings(tree) if f.severity is ERROR] == ["target_qps 77"]
+
+
+def test_lengthened_logs_are_seen(tree: Path) -> None:
+    """A run of a moment cannot have kept a minimum of ten minutes."""
+    folder = run(tree)
+    set_log(folder, "effective_min_duration_ms", 600_000)
+    assert '"result_min_duration_met", "value": true' in detail(folder)
+    ids = {finding.rule.id for finding in findings(tree)}
+    assert "log.duration" in ids
+    assert ids <= {"log.duration", "summary.contradicts", "user-conf.contradicts"}
+
+
+def test_one_log_in_two_cells(tree: Path) -> None:
+    for name in ("mlperf_log_detail.txt", "mlperf_log_summary.txt"):
+        copied(f"Offline/performance/run_1/{name}", f"MultiStream/performance/run_1/{name}", tree)
+    found = {finding.rule.id: finding for finding in findings(tree)}
+    assert "placement.performance" in found
+    copied_to = found["placement.copied"].complaint if "placement.copied" in found else None
+    assert copied_to is None or copied_to.other is not None
+
+
+def test_one_user_conf_for_all(tree: Path) -> None:
+    for scenario in ("SingleStream", "MultiStream", "Offline"):
+        write(cell(tree, scenario) / "user.conf", "*.*.min_query_count = 3\n")
+    causes = {finding.complaint.cause for finding in findings(tree) if finding.severity is ERROR}
+    assert causes == {
+        "one user.conf in 3 cells, as in closed/sys1/resnet/MultiStream",
+        "one user.conf in 3 cells, as in closed/sys1/resnet/Offline",
+    }
+
+
+def test_a_part_of_a_tree_can_be_verified(tree: Path) -> None:
+    conf("*.Offline.target_qps = 500\n", tree)
+    for part in ("closed", "closed/Acme", "closed/Acme/results", "closed/Acme/results/sys1/resnet/Offline"):
+        (finding,) = findings(tree / part)
+        assert finding.cell == "closed/sys1/resnet/Offline", part
+    assert not findings(cell(tree, "MultiStream"))
+
+
+def test_a_folder_of_trees_can_be_verified(tree: Path, tmp_path: Path) -> None:
+    conf("*.Offline.target_qps = 500\n", tree)
+    (finding,) = findings(tmp_path)
+    assert finding.complaint.place.file.startswith("tree/closed/Acme/")
+
+
+def test_rules_have_names_of_their_own() -> None:
+    assert all("." in rule.id and rule.title and rule.sources for rule in ALL_RULES)

@@ -84,7 +84,7 @@ class Device:
         self.index = index
         self._handle = checked(cu.cuDeviceGet(index))
         flags = cu.CUctx_flags.CU_CTX_SCHED_SPIN if spin else cu.CUctx_flags.CU_CTX_SCHED_BLOCKING_SYNC
-        checked(cu.cuDevicePrimaryCtxSetFlags(self._handle, int(flags)))
+        cu.cuDevicePrimaryCtxSetFlags(self._handle, int(flags))  # refused where the context is in use already
         self._context = checked(cu.cuDevicePrimaryCtxRetain(self._handle))
         self.activate()
         self._kernels: dict[int, Any] = {}

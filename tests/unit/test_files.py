@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import multiprocessing
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -115,7 +116,7 @@ def test_folder_is_renamed_before_any_of_it_goes(tmp_path: Path, monkeypatch: py
     """Killed in the middle, a removal leaves a leftover and no half of a folder."""
     (tmp_path / "attempt").mkdir()
     (tmp_path / "attempt" / "result.json").touch()
-    monkeypatch.setattr(files.shutil, "rmtree", lambda *_, **__: None)
+    monkeypatch.setattr(shutil, "rmtree", lambda *_, **__: None)
     remove(tmp_path / "attempt")
     assert names(tmp_path) == [".attempt.gone"]
     monkeypatch.undo()

@@ -15,6 +15,7 @@ from reconciler.execute import harvest as harvesting
 from reconciler.execute.attempt import Attempt, Intent, create, read
 from reconciler.execute.finish import finish
 from reconciler.execute.harvest import harvest
+from reconciler.execute.perform import Finished
 from reconciler.record.codec import encode
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Ended
@@ -46,7 +47,7 @@ def end(attempt: Attempt) -> None:
     Result(done=True, seconds=1.5, values={"files": {}, "marks": ["synthetic"]}).write(attempt.result)
 
 
-def collect(folder: Path, note: Callable[[str], None] = lambda _: None) -> list[harvesting.Finished]:
+def collect(folder: Path, note: Callable[[str], None] = lambda _: None) -> list[Finished]:
     return list(harvest(folder, note))
 
 

@@ -1,0 +1,132 @@
+"""check and verify-tree from the command line: exit codes, reports, the official checkers in child processes."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from reconciler.cli.main import main
+from tests.unit.tree.check.written import TOKENS, open_cell
+
+CELL = "open/sys1/llama3.1-8b/Server"
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    root = tmp_path / "tree"
+    open_cell(root, "llama3.1-8b", "Server", TOKENS)
+    return root
+
+
+def contradict(tree: Path) -> None:
+    conf = next(tree.rglob("user.conf"))
+    conf.write_text("*.Server.target_qps = 46\n<script>.x.y = 1\n")
+
+
+def test_a_clean_tree_is_in_sync(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(tree)]) == 0
+    assert main(["verify-tree", str(tree)]) == 0
+    assert "nothing found" in capsys.readouterr().out
+
+
+def test_a_finding_is_not_in_sync(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    next(tree.rglob("README.md")).write_text("")
+    next(tree.rglob("accuracy.txt")).unlink()
+    assert main(["check", str(tree), "--json"]) == 2
+    document = json.loads(capsys.readouterr().out)
+    assert document["report"] == "check"
+    assert not document["clean"]
+    assert {"rule": "files.missing", "cell": CELL}.items() <= document["findings"][0].items()
+
+
+def test_no_tree_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify-tree", str(tmp_path)]) == 1
+    assert "holds no submission tree" in capsys.readouterr().err
+
+
+def test_the_reports_of_verify_tree(tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    contradict(tree)
+    out = [f"--csv={tmp_path / 'f.csv'}", f"--objections={tmp_path / 'o'}", f"--html={tmp_path / 'f.html'}"]
+    assert main(["verify-tree", str(tree), *out, "--sort", "severity"]) == 2
+    shown = capsys.readouterr().out
+    assert "error, Acme: 1 error" in shown
+    assert "an audit factor: 0.92 of the published target" in shown
+    rows = list(csv.DictReader((tmp_path / "f.csv").read_text().splitlines()))
+    assert rows[0]["rule"] == "user-conf.contradicts"
+    assert rows[0]["line"] == "1"
+    assert "target\\_qps 46" in (tmp_path / "o/Acme.md").read_text()
+    page = (tmp_path / "f.html").read_text()
+    assert "<svg" in page
+    assert "<script" not in page
+    assert "http" not in page.replace("http-equiv", "")
+
+
+_CHECKER = """\
+import logging, sys
+logging.basicConfig(level=logging.INFO, format="[%(asctime)s %(filename)s:%(lineno)d %(levelname)s] %(message)s")
+root = sys.argv[sys.argv.index("--input") + 1]
+{body}
+"""
+_ERRORS = """\
+logging.error("%s/open/Acme/results/sys1/llama3.1-8b/Server/performance is odd", root)
+logging.error("NoResults %s/open/Acme/results/sys1/llama3.1-8b/Server", root)
+logging.error("something of the whole tree")
+logging.error("SUMMARY: submission has errors")
+sys.exit(1)"""
+
+
+def _checkout(folder: Path, newer: str, older: str) -> Path:
+    package = folder / "tools/submission/submission_checker"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "main.py").write_text(_CHECKER.format(body=newer))
+    (package.parent / "submission_checker_old.py").write_text(_CHECKER.format(body=older))
+    return folder
+
+
+def test_the_official_checkers_words_are_mapped(tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    checkout = _checkout(tmp_path / "official", _ERRORS, 'print("SUMMARY: submission looks OK")')
+    assert main(["check", str(tree), "--official", str(checkout), "--json", "--carry-log"]) == 2
+    document = json.loads(capsys.readouterr().out)
+    (finding,) = document["findings"]
+    assert finding["cell"] == CELL
+    assert finding["rule"] == "official.newer"
+    newer, older = document["official"]
+    assert newer["verdict"] == "has errors"
+    assert newer["unmapped"] == ["something of the whole tree"]
+    assert older["verdict"] == "looks OK"
+    assert (tmp_path / "official-checks/newer_checker_log.txt").is_file()
+    assert (tree / "open/Acme/results/submission_checker_log.txt").is_file()
+
+
+def test_a_crash_is_reported_as_such(tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tree / "open/Acme/results/sys1/llama3.1-8b/notes").mkdir()
+    (tree / "open/Acme/results/sys1/llama3.1-8b/notes/x.md").write_text("x")
+    checkout = _checkout(
+        tmp_path / "official", 'raise FileNotFoundError("notes")', 'print("SUMMARY: submission looks OK")'
+    )
+    assert main(["check", str(tree), "--official", str(checkout), "--json"]) == 2
+    newer = json.loads(capsys.readouterr().out)["official"][0]
+    assert newer["verdict"] == "crashed"
+    assert newer["cause"].startswith("FileNotFoundError: notes; likely because of open/Acme")
+    assert "benchmark.stray" in newer["cause"]
+
+
+def test_a_checkout_without_checkers(tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty").mkdir()
+    assert main(["check", str(tree), "--official", str(tmp_path / "empty")]) == 1
+    assert "name a checkout of the official inference repository" in capsys.readouterr().err
+
+
+def test_the_rendered_tree_is_checked_by_default(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A rehearsal's short run; each finding names the spec line of its cell."""
+    assert main(["check", "--json"]) == 2
+    document = json.loads(capsys.readouterr().out)
+    of_cell = [finding for finding in document["findings"] if finding["cell"] == "open/box/digits/Offline"]
+    assert "run.duration" in {finding["rule"] for finding in of_cell}
+    assert all(finding["origin"].startswith("specs/one.yaml:") for finding in of_cell)
+    assert "accuracy.hash-of-log" not in {finding["rule"] for finding in of_cell}

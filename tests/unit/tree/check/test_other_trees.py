@@ -1,0 +1,155 @@
+"""Layouts of older rounds, token benchmarks and the endpoints harness."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconciler.tree.check.engine import check_tree
+from reconciler.tree.verify.engine import verify_tree
+from tests.unit.tree.check.made import set_log, write
+from tests.unit.tree.check.written import RESULT, SCORES, TOKENS, as_legacy, endpoints_tree, open_cell
+
+TTFT = "result_first_token_99.00_percentile_latency_ns"
+
+
+def rules(root: Path) -> set[str]:
+    return {finding.rule.id for finding in check_tree(root, round_name="v6.1").findings}
+
+
+def contradictions(root: Path) -> set[str]:
+    return {finding.rule.id for finding in verify_tree(root, round_name="v6.1").findings}
+
+
+def test_the_legacy_layout_is_read(tree: Path) -> None:
+    root = as_legacy(tree)
+    report = check_tree(root, round_name="v6.1")
+    assert not report.findings
+    assert report.layouts == ("legacy",)
+
+
+def test_the_legacy_layout_has_its_own_places(tree: Path) -> None:
+    top = as_legacy(tree) / "closed/Acme"
+    (top / "measurements/sys1/resnet/Offline/sys1.json").unlink()
+    (top / "compliance/sys1/resnet/Offline/TEST04/verify_performance.txt").unlink()
+    found = {f.rule.id: f.complaint.place.file for f in check_tree(tree, round_name="v6.1").findings}
+    assert found["measurements.missing"].startswith("closed/Acme/measurements/sys1/resnet/Offline/")
+    assert found["compliance.files"] == "closed/Acme/compliance/sys1/resnet/Offline/TEST04/verify_performance.txt"
+
+
+def test_a_measurements_file_for_another_scenario(tree: Path) -> None:
+    folder = as_legacy(tree) / "closed/Acme/measurements/sys1/resnet/Offline"
+    (folder / "sys1.json").rename(folder / "sys1_impl_Server.json")
+    assert "placement.measurements" in contradictions(tree)
+
+
+@pytest.mark.parametrize("scenario", ["Server", "Interactive"])
+def test_token_results_within_their_limits(scenario: str, tmp_path: Path) -> None:
+    open_cell(tmp_path, "llama3.1-8b", scenario, TOKENS)
+    assert not rules(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "rule"),
+    [
+        pytest.param(TTFT, 600_000_000, "run.token-limits", id="TTFT of Server in Interactive"),
+        pytest.param(
+            "result_time_per_output_token_99.00_percentile_ns", 30_000_000, "run.token-limits", id="TPOT at it"
+        ),
+        pytest.param("requested_server_ttft_latency", 2_000_000_000, "run.model-key", id="model key of Server"),
+        pytest.param("requested_use_token_latencies", False, "run.token-latencies", id="no token latencies"),
+        pytest.param("effective_sample_concatenate_permutation", False, "run.equal-issue", id="no equal issue"),
+        pytest.param("effective_target_latency_ns", 99_000_000_000, "run.target-latency", id="target latency"),
+        pytest.param("result_completed_tokens_per_second", 0, "run.metric", id="no tokens"),
+    ],
+)
+def test_a_broken_interactive_run(key: str, value: Any, rule: str, tmp_path: Path) -> None:
+    open_cell(tmp_path, "llama3.1-8b", "Interactive", {**TOKENS, key: value})
+    assert rules(tmp_path) == {rule}
+
+
+def test_the_limits_of_server_are_wider(tmp_path: Path) -> None:
+    open_cell(tmp_path, "llama3.1-8b", "Server", {**TOKENS, TTFT: 600_000_000})
+    assert not rules(tmp_path)
+
+
+def test_a_model_mapping_names_the_benchmark(tmp_path: Path) -> None:
+    open_cell(tmp_path, "ours", "Server", TOKENS)
+    assert rules(tmp_path) == {"benchmark.known"}
+    write(tmp_path / "open/Acme/model_mapping.json", json.dumps({"ours": "llama3.1-8b"}))
+    assert not rules(tmp_path)
+
+
+def test_endpoints_results_are_read(tmp_path: Path) -> None:
+    endpoints_tree(tmp_path)
+    assert not rules(tmp_path)
+    assert not contradictions(tmp_path)
+    report = check_tree(tmp_path, round_name="v6.1")
+    assert [facts.harness for facts in report.facts] == ["endpoints", "endpoints"]
+    assert {facts.metric for facts in report.facts} == {96.774}
+
+
+def changed(document: dict[str, Any], **fields: Any) -> str:
+    return json.dumps({**document, **fields}, indent=2)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "rule"),
+    [
+        pytest.param("config.yaml", None, "endpoints.files", id="no config"),
+        pytest.param("config.yaml", "type: [", "files.readable", id="broken YAML"),
+        pytest.param("config.yaml", "type: offline\n", "endpoints.scenario", id="another scenario"),
+        pytest.param("config.yaml", "type: online\n", "endpoints.seeds", id="no seeds"),
+        pytest.param("config.yaml", "type: online\n", "endpoints.duration", id="no duration"),
+        pytest.param(
+            "performance/result_summary.json", changed(RESULT, n_samples_failed=3), "endpoints.failures", id="failed"
+        ),
+        pytest.param("performance/result_summary.json", changed(RESULT, ttft={}), "endpoints.latencies", id="no TTFT"),
+        pytest.param("performance/result_summary.json", "[]", "files.readable", id="a list"),
+        pytest.param("accuracy/accuracy_results.json", "{}", "endpoints.accuracy", id="no score"),
+        pytest.param(
+            "audit/audit_consistency_output_test.json", '{"passed": false}', "endpoints.audits", id="not passed"
+        ),
+    ],
+)
+def test_a_broken_endpoints_result(file: str, text: str | None, rule: str, tmp_path: Path) -> None:
+    path = endpoints_tree(tmp_path) / file
+    path.unlink() if text is None else write(path, text)
+    assert rule in rules(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "rule"),
+    [
+        pytest.param(
+            "performance/result_summary.json", changed(RESULT, n_samples_completed=9), "endpoints.samples", id="samples"
+        ),
+        pytest.param("performance/result_summary.json", changed(RESULT, qps=5), "endpoints.rate", id="rate"),
+        pytest.param(
+            "performance/result_summary.json", changed(RESULT, duration_ns=10**9), "endpoints.duration", id="duration"
+        ),
+        pytest.param("performance/result_summary.json", changed(RESULT, qps=500), "endpoints.target", id="target"),
+        pytest.param(
+            "accuracy/accuracy_results.json",
+            json.dumps({"accuracy_scores": [{**SCORES["accuracy_scores"][0], "total_samples": 10}]}),
+            "endpoints.scored",
+            id="scored",
+        ),
+        pytest.param("config.yaml", "type: offline\n", "placement.endpoints", id="placement"),
+    ],
+)
+def test_a_contradiction_of_the_endpoints_harness(file: str, text: str, rule: str, tmp_path: Path) -> None:
+    write(endpoints_tree(tmp_path) / file, text)
+    assert rule in contradictions(tmp_path)
+
+
+def test_the_round_is_learned_from_the_seeds(tree: Path) -> None:
+    assert check_tree(tree).rounds == ("v6.1",)
+    from_v51 = {"qsl_rng_seed": 1780908523862526354, "sample_index_rng_seed": 14771362308971278857}
+    for path in tree.rglob("run_1/mlperf_log_detail.txt"):
+        for name, seed in {**from_v51, "schedule_rng_seed": 18209322760996052031}.items():
+            set_log(path.parent, f"effective_{name}", seed)
+    assert check_tree(tree).rounds == ("v5.1",)

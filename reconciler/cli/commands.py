@@ -30,6 +30,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "import": ("reconciler.cli.import_", "Record one LoadGen run that was made elsewhere."),
     "audit": ("reconciler.cli.audit", "Prove a commit: records, logs, metrics, verdicts and tree, from git alone."),
     "adopt": ("reconciler.cli.adopt", "Turn a submission tree into a spec and imported records."),
+    "move": ("reconciler.cli.move", "Move a cell to another division in the spec, and say what that changes."),
     "package": ("reconciler.cli.package", "Pack the submission tree reproducibly, or say what speaks against it."),
     "unpack": ("reconciler.cli.unpack", "Unpack and verify what `package` wrote."),
     "gc": ("reconciler.cli.gc", "Remove stored files that no record names."),

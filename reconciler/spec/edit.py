@@ -36,16 +36,16 @@ def set_value(text: str, path: str | Sequence[str], value: New) -> str:
     ``path`` is a sequence of names, or dotted; a name that holds dots itself is found when it is in the text already.
     A mapping is written in one line, as ``{name: value}``. Raises EditError, and SpecError for a text that is no YAML.
     """
-    before = _read(text)
-    root = _compose(text)
+    before = read(text)
+    root = compose(text)
     names = list(path) if not isinstance(path, str) else _split(root, path)
-    node, depth = _deepest(root, names)
+    node, depth = deepest(root, names)
     if depth == len(names):
         edited = _replace(text, node, value)
     else:
         for name in reversed(names[depth + 1 :]):
             value = {name: value}
-        edited = _insert(text, node, names[depth], value)
+        edited = insert(text, node, names[depth], value)
         value = {names[depth]: value}
     _verify(before, edited, names[: len(names) if depth == len(names) else depth], value, added=depth < len(names))
     return edited
@@ -64,14 +64,16 @@ def rendered(value: New) -> str:
     return _RAW.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(value, ensure_ascii=False))
 
 
-def _read(text: str) -> Any:
+def read(text: str) -> Any:
+    """The text as plain values. SpecError when it is no YAML."""
     tree, problems = parse(text, "the spec")
     if tree is None or problems:
         raise SpecError(problems)
     return plain(tree)
 
 
-def _compose(text: str) -> MappingNode:
+def compose(text: str) -> MappingNode:
+    """The text as nodes that know where they stand. EditError when it holds no mapping."""
     try:
         node = YAML(typ="safe", pure=True).compose(text)
     except YAMLError as error:
@@ -101,7 +103,7 @@ def _split(root: MappingNode, path: str) -> list[str]:
     return names
 
 
-def _deepest(root: MappingNode, names: Sequence[str]) -> tuple[Any, int]:
+def deepest(root: MappingNode, names: Sequence[str]) -> tuple[Any, int]:
     """The node at the longest part of ``names`` that is there, and that part's length."""
     node: Any = root
     for depth, name in enumerate(names):
@@ -139,7 +141,8 @@ def _fill(text: str, node: Any, value: New) -> str:
     return f"{text[:index]} {rendered(value)}{text[index:]}"
 
 
-def _insert(text: str, node: Any, name: str, value: New) -> str:
+def insert(text: str, node: Any, name: str, value: New) -> str:
+    """Add an entry to a mapping, in the mapping's own style."""
     entry = f"{rendered(name)}: {rendered(value)}"
     if _empty(node):
         return _fill(text, node, {name: value})
@@ -148,7 +151,7 @@ def _insert(text: str, node: Any, name: str, value: New) -> str:
     if node.flow_style:
         return _insert_flow(text, node, entry)
     newline = "\r\n" if "\r\n" in text else "\n"
-    end = text.find("\n", _end(node))
+    end = text.find("\n", end_of(node))
     place = len(text) if end < 0 else end + 1
     before = "" if end >= 0 else newline
     return f"{text[:place]}{before}{' ' * node.value[0][0].start_mark.column}{entry}{newline}{text[place:]}"
@@ -158,19 +161,19 @@ def _insert_flow(text: str, node: MappingNode, entry: str) -> str:
     if not node.value:
         inside = node.start_mark.index + 1
         return f"{text[:inside]}{entry}{text[inside:]}"
-    index = _end(node.value[-1][1], node.value[-1][0])
+    index = end_of(node.value[-1][1], node.value[-1][0])
     return f"{text[:index]}, {entry}{text[index:]}"
 
 
-def _end(node: Any, key: Any = None) -> int:
+def end_of(node: Any, key: Any = None) -> int:
     """Where the node's own text ends; a block's mark would stand after the comments that follow it."""
     if _empty(node) and key is not None:
         return int(key.end_mark.index) + 1
     if isinstance(node, MappingNode) and not node.flow_style and node.value:
         last_key, last = node.value[-1]
-        return _end(last, last_key)
+        return end_of(last, last_key)
     if not isinstance(node, (MappingNode, ScalarNode)) and not node.flow_style and node.value:
-        return _end(node.value[-1])
+        return end_of(node.value[-1])
     index = int(node.end_mark.index)
     return index - 1 if getattr(node, "style", None) in ("|", ">") else index
 
@@ -188,7 +191,7 @@ def _verify(before: Any, edited: str, names: Sequence[str], value: Any, *, added
     else:
         holder[names[-1]] = wanted
     try:
-        found = _read(edited)
+        found = read(edited)
     except SpecError as error:
         raise EditError(f"the edit would break the file: {error}") from error
     if found != expected:

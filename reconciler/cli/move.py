@@ -1,0 +1,135 @@
+"""`reconcile move CELL --to DIVISION`: enter a cell in another division."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+
+from reconciler.cli.cells import find_cell
+from reconciler.cli.looking import asked
+from reconciler.cli.options import json_option, spec_option, takes
+from reconciler.cli.output import paint, say, say_json
+from reconciler.compiled import spec_paths
+from reconciler.desired.checks import check
+from reconciler.desired.compile import compile_desired, pins_needed
+from reconciler.desired.state import Desired
+from reconciler.diff.conditions import lineages
+from reconciler.diff.difference import compare
+from reconciler.errors import IN_SYNC, Problem, ReconcilerError
+from reconciler.files import Places, replace
+from reconciler.look import Look, Options, look, plan_of
+from reconciler.mlperf.rounds import load_ruleset
+from reconciler.observed.installed import installed
+from reconciler.observed.observe import systems_of, unlike_systems
+from reconciler.observed.pins import observe_pins
+from reconciler.observed.stamps import Stamps
+from reconciler.plan.plan import Plan
+from reconciler.render.documents import document
+from reconciler.render.plan import LIMIT, plan_text
+from reconciler.resource.kinds import DIVISIONS, Address, Cell, Kind
+from reconciler.spec.edit import EditError
+from reconciler.spec.files import Source, blob_id, read_sources
+from reconciler.spec.loading import load_sources
+from reconciler.spec.moving import move
+
+_TO = click.Option(["--to"], required=True, type=click.Choice(DIVISIONS), help="The division to enter it in.")
+_DRY = click.Option(["--dry-run"], is_flag=True, help="Only say what would change.")
+_CELL = click.Argument(["cell"], metavar="CELL")
+
+
+@click.command("move")
+@takes([_CELL, _TO, _DRY, spec_option(), json_option()])
+def command(cell: str, to: str, dry_run: bool, specs: tuple[str, ...], as_json: bool) -> int:
+    """Move CELL to another division: edits the spec, comments and all, and says what that changes.
+
+    Refused when the round does not allow the cell there. Runs are not repeated: what was measured is the same.
+    """
+    places, options = asked(specs)
+    seen = look(places, options)
+    source = find_cell(cell, lineages(seen.desired))
+    target = Cell(to, source.system, source.benchmark, source.scenario)
+    _refuse(seen, source, target)
+    sources = _sources(places, options)
+    name, edited = _edited(sources, source, target)
+    changed = [Source(s.name, edited, blob_id(edited.encode())) if s.name == name else s for s in sources]
+    plan = _plan(places, options, seen, changed)
+    lines = _lines(next(s.text for s in sources if s.name == name), edited, name)
+    if not dry_run:
+        replace(places.root / name, edited.encode())
+    if as_json:
+        steps = [str(step.change.address) for step in plan.steps]
+        found = [{"where": f.where, "message": f.message} for f in plan.findings]
+        moved = {"source": str(source), "target": str(target), "file": name, "dry_run": dry_run}
+        say_json(document("move", **moved, lines=lines, steps=steps, findings=found))
+        return IN_SYNC
+    said = "Would move" if dry_run else "Moved"
+    say("\n".join([f"{said} {source} to {to}:", *lines, "", "Before:", _summary(seen.plan), "", "After:"]))
+    say(plan_text(plan, limit=LIMIT, paint=paint()))
+    return IN_SYNC
+
+
+def _refuse(seen: Look, source: Cell, target: Cell) -> None:
+    if source == target:
+        raise ReconcilerError(f"{source} is in the {target.division} division already", fix="name another one: --to")
+    submission = next(r for r in seen.desired.resources if r.kind is Kind.SUBMISSION)
+    ruleset = load_ruleset(str(seen.desired.detail(submission.address).settings["round"]))
+    if Address(Kind.RESULT, str(target)) in seen.desired.by_address:
+        raise ReconcilerError(f"{target} is declared already", fix="remove one of the two from the spec first")
+    if not ruleset.binds(target.division, "model_mapping") and ruleset.official(target.benchmark) is None:
+        raise ReconcilerError(
+            f"round {ruleset.round} takes only official benchmark names in the {target.division} division, "
+            f"and {target.benchmark} is none",
+            fix="rename the benchmark in the spec to the official one it is entered as, then move it",
+        )
+
+
+def _sources(places: Places, options: Options) -> list[Source]:
+    sources, problems = read_sources(spec_paths(places, options.specs), places.root)
+    if problems:
+        raise ReconcilerError(str(problems[0]))
+    return list(sources)
+
+
+def _edited(sources: Iterable[Source], source: Cell, target: Cell) -> tuple[str, str]:
+    """The file that declares the cell, and its new text."""
+    why = ""
+    for item in sources:
+        try:
+            return item.name, move(item.text, _path(source), _path(target), keep=2)
+        except EditError as error:
+            why = why if "there is no" in str(error) else f"{item.name}: {error}"
+    raise ReconcilerError(f"{source} cannot be moved by an edit: {why or 'no file declares it'}", fix="move it by hand")
+
+
+def _path(cell: Cell) -> tuple[str, ...]:
+    return "spec", "divisions", cell.division, cell.system, cell.benchmark, cell.scenario
+
+
+def _plan(places: Places, options: Options, seen: Look, sources: list[Source]) -> Plan:
+    """The plan as it will be. SpecError when the round forbids the edited spec."""
+    problems: list[Problem] = []
+    declared = load_sources(sources, places.root, os.environ, problems)
+    ruleset = load_ruleset(str(declared.round.value))
+    check(declared, ruleset)
+    stamps, needed = Stamps(places), pins_needed(declared, ruleset)
+    pins = observe_pins(
+        needed, seen.recorded, places.root, stamps, installed(), unlike_systems(systems_of(seen.desired))
+    )
+    desired: Desired
+    desired, _ = compile_desired(declared, ruleset, pins)
+    difference = compare(desired, seen.recorded, seen.observed)
+    return plan_of(places, options, desired, seen.recorded, seen.observed, difference)
+
+
+def _lines(before: str, after: str, name: str) -> list[str]:
+    """The lines of the spec that go and come."""
+    rows = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)
+    return [f"  {row[0]} {Path(name).name}: {row[1:].strip()}" for row in list(rows)[2:] if row[0] in "+-"]
+
+
+def _summary(plan: Plan) -> str:
+    return plan_text(plan, limit=LIMIT).splitlines()[-1]

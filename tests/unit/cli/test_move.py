@@ -1,0 +1,71 @@
+"""`reconcile move`: the spec is edited, nothing is run again, and what the round forbids is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from .conftest import CELL, Reconcile, edit
+
+SPEC = "specs/one.yaml"
+
+
+def official(root: Path) -> None:
+    """The same cell under the official name, so that any division may take it."""
+    text = (root / SPEC).read_text()
+    text = text.replace("    digits:\n      as: resnet\n", "    resnet:\n", 1)
+    (root / SPEC).write_text(text.replace("        digits:\n", "        resnet:  # the one\n"))
+
+
+def test_nothing_is_measured_again(recorded: Path, reconcile: Reconcile) -> None:
+    official(recorded)
+    assert reconcile()[0] == 0
+    before = (recorded / SPEC).read_text()
+    code, out, err = reconcile("move", "offline", "--to", "closed", "--dry-run")
+    assert code == 0, out + err
+    assert "Would move open/box/resnet/Offline to closed" in out
+    assert "- one.yaml: open:" in out
+    assert "+ one.yaml: closed:" in out
+    assert (recorded / SPEC).read_text() == before
+    code, out, _ = reconcile("move", "offline", "--to", "closed", "--json")
+    report = json.loads(out)
+    assert not [step for step in report["steps"] if step.startswith(("Run:", "Dataset:", "Model:", "Score:"))]
+    assert {row["where"] for row in report["findings"]} >= {"closed/box/resnet/SingleStream"}
+    assert (
+        "          Offline: {target_qps: 1000, min_duration: 0, min_query_count: 512}" in (recorded / SPEC).read_text()
+    )
+    code, out, _ = reconcile("move", "closed/box/resnet/Offline", "--to", "open")
+    assert code == 0
+    assert reconcile("plan")[0] == 0
+
+
+def test_what_the_round_forbids(recorded: Path, reconcile: Reconcile) -> None:
+    before = (recorded / SPEC).read_text()
+    code, _, err = reconcile("move", CELL, "--to", "closed")
+    assert (code, "takes only official benchmark names in the closed division" in err) == (1, True)
+    assert (recorded / SPEC).read_text() == before
+    official(recorded)
+    edit(recorded, "Offline: {", "Server: {")
+    edit(recorded, "category: edge", "category: datacenter")
+    before = (recorded / SPEC).read_text()
+    code, _, err = reconcile("move", "server", "--to", "closed")
+    assert (code, "does not allow Server for resnet" in err) == (1, True)
+    assert (recorded / SPEC).read_text() == before
+
+
+def test_what_is_there_already(recorded: Path, reconcile: Reconcile) -> None:
+    code, _, err = reconcile("move", CELL, "--to", "open")
+    assert (code, "is in the open division already" in err) == (1, True)
+    official(recorded)
+    text = (recorded / SPEC).read_text()
+    (recorded / SPEC).write_text(text + "    network: {box: {resnet: {Offline: {}}}}\n")
+    code, _, err = reconcile("move", "open/box/resnet/Offline", "--to", "network")
+    assert (code, "is declared already" in err) == (1, True)
+
+
+def test_a_source_of_inferred_cells_stays(recorded: Path, reconcile: Reconcile) -> None:
+    official(recorded)
+    text = (recorded / SPEC).read_text().replace("Offline: {", "SingleStream: {").replace("target_qps: 1000, ", "")
+    (recorded / SPEC).write_text(text + "          Offline: {infer_from: SingleStream}\n")
+    code, _, err = reconcile("move", "singlestream", "--to", "closed")
+    assert (code, "is not declared, so that nothing can be inferred from it" in err) == (1, True)

@@ -78,7 +78,7 @@ def _finding(finding: Finding, paint: Paint) -> list[str]:
 
 def _official(run: OfficialRun, paint: Paint) -> list[str]:
     tone = Tone.GOOD if run.verdict == "looks OK" else Tone.BAD
-    commit = f" ({run.commit[:10]})" if run.commit else ""
+    commit = f" (commit {run.commit[:10]})" if run.commit else " (no git checkout: commit unknown)"
     lines = [f"{run.name}{commit}: {paint(run.verdict, tone)}; its output: {run.output}"]
     lines += [f"  cause: {run.cause}"] if run.cause else []
     lines += [f"  {text}" for text in run.unmapped[:LIMIT]]

@@ -106,7 +106,7 @@ def _run(
         status = _wait(child, seconds)
     text = log.read_text(encoding="utf-8", errors="replace")
     verdict = _SUMMARY.search(text)
-    findings = list(_findings(checker, text.splitlines(), log.name))
+    findings = list(_findings(checker, text.replace(f"{tree}/", "").splitlines(), log.name))
     run = OfficialRun(
         checker.name,
         commit,

@@ -86,7 +86,7 @@ def inferred_metric(run: RunView) -> Complaints:
 
 
 def seeds(run: RunView) -> Complaints:
-    wanted = run.cell.ruleset.seeds()
+    wanted = run.seeds
     wrong = [name for name, seed in wanted.items() if value(run.log, f"effective_{name}") != seed]
     if wrong:
         name = wrong[0]

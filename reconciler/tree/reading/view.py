@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from reconciler.mlperf.log import DetailLog
 from reconciler.mlperf.ruleset import BenchmarkRules, Ruleset
@@ -63,6 +64,14 @@ class CellView:
         found = {name: self._run(run) for name, run in self.files.test_runs.items()}
         return {name: run for name, run in found.items() if run is not None}
 
+    def audit_settings(self, test: str) -> dict[str, Any]:
+        """What the audit.config of a test sets, by LoadGen's names; nothing for a test that the round does not know."""
+        try:
+            rules = self.rules.test(test, self.cell.scenario) if self.rules else None
+        except KeyError:
+            rules = None
+        return {name: item.value for name, item in rules.settings.items()} if rules else {}
+
     def _run(self, run: RunFiles) -> RunView | None:
         log = run.detail.value
         return None if log is None else RunView(self, run, log)
@@ -79,6 +88,12 @@ class RunView:
     @property
     def name(self) -> str:
         return self.run.name
+
+    @property
+    def seeds(self) -> dict[str, int]:
+        """The seeds that the log must show: the round's, but for those that a test sets itself."""
+        own = self.cell.audit_settings(self.name)
+        return {name: own.get(name, seed) for name, seed in self.cell.ruleset.seeds().items()}
 
     @property
     def inferred(self) -> bool:

@@ -63,7 +63,9 @@ def seeds(view: CellView) -> Complaints:
     for other in runs_of(view):
         if run is None or other.name == "performance" or other.log.seeds == run.log.seeds:
             continue
-        name = next((n for n in run.log.seeds if other.log.seeds.get(n) != run.log.seeds[n]), "")
+        own = view.audit_settings(other.name)
+        differing = (n for n in run.log.seeds if n not in own and other.log.seeds.get(n) != run.log.seeds[n])
+        name = next(differing, "")
         if name:
             key = f"effective_{name}"
             yield Complaint(

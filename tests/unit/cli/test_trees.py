@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.cli.main import main
+from tests.unit.cli.conftest import git
 from tests.unit.tree.check.written import TOKENS, open_cell
 
 CELL = "open/sys1/llama3.1-8b/Server"
@@ -85,6 +86,9 @@ def _checkout(folder: Path, newer: str, older: str) -> Path:
     (package / "__init__.py").write_text("")
     (package / "main.py").write_text(_CHECKER.format(body=newer))
     (package.parent / "submission_checker_old.py").write_text(_CHECKER.format(body=older))
+    git(folder, "init", "--quiet")
+    git(folder, "add", ".")
+    git(folder, "commit", "--quiet", "--message", "Checkers")
     return folder
 
 
@@ -96,6 +100,7 @@ def test_the_official_checkers_words_are_mapped(tree: Path, tmp_path: Path, caps
     assert finding["cell"] == CELL
     assert finding["rule"] == "official.newer"
     newer, older = document["official"]
+    assert newer["commit"] == older["commit"] == git(checkout, "rev-parse", "HEAD")
     assert newer["verdict"] == "has errors"
     assert newer["unmapped"] == ["something of the whole tree"]
     assert older["verdict"] == "looks OK"

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from reconciler.mlperf.rounds import load_ruleset
 from reconciler.tree.check.engine import check_tree
 from reconciler.tree.verify.engine import verify_tree
 from tests.unit.tree.check.made import set_log, write
-from tests.unit.tree.check.written import RESULT, SCORES, TOKENS, as_legacy, endpoints_tree, open_cell
+from tests.unit.tree.check.written import RESULT, SCORES, SEEDS, TOKENS, as_legacy, endpoints_tree, open_cell
 
 TTFT = "result_first_token_99.00_percentile_latency_ns"
 
@@ -153,3 +155,23 @@ def test_the_round_is_learned_from_the_seeds(tree: Path) -> None:
         for name, seed in {**from_v51, "schedule_rng_seed": 18209322760996052031}.items():
             set_log(path.parent, f"effective_{name}", seed)
     assert check_tree(tree).rounds == ("v5.1",)
+
+
+def test_a_test_may_have_seeds_of_its_own(tree: Path) -> None:
+    """TEST05 of older rounds: its audit.config sets other seeds than the round's."""
+    rules = load_ruleset("v4.1").benchmark("resnet")
+    assert rules is not None
+    own = {name: item.value for name, item in rules.test("TEST05").settings.items() if name in SEEDS}
+    cell = as_legacy(tree) / "closed/Acme/compliance/sys1/resnet/Offline"
+    for path in tree.rglob("mlperf_log_detail.txt"):
+        for name, seed in load_ruleset("v4.1").seeds().items():
+            set_log(path.parent, f"effective_{name}", seed)
+    shutil.copytree(cell / "TEST01", cell / "TEST05")
+    for name, seed in own.items():
+        set_log(cell / "TEST05/performance/run_1", f"effective_{name}", seed)
+    report = check_tree(tree)
+    assert report.rounds == ("v4.1",)
+    assert "run.seeds" not in {finding.rule.id for finding in report.findings}
+    assert "runs.seeds" not in {finding.rule.id for finding in verify_tree(tree).findings}
+    set_log(cell / "TEST05/performance/run_1", "effective_qsl_rng_seed", 4)
+    assert "run.seeds" in {finding.rule.id for finding in check_tree(tree).findings}

@@ -51,7 +51,9 @@ class LineCommit:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class Answer:
+    """How one call of git ended."""
+
     status: int
     out: bytes
     error: str
@@ -66,7 +68,8 @@ def _own_repository() -> Iterator[None]:
         os.environ.update(hidden)
 
 
-def _git(root: Path, *arguments: str, stdin: bytes = b"") -> _Answer:
+def ask(root: Path, *arguments: str, stdin: bytes = b"", limit: float | None = None) -> Answer:
+    """``limit``: seconds after which git is ended, for what talks to other machines."""
     with _own_repository(), tempfile.TemporaryFile() as stream:
         stream.write(stdin)
         stream.seek(0)
@@ -79,10 +82,11 @@ def _git(root: Path, *arguments: str, stdin: bytes = b"") -> _Answer:
                 stdout_as_string=False,
                 strip_newline_in_stdout=False,
                 env=_ENVIRONMENT,
+                kill_after_timeout=limit,
             )
         except (git.exc.GitCommandNotFound, OSError) as problem:
-            return _Answer(127, b"", str(problem))
-    return _Answer(int(status), _bytes(out), _bytes(error).decode(errors="replace").strip())
+            return Answer(127, b"", str(problem))
+    return Answer(int(status), _bytes(out), _bytes(error).decode(errors="replace").strip())
 
 
 def _bytes(text: str | bytes) -> bytes:
@@ -91,7 +95,7 @@ def _bytes(text: str | bytes) -> bytes:
 
 def find_root(start: Path) -> Path | None:
     """The top of the git work tree that holds ``start``; None outside one."""
-    answer = _git(start, "rev-parse", "--show-toplevel")
+    answer = ask(start, "rev-parse", "--show-toplevel")
     top = answer.out.decode(errors="surrogateescape").rstrip("\n")
     return Path(top) if answer.status == 0 and top else None
 
@@ -100,7 +104,7 @@ def initialise(root: Path) -> bool:
     """Make a git repository at ``root`` unless it already lies in one; True when made."""
     if find_root(root):
         return False
-    answer = _git(root, "init", "--quiet")
+    answer = ask(root, "init", "--quiet")
     if answer.status:
         raise RepositoryError(f"git init in {root}: {answer.error}", fix="install git, or run `git init` yourself")
     return True
@@ -108,13 +112,13 @@ def initialise(root: Path) -> bool:
 
 def head(root: Path) -> str | None:
     """The commit checked out; None without one."""
-    answer = _git(root, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    answer = ask(root, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     return answer.out.decode().strip() if answer.status == 0 else None
 
 
 def head_file(root: Path, path: str) -> bytes | None:
     """The bytes of a file in HEAD; None when HEAD has none."""
-    answer = _git(root, "cat-file", "blob", f"HEAD:./{path}")
+    answer = ask(root, "cat-file", "blob", f"HEAD:./{path}")
     return answer.out if answer.status == 0 else None
 
 
@@ -142,7 +146,7 @@ def commits_of_lines(root: Path, file: str, lines: Iterable[int]) -> Mapping[int
     """``last_commit_of_line`` for several lines of one file, in one call of git."""
     wanted = sorted(set(lines))
     ranges = [word for line in wanted for word in ("-L", f"{line},{line}")]
-    answer = _git(root, "blame", "--porcelain", *ranges, "--", file)
+    answer = ask(root, "blame", "--porcelain", *ranges, "--", file)
     if answer.status == 0:
         return _parse_blame(answer.out.decode(errors="replace"))
     if find_root(root) is None or not (root / file).is_file():
@@ -181,7 +185,7 @@ def _line_commit(commit: str, facts: Mapping[str, str]) -> LineCommit:
 
 def commits_of_blob(root: Path, path: str, blob: str) -> tuple[str, ...]:
     """The commits, newest first, that gave ``path`` exactly these bytes (by git blob id)."""
-    answer = _git(
+    answer = ask(
         root, "log", "--format=commit %H", "--raw", "--no-abbrev", "--no-renames", f"--find-object={blob}", "--", path
     )
     found: list[str] = []
@@ -196,12 +200,12 @@ def commits_of_blob(root: Path, path: str, blob: str) -> tuple[str, ...]:
 
 def blobs_in_refs(root: Path, folder: str, suffix: str = "") -> tuple[bytes, ...]:
     """The contents of every file below ``folder``, named ``*suffix``, at the tip of any ref known here."""
-    refs = _git(root, "for-each-ref", "--format=%(objectname)").out.decode().split()
+    refs = ask(root, "for-each-ref", "--format=%(objectname)").out.decode().split()
     names: set[str] = set()
     for tip in dict.fromkeys([*refs, *filter(None, [head(root)])]):
-        rows = _git(root, "ls-tree", "-r", "-z", f"{tip}^{{tree}}", "--", folder).out.split(b"\0")
+        rows = ask(root, "ls-tree", "-r", "-z", f"{tip}^{{tree}}", "--", folder).out.split(b"\0")
         names.update(row.split()[2].decode() for row in rows if row and row.endswith(suffix.encode()))
-    answer = _git(root, "cat-file", "--batch", stdin="\n".join(sorted(names)).encode()) if names else None
+    answer = ask(root, "cat-file", "--batch", stdin="\n".join(sorted(names)).encode()) if names else None
     return tuple(_parse_batch(answer.out)) if answer else ()
 
 
@@ -226,9 +230,9 @@ def _named_batch(data: bytes) -> Iterator[tuple[str, bytes]]:
 def resolve(root: Path, name: str) -> str:
     """The commit that a branch, tag or id names. RepositoryError, with the command that fetches it, when it is not
     here."""
-    answer = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    answer = ask(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     if answer.status:
-        shallow = _git(root, "rev-parse", "--is-shallow-repository").out.strip() == b"true"
+        shallow = ask(root, "rev-parse", "--is-shallow-repository").out.strip() == b"true"
         remote, _, branch = name.partition("/")
         wanted = f"{remote} {branch}" if branch and not shallow else f"origin {name.removeprefix('origin/')}"
         deepen = "--depth=1 " if shallow else ""
@@ -238,13 +242,13 @@ def resolve(root: Path, name: str) -> str:
 
 def merge_base(root: Path, one: str, other: str) -> str | None:
     """The commit where two lines of history part; None when a shallow clone does not reach it, or there is none."""
-    answer = _git(root, "merge-base", one, other)
+    answer = ask(root, "merge-base", one, other)
     return answer.out.decode().strip() if answer.status == 0 else None
 
 
 def files_at(root: Path, commit_id: str, folders: Iterable[str] = ()) -> dict[str, tuple[str, int]]:
     """path → (blob id, bytes) of every regular file of a commit, below these folders or in all of it."""
-    answer = _git(root, "ls-tree", "-r", "-l", "-z", commit_id, "--", *folders)
+    answer = ask(root, "ls-tree", "-r", "-l", "-z", commit_id, "--", *folders)
     found = {}
     for row in answer.out.decode(errors="surrogateescape").split("\0"):
         facts, _, path = row.partition("\t")
@@ -257,7 +261,7 @@ def files_at(root: Path, commit_id: str, folders: Iterable[str] = ()) -> dict[st
 def read_blobs(root: Path, blobs: Iterable[str]) -> dict[str, bytes]:
     """Contents by blob id, in one call of git; one that a partial clone lacks is left out."""
     wanted = sorted(set(blobs))
-    answer = _git(root, "cat-file", "--batch", stdin="\n".join(wanted).encode()) if wanted else None
+    answer = ask(root, "cat-file", "--batch", stdin="\n".join(wanted).encode()) if wanted else None
     return dict(_named_batch(answer.out)) if answer else {}
 
 
@@ -270,14 +274,14 @@ def commit(root: Path, paths: Iterable[str], message: str) -> str:
     given = [path for path in paths if (root / path).exists()]
     if not given:
         return ""
-    added = _git(root, "add", *_FROM_STDIN, stdin=_listed(given))
+    added = ask(root, "add", *_FROM_STDIN, stdin=_listed(given))
     if added.status:
         raise RepositoryError(f"git add: {added.error}", fix="commit the records yourself, or mend what git names")
     new = [name for name in _staged(root) if any(name == path or name.startswith(f"{path}/") for path in given)]
     if not new:
         return ""
     # --only takes these files from the work tree and leaves everything else of the index as it is.
-    made = _git(root, "commit", "--quiet", "--only", "--message", message, *_FROM_STDIN, stdin=_listed(new))
+    made = ask(root, "commit", "--quiet", "--only", "--message", message, *_FROM_STDIN, stdin=_listed(new))
     if made.status:
         said = made.error or made.out.decode(errors="replace").strip()
         raise RepositoryError(f"git commit: {said}", fix="mend what git names; the records are safe in state/")
@@ -291,16 +295,16 @@ def _listed(paths: Iterable[str]) -> bytes:
 def _staged(root: Path) -> list[str]:
     """Files whose staged bytes are not those in HEAD; all staged files where there is no commit yet."""
     if head(root) is None:
-        answer = _git(root, "ls-files", "-z")
+        answer = ask(root, "ls-files", "-z")
     else:
-        answer = _git(root, "diff", "--cached", "--name-only", "--no-renames", "--relative", "-z", "HEAD")
+        answer = ask(root, "diff", "--cached", "--name-only", "--no-renames", "--relative", "-z", "HEAD")
     return [name for name in answer.out.decode(errors="surrogateescape").split("\0") if name]
 
 
 def changed_files(root: Path, base: str, commit_id: str) -> dict[str, tuple[str, str]]:
     """path → (status letter, blob id in ``commit_id``, "" when deleted) of every file that differs between two
     commits."""
-    answer = _git(root, "diff-tree", "-r", "-z", "--no-renames", "--relative", base, commit_id)
+    answer = ask(root, "diff-tree", "-r", "-z", "--no-renames", "--relative", base, commit_id)
     words = answer.out.decode(errors="surrogateescape").split("\0")
     found = {}
     for facts, path in zip(words[::2], words[1::2], strict=False):
@@ -312,7 +316,14 @@ def changed_files(root: Path, base: str, commit_id: str) -> dict[str, tuple[str,
 
 def remotes(root: Path) -> tuple[tuple[str, str], ...]:
     """(name, address) of every remote, fetch and push addresses alike; none outside a repository."""
-    answer = _git(root, "config", "--get-regexp", r"^remote\..*\.(url|pushurl)$")
+    answer = ask(root, "config", "--get-regexp", r"^remote\..*\.(url|pushurl)$")
     rows = answer.out.decode(errors="replace").splitlines() if answer.status == 0 else []
     found = (row.partition(" ") for row in rows)
     return tuple(dict.fromkeys((key.split(".", 1)[1].rpartition(".")[0], url) for key, _, url in found))
+
+
+def kept_files(folder: Path) -> frozenset[str]:
+    """Files below a folder that git has or would take, relative to it; empty where git knows none."""
+    answer = ask(folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    names = answer.out.decode(errors="surrogateescape").split("\0") if answer.status == 0 else []
+    return frozenset(name for name in names if name)

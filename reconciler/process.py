@@ -12,6 +12,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from reconciler.errors import ReconcilerError
+
 # What a child may see of the caller's environment; everything else, secrets above all, stays outside.
 ALLOWED = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH")
 FIXED = {
@@ -91,3 +93,26 @@ class Child:
         if self._process.stdin is not None:
             with contextlib.suppress(OSError):
                 self._process.stdin.close()
+
+
+def call(command: Sequence[str], *, folder: Path, stdin: bytes, limit: float) -> None:
+    """Run a hook to its end. Raises ReconcilerError when it cannot be started, takes longer than ``limit`` seconds or
+    ends with anything but 0."""
+    try:
+        ended = subprocess.run(
+            list(command),
+            cwd=folder,
+            env=child_environment(),
+            input=stdin,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            timeout=limit,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise ReconcilerError(f"{command[0]}: not ended after {limit:g} s", fix="let it hand long work on") from None
+    except OSError as error:
+        raise ReconcilerError(f"{command[0]}: {error.strerror}", fix="name a program that can be started") from error
+    if ended.returncode:
+        said = ended.stderr.decode(errors="replace").strip()[-200:]
+        raise ReconcilerError(f"{command[0]}: ended with {ended.returncode} {said}".rstrip(), fix="see what it says")

@@ -19,6 +19,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "validate": ("reconciler.cli.validate", "Check the specs; name every problem with file, line, column and fix."),
     "plan": ("reconciler.cli.plan", "Show what a pass would do, why, and how long it takes."),
     "apply": ("reconciler.cli.apply", "Carry out a saved plan, or what selectors choose of the present one."),
+    "watch": ("reconciler.cli.watch", "Pass whenever the specs, records, tree or branch changed."),
     "status": ("reconciler.cli.status", "Show the matrix of cells and conditions with the results."),
     "show": ("reconciler.cli.show", "Show every resolved value of a cell with the line that sets it."),
     "why": ("reconciler.cli.why", "Say why a cell is, or is not, made again."),

@@ -41,7 +41,7 @@ def run(
         view.tell(event)
 
     try:
-        with view, _stopping_cleanly():
+        with view, stopping_cleanly():
             report = run_pass(places, options, tell=tell, saved=saved)
     except KeyboardInterrupt:
         kept = sum(1 for outcome in ended if outcome.status is Status.DONE)
@@ -60,7 +60,7 @@ def run(
 
 
 @contextlib.contextmanager
-def _stopping_cleanly() -> Iterator[None]:
+def stopping_cleanly() -> Iterator[None]:
     """A service manager's SIGTERM ends a pass like Ctrl-C: the child is stopped, what is done is kept."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

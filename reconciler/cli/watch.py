@@ -1,0 +1,129 @@
+"""`reconcile watch`: pass whenever something changed that a pass would act on."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TextIO
+
+import click
+
+from reconciler.cli.looking import asked
+from reconciler.cli.options import selection_options, takes, words
+from reconciler.cli.output import paint, say
+from reconciler.cli.passing import stopping_cleanly
+from reconciler.controller.settings import Settings
+from reconciler.controller.teller import Teller
+from reconciler.controller.unit import unit
+from reconciler.controller.watch import watch
+from reconciler.controller.windows import parse as parse_window
+from reconciler.errors import IN_SYNC
+from reconciler.plan.select import parse
+
+_TIME = click.FloatRange(min=0.01)
+_OPTIONS: list[click.Parameter] = [
+    click.Option(["--observe"], multiple=True, metavar="SELECTOR", help="Only report these cells. May be repeated."),
+    click.Option(
+        ["--freeze"], multiple=True, metavar="HH:MM-HH:MM", help="Build and run nothing then, local time. Repeatable."
+    ),
+    click.Option(
+        ["--in-flight"],
+        type=click.Choice(["finish", "stop"]),
+        default="finish",
+        show_default=True,
+        help="A step under way for a spec that asks for something else now.",
+    ),
+    click.Option(["--commit"], is_flag=True, help="Commit new records, and nothing else, after each pass."),
+    click.Option(["--push"], default="", metavar="REMOTE", help="Push after each commit; never by force."),
+    click.Option(
+        ["--remote"], default="", metavar="REMOTE", help="Follow this remote's branch, by fast-forward alone."
+    ),
+    click.Option(["--poll"], type=_TIME, default=60.0, show_default=True, metavar="SECONDS", help="Ask it this often."),
+    click.Option(
+        ["--debounce"], type=_TIME, default=0.3, show_default=True, metavar="SECONDS", help="Quiet time before a look."
+    ),
+    click.Option(
+        ["--resync"], type=_TIME, default=120.0, show_default=True, metavar="SECONDS", help="Look at least this often."
+    ),
+    click.Option(["--events"], default="", metavar="FILE|-", help="Append events as JSON lines; - is standard output."),
+    click.Option(["--exec", "hook"], default="", metavar="COMMAND", help="Run it for plans, passes and problems."),
+    click.Option(
+        ["--health"], type=click.IntRange(1, 65535), default=None, metavar="PORT", help="Serve the state on 127.0.0.1."
+    ),
+    click.Option(["--systemd"], is_flag=True, help="Print a systemd unit for this command line, and end."),
+]
+
+
+@click.command("watch")
+@takes([words(), *selection_options(), *_OPTIONS])
+def command(
+    words: tuple[str, ...],
+    exclude: tuple[str, ...],
+    only: tuple[str, ...],
+    deep: bool,
+    observe: tuple[str, ...],
+    freeze: tuple[str, ...],
+    in_flight: str,
+    commit: bool,
+    push: str,
+    remote: str,
+    poll: float,
+    debounce: float,
+    resync: float,
+    events: str,
+    hook: str,
+    health: int | None,
+    systemd: bool,
+) -> int:
+    """Pass whenever the specs, the records, the rendered tree or the branch changed, until Ctrl-C or SIGTERM.
+
+    A change of the spec that alters a resolved value supersedes what is queued; any other supersedes nothing. The hook
+    gets one JSON object on its standard input, and ten seconds.
+    """
+    places, options = asked(words, exclude=exclude, only=only, deep=deep)
+    settings = Settings(
+        options=options,
+        debounce=debounce,
+        resync=resync,
+        stop=in_flight == "stop",
+        observed=tuple(parse([word]) for word in observe),
+        windows=tuple(map(parse_window, freeze)),
+        commit=commit,
+        remote=remote,
+        poll=poll,
+        push=push,
+        health=health or 0,
+    )
+    if systemd:
+        say(unit(places.root, str(Path(sys.argv[0]).resolve()), _without_systemd(sys.argv)))
+        return IN_SYNC
+    with ExitStack() as stack:
+        stream = _stream(events, stack)
+        to_stderr = stream is sys.stdout
+        teller = Teller(
+            lambda text: click.echo(text, err=to_stderr),
+            stream=stream,
+            hook=shlex.split(hook),
+            folder=places.root,
+            paint=paint(),
+        )
+        try:
+            with stopping_cleanly():
+                watch(places, settings, teller)
+        except KeyboardInterrupt:
+            teller.say("stopped", "stopped; everything recorded is kept")
+    return IN_SYNC
+
+
+def _stream(events: str, stack: ExitStack) -> TextIO | None:
+    if events == "-":
+        return sys.stdout
+    return stack.enter_context(Path(events).open("a", encoding="utf-8")) if events else None
+
+
+def _without_systemd(arguments: list[str]) -> list[str]:
+    """The words behind `watch`, as they were typed."""
+    at = arguments.index("watch") + 1 if "watch" in arguments else len(arguments)
+    return [word for word in arguments[at:] if word != "--systemd"]

@@ -1,0 +1,53 @@
+"""When to try again: by class of error, doubling, and capped low, so that nobody waits for something long mended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+# Class → (first wait, longest wait), in seconds. "resources": a child lacked memory or hung.
+WAITS = {
+    "locked": (2.0, 30.0),
+    "storage": (10.0, 300.0),
+    "remote": (15.0, 300.0),
+    "repository": (10.0, 300.0),
+    "resources": (30.0, 300.0),
+    "failed": (60.0, 900.0),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """``until`` on the caller's clock; ``seconds`` is this wait's length, ``tries`` how many went wrong in a row."""
+
+    kind: str
+    tries: int
+    seconds: float
+    until: float
+
+
+@dataclass(slots=True)
+class Backoff:
+    """Waits by name: the key of a step, or what the loop itself could not do."""
+
+    waits: dict[str, Wait] = field(default_factory=dict)
+
+    def failed(self, name: str, kind: str, now: float) -> Wait:
+        first, longest = WAITS.get(kind, WAITS["failed"])
+        tries = self.waits[name].tries + 1 if name in self.waits else 1
+        seconds = min(longest, first * 2 ** min(tries - 1, 30))
+        self.waits[name] = Wait(kind, tries, seconds, now + seconds)
+        return self.waits[name]
+
+    def went_well(self, name: str) -> None:
+        self.waits.pop(name, None)
+
+    def keep(self, names: set[str]) -> None:
+        """Forget steps that nobody wants any more."""
+        self.waits = {name: wait for name, wait in self.waits.items() if name in names}
+
+    def held(self, now: float) -> frozenset[str]:
+        return frozenset(name for name, wait in self.waits.items() if wait.until > now)
+
+    def ends(self, now: float) -> Iterator[float]:
+        return (wait.until for wait in self.waits.values() if wait.until > now)

@@ -1,0 +1,250 @@
+"""The loop: wait for a reason to look, look, pass over what is due, say what came of it.
+
+Level-based: whatever woke it, a turn starts from the world as it is. What cannot be done now is tried again later, at
+a time that is said; the specs, the records and the tree of the last good turn stay as they are meanwhile.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from reconciler import git_remotes
+from reconciler.compiled import compiled
+from reconciler.controller.backoff import Backoff
+from reconciler.controller.choose import Holds, due
+from reconciler.controller.commits import Commits
+from reconciler.controller.predicate import Topic
+from reconciler.controller.queue import Queue
+from reconciler.controller.settings import Settings
+from reconciler.controller.source import Source
+from reconciler.controller.teller import Teller
+from reconciler.controller.windows import frozen_until
+from reconciler.errors import LockedError, ReconcilerError, RepositoryError, SpecError, StalePlanError, StorageError
+from reconciler.execute.outcome import Began, Event, Moved, Outcome, Status
+from reconciler.files import Places
+from reconciler.look import Look, look
+from reconciler.observed.stamps import Stamps
+from reconciler.plan.plan import Step
+from reconciler.reconcile import Report, run_pass
+from reconciler.record.index import load
+from reconciler.render.plan import LIMIT, plan_text, summary
+from reconciler.render.progress import tally
+from reconciler.render.quantities import duration
+
+SPEC, LOOP = "the spec", "the loop"
+_SPECS = (Topic.SPECS, Topic.GIT)
+
+
+class _SupersededError(Exception):
+    """The spec now asks for something else than the pass under way was begun for."""
+
+
+@dataclass(slots=True)
+class Loop:
+    """``settled``: what was left due when a pass had done all it could; the same again is no reason for another."""
+
+    places: Places
+    settings: Settings
+    queue: Queue
+    source: Source
+    teller: Teller
+    commits: Commits
+    clock: Callable[[], float] = time.monotonic
+    backoff: Backoff = field(default_factory=Backoff)
+    settled: object = None
+    told: str = ""
+    wrong: str = ""
+    why: str = ""
+    generation: str = ""
+    checked: int = 0
+    passes: int = 0
+    ended: list[Outcome] = field(default_factory=list)
+    head: str = ""
+    thaw: float = 0.0
+
+    def run(self) -> None:
+        """Until an exception ends it; KeyboardInterrupt is how it is meant to end."""
+        while True:
+            self.turn()
+            topics = self.queue.take(self.wakes())
+            self.why = f"changed: {', '.join(topics)}\n" if topics else ""
+
+    def wakes(self) -> float:
+        now = self.clock()
+        times = [now + self.settings.resync, *self.backoff.ends(now), *([self.thaw] if self.thaw > now else [])]
+        return min(times)
+
+    def turn(self) -> None:
+        self.source.refresh()
+        self.note_head()
+        try:
+            self.reconcile()
+            self.well()
+        except SpecError as error:
+            self.broken(error)
+        except (StalePlanError, _SupersededError) as error:
+            if isinstance(error, _SupersededError):
+                self.teller.say("superseded", "the spec asks for something else now: what was queued is given up")
+            self.queue.add(Topic.SPECS)
+        except (ReconcilerError, OSError) as error:
+            self.trouble(error)
+        finally:
+            gc.unfreeze()  # a look freezes what it made, for processes that end soon; here it must go
+            gc.collect()
+
+    def note_head(self) -> None:
+        """Say when the branch was rewritten; the world is read anew in any case."""
+        before, self.head = self.head, git_remotes.commit_of(self.places.root, "HEAD")
+        if before and self.head and before != self.head:
+            follows = git_remotes.is_ancestor(self.places.root, before, self.head)
+            text = "" if follows else ", which does not follow it: everything is read again"
+            self.teller.say("head", f"HEAD moved: {before[:7]} → {self.head[:7]}{text}", commit=self.head)
+
+    def reconcile(self) -> None:
+        seen = look(self.places, self.settings.options)
+        if self.wrong.startswith(SPEC):
+            self.teller.say("valid", "the spec is valid again")
+        self.wrong = "" if self.wrong.startswith(SPEC) else self.wrong
+        self.backoff.keep({step.change.key for step in seen.plan.steps} | {LOOP})
+        wanted = self.due(seen)
+        self.tell_plan(seen, wanted)
+        fresh = self.settled != self.mark(seen, wanted)
+        if (wanted and fresh) or (not self.passes and self.leftovers()) or (fresh and not seen.observed.tree_present):
+            report = self.do(seen, wanted)
+            seen = report.look
+            wanted = self.due(seen)
+            self.told = self.story(seen, wanted)
+        self.settled = self.mark(seen, wanted)
+        self.say_state(seen)
+        self.commits.publish(seen)
+        self.head = git_remotes.commit_of(self.places.root, "HEAD") if self.commits.made else self.head
+        self.commits.made = False
+
+    def due(self, seen: Look) -> tuple[Step, ...]:
+        end = frozen_until(self.settings.windows, datetime.now())
+        self.thaw = self.clock() + (end - datetime.now()).total_seconds() if end else 0.0
+        holds = Holds(self.settings.observed, self.backoff.held(self.clock()), end is not None)
+        return due(seen.plan, seen.desired, holds)
+
+    def leftovers(self) -> bool:
+        """An attempt that an earlier process began: its result is taken over, or its folder removed, by a pass."""
+        folder = self.places.attempts
+        return folder.is_dir() and any(folder.iterdir())
+
+    def mark(self, seen: Look, wanted: tuple[Step, ...]) -> object:
+        keys = frozenset((step.change.key, step.change.how) for step in wanted)
+        return seen.plan.desired, seen.plan.recorded, keys, seen.observed.tree_present
+
+    def story(self, seen: Look, wanted: tuple[Step, ...]) -> str:
+        return f"{plan_text(seen.plan, limit=LIMIT)} {len(wanted)}"
+
+    def tell_plan(self, seen: Look, wanted: tuple[Step, ...]) -> None:
+        """The plan, when it is not the one last told."""
+        story = self.story(seen, wanted)
+        if story == self.told:
+            return
+        self.told = story
+        held = len(seen.plan.steps) - len(wanted)
+        text = self.why + plan_text(seen.plan, limit=LIMIT) + (f"\nHeld back now: {held}." if held else "")
+        self.teller.say("plan", text, due=len(wanted), held=held, in_sync=seen.plan.in_sync)
+
+    def do(self, seen: Look, wanted: tuple[Step, ...]) -> Report:
+        """One pass over these steps alone. Raises what a pass raises, and _SupersededError."""
+        self.passes += 1
+        self.generation, self.checked = seen.plan.desired, self.queue.count
+        self.ended.clear()
+        self.teller.now(state="reconciling", passes=self.passes)
+        try:
+            saved = replace(seen.plan, steps=wanted)
+            report = run_pass(self.places, self.settings.options, tell=self.tell, saved=saved)
+        finally:
+            self.note_outcomes()
+            self.commits.due = True
+        took = duration(report.own_seconds + report.child_seconds)
+        text = f"pass {self.passes}: {tally(report.outcomes)}, in {took}. {summary(report.look.plan)}"
+        self.teller.say("pass", text, number=self.passes, in_sync=report.look.plan.in_sync)
+        self.teller.now(last_pass=datetime.now().astimezone().isoformat(timespec="seconds"))
+        return report
+
+    def note_outcomes(self) -> None:
+        for outcome in self.ended:
+            key = outcome.step.change.key
+            if outcome.status is Status.DONE:
+                self.backoff.went_well(key)
+            else:
+                kind = outcome.record.problem_class if outcome.record else "failed"
+                wait = self.backoff.failed(key, kind, self.clock())
+                self.teller.line(f"{outcome.step.change.address}: next try in {duration(wait.seconds)}")
+        self.ended.clear()
+
+    def tell(self, event: Event) -> None:
+        """Called by the pass. A step that has not begun yet is a safe point; progress is one when children may be
+        stopped."""
+        if isinstance(event, Began) or (isinstance(event, Moved) and self.settings.stop):
+            self.give_way(wait=isinstance(event, Began))
+        if isinstance(event, Outcome):
+            self.ended.append(event)
+        self.teller.step(event)
+
+    def give_way(self, *, wait: bool) -> None:
+        """Raises _SupersededError when the specs changed and a resolved value with them."""
+        if self.queue.count == self.checked:
+            return
+        if wait:
+            time.sleep(self.queue.settles_in())
+        if not self.queue.waiting(_SPECS):
+            return
+        self.checked = self.queue.count
+        try:
+            digest = self.desired_digest()
+        except (ReconcilerError, OSError):
+            return  # a broken spec supersedes nothing: the next turn reports it
+        if digest != self.generation:
+            raise _SupersededError
+        self.teller.line("the specs changed, but no resolved value: the pass goes on")
+
+    def desired_digest(self) -> str:
+        stamps = Stamps(self.places, deep=False)
+        recorded = load(self.places, deep=False).recorded
+        return compiled(self.places, self.settings.options.specs, recorded, stamps).desired.digest
+
+    def say_state(self, seen: Look) -> None:
+        state = "in sync" if seen.plan.in_sync else "not in sync"
+        self.teller.now(state=state, summary=summary(seen.plan), next_try=self.next_try(), problem=None)
+
+    def next_try(self) -> str:
+        seconds = self.wakes() - self.clock()
+        return datetime.fromtimestamp(time.time() + seconds).astimezone().isoformat(timespec="seconds")
+
+    def well(self) -> None:
+        if self.wrong:
+            self.wrong = ""
+            self.teller.say("recovered", "that is over: reconciling again")
+        self.backoff.went_well(LOOP)
+
+    def broken(self, error: SpecError) -> None:
+        """Once for each way in which it is broken."""
+        text = f"{SPEC} is broken: the last good result stays, and nothing is made until it is valid\n{error}"
+        if text != self.wrong:
+            self.wrong = text
+            self.told = ""
+            self.teller.say("broken", text)
+        self.teller.now(state="broken spec", problem=str(error), next_try=None)
+
+    def trouble(self, error: ReconcilerError | OSError) -> None:
+        wait = self.backoff.failed(LOOP, _kind(error), self.clock())
+        fix = error.fix if isinstance(error, ReconcilerError) else ""
+        if str(error) != self.wrong:
+            self.wrong = str(error)
+            self.teller.say("trouble", f"{error}" + (f"\nfix: {fix}" if fix else ""), kind=wait.kind)
+        self.teller.line(f"next try in {duration(wait.seconds)}")
+        self.teller.now(state="in trouble", problem=str(error), next_try=self.next_try())
+
+
+def _kind(error: Exception) -> str:
+    kinds = ((LockedError, "locked"), (StorageError, "storage"), (RepositoryError, "repository"), (OSError, "storage"))
+    return next((name for kind, name in kinds if isinstance(error, kind)), "failed")

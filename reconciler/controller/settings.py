@@ -1,0 +1,27 @@
+"""What watch mode was asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from reconciler.controller.windows import Window
+from reconciler.look import Options
+from reconciler.plan.select import Selector
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Times in seconds. ``stop``: a child that is superseded is ended, not waited for. ``remote``: followed, ``push``:
+    pushed to; "" for none. ``health``: a port on the loopback interface, 0 for none."""
+
+    options: Options = field(default_factory=Options)
+    debounce: float = 0.3
+    resync: float = 120.0
+    stop: bool = False
+    observed: tuple[Selector, ...] = ()
+    windows: tuple[Window, ...] = ()
+    commit: bool = False
+    remote: str = ""
+    poll: float = 60.0
+    push: str = ""
+    health: int = 0

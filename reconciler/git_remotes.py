@@ -1,0 +1,81 @@
+"""What watch mode asks of git: where it keeps its state, and what passes between this clone and its remotes.
+
+Never force: a push that is refused is tried again on top of what the remote has, or given up.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from reconciler.errors import RepositoryError
+from reconciler.git import ask
+
+_LIMIT = 60.0  # seconds in which a remote answers
+
+
+def control_folders(root: Path) -> tuple[Path, ...]:
+    """Where HEAD and the refs lie: one folder, two in a linked work tree, none outside a repository."""
+    answer = ask(root, "rev-parse", "--git-dir", "--git-common-dir")
+    names = answer.out.decode(errors="surrogateescape").splitlines() if answer.status == 0 else []
+    return tuple(dict.fromkeys((root / name).resolve() for name in names))
+
+
+def branch(root: Path) -> str:
+    """The branch checked out; "" on a detached HEAD."""
+    answer = ask(root, "symbolic-ref", "--quiet", "--short", "HEAD")
+    return answer.out.decode().strip() if answer.status == 0 else ""
+
+
+def commit_of(root: Path, name: str) -> str:
+    """The commit of a ref, "" when there is none."""
+    answer = ask(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    return answer.out.decode().strip() if answer.status == 0 else ""
+
+
+def is_ancestor(root: Path, one: str, other: str) -> bool:
+    return ask(root, "merge-base", "--is-ancestor", one, other).status == 0
+
+
+def address(root: Path, remote: str) -> str:
+    """Where a push to this remote goes. Raises RepositoryError when there is no such remote."""
+    answer = ask(root, "remote", "get-url", "--push", remote)
+    if answer.status:
+        raise RepositoryError(f"no remote {remote!r}", fix="`git remote -v` lists the remotes")
+    return answer.out.decode().strip()
+
+
+def fetch(root: Path, remote: str, name: str) -> str:
+    """Fetch one branch; gives the commit that it is at there. Raises RepositoryError with what git said."""
+    wanted = f"+refs/heads/{name}:refs/remotes/{remote}/{name}"
+    answer = ask(root, "fetch", "--quiet", "--no-tags", remote, wanted, limit=_LIMIT)
+    if answer.status:
+        said = answer.error or "no answer"
+        raise RepositoryError(f"git fetch {remote} {name}: {said}", fix=f"see whether `git fetch {remote}` works")
+    return commit_of(root, f"refs/remotes/{remote}/{name}")
+
+
+def fast_forward(root: Path, commit: str) -> None:
+    """Move the branch checked out forward, and the work tree with it; edited files are left alone."""
+    answer = ask(root, "merge", "--ff-only", "--quiet", commit)
+    if answer.status:
+        raise RepositoryError(f"git merge --ff-only: {answer.error}", fix="commit or put aside what git names")
+
+
+def push(root: Path, remote: str, name: str) -> None:
+    """Push the branch; where the remote has moved on, once more on top of that. Raises RepositoryError."""
+    for last in (False, True):
+        answer = ask(root, "push", "--quiet", remote, f"HEAD:refs/heads/{name}", limit=_LIMIT)
+        if answer.status == 0:
+            return
+        if last or not any(word in answer.error for word in ("fetch first", "non-fast-forward", "cannot lock ref")):
+            said = answer.error or "no answer"
+            raise RepositoryError(f"git push {remote}: {said}", fix="the records are committed here; push them later")
+        rebase(root, fetch(root, remote, name))
+
+
+def rebase(root: Path, onto: str) -> None:
+    """Put this branch's own commits on top of another; on a conflict nothing changes. Raises RepositoryError."""
+    answer = ask(root, "rebase", "--quiet", "--autostash", onto)
+    if answer.status:
+        ask(root, "rebase", "--abort")
+        raise RepositoryError(f"git rebase {onto[:12]}: {answer.error}", fix="rebase by hand; nothing was changed")

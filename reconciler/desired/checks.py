@@ -110,7 +110,7 @@ def _not_inferable(declared: Declared, cell: DeclaredCell, rules: BenchmarkRules
         return [_problem(cell, value, message, f"name one of the cells with runs of their own: {', '.join(able)}")]
     category = str(declared.systems[cell.cell.system].settings["system.category"].value)
     if source.scenario != cell.cell.scenario:
-        why = refusal(source.scenario, cell.cell.scenario, category)
+        why = refusal(ruleset, source.scenario, cell.cell.scenario, category)
     else:
         other = ruleset.benchmark(str(found.settings["benchmark.official"].value))
         why = (

@@ -1,49 +1,25 @@
-"""Which results may be inferred from another cell's runs, and what they are worth (submission rules, inferred results).
+"""Which results may take another cell's runs, where the round does not say it by scenario and category alone.
 
-A scenario folder may hold the logs of another scenario; the whole folder is then that of its source. A benchmark's
-variant with a laxer bar may take the runs of the stricter one.
+A scenario folder may hold the logs of another scenario (``Ruleset.inference``); the whole folder is then that of its
+source. A benchmark's variant with a laxer bar may take the runs of the stricter one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from decimal import Decimal
-
-from reconciler.mlperf.log import DetailLog
-from reconciler.mlperf.ruleset import Bar, BenchmarkRules
-
-_NANOSECONDS = 1_000_000  # in a millisecond
+from reconciler.mlperf.ruleset import Bar, BenchmarkRules, Ruleset
 
 
-@dataclass(frozen=True, slots=True)
-class Inference:
-    """``edge``: only where the system's category holds edge. ``key``: what the source's detail log must hold, and not
-    as zero."""
-
-    edge: bool
-    key: str
-    unit: str
-
-
-# (scenario of the source, scenario of the inferred cell); everything else is refused by the checkers.
-INFERENCES: Mapping[tuple[str, str], Inference] = {
-    ("SingleStream", "Offline"): Inference(True, "result_qps_without_loadgen_overhead", "samples/s"),
-    ("MultiStream", "Offline"): Inference(True, "result_mean_query_latency_ns", "samples/s"),
-    ("SingleStream", "MultiStream"): Inference(True, "early_stopping_latency_ms", "ms"),
-    ("Server", "Interactive"): Inference(False, "result_completed_samples_per_sec", "queries/s"),
-}
-
-
-def refusal(source: str, scenario: str, category: str) -> str:
+def refusal(ruleset: Ruleset, source: str, scenario: str, category: str) -> str:
     """Why a scenario may not be inferred from another one on a system of this category; empty: it may."""
-    found = INFERENCES.get((source, scenario))
-    if found is None:
-        able = [name for name, target in INFERENCES if target == scenario]
-        return f"{scenario} is inferred from {' or '.join(able)} only" if able else f"{scenario} is never inferred"
-    if found.edge and "edge" not in category.split(","):
-        return f"{scenario} is inferred from {source} on edge systems only"
-    return ""
+    if ruleset.inference(scenario, source, category) is not None:
+        return ""
+    able = [rule for rule in ruleset.inferences if rule.scenario == scenario]
+    if not able:
+        return f"round {ruleset.round} never infers {scenario}"
+    if any(rule.measured == source for rule in able):
+        categories = sorted({rule.category for rule in able if rule.measured == source})
+        return f"{scenario} is inferred from {source} on {' and '.join(categories)} systems only"
+    return f"{scenario} is inferred from {' or '.join(dict.fromkeys(rule.measured for rule in able))} only"
 
 
 def variant_refusal(source: BenchmarkRules, target: BenchmarkRules, scenario: str) -> str:
@@ -62,18 +38,3 @@ def _stricter(source: Bar, target: Bar) -> bool:
     least = target.least is None or (source.least is not None and source.least >= target.least)
     most = target.most is None or (source.most is not None and source.most <= target.most)
     return least and most
-
-
-def inferred_metric(log: DetailLog, source: str, scenario: str) -> tuple[Decimal, str] | None:
-    """(value, unit) of the inferred result; None when the source's log does not hold what it is computed from, as a
-    SingleStream run of fewer than 662 queries does for MultiStream."""
-    found = INFERENCES.get((source, scenario))
-    value = Decimal(str(log.get(found.key, 0) or 0)) if found else Decimal(0)
-    if found is None or value.is_nan() or value <= 0:
-        return None
-    if (source, scenario) == ("SingleStream", "MultiStream"):
-        return 8 * value / _NANOSECONDS, found.unit
-    if (source, scenario) == ("MultiStream", "Offline"):
-        samples = Decimal(str(log.effective("samples_per_query", 8)))
-        return samples * 1000 * _NANOSECONDS / value, found.unit
-    return value, found.unit

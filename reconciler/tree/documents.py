@@ -10,13 +10,6 @@ from reconciler.mlperf.ruleset import Ruleset
 from reconciler.resource.canonical import canonical
 from reconciler.tree.content import CellContent, SystemContent
 
-# What the description of a network division's system has besides; is_network itself is "true" there.
-NETWORK_FIELDS = (
-    *("network_type", "network_media", "network_rate", "nic_loadgen", "number_nic_loadgen"),
-    *("net_software_stack_loadgen", "network_protocol", "number_connections", "nic_sut", "number_nic_sut"),
-    *("net_software_stack_sut", "network_topology"),
-)
-
 
 def system_fields(system: SystemContent, submitter: str, ruleset: Ruleset) -> dict[str, Any]:
     """The system description: the round's mandatory fields in its order, "" where nothing was declared, then the rest
@@ -27,7 +20,7 @@ def system_fields(system: SystemContent, submitter: str, ruleset: Ruleset) -> di
         "status": system.status,
         "system_type": system.category,
     }
-    network = dict.fromkeys(NETWORK_FIELDS, "") if system.division == "network" else {}
+    network = dict.fromkeys(ruleset.network.fields, "") if system.division == "network" else {}
     declared: dict[str, Any] = {"system_name": system.name, **network, **system.description, **known}
     if network:
         declared["is_network"] = "true"

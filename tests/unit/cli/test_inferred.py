@@ -1,0 +1,77 @@
+"""Inferred cells in a whole pass: nothing is run for them, they follow their source, and the round has a say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from .conftest import SPEC, Reconcile, edit
+
+FOLDER = ".reconcile/tree/open/Tester/results/box/digits"
+TWO = """\
+          SingleStream: {min_duration: 0, min_query_count: 700}
+          Offline: {infer_from: SingleStream}
+"""
+DETAIL = "performance/run_1/mlperf_log_detail.txt"
+
+
+@pytest.fixture
+def inferring(declared: Path) -> Path:
+    path = declared / "specs/one.yaml"
+    path.write_text(SPEC.replace("          Offline: {target_qps: 1000, min_duration: 0, min_query_count: 512}\n", TWO))
+    return declared
+
+
+def test_an_inferred_cell_follows_its_source(inferring: Path, reconcile: Reconcile) -> None:
+    code, out, _ = reconcile("plan", "--json")
+    addresses = [step["address"] for step in json.loads(out)["steps"]]
+    assert not [a for a in addresses if a.startswith(("Run:", "Score:")) and "Offline" in a]
+    code, out, err = reconcile()
+    assert code == 0, out + err
+    assert reconcile("plan")[0] == 0
+    single, offline = inferring / FOLDER / "SingleStream", inferring / FOLDER / "Offline"
+    for name in (DETAIL, "user.conf", "accuracy/accuracy.txt", "measurements.json"):
+        assert (offline / name).read_bytes() == (single / name).read_bytes()
+    assert "**Inferred**" in (offline / "README.md").read_text()
+    cells = {cell["cell"].rpartition("/")[2]: cell for cell in json.loads(reconcile("status", "--json")[1])["cells"]}
+    assert ("inferred" in cells["Offline"]["marks"], "inferred" in cells["SingleStream"]["marks"]) == (True, False)
+    edit(inferring, "min_query_count: 700", "min_query_count: 720")
+    assert reconcile("plan")[0] == 2
+    before = (offline / DETAIL).read_bytes()
+    assert reconcile()[0] == 0
+    assert (offline / DETAIL).read_bytes() == (single / DETAIL).read_bytes() != before
+
+
+def test_what_the_round_does_not_infer(inferring: Path, reconcile: Reconcile) -> None:
+    edit(inferring, "SingleStream: {min_d", "Server: {target_qps: 100, target_latency: 15 ms, min_d")
+    edit(inferring, "infer_from: SingleStream", "infer_from: Server")
+    code, _, err = reconcile("validate")
+    assert (code, "Offline is inferred from" in err) == (1, True)
+    edit(inferring, "infer_from: Server", "infer_from: MultiStream")
+    code, _, err = reconcile("validate")
+    assert (code, "open/box/digits/MultiStream is not declared" in err) == (1, True)
+
+
+def test_only_on_edge_systems(inferring: Path, reconcile: Reconcile) -> None:
+    edit(inferring, "category: edge", "category: datacenter")
+    code, _, err = reconcile("validate")
+    assert (code, "on edge systems only" in err) == (1, True)
+
+
+def test_published_code_and_documents(inferring: Path, reconcile: Reconcile) -> None:
+    (inferring / "mine").mkdir()
+    (inferring / "mine/run.py").write_text("print()\n")
+    (inferring / "width.csv").write_text("1\n")
+    edit(inferring, "      code: digits\n", "      code: digits\n      source: mine\n")
+    edit(inferring, "  systems:\n", "  documents: {bandwidth: width.csv}\n  systems:\n")
+    assert reconcile()[0] == 0
+    top = inferring / ".reconcile/tree/open/Tester"
+    assert (top / "src/digits/run.py").read_text() == "print()\n"
+    assert (top / "documentation/bandwidth.csv").read_text() == "1\n"
+    (inferring / "mine/run.py").write_text("print(2)\n")
+    code, out, _ = reconcile("plan")
+    assert (code, "Run " in out) == (2, False)
+    assert reconcile()[0] == 0
+    assert (top / "src/digits/run.py").read_text() == "print(2)\n"

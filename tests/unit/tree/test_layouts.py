@@ -1,0 +1,133 @@
+"""The legacy layout, the network division, documents, code, power folders and inferred cells in a rendered tree."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from reconciler.errors import ReconcilerError
+from reconciler.mlperf.rounds import load_ruleset
+from reconciler.mlperf.ruleset import Ruleset
+from reconciler.resource.kinds import Cell
+from reconciler.tree.content import SubmissionContent
+from reconciler.tree.render import render
+from reconciler.tree.source import LARGEST, files_of, published_file, unlicensed
+
+from .conftest import reference
+
+CELL = Cell("open", "box", "digits", "Offline")
+
+
+def tree(submission: SubmissionContent, ruleset: Ruleset) -> dict[str, object]:
+    return dict(render(submission, ruleset))
+
+
+def test_the_legacy_layout_keeps_its_parts_apart(submission: SubmissionContent) -> None:
+    ruleset = load_ruleset("v5.1")
+    assert ruleset.layout == "legacy"
+    paths = set(tree(submission, ruleset))
+    closed = "closed/ACME"
+    assert {
+        f"{closed}/systems/box.json",
+        f"{closed}/code/resnet/main.py",
+        f"{closed}/measurements/box/resnet/Offline/box_Offline.json",
+        f"{closed}/measurements/box/resnet/Offline/user.conf",
+        f"{closed}/measurements/box/resnet/Offline/README.md",
+        f"{closed}/compliance/box/resnet/Offline/TEST04/verify_performance.txt",
+        f"{closed}/results/box/resnet/Offline/performance/run_1/mlperf_log_detail.txt",
+        f"{closed}/results/box/resnet/Offline/accuracy/accuracy.txt",
+        f"{closed}/documentation/calibration.md",
+    } <= paths
+    assert not [path for path in paths if "/src/" in path or "measurements.json" in path]
+
+
+def test_calibration_is_for_closed_and_network(submission: SubmissionContent, ruleset: Ruleset) -> None:
+    only = replace(submission, official_only=frozenset({"documentation/calibration.md"}))
+    paths = set(tree(only, ruleset))
+    assert "closed/ACME/documentation/calibration.md" in paths
+    assert "open/ACME/documentation/calibration.md" not in paths
+
+
+def test_the_network_division_says_what_it_is(submission: SubmissionContent, ruleset: Ruleset) -> None:
+    cells = [replace(item, cell=replace(item.cell, division="network")) for item in submission.cells[2:]]
+    system = replace(submission.systems[0], division="network", description={"network_type": "Ethernet"})
+    files = tree(replace(submission, cells=tuple(cells), systems=(system,)), ruleset)
+    document = json.loads(files["network/ACME/systems/box.json"])  # type: ignore[arg-type]
+    assert (document["is_network"], document["network_type"], document["network_protocol"]) == ("true", "Ethernet", "")
+    assert set(ruleset.network.fields) <= set(document)
+
+
+def test_an_inferred_cell_says_so(submission: SubmissionContent, ruleset: Ruleset) -> None:
+    source = submission.cells[0]
+    inferred = replace(source, cell=CELL, inferred_from=source.cell)
+    files = tree(replace(submission, cells=(source, inferred)), ruleset)
+    readme = files["open/ACME/results/box/digits/Offline/README.md"]
+    assert b"**Inferred**: the runs in this folder are those of `open/box/digits/SingleStream`" in readme  # type: ignore[operator]
+    for name in ("user.conf", "performance/run_1/mlperf_log_detail.txt", "accuracy/accuracy.txt"):
+        folder = "open/ACME/results/box/digits"
+        assert files[f"{folder}/Offline/{name}"] == files[f"{folder}/SingleStream/{name}"]
+    assert b"Inferred" not in files["open/ACME/results/box/digits/SingleStream/README.md"]  # type: ignore[operator]
+
+
+def test_power_files_pass_through(submission: SubmissionContent, ruleset: Ruleset) -> None:
+    cell = submission.cells[0]
+    own = b"summary open/box/digits/SingleStream"
+    assert cell.performance["mlperf_log_summary.txt"] == reference(own)
+    power = {"power/client.json": b"{}\r\n", "run_1/spl.txt": b"\xff", "run_1/mlperf_log_summary.txt": own}
+    files = tree(replace(submission, cells=(replace(cell, power=power),)), ruleset)
+    folder = "open/ACME/results/box/digits/SingleStream/performance"
+    assert files[f"{folder}/power/client.json"] == b"{}\r\n"
+    assert files[f"{folder}/run_1/spl.txt"] == b"\xff"
+    other = replace(cell, power={"run_1/mlperf_log_summary.txt": b"another run"})
+    with pytest.raises(ReconcilerError, match="is not the log of the published run"):
+        tree(replace(submission, cells=(other,)), ruleset)
+
+
+def code(folder: Path) -> Path:
+    (folder / "lib/__pycache__").mkdir(parents=True)
+    (folder / "main.py").write_text("print()\n")
+    (folder / "lib/a.py").write_text("")
+    (folder / "lib/__pycache__/a.pyc").write_bytes(b"")
+    (folder / ".hidden").write_text("")
+    return folder
+
+
+def test_published_code(tmp_path: Path) -> None:
+    folder = code(tmp_path / "one")
+    assert set(files_of([folder])) == {"main.py", "lib/a.py"}
+    assert set(files_of([folder / "main.py"])) == {"main.py"}
+    (tmp_path / "two").mkdir()
+    (tmp_path / "two/b.sh").write_text("")
+    assert set(files_of([folder, tmp_path / "two"])) == {"one/main.py", "one/lib/a.py", "two/b.sh"}
+
+
+def test_what_a_tree_cannot_hold_is_refused(tmp_path: Path) -> None:
+    folder = code(tmp_path / "one")
+    (folder / "two words.py").write_text("")
+    with pytest.raises(ReconcilerError, match="cannot be named so"):
+        files_of([folder])
+    (folder / "two words.py").unlink()
+    (folder / "link").symlink_to("main.py")
+    with pytest.raises(ReconcilerError, match="symbolic link"):
+        files_of([folder])
+    (folder / "link").unlink()
+    with (folder / "big.bin").open("wb") as stream:
+        stream.truncate(LARGEST + 1)
+    with pytest.raises(ReconcilerError, match="takes 50 MB"):
+        files_of([folder])
+    with pytest.raises(ReconcilerError, match="no such code"):
+        files_of([tmp_path / "none"])
+    with pytest.raises(ReconcilerError, match="is not there"):
+        published_file(tmp_path / "none.md", "documents.calibration")
+    with pytest.raises(ReconcilerError, match="two published files"):
+        files_of([tmp_path / "one/main.py", tmp_path / "one/main.py"])
+
+
+def test_licences() -> None:
+    header = b"# SPDX-License-Identifier: Apache-2.0\n"
+    assert unlicensed({"a.py": b"x", "README.md": b"x"}) == ("a.py",)
+    assert unlicensed({"a.py": header, "b.cu": b"// " + header, "empty.py": b""}) == ()
+    assert unlicensed({"a.py": b"x", "LICENSE.txt": b"x"}) == ()

@@ -6,7 +6,8 @@ from decimal import Decimal
 
 from reconciler.mlperf.accuracy import METRIC_LINES, SEPARATOR, check_bars, log_hash, parse_accuracy, truncated
 from reconciler.mlperf.ruleset import Bar
-from reconciler.tree.check.runs import NEW, OLD, OURS, Complaints, audit_absent
+from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints
+from reconciler.tree.check.runs import audit_absent
 from reconciler.tree.findings import Complaint, Place, Rule
 from reconciler.tree.reading.cell import ACCURACY_LOG, ACCURACY_TEXT, Folder
 from reconciler.tree.reading.files import UnreadableError, read_bytes

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from reconciler.mlperf.audit_rules import Expected, TestRules
 from reconciler.tree.check.accuracy import metric_values
-from reconciler.tree.check.runs import NEW, OLD, OURS, Complaints
+from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule
 from reconciler.tree.reading.cell import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY, Folder
 from reconciler.tree.reading.view import CellView, RunView

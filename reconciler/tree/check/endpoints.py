@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from reconciler.resource.inputs import Value
-from reconciler.tree.check.runs import NEW, OURS, Complaints
+from reconciler.tree.check.demands import NEW, OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule
 from reconciler.tree.reading.files import Document, Read
 from reconciler.tree.reading.values import as_number, shown

@@ -15,7 +15,7 @@ from pathlib import Path
 from reconciler.errors import ReconcilerError
 from reconciler.process import Child, child_environment
 from reconciler.resource.kinds import DIVISIONS
-from reconciler.tree.check.runs import NEW, OLD
+from reconciler.tree.check.demands import NEW, OLD
 from reconciler.tree.findings import Complaint, Finding, OfficialRun, Place, Rule, Severity, TreeReport
 
 _FOLDER = Path("tools/submission")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from reconciler.mlperf.ruleset import Presence, Ruleset
-from reconciler.tree.check.runs import NEW, OLD, OURS, Complaints
+from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
 from reconciler.tree.reading.files import files_in
 from reconciler.tree.reading.places import CellPlace, SubmitterPlace

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from decimal import Decimal
-from typing import Any
 
+from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints, demand
+from reconciler.tree.check.limits import LIMIT_RULES
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
-from reconciler.tree.reading.values import as_number, at, number, shown, value
+from reconciler.tree.reading.values import at, number, shown, value
 from reconciler.tree.reading.view import RunView
-
-Complaints = Iterator[Complaint]
-_MILLISECOND = 1_000_000
 
 
 def run_ended(run: RunView) -> Complaints:
@@ -135,85 +131,6 @@ def early_stopping(run: RunView) -> Complaints:
 _RESULTS = ("early_stopping_result", "early_stopping_tpot_result", "early_stopping_ttft_result")
 
 
-def target_latency(run: RunView) -> Complaints:
-    if run.log.scenario != "Server":
-        return
-    most = _demand(run, "most_target_latency")
-    found = number(run.log, "effective_target_latency_ns")
-    if most is not None and (found is None or found > most):
-        yield Complaint(
-            at(run.log, "effective_target_latency_ns"),
-            f"target latency {_milliseconds(found)}",
-            f"at most {_milliseconds(most)}",
-        )
-
-
-def token_latencies(run: RunView) -> Complaints:
-    if _setting(run, "exact_use_token_latencies") and value(run.log, "requested_use_token_latencies") is not True:
-        yield Complaint(
-            at(run.log, "requested_use_token_latencies"),
-            "token latencies were not measured",
-            "use_token_latencies on",
-            cause="LoadGen was given another model key, so that its settings for this benchmark did not apply",
-            fix=f"pass the model key {_setting(run, 'model_key')}",
-        )
-
-
-def token_limits(run: RunView) -> Complaints:
-    """The measured p99 against the limits of the folder's scenario: Interactive's are its own."""
-    if run.log.scenario != "Server" or run.inferred:
-        return
-    for name, demand, key in _TOKEN_LIMITS:
-        most, found = _demand(run, demand), number(run.log, key)
-        if most is not None and (found is None or found >= most):
-            yield Complaint(
-                at(run.log, key),
-                f"p99 {name} {_milliseconds(found)}",
-                f"below {_milliseconds(most)}, the limit of {run.scenario}",
-                fix="lower target_qps and repeat the run",
-            )
-
-
-_TOKEN_LIMITS = (
-    ("TTFT", "most_ttft_latency", "result_first_token_99.00_percentile_latency_ns"),
-    ("TPOT", "most_tpot_latency", "result_time_per_output_token_99.00_percentile_ns"),
-)
-
-
-def model_key(run: RunView) -> Complaints:
-    """Interactive ran with its own model key, which is what gives LoadGen its limits."""
-    if run.scenario != "Interactive":
-        return
-    for name, demand, key in _KEY_LIMITS:
-        most, found = _demand(run, demand), number(run.log, key)
-        if most is not None and found is not None and found > most:
-            yield Complaint(
-                at(run.log, key),
-                f"LoadGen's {name} limit was {_milliseconds(found)}",
-                f"at most {_milliseconds(most)}, the limit of Interactive",
-                cause="LoadGen was given the model key of Server",
-                fix=f"pass the model key {_setting(run, 'model_key')}",
-            )
-            return
-
-
-_KEY_LIMITS = (
-    ("TTFT", "most_ttft_latency", "requested_server_ttft_latency"),
-    ("TPOT", "most_tpot_latency", "requested_server_tpot_latency"),
-)
-
-
-def equal_issue(run: RunView) -> Complaints:
-    key = "effective_sample_concatenate_permutation"
-    if _setting(run, "exact_sample_concatenate_permutation") and value(run.log, key) is not True:
-        yield Complaint(
-            at(run.log, key),
-            f"sample_concatenate_permutation {shown(value(run.log, key))}",
-            "true: every sample is issued equally often",
-            fix=f"pass the model key {_setting(run, 'model_key')}",
-        )
-
-
 def metric(run: RunView) -> Complaints:
     """A result needs its number, whatever LoadGen says of it."""
     rules = run.cell.rules
@@ -243,28 +160,13 @@ def network_name(run: RunView) -> Complaints:
         yield Complaint(at(run.log, "sut_name"), f"sut_name {shown(name)}", f'a name that holds "{wanted}"')
 
 
-def _least(run: RunView, key: str, demand: str, unit: str) -> Complaints:
-    least, found = _demand(run, demand), number(run.log, key)
+def _least(run: RunView, key: str, limit: str, unit: str) -> Complaints:
+    least, found = demand(run, limit), number(run.log, key)
     if least is not None and (found is None or found < least):
         amount = shown(value(run.log, key))
         yield Complaint(at(run.log, key), f"{amount}{unit if found is not None else ''}", f"at least {least}{unit}")
 
 
-def _demand(run: RunView, name: str) -> Decimal | None:
-    rules = run.cell.rules
-    return as_number(rules.value(name, run.scenario)) if rules is not None else None
-
-
-def _setting(run: RunView, name: str) -> Any:
-    rules = run.cell.rules
-    return rules.value(name, run.scenario) if rules is not None else None
-
-
-def _milliseconds(nanoseconds: Decimal | None) -> str:
-    return "nothing" if nanoseconds is None else f"{(nanoseconds / _MILLISECOND).normalize():f} ms"
-
-
-NEW, OLD, OURS = "submission checker", "older submission checker", "ours"
 _PERFORMANCE = f"{NEW}: performance check"
 
 RUN_RULES = (
@@ -279,11 +181,7 @@ RUN_RULES = (
     (Rule("run.samples", "the number of loaded samples", (_PERFORMANCE, OLD)), least_samples),
     (Rule("run.samples-per-query", "the samples of an Offline query", (_PERFORMANCE, OLD)), samples_per_query),
     (Rule("run.early-stopping", "enough queries to prove the percentile", (_PERFORMANCE,)), early_stopping),
-    (Rule("run.target-latency", "the configured Server latency", (_PERFORMANCE, OLD)), target_latency),
-    (Rule("run.token-latencies", "token latencies are measured", (_PERFORMANCE, OLD)), token_latencies),
-    (Rule("run.token-limits", "TTFT and TPOT", (_PERFORMANCE, f"{OLD}: Interactive limits")), token_limits),
-    (Rule("run.model-key", "Interactive's own model key", ("mlperf.conf", OURS)), model_key),
-    (Rule("run.equal-issue", "equal issue of samples", (f"{OLD}: equal issue", "inference rules")), equal_issue),
+    *LIMIT_RULES,
     (Rule("run.metric", "the published number", (_PERFORMANCE,)), metric),
     (Rule("run.network", "the network division's SUT", (_PERFORMANCE, OLD)), network_name),
 )

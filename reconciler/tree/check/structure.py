@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reconciler.resource.kinds import DIVISIONS
-from reconciler.tree.check.runs import NEW, OLD, OURS, Complaints
+from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule
 from reconciler.tree.reading.files import entries, files_in, folders
 from reconciler.tree.reading.places import LEGACY, RootPlace

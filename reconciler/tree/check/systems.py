@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reconciler.mlperf.ruleset import Ruleset, SystemField
-from reconciler.tree.check.runs import NEW, OLD, OURS, Complaints
+from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule
 from reconciler.tree.reading.files import Document
 from reconciler.tree.reading.places import SubmitterPlace

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from reconciler.tree.check.runs import OURS
+from reconciler.tree.check.demands import OURS
 from reconciler.tree.findings import Complaint, Facts, Finding, Place, Rule, Severity
 
 SAME_LOG = Rule("placement.copied", "one log stands in two cells", (OURS,))

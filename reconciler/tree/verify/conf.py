@@ -7,7 +7,7 @@ from typing import Any
 
 from reconciler.mlperf.contradictions import Asked, Contradiction, contradictions
 from reconciler.mlperf.scenarios import PERFORMANCE
-from reconciler.tree.check.runs import OURS, Complaints
+from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
 from reconciler.tree.reading.values import as_number, at, number, shown
 from reconciler.tree.reading.view import CellView, RunView

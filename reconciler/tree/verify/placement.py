@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from reconciler.mlperf.scenarios import loadgen_scenario
 from reconciler.resource.kinds import SCENARIOS
-from reconciler.tree.check import accuracy, runs
-from reconciler.tree.check.runs import OURS, Complaints
+from reconciler.tree.check import accuracy, limits, runs
+from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule
 from reconciler.tree.reading.values import at, shown, value
 from reconciler.tree.reading.view import CellView
@@ -19,7 +19,7 @@ def performance(view: CellView) -> Complaints:
         yield from runs.scenario(run)
         yield from runs.mode(run)
         yield from runs.audit_absent(run)
-        yield from runs.model_key(run)
+        yield from limits.model_key(run)
 
 
 def accuracy_run(view: CellView) -> Complaints:

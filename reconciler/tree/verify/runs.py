@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from reconciler.tree.check.accuracy import count_key
-from reconciler.tree.check.runs import OURS, Complaints
+from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
 from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.values import at, began, ended, number, shown, value

@@ -7,7 +7,7 @@ from decimal import Decimal, InvalidOperation
 
 from reconciler.mlperf.log import DetailLog
 from reconciler.mlperf.summary import SummaryLog
-from reconciler.tree.check.runs import OURS, Complaints
+from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule
 from reconciler.tree.reading.values import as_number, shown, value
 from reconciler.tree.reading.view import CellView, RunView

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from reconciler.tree.check import systems
+from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.check.presence import BenchmarkView
-from reconciler.tree.check.runs import OURS, Complaints
 from reconciler.tree.check.systems import SystemView
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
 from reconciler.tree.reading.values import shown

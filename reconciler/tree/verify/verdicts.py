@@ -9,7 +9,7 @@ from decimal import Decimal
 from reconciler.tree.check import accuracy
 from reconciler.tree.check.accuracy import count_key
 from reconciler.tree.check.compliance import VERIFY_ACCURACY, VERIFY_PERFORMANCE
-from reconciler.tree.check.runs import OURS, Complaints
+from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
 from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.values import at, number

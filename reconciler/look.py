@@ -13,6 +13,7 @@ from pathlib import Path
 
 from reconciler.compiled import compiled
 from reconciler.desired.state import Desired
+from reconciler.diff.auditing import lacking, missing_answers
 from reconciler.diff.change import Change, Difference, Finding, How, InputChange
 from reconciler.diff.difference import compare
 from reconciler.diff.explain import input_changes
@@ -132,6 +133,8 @@ def plan_of(
         if cell is not None and cell.system in observed.systems and address.kind is not Kind.VERDICT:
             obstacle = observed.systems[cell.system]
             return obstacle.message, obstacle.fix
+        if address.kind is Kind.VERDICT and (run := lacking(desired, recorded, observed, difference, address)):
+            return missing_answers(run)
         found = obstacles_of(address, desired.detail(address).locations, places.root, distributions)
         return (found.message, found.fix) if found else None
 

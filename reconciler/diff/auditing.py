@@ -11,12 +11,15 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from reconciler.desired.state import Desired
-from reconciler.diff.change import Action, Change, Finding, How, Reason
+from reconciler.diff.change import Action, Change, Difference, Finding, How, Reason
 from reconciler.diff.choose import differing
+from reconciler.mlperf.compliance.judging import KEEPS_ANSWERS, READS_ANSWERS
+from reconciler.observed.state import Observed
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Recorded, Summary
 from reconciler.resource.resources import Resource
 
+ACCURACY_LOG = "mlperf_log_accuracy.json"
 AUDIT_FAILS = "AuditFails"  # the kind of a finding
 AUDIT = "audit"  # the name of the test among the inputs of its verdict
 
@@ -99,18 +102,46 @@ def _unlike(walk: Walk, audit: Audit, published: Summary, test: Summary, allowed
         walk.change(performance, Action.REPLACE, Reason.EVIDENCE_DIFFERS, note)
 
 
+def lacking(desired: Desired, recorded: Recorded, observed: Observed, difference: Difference, at: Address) -> str:
+    """The run whose whole accuracy log a due verdict needs and nobody has here, "" if none. Where an earlier verdict
+    compared the answers of the same runs, that comparison stands."""
+    inputs = desired.detail(at).inputs
+    test = next(str(i.value) for i in inputs if i.name == "test")
+    due = {change.address: change for change in difference.changes if change.how is How.MAKE}
+    runs = {i.name: Address.parse(i.origin.file) for i in inputs if i.name in READS_ANSWERS.get(test, ())}
+    known = (recorded.by_key.get(desired.by_address[address].key, ()) for address in runs.values())
+    by_id = {s.id: s for found in (*known, recorded.by_address.get(at, ())) for s in found}
+    used = {name: by_id.get(difference.recorded_as.get(address, "")) for name, address in runs.items()}
+    if any(address in due for address in runs.values()):
+        return ""
+    before = by_id.get(due[at].previous) if at in due else None
+    if before and test in KEEPS_ANSWERS and {(n, s.id) for n, s in used.items() if s} <= set(before.upstream):
+        return ""
+    for name, summary in used.items():
+        logs = [a for a in summary.artifacts if a.name == ACCURACY_LOG] if summary else []
+        if any(("objects", a.sha256) in observed.artifacts for a in logs if a.place == "objects"):
+            return name
+    return ""
+
+
+def missing_answers(run: str) -> tuple[str, str]:
+    """Why a verdict cannot be made here, and what to do."""
+    why = f"the whole accuracy log of the {run} run is not here"
+    return why, "make it where that run was made, or bring .reconcile/objects from there"
+
+
 def _made(walk: Walk, address: Address) -> bool:
     return address in walk.changes and walk.changes[address].how is How.MAKE
 
 
 def _judged(walk: Walk, audit: Audit, alike: Sequence[Summary]) -> bool:
-    """The newest test that passes against the runs of now; else the newest one."""
+    """The newest test, until it is judged; then the newest that passes against the runs of now, if any does."""
     inputs = walk.desired.detail(audit.verdict.address).inputs
     runs = {i.name: Address.parse(i.origin.file) for i in inputs if i.name in ("performance", "accuracy")}
     compared = {name: walk.used[address].id for name, address in runs.items() if address in walk.used}
     pairs = [(test, _verdict_of(walk, audit, test, compared)) for test in alike]
     passing = [pair for pair in pairs if pair[1] is not None and not pair[1].problem]
-    test, verdict = (passing or pairs)[-1]
+    test, verdict = (passing if passing and pairs[-1][1] is not None else pairs)[-1]
     walk.run(audit.test, test)
     if verdict is None or any(_made(walk, address) for address in runs.values()):
         _judge_again(walk, audit.verdict)

@@ -15,6 +15,7 @@ from reconciler.execute.attempt import Attempt
 from reconciler.execute.requests import ACCURACY_LOG
 from reconciler.files import replace, sha256_file
 from reconciler.mlperf.accuracy import check_bars, parse_accuracy, truncated
+from reconciler.mlperf.compliance.judging import SHOWN_WHOLE
 from reconciler.mlperf.compliance.settings import audit_settings
 from reconciler.mlperf.contradictions import Asked, contradictions
 from reconciler.mlperf.log import DetailLog, parse_detail
@@ -23,7 +24,7 @@ from reconciler.mlperf.ruleset import AccuracyLogRule, Bar, Metric
 from reconciler.mlperf.verdict import judge_accuracy, judge_performance
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Kind
-from reconciler.resource.records import CHILD_LOG, Artifact, Ended, Record, RecordedFact, RecordedInput
+from reconciler.resource.records import CHILD_LOG, LOG_LIMIT, Artifact, Ended, Record, RecordedFact, RecordedInput
 
 DETAIL, SUMMARY = "mlperf_log_detail.txt", "mlperf_log_summary.txt"
 TRUNCATED = "mlperf_log_accuracy.truncated.json"
@@ -233,17 +234,18 @@ def _kept_of_test(attempt: Attempt) -> Iterator[Kept]:
     yield from _kept_of_run(attempt)
     yield Kept(attempt.audit_settings, attempt.audit_settings.name, in_git=True)
     if "audit.accuracy_log_sampling_target" in attempt.intent.inputs:
-        yield from _kept_answers(attempt)
+        yield from _kept_answers(attempt, whole=attempt.intent.inputs["test"][0] in SHOWN_WHOLE)
 
 
-def _kept_answers(attempt: Attempt) -> Iterator[Kept]:
+def _kept_answers(attempt: Attempt, *, whole: bool = False) -> Iterator[Kept]:
+    """``whole``: the tree shows the log as it is, where it is small enough."""
     log = attempt.output / ACCURACY_LOG
     if not log.exists():
         return
     short = attempt.folder / TRUNCATED
     replace(short, shortened(log, AccuracyLogRule(*attempt.intent.settings["ruled.accuracy_log"])))
     yield Kept(short, TRUNCATED, in_git=True)
-    yield Kept(log, ACCURACY_LOG)
+    yield Kept(log, ACCURACY_LOG, in_git=whole and log.stat().st_size <= LOG_LIMIT)
 
 
 def shortened(log: Path, rule: AccuracyLogRule) -> bytes:

@@ -7,9 +7,7 @@ from pathlib import Path
 from reconciler.files import Places, copy, link, replace, sha256_file
 from reconciler.record.codec import encode, record_id
 from reconciler.record.index import record_path
-from reconciler.resource.records import Artifact, Record
-
-LOG_LIMIT = 1 << 20  # bytes of one log in git
+from reconciler.resource.records import LOG_LIMIT, Artifact, Record
 
 
 def object_path(places: Places, sha256: str) -> Path:

@@ -13,6 +13,7 @@ from reconciler.resource.kinds import Address
 FORMAT = 1
 IMPORTED = "imported"  # mark of what was made elsewhere
 UNKNOWN = "unknown "  # begins a mark that names an input which nobody has declared: "unknown code"
+LOG_LIMIT = 1 << 20  # bytes of one log in git
 CHILD_LOG = "child.log"  # a child's output: kept when it can be, missed by nobody
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from reconciler.mlperf.accuracy import with_hash
+from reconciler.mlperf.compliance.judging import SHOWN_WHOLE
+from reconciler.resource.records import LOG_LIMIT
 from reconciler.tree.content import Content, Files, LogRef
 
 ACCURACY_LOG, TRUNCATED = "mlperf_log_accuracy.json", "mlperf_log_accuracy.truncated.json"
@@ -30,7 +32,9 @@ def audit_files(test: str, run: Mapping[str, LogRef], verdict: Mapping[str, LogR
             files[name] = content
     if test in _WITH_RUN:
         files |= {f"performance/run_1/{name}": run[name] for name in _LOGS if name in run}
-    if test in _WITH_ANSWERS and ACCURACY_LOG in run and TRUNCATED in run:
+    if test in SHOWN_WHOLE and ACCURACY_LOG in run and run[ACCURACY_LOG].size <= LOG_LIMIT:
+        files[f"accuracy/{ACCURACY_LOG}"] = run[ACCURACY_LOG]
+    elif test in _WITH_ANSWERS and ACCURACY_LOG in run and TRUNCATED in run:
         files[f"accuracy/{ACCURACY_LOG}"] = run[TRUNCATED]
         files["accuracy/accuracy.txt"] = with_hash("", run[ACCURACY_LOG].sha256).encode()
     return files

@@ -156,6 +156,10 @@ READS_ANSWERS: Mapping[str, tuple[str, ...]] = {
     "TEST08": ("audit", "accuracy"),
     "TEST09": ("audit",),
 }
+# Tests whose verdict keeps its comparison of answers, so that it can be made again without them.
+KEEPS_ANSWERS = frozenset({"TEST01"})
+# Tests whose answers are submitted as they are: truncation passes them over, and nobody asks for a hash.
+SHOWN_WHOLE = frozenset({"TEST06"})
 
 
 def judge(test: str, question: Question) -> AuditVerdict:

@@ -1,0 +1,272 @@
+"""Whole passes over a closed cell with its compliance tests."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from reconciler.diff.change import Reason
+from reconciler.execute.outcome import Status
+from reconciler.files import remove
+from reconciler.mlperf.log import parse_detail
+from reconciler.reconcile import Report
+from reconciler.resource.kinds import Address
+from reconciler.resource.records import Ended, Record
+from tests.passes.repository import SPEC, Repository, make_repository
+
+pytest.importorskip("mlperf_loadgen")
+
+CELL = "closed/box/tiny/Offline"
+TESTS = ("TEST01", "TEST04")
+# A batch takes long enough for its time to vary little on a busy machine.
+BENCHMARK = """
+import os
+import time
+
+import numpy as np
+
+OUTPUTS = {{"scores": ((4,), "float32")}}
+
+
+def build_dataset(source, settings, output, counter):
+    np.save(output / "samples.npy", np.zeros((16, 4), np.float32))
+    np.save(output / "labels.npy", np.zeros(16, np.int64))
+
+
+def build_model(source, settings, inputs, output, counter):
+    (output / "model.onnx").write_bytes(os.urandom(16))
+
+
+def postprocess(outputs):
+    time.sleep(0.04)
+    {answer}
+"""
+SAME = "return np.argmax(outputs[0], axis=1).astype(np.int32)"
+# Every answer is another one, and the accuracy the same.
+VARYING = """return np.random.default_rng().integers(0, 1 << 30, len(outputs[0]), dtype=np.int32)
+
+
+def score(log, dataset, output):
+    (output / "accuracy.txt").write_text("accuracy=76.100%, good=16, total=16\\n")
+    return {{}}
+"""
+# Each run has an answer of its own, and an accuracy with it.
+DRIFTING = """return np.full(len(outputs[0]), os.getpid(), np.int32)
+
+
+def score(log, dataset, output):
+    (output / "accuracy.txt").write_text(f"accuracy={{log.array('int32')[0, 0]}}%\\n")
+    return {{}}
+"""
+DOCUMENT = """\
+apiVersion: mlperf-reconciler/v1
+kind: Submission
+metadata: {{name: tiny}}
+spec:
+  round: v6.1
+  submitter: ACME
+  rehearsal: true
+  systems:
+    box: {{category: edge, status: available, description: {{cooling: air}}}}
+  benchmarks:
+    tiny:
+      as: resnet
+      code: benchmarks/tiny.py
+      model: {{retraining: "No", starting_weights_filename: none, weight_transformations: none}}
+      engine: {{backend: "null", precision: fp32, batch_size: 16}}
+      measurements: {{input_data_types: fp32}}
+      min_duration: 0
+      performance_sample_count: 16
+  divisions:
+    closed:
+      box:
+        tiny:
+          Offline: {{target_qps: 400, min_query_count: 320{more}}}
+"""
+
+
+def make(root: Path, answer: str = SAME, more: str = "") -> Repository:
+    repository = make_repository(root, DOCUMENT.format(more=more))
+    repository.write("benchmarks/tiny.py", BENCHMARK.format(answer=answer.format()))
+    return repository
+
+
+@pytest.fixture(scope="module")
+def audited(tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    """A repository after its first whole pass; tests work on copies."""
+    repository = make(tmp_path_factory.mktemp("audited") / "repository")
+    report = repository.reconcile()
+    assert {o.status for o in report.outcomes} == {Status.DONE}, [o.message for o in report.outcomes]
+    return repository
+
+
+def records_of(repository: Repository, kind: str) -> list[Record]:
+    return [record for record in repository.records().values() if str(record.address.kind) == kind]
+
+
+def made(report: Report) -> Counter[str]:
+    return Counter(str(outcome.step.change.address) for outcome in report.outcomes if outcome.record is not None)
+
+
+def audits(repository: Repository) -> Counter[str]:
+    """How often each test was run and each verdict made."""
+    return Counter(str(r.address) for kind in ("ComplianceTest", "Verdict") for r in records_of(repository, kind))
+
+
+def left_behind(root: Path) -> list[Path]:
+    return [path for path in root.rglob("*") if path.name == "audit.config"]
+
+
+def test_each_test_runs_once_and_passes(audited: Repository) -> None:
+    names = [f"{kind}:{CELL}/{test}" for test in TESTS for kind in ("ComplianceTest", "Verdict")]
+    assert audits(audited) == dict.fromkeys(names, 1)
+    assert all(record.values["passed"] for record in records_of(audited, "Verdict"))
+    assert left_behind(audited.root) == []
+
+
+def test_only_the_tests_bear_the_marker_of_audit_settings(audited: Repository) -> None:
+    for record in [*records_of(audited, "Run"), *records_of(audited, "ComplianceTest")]:
+        log = audited.log_of(str(record.address), "mlperf_log_detail.txt")
+        assert (parse_detail(log.read_bytes()).audit is not None) is (str(record.address.kind) == "ComplianceTest")
+
+
+def test_second_pass_has_nothing_to_do(audited: Repository, tmp_path: Path) -> None:
+    repository = audited.copy(tmp_path / "copy")
+    repository.reconcile()
+    assert made(repository.reconcile()) == {}
+
+
+def test_tree_holds_what_the_scripts_leave_and_what_they_forget(audited: Repository, tmp_path: Path) -> None:
+    repository = audited.copy(tmp_path / "copy")
+    repository.reconcile()
+    top = "closed/ACME/results/box/tiny/Offline/{}"
+    run = ["performance/run_1/mlperf_log_detail.txt", "performance/run_1/mlperf_log_summary.txt"]
+    answers = ["accuracy/accuracy.txt", "accuracy/mlperf_log_accuracy.json"]
+    expected = [f"TEST01/{name}" for name in [*answers, *run, "verify_accuracy.txt", "verify_performance.txt"]]
+    expected += [f"TEST04/{name}" for name in [*run, "verify_performance.txt"]]
+    paths = {path for path in repository.tree() if "/TEST" in path}
+    assert paths == {top.format(name) for name in expected}
+    hash_line = (repository.places.tree / top.format("TEST01/accuracy/accuracy.txt")).read_text()
+    whole = next(a for r in records_of(repository, "ComplianceTest") for a in r.artifacts if a.name.endswith("y.json"))
+    assert hash_line == f"hash={whole.sha256}\n"
+
+
+def test_new_performance_run_takes_new_verdicts_and_no_new_tests(audited: Repository, tmp_path: Path) -> None:
+    repository = audited.copy(tmp_path / "copy")
+    repository.reconcile(rerun=("mode=performance",))
+    found = audits(repository)
+    assert [found[f"ComplianceTest:{CELL}/{test}"] for test in TESTS] == [1, 1]
+    assert [found[f"Verdict:{CELL}/{test}"] for test in TESTS] == [2, 2]
+
+
+def test_a_named_test_is_repeated_alone(audited: Repository, tmp_path: Path) -> None:
+    repository = audited.copy(tmp_path / "copy")
+    report = repository.reconcile(rerun=("kind=TEST04",))
+    assert made(report) == {f"ComplianceTest:{CELL}/TEST04": 1, f"Verdict:{CELL}/TEST04": 1}
+
+
+def test_new_model_bytes_repeat_accuracy_and_tests(audited: Repository, tmp_path: Path) -> None:
+    """The model's key is the same, its bytes are not: nothing may stand beside the new performance run."""
+    repository = audited.copy(tmp_path / "copy")
+    for path in repository.objects_of("Model:tiny"):
+        path.unlink()
+    own = "compliance: {TEST01: {target_qps: 400}, TEST04: {target_qps: 400}}"
+    repository.edit(SPEC, "target_qps: 400, min_query_count: 320", f"target_qps: 390, min_query_count: 320, {own}")
+    report = repository.reconcile()
+    unlike = {str(o.step.change.address) for o in report.outcomes if o.step.change.reason is Reason.EVIDENCE_DIFFERS}
+    assert unlike == {f"Run:{CELL}/accuracy", *(f"ComplianceTest:{CELL}/{test}" for test in TESTS)}
+    assert made(repository.reconcile()) == {}
+
+
+def test_a_target_of_the_tests_own_makes_only_that_test_stale(audited: Repository, tmp_path: Path) -> None:
+    repository = audited.copy(tmp_path / "copy")
+    repository.edit(SPEC, "min_query_count: 320", "min_query_count: 320, compliance: {TEST01: {target_qps: 300}}")
+    due = {str(step.change.address) for step in repository.look().plan.steps if step.change.address.cell}
+    assert due == {f"ComplianceTest:{CELL}/TEST01", f"Verdict:{CELL}/TEST01", f"Result:{CELL}"}
+    repository.reconcile()
+    tree = repository.places.tree / "closed/ACME/results/box/tiny/Offline"
+    assert "target_qps = 400" in (tree / "user.conf").read_text()
+    test = parse_detail((tree / "TEST01/performance/run_1/mlperf_log_detail.txt").read_bytes())
+    assert test.effective("target_qps") == 300
+
+
+def test_comparison_of_answers_stands_where_the_whole_logs_are_not(audited: Repository, tmp_path: Path) -> None:
+    repository = audited.copy(tmp_path / "copy")
+    for kind in ("ComplianceTest", "Run"):
+        for record in records_of(repository, kind):
+            for path in repository.objects_of(str(record.address), "mlperf_log_accuracy.json"):
+                path.unlink()
+    repository.reconcile(rerun=("mode=performance",))
+    newest = max((r for r in records_of(repository, "Verdict") if r.address.label == "TEST01 verdict"), key=_started)
+    assert newest.values["answers_taken_over"]
+    assert audits(repository)[f"ComplianceTest:{CELL}/TEST01"] == 1
+
+
+def _started(record: Record) -> str:
+    return record.started
+
+
+def test_verdict_waits_for_logs_that_are_elsewhere(audited: Repository, tmp_path: Path) -> None:
+    repository = audited.copy(tmp_path / "copy")
+    for record in records_of(repository, "ComplianceTest"):
+        for path in repository.objects_of(str(record.address), "mlperf_log_accuracy.json"):
+            path.unlink()
+    for path in repository.record_paths(f"Verdict:{CELL}/TEST01"):
+        path.unlink()
+    report = repository.reconcile()
+    step = next(s for s in report.look.plan.steps if s.change.address == Address.parse(f"Verdict:{CELL}/TEST01"))
+    assert step.blocked == "the whole accuracy log of the audit run is not here"
+    assert made(report) == {}
+
+
+def test_varying_answers_are_compared_by_their_accuracy(tmp_path: Path) -> None:
+    repository = make(tmp_path / "repository", VARYING)
+    repository.reconcile()
+    (verdict,) = [r for r in records_of(repository, "Verdict") if r.address.label == "TEST01 verdict"]
+    assert verdict.values["passed"]
+    assert verdict.values["notes"][0].startswith("compared by accuracy, because ")
+    names = {p.rpartition("/")[2] for p in repository.tree() if "/TEST01/accuracy/" in p}
+    reports = {"baseline_accuracy.txt", "compliance_accuracy.txt"}
+    assert names == {"accuracy.txt", "mlperf_log_accuracy.json", *reports}
+
+
+def test_failing_verdict_repeats_its_test_while_attempts_last(tmp_path: Path) -> None:
+    repository = make(tmp_path / "repository", DRIFTING, ", compliance: {TEST01: {attempts: 2}}")
+    report = repository.reconcile()
+    found = audits(repository)
+    assert (found[f"ComplianceTest:{CELL}/TEST01"], found[f"Verdict:{CELL}/TEST01"]) == (2, 2)
+    assert any(f.kind == "AuditFails" and f.message.startswith("TEST01: ") for f in report.look.plan.findings)
+    assert not any("/results/" in path for path in repository.tree())
+    assert made(repository.reconcile()) == {}
+
+
+def test_killed_in_a_test_leaves_no_audit_settings_for_others(audited: Repository, tmp_path: Path) -> None:
+    repository = audited.copy(tmp_path / "copy")
+    remove(repository.places.records / "ComplianceTest")
+    command = [sys.executable, "-m", "reconciler.cli.main", "apply"]
+    child = subprocess.Popen(command, cwd=repository.root, stdout=subprocess.DEVNULL, start_new_session=True)
+    try:
+        wait_for(lambda: list(repository.places.attempts.glob("*/audit-settings.conf")))
+    finally:
+        os.kill(child.pid, signal.SIGKILL)
+        child.wait()
+    assert left_behind(repository.root) == []
+    report = repository.reconcile()
+    assert {o.status for o in report.outcomes} == {Status.DONE}
+    assert left_behind(repository.root) == []
+    assert repository.leftovers() == []
+    assert all(record.ended is Ended.DONE for record in repository.records().values())
+
+
+def wait_for(found: object, seconds: float = 60.0) -> None:
+    give_up = time.monotonic() + seconds
+    while not found():  # type: ignore[operator]
+        assert time.monotonic() < give_up, "it never happened"
+        time.sleep(0.02)

@@ -1,0 +1,166 @@
+"""Accuracy logs, audit settings, the tests of earlier rounds, and what judging does without logs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from reconciler.errors import LogError
+from reconciler.mlperf.compliance.entries import Entry, read_entries
+from reconciler.mlperf.compliance.former import verify_test04_ab, verify_test05
+from reconciler.mlperf.compliance.judging import BASELINE, COMPLIANCE, MissingLogError, Question, RunLogs, judge
+from reconciler.mlperf.compliance.settings import audit_settings, write_audit_settings
+from reconciler.mlperf.compliance.test01 import Fallback, compare_accuracies
+from reconciler.mlperf.compliance.verdict import Part
+from reconciler.mlperf.rounds import known_rounds, load_ruleset
+from reconciler.mlperf.summary import SummaryLog, parse_summary
+
+LOG = b'[\n{ "seq_id" : 0, "qsl_idx" : 3, "data" : "0A00" },\n{ "seq_id" : 1, "qsl_idx" : 4, "data" : "" }\n]\n'
+
+
+def test_reading_a_log_gives_its_entries() -> None:
+    assert list(read_entries(LOG.splitlines())) == [Entry(3, b"\n\0"), Entry(4, b"")]
+
+
+def test_reading_an_empty_log_gives_none() -> None:
+    assert list(read_entries([b"[\n", b"]\n"])) == []
+
+
+def test_reading_a_log_on_one_line_gives_its_entries() -> None:
+    text = json.dumps([{"qsl_idx": 1, "data": "00", "token_count": 1, "token_data": "00"}])
+    assert list(read_entries([text.encode()])) == [Entry(1, b"\0", 1, b"\0")]
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        (LOG.replace(b"]\n", b""), "the log ends before its list does"),
+        (LOG[:40] + b"\n\n...\n\n" + LOG[40:], "no answer of LoadGen"),
+        (b"not a log\n", ":1: the list of answers does not begin here"),
+        (LOG + b"{}\n", ":5: there is more"),
+        (LOG.replace(b"0A00", b"0A0"), ":2: no answer of LoadGen"),
+        (b"", "the log ends before its list does"),
+    ],
+    ids=["cut", "truncated", "other", "more", "half a byte", "empty"],
+)
+def test_reading_a_broken_log_names_the_line(text: bytes, where: str) -> None:
+    with pytest.raises(LogError, match=where):
+        list(read_entries(text.splitlines()))
+
+
+def test_audit_settings_are_lines_that_loadgen_reads(loadgen_read: Callable[..., list[dict[str, Any]]]) -> None:
+    settings = audit_settings({"audit.mode": 2, "audit.min_query_count": 500, "audit.min_duration": 0, "target_qps": 1})
+    text = write_audit_settings(settings, ["a cell: TEST04"])
+    assert text == b"# a cell: TEST04\n*.*.mode = 2\n*.*.min_query_count = 500\n*.*.min_duration = 0\n"
+    (read,) = loadgen_read([(text, "stable-diffusion-xl", "Offline")])
+    assert (read["code"], read["min_query_count"], read["min_duration_ms"]) == (0, 500, 0)
+
+
+@pytest.mark.parametrize("round_name", known_rounds())
+def test_every_audit_setting_of_a_round_is_taken_by_loadgen(
+    round_name: str, loadgen_read: Callable[..., list[dict[str, Any]]]
+) -> None:
+    confs = [
+        (write_audit_settings({name: value.value for name, value in test.settings.items()}), "*", "Offline")
+        for rules in load_ruleset(round_name).benchmarks.values()
+        for test in rules.tests("Offline")
+    ]
+    assert all(read["code"] == 0 for read in loadgen_read(confs))
+
+
+def summary(scenario: str, score: str, key: str, *more: str) -> SummaryLog:
+    lines = [f"Scenario : {scenario}", f"{key}: {score}", "Result is : VALID", *more]
+    return parse_summary("\n".join(lines).encode())
+
+
+@pytest.mark.parametrize(
+    ("scenario", "key", "before", "after", "passes"),
+    [
+        ("Offline", "Samples per second", "1000", "951", True),
+        ("Offline", "Samples per second", "1000", "950", False),
+        ("Offline", "Samples per second", "1000", "9000", True),
+        ("Server", "Completed samples per second", "1000", "900", False),
+        ("SingleStream", " * Early stopping 90.0th percentile estimate", "1000000", "1049999", True),
+        ("SingleStream", " * Early stopping 90.0th percentile estimate", "1000000", "1050000", False),
+        ("SingleStream", " * Early stopping 90.0th percentile estimate", "100000", "119000", True),
+        ("MultiStream", " * Early stopping 99th percentile estimate", "9000000", "100", True),
+    ],
+)
+def test_test05_allows_better_and_five_percent_worse(
+    scenario: str, key: str, before: str, after: str, passes: bool
+) -> None:
+    assert verify_test05(summary(scenario, before, key), summary(scenario, after, key)).passed is passes
+
+
+@pytest.mark.parametrize(
+    ("scenario", "key", "unique", "same", "passes"),
+    [
+        ("Offline", "Samples per second", "1000", "1099", True),
+        ("Offline", "Samples per second", "1000", "1100", False),
+        ("Offline", "Samples per second", "1000", "10", True),
+        ("SingleStream", "90th percentile latency (ns)", "1000000", "1500000", True),
+        ("SingleStream", "90th percentile latency (ns)", "1000000", "900000", False),
+        ("SingleStream", "90th percentile latency (ns)", "100000", "81000", True),
+        ("Server", "Scheduled samples per second", "100", "120", False),
+    ],
+)
+def test_test04_a_and_b_allow_slower_and_ten_percent_faster(
+    scenario: str, key: str, unique: str, same: str, passes: bool
+) -> None:
+    assert verify_test04_ab(summary(scenario, unique, key), summary(scenario, same, key)).passed is passes
+
+
+def test_test04_a_and_b_without_their_settings_fail() -> None:
+    key = "Samples per second"
+    found = verify_test04_ab(
+        summary("Offline", "10", key, "performance_issue_unique : false"), summary("Offline", "10", key)
+    )
+    assert found.reasons == ("TEST04-A did not issue different samples (performance_issue_unique is off)",)
+
+
+@pytest.mark.parametrize(
+    ("baseline", "compliance", "allowed", "passes"),
+    [("76.4", "76.0", "1", True), ("76.4", "75.0", "1", False), ("76.4", "76.3", "0.1", False), ("0", "1", "1", False)],
+)
+def test_fallback_allows_a_percentage_of_the_accuracy(
+    baseline: str, compliance: str, allowed: str, passes: bool
+) -> None:
+    part = compare_accuracies(
+        Fallback({"acc": Decimal(baseline)}, {"acc": Decimal(compliance)}, {"acc": Decimal(allowed)})
+    )
+    assert part.passed is passes
+
+
+def test_fallback_without_a_metric_fails() -> None:
+    assert not compare_accuracies(Fallback({}, {}, {})).passed
+
+
+@pytest.mark.parametrize("test", ["TEST01", "TEST06", "TEST08", "TEST09"])
+def test_judging_without_answers_says_whose_are_missing(test: str) -> None:
+    limits = {"least_mean_tokens": "1", "most_mean_tokens": "2"}
+    with pytest.raises(MissingLogError):
+        judge(test, Question(audit=RunLogs(), limits=limits))
+
+
+def test_known_comparison_of_answers_stands_without_logs() -> None:
+    detail = b"\n".join(
+        b':::MLLOG {"key": "%s", "value": %s, "metadata": {}}' % pair
+        for pair in (
+            (b"effective_scenario", b'"Offline"'),
+            (b"result_validity", b'"VALID"'),
+            (b"result_samples_per_second", b"10.0"),
+        )
+    )
+    logs = RunLogs(detail=detail)
+    verdict = judge("TEST01", Question(audit=logs, performance=logs, known_answers=Part(("they differ",))))
+    assert verdict.reasons == ("they differ",)
+    assert judge("TEST01", Question(audit=logs, performance=logs, known_answers=Part())).passed
+    reports = {BASELINE: "accuracy=76.1%", COMPLIANCE: "accuracy=76.0%"}
+    question = Question(
+        audit=logs, performance=logs, known_answers=Part(("they differ",)), metrics=("acc",), reports=reports
+    )
+    assert judge("TEST01", question).notes == ("compared by accuracy, because they differ",)

@@ -219,7 +219,9 @@ def _user_conf(run: FoundRun, address: Address, values: Mapping[str, Any], conte
     """The conf of the run, as given where it agrees with the log, else written from what the log says."""
     scenario, key = str(values["scenario"]), str(values.get("model_key", "*"))
     if run.user_conf is not None:
-        wrong = conf_contradictions(run.user_conf.read_bytes(), run.log, key, scenario)
+        # Only the performance run's conf is published; what it says of rates and durations is nothing to the other.
+        performance = run.mode == "performance"
+        wrong = conf_contradictions(run.user_conf.read_bytes(), run.log, key, scenario) if performance else []
         if not wrong:
             return run.user_conf, ""
     texts = settings_for(scenario, conf_settings(values, run.mode, scenario))

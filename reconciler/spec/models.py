@@ -243,8 +243,8 @@ class Scenarios(Group):
     """The scenarios of one benchmark on one system; an empty one takes the defaults."""
 
     SingleStream: Cell = Field(Cell(), description="One query at a time; latency counts.")
-    MultiStream: Settings = Field(
-        Settings(), description="Eight samples per query, one query at a time; latency counts."
+    MultiStream: Cell = Field(
+        Cell(), description="Eight samples per query, one query at a time; latency counts."
     )
     Server: Cell = Field(Cell(), description="Queries arrive at random at target_qps within a latency bound.")
     Offline: Cell = Field(Cell(), description="All samples at once; throughput counts.")

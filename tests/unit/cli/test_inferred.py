@@ -12,6 +12,7 @@ from .conftest import SPEC, Reconcile, edit
 FOLDER = ".reconcile/tree/open/Tester/results/box/digits"
 TWO = """\
           SingleStream: {min_duration: 0, min_query_count: 700}
+          MultiStream: {infer_from: SingleStream}
           Offline: {infer_from: SingleStream}
 """
 DETAIL = "performance/run_1/mlperf_log_detail.txt"
@@ -46,6 +47,7 @@ def test_an_inferred_cell_follows_its_source(inferring: Path, reconcile: Reconci
 
 def test_what_the_round_does_not_infer(inferring: Path, reconcile: Reconcile) -> None:
     edit(inferring, "SingleStream: {min_d", "Server: {target_qps: 100, target_latency: 15 ms, min_d")
+    edit(inferring, "          MultiStream: {infer_from: SingleStream}\n", "")
     edit(inferring, "infer_from: SingleStream", "infer_from: Server")
     code, _, err = reconcile("validate")
     assert (code, "Offline is inferred from" in err) == (1, True)

@@ -9,6 +9,7 @@ from harness.contract import BACKENDS
 from reconciler.desired.inputs import Reader, benchmark_code, run_inputs
 from reconciler.mlperf.ruleset import BenchmarkRules, Ruleset, TestRules
 from reconciler.resource.inputs import Input
+from reconciler.resource.kinds import Address, Kind
 from reconciler.spec.declared import DeclaredCell
 
 ASKED = "compliance."
@@ -53,9 +54,12 @@ def for_test(reader: Reader, test: str) -> Reader:
     return replace(reader, settings={**reader.settings, **own}, noted=reader.noted)
 
 
-def attempts_of(reader: Reader, test: str) -> int:
-    found = for_test(reader, test).settings.get("attempts")
-    return int(found.value) if found else 1
+def attempts_of(reader: Reader, address: Address) -> int:
+    """How often a test is run; a verdict is made of each of them, and of each new run that they are compared with."""
+    test = address.name.rpartition("/")[2]
+    settings = for_test(reader, test).settings
+    found = [int(s["attempts"].value) if "attempts" in s else 1 for s in (settings, reader.settings)]
+    return found[0] if address.kind is Kind.COMPLIANCE_TEST else sum(found)
 
 
 def test_inputs(reader: Reader, scenario: str, rules: TestRules, made_from: Input, dataset: Input) -> list[Input]:

@@ -61,8 +61,8 @@ class Compiler:
         attempts = 1
         if cell is not None and address.kind is Kind.RUN and "attempts" in cell.settings:
             attempts = int(cell.settings["attempts"].value)
-        elif reader is not None and address.kind is Kind.COMPLIANCE_TEST:
-            attempts = attempts_of(reader, address.label)
+        elif reader is not None and address.kind in (Kind.COMPLIANCE_TEST, Kind.VERDICT):
+            attempts = attempts_of(reader, address)
         resource = Resource(address, key, ups, cell.cell if cell else None, attempts)
         detail = Detail(tuple(sorted(inputs, key=lambda i: i.name)), **extra)  # type: ignore[arg-type]
         self.made.setdefault(address, Made(resource, detail))

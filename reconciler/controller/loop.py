@@ -36,6 +36,7 @@ from reconciler.render.progress import tally
 from reconciler.render.quantities import duration
 
 SPEC, LOOP = "the spec", "the loop"
+_PASSES = 20  # of one turn; each but the last left something new to do
 _SPECS = (Topic.SPECS, Topic.GIT)
 
 
@@ -45,7 +46,8 @@ class _SupersededError(Exception):
 
 @dataclass(slots=True)
 class Loop:
-    """``settled``: what was left due when a pass had done all it could; the same again is no reason for another."""
+    """``settled``: the state that the last pass left, ``tried``: what it was for and could not do; that, in that very
+    state, is no reason for another."""
 
     places: Places
     settings: Settings
@@ -56,6 +58,7 @@ class Loop:
     clock: Callable[[], float] = time.monotonic
     backoff: Backoff = field(default_factory=Backoff)
     settled: object = None
+    tried: frozenset[object] = frozenset()
     told: str = ""
     wrong: str = ""
     why: str = ""
@@ -112,13 +115,13 @@ class Loop:
         self.backoff.keep({step.change.key for step in seen.plan.steps} | {LOOP})
         wanted = self.due(seen)
         self.tell_plan(seen, wanted)
-        fresh = self.settled != self.mark(seen, wanted)
-        if (wanted and fresh) or (not self.passes and self.leftovers()) or (fresh and not seen.observed.tree_present):
-            report = self.do(seen, wanted)
-            seen = report.look
-            wanted = self.due(seen)
+        for _ in range(_PASSES):
+            if not self.fresh(seen, wanted):
+                break
+            seen = self.do(seen, wanted).look
+            asked, wanted = wanted, self.due(seen)
+            self.settled, self.tried = self.mark(seen), _keys(asked) & _keys(wanted)
             self.told = self.story(seen, wanted)
-        self.settled = self.mark(seen, wanted)
         self.say_state(seen)
         self.commits.publish(seen)
         self.head = git_remotes.commit_of(self.places.root, "HEAD") if self.commits.made else self.head
@@ -135,9 +138,17 @@ class Loop:
         folder = self.places.attempts
         return folder.is_dir() and any(folder.iterdir())
 
-    def mark(self, seen: Look, wanted: tuple[Step, ...]) -> object:
-        keys = frozenset((step.change.key, step.change.how) for step in wanted)
-        return seen.plan.desired, seen.plan.recorded, keys, seen.observed.tree_present
+    def fresh(self, seen: Look, wanted: tuple[Step, ...]) -> bool:
+        """Whether a pass can do anything that the last one could not."""
+        if not self.passes and self.leftovers():
+            return True
+        changed = self.settled != self.mark(seen)
+        return (changed and not seen.observed.tree_present) or (
+            bool(wanted) and (changed or not _keys(wanted) <= self.tried)
+        )
+
+    def mark(self, seen: Look) -> object:
+        return seen.plan.desired, seen.plan.recorded, seen.observed.tree_present
 
     def story(self, seen: Look, wanted: tuple[Step, ...]) -> str:
         return f"{plan_text(seen.plan, limit=LIMIT)} {len(wanted)}"
@@ -243,6 +254,10 @@ class Loop:
             self.teller.say("trouble", f"{error}" + (f"\nfix: {fix}" if fix else ""), kind=wait.kind)
         self.teller.line(f"next try in {duration(wait.seconds)}")
         self.teller.now(state="in trouble", problem=str(error), next_try=self.next_try())
+
+
+def _keys(steps: tuple[Step, ...]) -> frozenset[object]:
+    return frozenset((step.change.key, step.change.how) for step in steps)
 
 
 def _kind(error: Exception) -> str:

@@ -1,0 +1,37 @@
+"""One small repository in sync, made once by a real pass and copied for each test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.passes.repository import Repository, make_repository
+
+
+@pytest.fixture(scope="session")
+def recorded_once(tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    repository = make_repository(tmp_path_factory.mktemp("watched") / "repository")
+    repository.write(".gitignore", ".reconcile/\n__pycache__/\n")
+    repository.git("init", "--quiet", "--initial-branch=main")
+    repository.commit()
+    report = repository.reconcile(commit=True)
+    assert report.look.plan.in_sync
+    return repository
+
+
+@pytest.fixture
+def recorded(recorded_once: Repository, tmp_path: Path) -> Repository:
+    repository = recorded_once.copy(tmp_path / "repository")
+    repository.reconcile()  # the tree is known by its place
+    return repository
+
+
+@pytest.fixture
+def declared(tmp_path: Path) -> Repository:
+    """Nothing done yet."""
+    repository = make_repository(tmp_path / "repository")
+    repository.write(".gitignore", ".reconcile/\n__pycache__/\n")
+    repository.git("init", "--quiet", "--initial-branch=main")
+    repository.commit()
+    return repository

@@ -1,0 +1,129 @@
+"""The pure parts of the watch: what matters, when to look, when to try again, when to hold still."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from pathlib import Path
+
+import pytest
+
+from reconciler.controller.backoff import WAITS, Backoff
+from reconciler.controller.embargo import refusal
+from reconciler.controller.predicate import Topic, topic_of
+from reconciler.controller.queue import Queue
+from reconciler.controller.unit import unit
+from reconciler.controller.windows import frozen_until, parse
+from reconciler.errors import ReconcilerError
+
+ROOT = Path("/r")
+FOLDERS = {
+    ROOT / "specs": Topic.SPECS,
+    ROOT / "state": Topic.RECORDS,
+    ROOT / ".reconcile/tree": Topic.TREE,
+    ROOT / ".git": Topic.GIT,
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "topic"),
+    [
+        ("specs/a.yaml", "modified", Topic.SPECS),
+        ("specs/a.yaml", "opened", None),
+        ("specs/.a.yaml.swp", "created", None),
+        ("specs/a.yaml~", "created", None),
+        ("state/records/Run/x.json", "created", Topic.RECORDS),
+        ("state/records/Run/.x.json.abc.partial", "created", None),
+        (".reconcile/tree/open/a.json", "deleted", Topic.TREE),
+        (".reconcile/index/a", "created", None),
+        (".git/HEAD", "moved", Topic.GIT),
+        (".git/HEAD.lock", "created", None),
+        (".git/index", "modified", None),
+        (".git/refs/heads/main", "modified", Topic.GIT),
+        (".git/refs/heads/main.lock", "created", None),
+        ("README.md", "modified", None),
+    ],
+)
+def test_topic_of_a_changed_file(path: str, kind: str, topic: Topic | None) -> None:
+    assert topic_of(ROOT / path, kind, folder=False, folders=FOLDERS) == topic
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_queue_when_changes_cease_gives_each_topic_once() -> None:
+    clock = Clock()
+    queue = Queue(0.3, clock)
+    for _ in range(1000):
+        queue.add("specs")
+        queue.add("git")
+    assert not queue.waiting(["specs"])
+    clock.now += queue.settles_in()
+    assert queue.waiting(["specs"])
+    assert queue.take(until=0.0) == ("specs", "git")
+    assert queue.take(until=0.0) == ()
+
+
+def test_queue_when_changes_never_cease_is_patient_but_not_for_ever() -> None:
+    clock = Clock()
+    queue = Queue(0.3, clock)
+    for _ in range(100):
+        queue.add("specs")
+        clock.now += 0.1
+    assert queue.waiting(["specs"])
+
+
+@pytest.mark.parametrize("kind", WAITS)
+def test_backoff_doubles_up_to_a_cap_and_is_forgotten_on_success(kind: str) -> None:
+    backoff = Backoff()
+    waits = [backoff.failed("key", kind, 0.0).seconds for _ in range(40)]
+    assert waits[:2] == [WAITS[kind][0], 2 * WAITS[kind][0]]
+    assert waits[-1] == WAITS[kind][1]
+    assert backoff.held(WAITS[kind][1] - 1) == {"key"}
+    assert not backoff.held(WAITS[kind][1] + 1)
+    backoff.went_well("key")
+    assert backoff.failed("key", kind, 0.0).tries == 1
+
+
+@pytest.mark.parametrize(
+    ("window", "now", "ends"),
+    [
+        ("22:00-06:00", datetime(2026, 1, 1, 23, 30), datetime(2026, 1, 2, 6)),
+        ("22:00-06:00", datetime(2026, 1, 1, 5, 59), datetime(2026, 1, 1, 6)),
+        ("22:00-06:00", datetime(2026, 1, 1, 6, 0), None),
+        ("9:00-17:30", datetime(2026, 1, 1, 12, 0), datetime(2026, 1, 1, 17, 30)),
+        ("9:00-17:30", datetime(2026, 1, 1, 17, 30), None),
+    ],
+)
+def test_window_ends(window: str, now: datetime, ends: datetime | None) -> None:
+    assert frozen_until([parse(window)], now) == ends
+
+
+@pytest.mark.parametrize("text", ["22-06", "24:00-06:00", "22:00", ""])
+def test_window_when_it_is_none_says_how_to_write_one(text: str) -> None:
+    with pytest.raises(ReconcilerError) as error:
+        parse(text)
+    assert "22:00-06:00" in error.value.fix
+
+
+@pytest.mark.parametrize(
+    ("settings", "refused"),
+    [
+        ({}, False),
+        ({"embargo.until": "2026-04-01"}, True),
+        ({"embargo.until": "2026-04-01", "embargo.allow": ["git@git.acme.com:*"]}, False),
+        ({"embargo.until": "2026-04-01", "embargo.allow": ["git@other.com:*"]}, True),
+        ({"embargo.until": "2026-03-01"}, False),
+    ],
+)
+def test_embargo_denies_by_default(settings: dict[str, object], refused: bool) -> None:
+    assert bool(refusal(settings, "git@git.acme.com:mlperf.git", date(2026, 3, 15))) == refused
+
+
+def test_unit_starts_the_same_watch_in_the_same_folder() -> None:
+    text = unit(Path("/srv/my repo"), "/venv/bin/reconcile", ["--commit", "--observe", "system=b 100%"])
+    assert "WorkingDirectory=/srv/my repo\n" in text
+    assert "ExecStart=/venv/bin/reconcile watch --commit --observe 'system=b 100%%'\n" in text

@@ -22,6 +22,7 @@ PUBLIC_HOSTS = (
     *("github.com", "gitlab.com", "bitbucket.org", "codeberg.org", "huggingface.co", "gitee.com"),
     *("sourceforge.net", "sr.ht"),
 )
+_INFERRED = "inferred"
 _MARKS = {
     "rehearsal": ("it is a rehearsal", "take `rehearsal: true` out of the spec and run again"),
     "synthetic": ("its data or backend is synthetic", "measure it with a real dataset, model and backend"),
@@ -42,13 +43,12 @@ def refused_cells(standings: Iterable[Standing], findings: Iterable[Finding]) ->
     found = []
     for standing in standings:
         cell = str(standing.cell)
-        for mark in standing.marks:
-            if mark in _MARKS:
-                found.append(Refusal(cell, *_MARKS[mark]))
-            elif mark.startswith(UNKNOWN):
-                name = mark.removeprefix(UNKNOWN)
-                fix = f"reconcile import --cell {cell} --declare {name}=…"
-                found.append(Refusal(cell, f"nobody has declared the {name} of its imported run", fix))
+        found += [Refusal(cell, *_MARKS[mark]) for mark in standing.marks if mark in _MARKS]
+        unknown = [mark.removeprefix(UNKNOWN) for mark in standing.marks if mark.startswith(UNKNOWN)]
+        if unknown and _INFERRED not in standing.marks:  # its source is refused for it
+            wanted = " ".join(f"--declare {name}=…" for name in unknown)
+            reason = f"nobody has declared of its imported runs: {', '.join(unknown)}"
+            found.append(Refusal(cell, reason, f"reconcile import --cell {cell} {wanted}"))
         if standing.ready is not Status.TRUE:
             last = standing.conditions[-1]
             reason = f"it is not ready: {last.reason}{f' ({last.message})' if last.message else ''}"

@@ -187,7 +187,7 @@ def test_unknown_inputs(
     assert reconcile("adopt", str(tree))[0] == 0
     (root / ".gitignore").write_text(".reconcile/\n")
     commit(root)
-    refused(reconcile, *(f"nobody has declared the {name}" for name in ("code", "dataset", "engine", "machine")))
+    refused(reconcile, "nobody has declared of its imported runs: code, dataset, engine, machine")
     assert reconcile("import", "--cell", CELL, *DECLARED)[0] == 0
     commit(root, "Declare")
     assert reconcile("package")[0] == 0

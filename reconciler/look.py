@@ -19,6 +19,7 @@ from reconciler.diff.difference import compare
 from reconciler.diff.explain import input_changes
 from reconciler.errors import RecordError
 from reconciler.files import Places
+from reconciler.mlperf.compliance.settings import audit_settings
 from reconciler.mlperf.duration import predict
 from reconciler.mlperf.modes import conf_settings
 from reconciler.observed.installed import installed
@@ -163,6 +164,7 @@ def predicted(address: Address, desired: Desired, recorded: Recorded) -> tuple[f
     """How long a step will take: as long as last time, else LoadGen's own formulas; None when neither can say."""
     known = [s for s in recorded.by_address.get(address, ()) if s.seconds > 0]
     values = desired.detail(address).values() if address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST) else {}
+    values = audit_settings(values) | values
     performance = values.get("mode") == "performance"
     if performance:
         formula = predict(

@@ -77,7 +77,7 @@ def _logs(seen: Look, resource: Resource) -> Iterator[_Log]:
     chosen = next((s for s in seen.recorded.by_key.get(resource.key, ()) if s.id == record), None)
     if chosen is None:
         chosen = next((s for s in reversed(known) if s.ended is Ended.DONE), None)
-    whole = resource.kind in (Kind.RUN, Kind.SCORE, Kind.COMPLIANCE_TEST)
+    whole = resource.kind in (Kind.RUN, Kind.SCORE, Kind.COMPLIANCE_TEST, Kind.VERDICT)
     if chosen is not None:
         kept = (artifact for artifact in chosen.artifacts if whole or artifact.name == CHILD_LOG)
         yield from (_Log(_folder(resource), artifact, chosen) for artifact in kept)

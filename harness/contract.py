@@ -68,6 +68,7 @@ _COMMON_RUN = {
 
 _CUDA_RUN = {
     "streams": _COMMON_RUN["streams"],
+    "lanes": Option("int", 2, "batches in flight on each stream: while one computes, the next is copied"),
     "devices": Option("int", 1, "GPUs that take part; hardware.count of the system unless it is set here"),
     "cuda_graphs": Option("flag", True, "launch a batch as one captured graph, where the backend allows it"),
     "spin": Option("flag", False, "completion threads use a processor while they wait, and wake sooner"),

@@ -185,8 +185,8 @@ def _audited(facts: _Facts) -> Condition:
         return Condition("Audited", Status.TRUE, NOT_REQUIRED)
     change = facts.change(Kind.COMPLIANCE_TEST) or facts.change(Kind.VERDICT)
     failing = [finding for finding in facts.findings if finding.kind == AUDIT_FAILS]
-    if change is None and not failing and facts.findings:
-        return Condition("Audited", Status.UNKNOWN, "NotJudged", "the runs that it is compared with are not good")
+    if change is None and not failing and any(finding.kind == "Invalid" for finding in facts.findings):
+        return Condition("Audited", Status.UNKNOWN, "NotJudged", "the run that it is compared with is INVALID")
     return _verdict("Audited", facts, change, failing, "Passed")
 
 

@@ -122,6 +122,30 @@ def test_accuracy_below_the_bar_is_no_invalid_run() -> None:
     assert words(stand(findings=(finding,))[OFFLINE]) == "T F T T T F"
 
 
+def test_a_cell_with_tests_shows_whether_they_pass() -> None:
+    at = Address(Kind.COMPLIANCE_TEST, f"{OFFLINE}/TEST01"), Address(Kind.VERDICT, f"{OFFLINE}/TEST01")
+    tests = tuple(Resource(address, f"key {address}", (), OFFLINE) for address in at)
+    with_tests = replace(desired(), resources=(*desired().resources, *tests))
+    seen = Observed(tree_present=True, rendered={str(OFFLINE): "f", str(SERVER): "f"})
+
+    def audited(*changes: Change, findings: tuple[Finding, ...] = ()) -> tuple[str, str]:
+        difference = Difference(changes, findings=findings, chosen=CHOSEN)
+        found = standings(with_tests, RECORDED, seen, difference)
+        condition = next(c for c in found[0].conditions if c.type == "Audited")
+        return condition.status.value, condition.reason
+
+    assert audited() == ("True", "Passed")
+    assert audited(change(Kind.VERDICT, f"{OFFLINE}/TEST01", Reason.UPSTREAM_REPLACED)) == (
+        "Unknown",
+        "UpstreamReplaced",
+    )
+    assert audited(change(Kind.COMPLIANCE_TEST, f"{OFFLINE}/TEST01")) == ("Unknown", "InputChanged")
+    fails = Finding("AuditFails", str(OFFLINE), "TEST01: the score is +12 % of 100")
+    assert audited(findings=(fails,)) == ("False", "AuditFails")
+    assert audited(findings=(Finding("Invalid", str(OFFLINE), "too slow"),)) == ("Unknown", "NotJudged")
+    assert audited(findings=(Finding("AccuracyBelow", str(OFFLINE), "98 %"),)) == ("True", "Passed")
+
+
 def test_an_edited_file_is_red_and_a_missing_tree_is_not() -> None:
     edited = stand(tree={str(OFFLINE): (("a/b.json", "edited"), ("a/c.json", "missing"))})[OFFLINE]
     assert (words(edited), edited.conditions[-2].reason) == ("T T T T F F", "FileEdited")

@@ -17,10 +17,11 @@ import onnxruntime as ort
 from harness.backends import BuildPlan, Engine, LoadPlan, Tensor
 from harness.contract import BACKENDS, Fact
 from harness.cuda.driver import Device, DeviceMemoryError, Memory, Stream
+from harness.cuda.nvml import device_evidence
 from harness.cuda.pipeline import CudaSession
 from harness.digests import files_digest
 from harness.errors import HarnessError
-from harness.machine import accelerators, distribution_version
+from harness.machine import distribution_version
 from harness.quantization.floats import save_typed, tensors_of
 
 NAME = "onnxruntime-cuda"
@@ -33,14 +34,11 @@ Shape = tuple[int, ...]
 
 def facts() -> dict[str, Fact]:
     libraries = Path(ort.__file__).parent / "capi"
-    devices = accelerators()
     values = {
         "backend.version": _version(),
         "backend.digest": files_digest(libraries, libraries.glob("*.so*")),
-        "gpu.name": sorted({str(device["name"]) for device in devices}),
-        "gpu.driver": devices[0]["driver"] if devices else "",
     }
-    return {name: Fact(value=value, role="evidence") for name, value in values.items()}
+    return {name: Fact(value=value, role="evidence") for name, value in values.items()} | device_evidence()
 
 
 def build(plan: BuildPlan) -> Engine:

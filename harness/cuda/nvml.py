@@ -7,6 +7,9 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
+from harness.contract import Fact
+from harness.machine import accelerators
+
 # Fact -> how a handle is asked. What a device does not offer is left out.
 _READINGS: dict[str, Callable[[Any, Any], float]] = {
     "power_watts": lambda nvml, h: nvml.nvmlDeviceGetPowerUsage(h) / 1e3,
@@ -25,6 +28,16 @@ _THROTTLES = {
     "thermal_hardware": 0x40,
     "power_brake": 0x80,
 }
+
+
+def device_evidence() -> dict[str, Fact]:
+    """Which devices and which driver: what must be equal in all runs of a cell."""
+    devices = accelerators()
+    values = {
+        "gpu.name": sorted({str(device.get("name", "")) for device in devices}),
+        "gpu.driver": str(devices[0].get("driver", "")) if devices else "",
+    }
+    return {name: Fact(value=value, role="evidence") for name, value in values.items()}
 
 
 class Gpus:

@@ -25,6 +25,7 @@ from harness.errors import HarnessError
 from harness.qsl import Arrays, Rows
 
 Work = tuple[Lane, Token, int]
+_LANES = 2
 
 
 class Worker:
@@ -39,16 +40,17 @@ class Worker:
         self._queues: list[SimpleQueue[Work | None]] = [SimpleQueue() for _ in self._streams]
         self._threads: list[threading.Thread] = []
         self.lanes: list[Lane] = []
+        self.depth = plan.streams * lanes_per_stream(plan)
         self.free: SimpleQueue[tuple[Worker, int]] = SimpleQueue()
 
     def open(self, shapes: Shapes, *, graphs: bool) -> None:
         """Make the lanes. Raises HarnessError, with a batch that fits, when memory does not suffice."""
         plan = self._plan
-        wanted = plan.depth * shapes.lane_bytes + plan.streams * self.loaded.wanted(shapes.inputs)
+        wanted = self.depth * shapes.lane_bytes + plan.streams * self.loaded.wanted(shapes.inputs)
         free = self.device.free_memory()
         spin = bool(plan.options.get("spin", False))
         try:
-            for number in range(plan.depth):
+            for number in range(self.depth):
                 streams = self._streams[number % plan.streams]
                 self.lanes.append(Lane(self.device, self.loaded, shapes, streams, spin=spin))
                 self.lanes[-1].prepare(graphs=graphs)
@@ -117,7 +119,7 @@ class CudaSession:
         self._count = 0
         self.notes: Mapping[str, Any] = {
             "streams": plan.streams,
-            "lanes": plan.depth,
+            "lanes": self.workers[0].depth,
             "devices": [device.bus for device in devices],
             "numa_nodes": [worker.node for worker in self.workers],
             "samples": "device" if on_device else "host",
@@ -176,10 +178,19 @@ class CudaSession:
             except CudaError as error:
                 raise explained(error, worker.label) from error
             worker.run_threads(self._free)
-        for number in range(self._plan.depth):
+        depth = self.workers[0].depth
+        for number in range(depth):
             for worker in self.workers:
                 self._free.put((worker, number))
-        self._count = self._plan.depth * len(self.workers)
+        self._count = depth * len(self.workers)
+
+
+def lanes_per_stream(plan: LoadPlan) -> int:
+    """Batches in flight on each stream, so that the device finds its next one while the host deals with the last."""
+    lanes = int(plan.options.get("lanes", _LANES))
+    if lanes < 1:
+        raise HarnessError(f"lanes {lanes} must be at least 1", "input", "mend run.options.lanes")
+    return lanes
 
 
 def _load(load: Loader, device: Device) -> Loaded:

@@ -23,16 +23,19 @@ LEVEL = int(os.environ.get("GPU_LEVEL", "3"))
 
 @dataclass(frozen=True)
 class Shape:
-    """``samples``: input -> shape of a sample and dtype, as the engine takes it. ``bound``: of Server, milliseconds."""
+    """``samples``: input -> shape of a sample and dtype, as the engine takes it. ``bound``: of Server, milliseconds.
+
+    ``server``: batch size, streams and lanes that are tried.
+    """
 
     file: str
     dataset: dict[str, Any]
     model: dict[str, Any]
     engine: dict[str, Any]
     samples: dict[str, tuple[list[int], str]]
-    bound: int
-    server_batch: int
     batch: int
+    bound: int
+    server: tuple[tuple[int, int, int], ...]
     files: dict[str, str] = field(default_factory=lambda: {"image": "samples.npy"})
 
 
@@ -44,9 +47,9 @@ SHAPES = {
         {},
         {"precision": "fp16", "half_inputs": True, "batch_size": 256},
         {"image": (_IMAGE, "float16")},
-        15,
-        128,
         256,
+        15,
+        ((128, 1, 3), (128, 2, 2), (160, 1, 2), (96, 1, 3)),
     ),
     "resnet-int8": Shape(
         "resnet.py",
@@ -54,9 +57,9 @@ SHAPES = {
         {"precision": "int8", "input_scale": "0.03125", "compare_count": 8},
         {"precision": "int8", "batch_size": 256},
         {"image": (_IMAGE, "int8")},
-        15,
-        128,
         256,
+        15,
+        ((256, 1, 3), (256, 2, 2), (192, 1, 3), (128, 2, 2)),
     ),
     "bert-fp16": Shape(
         "bert.py",
@@ -64,9 +67,9 @@ SHAPES = {
         {},
         {"precision": "fp16", "batch_size": 64, "sequence_lengths": "384"},
         {"input_ids": ([384], "int32"), "attention_mask": ([384], "int32")},
-        130,
-        32,
         64,
+        130,
+        ((64, 1, 2), (32, 2, 2), (48, 1, 3)),
         {"input_ids": "input_ids.npy", "attention_mask": "attention_mask.npy"},
     ),
     "small-fp16": Shape(
@@ -75,9 +78,9 @@ SHAPES = {
         {"blocks": "1,1,1,1", "side": 64},
         {"precision": "fp16", "half_inputs": True, "batch_size": 64},
         {"image": ([3, 64, 64], "float16")},
-        15,
-        32,
         64,
+        15,
+        ((32, 1, 2),),
     ),
     "small-int8": Shape(
         "resnet.py",
@@ -85,9 +88,9 @@ SHAPES = {
         {"blocks": "1,1,1,1", "side": 64, "precision": "int8", "input_scale": "0.03125"},
         {"precision": "int8", "batch_size": 64},
         {"image": ([3, 64, 64], "int8")},
-        15,
-        32,
         64,
+        15,
+        ((32, 1, 2),),
     ),
     "small-bert": Shape(
         "bert.py",
@@ -95,9 +98,9 @@ SHAPES = {
         {"layers": 2, "hidden": 256},
         {"precision": "fp16", "batch_size": 16, "sequence_lengths": "64,128"},
         {"input_ids": ([96], "int32"), "attention_mask": ([96], "int32")},
+        16,
         130,
-        16,
-        16,
+        ((16, 1, 2),),
         {"input_ids": "input_ids.npy", "attention_mask": "attention_mask.npy"},
     ),
 }

@@ -79,7 +79,7 @@ def opened(case: Case, scenario: Any, answers: Answers, **options: Any) -> Any:
         streams=2,
         threads=0,
         outputs=(),
-        options=options,
+        options={**options, "convolution_search": "heuristic"},
         completed=answers.completed,
         failed=answers.failed,
     )

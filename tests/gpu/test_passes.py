@@ -36,7 +36,7 @@ spec:
       dataset: {settings: {count: 512, side: 64, dtype: float16}}
       engine: {backend: %(backend)s, precision: fp16, batch_size: 8, options: {half_inputs: true%(level)s}}
       min_duration: 0
-      run: {streams: 2}
+      run: {streams: 2%(search)s}
   divisions:
     open:
       gpu-box:
@@ -68,7 +68,14 @@ def test_a_pass_does_everything_and_a_second_nothing(tmp_path: Path, backend: st
     (tmp_path / "specs").mkdir()
     (tmp_path / "resnet50.py").write_text((Path(__file__).parent / "resnet.py").read_text())
     level = ", optimization_level: 1" if backend == "tensorrt" else ""
-    settings = {"device": devices[0]["name"], "code": "resnet50.py", "backend": backend, "level": level}
+    search = "" if backend == "tensorrt" else ", options: {convolution_search: heuristic}"
+    settings = {
+        "search": search,
+        "device": devices[0]["name"],
+        "code": "resnet50.py",
+        "backend": backend,
+        "level": level,
+    }
     (tmp_path / "specs/gpu.yaml").write_text(SPEC % settings)
     subprocess.run(["git", "init", "-q", "."], cwd=tmp_path, check=True)
     first = reconcile(tmp_path, "specs/gpu.yaml")

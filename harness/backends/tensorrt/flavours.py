@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.contract import Fact
+from harness.cuda.nvml import device_evidence
 from harness.digests import files_digest
-from harness.machine import accelerators
 
 _MODULES = {
     "tensorrt": ("tensorrt", "tensorrt_bindings"),
@@ -43,15 +43,12 @@ class Flavour:
 
     @cached_property
     def _evidence(self) -> dict[str, Fact]:
-        devices = accelerators()
         values = {
             "backend.version": self.version,
             "backend.flavour": self.name,
             "backend.digest": libraries_digest(),
-            "gpu.name": sorted({str(device["name"]) for device in devices}),
-            "gpu.driver": devices[0]["driver"] if devices else "",
         }
-        return {name: Fact(value=value, role="evidence") for name, value in values.items()}
+        return {name: Fact(value=value, role="evidence") for name, value in values.items()} | device_evidence()
 
     def facts(self) -> dict[str, Fact]:
         return dict(self._evidence)

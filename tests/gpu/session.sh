@@ -67,7 +67,7 @@ part() {
             ;;
         unpack) unpack ;;
         copies) report copies "$PYTHON" -m tests.gpu.copies ;;
-        tests) TAIL=60 report tests "$PYTHON" -m pytest -m gpu tests/gpu -q -rfEs -W default -p no:cacheprovider --durations=8 ${TESTS:-} ;;
+        tests) TAIL=90 report tests "$PYTHON" -m pytest -m gpu ${TESTS:-tests/gpu} ${K:+-k "$K"} -q -rfEs -s -W default -p no:cacheprovider --durations=8 ;;
         ceiling) report ceiling "$PYTHON" -m tests.gpu.ceiling ;;
         ort) report ort "$PYTHON" -m tests.gpu.measure resnet-fp16 --backend onnxruntime-cuda --only offline,single --rounds 1 --json "$OUT/ort.json" ;;
         *) report "$1" "$PYTHON" -m tests.gpu.measure "$1" --json "$OUT/$1.json" --rounds "${ROUNDS:-2}" ${ONLY:+--only $ONLY} ;;

@@ -142,14 +142,15 @@ def last_commit_of_line(root: Path, file: str, line: int) -> LineCommit | None:
     return commits_of_lines(root, file, [line]).get(line)
 
 
-def commits_of_lines(root: Path, file: str, lines: Iterable[int]) -> Mapping[int, LineCommit]:
-    """``last_commit_of_line`` for several lines of one file, in one call of git."""
+def commits_of_lines(root: Path, file: str, lines: Iterable[int], at: str = "") -> Mapping[int, LineCommit]:
+    """``last_commit_of_line`` for several lines of one file, in one call of git; of the file as it stood ``at`` a
+    commit."""
     wanted = sorted(set(lines))
     ranges = [word for line in wanted for word in ("-L", f"{line},{line}")]
-    answer = ask(root, "blame", "--porcelain", *ranges, "--", file)
+    answer = ask(root, "blame", "--porcelain", *ranges, *filter(None, [at]), "--", file)
     if answer.status == 0:
         return _parse_blame(answer.out.decode(errors="replace"))
-    if find_root(root) is None or not (root / file).is_file():
+    if at or find_root(root) is None or not (root / file).is_file():
         return {}
     count = len((root / file).read_bytes().splitlines())
     if head_file(root, file) is not None:

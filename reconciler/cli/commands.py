@@ -16,6 +16,7 @@ WITHOUT_NAME = "pass"
 # Name → (module with a click command called ``command``, what `--help` says of it). In the order of `--help`.
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "init": ("reconciler.cli.init", "Make a repository with a commented starter spec for this machine."),
+    "detect": ("reconciler.cli.detect", "Read this machine, and propose how the spec describes it."),
     "validate": ("reconciler.cli.validate", "Check the specs; name every problem with file, line, column and fix."),
     "plan": ("reconciler.cli.plan", "Show what a pass would do, why, and how long it takes."),
     "apply": ("reconciler.cli.apply", "Carry out a saved plan, or what selectors choose of the present one."),
@@ -25,6 +26,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "why": ("reconciler.cli.why", "Say why a cell is, or is not, made again."),
     "logs": ("reconciler.cli.logs", "Find or print the logs of a cell."),
     "pr": ("reconciler.cli.pr", "Compare two commits: what merging would make stale, build and run."),
+    "diff": ("reconciler.cli.diff", "Show what differs between two commits: inputs and results."),
+    "compare": ("reconciler.cli.compare", "Compare the results of two commits, trees or systems."),
+    "history": ("reconciler.cli.history", "List and plot everything that was measured of a cell."),
+    "blame": ("reconciler.cli.blame", "Say which commits changed a cell's inputs, and what each did to its result."),
     "rounds": ("reconciler.cli.rounds", "Show the rules of the rounds, where sources differ, and what changed."),
     "check": ("reconciler.cli.check", "Check the rendered tree, or any tree, against the submission rules."),
     "verify-tree": ("reconciler.cli.verify_tree", "Find contradictions in a submission tree that anyone made."),

@@ -18,7 +18,7 @@ from reconciler.desired.state import Desired
 from reconciler.diff.change import Difference
 from reconciler.diff.difference import compare
 from reconciler.errors import RecordError
-from reconciler.files import sha256_bytes
+from reconciler.files import sha256_bytes, sha256_listing
 from reconciler.mlperf.rounds import load_ruleset
 from reconciler.observed.pins import recorded_pins
 from reconciler.observed.state import Observed
@@ -98,9 +98,12 @@ def _committed(root: Path, commit: str, needed: Iterable[str]) -> dict[str, str]
     here = {path for path in paths if not path.startswith(("/", ".."))}
     files = git.files_at(root, commit, sorted(here)) if here else {}
     contents = git.read_blobs(root, [blob for blob, _ in files.values()])
-    return {
-        path: sha256_bytes(contents[blob]) for path, (blob, _) in files.items() if path in here and blob in contents
-    }
+    digests = {path: sha256_bytes(contents[blob]) for path, (blob, _) in files.items() if blob in contents}
+    for folder in here.difference(digests):  # the code of a harness command is a folder
+        below = {path.removeprefix(f"{folder}/"): s for path, s in digests.items() if path.startswith(f"{folder}/")}
+        if below:
+            digests[folder] = sha256_listing(below)
+    return {path: found for path, found in digests.items() if path in here}
 
 
 class _Unset(dict[str, str]):

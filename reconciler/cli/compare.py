@@ -1,0 +1,48 @@
+"""`reconcile compare A B`: results of two commits, trees or systems beside each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from reconciler import git
+from reconciler.cli.options import json_option, takes
+from reconciler.cli.output import say, say_json
+from reconciler.cli.places import places_for
+from reconciler.diff.timeline import Side
+from reconciler.errors import IN_SYNC
+from reconciler.history.between import compare, sides
+from reconciler.history.snapshot import snapshot
+from reconciler.history.trees import tree_sides
+from reconciler.render.documents import document, plain_value
+from reconciler.render.timeline import comparison_text
+from reconciler.resource.kinds import Cell
+
+
+@click.command("compare")
+@takes([click.Argument(["one"], metavar="A"), click.Argument(["other"], metavar="B"), json_option()])
+def command(one: str, other: str, as_json: bool) -> int:
+    """Compare the results of A and B. Each is a submission tree, a system of this repository, or a commit.
+
+    Matched by benchmark and scenario. A ratio above 1 means that B's value is the larger; it is also given for one
+    accelerator where both sides declare how many they have.
+    """
+    found = compare((one, other), _sides(one), _sides(other))
+    if as_json:
+        pairs = [{**plain_value(p), "ratio": p.ratio, "per_accelerator": p.per_accelerator} for p in found.pairs]
+        say_json(document("compare", names=found.names, pairs=pairs, alone=found.alone))
+    else:
+        say(comparison_text(found))
+    return IN_SYNC
+
+
+def _sides(name: str) -> dict[Cell, Side]:
+    """A folder is a tree; a system is one that HEAD declares; anything else is a commit."""
+    if Path(name).is_dir():
+        return tree_sides(Path(name))
+    root = places_for().root
+    here = snapshot(root, git.resolve(root, "HEAD"))
+    if any(resource.cell is not None and resource.cell.system == name for resource in here.desired.resources):
+        return {cell: side for cell, side in sides(here).items() if cell.system == name}
+    return sides(snapshot(root, git.resolve(root, name)))

@@ -1,0 +1,33 @@
+"""`reconcile diff A..B`: inputs and results at two commits."""
+
+from __future__ import annotations
+
+import click
+
+from reconciler import git
+from reconciler.cli.options import json_option, takes
+from reconciler.cli.output import say, say_json
+from reconciler.cli.places import places_for
+from reconciler.errors import IN_SYNC, NOT_IN_SYNC
+from reconciler.history.between import changes
+from reconciler.history.snapshot import snapshot
+from reconciler.render.documents import document
+from reconciler.render.timeline import changes_text
+
+
+@click.command("diff")
+@takes([click.Argument(["commits"], metavar="A[..B]"), json_option()])
+def command(commits: str, as_json: bool) -> int:
+    """Show what differs between two commits: the inputs of every cell, and its result. B is HEAD when left out.
+
+    Ends with 0 when nothing differs, else with 2.
+    """
+    root = places_for().root
+    first, _, second = commits.partition("..")
+    names = git.resolve(root, first or "HEAD"), git.resolve(root, second or "HEAD")
+    found = changes(snapshot(root, names[0]), snapshot(root, names[1]))
+    if as_json:
+        say_json(document("diff", before=names[0], after=names[1], cells=found))
+    else:
+        say(changes_text(names, found))
+    return IN_SYNC if all(item.same for item in found) else NOT_IN_SYNC

@@ -1,0 +1,135 @@
+"""What was measured of cells over time, and what changed between, as values; ``history`` works them out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from reconciler.resource.kinds import Cell
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A commit."""
+
+    commit: str
+    author: str
+    when: datetime
+    subject: str
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One recorded result. ``what``: "Run performance" or "Score". ``started``: UTC, ISO 8601. ``written``: the commit
+    that brought the record. ``kept``: the newest commit still has it."""
+
+    record: str
+    what: str
+    started: str
+    value: str
+    unit: str
+    validity: str
+    marks: tuple[str, ...]
+    written: Written
+    kept: bool
+
+    @property
+    def number(self) -> float | None:
+        return number(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """An input that differs between two results. ``of``: what it is an input of; ``where``: the line that sets it;
+    ``by``: the commit that last changed that line, None when nobody knows."""
+
+    of: str
+    name: str
+    before: Any
+    after: Any
+    where: str = ""
+    by: Written | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """From one result to the next of the same kind. No causes: the same inputs, measured again."""
+
+    before: Measured
+    after: Measured
+    causes: tuple[Cause, ...]
+
+    @property
+    def change(self) -> float | None:
+        """Relative: 0.1 is ten per cent more."""
+        return ratio(self.before.value, self.after.value, less=1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class CellChange:
+    """A cell at two commits. ``before`` and ``after``: (value, unit), None where it has no result; ``due``: what the
+    later commit has not recorded yet."""
+
+    cell: Cell
+    declared: tuple[bool, bool]
+    causes: tuple[Cause, ...]
+    before: tuple[str, str] | None
+    after: tuple[str, str] | None
+    due: tuple[str, ...] = ()
+
+    @property
+    def same(self) -> bool:
+        return self.declared == (True, True) and not self.causes and self.before == self.after
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What one side of a comparison has of a cell. ``count``: accelerators, 0 when nobody declared them."""
+
+    cell: Cell
+    value: str
+    unit: str
+    validity: str = ""
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    one: Side
+    other: Side
+
+    @property
+    def ratio(self) -> float | None:
+        """The other over the one."""
+        return ratio(self.one.value, self.other.value) if self.one.unit == self.other.unit else None
+
+    @property
+    def per_accelerator(self) -> float | None:
+        """The same for each accelerator; of throughputs only, and where both sides declare a count."""
+        if self.ratio is None or not (self.one.count and self.other.count and self.one.unit.endswith("/s")):
+            return None
+        return self.ratio * self.one.count / self.other.count
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """``alone``: cells that only one side has, by the name of that side."""
+
+    names: tuple[str, str]
+    pairs: tuple[Pair, ...]
+    alone: Mapping[str, tuple[Cell, ...]]
+
+
+def number(text: object) -> float | None:
+    try:
+        return float(Decimal(str(text)))
+    except InvalidOperation:
+        return None
+
+
+def ratio(one: object, other: object, less: float = 0.0) -> float | None:
+    first, second = number(one), number(other)
+    return second / first - less if first and second is not None else None

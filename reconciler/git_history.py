@@ -1,0 +1,36 @@
+"""What git's log knows of files, in one call for a whole history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from reconciler.git import ask
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    id: str
+    author: str
+    when: datetime
+    subject: str
+
+
+def appearances(root: Path, tip: str, folders: Iterable[str]) -> Mapping[tuple[str, str], Commit]:
+    """(path, blob id) → the first commit, of all that lead to ``tip``, that gave the file these bytes."""
+    answer = ask(
+        root, "-c", "core.quotePath=false", "log", "--reverse", "--raw", "--no-abbrev", "--no-renames", "--relative",
+        "--diff-filter=AM", "--format=%x01%H%x02%an%x02%at%x02%s", tip, "--", *folders,
+    )  # fmt: skip
+    found: dict[tuple[str, str], Commit] = {}
+    commit = None
+    for row in answer.out.decode(errors="surrogateescape").split("\n") if answer.status == 0 else ():
+        if row.startswith("\x01"):
+            words = row[1:].split("\x02", 3)
+            commit = Commit(words[0], words[1], datetime.fromtimestamp(int(words[2]), UTC), words[3])
+        elif row.startswith(":") and commit is not None:
+            facts, _, path = row.partition("\t")
+            found.setdefault((path, facts.split()[3]), commit)
+    return found

@@ -1,0 +1,34 @@
+"""What a submission tree on disk published, for comparing it with others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from reconciler.diff.timeline import Side
+from reconciler.resource.kinds import Cell
+from reconciler.tree.reading.facts import metric_of
+from reconciler.tree.reading.survey import survey
+from reconciler.tree.reading.system import SubmitterFiles, SystemFile
+
+
+def tree_sides(path: Path) -> dict[Cell, Side]:
+    """Raises ReconcilerError when there is no tree."""
+    found = {}
+    for tree in survey(path):
+        for submitter in tree.root.submitters:
+            files = SubmitterFiles(submitter)
+            for place in submitter.cells():
+                system = files.system(place.cell.system)
+                view = tree.view(submitter, place, system, tree.official(files, place.cell.benchmark))
+                value, unit = metric_of(view)
+                if value is not None:
+                    validity = view.performance.log.validity if view.performance else ""
+                    found[place.cell] = Side(place.cell, f"{value:g}", unit, validity, _count(system))
+    return found
+
+
+def _count(system: SystemFile) -> int:
+    try:
+        return int(system.text("number_of_nodes") or 1) * int(system.text("accelerators_per_node") or 0)
+    except ValueError:
+        return 0

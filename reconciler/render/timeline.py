@@ -1,0 +1,124 @@
+"""History, blame, differences and comparisons as text; their values are in ``diff.timeline``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from reconciler.diff.timeline import Cause, CellChange, Comparison, Measured, Side, Step, Written
+from reconciler.render.plot import Point, text_plot
+from reconciler.resource.kinds import Cell
+
+
+def points(results: Iterable[Measured]) -> list[Point]:
+    """Of performance runs."""
+    found = []
+    for item in results:
+        if item.what == "Run performance" and item.number is not None:
+            words = f"{item.value} {item.unit} {item.validity}, {item.written.commit[:7]} {item.written.subject}"
+            found.append(Point(item.number, item.validity != "INVALID", words))
+    return found
+
+
+def unit_of(results: Iterable[Measured]) -> str:
+    return next((item.unit for item in results if item.what == "Run performance"), "")
+
+
+def history_text(cell: Cell, results: Sequence[Measured]) -> str:
+    rows = [
+        [
+            item.started[:16].replace("T", " "),
+            item.written.commit[:7],
+            item.what,
+            f"{item.value} {item.unit}".strip(),
+            item.validity,
+            ", ".join([*item.marks, *([] if item.kept else ["no longer recorded"])]),
+        ]
+        for item in results
+    ]
+    plot = text_plot(points(results), unit_of(results))
+    return "\n".join([str(cell), *_columns(rows), *(["", plot] if plot else [])])
+
+
+def blame_text(cell: Cell, steps: Sequence[Step]) -> str:
+    lines = [str(cell)]
+    for step in steps:
+        change = f"{step.change:+.1%}" if step.change is not None else "?"
+        values = f"{step.before.value} → {step.after.value} {step.after.unit}".strip()
+        lines.append(f"  {step.after.started[:16].replace('T', ' ')}  {step.after.what}  {values}  {change}".rstrip())
+        lines += [f"    {line}" for line in _columns(map(_cause, step.causes), indent="")]
+        if not step.causes:
+            lines.append("    the same inputs, measured again")
+    return "\n".join(lines if steps else [*lines, "  measured at most once: nothing to blame"])
+
+
+def _cause(cause: Cause) -> list[str]:
+    by = _by(cause.by) if cause.by else "not committed" if ":" in cause.where else ""
+    return [cause.of, cause.name, f"{_value(cause.before)} → {_value(cause.after)}", cause.where, by]
+
+
+def _by(written: Written) -> str:
+    return f"{written.commit[:7]}  {written.author}  {written.subject}"
+
+
+def _value(value: Any) -> str:
+    text = "none" if value is None else str(value)
+    return text if len(text) <= 40 else f"{text[:12]}…"
+
+
+def changes_text(names: tuple[str, str], changes: Sequence[CellChange]) -> str:
+    lines = [f"{names[0][:12]}..{names[1][:12]}"]
+    for item in changes:
+        if item.same:
+            continue
+        lines.append(str(item.cell) + {(True, False): "  removed", (False, True): "  added"}.get(item.declared, ""))
+        lines += [f"  {line}" for line in _columns(map(_cause_at, item.causes), indent="")]
+        if item.before != item.after:
+            lines.append(f"  result  {_metric(item.before)} → {_metric(item.after)}")
+        if item.due:
+            lines.append(f"  not recorded yet: {', '.join(item.due)}")
+    same = sum(1 for item in changes if item.same)
+    return "\n".join([*lines, f"{len(changes) - same} of {len(changes)} cells differ."])
+
+
+def _cause_at(cause: Cause) -> list[str]:
+    return [cause.of, cause.name, f"{_value(cause.before)} → {_value(cause.after)}", cause.where]
+
+
+def _metric(metric: tuple[str, str] | None) -> str:
+    return " ".join(metric) if metric else "none"
+
+
+def comparison_text(found: Comparison) -> str:
+    head = ["benchmark", "scenario", found.names[0], found.names[1], "ratio", "per accelerator"]
+    rows = [
+        [
+            pair.one.cell.benchmark,
+            pair.one.cell.scenario,
+            _side(pair.one),
+            _side(pair.other),
+            _ratio(pair.ratio),
+            _ratio(pair.per_accelerator),
+        ]
+        for pair in found.pairs
+    ]
+    lines = _columns([head, *rows], indent="") if rows else ["nothing to compare: no benchmark and scenario in both"]
+    for name, cells in found.alone.items():
+        lines += [f"only in {name}: {cell}" for cell in cells]
+    return "\n".join(lines)
+
+
+def _side(side: Side) -> str:
+    count = f" on {side.count}" if side.count else ""
+    return f"{side.value} {side.unit}{count}" + (" INVALID" if side.validity == "INVALID" else "")
+
+
+def _ratio(ratio: float | None) -> str:
+    return "-" if ratio is None else f"{ratio:.3f}"
+
+
+def _columns(rows: Iterable[Sequence[str]], indent: str = "  ") -> list[str]:
+    table = list(rows)
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    padded = ("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) for row in table)
+    return [f"{indent}{line}".rstrip() for line in padded]

@@ -1,0 +1,105 @@
+"""`history`, `blame`, `diff` and `compare` over a real history: two targets, each measured and committed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from .conftest import CELL, Reconcile, console, edit, git
+
+
+@pytest.fixture(scope="module")
+def measured_twice(recorded_once: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("twice") / "repository"
+    shutil.copytree(recorded_once, root)
+    edit(root, "target_qps: 1000", "target_qps: 1100")
+    git(root, "commit", "--quiet", "--all", "--message", "Ask for more")
+    ended = console("--commit", at=root)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return root
+
+
+@pytest.fixture
+def twice(measured_twice: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    root = tmp_path / "repository"
+    shutil.copytree(measured_twice, root)
+    monkeypatch.chdir(root)
+    return root
+
+
+def report(reconcile: Reconcile, *arguments: str) -> dict[str, Any]:
+    _, out, _ = reconcile(*arguments, "--json")
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def test_history_lists_each_result_with_the_commit_that_brought_it(twice: Path, reconcile: Reconcile) -> None:
+    found = report(reconcile, "history", "digits/Offline")
+    assert found["cell"] == CELL
+    runs = [item for item in found["results"] if item["what"] == "Run performance"]
+    commits = git(twice, "log", "--reverse", "--format=%H", "--", "state/records").split()
+    assert [run["written"]["commit"] for run in runs] == [commits[0], commits[-1]]
+    assert [(run["validity"], run["kept"]) for run in runs] == [("VALID", True)] * 2
+
+
+def test_history_when_a_record_was_removed_still_knows_it(twice: Path, reconcile: Reconcile) -> None:
+    git(twice, "rm", "--quiet", "-r", "state/records/Run")
+    git(twice, "commit", "--quiet", "--message", "Remove runs")
+    runs = [r for r in report(reconcile, "history", "digits")["results"] if r["what"] == "Run performance"]
+    assert [run["kept"] for run in runs] == [False, False]
+    _, out, _ = reconcile("history", "digits")
+    assert "no longer recorded" in out
+
+
+def test_history_plots_for_terminals_and_as_svg(twice: Path, reconcile: Reconcile) -> None:
+    code, out, _ = reconcile("history", "digits", "--svg", "plot.svg")
+    assert code == 0
+    assert "samples/s, oldest to newest" in out
+    root = ET.fromstring((twice / "plot.svg").read_text())
+    assert len(root.findall("{http://www.w3.org/2000/svg}circle")) == 2
+
+
+def test_blame_names_the_commit_and_the_line_that_changed_an_input(twice: Path, reconcile: Reconcile) -> None:
+    (step,) = [s for s in report(reconcile, "blame", "digits")["steps"] if s["after"]["what"] == "Run performance"]
+    cause = next(cause for cause in step["causes"] if cause["name"] == "target_qps")
+    assert (cause["before"], cause["after"]) == ("1000", "1100")
+    assert cause["by"]["subject"] == "Ask for more"
+    assert step["change"] == pytest.approx(float(step["after"]["value"]) / float(step["before"]["value"]) - 1)
+    _, out, _ = reconcile("blame", "digits")
+    assert "target_qps  1000 → 1100" in out
+
+
+def test_diff_shows_inputs_and_results_of_two_commits(twice: Path, reconcile: Reconcile) -> None:
+    code, out, _ = reconcile("diff", "HEAD~2..HEAD", "--json")
+    assert code == 2
+    (cell,) = json.loads(out)["cells"]
+    assert [cause["name"] for cause in cell["causes"]] == ["target_qps"]
+    assert cell["before"] != cell["after"]
+    _, text, _ = reconcile("diff", "HEAD~2..HEAD")
+    assert "1 of 1 cells differ." in text
+
+
+def test_diff_when_a_commit_added_records_alone_shows_only_the_result(twice: Path, reconcile: Reconcile) -> None:
+    (cell,) = report(reconcile, "diff", "HEAD~1..")["cells"]
+    assert cell["causes"] == []
+    assert cell["before"] is None
+    assert reconcile("diff", "HEAD..HEAD")[0] == 0
+
+
+def test_compare_commits_a_system_and_a_tree(twice: Path, reconcile: Reconcile) -> None:
+    (pair,) = report(reconcile, "compare", "HEAD~2", "HEAD")["pairs"]
+    assert pair["ratio"] == pytest.approx(float(pair["other"]["value"]) / float(pair["one"]["value"]))
+    assert pair["per_accelerator"] is None
+    assert report(reconcile, "compare", "box", "HEAD")["pairs"][0]["ratio"] == 1.0
+    assert report(reconcile, "compare", ".reconcile/tree", "HEAD")["pairs"][0]["ratio"] == pytest.approx(1.0, rel=1e-3)
+
+
+def test_compare_when_nothing_meets_lists_what_each_side_has(twice: Path, reconcile: Reconcile) -> None:
+    found = report(reconcile, "compare", "HEAD", "HEAD~1")
+    assert found["pairs"] == []
+    assert found["alone"]["HEAD"] == [CELL]

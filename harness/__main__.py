@@ -5,6 +5,8 @@ from __future__ import annotations
 import faulthandler
 import importlib
 import os
+import platform
+import secrets
 import sys
 import threading
 import time
@@ -88,6 +90,8 @@ def main(arguments: list[str]) -> NoReturn:
     for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(variable, "1")
     verb, request_path, result_path = arguments[0], Path(arguments[1]), Path(arguments[2])
+    if result_path.is_dir():  # several processes of one launcher: hosts may share a name, and containers process ids
+        result_path /= f"{platform.node()}.{os.getpid()}.{secrets.token_hex(4)}.json"
     ending = Ending(result_path)
     try:
         result = _perform(verb, request_path, ending)

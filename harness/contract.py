@@ -323,10 +323,15 @@ class ScoreRequest(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeRequest(Message):
-    """Read this machine and, when asked, the seeds that the installed LoadGen carries (by a one-query run)."""
+    """Read this machine and, when asked, the seeds that the installed LoadGen carries (by a one-query run).
+
+    ``hardware``: also read what a system description tells. ``computing``: name the processes on so many GPUs.
+    """
 
     verb: ClassVar[str] = "probe"
     seeds: bool = False
+    hardware: bool = False
+    computing: int = 0
     counter: str = ""
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
+from collections.abc import Iterator
 from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 import psutil
 
 from harness.contract import Fact
+from harness.gpus import computing, inventory
 
 
 def describe_machine() -> dict[str, Any]:
@@ -53,35 +56,34 @@ def distribution_version(*names: str) -> str:
 
 
 def accelerators() -> list[dict[str, Any]]:
-    """NVIDIA devices through NVML: name, memory in bytes, UUID, driver; empty without nvidia-ml-py or a driver."""
+    """NVIDIA devices through NVML: see ``harness.gpus``; empty without nvidia-ml-py or a driver."""
+    with _opened() as nvml:
+        return inventory(nvml) if nvml is not None else []
+
+
+def computing_on(count: int) -> list[tuple[int, int]]:
+    """(device, process id) of what computes on the first ``count`` NVIDIA devices."""
+    with _opened() as nvml:
+        return list(computing(nvml, count)) if nvml is not None else []
+
+
+@contextlib.contextmanager
+def _opened() -> Iterator[Any]:
+    """NVML, or None where it is not installed or finds no driver."""
     try:
-        nvml = import_module("pynvml")
+        nvml: Any = import_module("pynvml")
     except ImportError:
-        return []
+        yield None
+        return
     try:
         nvml.nvmlInit()
     except nvml.NVMLError:
-        return []
+        yield None
+        return
     try:
-        driver = _text(nvml.nvmlSystemGetDriverVersion())
-        return [_accelerator(nvml, index, driver) for index in range(nvml.nvmlDeviceGetCount())]
+        yield nvml
     finally:
         nvml.nvmlShutdown()
-
-
-def _accelerator(nvml: Any, index: int, driver: str) -> dict[str, Any]:
-    handle = nvml.nvmlDeviceGetHandleByIndex(index)
-    return {
-        "name": _text(nvml.nvmlDeviceGetName(handle)),
-        "uuid": _text(nvml.nvmlDeviceGetUUID(handle)),
-        "memory_bytes": int(nvml.nvmlDeviceGetMemoryInfo(handle).total),
-        "compute_capability": list(nvml.nvmlDeviceGetCudaComputeCapability(handle)),
-        "driver": driver,
-    }
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value
 
 
 def _cpu_model() -> str:

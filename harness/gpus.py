@@ -1,0 +1,75 @@
+"""What NVML says of the devices of a machine while nothing runs: inventory, and the processes that compute on them.
+
+Every function takes the module ``pynvml`` after ``nvmlInit``; what a device or driver does not offer is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+_MOST_LINKS = 32
+_ENABLED = 1
+
+# Fact -> how a handle is asked.
+_ASKED: dict[str, Callable[[Any, Any], Any]] = {
+    "name": lambda nvml, h: text(nvml.nvmlDeviceGetName(h)),
+    "uuid": lambda nvml, h: text(nvml.nvmlDeviceGetUUID(h)),
+    "memory_bytes": lambda nvml, h: int(nvml.nvmlDeviceGetMemoryInfo(h).total),
+    "compute_capability": lambda nvml, h: list(nvml.nvmlDeviceGetCudaComputeCapability(h)),
+    "memory_bus_bits": lambda nvml, h: int(nvml.nvmlDeviceGetMemoryBusWidth(h)),
+    "ecc": lambda nvml, h: int(nvml.nvmlDeviceGetEccMode(h)[0]) == _ENABLED,
+    "mig": lambda nvml, h: int(nvml.nvmlDeviceGetMigMode(h)[0]) == _ENABLED,
+    "pcie_generation": lambda nvml, h: int(nvml.nvmlDeviceGetMaxPcieLinkGeneration(h)),
+    "pcie_width": lambda nvml, h: int(nvml.nvmlDeviceGetMaxPcieLinkWidth(h)),
+    "sm_mhz": lambda nvml, h: int(nvml.nvmlDeviceGetMaxClockInfo(h, nvml.NVML_CLOCK_SM)),
+    "power_limit_watts": lambda nvml, h: nvml.nvmlDeviceGetEnforcedPowerLimit(h) / 1e3,
+    "nvlink": lambda nvml, h: _links(nvml, h),
+}
+
+
+def inventory(nvml: Any) -> list[dict[str, Any]]:
+    """One entry for each device, in NVML's order."""
+    driver = _try(lambda: text(nvml.nvmlSystemGetDriverVersion()), nvml)
+    version = _try(lambda: int(nvml.nvmlSystemGetCudaDriverVersion()), nvml)
+    found = {"driver": driver, "cuda": f"{version // 1000}.{version % 1000 // 10}" if version else None}
+    shared = {name: value for name, value in found.items() if value is not None}
+    return [{**_device(nvml, index), **shared} for index in range(nvml.nvmlDeviceGetCount())]
+
+
+def _device(nvml: Any, index: int) -> dict[str, Any]:
+    handle = nvml.nvmlDeviceGetHandleByIndex(index)
+    asked = {name: _try(lambda ask=ask: ask(nvml, handle), nvml) for name, ask in _ASKED.items()}
+    return {name: value for name, value in asked.items() if value is not None}
+
+
+def _links(nvml: Any, handle: Any) -> dict[str, int] | None:
+    """Active NVLinks and their generation; None where the device has none."""
+    active, version = 0, 0
+    for link in range(_MOST_LINKS):
+        try:
+            if int(nvml.nvmlDeviceGetNvLinkState(handle, link)) == _ENABLED:
+                active += 1
+                version = version or int(nvml.nvmlDeviceGetNvLinkVersion(handle, link))
+        except nvml.NVMLError:
+            break
+    return {"links": active, "version": version} if active else None
+
+
+def computing(nvml: Any, count: int) -> Iterator[tuple[int, int]]:
+    """(device, process id) of what computes on the first ``count`` devices."""
+    for index in range(min(count, nvml.nvmlDeviceGetCount())):
+        handle = nvml.nvmlDeviceGetHandleByIndex(index)
+        for process in _try(lambda handle=handle: nvml.nvmlDeviceGetComputeRunningProcesses(handle), nvml) or ():
+            yield index, int(process.pid)
+
+
+def text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _try(ask: Callable[[], Any], nvml: Any) -> Any:
+    try:
+        return ask()
+    except (nvml.NVMLError, AttributeError, ValueError):
+        return None

@@ -1,0 +1,155 @@
+"""`reconcile detect`: what this machine is, as an edit of the spec."""
+
+from __future__ import annotations
+
+import difflib
+import platform
+import re
+import shlex
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from harness.contract import ProbeRequest
+from reconciler.cli.options import json_option, spec_option, takes
+from reconciler.cli.output import paint, say, say_json
+from reconciler.cli.places import find_root, from_root
+from reconciler.compiled import spec_paths
+from reconciler.errors import IN_SYNC, ReconcilerError
+from reconciler.files import Places, replace
+from reconciler.observed.nodes import Node, differences, probe_nodes
+from reconciler.render.documents import document
+from reconciler.render.paint import Tone
+from reconciler.render.quantities import listing
+from reconciler.spec.describing import Described, block_lines, describe, required, systems_of
+from reconciler.spec.edit import EditError
+from reconciler.spec.files import read_sources
+from reconciler.spec.proposal import Proposal, propose
+
+_SYSTEM = click.Option(["--system"], metavar="NAME", help="The system of the spec that this machine is.")
+_WRITE = click.Option(["--write"], is_flag=True, help="Write what is proposed into the spec.")
+_OVERWRITE = click.Option(["--overwrite"], is_flag=True, help="Also replace what the spec says and the machine denies.")
+_LAUNCHER = click.Option(
+    ["--launcher"],
+    default="",
+    metavar="WORDS",
+    help='Read each node that a launcher starts a process on, such as "srun -N 2".',
+)
+_NOT_COMPARED = ("system_name", "number_of_nodes")
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """The spec file to edit; ``path`` None where there is no spec."""
+
+    path: Path | None
+    text: str
+    system: str
+
+
+@click.command("detect")
+@takes([_SYSTEM, _WRITE, _OVERWRITE, _LAUNCHER, spec_option(), json_option()])
+def command(
+    system: str | None, write: bool, overwrite: bool, launcher: str, specs: tuple[str, ...], as_json: bool
+) -> int:
+    """Read this machine and propose how the spec describes it; --write changes the spec.
+
+    What people wrote stays, comments too. What cannot be read is named, and left to you.
+    """
+    root = find_root(Path.cwd())
+    places = Places(root) if root is not None else None
+    target = _target(places, specs, system)
+    shared = places.work if places is not None else Path(tempfile.gettempdir())
+    nodes = probe_nodes(ProbeRequest(hardware=True), shlex.split(launcher), shared)
+    proposal = propose(nodes[0], len(nodes))
+    try:
+        described = describe(target.text, target.system, proposal, overwrite=overwrite) if target.path else None
+    except EditError as error:
+        raise ReconcilerError(
+            f"{target.path}: {error}", fix="change the spec by hand: reconcile detect --json"
+        ) from None
+    written = bool(write and described and target.path and described.text != target.text)
+    if write and target.path is None:
+        raise ReconcilerError("there is no spec to write to", fix="`reconcile init` makes one")
+    if written and described and target.path:
+        replace(target.path, described.text.encode())
+    if as_json:
+        say_json(_document(target, nodes, proposal, described, written))
+    else:
+        _say(target, nodes, proposal, described, written)
+    return IN_SYNC
+
+
+def _target(places: Places | None, specs: tuple[str, ...], system: str | None) -> _Target:
+    """The file that declares the system; else, for a new one, the first that declares any."""
+    if places is None or not (specs or (places.root / "specs").is_dir()):
+        return _Target(None, "", system or _own_name())
+    paths = spec_paths(places, [from_root(places, spec) for spec in specs])
+    sources, problems = read_sources(paths, places.root)
+    if problems:
+        raise ReconcilerError(str(problems[0]), fix="reconcile validate")
+    declared = {name: source for source in sources for name in systems_of(source.text)}
+    if system is None and len(declared) > 1:
+        raise ReconcilerError(f"the spec declares {listing(list(declared))}", fix="say which this is: --system NAME")
+    chosen = system or next(iter(declared), _own_name())
+    source = declared.get(chosen) or next(iter(declared.values()), sources[0])
+    return _Target(places.root / source.name, source.text, chosen)
+
+
+def _own_name() -> str:
+    return re.sub(r"[^a-z0-9._-]+", "-", platform.node().lower()).strip("-._") or "this-machine"
+
+
+def _compared(node: Node) -> Mapping[str, str]:
+    found = propose(node).description
+    return {name: value for name, value in found.items() if name not in _NOT_COMPARED}
+
+
+def _document(
+    target: _Target, nodes: tuple[Node, ...], proposal: Proposal, described: Described | None, written: bool
+) -> dict[str, object]:
+    return document(
+        "detect",
+        system=target.system,
+        spec=str(target.path) if target.path else None,
+        hardware=dict(proposal.hardware),
+        description=dict(proposal.description),
+        unread=list(proposal.unread),
+        kept={name: {"spec": was, "read": now} for name, (was, now) in (described.kept if described else {}).items()},
+        differences=differences(nodes, _compared),
+        nodes=[dict(node) for node in nodes],
+        changed=bool(described and described.text != target.text),
+        written=written,
+    )
+
+
+def _say(
+    target: _Target, nodes: tuple[Node, ...], proposal: Proposal, described: Described | None, written: bool
+) -> None:
+    if described is None:
+        block = {"hardware": dict(proposal.hardware), "description": dict(proposal.description)}
+        say("\n".join(block_lines(target.system, block)))
+    else:
+        _say_difference(target, described, written)
+    for line in differences(nodes, _compared):
+        say(f"Differs: {line}")
+    for name, (was, now) in (described.kept if described else {}).items():
+        say(f"Kept: {name}: {was}   (read: {now}; --overwrite takes it)")
+    missing = described.missing if described else required(proposal.unread)
+    if missing:
+        say(f"Not readable, for you to fill in: {', '.join(missing)}")
+
+
+def _say_difference(target: _Target, described: Described, written: bool) -> None:
+    name = target.path.name if target.path else ""
+    if described.text == target.text:
+        say(f"{name} says of {target.system} all that can be read.")
+        return
+    before, after = target.text.splitlines(), described.text.splitlines()
+    tones = {"+": Tone.GOOD, "-": Tone.BAD}
+    for line in difflib.unified_diff(before, after, name, name, n=2, lineterm=""):
+        say(paint()(line, tones[line[0]]) if line[0] in tones else line)
+    say(f"Written to {target.path}." if written else "Nothing is written yet: --write does it.")

@@ -1,0 +1,173 @@
+"""What a probe read of a machine, as the fields of a system in a spec. Pure.
+
+Values are text, as the checkers want them: whole numbers of nodes, processors and accelerators, "0" for no accelerator
+(a bare 0 counts as empty), and "N/A" where something does not apply. ``is_network`` is never proposed: it must be left
+out outside the network division.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from reconciler.spec.descriptions import DESCRIPTION_FIELDS
+
+NONE = "N/A"
+_ACCELERATOR = (
+    "accelerator_model_name",
+    "accelerator_memory_capacity",
+    "accelerator_memory_configuration",
+    "accelerator_host_interconnect",
+    "accelerator_interconnect",
+)
+_FIRST_OPTIONAL = list(DESCRIPTION_FIELDS).index("power_management")
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """``hardware`` and ``description`` as they would stand in the spec; ``unread``: fields that could not be read."""
+
+    hardware: Mapping[str, str | int]
+    description: Mapping[str, str]
+    unread: tuple[str, ...]
+
+
+def propose(node: Mapping[str, Any], nodes: int = 1) -> Proposal:
+    """``node``: what the first node's probe said; ``nodes``: how many there are."""
+    facts: Mapping[str, Any] = node["hardware"]
+    gpus = _gpus(node)
+    found = {
+        "system_name": str(facts.get("product", "")),
+        "number_of_nodes": str(nodes),
+        **_host(facts),
+        **_network(facts, nodes),
+        **_accelerators(gpus),
+        "operating_system": str(facts.get("os", "")),
+        "other_software_stack": _software(node, gpus),
+        "boot_firmware_version": str(facts.get("firmware", "")),
+    }
+    description = {name: found[name] for name in DESCRIPTION_FIELDS if found.get(name)}
+    wanted = list(DESCRIPTION_FIELDS)[:_FIRST_OPTIONAL]
+    unread = tuple(name for name in wanted if name not in description)
+    hardware: dict[str, str | int] = {"accelerator": str(gpus[0].get("name", ""))} if gpus else {}
+    hardware["count"] = len(gpus)
+    if not gpus and facts.get("cpu.model"):
+        hardware["cpu"] = str(facts["cpu.model"])
+    if nodes > 1:
+        hardware["nodes"] = nodes
+    return Proposal(hardware, description, unread)
+
+
+def _gpus(node: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """What NVML lists; else the one that is part of a Tegra chip, which older drivers do not list."""
+    listed: Sequence[Mapping[str, Any]] = node.get("accelerators", ())
+    facts = node["hardware"]
+    if not listed and facts.get("tegra"):
+        return [{"name": f"{facts.get('product', 'NVIDIA Tegra')} integrated GPU", "integrated": True}]
+    return listed
+
+
+def _host(facts: Mapping[str, Any]) -> dict[str, str]:
+    disks = facts.get("disks", ())
+    kinds = dict.fromkeys(str(disk["kind"]) for disk in disks if disk["kind"])
+    sockets, numa, memory = facts.get("cpu.sockets", 0), facts.get("numa.nodes", 0), facts.get("memory.bytes", 0)
+    mhz = facts.get("cpu.mhz", 0)
+    return {
+        "host_processor_model_name": str(facts.get("cpu.model", "")),
+        "host_processors_per_node": str(sockets or ""),
+        "host_processor_core_count": str(facts.get("cpu.cores_per_socket", "")),
+        "host_processor_frequency": f"{mhz} MHz maximum" if mhz else "",
+        "host_processor_caches": str(facts.get("cpu.caches", "")),
+        "host_processor_interconnect": NONE if sockets == 1 else "",
+        "host_memory_capacity": f"{round(memory / 2**30)} GiB" if memory else "",
+        "host_memory_configuration": _joined(str(facts.get("memory.modules", "")), _numa(numa)),
+        "host_storage_capacity": storage_text(sum(int(disk["bytes"]) for disk in disks)),
+        "host_storage_type": ", ".join(kinds),
+    }
+
+
+def _numa(nodes: int) -> str:
+    return f"{nodes} NUMA nodes" if nodes > 1 else ""
+
+
+def _joined(*parts: str) -> str:
+    return ", ".join(part for part in parts if part)
+
+
+def storage_text(size: int) -> str:
+    """Bytes as makers of disks count them: "7.68 TB"."""
+    if not size:
+        return ""
+    return f"{size / 1e12:.2f} TB" if size >= 10**12 else f"{size / 1e9:.0f} GB"
+
+
+def _network(facts: Mapping[str, Any], nodes: int) -> dict[str, str]:
+    cards = facts.get("cards", ())
+    kinds = dict.fromkeys(str(card["kind"]) for card in cards)
+    counted = Counter(_card(card) for card in cards)
+    topology = {} if nodes > 1 else {"host_networking_topology": NONE}
+    return {
+        "host_networking": ", ".join(kinds) or NONE,
+        "host_network_card_count": ", ".join(f"{count}x {name}" for name, count in counted.items()) or NONE,
+        **topology,
+    }
+
+
+def _card(card: Mapping[str, Any]) -> str:
+    mbit = int(card["mbit"])
+    speed = f"{mbit // 1000}Gb/s " if mbit >= 1000 else f"{mbit}Mb/s " if mbit else ""
+    return f"{speed}{card['kind']}"
+
+
+def _accelerators(gpus: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    if not gpus:
+        return {"accelerators_per_node": "0", **dict.fromkeys(_ACCELERATOR, NONE)}
+    gpu = gpus[0]
+    names = dict.fromkeys(str(item.get("name", "")) for item in gpus)
+    memory, width, mhz = gpu.get("memory_bytes", 0), gpu.get("memory_bus_bits", 0), gpu.get("sm_mhz", 0)
+    return {
+        "accelerators_per_node": str(len(gpus)),
+        "accelerator_model_name": ", ".join(names),
+        "accelerator_memory_capacity": f"{round(memory / 2**30)} GiB" if memory else _shared(gpu),
+        "accelerator_memory_configuration": _joined(f"{width}-bit bus" if width else "", _modes(gpu)),
+        "accelerator_host_interconnect": _pcie(gpu),
+        "accelerator_interconnect": _between(gpus),
+        "accelerator_frequency": f"{mhz} MHz maximum" if mhz else "",
+    }
+
+
+def _shared(gpu: Mapping[str, Any]) -> str:
+    return "shared with the host" if gpu.get("integrated") else ""
+
+
+def _modes(gpu: Mapping[str, Any]) -> str:
+    ecc = {True: "ECC on", False: "ECC off", None: ""}[gpu.get("ecc")]
+    return _joined(ecc, "MIG on" if gpu.get("mig") else "")
+
+
+def _pcie(gpu: Mapping[str, Any]) -> str:
+    if "pcie_generation" in gpu and "pcie_width" in gpu:
+        return f"PCIe Gen{gpu['pcie_generation']} x{gpu['pcie_width']}"
+    return NONE if gpu.get("integrated") else ""
+
+
+def _between(gpus: Sequence[Mapping[str, Any]]) -> str:
+    link = gpus[0].get("nvlink")
+    if len(gpus) == 1:
+        return NONE
+    return f"NVLink {link['version']}, {link['links']} links per GPU" if link else "PCIe"
+
+
+def _software(node: Mapping[str, Any], gpus: Sequence[Mapping[str, Any]]) -> str:
+    """Kernel, driver, CUDA, LoadGen and Python; the framework depends on the cells."""
+    gpu = gpus[0] if gpus else {}
+    named = (
+        ("Linux", node["hardware"].get("kernel")),
+        ("NVIDIA driver", gpu.get("driver")),
+        ("CUDA", gpu.get("cuda")),
+        ("LoadGen", node.get("loadgen")),
+        ("Python", node.get("machine", {}).get("python.version")),
+    )
+    return ", ".join(f"{name} {version}" for name, version in named if version)

@@ -1,0 +1,102 @@
+"""How long git's history takes to answer: ``python -m tests.benchmarks.history [--json]``.
+
+A made-up repository (see ``made_up``) of about 1,000 records, each brought by a commit of its own with its logs.
+They are no LoadGen logs: an audit reads, hashes and refuses each of them, so parsing is not in its figure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from reconciler.git import files_at
+from reconciler.record.codec import decode
+from tests.benchmarks.made_up import change_target
+from tests.benchmarks.rounds import Measure, report
+
+LIMITS = {"pr": 5.0, "audit": 30.0, "history": 5.0, "blame": 5.0, "diff": 5.0}
+SYSTEMS, BENCHMARKS = 6, 10
+
+
+def make_history(root: Path, systems: int) -> int:
+    """Gives the number of commits; the last one changes a target."""
+    made = [sys.executable, "-m", "tests.benchmarks.made_up", str(root), str(systems), str(BENCHMARKS)]
+    subprocess.run(made, check=True, stdout=subprocess.DEVNULL)
+    stream = "".join(_commits(root))
+    subprocess.run(["git", "fast-import", "--quiet", "--force"], cwd=root, input=stream.encode(), check=True)
+    subprocess.run(["git", "reset", "--quiet", "--hard", "long"], cwd=root, check=True)
+    change_target(root)
+    subprocess.run(["git", "commit", "--quiet", "--all", "--message", "Ask for less"], cwd=root, check=True)
+    return int(subprocess.check_output(["git", "rev-list", "--count", "HEAD"], cwd=root))
+
+
+def _commits(root: Path) -> Iterator[str]:
+    """For fast-import: the spec, then a commit for each record, in the order in which they were made."""
+    files = {path: blob for path, (blob, _) in files_at(root, "HEAD").items()}
+    records = {p: decode((root / p).read_bytes(), p) for p in files if p.startswith("state/records/")}
+    begin = {path: blob for path, blob in files.items() if not path.startswith("state/")}
+    yield _commit(0, "Declare a submission", begin)
+    for number, (path, record) in enumerate(sorted(records.items(), key=lambda item: item[1].started)):
+        logs = [f"state/logs/{a.sha256}" for a in record.artifacts if a.place == "logs"]
+        yield _commit(number + 1, "Record 1 outcome", {name: files[name] for name in (path, *logs)})
+
+
+def _commit(number: int, message: str, files: dict[str, str]) -> str:
+    lines = [f"M 100644 {blob} {path}" for path, blob in files.items()]
+    who = f"committer A Lab <lab@example.com> {1767571200 + number} +0000"
+    return "\n".join(["commit refs/heads/long", who, f"data {len(message)}", message, *lines, "", ""])
+
+
+def commands(cell: str) -> dict[str, list[str]]:
+    return {
+        "pr": ["pr", "--base", "HEAD~1"],
+        "audit": ["audit", "--at", "HEAD~1"],
+        "history": ["history", cell],
+        "blame": ["blame", cell],
+        "diff": ["diff", "HEAD~1.."],
+    }
+
+
+def took(root: Path, arguments: list[str], rounds: int) -> float:
+    """Seconds of a whole process, the median of some; 0 and 2 are its answers."""
+    command = [str(Path(sys.executable).with_name("reconcile")), *arguments]
+    seconds = []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        ended = subprocess.run(command, cwd=root, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
+        seconds.append(time.perf_counter() - began)
+        if ended.returncode not in (0, 2):
+            raise SystemExit(f"{' '.join(arguments)} ended with {ended.returncode}: {ended.stderr.decode()}")
+    return statistics.median(seconds)
+
+
+def measure(folder: Path, rounds: int) -> Iterator[Measure]:
+    whole, half = folder / "whole", folder / "half"
+    count = make_history(whole, SYSTEMS)
+    make_history(half, SYSTEMS // 2)
+    cell = "open/system-000/benchmark-000/Offline"
+    for name, arguments in commands(cell).items():
+        seconds = took(whole, arguments, rounds)
+        less = took(half, arguments, rounds)
+        detail = f"{count} commits, {len(list(whole.glob('state/records/*/*')))} records; half of them {less:.2f} s"
+        yield Measure(name, seconds, LIMITS[name], False, " s", detail)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument("--rounds", type=int, default=3, help="processes of each (default %(default)s)")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        measures = list(measure(Path(folder), given.rounds))
+    return report("history", measures, as_json=given.json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

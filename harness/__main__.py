@@ -1,4 +1,4 @@
-"""``python -P -m harness build|run|score|probe REQUEST.json RESULT.json``: one child process, one result."""
+"""``python -P -m harness build|run|score|command|probe REQUEST.json RESULT.json``: one child process, one result."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from harness.contract import BuildRequest, Message, ProbeRequest, Result, RunRequest, ScoreRequest
+from harness.contract import BuildRequest, CommandRequest, Message, ProbeRequest, Result, RunRequest, ScoreRequest
 from harness.errors import HarnessError, explain
 from harness.orphan import die_with_parent
 
 VERBS: dict[str, type[Message]] = {
-    request.verb: request for request in (BuildRequest, RunRequest, ScoreRequest, ProbeRequest)
+    request.verb: request for request in (BuildRequest, RunRequest, ScoreRequest, CommandRequest, ProbeRequest)
 }
 GiveUp = Callable[[BaseException], None]
 

@@ -14,7 +14,8 @@ import numpy as np
 
 from harness.backends import BuildPlan, load_backend
 from harness.benchmarks import BenchmarkCode, load_benchmark
-from harness.contract import BACKENDS, BuildRequest, Counter, Fact, Result
+from harness.benchmarks.command import note_source
+from harness.contract import BACKENDS, Benchmark, BuildRequest, Counter, Fact, Result
 from harness.digests import code_digest, file_digest
 from harness.errors import HarnessError, require
 
@@ -27,6 +28,9 @@ def execute(request: BuildRequest, _give_up: Callable[[BaseException], None]) ->
     began = time.monotonic()
     counter = Counter(request.counter)
     counter.stage("building")
+    if request.benchmark == Benchmark(name="command"):
+        source = _source(request)
+        return Result(done=True, seconds=time.monotonic() - began, values=note_source(source, Path(request.output)))
     build = {"Dataset": _build_dataset, "Model": _build_model, "Engine": _build_engine}[request.kind]
     values, facts = build(request, counter)
     facts["harness.code"] = Fact(value=code_digest(), role="evidence")

@@ -1,6 +1,6 @@
 """The contract between a pass and its child processes, in the standard library only.
 
-A child is started as ``python -P -m harness build|run|score|probe REQUEST.json RESULT.json``. It reads one
+A child is started as ``python -P -m harness build|run|score|command|probe REQUEST.json RESULT.json``. It reads one
 request, works in an empty directory of its own, writes RESULT.json aside and renames it into place as its last
 act: a result file that exists is complete. Progress goes through an mmap counter, nothing else is shared.
 
@@ -93,15 +93,10 @@ _TENSORRT_ENGINE = {
     "plugins": Option("text", "", "plug-in libraries to load, absolute paths with colons between them"),
 }
 
+_ANY_PRECISION = ("fp32", "bf16", "fp16", "fp8", "fp4", "int8", "int4")
 BACKENDS: dict[str, BackendFacts] = {
     "null": BackendFacts(
-        distributions=(),
-        extra="cpu",
-        revision=1,
-        builds_engine=False,
-        precisions=("fp32",),
-        run={"streams": _COMMON_RUN["streams"]},
-        synthetic=True,
+        (), "cpu", 1, builds_engine=False, precisions=("fp32",), run={"streams": _COMMON_RUN["streams"]}, synthetic=True
     ),
     "onnxruntime": BackendFacts(
         distributions=("onnxruntime", "onnxruntime-gpu", "onnxruntime-openvino", "onnxruntime-directml"),
@@ -136,14 +131,8 @@ BACKENDS: dict[str, BackendFacts] = {
         },
         run=_COMMON_RUN,
     ),
-    "external": BackendFacts(
-        distributions=(),
-        extra="cpu",
-        revision=1,
-        builds_engine=False,
-        precisions=("fp32", "bf16", "fp16", "fp8", "fp4", "int8", "int4"),
-        elsewhere=True,
-    ),
+    "external": BackendFacts((), "cpu", 1, builds_engine=False, precisions=_ANY_PRECISION, elsewhere=True),
+    "command": BackendFacts((), "cpu", 1, builds_engine=False, precisions=_ANY_PRECISION),
     "onnxruntime-cuda": BackendFacts(
         distributions=("onnxruntime-gpu",),
         extra="cuda",
@@ -197,6 +186,7 @@ class BenchmarkFacts:
 
 BENCHMARKS: dict[str, BenchmarkFacts] = {
     "digits": BenchmarkFacts("digits", 1, "handwritten digits (UCI, inside scikit-learn), a small convolutional net"),
+    "command": BenchmarkFacts("command", 1, "the code of a harness command, which prepares model and data itself"),
     "external": BenchmarkFacts("", 1, "code outside this project; its runs are imported", elsewhere=True),
 }
 
@@ -322,6 +312,38 @@ class ScoreRequest(Message):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CommandRequest(Message):
+    """Run a user's own command, placeholders filled in, and collect what it leaves.
+
+    ``purpose`` "run": exactly one LoadGen log set that began at or after ``since`` (UTC, ISO) must lie below ``logs``;
+    it goes to ``output``. "score": accuracy.txt in ``run_dir``, else what the command printed, goes to ``output``.
+    ``secrets`` maps a variable of the command to the variable of this process that holds its value. ``user_conf`` is
+    held against ``user_conf_sha256`` afterwards; with that "", it is copied from ``user_conf_at``, or from beside the
+    logs. ``place_audit`` stands as audit.config in ``cwd`` meanwhile, under ``lock``. ``timeout`` in seconds, or 0.
+    """
+
+    verb: ClassVar[str] = "command"
+    purpose: Literal["run", "score"]
+    command: tuple[str, ...]
+    cwd: str
+    run_dir: str
+    output: str
+    counter: str
+    env: dict[str, str] = field(default_factory=dict)
+    secrets: dict[str, str] = field(default_factory=dict)
+    timeout: float = 0.0
+    logs: str = ""
+    since: str = ""
+    user_conf: str = ""
+    user_conf_sha256: str = ""
+    user_conf_at: str = ""
+    outputs: tuple[str, ...] = ()
+    place_audit: str = ""
+    lock: str = ""
+    code: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeRequest(Message):
     """Read this machine and, when asked, the seeds that the installed LoadGen carries (by a one-query run).
 
@@ -405,13 +427,15 @@ class Counter:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One reading of a counter: work done and expected, seconds in this stage and since the last bump."""
+    """One reading of a counter: work done and expected, seconds in this stage and since the last bump; the last line
+    that a command printed."""
 
     stage: str
     done: int
     expected: int
     seconds: float
     idle: float
+    text: str = ""
 
 
 def read_progress(path: str | Path) -> Progress | None:

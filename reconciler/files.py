@@ -17,7 +17,7 @@ import shutil
 import tempfile
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -247,6 +247,11 @@ def sha256_tree(path: Path) -> str:
     for item in sorted(p for p in path.rglob("*") if p.is_file()):
         total.update(f"{item.relative_to(path).as_posix()}\0{sha256_file(item)}\n".encode())
     return total.hexdigest()
+
+
+def sha256_listing(files: Mapping[str, str]) -> str:
+    """Digest of {name: sha256 of its bytes}."""
+    return sha256_bytes("".join(f"{name}\0{files[name]}\n" for name in sorted(files)).encode())
 
 
 class Lock:

@@ -38,6 +38,8 @@ _GROUPS: tuple[tuple[str, str, type[models.Group], str | None], ...] = (
     ("Compliance test", "`compliance: {TEST01: …}` of a cell", models.Audit, "compliance."),
     ("Engine", "`engine:`", models.Engine, "engine."),
     ("Run", "`run:`", models.Run, "run."),
+    ("Harness", "`harness:`", models.Harness, "harness."),
+    ("Score", "`score:` of a harness", models.Score, "harness.score."),
     ("Measurements", "`measurements:`", models.Measurements, "measurements."),
 )
 _OTHER_NAMES = {
@@ -67,7 +69,8 @@ def effects() -> Mapping[str, tuple[str, ...]]:
     """Setting (or ``prefix.*``) → the kinds of resources whose key it enters, by compiling the starter spec."""
     data = shipped("specs/quickstart.yaml")
     declared = load_sources([Source("quickstart.yaml", data.decode(), blob_id(data))], Path(), {})
-    asked = {f"compliance.{_TEST}": Value(True)}
+    command = Value(("run",))
+    asked = {f"compliance.{_TEST}": Value(True), "harness.command": command, "harness.score.command": command}
     cells = tuple(replaced(cell, settings={**cell.settings, **asked}) for cell in declared.cells)
     _, by_label = compile_desired(replaced(declared, cells=cells), load_ruleset(str(declared.round.value)), Pins())
     noted = {_LABELS.get(label, label): names for label, names in by_label.items()}

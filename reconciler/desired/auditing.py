@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from harness.contract import BACKENDS
+from reconciler.desired.commands import command_inputs
 from reconciler.desired.inputs import Reader, benchmark_code, run_inputs
 from reconciler.mlperf.ruleset import BenchmarkRules, Ruleset, TestRules
 from reconciler.resource.inputs import Input
@@ -66,6 +67,7 @@ def test_inputs(reader: Reader, scenario: str, rules: TestRules, made_from: Inpu
     """Those of the performance run, with the audit settings in place of what they override."""
     reader.noted.update(f"{ASKED}{name}" for name in _OWN if name != "attempts")
     own = run_inputs(for_test(reader, rules.name), scenario, "performance", made_from, dataset)
+    own += command_inputs(reader)
     return [
         *(item for item in own if item.name == "mode" or item.name not in rules.settings),
         Input("test", rules.name),

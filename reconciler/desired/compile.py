@@ -9,6 +9,7 @@ from typing import Any
 
 from harness.contract import BACKENDS, BENCHMARKS
 from reconciler.desired.auditing import attempts_of, test_inputs, tests_of, verdict_inputs
+from reconciler.desired.commands import command_inputs, command_pins, scorer_inputs
 from reconciler.desired.inputs import (
     Reader,
     dataset_inputs,
@@ -75,6 +76,7 @@ class Compiler:
         settings = dict(cell.settings)
         settings["system.name"] = Value(cell.cell.system, cell.origin.origin)
         settings["benchmark.name"] = Value(cell.cell.benchmark, cell.origin.origin)
+        settings["cell"] = Value(str(cell.cell), cell.origin.origin)
         settings.update({name: value for name, value in system.settings.items() if name not in settings})
         if self.declared.rehearsal.value:
             settings["rehearsal"] = self.declared.rehearsal
@@ -132,7 +134,7 @@ class Compiler:
         ups = [self.run(cell, fresh(), mode, made_from, dataset, settings, common) for mode in MODES]
         score_reader = fresh()
         at = Address(Kind.SCORE, str(cell.cell))
-        score = score_inputs(score_reader, replace(ups[0], name="run"), dataset)
+        score = [*score_inputs(score_reader, replace(ups[0], name="run"), dataset), *scorer_inputs(score_reader)]
         ups.append(self.put(at, score, score_reader, cell, settings=settings, **common))
         ups += self.tests(cell, reader, made_from, dataset, ups, {**common, "settings": settings})
         result_reader = fresh()
@@ -162,7 +164,7 @@ class Compiler:
         settings: Mapping[str, object],
         common: Mapping[str, object],
     ) -> Input:
-        inputs = run_inputs(reader, cell.cell.scenario, mode, made_from, dataset)
+        inputs = [*run_inputs(reader, cell.cell.scenario, mode, made_from, dataset), *command_inputs(reader)]
         effective = {**settings, **{i.name: i.value for i in inputs}}
         made = self.put(
             Address(Kind.RUN, f"{cell.cell}/{mode}"), inputs, reader, cell, **{**common, "settings": effective}
@@ -352,6 +354,7 @@ def pins_needed(declared: Declared, ruleset: Ruleset) -> tuple[str, ...]:
         reader = compiler.reader(cell)
         needed.update(reader.source_pin(kind) for kind in ("model", "dataset") if not reader.text(f"{kind}.sha256"))
         needed.update((reader.source_pin("benchmark"), reader.source_pin("power")))
+        needed.update(command_pins(reader).values())
         facts = BACKENDS.get(reader.text("engine.backend"))
         if facts is not None and facts.distributions and not reader.text("engine.version"):
             needed.add(reader.version_pin())

@@ -67,12 +67,22 @@ class Attempt:
         return self.folder / "counter"
 
     @property
+    def last_line(self) -> Path:
+        """The last line that a harness command printed, for people."""
+        return self.folder / "last-line"
+
+    @property
     def inputs(self) -> Path:
         return self.folder / "inputs"
 
     @property
     def output(self) -> Path:
         return self.folder / "output"
+
+    @property
+    def run_dir(self) -> Path:
+        """Where a harness command works; what it leaves there is looked through before it counts."""
+        return self.folder / "run"
 
     @property
     def audit_settings(self) -> Path:

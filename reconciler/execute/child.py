@@ -3,11 +3,12 @@ still."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.contract import Message, Progress, Result, read_progress
+from harness.contract import CommandRequest, Message, Progress, Result, read_progress
 from reconciler.execute.attempt import Attempt
 from reconciler.process import Child, child_environment, harness_command
 
@@ -38,18 +39,31 @@ def run_child(attempt: Attempt, request: Message, watch: Watch) -> Result:
         command,
         folder=attempt.folder,
         log=attempt.log,
-        environment=child_environment(),
+        environment=child_environment(_secrets(request)),
         keep_open=watch.keep_open,
     ) as child:
         while (status := child.wait(_LOOK)) is None:
             progress = read_progress(attempt.counter)
             if progress is None:
                 continue
-            watch.moved(progress)
+            watch.moved(replace(progress, text=_last_line(attempt)))
             if watch.stall and progress.stage == "running" and progress.idle > watch.stall:
                 reason = f"no sample was completed for {progress.idle:.0f} s"
                 child.stop()
     return _result(attempt, reason, status)
+
+
+def _secrets(request: Message) -> dict[str, str]:
+    """Variables that a command refers to: they pass from environment to environment, and through no file."""
+    names = request.secrets.values() if isinstance(request, CommandRequest) else ()
+    return {name: os.environ[name] for name in names if name in os.environ}
+
+
+def _last_line(attempt: Attempt) -> str:
+    try:
+        return attempt.last_line.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 def _result(attempt: Attempt, reason: str, status: int | None) -> Result:

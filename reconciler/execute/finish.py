@@ -12,6 +12,7 @@ from typing import Any
 from harness.contract import Result
 from reconciler.errors import ReconcilerError
 from reconciler.execute.attempt import Attempt
+from reconciler.execute.commands import runs_command
 from reconciler.execute.requests import ACCURACY_LOG
 from reconciler.files import replace, sha256_file
 from reconciler.mlperf.accuracy import check_bars, parse_accuracy, truncated
@@ -19,6 +20,7 @@ from reconciler.mlperf.compliance.judging import SHOWN_WHOLE
 from reconciler.mlperf.compliance.settings import audit_settings
 from reconciler.mlperf.contradictions import Asked, contradictions
 from reconciler.mlperf.log import DetailLog, parse_detail
+from reconciler.mlperf.logged import conf_contradictions
 from reconciler.mlperf.modes import conf_settings, ruled_of
 from reconciler.mlperf.ruleset import AccuracyLogRule, Bar, Metric
 from reconciler.mlperf.verdict import judge_accuracy, judge_performance
@@ -27,6 +29,7 @@ from reconciler.resource.kinds import Kind
 from reconciler.resource.records import CHILD_LOG, LOG_LIMIT, Artifact, Ended, Record, RecordedFact, RecordedInput
 
 DETAIL, SUMMARY = "mlperf_log_detail.txt", "mlperf_log_summary.txt"
+OUTPUTS = "outputs"  # folder of what a harness command left beside its logs
 TRUNCATED = "mlperf_log_accuracy.truncated.json"
 SEEDS = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
 
@@ -114,11 +117,11 @@ def _judge_run(attempt: Attempt, result: Result) -> Verdict:
         log = parse_detail((attempt.output / DETAIL).read_bytes(), DETAIL)
     except (OSError, ReconcilerError) as error:
         return Verdict({}, f"the run left no readable {DETAIL}: {error}", "backend", "see the child's log")
-    differing = contradictions(log, asked(values, mode))
+    differing = [*map(str, contradictions(log, asked(values, mode))), *_conf_contradictions(attempt, log, values)]
     if differing:
-        problem = f"LoadGen did not run what was asked: {'; '.join(map(str, differing))}"
+        problem = f"LoadGen did not run what was asked: {'; '.join(differing)}"
         fix = "the logs are kept; check LoadGen's version and the round, then run again"
-        return Verdict({"contradictions": [str(d) for d in differing]}, problem, "contradiction", fix)
+        return Verdict({"contradictions": differing}, problem, "contradiction", fix)
     kept = {name: value for name, value in result.values.items() if name != "marks"}
     settings = attempt.intent.settings
     if mode == "accuracy":
@@ -131,6 +134,15 @@ def _judge_run(attempt: Attempt, result: Result) -> Verdict:
         # A test that ends after a fixed number of queries may be too short for LoadGen, and nobody asks.
         measured = {name: measured[name] for name in ("metric", "loadgen_version")}
     return Verdict({**kept, **measured})
+
+
+def _conf_contradictions(attempt: Attempt, log: DetailLog, values: Mapping[str, Any]) -> list[str]:
+    """A user.conf that a command wrote itself must be the one its run was made with."""
+    if attempt.intent.settings.get("harness.user_conf") != "harvested":
+        return []
+    key, scenario = str(values.get("model_key", "*")), str(values["scenario"])
+    found = conf_contradictions(attempt.user_conf.read_bytes(), log, key, scenario)
+    return [f"user.conf: {item}" for item in found]
 
 
 def asked(values: Mapping[str, Any], mode: str) -> Asked:
@@ -206,7 +218,9 @@ def _text(value: Decimal | None) -> str | None:
 def _kept(attempt: Attempt, *, failed: bool) -> Iterator[Kept]:
     kind = attempt.intent.address.kind
     if failed:
-        yield from (Kept(p, p.name) for p in sorted(attempt.output.glob("mlperf_log_*")) if p.stat().st_size)
+        logs = sorted(path for path in attempt.output.rglob("mlperf_log_*") if path.is_file() and path.stat().st_size)
+        yield from (Kept(path, path.relative_to(attempt.output).as_posix()) for path in logs)
+        yield from (Kept(p, p.name) for p in (attempt.user_conf,) if p.exists() and logs and runs_command(attempt))
         yield from (Kept(p, p.name) for p in (attempt.log,) if p.exists())
         return
     if kind is Kind.RUN:
@@ -225,6 +239,8 @@ def _kept_of_run(attempt: Attempt) -> Iterator[Kept]:
     yield Kept(attempt.user_conf, "user.conf", in_git=True)
     for name in (SUMMARY, DETAIL):
         yield Kept(attempt.output / name, name, in_git=True)
+    for path in sorted(p for p in (attempt.output / OUTPUTS).rglob("*") if p.is_file()):
+        yield Kept(path, path.relative_to(attempt.output).as_posix())
     if attempt.intent.inputs["mode"][0] == "accuracy":
         yield from _kept_answers(attempt)
 

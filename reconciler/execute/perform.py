@@ -12,6 +12,7 @@ from typing import Any
 from harness.contract import Progress
 from reconciler.execute.attempt import Attempt, Intent, attempt_id, create
 from reconciler.execute.child import Watch, run_child
+from reconciler.execute.commands import runs_command
 from reconciler.execute.finish import Kept, finish
 from reconciler.execute.judging import KNOWN, judge_attempt
 from reconciler.execute.outcome import Outcome, Status
@@ -112,6 +113,8 @@ def perform(
     attempt = begin(step, detail, upstream, setting)
     try:
         stall = float(detail.settings.get("run.stall_timeout", setting.stall * 1000)) / 1000
+        if runs_command(attempt):
+            stall = 0.0  # a command that says nothing may be at work; harness.timeout bounds it
         began = time.monotonic()
         watch = Watch(moved, stall, setting.keep_open)
         if step.change.address.kind is Kind.VERDICT:

@@ -14,6 +14,7 @@ from harness.contract import (
     ScoreRequest,
 )
 from reconciler.execute.attempt import Attempt
+from reconciler.execute.commands import command_run, command_score, runs_command
 from reconciler.files import Places, replace
 from reconciler.mlperf.compliance.settings import audit_settings, write_audit_settings
 from reconciler.mlperf.modes import conf_settings
@@ -27,9 +28,13 @@ ACCURACY_LOG = "mlperf_log_accuracy.json"
 def make_request(attempt: Attempt, places: Places) -> Message:
     kind = attempt.intent.address.kind
     if kind in (Kind.RUN, Kind.COMPLIANCE_TEST):
-        return _run(attempt, places)
+        _write_confs(attempt)
+        return command_run(attempt, places, _inputs(attempt)) if runs_command(attempt) else _run(attempt, places)
     if kind is Kind.SCORE:
-        return _score(attempt, places)
+        inputs = _inputs(attempt)
+        log = Path(inputs.pop("run")) / ACCURACY_LOG
+        command = runs_command(attempt)
+        return command_score(attempt, places, inputs, log) if command else _score(attempt, places, inputs, log)
     return _build(attempt, places)
 
 
@@ -87,7 +92,8 @@ def run_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {**named, **options}
 
 
-def _run(attempt: Attempt, places: Places) -> RunRequest:
+def _write_confs(attempt: Attempt) -> None:
+    """user.conf, and the audit settings of a compliance test."""
     intent = attempt.intent
     values = {name: value for name, (value, _) in intent.inputs.items()}
     scenario, mode = str(values["scenario"]), str(values["mode"])
@@ -100,28 +106,31 @@ def _run(attempt: Attempt, places: Places) -> RunRequest:
     if audit:
         notes = [f"{cell}: {values['test']}, written by mlperf-reconciler"]
         replace(attempt.audit_settings, write_audit_settings(audit, notes))
+
+
+def _run(attempt: Attempt, places: Places) -> RunRequest:
+    intent = attempt.intent
+    values = {name: value for name, (value, _) in intent.inputs.items()}
     return RunRequest(
         benchmark=benchmark_of(attempt, places),
         backend=str(intent.settings["engine.backend"]),
-        scenario=loadgen_scenario(scenario),  # type: ignore[arg-type]
-        mode=mode,  # type: ignore[arg-type]
-        model_key=model_key,
+        scenario=loadgen_scenario(str(values["scenario"])),  # type: ignore[arg-type]
+        mode=str(values["mode"]),  # type: ignore[arg-type]
+        model_key=str(values.get("model_key", "*")),
         user_conf=str(attempt.user_conf),
         log_dir=str(attempt.output),
         counter=str(attempt.counter),
-        audit_config=str(attempt.audit_settings) if audit else "",
+        audit_config=str(attempt.audit_settings) if attempt.audit_settings.exists() else "",
         performance_sample_count=int(values.get("performance_sample_count") or 0),
         settings=run_settings(intent.settings),
         inputs=_inputs(attempt),
     )
 
 
-def _score(attempt: Attempt, places: Places) -> ScoreRequest:
-    inputs = _inputs(attempt)
-    run = Path(inputs.pop("run"))
+def _score(attempt: Attempt, places: Places, inputs: dict[str, str], accuracy_log: Path) -> ScoreRequest:
     return ScoreRequest(
         benchmark=benchmark_of(attempt, places),
-        accuracy_log=str(run / ACCURACY_LOG),
+        accuracy_log=str(accuracy_log),
         output=str(attempt.output),
         counter=str(attempt.counter),
         settings=dict(attempt.intent.settings),

@@ -64,10 +64,11 @@ class Walk:
 
     def given_up(self, step: Step) -> bool:
         """A failure is tried once a pass; a transient one as often as ``attempts`` says. What was made and is due
-        again all the same, as a run whose evidence never agrees, is left to people."""
+        again all the same, as a run whose evidence never agrees, is left to people; so is what has another key each
+        time, as a command's run that edits the command's code."""
         attempts = max(1, self.desired.by_address[step.change.address].attempts)
-        key = step.change.key
-        return self.failures.get(key, 0) >= attempts or self.made.get(key, 0) > attempts
+        names = _counted(step)
+        return any(self.failures.get(name, 0) >= attempts or self.made.get(name, 0) > attempts for name in names)
 
     def attempt(self, step: Step) -> Outcome:
         address = step.change.address
@@ -89,13 +90,15 @@ class Walk:
                 finished = perform(step, detail, upstream, setting, moved)
         outcome = outcome_of(step, finished)  # reads the attempt's log, and storing removes its folder
         summary = self.store(finished)
+        names = _counted(step)
         if outcome.status is Status.DONE:
-            self.made[step.change.key] = self.made.get(step.change.key, 0) + 1
+            self.made.update({name: self.made.get(name, 0) + 1 for name in names})
             self.used.update(dict.fromkeys((address, *step.shared), summary))
         else:
             more = outcome.status is Status.RETRY
             attempts = self.desired.by_address[address].attempts
-            self.failures[step.change.key] = self.failures.get(step.change.key, 0) + 1 if more else max(1, attempts)
+            counts = {name: self.failures.get(name, 0) + 1 if more else max(1, attempts) for name in names}
+            self.failures.update(counts)
         self.tell(outcome)
         return outcome
 
@@ -127,6 +130,13 @@ class Walk:
 
 
 _KINDS = {str(kind) for kind in Kind}
+
+
+def _counted(step: Step) -> tuple[str, ...]:
+    """Under which names an attempt is counted."""
+    address = step.change.address
+    runs = address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST)
+    return (step.change.key, str(address)) if runs else (step.change.key,)
 
 
 def is_timed(address: Address) -> bool:

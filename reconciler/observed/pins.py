@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from reconciler.desired.state import Pins
+from reconciler.observed.code import code_digest
 from reconciler.observed.installed import backend_version
 from reconciler.observed.stamps import Stamps
 from reconciler.resource.kinds import Address, Kind
@@ -15,6 +16,7 @@ from reconciler.resource.records import Ended, Recorded, Summary
 
 # Where the last record of a source stands, and under which name: a benchmark's file is part of its dataset.
 _KIND = {"model": Kind.MODEL, "dataset": Kind.DATASET, "benchmark": Kind.DATASET}
+_HARNESS = "harness."  # a command's code and configurations, part of its runs
 _NAME = {"model": "source", "dataset": "source", "benchmark": "benchmark.code"}
 
 
@@ -31,10 +33,12 @@ def observe_pins(
     values: dict[str, str | None] = {}
     origins: dict[str, str] = {}
     versions = functools.cache(lambda: _last_versions(recorded))
+    code = functools.cache(lambda path: code_digest(path, stamps))  # many cells share a command
     for pin in needed:
         sort, _, rest = pin.partition(":")
         if sort == "source":
-            values[pin], origins[pin] = _source(rest, recorded, root, stamps)
+            digest = code if rest.startswith(_HARNESS) else stamps.source
+            values[pin], origins[pin] = _source(rest, recorded, root, digest)
         else:
             backend, _, system = rest.partition("@")
             here = None if system in elsewhere else backend_version(backend, distributions)
@@ -61,14 +65,17 @@ def recorded_pins(needed: Iterable[str], recorded: Recorded, committed: Mapping[
 
 def _recorded_source(rest: str, recorded: Recorded) -> str | None:
     kind, _, where = rest.partition("@")
+    if kind.startswith(_HARNESS):
+        cell = where.partition("|")[0]
+        return _last(recorded.by_address.get(Address(Kind.RUN, f"{cell}/performance"), ()), kind)
     known = recorded.by_address.get(Address(_KIND[kind], where.partition("|")[0]), ()) if kind in _KIND else ()
     return _last(known, _NAME[kind]) if kind in _KIND else None
 
 
-def _source(rest: str, recorded: Recorded, root: Path, stamps: Stamps) -> tuple[str | None, str]:
+def _source(rest: str, recorded: Recorded, root: Path, digest: Callable[[Path], str | None]) -> tuple[str | None, str]:
     location = rest.partition("|")[2]
     path = root / location
-    found = stamps.source(path) if path.exists() else None
+    found = digest(path) if path.exists() else None
     # What only the tree shows is in no record.
     return (found, location) if found is not None else (_recorded_source(rest, recorded), "record")
 

@@ -22,6 +22,7 @@ UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 
 # Inputs that a later pass falls back on, where this machine cannot answer.
 _PINS = ("source", "version", "engine.backend", "benchmark.code")
+_COMMAND_PINS = ("harness.code", "harness.config.")
 
 
 def encode(record: Record) -> bytes:
@@ -104,6 +105,7 @@ def _decode(document: dict[str, Any]) -> Record:
 def summarize(record: Record, identity: str) -> Summary:
     values, metric = record.values, record.values.get("metric")
     pins = [(name, record.inputs[name].value) for name in _PINS if name in record.inputs]
+    pins += [(name, item.value) for name, item in sorted(record.inputs.items()) if name.startswith(_COMMAND_PINS)]
     evidence = ((name, json.dumps(value, sort_keys=True)) for name, value in record.evidence().items())
     return Summary(
         id=identity,

@@ -63,6 +63,8 @@ def progress_text(moved: Moved) -> str:
         parts.append(f"{rate(found.per_second)}/s")
     if found.left is not None:
         parts.append(f"{duration(found.left)} left")
+    if progress.text:
+        parts.append(progress.text)
     return ", ".join(parts)
 
 

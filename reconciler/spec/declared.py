@@ -14,6 +14,9 @@ them. Only what some layer sets is there, except for benchmark.official and benc
     model.path, model.sha256, model.settings.<name>
     dataset.path, dataset.sha256, dataset.settings.<name>
     benchmark.code (built-in name), benchmark.path (a user's file), benchmark.official (the name it is entered as)
+    harness.<field>                 command and score.command (tuples of text), env.<NAME> (text, or a pair: from_env,
+                                    NAME), cwd, code, configs, logs, outputs, user_conf_at (locations), image,
+                                    user_conf, audit_config, timeout (integer milliseconds)
     measurements.<field>            input_data_types, weight_data_types; from the model: retraining,
                                     starting_weights_filename, weight_transformations
     system.<field>                  category ("datacenter", "edge", "datacenter,edge"), status

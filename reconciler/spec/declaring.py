@@ -10,6 +10,7 @@ from reconciler.errors import Problem
 from reconciler.resource.inputs import DEFAULT, Value
 from reconciler.resource.kinds import SCENARIOS, Cell
 from reconciler.spec.checks import check_cell
+from reconciler.spec.commands import COMMAND, check_harness
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, SpecFile
 from reconciler.spec.layers import Block, Setting, break_cycles, combine, flatten, resolve_blocks
 from reconciler.spec.models import Benchmark, Document, Settings
@@ -141,6 +142,9 @@ class Declaring:
     def _imply_code(self, name: str, where: tuple[str, ...], block: Block, implied: Setting) -> None:
         if name in BENCHMARKS:
             block["benchmark.code"] = (implied,)
+        elif COMMAND in block:
+            code = Setting(Value("command", block[COMMAND][0].value.origin), block[COMMAND][0].path)
+            block["benchmark.code"] = (code,)
         elif self._node(*where, "code") is None and self._sound:
             fix = f"write 'code: path/to/{name}.py', or the built-in benchmark it is: {', '.join(BENCHMARKS)}"
             self._complain(where, f"{name} is no built-in benchmark, and names no code", fix)
@@ -179,6 +183,10 @@ class Declaring:
     def _cell(self, cell: Cell, written: Settings, where: tuple[str, ...]) -> DeclaredCell:
         own = self._layer(written, where)
         block = combine([self._benchmarks.get(cell.benchmark, {}), own])
+        if COMMAND in block and "engine.backend" not in block:
+            setting = block[COMMAND][0]
+            block["engine.backend"] = (Setting(Value("command", setting.value.origin), setting.path),)
+        self.problems += check_harness(block)
         if "engine.backend" in block:
             self.problems += check_cell(block)
         elif self._sound and cell.benchmark in self._benchmarks and "infer_from" not in block:

@@ -12,7 +12,17 @@ from pydantic import BeforeValidator, WithJsonSchema
 from harness.contract import BACKENDS, BENCHMARKS
 from reconciler.spec import scalars
 from reconciler.spec.quantities import count, duration, power, rate
-from reconciler.spec.scalars import CATEGORIES, DTYPES, PRECISIONS, PUBLISH, STATUSES, fitting, one_of
+from reconciler.spec.scalars import (
+    AUDIT_CONFIGS,
+    CATEGORIES,
+    DTYPES,
+    PRECISIONS,
+    PUBLISH,
+    STATUSES,
+    USER_CONFS,
+    fitting,
+    one_of,
+)
 
 _NUMBER = r"[0-9][0-9_.]*([eE][-+]?[0-9]+)?"
 
@@ -94,6 +104,44 @@ Patterns = Annotated[
     tuple[str, ...] | None,
     fitting(scalars.patterns),
     WithJsonSchema({"oneOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]}),
+]
+Command = Annotated[
+    tuple[str, ...] | None,
+    fitting(scalars.command),
+    WithJsonSchema({"type": "array", "items": {"type": ["string", "number"]}, "minItems": 1}),
+]
+VariableName = Annotated[str, fitting(scalars.variable_name), WithJsonSchema({"type": "string"})]
+Variable = Annotated[
+    str | tuple[str, str],
+    fitting(scalars.variable),
+    WithJsonSchema(
+        {
+            "oneOf": [
+                {"type": ["string", "number"]},
+                {
+                    "type": "object",
+                    "properties": {"from_env": {"type": "string", "description": "Variable of your environment."}},
+                    "required": ["from_env"],
+                    "additionalProperties": False,
+                },
+            ]
+        }
+    ),
+]
+Image = Annotated[
+    str | None,
+    fitting(scalars.image),
+    WithJsonSchema({"type": "string", "pattern": "@sha256:[0-9a-f]{64}$"}),
+]
+UserConf = Annotated[
+    str | None,
+    fitting(one_of(USER_CONFS, "way to settle user.conf")),
+    WithJsonSchema({"type": "string", "enum": list(USER_CONFS)}),
+]
+AuditConfig = Annotated[
+    str | None,
+    fitting(one_of(AUDIT_CONFIGS, "way to hand over audit settings")),
+    WithJsonSchema({"type": "string", "enum": list(AUDIT_CONFIGS)}),
 ]
 Day = Annotated[
     str | None, fitting(scalars.day), WithJsonSchema({"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"})

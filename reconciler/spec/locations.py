@@ -26,7 +26,8 @@ _LOCATIONS = (
     ("spec", "benchmarks", "*", "model", "path"),
     ("spec", "benchmarks", "*", "dataset", "path"),
 )
-_LOCATION_NAMES = "tree, code, source, documents, power, model.path and dataset.path"
+_HARNESS_LOCATIONS = ("cwd", "code", "configs", "logs", "outputs", "user_conf_at")
+_LOCATION_NAMES = "tree, code, source, documents, power, model.path, dataset.path and the paths of a harness"
 
 _SECRET = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----"
@@ -108,6 +109,10 @@ def _secret(origin: Origin, path: str, message: str) -> Problem:
 
 
 def _is_location(path: tuple[str, ...]) -> bool:
+    if "harness" in path[2:-1] and (path[-1] == "command" or path[-2] == "env"):
+        return True  # not expanded here: a shell that the command starts may
+    if path[-2:-1] == ("harness",) and path[-1] in _HARNESS_LOCATIONS:
+        return True
     return any(
         len(path) == len(pattern) and all(part in ("*", name) for part, name in zip(pattern, path, strict=True))
         for pattern in _LOCATIONS

@@ -109,6 +109,51 @@ def _tests(value: Any) -> Any:
     return dict.fromkeys(value) if isinstance(value, list) and all(isinstance(v, str) for v in value) else value
 
 
+class Score(Group):
+    """The command that scores an accuracy log, where the benchmark has no scorer of its own here."""
+
+    command: fields.Command = Field(
+        None, description="Program and arguments; prints or writes accuracy.txt in {run_dir}, from {accuracy_log}."
+    )
+
+
+class Harness(Group):
+    """Your own command runs the benchmark in place of the harness of this project. Placeholders: {run_dir} and others.
+    A change makes runs stale, and only them."""
+
+    command: fields.Command = Field(
+        None, description='Program and arguments of one LoadGen run, such as ["python", "run.py", "{run_dir}"].'
+    )
+    env: Annotated[dict[fields.VariableName, fields.Variable], _Empty] = Field(
+        {}, description="Environment variables of the command: text, or {from_env: NAME} for a secret."
+    )
+    cwd: fields.Location = Field(
+        None, description="Folder the command starts in; default: that of `code`. ${NAME} is expanded."
+    )
+    image: fields.Image = Field(None, description="Container image that the command uses, as name@sha256:….")
+    code: fields.Location = Field(
+        None, description="File or folder of the command's code; of a git repository what git does not ignore counts."
+    )
+    configs: fields.Locations = Field(None, description="More files and folders that decide what the command does.")
+    logs: fields.Location = Field(
+        None, description="Folder below which the command leaves its LoadGen logs; default: {run_dir}."
+    )
+    outputs: fields.Locations = Field(None, description="More files of a run to keep with its record, from cwd.")
+    user_conf: fields.UserConf = Field(
+        None, description="written (default): the command is given {user_conf}; harvested: it writes its own."
+    )
+    user_conf_at: fields.Location = Field(
+        None, description="Where a harvested user.conf is written; default: beside the logs."
+    )
+    audit_config: fields.AuditConfig = Field(
+        None, description="path (default): the command is given {audit_config}; placed: audit.config stands in cwd."
+    )
+    timeout: fields.Milliseconds = Field(
+        None, description="The command has failed when it takes longer, such as 2 h; default: no bound."
+    )
+    score: Score = Field(Score(), description="How an accuracy log is scored.")
+
+
 class Settings(Group):
     """Settings of a cell: written in a cell, in a benchmark (for all its cells), or in a named defaults block."""
 
@@ -147,6 +192,7 @@ class Settings(Group):
     )
     engine: Engine = Field(Engine(), description="The engine of this cell.")
     run: Run = Field(Run(), description="How the engine is driven.")
+    harness: Harness = Field(Harness(), description="Your own command in place of the harness of this project.")
     measurements: Measurements = Field(Measurements(), description="Fields of measurements.json.")
 
 
@@ -243,9 +289,7 @@ class Scenarios(Group):
     """The scenarios of one benchmark on one system; an empty one takes the defaults."""
 
     SingleStream: Cell = Field(Cell(), description="One query at a time; latency counts.")
-    MultiStream: Cell = Field(
-        Cell(), description="Eight samples per query, one query at a time; latency counts."
-    )
+    MultiStream: Cell = Field(Cell(), description="Eight samples per query, one query at a time; latency counts.")
     Server: Cell = Field(Cell(), description="Queries arrive at random at target_qps within a latency bound.")
     Offline: Cell = Field(Cell(), description="All samples at once; throughput counts.")
     Interactive: Cell = Field(Cell(), description="As Server, with a stricter latency bound.")

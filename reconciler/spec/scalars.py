@@ -34,6 +34,8 @@ _SET_ELSEWHERE = {
 CATEGORIES = ("datacenter", "edge", "datacenter,edge")
 STATUSES = ("available", "preview", "rdi")
 DTYPES = ("byte", "int16", "int32", "int64", "float32")
+USER_CONFS = ("written", "harvested")
+AUDIT_CONFIGS = ("path", "placed")
 PUBLISH = ("latest", "median", "best")
 PRECISIONS = tuple(sorted({precision for facts in BACKENDS.values() for precision in facts.precisions}))
 
@@ -216,3 +218,41 @@ def names(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise UnfitError(f"{shown(value)} stands where a list of names belongs", "write use: [name, other]")
     return tuple(map(str, value))
+
+
+def command(value: Any) -> tuple[str, ...]:
+    """A program and its arguments, one list item each; no shell takes them apart."""
+    fix = 'write a list such as ["python", "run.py", "--logs", "{run_dir}"]'
+    if not isinstance(value, list) or not value:
+        raise UnfitError(f"{shown(value)} stands where a command belongs", fix)
+    wrong = next((item for item in value if not isinstance(item, str) or "\0" in item), None)
+    if wrong is not None or not value[0].strip():
+        raise UnfitError(f"{shown(wrong)} is no argument of a command", fix)
+    return tuple(map(str, value))
+
+
+def variable_name(value: Any) -> str:
+    written = text(value)
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", written, re.ASCII):
+        raise UnfitError(f"{shown(written)} cannot name an environment variable", "use letters, digits and _")
+    return written
+
+
+def variable(value: Any) -> str | tuple[str, str]:
+    """A variable's text, or the reference to one of the caller's environment, which no file ever holds."""
+    if isinstance(value, dict) and list(value) == ["from_env"]:
+        return "from_env", variable_name(value["from_env"])
+    if not isinstance(value, str) or "\0" in value:
+        raise UnfitError(
+            f"{shown(value)} is no value of an environment variable", "write text, or {from_env: NAME} for a secret"
+        )
+    return str(value)
+
+
+def image(value: Any) -> str:
+    """A container image by digest: a tag may mean another image tomorrow."""
+    written = text(value)
+    if not re.search(r"@sha256:[0-9a-f]{64}$", written):
+        fix = "write name@sha256:…, as 'docker image inspect --format {{.RepoDigests}}' prints it"
+        raise UnfitError(f"{shown(written)} does not pin an image", fix)
+    return written

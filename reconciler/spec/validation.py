@@ -41,6 +41,7 @@ _NOUNS: dict[type[models.Group], str] = {
 _HOMES: dict[str, type[models.Group]] = {
     "engine": models.Engine,
     "run": models.Run,
+    "harness": models.Harness,
     "model": models.Model,
     "dataset": models.Dataset,
     "measurements": models.Measurements,

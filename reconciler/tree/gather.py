@@ -121,6 +121,9 @@ def _compliance(records: Chosen, load_record: Callable[[str], Record]) -> dict[s
 
 
 def _code(settings: Mapping[str, Any]) -> str:
+    command = settings.get("harness.command")
+    if command:
+        return f"`{PurePosixPath(str(settings.get('harness.code') or command[0])).name}`, a command of the submitter's"
     path, name = settings.get("benchmark.path"), settings.get("benchmark.code")
     # A path outside the repository would be one machine's own; its file name is all that others can use.
     return f"`{PurePosixPath(str(path)).name}`" if path else f"`harness/benchmarks/{name}.py` of mlperf-reconciler"

@@ -1,0 +1,16 @@
+"""Stands for a benchmark whose code is a harness command: model and data are used as they lie, nothing is prepared."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from harness.digests import file_digest, folder_digest
+
+
+def note_source(source: Path | None, output: Path) -> dict[str, Any]:
+    """What was there when the command's first run was due, and no path: paths differ from machine to machine."""
+    digest = "" if source is None else folder_digest(source) if source.is_dir() else file_digest(source)
+    (output / "source.json").write_text(json.dumps({"sha256": digest}) + "\n", encoding="utf-8")
+    return {"source": digest, "marks": []}

@@ -1,0 +1,101 @@
+"""Finds the LoadGen logs that a command left: exactly one set that began with this attempt, or a reason why not."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+DETAIL = "mlperf_log_detail.txt"
+_BEGAN = re.compile(rb'"key": "power_begin", "value": "([^"]+)"')
+_TIME = "%m-%d-%Y %H:%M:%S.%f"
+_KEPT_OLD = 3  # log sets of earlier runs that are kept to show what was found
+
+
+@dataclass(frozen=True, slots=True)
+class LogSet:
+    """A folder with a detail log. ``began``: None when the log states no time. ``new``: not before the attempt."""
+
+    folder: Path
+    began: datetime | None
+    new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """``problem`` names the field in which what was found differs from what was asked; "" when one set is there."""
+
+    folder: Path | None
+    problem: str = ""
+
+
+def find_sets(logs: Path, since: datetime) -> list[LogSet]:
+    """Newest first. LoadGen logs milliseconds."""
+    earliest = since - timedelta(microseconds=since.microsecond % 1000)
+    found = [_read(Path(parent), earliest) for parent, _, files in os.walk(logs) if DETAIL in files]
+    return sorted(found, key=lambda item: item.began or datetime.min.replace(tzinfo=UTC), reverse=True)
+
+
+def _read(folder: Path, earliest: datetime) -> LogSet:
+    path = folder / DETAIL
+    stated = _BEGAN.search(path.read_bytes())
+    try:
+        began = datetime.strptime(stated[1].decode(), _TIME).replace(tzinfo=UTC) if stated else None
+    except ValueError:
+        began = None
+    # A run that never came so far says nothing; then the file's time must do.
+    return LogSet(folder, began, (began or datetime.fromtimestamp(path.stat().st_mtime, UTC)) >= earliest)
+
+
+def collect(logs: Path, since: datetime, run_dir: Path, output: Path) -> Collected:
+    """Brings the one new set to ``output``; of any other number, brings what there is into folders below it."""
+    sets = find_sets(logs, since)
+    new = [item for item in sets if item.new]
+    if len(new) == 1:
+        _bring(new[0].folder, output, run_dir)
+        return Collected(new[0].folder)
+    for number, item in enumerate(new or sets[:_KEPT_OLD], start=1):
+        _bring(item.folder, output / f"set-{number}", run_dir)
+    if new:
+        listed = ", ".join(sorted(_below(item.folder, logs) for item in new))
+        return Collected(None, f"log sets: asked one, the command left {len(new)}: {listed}")
+    if sets:
+        began = f"{sets[0].began:%Y-%m-%d %H:%M:%S}" if sets[0].began else "an unknown time"
+        asked = f"{since:%Y-%m-%d %H:%M:%S}"
+        return Collected(None, f"start: asked a run at or after {asked} UTC, LoadGen logged {began}")
+    return Collected(None, f"log sets: asked one, the command left none: there is no {DETAIL} in its folder of logs")
+
+
+def bring_outputs(patterns: tuple[str, ...], cwd: Path, run_dir: Path, output: Path) -> None:
+    """Further files to keep: files, folders, or patterns; what is not there is no fault."""
+    for pattern in patterns:
+        path = Path(pattern)
+        base, relative = (cwd, pattern) if not path.is_absolute() else (Path("/"), str(path.relative_to("/")))
+        for found in sorted(base.glob(relative)):
+            target = output / "outputs" / found.name
+            if found.is_dir():
+                shutil.copytree(found, target, dirs_exist_ok=True)
+            elif found.is_file():
+                _take(found, target, run_dir)
+
+
+def _bring(folder: Path, target: Path, run_dir: Path) -> None:
+    for path in sorted(folder.glob("mlperf_log_*")):
+        if path.is_file():
+            _take(path, target / path.name, run_dir)
+
+
+def _take(path: Path, target: Path, run_dir: Path) -> None:
+    """What lies in the run's own folder is moved, for accuracy logs are large; the rest stays where it is."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if path.resolve().is_relative_to(run_dir.resolve()):
+        path.replace(target)
+    else:
+        shutil.copyfile(path, target)
+
+
+def _below(folder: Path, logs: Path) -> str:
+    return folder.relative_to(logs).as_posix()

@@ -1,0 +1,135 @@
+"""``command``: a user's own command runs the benchmark, or scores it. Its exit status proves nothing: its files do."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from harness.collecting import bring_outputs, collect
+from harness.contract import CommandRequest, Counter, Fact, Result
+from harness.digests import code_digest, file_digest
+from harness.errors import HarnessError
+from harness.group import Command, Ended, run_group
+from harness.machine import machine_notes
+from harness.output import BoundedOutput
+from harness.placing import audit_config
+
+LAST_LINE = "last-line"
+_OURS = ("RECONCILE_PARENT",)
+
+
+def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) -> Result:
+    """values: exit_status, logs (where the set was found); marks. ``done`` says that the files are there, no more."""
+    began = time.monotonic()
+    counter = Counter(request.counter)
+    counter.stage("running" if request.purpose == "run" else "scoring")
+    environment = command_environment(request)
+    cwd = Path(request.cwd)
+    if not cwd.is_dir():
+        raise HarnessError(f"the command's folder is not there: {cwd}", "missing", "check harness.cwd and harness.code")
+    facts = {"harness.code": Fact(value=code_digest(), role="evidence"), **machine_notes(), **_commit(request.code)}
+    output = BoundedOutput(sys.stdout.fileno(), Path(request.counter).with_name(LAST_LINE))
+    with audit_config(request.place_audit, cwd, request.lock) as clear:
+        command = Command(request.command, cwd, environment, request.timeout)
+        ended = run_group(command, output, clear)
+    counter.stage("completing")
+    values: dict[str, Any] = {"exit_status": ended.status, "marks": []}
+    problem = _problem(request, ended, values, output)
+    counter.stage("done")
+    if problem:
+        return _refused(problem, ended, facts, time.monotonic() - began, output)
+    return Result(done=True, seconds=time.monotonic() - began, values=values, facts=facts)
+
+
+def command_environment(request: CommandRequest) -> dict[str, str]:
+    """The allow-listed environment of this child, the declared variables, and secrets under the names they go by."""
+    taken = set(request.secrets.values())
+    passed = {name: value for name, value in os.environ.items() if name not in taken and name not in _OURS}
+    missing = sorted(name for name in taken if name not in os.environ)
+    if missing:
+        raise HarnessError(
+            f"the environment variable {missing[0]} is not set", "missing", f"export {missing[0]}, then run again"
+        )
+    secrets = {name: os.environ[source] for name, source in request.secrets.items()}
+    return {**passed, **request.env, **secrets}
+
+
+def _problem(request: CommandRequest, ended: Ended, values: dict[str, Any], output: BoundedOutput) -> str:
+    """Why the command's files are not what was asked; "" when they may be."""
+    run_dir, target, cwd = Path(request.run_dir), Path(request.output), Path(request.cwd)
+    if request.purpose == "score":
+        return _score(run_dir, target, ended, output)
+    found = collect(Path(request.logs), datetime.fromisoformat(request.since), run_dir, target)
+    bring_outputs(request.outputs, cwd, run_dir, target)
+    if ended.timed_out:
+        return f"timeout: the command took longer than {request.timeout:g} s"
+    if found.folder is None:
+        return found.problem
+    values["logs"] = found.folder.name
+    if request.user_conf_sha256:
+        conf = Path(request.user_conf)
+        same = conf.is_file() and file_digest(conf) == request.user_conf_sha256
+        return "" if same else "user.conf: the command changed the file that it was given"
+    return _harvest(request, found.folder)
+
+
+def _harvest(request: CommandRequest, found: Path) -> str:
+    logs = Path(request.logs)
+    above = [folder for folder in (found, *found.parents) if folder.is_relative_to(logs)]
+    places = [Path(request.user_conf_at)] if request.user_conf_at else [folder / "user.conf" for folder in above]
+    conf = next((place for place in places if place.is_file()), None)
+    if conf is None:
+        return "user.conf: the command left none where it was to be harvested from"
+    Path(request.user_conf).write_bytes(conf.read_bytes())
+    return ""
+
+
+def _score(run_dir: Path, target: Path, ended: Ended, output: BoundedOutput) -> str:
+    if ended.timed_out or ended.status:
+        return f"the scorer {'took too long' if ended.timed_out else f'ended with status {ended.status}'}"
+    written = run_dir / "accuracy.txt"
+    text = written.read_text(encoding="utf-8") if written.is_file() else output.captured.decode(errors="replace")
+    lines = [line for line in text.splitlines() if not line.startswith("hash=")]
+    (target / "accuracy.txt").write_text("\n".join(lines).strip() + "\n", encoding="utf-8")
+    return ""
+
+
+def _refused(problem: str, ended: Ended, facts: dict[str, Fact], seconds: float, output: BoundedOutput) -> Result:
+    ending = f"signal {-ended.status}" if ended.status < 0 else f"status {ended.status}"
+    return Result(
+        done=False,
+        seconds=seconds,
+        values={"log": output.last_lines(), "exit_status": ended.status},
+        facts=facts,
+        problem=f"{problem} (the command ended with {ending})",
+        problem_class="contradiction",
+        fix="what it left is kept; see the log of the command",
+    )
+
+
+def _commit(code: str) -> dict[str, Fact]:
+    """The commit of the command's code, and whether it was edited since; nothing outside a repository."""
+    if not code:
+        return {}
+    folder = Path(code) if Path(code).is_dir() else Path(code).parent
+    commit, status = _git(folder, "rev-parse", "HEAD"), _git(folder, "status", "--porcelain", "--", code)
+    if not commit:
+        return {}
+    return {
+        "command.commit": Fact(value=commit.strip(), role="note"),
+        "command.dirty": Fact(value=bool(status), role="note"),
+    }
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    try:
+        command = ["git", "-C", str(folder), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=20, check=False).stdout
+    except (OSError, subprocess.SubprocessError):
+        return ""

@@ -1,0 +1,144 @@
+"""Runs a command so that nothing it starts outlives this process, however this one ends.
+
+Between this process and the command stands a keeper. It owns whatever the command starts, also what leaves the
+command's group for a session of its own (orphans become its children), and waits for two things: the end of the command
+and the end of a pipe that this process holds open. Either way it kills what is left, puts things in order, and goes. So
+a SIGKILL of this process, or of the pass above it, ends the command as well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import HarnessError
+from harness.output import BoundedOutput
+
+_GRACE = 5.0  # seconds between asking a group to end and making it
+_LOOK = 0.05
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """``timeout`` in seconds, 0 for no bound."""
+
+    arguments: Sequence[str]
+    cwd: Path
+    environment: Mapping[str, str]
+    timeout: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """``status`` as the command gave it, the negative signal where one ended it. It proves nothing."""
+
+    status: int
+    timed_out: bool
+
+
+def run_group(command: Command, output: BoundedOutput, afterwards: Callable[[], None]) -> Ended:
+    """``afterwards`` puts in order what must not outlive the command; called in every case, more than once too.
+
+    Raises HarnessError when the command does not start.
+    """
+    _adopt_orphans()
+    control, printed, told = os.pipe(), os.pipe(), os.pipe()
+    keeper = os.fork()
+    if keeper == 0:
+        _keep(command, (control[0], printed[1], told[1]), (control[1], printed[0], told[0]), afterwards)
+    for descriptor in (control[0], printed[1], told[1]):
+        os.close(descriptor)
+    try:
+        while data := os.read(printed[0], 1 << 16):
+            output.take(data)
+        answer = os.read(told[0], 1 << 16).decode(errors="replace")
+    finally:
+        for descriptor in (control[1], printed[0], told[0]):
+            os.close(descriptor)
+        os.waitpid(keeper, 0)
+        _end_children()
+        afterwards()
+        output.close()
+    status, _, rest = answer.partition(" ")
+    if not status.lstrip("-").isdigit():
+        problem = f"{command.arguments[0]} does not start: {rest}" if rest else "the command's keeper was killed"
+        raise HarnessError(problem, "missing" if rest else "resources", "check the command, its folder and its PATH")
+    return Ended(int(status), rest == "timeout")
+
+
+def _keep(
+    command: Command, own: tuple[int, int, int], others: tuple[int, int, int], afterwards: Callable[[], None]
+) -> None:
+    """The keeper's whole life. ``own``: the end of the pass, where the command prints, where to tell its status."""
+    control, printed, told = own
+    answer = "error the keeper failed"
+    try:
+        os.setsid()  # a signal to our parent's group does not reach the keeper
+        for descriptor in others:
+            os.close(descriptor)
+        _adopt_orphans()
+        answer = _run(command, control, printed)
+    except OSError as error:
+        answer = f"error {error.strerror or error}"
+    finally:
+        with contextlib.suppress(BaseException):
+            _end_children()
+            afterwards()
+        with contextlib.suppress(OSError):
+            os.write(told, answer.encode())
+        os._exit(0)
+
+
+def _run(command: Command, control: int, printed: int) -> str:
+    process = subprocess.Popen(
+        list(command.arguments),
+        cwd=command.cwd,
+        env=dict(command.environment),
+        stdin=subprocess.DEVNULL,
+        stdout=printed,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    give_up = time.monotonic() + command.timeout if command.timeout else float("inf")
+    asked = False
+    while process.poll() is None and not select.select([control], [], [], _LOOK)[0]:
+        if time.monotonic() >= give_up:
+            _kill_group(process.pid, signal.SIGKILL if asked else signal.SIGTERM)
+            asked, give_up = True, time.monotonic() + _GRACE
+    _kill_group(process.pid, signal.SIGKILL)
+    return f"{process.wait()} {'timeout' if asked else ''}".strip()
+
+
+def _kill_group(group: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
+
+def _adopt_orphans() -> None:
+    """Processes whose parent ends become children of this one."""
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _end_children() -> None:
+    """Those that are left are processes of the command; theirs in turn come to us when they end."""
+    children = Path(f"/proc/self/task/{os.getpid()}/children")
+    for _ in range(200):
+        with contextlib.suppress(OSError, ValueError):
+            for child in children.read_text(encoding="ascii").split():
+                os.kill(int(child), signal.SIGKILL)
+        try:
+            if os.waitpid(-1, os.WNOHANG) == (0, 0):
+                time.sleep(0.01)
+        except ChildProcessError:
+            return

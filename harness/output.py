@@ -1,0 +1,63 @@
+"""What a command prints: all of it to the log as far as it fits, then the end; and its last line, for people."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from pathlib import Path
+
+HEAD = TAIL = 8 << 20  # bytes of a log that are kept from its start and from its end
+CAPTURED = 1 << 20  # bytes that a scorer may print
+_LINE = 200
+_EVERY = 0.5  # seconds between two last lines
+
+
+class BoundedOutput:
+    """Not for several threads. ``captured``: the first bytes as they came."""
+
+    def __init__(self, descriptor: int, last_line: Path, *, head: int = HEAD, tail: int = TAIL) -> None:
+        self._descriptor, self._last_line, self._left, self._most = descriptor, last_line, head, tail
+        self._tail: deque[bytes] = deque()
+        self._held = self._dropped = 0
+        self._told = float("-inf")
+        self._recent = b""
+        self.captured = b""
+
+    def take(self, data: bytes) -> None:
+        self.captured += data[: CAPTURED - len(self.captured)]
+        self._recent = (self._recent + data)[-8192:]
+        first, rest = data[: self._left], data[self._left :]
+        if first:
+            _write(self._descriptor, first)
+            self._left -= len(first)
+        if rest:
+            self._tail.append(rest)
+            self._held += len(rest)
+            while self._held - len(self._tail[0]) >= self._most:
+                self._dropped += len(self._tail[0])
+                self._held -= len(self._tail.popleft())
+        self._tell(data)
+
+    def last_lines(self, count: int = 20) -> str:
+        return "\n".join(self._recent.decode(errors="replace").splitlines()[-count:])
+
+    def close(self) -> None:
+        if self._dropped:
+            _write(self._descriptor, f"\n[{self._dropped} bytes left out]\n".encode())
+        for chunk in self._tail:
+            _write(self._descriptor, chunk)
+        self._tail.clear()
+
+    def _tell(self, data: bytes) -> None:
+        if time.monotonic() - self._told < _EVERY:
+            return
+        lines = [line for line in data[-4096:].decode(errors="replace").splitlines() if line.strip()]
+        if lines:
+            self._last_line.write_text(lines[-1].strip()[:_LINE], encoding="utf-8")
+            self._told = time.monotonic()
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]

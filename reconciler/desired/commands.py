@@ -1,0 +1,47 @@
+"""What a harness command's runs and scores are made from: its words before placeholders are filled in, and its code.
+
+No run's own path is in there, and no secret: a variable that is taken from the environment counts by its name.
+"""
+
+from __future__ import annotations
+
+from reconciler.desired.inputs import Reader
+from reconciler.resource.inputs import Input, Origin
+
+COMMAND, SCORE = "harness.command", "harness.score.command"
+CODE, CONFIG = "harness.code.sha256", "harness.config"
+
+
+def command_inputs(reader: Reader) -> list[Input]:
+    """Of a run; nothing where our own harness runs it."""
+    if not reader.text(COMMAND):
+        return []
+    said = reader.take(COMMAND, "harness.image", "harness.user_conf", "harness.audit_config")
+    official = reader.take("benchmark.official")
+    return [*said, *official, *reader.under("harness.env"), *_sources(reader)]
+
+
+def scorer_inputs(reader: Reader) -> list[Input]:
+    """Of a score; nothing where the benchmark has its own scorer here."""
+    if not reader.text(SCORE):
+        return []
+    return [*reader.take(SCORE, "harness.image"), *reader.under("harness.env"), *_sources(reader)]
+
+
+def command_pins(reader: Reader) -> dict[str, str]:
+    """Name of the input → pin, of the code and the configuration files of a command."""
+    if not reader.text(COMMAND) and not reader.text(SCORE):
+        return {}
+    cell = reader.text("cell")
+    code, configs = reader.get("harness.code"), reader.get("harness.configs")
+    found = {CODE: f"source:{CODE}@{cell}|{code.value}"} if code is not None else {}
+    for number, path in enumerate(configs.value if configs is not None else ()):
+        found[f"{CONFIG}.{number}"] = f"source:{CONFIG}.{number}@{cell}|{path}"
+    return found
+
+
+def _sources(reader: Reader) -> list[Input]:
+    """Their digests; where they lie is no identity."""
+    pins = {name: pin for name, pin in command_pins(reader).items() if reader.pins.values.get(pin) is not None}
+    origins = reader.pins.origins
+    return [Input(name, reader.pins.values[pin], Origin(origins.get(pin, "record"))) for name, pin in pins.items()]

@@ -1,0 +1,162 @@
+"""Turns an attempt whose cell has a harness command into the request of its child: placeholders filled in."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.contract import CommandRequest
+from reconciler.execute.attempt import Attempt
+from reconciler.files import Places, machine_lock, sha256_bytes, sha256_file
+from reconciler.mlperf.scenarios import LOADGEN_MODE
+from reconciler.mlperf.user_conf import settings_for
+from reconciler.resource.kinds import Kind
+
+COMMAND, SCORE = "harness.command", "harness.score.command"
+_PLACEHOLDER = re.compile(r"(?<!\{)\{([a-z_]+)\}(?!\})")
+_ENV = "harness.env."
+_NONE = ("", "none", "n/a")
+
+
+def runs_command(attempt: Attempt) -> bool:
+    """Whether it is a harness command that this attempt starts."""
+    named = {Kind.RUN: COMMAND, Kind.COMPLIANCE_TEST: COMMAND, Kind.SCORE: SCORE}
+    return named.get(attempt.intent.address.kind) in attempt.intent.settings
+
+
+def command_run(attempt: Attempt, places: Places, inputs: Mapping[str, str]) -> CommandRequest:
+    """``user.conf`` and the audit settings are written already."""
+    settings = attempt.intent.settings
+    attempt.run_dir.mkdir(exist_ok=True)
+    values = {**_values(attempt, places, inputs), "run_dir": str(attempt.run_dir)}
+    cwd = Path(_location(settings, "harness.cwd", values, places.root) or _folder(settings, places.root, attempt))
+    audit = attempt.audit_settings.exists()
+    placed = settings.get("harness.audit_config") == "placed"
+    written = settings.get("harness.user_conf", "written") == "written"
+    env, secrets = _environment(settings, values)
+    return CommandRequest(
+        purpose="run",
+        command=filled_all(settings[COMMAND], values),
+        cwd=str(cwd),
+        run_dir=str(attempt.run_dir),
+        output=str(attempt.output),
+        counter=str(attempt.counter),
+        env=env,
+        secrets=secrets,
+        timeout=float(settings.get("harness.timeout", 0)) / 1000,
+        logs=_location(settings, "harness.logs", values, cwd) or str(attempt.run_dir),
+        since=attempt.intent.started.replace("Z", "+00:00"),
+        user_conf=str(attempt.user_conf),
+        user_conf_sha256=sha256_file(attempt.user_conf) if written else "",
+        user_conf_at="" if written else _location(settings, "harness.user_conf_at", values, cwd),
+        outputs=filled_all(settings.get("harness.outputs", ()), values),
+        place_audit=str(attempt.audit_settings) if placed and audit else "",
+        lock=str(machine_lock(f"folder-{sha256_bytes(str(cwd).encode())[:16]}").path) if placed else "",
+        code=_location(settings, "harness.code", values, places.root),
+    )
+
+
+def command_score(attempt: Attempt, places: Places, inputs: Mapping[str, str], accuracy_log: Path) -> CommandRequest:
+    settings = attempt.intent.settings
+    attempt.run_dir.mkdir(exist_ok=True)
+    values = _values(attempt, places, inputs)
+    values |= {"run_dir": str(attempt.run_dir), "accuracy_log": str(accuracy_log), "mode": "accuracy"}
+    env, secrets = _environment(settings, values)
+    cwd = _location(settings, "harness.cwd", values, places.root) or _folder(settings, places.root, attempt)
+    return CommandRequest(
+        purpose="score",
+        command=filled_all(settings[SCORE], values),
+        cwd=str(cwd),
+        run_dir=str(attempt.run_dir),
+        output=str(attempt.output),
+        counter=str(attempt.counter),
+        env=env,
+        secrets=secrets,
+        timeout=float(settings.get("harness.timeout", 0)) / 1000,
+        code=_location(settings, "harness.code", values, places.root),
+    )
+
+
+def filled(text: str, values: Mapping[str, str]) -> str:
+    """``{name}`` is replaced, ``{{name}}`` becomes ``{name}``; a checked spec has no others."""
+    replaced = _PLACEHOLDER.sub(lambda found: values.get(found[1], ""), text)
+    return re.sub(r"\{\{([a-z_]+)\}\}", r"{\1}", replaced)
+
+
+def filled_all(texts: Sequence[str], values: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(filled(text, values) for text in texts)
+
+
+def remove_placed(folder: Path) -> None:
+    """An audit.config that an attempt placed and could not take away again, as after a loss of power."""
+    try:
+        request = json.loads((folder / "request.json").read_bytes())
+        source, target = Path(request["place_audit"]), Path(request["cwd"]) / "audit.config"
+        if request["place_audit"] and sha256_file(target) == sha256_file(source):
+            target.unlink()
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+
+
+def _values(attempt: Attempt, places: Places, inputs: Mapping[str, str]) -> dict[str, str]:
+    """What every placeholder stands for, but those of one purpose alone."""
+    settings = attempt.intent.settings
+    asked = {name: value for name, (value, _) in attempt.intent.inputs.items()}
+    cell = attempt.intent.address.cell
+    scenario, mode = cell.scenario if cell else "", str(asked.get("mode", "accuracy"))
+    texts = settings_for(scenario, {n: asked[n] for n in ("target_qps", "target_latency") if asked.get(n) is not None})
+    return {
+        "mode": mode,
+        "loadgen_mode": LOADGEN_MODE[mode],
+        "scenario": scenario,
+        "target_qps": texts.get("target_qps", ""),
+        "target_latency": texts.get("target_latency", ""),
+        "user_conf": str(attempt.user_conf),
+        "audit_config": str(attempt.audit_settings) if attempt.audit_settings.exists() else "",
+        "engine": inputs.get("engine", ""),
+        "model": _made(attempt, places, inputs, "model"),
+        "dataset": _made(attempt, places, inputs, "dataset"),
+        "device": _devices(settings),
+        "benchmark": str(settings.get("benchmark.official", "")),
+        "system": str(settings.get("system.name", "")),
+        "image": str(settings.get("harness.image", "")),
+    }
+
+
+def _made(attempt: Attempt, places: Places, inputs: Mapping[str, str], kind: str) -> str:
+    """What was made here of the model or the dataset; the source itself where the command does that."""
+    path = attempt.intent.locations.get(f"{kind}.path")
+    source = str((places.root / path).resolve()) if path else ""
+    if attempt.intent.locations.get("benchmark.code") == "command":
+        return source
+    return inputs.get(kind, source)
+
+
+def _devices(settings: Mapping[str, Any]) -> str:
+    if str(settings.get("hardware.accelerator", "")).lower() in _NONE:
+        return "cpu"
+    return ",".join(map(str, range(int(settings.get("hardware.count", 1) or 1))))
+
+
+def _environment(settings: Mapping[str, Any], values: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Variables by text, and those whose value only the child reads: name → variable that holds it."""
+    declared = {name.removeprefix(_ENV): value for name, value in settings.items() if name.startswith(_ENV)}
+    env = {name: filled(value, values) for name, value in declared.items() if isinstance(value, str)}
+    return env, {name: str(value[1]) for name, value in declared.items() if not isinstance(value, str)}
+
+
+def _location(settings: Mapping[str, Any], name: str, values: Mapping[str, str], base: Path) -> str:
+    written = settings.get(name)
+    return str((base / filled(str(written), values)).resolve()) if written else ""
+
+
+def _folder(settings: Mapping[str, Any], root: Path, attempt: Attempt) -> Path:
+    """Where a command starts that names no folder: beside its code."""
+    code = settings.get("harness.code")
+    if not code:
+        return attempt.run_dir
+    path = (root / str(code)).resolve()
+    return path if path.is_dir() else path.parent

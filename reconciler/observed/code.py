@@ -1,0 +1,42 @@
+"""The digest of a harness command's code: a file, or a folder without what git ignores there."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from reconciler.files import sha256_listing
+from reconciler.observed.stamps import Stamps, seal
+
+_SKIPPED = frozenset({".git", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"})
+
+
+def code_digest(path: Path, stamps: Stamps) -> str | None:
+    """None when it cannot be read. A commit of what lies there already changes nothing; an edit of one line does."""
+    if not path.is_dir():
+        return stamps.source(path)
+    try:
+        stated = [(name, s.st_size, s.st_mtime_ns) for name in _names(path) for s in ((path / name).stat(),)]
+        now = seal("code", stated)
+        return stamps.remembered(f"{path}/ (code)", now, lambda: _digest(path, [name for name, *_ in stated], stamps))
+    except OSError:
+        return None
+
+
+def _names(folder: Path) -> Iterator[str]:
+    """Relative names of the files, links to nowhere left out."""
+    for parent, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name not in _SKIPPED)
+        for name in sorted(files):
+            path = Path(parent) / name
+            if not name.endswith(".pyc") and path.is_file():
+                yield path.relative_to(folder).as_posix()
+
+
+def _digest(folder: Path, names: list[str], stamps: Stamps) -> str:
+    """git is asked only when something in the folder is not as it was: a warm plan need not load it."""
+    kept = importlib.import_module("reconciler.git").kept_files(folder)
+    chosen = [name for name in names if name in kept] if kept else names
+    return sha256_listing({name: stamps.source(folder / name) or "" for name in chosen})

@@ -1,0 +1,76 @@
+"""Checks of a harness command: its placeholders, and whether it can learn what it must know."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from reconciler.errors import Problem
+from reconciler.spec.checks import problem
+from reconciler.spec.layers import Block, Setting
+from reconciler.spec.names import advice
+
+COMMAND, SCORE = "harness.command", "harness.score.command"
+ENV = "harness.env."
+# What the name in braces stands for, in a run.
+PLACEHOLDERS = {
+    "run_dir": "an empty folder of this run alone, for its logs",
+    "mode": "performance or accuracy",
+    "loadgen_mode": "the same in LoadGen's words: PerformanceOnly or AccuracyOnly",
+    "scenario": "the cell's scenario, such as Offline",
+    "target_qps": "the target rate of this run; empty when none is declared",
+    "target_latency": "the target latency in milliseconds; empty when none is declared",
+    "user_conf": "path of the user.conf that is written for this run",
+    "audit_config": "path of the audit settings of a compliance test; empty in other runs",
+    "engine": "folder of the engine, where one is built here",
+    "model": "path of the model",
+    "dataset": "path of the dataset",
+    "device": "accelerators by number, such as 0,1; cpu where the system declares none",
+    "benchmark": "the official name of the benchmark",
+    "system": "the system's name",
+    "image": "the declared container image",
+    "accuracy_log": "path of the accuracy log, when scoring",
+}
+# A name in double braces is no placeholder: {{name}} is handed over as {name}.
+PLACEHOLDER = re.compile(r"(?<!\{)\{([a-z_]+)\}(?!\})")
+_TEXTS = (COMMAND, SCORE, "harness.cwd", "harness.logs", "harness.outputs", "harness.user_conf_at")
+
+
+def check_harness(settings: Block) -> Iterator[Problem]:
+    """Problems of a cell with a harness command, each where the wrong value is written."""
+    texts = {name: layers[0] for name, layers in settings.items() if name in _TEXTS or name.startswith(ENV)}
+    for setting in texts.values():
+        yield from _unknown(setting)
+    if COMMAND not in settings:
+        for name, layers in settings.items():
+            if name.startswith("harness."):
+                fix = 'write \'harness: {command: ["python", "run.py", "{run_dir}"]}\', or take the rest out'
+                yield problem(layers[0], "a harness is described without its command", fix)
+                return
+        return
+    yield from _unheard(settings, " ".join(text for setting in texts.values() for text in _strings(setting)))
+
+
+def _strings(setting: Setting) -> list[str]:
+    value = setting.value.value
+    return [value] if isinstance(value, str) else list(value) if isinstance(value, tuple) else []
+
+
+def _unknown(setting: Setting) -> Iterator[Problem]:
+    for text in _strings(setting):
+        for name in PLACEHOLDER.findall(text):
+            if name not in PLACEHOLDERS:
+                fix = f"{advice(name, PLACEHOLDERS)}; write {{{{{name}}}}} for the braces themselves"
+                yield problem(setting, f"{{{name}}} is no placeholder", fix)
+
+
+def _unheard(settings: Block, texts: str) -> Iterator[Problem]:
+    """A command that is told nothing of what is written for it would run with something else."""
+    command = settings[COMMAND][0]
+    if "harness.logs" not in settings and "{run_dir}" not in texts:
+        fix = "hand it {run_dir}, in an argument or a variable of env; or name its own folder as harness.logs"
+        yield problem(command, "nothing tells the command where its logs belong", fix)
+    conf = settings.get("harness.user_conf")
+    if (conf is None or conf[0].value.value == "written") and "{user_conf}" not in texts:
+        fix = "hand it {user_conf}; or write 'user_conf: harvested' when the command makes its own from the target"
+        yield problem(command, "nothing tells the command where its user.conf is", fix)

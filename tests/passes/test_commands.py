@@ -1,0 +1,218 @@
+"""Harness commands: a stand-in of a user's own runs the cell as our harness does, and is believed nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from reconciler.execute.outcome import Status
+from reconciler.resource.records import Ended
+from tests.passes.repository import Repository, make_repository
+from tests.passes.standin import with_command
+
+pytest.importorskip("mlperf_loadgen")
+RUN = "Run:open/box/tiny/Offline/performance"
+RUNS = {"Run:open/box/tiny/Offline/accuracy", RUN}
+SCORE, RESULT = "Score:open/box/tiny/Offline", "Result:open/box/tiny/Offline"
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    """After a first pass with an honest command."""
+    repository = with_command(tmp_path_factory.mktemp("command"))
+    repository.reconcile()
+    return repository
+
+
+def kinds(repository: Repository) -> Counter[str]:
+    return Counter(str(record.address) for record in repository.records().values())
+
+
+def due(repository: Repository) -> set[str]:
+    return {str(step.change.address) for step in repository.look().plan.steps}
+
+
+def test_a_command_is_recorded_and_rendered_as_our_own_harness_is(made: Repository, tmp_path: Path) -> None:
+    own = make_repository(tmp_path)
+    own.reconcile()
+    assert kinds(made) == kinds(own)
+    assert all(record.ended is Ended.DONE for record in made.records().values())
+    one, other = made.tree(), own.tree()
+    assert one.keys() == other.keys()
+    differing = {Path(path).name for path in one if one[path] != other[path]}
+    assert differing <= {"README.md", "measurements.json", "mlperf_log_detail.txt", "mlperf_log_summary.txt"}
+    assert all(Path(path).name != "user.conf" or one[path] == other[path] for path in one)
+
+
+def test_a_second_pass_does_nothing(made: Repository) -> None:
+    assert not made.reconcile().outcomes
+    assert not made.look().plan.steps
+
+
+def test_one_line_of_its_code_makes_exactly_its_runs_stale(made: Repository, tmp_path: Path) -> None:
+    repository = made.copy(tmp_path / "copy")
+    repository.reconcile()
+    assert not due(repository)
+    repository.edit("ours/run.py", "all is well", "all is very well")
+    assert due(repository) == {*RUNS, SCORE, RESULT}
+    steps = {str(step.change.address): step for step in repository.look().plan.steps}
+    assert [change.name for change in steps[RUN].explained] == ["harness.code.sha256"]
+
+
+def test_what_git_ignores_is_no_code_and_a_commit_is_no_edit(made: Repository, tmp_path: Path) -> None:
+    repository = made.copy(tmp_path / "copy")
+    repository.write(".gitignore", "*.log\n/.reconcile/\n")
+    repository.commit()
+    repository.reconcile()
+    assert not due(repository)
+    repository.write("ours/build.log", "made by the command")
+    assert not due(repository)
+    repository.write("ours/more.py", "pass\n")
+    assert RUN in due(repository)
+    repository.commit()
+    assert RUN in due(repository)
+
+
+def test_without_its_code_the_records_stand(made: Repository, tmp_path: Path) -> None:
+    repository = made.copy(tmp_path / "copy")
+    repository.reconcile()
+    (repository.root / "ours").rename(tmp_path / "elsewhere")
+    assert not due(repository)
+
+
+LIES = {
+    "old logs": "start: asked a run at or after",
+    "other scenario": "scenario: asked Offline, LoadGen logged SingleStream",
+    "other target": "target_qps: asked 100, LoadGen logged 7",
+    "other mode": "mode: asked PerformanceOnly, LoadGen logged AccuracyOnly",
+    "audit left on": "audit: asked no audit.config, LoadGen logged settings from an audit.config",
+    "two sets": "log sets: asked one, the command left 2: one, two",
+    "no logs": "log sets: asked one, the command left none",
+    "exit 0": "end: asked a run that came to its end, LoadGen logged no result",
+    "wrong seeds": "qsl_rng_seed: asked 2085463073848966840, LoadGen logged 5",
+    "edited conf": "user.conf: the command changed the file that it was given",
+}
+
+
+@pytest.fixture(scope="session")
+def lied_to(made: Repository, tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    """The performance run of the cell is due; its accuracy run is not."""
+    repository = made.copy(tmp_path_factory.mktemp("lies") / "copy")
+    for path in repository.record_paths(RUN):
+        path.unlink()
+    old = repository.root / "old"
+    old.mkdir()
+    (old / "mlperf_log_detail.txt").write_bytes(made.log_of(RUN, "mlperf_log_detail.txt").read_bytes())
+    return repository
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_lie_is_refused_by_name_and_its_logs_are_kept(lied_to: Repository, tmp_path: Path, lie: str) -> None:
+    repository = lied_to.copy(tmp_path / "copy")
+    spec = (repository.root / "specs/spec.yaml").read_text(encoding="utf-8")
+    told = f'        env: {{LIE: "{lie}", OLD: "{repository.root / "old"}"}}\n        code: ours\n'
+    repository.write("specs/spec.yaml", spec.replace("        code: ours\n", told))
+    failed = {str(o.step.change.address): o for o in repository.reconcile().outcomes if o.status is Status.FAILED}
+    assert LIES[lie] in failed[RUN].message
+    record = next(r for r in repository.records().values() if str(r.address) == RUN and r.ended is Ended.FAILED)
+    logs = [artifact for artifact in record.artifacts if artifact.name.endswith("mlperf_log_detail.txt")]
+    assert len(logs) == {"no logs": 0, "two sets": 2}.get(lie, 1)
+    assert all(repository.object_path(log.sha256).is_file() for log in logs)
+    assert not repository.damage()
+
+
+SLEEPER = """\
+import os, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+lost = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+open("pids.partial", "w").write(f"{os.getpid()} {child.pid} {lost.pid if len(sys.argv) > 2 else child.pid}")
+os.rename("pids.partial", "pids")
+print("waiting", flush=True)
+time.sleep(600)
+"""
+PASS = """\
+import sys
+from tests.passes.repository import Repository
+from pathlib import Path
+Repository(Path(sys.argv[1])).reconcile()
+"""
+
+
+def sleeping(root: Path, more: str = "") -> Repository:
+    repository = with_command(root, more=more)
+    repository.write("ours/run.py", SLEEPER)
+    return repository
+
+
+def alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def wait_for(what: Path, seconds: float = 20.0) -> None:
+    give_up = time.monotonic() + seconds
+    while not what.exists():
+        assert time.monotonic() < give_up, f"{what} never came"
+        time.sleep(0.02)
+
+
+def gone(pids: list[int], seconds: float = 10.0) -> bool:
+    give_up = time.monotonic() + seconds
+    while any(map(alive, pids)) and time.monotonic() < give_up:
+        time.sleep(0.02)
+    return not any(map(alive, pids))
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_its_processes_end_with_the_pass(tmp_path: Path, number: signal.Signals) -> None:
+    repository = sleeping(tmp_path)
+    started = subprocess.Popen(
+        [sys.executable, "-c", PASS, str(tmp_path)],
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        stderr=subprocess.DEVNULL,
+    )
+    wait_for(tmp_path / "ours/pids")
+    pids = [int(pid) for pid in (tmp_path / "ours/pids").read_text(encoding="utf-8").split()]
+    started.send_signal(number)
+    started.wait(20)
+    assert gone(pids)
+    assert not [r for r in repository.records().values() if str(r.address).startswith("Run")]
+
+
+def test_what_takes_too_long_is_ended_with_all_it_started(tmp_path: Path) -> None:
+    repository = sleeping(tmp_path, more="        timeout: 500 ms\n")
+    repository.edit("specs/spec.yaml", '"{audit_config}"]', '"{audit_config}", lost]')
+    report = repository.reconcile()
+    failed = next(o for o in report.outcomes if o.status is Status.FAILED)
+    assert failed.message.startswith("timeout: the command took longer than 0.5 s")
+    assert "waiting" in failed.log
+    assert gone([int(pid) for pid in (tmp_path / "ours/pids").read_text(encoding="utf-8").split()])
+
+
+def test_secrets_are_taken_from_the_environment_and_stand_in_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository = with_command(tmp_path, more="        env: {HF_TOKEN: {from_env: MY_VARIABLE}, WHERE: '{scenario}'}\n")
+    show = 'import os\nprint(len(os.environ["HF_TOKEN"]), os.environ["WHERE"])\n'
+    repository.write("ours/run.py", show + 'assert "MY_VARIABLE" not in os.environ\n')
+    monkeypatch.delenv("MY_VARIABLE", raising=False)
+    unset = next(o for o in repository.reconcile().outcomes if o.status is Status.FAILED)
+    assert unset.message == "the environment variable MY_VARIABLE is not set"
+    monkeypatch.setenv("MY_VARIABLE", "sesame-4711")
+    seen = next(o for o in repository.reconcile().outcomes if o.status is Status.FAILED)
+    assert seen.log.split() == ["11", "Offline"]
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert not [path for path in files if b"sesame-4711" in path.read_bytes()]
+    inputs = next(r for r in repository.records().values() if str(r.address) == RUN).inputs
+    assert inputs["harness.env.HF_TOKEN"].value == ["from_env", "MY_VARIABLE"]

@@ -1,0 +1,95 @@
+"""The harness of a spec: its placeholders, what it must tell its command, and the README's examples."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from reconciler.desired.checks import check
+from reconciler.errors import SpecError
+from reconciler.mlperf.rounds import load_ruleset
+from reconciler.spec.declared import Declared
+from reconciler.spec.files import Source, blob_id
+from reconciler.spec.loading import load_sources
+
+README = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
+_SPEC = """\
+apiVersion: mlperf-reconciler/v1
+kind: Submission
+metadata: {name: acme}
+spec:
+  round: v6.1
+  submitter: ACME
+  systems: {box: {category: datacenter, status: available}}
+  benchmarks:
+%s
+  divisions: {open: {box: {%s: {Offline: {}}}}}
+"""
+
+
+def load(benchmarks: str, name: str = "resnet") -> Declared:
+    text = _SPEC % (textwrap.indent(benchmarks, "    "), name)
+    return load_sources([Source("a.yaml", text, blob_id(text.encode()))], Path(), {})
+
+
+def refused(harness: str) -> list[str]:
+    with pytest.raises(SpecError) as found:
+        load(f"resnet:\n  target_qps: 9\n  harness: {harness}\n")
+    return [f"{problem.line}: {problem.message}; {problem.fix}" for problem in found.value.problems]
+
+
+def examples() -> list[str]:
+    section = README.partition("\n## Bringing your own harness\n")[2].partition("\n## ")[0]
+    return re.findall(r"```yaml\n(.*?)```", section, re.DOTALL)
+
+
+@pytest.mark.parametrize("example", examples(), ids=lambda text: text.partition(":")[0])
+def test_the_examples_of_the_readme_are_specs(example: str) -> None:
+    declared = load(example, example.partition(":")[0])
+    check(declared, load_ruleset("v6.1"))
+    (cell,) = declared.cells
+    assert cell.settings["engine.backend"].value == "command"
+    assert cell.settings["benchmark.code"].value == "command"
+
+
+def test_there_is_an_example_of_each_kind() -> None:
+    assert len(examples()) == 3
+
+
+def test_an_unknown_placeholder_is_named_with_the_nearest() -> None:
+    (problem,) = refused('{command: [run, "{run_dir}", "{user_conf}", "{senario}"], score: {command: [s]}}')
+    assert problem.startswith("11: {senario} is no placeholder; write scenario (valid:")
+    assert refused('{command: [run, "{run_dir}", "{user_conf}"], cwd: "{rundir}", score: {command: [s]}}')
+
+
+def test_double_braces_are_the_braces_themselves() -> None:
+    assert load('resnet: {harness: {command: [run, "{run_dir}", "{user_conf}", "{{sum}}", \'{"a": 1}\']}}')
+
+
+def test_a_command_must_hear_where_its_logs_and_its_conf_are() -> None:
+    first, second = refused("{command: [run]}")
+    assert "where its logs belong" in first
+    assert "where its user.conf is" in second
+    assert load("resnet: {harness: {command: [run], logs: build/logs, user_conf: harvested}}")
+
+
+@pytest.mark.parametrize(
+    ("harness", "message"),
+    [
+        ("{code: ours}", "a harness is described without its command"),
+        ("{command: run it}", "'run it' stands where a command belongs"),
+        ("{command: []}", "a list stands where a command belongs"),
+        ("{command: [run], image: 'ubuntu:22.04'}", "'ubuntu:22.04' does not pin an image"),
+        ("{command: [run], env: {1A: x}}", "'1A' cannot name an environment variable"),
+        ("{command: [run], env: {A: {from: B}}}", "a group of settings is no value of an environment variable"),
+        ("{command: [run], env: {HF_TOKEN: sesame}}", "looks like a secret"),
+        ("{command: [run], user_conf: writen}", "'writen' is no way to settle user.conf"),
+        ("{command: [run], cwd: $HOME/x}", "holds a variable in a notation that is not taken"),
+        ("{comand: [run]}", "comand is no setting of harness"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(harness: str, message: str) -> None:
+    assert message in "\n".join(refused(harness))

@@ -39,7 +39,8 @@ class Options:
     """What a pass or a look is about. ``specs`` empty: ``specs/``. ``only``: kinds; ``rerun``: selectors of runs to
     repeat anyway.
 
-    ``deep`` hashes every artifact and opens every record; ``wait``: seconds to wait for another pass to end.
+    ``deep`` hashes every artifact and opens every record; ``busy`` times runs although others use the machine;
+    ``wait``: seconds to wait for another pass to end.
     """
 
     specs: tuple[str, ...] = ()
@@ -49,6 +50,7 @@ class Options:
     rerun: tuple[str, ...] = ()
     deep: bool = False
     commit: bool = False
+    busy: bool = False
     wait: float = 0.0
 
 

@@ -159,7 +159,9 @@ class Pass:
         )
         by_id = {s.id: s for summaries in seen.recorded.by_key.values() for s in summaries}
         used = {address: by_id[identity] for address, identity in seen.difference.recorded_as.items()}
-        return Walk(seen.desired, setting, self.tell, self.store, used, self.failures, self.made)
+        return Walk(
+            seen.desired, setting, self.tell, self.store, used, self.failures, self.made, busy=self.options.busy
+        )
 
     def restore(self, step: Step, tree: Path) -> bool:
         """Bring logs back; where no copy is left, people decide whether to repeat the attempt that wrote them."""

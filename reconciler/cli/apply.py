@@ -21,6 +21,7 @@ def command(
     deep: bool,
     rerun: tuple[str, ...],
     commit: bool,
+    busy: bool,
     wait: float,
     as_json: bool,
     show_all: bool,
@@ -33,7 +34,9 @@ def command(
     if len(plans) > 1:
         raise click.UsageError("one plan at a time")
     others = tuple(word for word in words if word not in plans)
-    places, options = asked(others, exclude=exclude, only=only, rerun=rerun, deep=deep, commit=commit, wait=wait)
+    places, options = asked(
+        others, exclude=exclude, only=only, rerun=rerun, deep=deep, commit=commit, busy=busy, wait=wait
+    )
     plan = saved.load(Path(plans[0])) if plans else None
     return run(places, options, saved=plan, as_json=as_json, show_all=show_all)
 

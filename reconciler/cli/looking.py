@@ -31,6 +31,7 @@ def asked(
     rerun: Sequence[str] = (),
     deep: bool = False,
     commit: bool = False,
+    busy: bool = False,
     wait: float = 0.0,
 ) -> tuple[Places, Options]:
     """The repository and the options of a look or a pass, from words as typed."""
@@ -46,6 +47,7 @@ def asked(
         rerun=tuple(rerun),
         deep=deep,
         commit=commit,
+        busy=busy,
         wait=wait,
     )
     return places, options

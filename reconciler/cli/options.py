@@ -57,6 +57,11 @@ def selection_options() -> list[click.Parameter]:
     ]
 
 
+def busy_option() -> click.Option:
+    text = "Time runs although others use the GPUs or load the processors; the records say so."
+    return click.Option(["--busy"], is_flag=True, envvar="RECONCILE_BUSY", help=text)
+
+
 def running_options() -> list[click.Parameter]:
     return [
         click.Option(
@@ -66,6 +71,7 @@ def running_options() -> list[click.Parameter]:
             help="Make what matches again although nothing changed. May be repeated.",
         ),
         click.Option(["--commit"], is_flag=True, help="Commit the new records, and nothing else, to git."),
+        busy_option(),
         click.Option(
             ["--wait"],
             type=click.FloatRange(min=0),

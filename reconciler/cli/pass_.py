@@ -18,10 +18,13 @@ def command(
     deep: bool,
     rerun: tuple[str, ...],
     commit: bool,
+    busy: bool,
     wait: float,
     as_json: bool,
     show_all: bool,
 ) -> int:
     """Run one pass: build, run, score and render what is not as declared."""
-    places, options = asked(words, exclude=exclude, only=only, rerun=rerun, deep=deep, commit=commit, wait=wait)
+    places, options = asked(
+        words, exclude=exclude, only=only, rerun=rerun, deep=deep, commit=commit, busy=busy, wait=wait
+    )
     return run(places, options, as_json=as_json, show_all=show_all)

@@ -11,7 +11,7 @@ from typing import TextIO
 import click
 
 from reconciler.cli.looking import asked
-from reconciler.cli.options import selection_options, takes, words
+from reconciler.cli.options import busy_option, selection_options, takes, words
 from reconciler.cli.output import paint, say
 from reconciler.cli.passing import stopping_cleanly
 from reconciler.controller.settings import Settings
@@ -57,12 +57,13 @@ _OPTIONS: list[click.Parameter] = [
 
 
 @click.command("watch")
-@takes([words(), *selection_options(), *_OPTIONS])
+@takes([words(), *selection_options(), busy_option(), *_OPTIONS])
 def command(
     words: tuple[str, ...],
     exclude: tuple[str, ...],
     only: tuple[str, ...],
     deep: bool,
+    busy: bool,
     observe: tuple[str, ...],
     freeze: tuple[str, ...],
     in_flight: str,
@@ -82,7 +83,7 @@ def command(
     A change of the spec that alters a resolved value supersedes what is queued; any other supersedes nothing. The hook
     gets one JSON object on its standard input, and ten seconds.
     """
-    places, options = asked(words, exclude=exclude, only=only, deep=deep)
+    places, options = asked(words, exclude=exclude, only=only, deep=deep, busy=busy)
     settings = Settings(
         options=options,
         debounce=debounce,

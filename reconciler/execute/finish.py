@@ -30,6 +30,7 @@ from reconciler.resource.records import CHILD_LOG, LOG_LIMIT, Artifact, Ended, R
 
 DETAIL, SUMMARY = "mlperf_log_detail.txt", "mlperf_log_summary.txt"
 OUTPUTS = "outputs"  # folder of what a harness command left beside its logs
+NOTED = "noted."
 TRUNCATED = "mlperf_log_accuracy.truncated.json"
 SEEDS = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
 
@@ -69,7 +70,9 @@ def finish(attempt: Attempt) -> tuple[Record, tuple[Kept, ...]]:
         seconds=round(result.seconds, 3),
         attempt=intent.id,
         inputs={name: RecordedInput(value, origin) for name, (value, origin) in intent.inputs.items()},
-        facts={n: RecordedFact(f.value, Role(f.role)) for n, f in result.facts.items()} | _made_from(attempt),
+        facts={n: RecordedFact(f.value, Role(f.role)) for n, f in result.facts.items()}
+        | _made_from(attempt)
+        | _noted(attempt),
         artifacts=tuple(_artifact(item) for item in kept),
         values=verdict.values,
         upstream=intent.upstream,
@@ -93,6 +96,13 @@ def _artifact(item: Kept) -> Artifact:
 def _made_from(attempt: Attempt) -> dict[str, RecordedFact]:
     """The bytes that a run really used are evidence: runs of one cell must have used the same engine."""
     return {name: RecordedFact(sha256, Role.EVIDENCE) for name, sha256 in attempt.intent.made_from.items()}
+
+
+def _noted(attempt: Attempt) -> dict[str, RecordedFact]:
+    """What was seen of the machine before the attempt began."""
+    settings = attempt.intent.settings
+    names = (name for name in settings if name.startswith(NOTED))
+    return {name.removeprefix(NOTED): RecordedFact(settings[name], Role.NOTE) for name in names}
 
 
 def _failed(result: Result) -> Verdict:

@@ -13,12 +13,15 @@ from reconciler.diff.change import How
 from reconciler.errors import LockedError
 from reconciler.execute.outcome import Began, Event, Moved, Note, Outcome, Status
 from reconciler.execute.perform import Finished, Setting, outcome_of, perform
+from reconciler.execute.quiet import LOOK, find_busy
 from reconciler.files import machine_lock, storage_errors
 from reconciler.plan.plan import Plan, Step
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Summary
 from reconciler.resource.resources import Detail
 
+REHEARSAL = "rehearsal"
+NOT_QUIET = "end it, or wait; `--busy` times the run all the same, and its record says so"
 _A_WEEK = 7 * 24 * 3600.0
 
 
@@ -28,6 +31,7 @@ class Walk:
     failed and successful attempts in this pass.
 
     ``store`` makes an attempt permanent and gives its summary. ``waited``: seconds spent waiting for a quiet machine.
+    ``busy``: a timed run may share the machine, and its record says so.
     """
 
     desired: Desired
@@ -39,6 +43,7 @@ class Walk:
     made: dict[str, int] = field(default_factory=dict)
     stuck: set[Address] = field(default_factory=set)
     waited: float = 0.0
+    busy: bool = False
 
     def steps(self, plan: Plan) -> Iterator[Outcome]:
         """Every step whose turn it is; what hangs on a failed or blocked one is left for the next look."""
@@ -79,9 +84,16 @@ class Walk:
         missing = [str(up) for up in resource.upstream if up not in self.used]
         if missing:
             return Outcome(step, Status.BLOCKED, f"waits for {', '.join(missing)}")
-        self.tell(Began(step, minimum, self.failures.get(step.change.key, 0) + 1))
         with ExitStack() as stack:
             setting = self.quiet(address, stack)
+            found = self.shared_with(address, detail)
+            if found and not (self.busy or REHEARSAL in detail.marks):
+                outcome = Outcome(step, Status.BLOCKED, f"the machine is not quiet: {found}", NOT_QUIET)
+                self.tell(outcome)
+                return outcome
+            if found:
+                detail = replace(detail, settings={**detail.settings, "noted.machine.shared_with": found})
+            self.tell(Began(step, minimum, self.failures.get(step.change.key, 0) + 1))
 
             def moved(progress: Progress) -> None:
                 self.tell(Moved(step, progress, minimum))
@@ -112,6 +124,15 @@ class Walk:
                 if summary is not None and summary.key == item.value:
                     found[item.name] = summary
         return found
+
+    def shared_with(self, address: Address, detail: Detail) -> str:
+        """Who else uses the machine of a timed run; "" for nobody. A rehearsal only glances."""
+        if not is_timed(address):
+            return ""
+        began = time.monotonic()
+        found = find_busy(detail.settings, look=0.0 if REHEARSAL in detail.marks else LOOK)
+        self.waited += time.monotonic() - began
+        return str(found) if found else ""
 
     def quiet(self, address: Address, stack: ExitStack) -> Setting:
         """A timed run has the machine to itself: no other pass of any repository here times one meanwhile."""

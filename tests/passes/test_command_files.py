@@ -1,0 +1,115 @@
+"""What a harness command is handed and what is taken from it: user.conf, audit.config, further files, the score."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reconciler.execute.outcome import Outcome, Status
+from reconciler.files import Lock
+from reconciler.resource.records import Ended, Record
+from tests.passes.repository import Repository
+from tests.passes.standin import with_command
+from tests.passes.test_commands import PASS, RUN, gone, wait_for
+
+pytest.importorskip("mlperf_loadgen")
+TEST = "ComplianceTest:open/box/tiny/Offline/TEST01"
+CHECKOUT = Path(__file__).parents[2]
+
+
+def script(repository: Repository, old: str, new: str) -> None:
+    repository.edit("ours/run.py", old, new)
+
+
+def record_of(repository: Repository, address: str) -> Record:
+    return next(r for r in repository.records().values() if str(r.address) == address and r.ended is Ended.DONE)
+
+
+def failed(repository: Repository) -> dict[str, Outcome]:
+    return {str(o.step.change.address): o for o in repository.reconcile().outcomes if o.status is Status.FAILED}
+
+
+def test_a_conf_of_its_own_is_taken_before_the_next_run_replaces_it(tmp_path: Path) -> None:
+    repository = with_command(tmp_path, more="        user_conf: harvested\n        user_conf_at: ../user.conf\n")
+    own = 'conf = "../user.conf"\nopen(conf, "w").write(f"resnet50.Offline.target_qps = {100}\\n*.*.min_duration = 0\\n'
+    own += '*.*.min_query_count = 100\\n*.*.performance_sample_count_override = 16\\n# " + mode + "\\n")\n'
+    script(repository, "folder = Path(logs)\n", f"folder = Path(logs)\n{own}")
+    assert not failed(repository)
+    kept = repository.log_of(RUN, "user.conf").read_text(encoding="utf-8")
+    assert kept.endswith("# performance\n")
+    assert repository.matching(".reconcile/**/tiny/Offline/user.conf")[0].read_text(encoding="utf-8") == kept
+
+
+def test_a_conf_that_is_not_that_of_the_run_is_refused(tmp_path: Path) -> None:
+    repository = with_command(tmp_path, more="        user_conf: harvested\n        user_conf_at: ../user.conf\n")
+    repository.write("user.conf", "*.Offline.target_qps = 50\n")
+    assert "user.conf: target_qps: asked 50, LoadGen logged 100" in failed(repository)[RUN].message
+
+
+def test_further_files_are_kept(tmp_path: Path) -> None:
+    repository = with_command(tmp_path, more='        outputs: ["{run_dir}/*.csv"]\n')
+    script(repository, "folder = Path(logs)\n", 'folder = Path(logs)\n(folder / "power.csv").write_text("1,2\\n")\n')
+    assert not failed(repository)
+    (kept,) = [a for a in record_of(repository, RUN).artifacts if a.name == "outputs/power.csv"]
+    assert repository.object_path(kept.sha256).read_text(encoding="utf-8") == "1,2\n"
+    assert not repository.damage()
+
+
+def test_a_benchmark_without_code_here_is_scored_by_a_command(tmp_path: Path) -> None:
+    score = '        score: {command: ["' + sys.executable + '", score.py, "{accuracy_log}"]}\n'
+    repository = with_command(tmp_path, more=score)
+    repository.edit("specs/spec.yaml", "      code: benchmarks/tiny.py\n", "")
+    show = "import json, sys\nn = len(json.load(open(sys.argv[1])))\nprint(f'accuracy=76.{n}%, good=1, total=1')\n"
+    repository.write("ours/score.py", show)
+    assert not failed(repository)
+    assert record_of(repository, "Score:open/box/tiny/Offline").values["metric"]["value"] == "76.16"
+    assert not repository.look().plan.steps
+    repository.edit("ours/score.py", "good=1", "good=2")
+    assert "Score:open/box/tiny/Offline" in {str(s.change.address) for s in repository.look().plan.steps}
+
+
+def audited(root: Path) -> Repository:
+    repository = with_command(root, more="        audit_config: placed\n")
+    repository.edit("specs/spec.yaml", "min_query_count: 100}", "min_query_count: 100, compliance: [TEST01]}")
+    took = "scenario, mode, conf, logs, audit = sys.argv[1:6]"
+    script(repository, took, "scenario, mode, conf, logs = sys.argv[1:5]\naudit = 'audit.config'")
+    return repository
+
+
+def test_audit_settings_stand_in_its_folder_only_during_the_test(tmp_path: Path) -> None:
+    repository = audited(tmp_path)
+    repository.reconcile()
+    assert record_of(repository, TEST)
+    assert not list(tmp_path.rglob("audit.config"))
+
+
+def test_somebody_elses_audit_settings_stop_every_run(tmp_path: Path) -> None:
+    repository = audited(tmp_path)
+    repository.write("ours/audit.config", "*.*.accuracy_log_rng_seed = 7\n")
+    outcome = failed(repository)[RUN]
+    assert outcome.message.startswith("audit: ")
+    assert (tmp_path / "ours/audit.config").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_no_audit_settings_stay_behind_a_killed_pass(tmp_path: Path, number: signal.Signals) -> None:
+    repository = audited(tmp_path)
+    sleep = 'if os.path.exists("audit.config"):\n    open("../pid.partial", "w").write(str(os.getpid()))\n'
+    sleep += '    os.rename("../pid.partial", "../pid")\n    time.sleep(600)\n'
+    script(repository, "folder = Path(logs)\n", f"{sleep}folder = Path(logs)\n")
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+    started = subprocess.Popen(
+        [sys.executable, "-c", PASS, str(tmp_path)], cwd=CHECKOUT, env=environment, stderr=subprocess.DEVNULL
+    )
+    wait_for(tmp_path / "pid")
+    assert (tmp_path / "ours/audit.config").exists()
+    started.send_signal(number)
+    started.wait(20)
+    assert gone([int((tmp_path / "pid").read_text(encoding="utf-8"))])
+    with Lock(repository.places.pass_lock, purpose="a test").acquire(wait=10):  # the keeper holds it to its end
+        assert not (tmp_path / "ours/audit.config").exists()

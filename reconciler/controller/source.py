@@ -8,11 +8,27 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Self
 
-from watchdog.events import FileSystemEvent, FileSystemEventHandler
+from watchdog.events import (
+    DirCreatedEvent,
+    DirDeletedEvent,
+    DirMovedEvent,
+    FileCreatedEvent,
+    FileDeletedEvent,
+    FileModifiedEvent,
+    FileMovedEvent,
+    FileSystemEvent,
+    FileSystemEventHandler,
+)
 from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver, ObservedWatch
 
 from reconciler.controller.predicate import Topic, topic_of
+
+# The kernel is asked for these alone: a look opens and lists thousands of files, and must not flood its own queue.
+_EVENTS: list[type[FileSystemEvent]] = [
+    *(FileCreatedEvent, FileModifiedEvent, FileMovedEvent, FileDeletedEvent),
+    *(DirCreatedEvent, DirMovedEvent, DirDeletedEvent),
+]
 
 
 class Source(FileSystemEventHandler):
@@ -58,7 +74,8 @@ class Source(FileSystemEventHandler):
                 self._observer.unschedule(known[0])
         if inode:
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                self._watched[folder, deep] = (self._observer.schedule(self, str(folder), recursive=deep), inode)
+                watch = self._observer.schedule(self, str(folder), recursive=deep, event_filter=_EVENTS)
+                self._watched[folder, deep] = (watch, inode)
 
 
 def _inode(folder: Path) -> int:

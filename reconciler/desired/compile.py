@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.contract import BACKENDS, BENCHMARKS
 from reconciler.desired.auditing import attempts_of, test_inputs, tests_of, verdict_inputs
-from reconciler.desired.commands import command_inputs, command_pins, scorer_inputs
+from reconciler.desired.commands import COMMAND, command_inputs, command_pins, scorer_inputs
 from reconciler.desired.inputs import (
     Reader,
     dataset_inputs,
@@ -236,6 +236,8 @@ def locations_of(reader: Reader) -> dict[str, str]:
     found["benchmark.code"] = reader.text("benchmark.code")
     found["backend"] = reader.text("engine.backend")
     found["system"] = reader.text("system.name")
+    if reader.text(COMMAND):
+        found |= {"harness.command": "declared", "harness.code": reader.text("harness.code")}
     return {name: path for name, path in found.items() if path}
 
 

@@ -62,15 +62,19 @@ def obstacles_of(
     if (code is not None and code.elsewhere) or (backend in BACKENDS and BACKENDS[backend].elsewhere):
         fix = f"record a run made elsewhere: reconcile import LOGDIR --cell {address.cell or 'CELL'}"
         return Obstacle("its runs are made elsewhere and imported", fix)
-    if address.kind in (Kind.ENGINE, Kind.RUN, Kind.COMPLIANCE_TEST) and backend in BACKENDS:
+    ours = "harness.command" not in locations  # a command brings its own libraries
+    runs = address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST)
+    if (address.kind is Kind.ENGINE or (runs and ours)) and backend in BACKENDS:
         facts = BACKENDS[backend]
         if backend_version(backend, dict(distributions)) is None:
             fix = f"pip install 'mlperf-reconciler[{facts.extra}]'"
             return Obstacle(f"backend {backend} is not installed here", fix)
-    if address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST) and "mlcommons-loadgen" not in distributions:
+    if runs and ours and "mlcommons-loadgen" not in distributions:
         return Obstacle("LoadGen is not installed here", "pip install 'mlperf-reconciler[cpu]'")
     kind = str(address.kind).lower()
     wanted = [locations.get("benchmark.path")]
+    if runs and not ours:
+        wanted.append(locations.get("harness.code"))
     if address.kind in (Kind.MODEL, Kind.DATASET):
         wanted.append(locations.get(f"{kind}.path"))
     for path in wanted:

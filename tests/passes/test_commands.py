@@ -85,6 +85,8 @@ def test_without_its_code_the_records_stand(made: Repository, tmp_path: Path) ->
     repository.reconcile()
     (repository.root / "ours").rename(tmp_path / "elsewhere")
     assert not due(repository)
+    blocked = {str(s.change.address): s.blocked for s in repository.look(rerun=("tiny",)).plan.steps}
+    assert blocked[RUN] == "ours is not on this machine"
 
 
 LIES = {

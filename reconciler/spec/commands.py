@@ -67,6 +67,10 @@ def _unknown(setting: Setting) -> Iterator[Problem]:
 def _unheard(settings: Block, texts: str) -> Iterator[Problem]:
     """A command that is told nothing of what is written for it would run with something else."""
     command = settings[COMMAND][0]
+    code = settings.get("benchmark.code")
+    if code is not None and code[0].value.value == "command" and SCORE not in settings:
+        fix = 'write \'score: {command: ["python", "accuracy.py", "{accuracy_log}"]}\', or name the benchmark\'s code'
+        yield problem(command, "nothing scores the accuracy run of this benchmark", fix)
     if "harness.logs" not in settings and "{run_dir}" not in texts:
         fix = "hand it {run_dir}, in an argument or a variable of env; or name its own folder as harness.logs"
         yield problem(command, "nothing tells the command where its logs belong", fix)

@@ -66,14 +66,17 @@ def test_an_unknown_placeholder_is_named_with_the_nearest() -> None:
 
 
 def test_double_braces_are_the_braces_themselves() -> None:
-    assert load('resnet: {harness: {command: [run, "{run_dir}", "{user_conf}", "{{sum}}", \'{"a": 1}\']}}')
+    assert load(
+        'resnet: {harness: {command: [run, "{run_dir}", "{user_conf}", "{{sum}}", \'{"a": 1}\'], score: {command: [s]}}}'
+    )
 
 
 def test_a_command_must_hear_where_its_logs_and_its_conf_are() -> None:
-    first, second = refused("{command: [run]}")
+    score, first, second = refused("{command: [run]}")
+    assert "nothing scores" in score
     assert "where its logs belong" in first
     assert "where its user.conf is" in second
-    assert load("resnet: {harness: {command: [run], logs: build/logs, user_conf: harvested}}")
+    assert load("resnet: {harness: {command: [run], logs: build/logs, user_conf: harvested, score: {command: [s]}}}")
 
 
 @pytest.mark.parametrize(

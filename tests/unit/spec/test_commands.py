@@ -66,9 +66,8 @@ def test_an_unknown_placeholder_is_named_with_the_nearest() -> None:
 
 
 def test_double_braces_are_the_braces_themselves() -> None:
-    assert load(
-        'resnet: {harness: {command: [run, "{run_dir}", "{user_conf}", "{{sum}}", \'{"a": 1}\'], score: {command: [s]}}}'
-    )
+    words = '[run, "{run_dir}", "{user_conf}", "{{sum}}", \'{"a": 1}\']'
+    assert load(f"resnet: {{harness: {{command: {words}, score: {{command: [s]}}}}}}")
 
 
 def test_a_command_must_hear_where_its_logs_and_its_conf_are() -> None:

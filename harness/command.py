@@ -16,9 +16,10 @@ from harness.contract import CommandRequest, Counter, Fact, Result
 from harness.digests import code_digest, file_digest
 from harness.errors import HarnessError
 from harness.group import Command, Ended, run_group
-from harness.machine import machine_notes
+from harness.machine import accelerators, machine_notes
 from harness.output import BoundedOutput
 from harness.placing import audit_config
+from harness.telemetry import Telemetry, flagged
 
 LAST_LINE = "last-line"
 _OURS = ("RECONCILE_PARENT",)
@@ -37,9 +38,12 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
     output = BoundedOutput(sys.stdout.fileno(), Path(request.counter).with_name(LAST_LINE))
     with audit_config(request.place_audit, cwd, request.lock) as clear:
         command = Command(request.command, cwd, environment, request.timeout)
-        ended = run_group(command, output, clear)
+        with Telemetry([str(gpu["bus"]) for gpu in accelerators() if "bus" in gpu]) as telemetry:
+            ended = run_group(command, output, clear)
     counter.stage("completing")
-    values: dict[str, Any] = {"exit_status": ended.status, "marks": []}
+    facts |= telemetry.facts()
+    flags = telemetry.flags() if request.purpose == "run" else {}
+    values: dict[str, Any] = flagged({"exit_status": ended.status, "marks": []}, flags)
     problem = _problem(request, ended, values, output)
     counter.stage("done")
     if problem:

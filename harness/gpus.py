@@ -15,6 +15,7 @@ _ENABLED = 1
 _ASKED: dict[str, Callable[[Any, Any], Any]] = {
     "name": lambda nvml, h: text(nvml.nvmlDeviceGetName(h)),
     "uuid": lambda nvml, h: text(nvml.nvmlDeviceGetUUID(h)),
+    "bus": lambda nvml, h: text(nvml.nvmlDeviceGetPciInfo(h).busId),
     "memory_bytes": lambda nvml, h: int(nvml.nvmlDeviceGetMemoryInfo(h).total),
     "compute_capability": lambda nvml, h: list(nvml.nvmlDeviceGetCudaComputeCapability(h)),
     "memory_bus_bits": lambda nvml, h: int(nvml.nvmlDeviceGetMemoryBusWidth(h)),

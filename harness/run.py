@@ -20,7 +20,7 @@ from harness.loadgen import Prepared, Responder, Test, loadgen_facts, prepare, r
 from harness.machine import machine_notes
 from harness.qsl import Arrays, SampleLibrary
 from harness.sut import Completer, Guard, OfflineSut, ServerSut, StreamSut
-from harness.telemetry import Telemetry
+from harness.telemetry import Telemetry, flagged
 
 _GRACE = 2.0  # seconds that LoadGen gets to end by itself after a failure
 _WARM_UP_BATCHES = 3
@@ -67,7 +67,7 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
     return Result(
         done=True,
         seconds=time.monotonic() - began,
-        values=_values(request, benchmark, prepared, completer, session),
+        values=flagged(_values(request, benchmark, prepared, completer, session), telemetry.flags()),
         facts=facts,
     )
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import psutil
 
 from harness.contract import Fact
 from harness.cuda.nvml import Gpus
 
+THROTTLED = "throttled"
 _INTERVAL = 1.0  # seconds between readings
 _SHARE = 0.005  # a reading may use at most this share of the time: a machine with hundreds of cores reads slowly
 _MOST_CORES = 16  # cores whose frequency is read
@@ -41,6 +43,13 @@ class Series:
         }
 
 
+def flagged(values: dict[str, Any], flags: Mapping[str, int]) -> dict[str, Any]:
+    """A run's values with what it is flagged for, and with the mark that people see."""
+    if not flags:
+        return values
+    return {**values, "flags": dict(flags), "marks": [*values.get("marks", ()), THROTTLED]}
+
+
 class Telemetry:
     """Context manager around a run; ``facts()`` afterwards. What the machine does not offer is left out.
 
@@ -54,9 +63,12 @@ class Telemetry:
         self._thread = threading.Thread(target=self._watch, name="telemetry", daemon=True)
         self._frequency_files, self._temperature_files = _frequency_files(), _temperature_files()
         self._process = psutil.Process()
+        self._throttle_files = _throttle_files()
+        self._throttled = 0
 
     def __enter__(self) -> Self:
         self._gpus.begin()
+        self._throttled = _sum(self._throttle_files)
         psutil.cpu_percent()  # the first call only sets the point that the next one measures from
         self._thread.start()
         return self
@@ -65,12 +77,20 @@ class Telemetry:
         self._stop.set()
         self._thread.join()
         self._read()
+        self._throttled = max(0, _sum(self._throttle_files) - self._throttled)
 
     def facts(self, samples: int = 0) -> dict[str, Fact]:
         """``samples``: how many the run completed, for the energy of one."""
         summaries = ((name, series.summary()) for name, series in sorted(self._series.items()))
         found = {name: value for name, value in summaries if value is not None} | self._gpus.summary(samples)
+        if self._throttle_files:
+            found["cpu_throttled"] = self._throttled
         return {f"telemetry.{name}": Fact(value=value, role="note") for name, value in found.items()}
+
+    def flags(self) -> dict[str, int]:
+        """Heat, hardware slowdown and power brake: fact → readings (or the kernel's events) at which it held."""
+        cpu = {"cpu_throttled": self._throttled} if self._throttled else {}
+        return {f"telemetry.{name}": count for name, count in {**self._gpus.flags(), **cpu}.items()}
 
     def _watch(self) -> None:
         pause = _INTERVAL
@@ -98,6 +118,20 @@ class Telemetry:
 
 def _frequency_files() -> list[Path]:
     return sorted(Path("/sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_cur_freq"))[:_MOST_CORES]
+
+
+def _throttle_files() -> list[Path]:
+    """Counters of how often heat held a core or socket back; Intel's processors have them."""
+    cores = Path("/sys/devices/system/cpu")
+    return sorted(cores.glob("cpu[0-9]*/thermal_throttle/*_throttle_count"))
+
+
+def _sum(files: Sequence[Path]) -> int:
+    total = 0
+    for path in files:
+        with suppress(OSError, ValueError):
+            total += int(path.read_text(encoding="ascii"))
+    return total
 
 
 def _temperature_files() -> list[Path]:

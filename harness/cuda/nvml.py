@@ -28,6 +28,8 @@ _THROTTLES = {
     "thermal_hardware": 0x40,
     "power_brake": 0x80,
 }
+# At full load the power cap is normal; these say that the machine held the device back.
+_FLAGGED = ("hardware", "thermal_software", "thermal_hardware", "power_brake")
 
 
 def device_evidence() -> dict[str, Fact]:
@@ -76,6 +78,10 @@ class Gpus:
         if any(errors):
             found["gpu.uncorrected_memory_errors"] = errors
         return found
+
+    def flags(self) -> dict[str, int]:
+        """What a run is flagged for, as fact → readings at which it held."""
+        return {f"gpu.throttled.{name}": self._throttled[name] for name in _FLAGGED if name in self._throttled}
 
     def _count_throttles(self, reasons: int) -> None:
         for name, bit in _THROTTLES.items():

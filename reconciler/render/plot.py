@@ -44,8 +44,8 @@ def svg_plot(points: Sequence[Point], title: str, unit: str) -> str:
     places = [(_LEFT + i * step, 30 + (high - p.value) / span * (_TALL - 60)) for i, p in enumerate(points)]
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
     body = [f'<text x="{_LEFT}" y="16">{html.escape(title)} ({html.escape(unit)})</text>']
-    for value, y in ((high, 30), (low, _TALL - 30)):
-        body.append(f'<text x="{_LEFT - 8}" y="{y + 4}" text-anchor="end">{value:,.6g}</text>')
+    for value, height in ((high, 30), (low, _TALL - 30)):
+        body.append(f'<text x="{_LEFT - 8}" y="{height + 4}" text-anchor="end">{value:,.6g}</text>')
     body.append(f'<polyline points="{line}" fill="none" stroke="#888"/>')
     for (x, y), point in zip(places, points, strict=True):
         fill = "#1a7f37" if point.good else "#cf222e"

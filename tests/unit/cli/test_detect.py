@@ -1,0 +1,171 @@
+"""`reconcile detect`: what it proposes, what it writes, and what it leaves as people wrote it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.contract import ProbeRequest
+from reconciler.errors import ReconcilerError
+from reconciler.observed.nodes import differences, probe_nodes
+from reconciler.spec.describing import describe
+from reconciler.spec.edit import read
+from reconciler.spec.proposal import propose
+from tests.unit.cli.conftest import Reconcile
+
+SPEC = """\
+spec:
+  systems:   # all of them
+    box:
+      category: edge   # stays
+      status: available
+      hardware: {count: 0}
+      description:
+        cooling: water   # ours
+        host_memory_capacity: not declared
+        host_networking: Carrier pigeon
+"""
+
+
+def node(gpus: int = 0, **facts: Any) -> dict[str, Any]:
+    device = {"name": "NVIDIA H200", "memory_bytes": 143771 * 2**20, "pcie_generation": 5, "pcie_width": 16}
+    device |= {"ecc": True, "mig": False, "driver": "580.1", "nvlink": {"links": 18, "version": 4}}
+    hardware = {"host": "n1", "cpu.model": "AMD EPYC 9654", "cpu.sockets": 2, "cpu.cores_per_socket": 96, **facts}
+    return {"hardware": {**hardware, "memory.bytes": 2**41}, "accelerators": [device] * gpus, "loadgen": "5.1"}
+
+
+def test_values_obey_the_checkers() -> None:
+    found = propose(node())
+    assert found.description["accelerators_per_node"] == "0"
+    assert found.description["accelerator_interconnect"] == "N/A"
+    assert found.description["host_processors_per_node"] == "2"
+    assert found.description["number_of_nodes"] == "1"
+    assert "is_network" not in found.description
+    assert all(isinstance(value, str) and value for value in found.description.values())
+    assert found.hardware == {"count": 0, "cpu": "AMD EPYC 9654"}
+
+
+def test_accelerators_with_their_links() -> None:
+    found = propose(node(gpus=8), nodes=2)
+    wanted = {
+        "number_of_nodes": "2",
+        "accelerators_per_node": "8",
+        "accelerator_memory_capacity": "140 GiB",
+        "accelerator_memory_configuration": "ECC on",
+        "accelerator_host_interconnect": "PCIe Gen5 x16",
+        "accelerator_interconnect": "NVLink 4, 18 links per GPU",
+    }
+    assert wanted.items() <= found.description.items()
+    assert found.hardware == {"accelerator": "NVIDIA H200", "count": 8, "nodes": 2}
+    assert "host_networking_topology" in found.unread
+
+
+def test_gpu_of_a_board_that_nvml_does_not_list() -> None:
+    found = propose(node(tegra=True, product="NVIDIA Jetson AGX Orin"))
+    assert found.description["accelerators_per_node"] == "1"
+    assert found.description["accelerator_memory_capacity"] == "shared with the host"
+
+
+def test_unknown_machine_is_welcome() -> None:
+    found = propose({"hardware": {}})
+    assert found.description["accelerators_per_node"] == "0"
+    assert {"host_processor_model_name", "host_memory_capacity", "cooling"} <= set(found.unread)
+
+
+def test_what_people_wrote_stays() -> None:
+    found = describe(SPEC, "box", propose(node()))
+    description = read(found.text)["spec"]["systems"]["box"]["description"]
+    assert (description["cooling"], description["host_networking"]) == ("water", "Carrier pigeon")
+    assert description["host_memory_capacity"] == "2048 GiB"
+    assert found.kept == {"host_networking": ("Carrier pigeon", "N/A")}
+    assert "cooling" not in found.missing
+    assert "framework" in found.missing
+    assert all(line in found.text for line in ("# all of them", "category: edge   # stays", "cooling: water   # ours"))
+    assert describe(found.text, "box", propose(node())).text == found.text
+
+
+def test_overwrite_takes_what_was_read() -> None:
+    found = describe(SPEC, "box", propose(node()), overwrite=True)
+    assert "host_networking: N/A" in found.text
+    assert "cooling: water   # ours" in found.text
+    assert not found.kept
+
+
+def test_new_system_is_added_in_lines_of_its_own() -> None:
+    found = describe(SPEC, "h200x8", propose(node(gpus=8)))
+    assert found.text.startswith(SPEC)
+    assert "    h200x8:\n      category: datacenter\n" in found.text
+    assert read(found.text)["spec"]["systems"]["h200x8"]["hardware"] == {"accelerator": "NVIDIA H200", "count": "8"}
+
+
+def test_system_written_in_one_line() -> None:
+    text = "spec:\n  systems: {box: {category: edge, status: available}}\n"
+    found = describe(text, "box", propose(node()))
+    assert read(found.text)["spec"]["systems"]["box"]["description"]["accelerators_per_node"] == "0"
+
+
+def test_command_shows_then_writes_then_has_nothing_to_say(declared: Path, reconcile: Reconcile) -> None:
+    spec = declared / "specs/one.yaml"
+    before = spec.read_text()
+    code, out, _ = reconcile("detect")
+    assert code == 0
+    assert "+        host_memory_capacity:" in out
+    assert "--write does it" in out
+    assert spec.read_text() == before
+    assert reconcile("detect", "--write")[0] == 0
+    assert "host_memory_capacity" in spec.read_text()
+    assert reconcile("validate")[0] == 0
+    assert "all that can be read" in reconcile("detect")[1]
+
+
+def test_report_as_json(declared: Path, reconcile: Reconcile) -> None:
+    found = json.loads(reconcile("detect", "--json", "--system", "other")[1])
+    assert (found["system"], found["written"], found["changed"]) == ("other", False, True)
+    assert found["description"]["number_of_nodes"] == "1"
+    assert "cooling" in found["unread"]
+
+
+def test_folder_without_a_spec_shows_the_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reconcile: Reconcile
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = reconcile("detect", "--system", "box")
+    assert code == 0
+    assert out.startswith("box:\n  hardware:\n")
+    assert reconcile("detect", "--write")[0] == 1
+
+
+def launcher(folder: Path, text: str) -> str:
+    path = folder / "launch.sh"
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_launcher_of_two_local_processes(declared: Path, reconcile: Reconcile) -> None:
+    words = launcher(declared, 'RANK=1 "$@" &\nRANK=0 "$@"\nwait')
+    found = json.loads(reconcile("detect", "--json", "--launcher", words)[1])
+    assert [node["hardware"]["rank"]["all"] for node in found["nodes"]] == [0, 1]
+    assert found["description"]["number_of_nodes"] == "2"
+    assert found["differences"] == []
+    assert not list((declared / ".reconcile").glob("probe-*"))
+
+
+def test_processes_of_one_node_count_once(tmp_path: Path) -> None:
+    words = launcher(tmp_path, 'SLURM_PROCID=1 SLURM_LOCALID=1 "$@" &\nSLURM_PROCID=0 SLURM_LOCALID=0 "$@"\nwait')
+    assert len(probe_nodes(ProbeRequest(hardware=True), [words], tmp_path / "shared")) == 1
+
+
+def test_launcher_that_fails_is_quoted(tmp_path: Path) -> None:
+    words = launcher(tmp_path, "echo no such partition >&2; exit 3")
+    with pytest.raises(ReconcilerError, match="status 3 and 0 answers\nno such partition"):
+        probe_nodes(ProbeRequest(hardware=True), [words], tmp_path / "shared")
+
+
+def test_nodes_that_differ_are_named() -> None:
+    nodes = (node(gpus=8), node(gpus=7, host="n2"))
+    found = differences(nodes, lambda each: propose(each).description)
+    assert found == ["node 2 (n2): accelerators_per_node is 7; on node 1 8"]

@@ -22,7 +22,7 @@ from reconciler.desired.inputs import (
     upstream,
 )
 from reconciler.desired.state import Desired, Pins
-from reconciler.mlperf.ruleset import Ruleset
+from reconciler.mlperf.ruleset import BenchmarkRules, Ruleset
 from reconciler.resource.canonical import digest
 from reconciler.resource.inputs import Input, Origin, Value, make_key
 from reconciler.resource.kinds import SCENARIOS, Address, Cell, Kind
@@ -50,6 +50,7 @@ class Compiler:
     pins: Pins
     made: dict[Address, Made] = field(default_factory=dict)
     noted: dict[str, set[str]] = field(default_factory=dict)
+    settings_of_rules: dict[tuple[str, str], Mapping[str, Value]] = field(default_factory=dict)
 
     def put(
         self, address: Address, inputs: list[Input], reader: Reader | None, cell: DeclaredCell | None, **extra: object
@@ -80,7 +81,14 @@ class Compiler:
         settings.update({name: value for name, value in system.settings.items() if name not in settings})
         if self.declared.rehearsal.value:
             settings["rehearsal"] = self.declared.rehearsal
-        return Reader(settings, rules.settings(cell.cell.scenario) if rules else {}, self.pins)
+        return Reader(settings, self.rules_of(rules, cell.cell.scenario) if rules else {}, self.pins)
+
+    def rules_of(self, rules: BenchmarkRules, scenario: str) -> Mapping[str, Value]:
+        """Many cells are of one benchmark and scenario."""
+        known = self.settings_of_rules.get((rules.name, scenario))
+        if known is None:
+            known = self.settings_of_rules[rules.name, scenario] = rules.settings(scenario)
+        return known
 
     def ruled(self, cell: DeclaredCell) -> dict[str, object]:
         """What executing needs of the rules, so that it need not read the round: plain values under ``ruled.``."""

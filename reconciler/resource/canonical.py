@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 _PLAIN = (int, bool, type(None))
+_AS_THEY_ARE = frozenset({str, *_PLAIN})
 
 
 def decimal_text(value: Decimal | int | str) -> str:
@@ -24,6 +25,8 @@ def decimal_text(value: Decimal | int | str) -> str:
 
 def canonical(value: Any) -> Any:
     """The JSON-able normal form. Raises TypeError on floats and on anything that is no value."""
+    if type(value) in _AS_THEY_ARE:  # nearly every value: asked first, since a large spec has a hundred thousand
+        return value
     if isinstance(value, Decimal):
         return decimal_text(value)
     if isinstance(value, Mapping):

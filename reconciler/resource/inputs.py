@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from reconciler.resource.canonical import canonical, digest
+from reconciler.resource.canonical import digest
 from reconciler.resource.kinds import Kind
 
 # Raised deliberately when a change of our own code must make every resource of a kind stale; shows in `plan`.
@@ -55,5 +55,5 @@ class Input:
 
 def make_key(kind: Kind, inputs: Iterable[Input]) -> str:
     """The key of a resource. A value of None is left out, so that a new field with an absent default stales nothing."""
-    values = {item.name: canonical(item.value) for item in inputs if item.value is not None}
+    values = {item.name: item.value for item in inputs if item.value is not None}
     return digest({"kind": str(kind), "revision": REVISIONS[kind], "inputs": values})

@@ -42,6 +42,10 @@ def check_harness(settings: Block) -> Iterator[Problem]:
     for setting in texts.values():
         yield from _unknown(setting)
     if COMMAND not in settings:
+        backend = settings.get("engine.backend")
+        if backend is not None and backend[0].value.value == "command":
+            fix = 'write \'harness: {command: ["python", "run.py", "{run_dir}"]}\' instead'
+            yield problem(backend[0], "backend command names no command", fix)
         for name, layers in settings.items():
             if name.startswith("harness."):
                 fix = 'write \'harness: {command: ["python", "run.py", "{run_dir}"]}\', or take the rest out'

@@ -54,7 +54,12 @@ def test_load_of_other_containers_has_no_process() -> None:
 
 def test_quiet_machine_costs_one_glance(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[float] = []
-    monkeypatch.setattr(quiet, "_share", lambda _, seconds: asked.append(seconds) or 0.2)
+
+    def share(_: float, seconds: float) -> float:
+        asked.append(seconds)
+        return 0.2
+
+    monkeypatch.setattr(quiet, "_share", share)
     assert find_busy({}) is None
     assert asked == [quiet.GLANCE]
 

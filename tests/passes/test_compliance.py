@@ -58,7 +58,17 @@ def score(log, dataset, output):
     return {{}}
 """
 # Each run has an answer of its own, and an accuracy with it.
-DRIFTING = """return np.full(len(outputs[0]), os.getpid(), np.int32)
+DRIFTING = """return np.full(len(outputs[0]), 1 << PROCESS, np.int32)
+
+
+def process():
+    path = os.path.join(os.path.dirname(__file__), "processes")
+    with open(path, "a") as stream:
+        stream.write(".")
+    return os.path.getsize(path)
+
+
+PROCESS = process()
 
 
 def score(log, dataset, output):

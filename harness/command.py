@@ -38,8 +38,8 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
     output = BoundedOutput(sys.stdout.fileno(), Path(request.counter).with_name(LAST_LINE))
     with audit_config(request.place_audit, cwd, request.lock) as clear:
         command = Command(request.command, cwd, environment, request.timeout)
-        with Telemetry([str(gpu["bus"]) for gpu in accelerators() if "bus" in gpu]) as telemetry:
-            ended = run_group(command, output, clear)
+        telemetry = Telemetry([str(gpu["bus"]) for gpu in accelerators() if "bus" in gpu])
+        ended = run_group(command, output, clear, telemetry)
     counter.stage("completing")
     facts |= telemetry.facts()
     flags = telemetry.flags() if request.purpose == "run" else {}

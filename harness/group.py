@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,8 +47,14 @@ class Ended:
     timed_out: bool
 
 
-def run_group(command: Command, output: BoundedOutput, afterwards: Callable[[], None]) -> Ended:
+def run_group(
+    command: Command,
+    output: BoundedOutput,
+    afterwards: Callable[[], None],
+    during: AbstractContextManager[object] | None = None,
+) -> Ended:
     """``afterwards`` puts in order what must not outlive the command; called in every case, more than once too.
+    ``during`` is entered once the keeper is forked: it may start threads, which must not be there when it forks.
 
     Raises HarnessError when the command does not start.
     """
@@ -59,9 +66,10 @@ def run_group(command: Command, output: BoundedOutput, afterwards: Callable[[], 
     for descriptor in (control[0], printed[1], told[1]):
         os.close(descriptor)
     try:
-        while data := os.read(printed[0], 1 << 16):
-            output.take(data)
-        answer = os.read(told[0], 1 << 16).decode(errors="replace")
+        with during or contextlib.nullcontext():
+            while data := os.read(printed[0], 1 << 16):
+                output.take(data)
+            answer = os.read(told[0], 1 << 16).decode(errors="replace")
     finally:
         for descriptor in (control[1], printed[0], told[0]):
             os.close(descriptor)

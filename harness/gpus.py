@@ -5,7 +5,7 @@ Every function takes the module ``pynvml`` after ``nvmlInit``; what a device or 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 _MOST_LINKS = 32
@@ -31,8 +31,8 @@ _ASKED: dict[str, Callable[[Any, Any], Any]] = {
 
 def inventory(nvml: Any) -> list[dict[str, Any]]:
     """One entry for each device, in NVML's order."""
-    driver = _try(lambda: text(nvml.nvmlSystemGetDriverVersion()), nvml)
-    version = _try(lambda: int(nvml.nvmlSystemGetCudaDriverVersion()), nvml)
+    driver = _try(nvml, lambda: text(nvml.nvmlSystemGetDriverVersion()))
+    version = _try(nvml, lambda: int(nvml.nvmlSystemGetCudaDriverVersion()))
     found = {"driver": driver, "cuda": f"{version // 1000}.{version % 1000 // 10}" if version else None}
     shared = {name: value for name, value in found.items() if value is not None}
     return [{**_device(nvml, index), **shared} for index in range(nvml.nvmlDeviceGetCount())]
@@ -40,7 +40,7 @@ def inventory(nvml: Any) -> list[dict[str, Any]]:
 
 def _device(nvml: Any, index: int) -> dict[str, Any]:
     handle = nvml.nvmlDeviceGetHandleByIndex(index)
-    asked = {name: _try(lambda ask=ask: ask(nvml, handle), nvml) for name, ask in _ASKED.items()}
+    asked = {name: _try(nvml, ask, nvml, handle) for name, ask in _ASKED.items()}
     return {name: value for name, value in asked.items() if value is not None}
 
 
@@ -61,7 +61,7 @@ def computing(nvml: Any, count: int) -> Iterator[tuple[int, int]]:
     """(device, process id) of what computes on the first ``count`` devices."""
     for index in range(min(count, nvml.nvmlDeviceGetCount())):
         handle = nvml.nvmlDeviceGetHandleByIndex(index)
-        for process in _try(lambda handle=handle: nvml.nvmlDeviceGetComputeRunningProcesses(handle), nvml) or ():
+        for process in _processes(nvml, handle):
             yield index, int(process.pid)
 
 
@@ -69,8 +69,12 @@ def text(value: str | bytes) -> str:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def _try(ask: Callable[[], Any], nvml: Any) -> Any:
+def _processes(nvml: Any, handle: Any) -> Sequence[Any]:
+    return _try(nvml, lambda: nvml.nvmlDeviceGetComputeRunningProcesses(handle)) or ()
+
+
+def _try(nvml: Any, ask: Callable[..., Any], *arguments: Any) -> Any:
     try:
-        return ask()
+        return ask(*arguments)
     except (nvml.NVMLError, AttributeError, ValueError):
         return None

@@ -73,7 +73,7 @@ def finish(attempt: Attempt) -> tuple[Record, tuple[Kept, ...]]:
         facts={n: RecordedFact(f.value, Role(f.role)) for n, f in result.facts.items()}
         | _made_from(attempt)
         | _noted(attempt),
-        artifacts=tuple(_artifact(item) for item in kept),
+        artifacts=tuple(artifact_of(item) for item in kept),
         values=verdict.values,
         upstream=intent.upstream,
         spec=intent.spec,
@@ -89,8 +89,11 @@ def finish(attempt: Attempt) -> tuple[Record, tuple[Kept, ...]]:
     return record, kept
 
 
-def _artifact(item: Kept) -> Artifact:
-    return Artifact(item.name, sha256_file(item.path), item.path.stat().st_size, "logs" if item.in_git else "objects")
+def artifact_of(item: Kept) -> Artifact:
+    """A log too large for git lies in the store alone, and its record says so."""
+    size = item.path.stat().st_size
+    place = "logs" if item.in_git and size <= LOG_LIMIT else "objects"
+    return Artifact(item.name, sha256_file(item.path), size, place)
 
 
 def _made_from(attempt: Attempt) -> dict[str, RecordedFact]:

@@ -15,6 +15,7 @@ from reconciler.execute.finish import (
     SUMMARY,
     TRUNCATED,
     Kept,
+    artifact_of,
     asked,
     judge_text,
     performance_values,
@@ -104,7 +105,7 @@ def import_run(
         else:
             kept.append(Kept(run.accuracy_log, ACCURACY_LOG))
     record = _record(resource, detail, run.log, upstream, context, values=found, source=sha256_file(run.detail))
-    record = replace(record, artifacts=(*map(_artifact, kept), *lost))
+    record = replace(record, artifacts=(*map(artifact_of, kept), *lost))
     return Import(record, tuple(kept), (note,) if note else ())
 
 
@@ -120,7 +121,7 @@ def import_score(
     source = sha256_file(run.accuracy_text)
     record = _record(resource, detail, run.log, upstream, context, values=verdict.values, source=source)
     kept = (Kept(run.accuracy_text, "accuracy.txt", in_git=True),)
-    return Import(replace(record, artifacts=tuple(map(_artifact, kept))), kept)
+    return Import(replace(record, artifacts=tuple(map(artifact_of, kept))), kept)
 
 
 def placeholder(resource: Resource, detail: Detail, run: DetailLog, context: Context) -> Import:
@@ -134,7 +135,7 @@ def placeholder(resource: Resource, detail: Detail, run: DetailLog, context: Con
 def import_test(address: Address, files: Mapping[str, Path], run: DetailLog, context: Context) -> Import:
     """A compliance test's folder as it came: shown in the tree, judged by nobody here."""
     kept = tuple(Kept(path, name, in_git=True) for name, path in sorted(files.items()))
-    artifacts = tuple(map(_artifact, kept))
+    artifacts = tuple(map(artifact_of, kept))
     key = digest([[a.name, a.sha256] for a in artifacts])
     resource = Resource(address, key, cell=address.cell)
     record = _record(resource, Detail(()), run, {}, context, values={}, source=key)
@@ -208,11 +209,6 @@ def _facts(declared: Mapping[str, str]) -> dict[str, RecordedFact]:
 def _unknown(kind: Kind, declared: Mapping[str, str]) -> Iterator[str]:
     if kind in (Kind.RUN, Kind.SCORE, Kind.COMPLIANCE_TEST):
         yield from (f"{UNKNOWN}{name}" for name in UNKNOWABLE if name not in declared)
-
-
-def _artifact(item: Kept) -> Artifact:
-    place = "logs" if item.in_git else "objects"
-    return Artifact(item.name, sha256_file(item.path), item.path.stat().st_size, place)
 
 
 def _user_conf(run: FoundRun, address: Address, values: Mapping[str, Any], context: Context) -> tuple[Path, str]:

@@ -27,6 +27,8 @@ def describe_hardware(
     found: dict[str, Any] = {**_processors(root, listed), **_memory(root), **_board(root)}
     found["memory.modules"] = parse_modules(_said("dmidecode", "-t", "memory") if modules is None else modules)
     found["disks"] = list(_disks(root / "sys/block"))
+    known = (parse_lscpu(read(path)) for path in sorted(root.glob("proc/driver/nvidia/gpus/*/information")))
+    found["gpus"] = [fields["Model"] for fields in known if "Model" in fields]
     found["cards"] = list(_cards(root / "sys/class/net"))
     return {name: value for name, value in found.items() if value not in ("", None, 0, [])}
 

@@ -66,7 +66,7 @@ def _gpus(node: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     facts = node["hardware"]
     if not listed and facts.get("tegra"):
         return [{"name": f"{facts.get('product', 'NVIDIA Tegra')} integrated GPU", "integrated": True}]
-    return listed
+    return listed or [{"name": name} for name in facts.get("gpus", ())]  # NVML is missing, the driver is not
 
 
 def _host(facts: Mapping[str, Any]) -> dict[str, str]:
@@ -157,7 +157,9 @@ def _between(gpus: Sequence[Mapping[str, Any]]) -> str:
     link = gpus[0].get("nvlink")
     if len(gpus) == 1:
         return NONE
-    return f"NVLink {link['version']}, {link['links']} links per GPU" if link else "PCIe"
+    if link:
+        return f"NVLink {link['version']}, {link['links']} links per GPU"
+    return "PCIe" if "uuid" in gpus[0] else ""
 
 
 def _software(node: Mapping[str, Any], gpus: Sequence[Mapping[str, Any]]) -> str:

@@ -69,6 +69,12 @@ def test_gpu_of_a_board_that_nvml_does_not_list() -> None:
     assert found.description["accelerator_memory_capacity"] == "shared with the host"
 
 
+def test_gpus_without_nvml_are_named_and_the_rest_is_left_out() -> None:
+    found = propose({"hardware": {"gpus": ["NVIDIA H200", "NVIDIA H200"]}, "accelerators": []})
+    assert found.description["accelerators_per_node"] == "2"
+    assert {"accelerator_memory_capacity", "accelerator_interconnect"} <= set(found.unread)
+
+
 def test_unknown_machine_is_welcome() -> None:
     found = propose({"hardware": {}})
     assert found.description["accelerators_per_node"] == "0"

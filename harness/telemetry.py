@@ -63,11 +63,13 @@ class Telemetry:
         self._thread = threading.Thread(target=self._watch, name="telemetry", daemon=True)
         self._frequency_files, self._temperature_files = _frequency_files(), _temperature_files()
         self._process = psutil.Process()
+        self._processor_seconds = 0.0
         self._throttle_files = _throttle_files()
         self._throttled = 0
 
     def __enter__(self) -> Self:
         self._gpus.begin()
+        self._processor_seconds = -_processor_seconds(self._process)
         self._throttled = _sum(self._throttle_files)
         psutil.cpu_percent()  # the first call only sets the point that the next one measures from
         self._thread.start()
@@ -75,6 +77,7 @@ class Telemetry:
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
+        self._processor_seconds += _processor_seconds(self._process)
         self._thread.join()
         self._read()
         self._throttled = max(0, _sum(self._throttle_files) - self._throttled)
@@ -83,6 +86,7 @@ class Telemetry:
         """``samples``: how many the run completed, for the energy of one."""
         summaries = ((name, series.summary()) for name, series in sorted(self._series.items()))
         found = {name: value for name, value in summaries if value is not None} | self._gpus.summary(samples)
+        found["processor_seconds"] = round(self._processor_seconds, 3)
         if self._throttle_files:
             found["cpu_throttled"] = self._throttled
         return {f"telemetry.{name}": Fact(value=value, role="note") for name, value in found.items()}
@@ -114,6 +118,12 @@ class Telemetry:
             self._series[name].add(int(path.read_text(encoding="ascii")) * scale)
         except (OSError, ValueError):
             return
+
+
+def _processor_seconds(process: psutil.Process) -> float:
+    """What this process has used so far, all threads together."""
+    times = process.cpu_times()
+    return float(times.user + times.system)
 
 
 def _frequency_files() -> list[Path]:

@@ -85,7 +85,7 @@ def load(plan: LoadPlan) -> CudaSession:
             "input",
             "lower run.batch_size, or build with a larger engine.batch_size",
         )
-    return CudaSession(plan, partial(LoadedModel, engine, plan.engine / engine.file, plan.options))
+    return CudaSession(plan, partial(LoadedModel, engine, plan))
 
 
 class LoadedModel:
@@ -93,10 +93,14 @@ class LoadedModel:
 
     capturable = False  # its own graphs wait for their end at each replay
 
-    def __init__(self, engine: Engine, path: Path, options: Mapping[str, Any], device: Device) -> None:
-        self._engine, self._path, self._options, self._device = engine, path, options, device
+    def __init__(self, engine: Engine, plan: LoadPlan, device: Device) -> None:
+        assert plan.engine is not None
+        self._engine, self._path, self._options, self._device = engine, plan.engine / engine.file, plan.options, device
         self._sessions: dict[int, Any] = {}
         self.batch_size, self.batch_sizes = engine.batch_size, engine.batch_sizes
+        if plan.scenario in ("Server", "Offline"):
+            # It plans its convolutions anew whenever the shape of a batch changes, which takes longer than padding.
+            self.batch_sizes = self.batch_sizes or (min(plan.batch_size, engine.batch_size),)
         self.inputs: Sequence[Tensor] = engine.inputs
         self.notes: Mapping[str, Any] = {"precision": engine.precision}
 

@@ -157,7 +157,15 @@ def _inspected(flavour: Flavour, log: Log, content: bytes) -> dict[str, Any]:
     if hasattr(runtime, "engine_host_code_allowed"):
         runtime.engine_host_code_allowed = True
     engine = runtime.deserialize_cuda_engine(content)
-    return inspect(flavour.trt, engine) if engine is not None else {}
+    context = flavour.new_context(engine) if engine is not None else None
+    if context is None:
+        return {}
+    for number in range(engine.num_io_tensors):
+        name = engine.get_tensor_name(number)
+        given = engine.get_tensor_mode(name) == flavour.trt.TensorIOMode.INPUT
+        if given and FREE in tuple(engine.get_tensor_shape(name)):
+            context.set_input_shape(name, tuple(engine.get_tensor_profile_shape(name, 0)[2]))
+    return inspect(flavour.trt, engine, context)
 
 
 def _described(flavour: Flavour, network: Any, plan: BuildPlan, settings: dict[str, Any]) -> Engine:

@@ -37,7 +37,7 @@ class LoadedEngine:
     """An engine on one device. Contexts whose batches never compute at once share their memory."""
 
     def __init__(self, flavour: Flavour, engine: Engine, path: Path, device: Device) -> None:
-        self._flavour, self._device, self._log = flavour, device, Log(flavour.trt)
+        self._flavour, self._device, self._log = flavour, device, Log(flavour.trt, quiet=True)
         made = engine.settings.get("tensorrt", {})
         load_plugins(flavour, self._log, engine.settings)
         self._runtime = flavour.trt.Runtime(self._log.logger)

@@ -9,14 +9,19 @@ from collections.abc import Mapping
 from typing import Any
 
 _TYPES = ("FP8", "BF16", "BFloat16", "Half", "FP16", "Float", "FP32", "Int8", "Int32", "Int64", "Bool", "Int4", "FP4")
+_WEIGHTS = ("ConvWeights", "Weights", "Kernel")
 _TYPE = re.compile(rf"\b({'|'.join(_TYPES)})\b", re.IGNORECASE)
 
 
-def inspect(trt: Any, engine: Any) -> dict[str, Any]:
-    """Empty where the engine tells nothing."""
-    text = engine.create_engine_inspector().get_engine_information(trt.LayerInformationFormat.JSON)
+def inspect(trt: Any, engine: Any, context: Any) -> dict[str, Any]:
+    """``context``: with shapes set, without which a dynamic engine does not tell its formats. Empty where the engine
+    tells nothing.
+    """
+    inspector = engine.create_engine_inspector()
+    inspector.execution_context = context
     try:
-        document = json.loads(text)
+        # Names of fused layers hold control characters.
+        document = json.loads(inspector.get_engine_information(trt.LayerInformationFormat.JSON), strict=False)
     except ValueError:
         return {}
     return summary(document.get("Layers") or [])
@@ -36,8 +41,12 @@ def summary(layers: list[str | Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def precision(layer: Mapping[str, Any]) -> str:
-    """ "Int8" of "Thirty-two wide channel vectorized row major Int8 format"; "" when it is not told."""
+    """ "Int8" of "Thirty-two wide channel vectorized row major Int8 format", else the type of the weights, else ""."""
     outputs = layer.get("Outputs") or []
     first = outputs[0] if outputs else {}
-    found = _TYPE.search(str(first.get("Format/Datatype", first.get("Format", ""))))
-    return found[1] if found else ""
+    found_weights = (layer.get(name) for name in _WEIGHTS)
+    weights: Mapping[str, Any] = next((item for item in found_weights if isinstance(item, Mapping)), {})
+    for told in (first.get("Format/Datatype", first.get("Format", "")), weights.get("Type", "")):
+        if found := _TYPE.search(str(told)):
+            return found[1]
+    return ""

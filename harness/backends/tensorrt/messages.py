@@ -7,10 +7,14 @@ from typing import Any
 
 
 class Log:
-    """``logger`` is what the library wants; ``errors`` what it said at that severity, oldest first."""
+    """``logger`` is what the library wants; ``errors`` what it said at that severity, oldest first.
 
-    def __init__(self, trt: Any) -> None:
+    ``quiet``: only warnings and errors go into the child's log; a run makes many contexts and tells of each.
+    """
+
+    def __init__(self, trt: Any, *, quiet: bool = False) -> None:
         self.errors: list[str] = []
+        self._silent = ("VERBOSE", "INFO") if quiet else ("VERBOSE",)
         self.logger = _logger(trt, self)
 
     def last(self) -> str:
@@ -19,7 +23,7 @@ class Log:
     def take(self, severity: str, message: str) -> None:
         if severity in ("ERROR", "INTERNAL_ERROR"):
             self.errors.append(message)
-        if severity != "VERBOSE":
+        if severity not in self._silent:
             sys.stdout.write(f"TensorRT {severity.lower()}: {message}\n")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import shutil
 import tempfile
 from dataclasses import dataclass, field
@@ -12,8 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from harness.contract import Benchmark
-from tests.benchmarks.children import build, read_detail, run, start, write_conf
+from harness.contract import Benchmark, RunRequest
+from tests.benchmarks.children import build, child, read_detail, start, write_conf
 
 HERE = Path(__file__).parent
 WORK = Path(os.environ.get("GPU_WORK", tempfile.gettempdir())) / "gpu-work"
@@ -25,7 +24,7 @@ LEVEL = int(os.environ.get("GPU_LEVEL", "3"))
 class Shape:
     """``samples``: input -> shape of a sample and dtype, as the engine takes it. ``bound``: of Server, milliseconds.
 
-    ``server``: batch size, streams and lanes that are tried.
+    ``server``: batch size, streams, lanes and queue delay (microseconds) that are tried.
     """
 
     file: str
@@ -35,7 +34,7 @@ class Shape:
     samples: dict[str, tuple[list[int], str]]
     batch: int
     bound: int
-    server: tuple[tuple[int, int, int], ...]
+    server: tuple[tuple[int, int, int, int], ...]
     files: dict[str, str] = field(default_factory=lambda: {"image": "samples.npy"})
 
 
@@ -49,7 +48,7 @@ SHAPES = {
         {"image": (_IMAGE, "float16")},
         256,
         15,
-        ((128, 1, 3), (128, 2, 2), (160, 1, 2), (96, 1, 3)),
+        ((128, 2, 2, 0), (192, 1, 2, 3000), (160, 1, 2, 2500), (128, 2, 2, 1500)),
     ),
     "resnet-int8": Shape(
         "resnet.py",
@@ -59,7 +58,7 @@ SHAPES = {
         {"image": (_IMAGE, "int8")},
         256,
         15,
-        ((256, 1, 3), (256, 2, 2), (192, 1, 3), (128, 2, 2)),
+        ((128, 2, 2, 0), (128, 2, 2, 700), (192, 1, 2, 1500)),
     ),
     "bert-fp16": Shape(
         "bert.py",
@@ -69,7 +68,7 @@ SHAPES = {
         {"input_ids": ([384], "int32"), "attention_mask": ([384], "int32")},
         64,
         130,
-        ((64, 1, 2), (32, 2, 2), (48, 1, 3)),
+        ((64, 1, 1, 0), (64, 1, 2, 38000), (56, 1, 2, 33000)),
         {"input_ids": "input_ids.npy", "attention_mask": "attention_mask.npy"},
     ),
     "small-fp16": Shape(
@@ -80,7 +79,7 @@ SHAPES = {
         {"image": ([3, 64, 64], "float16")},
         64,
         15,
-        ((32, 1, 2),),
+        ((32, 1, 2, 0),),
     ),
     "small-int8": Shape(
         "resnet.py",
@@ -90,7 +89,7 @@ SHAPES = {
         {"image": ([3, 64, 64], "int8")},
         64,
         15,
-        ((32, 1, 2),),
+        ((32, 1, 2, 0),),
     ),
     "small-bert": Shape(
         "bert.py",
@@ -100,7 +99,7 @@ SHAPES = {
         {"input_ids": ([96], "int32"), "attention_mask": ([96], "int32")},
         16,
         130,
-        ((16, 1, 2),),
+        ((16, 1, 2, 0),),
         {"input_ids": "input_ids.npy", "attention_mask": "attention_mask.npy"},
     ),
 }
@@ -151,7 +150,7 @@ class Case:
         given = {
             "engine": str(self.engine),
             "backend": self.backend,
-            "shapes": self.shape.samples,
+            "samples": {name: str(self.dataset / file) for name, file in self.shape.files.items()},
             "batch": self.shape.batch,
             "seconds": 4,
             **settings,
@@ -162,38 +161,34 @@ class Case:
         return printed
 
     def run(self, scenario: Any, conf: dict[str, Any], **settings: Any) -> dict[str, Any]:
-        """LoadGen's detail log, and the processor seconds of the child as "cpu_seconds"."""
-        before = cpu_seconds()
-        log = run(
-            WORK,
-            scenario,
+        """LoadGen's detail log, and the telemetry of the run by its facts' names."""
+        place = Path(tempfile.mkdtemp(dir=WORK))
+        write_conf(place / "user.conf", scenario, conf)
+        request = RunRequest(
             benchmark=self.benchmark,
             backend=self.backend,
-            dataset=self.dataset,
-            engine=self.engine,
-            conf=conf,
+            scenario=scenario,
+            mode="performance",
+            model_key="resnet50",
+            user_conf=str(place / "user.conf"),
+            log_dir=str(place),
+            counter=str(place / "counter"),
             settings={"batch_size": self.shape.batch, **settings},
+            inputs={"dataset": str(self.dataset), "engine": str(self.engine)},
         )
-        return {**log, "cpu_seconds": cpu_seconds() - before}
+        facts = child(request, place).facts
+        return read_detail(place) | {name: fact.value for name, fact in facts.items() if name.startswith("telemetry.")}
 
     def plain(self, scenario: str, count: int) -> dict[str, Any]:
         place = Path(tempfile.mkdtemp(dir=WORK))
         conf = {"min_duration": 0, "min_query_count": count, "target_qps": 1, "target_latency": 1}
         write_conf(place / "user.conf", scenario, conf if scenario != "Offline" else {**conf, "target_latency": 1})
-        samples = {name: str(self.dataset / file) for name, file in self.shape.files.items()}
         batch = self.shape.batch if scenario == "Offline" else 1
         self.bare(
             "plain",
             batch=batch,
-            samples=samples,
             conf=str(place / "user.conf"),
             log_dir=str(place),
             scenario=scenario,
         )
         return read_detail(place)
-
-
-def cpu_seconds() -> float:
-    """Of all children that have ended."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime

@@ -5,6 +5,7 @@
 - server: the highest rate that is VALID within the shape's latency bound, over Offline samples/s.
 - single: SingleStream latency at the median less that of the bare engine.
 - plain: the loop that a user would write, Offline and SingleStream.
+- scaling: Offline on all devices over as many times one of them; only where it is asked for.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from harness.machine import accelerators
 from tests.gpu.cases import SHAPES, Case
 
 SECONDS = 6.0
@@ -28,7 +30,11 @@ Figures = dict[str, Any]
 def offline_run(case: Case, count: int, **settings: Any) -> Figures:
     conf = {"min_duration": 0, "min_query_count": count, "target_qps": 1}
     log = case.run("Offline", conf, **settings)
-    return {"rate": float(log["result_samples_per_second"]), "cpu": log["cpu_seconds"]}
+    return {
+        "rate": float(log["result_samples_per_second"]),
+        "cpu": log["telemetry.processor_seconds"],
+        "joules": log.get("telemetry.gpu.joules_per_sample_unofficial"),
+    }
 
 
 def offline(case: Case, rounds: int) -> Figures:
@@ -46,9 +52,7 @@ def offline(case: Case, rounds: int) -> Figures:
         kinds.pop("bare_graph")
     measured: list[dict[str, Figures]] = [{name: take() for name, take in kinds.items()} for _ in range(rounds)]
     middle = {name: statistics.median(item[name]["rate"] for item in measured) for name in kinds}
-    short = offline_run(case, count // 4, streams=1)
-    long = statistics.median(item["host"]["cpu"] for item in measured)
-    rounded = (count // 4 // batch) * batch
+    cpu = statistics.median(item["host"]["cpu"] for item in measured)
     return {
         "batch": batch,
         "samples": count,
@@ -57,7 +61,8 @@ def offline(case: Case, rounds: int) -> Figures:
         "host_over_bare": middle_ratio(measured, "host"),
         "host_2_streams_over_bare": middle_ratio(measured, "host_2_streams"),
         "device_over_bare": middle_ratio(measured, "device"),
-        "cpu_seconds_per_100k_samples": round((long - short["cpu"]) / (count - rounded) * 1e5, 3),
+        "cpu_seconds_per_100k_samples": round(cpu / count * 1e5, 3),
+        "joules_per_sample_unofficial": measured[-1]["host"]["joules"],
     }
 
 
@@ -65,8 +70,8 @@ def middle_ratio(measured: list[dict[str, Figures]], name: str) -> float:
     return round(statistics.median(item[name]["rate"] / item["bare"]["rate"] for item in measured), 4)
 
 
-def server_run(case: Case, rate: float, seconds: float, how: tuple[int, int, int], **options: Any) -> Figures:
-    """``how``: batch size, streams and lanes."""
+def server_run(case: Case, rate: float, seconds: float, how: Sequence[int], **options: Any) -> Figures:
+    """``how``: batch size, streams, lanes, queue delay in microseconds."""
     conf = {
         "min_duration": int(1000 * seconds),
         "min_query_count": 1000,
@@ -74,8 +79,8 @@ def server_run(case: Case, rate: float, seconds: float, how: tuple[int, int, int
         "target_latency": case.shape.bound,
         "coalesce_queries": 1,
     }
-    batch, streams, lanes = how
-    log = case.run("Server", conf, batch_size=batch, streams=streams, lanes=lanes, **options)
+    names = ("batch_size", "streams", "lanes", "queue_delay_us")
+    log = case.run("Server", conf, **dict(zip(names, how, strict=True)), **options)
     latency = {name: round(log[f"result_{name}.00_percentile_latency_ns"] / 1e6, 2) for name in (50, 99)}
     return {
         "target_qps": round(rate, 1),
@@ -84,7 +89,7 @@ def server_run(case: Case, rate: float, seconds: float, how: tuple[int, int, int
         "completed": round(log["result_completed_samples_per_sec"], 1),
         "p50_ms": latency[50],
         "p99_ms": latency[99],
-        "cpu_seconds": round(log["cpu_seconds"], 2),
+        "cpu_seconds": log["telemetry.processor_seconds"],
     }
 
 
@@ -93,7 +98,7 @@ def server(case: Case, rounds: int) -> Figures:
     whole = float(case.bare("rate", seconds=2)["rate"])
     tuned = [server_run(case, 0.88 * whole, 2.5, how) for how in case.shape.server]
     best = min(tuned, key=lambda run: (run["verdict"] != "VALID", run["p99_ms"]))
-    how = tuple(best["how"])
+    how = best["how"]
     low, high = (0.88, 1.02) if best["verdict"] == "VALID" else (0.5, 0.88)
     tried = []
     for _ in range(3 + rounds):
@@ -137,12 +142,29 @@ def plain(case: Case, rounds: int) -> Figures:
     }
 
 
+def scaling(case: Case, rounds: int) -> Figures:
+    """Offline on all devices over as many times one of them."""
+    devices = len(accelerators())
+    expected = float(case.bare("rate", seconds=1)["rate"])
+    batch = case.shape.batch
+    count = round(expected * SECONDS / batch) * batch
+
+    def rate(number: int) -> float:
+        return float(offline_run(case, count * number, streams=1, devices=number)["rate"])
+
+    measured = [(rate(1), rate(devices)) for _ in range(rounds)]
+    ratio = statistics.median(many / one / devices for one, many in measured)
+    return {"devices": devices, "ratio": round(ratio, 4), "rounds": [[round(r, 1) for r in pair] for pair in measured]}
+
+
 PARTS: dict[str, Callable[[Case, int], Figures]] = {
     "offline": offline,
     "single": single,
     "plain": plain,
     "server": server,
+    "scaling": scaling,
 }
+USUAL = ("offline", "single", "plain", "server")
 
 
 def engine_facts(case: Case) -> Figures:
@@ -155,7 +177,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("shape", choices=SHAPES)
     parser.add_argument("--backend", default="tensorrt")
-    parser.add_argument("--only", default=",".join(PARTS))
+    parser.add_argument("--only", default=",".join(USUAL))
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()

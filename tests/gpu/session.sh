@@ -7,7 +7,11 @@
 #   tests     right or wrong: outputs, faults, whole passes            (about 4 minutes)
 #   ceiling   the pipeline without an engine against LoadGen alone     (about 1 minute)
 #   SHAPE     resnet-fp16, resnet-int8, bert-fp16: engine and figures  (3 to 9 minutes each)
-#   ort       the figures of resnet-fp16 by ONNX Runtime's CUDA provider
+#   ort       the figures of resnet-fp16 by ONNX Runtime's CUDA provider     (2 minutes)
+#   scaling   Offline of resnet-int8 on all devices over one
+#   first     env copies ceiling tests ort;  second: resnet-fp16 resnet-int8;  third: bert-fp16;  all: the three
+#
+# ``python -m tests.gpu.report FILE…`` puts the JSON files together, each figure beside its goal.
 #
 # Reports go to $OUT (default: ./gpu-report), one JSON file each, with the command that repeats it. Engines, datasets and
 # timing caches are kept in $GPU_WORK (default: $KEEP/work).
@@ -66,9 +70,14 @@ part() {
             report env "$PYTHON" -c 'import cuda.bindings, numpy, tensorrt_bindings as t, onnxruntime as o; print(t.__version__, o.__version__, o.get_available_providers(), numpy.__version__, cuda.bindings.__version__)'
             ;;
         unpack) unpack ;;
-        copies) report copies "$PYTHON" -m tests.gpu.copies ;;
+        copies) report copies "$PYTHON" -m tests.gpu.copies; tail -n 1 "$OUT/copies.log" > "$OUT/copies.json" ;;
         tests) TAIL=90 report tests "$PYTHON" -m pytest -m gpu ${TESTS:-tests/gpu} ${K:+-k "$K"} -q -rfEs -s -W default -p no:cacheprovider --durations=8 ;;
-        ceiling) report ceiling "$PYTHON" -m tests.gpu.ceiling ;;
+        ceiling) report ceiling "$PYTHON" -m tests.gpu.ceiling; tail -n 1 "$OUT/ceiling.log" > "$OUT/ceiling.json" ;;
+        first) for each in env copies ceiling tests ort; do part $each; done ;;
+        second) for each in resnet-fp16 resnet-int8; do part $each; done ;;
+        third) ROUNDS=1 part bert-fp16 ;;
+        all) for each in first second third; do part $each; done ;;
+        scaling) report scaling "$PYTHON" -m tests.gpu.measure resnet-int8 --only scaling --json "$OUT/scaling.json" ;;
         ort) report ort "$PYTHON" -m tests.gpu.measure resnet-fp16 --backend onnxruntime-cuda --only offline,single --rounds 1 --json "$OUT/ort.json" ;;
         *) report "$1" "$PYTHON" -m tests.gpu.measure "$1" --json "$OUT/$1.json" --rounds "${ROUNDS:-2}" ${ONLY:+--only $ONLY} ;;
     esac

@@ -27,6 +27,7 @@ def test_out_of_memory_is_told_with_a_batch(case: Case) -> None:
     """Another program holds nearly all of the device."""
     from harness.cuda.driver import Device
 
+    assert case.engine
     device = Device(0)
     held = device.allocate(device.free_memory() - 150 * 2**20)
     try:

@@ -1,0 +1,51 @@
+"""One report of a session: ``python -m tests.gpu.report FILE…`` prints the figures beside their goals, then the JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+# Where a figure stands in a shape's document, and its goal; the first that is found counts.
+GOALS: tuple[tuple[str, tuple[str, str], str, float], ...] = (
+    ("Offline from host memory over the bare engine", ("offline", "host_over_bare"), ">=", 0.98),
+    ("Offline from device memory over the bare engine", ("offline", "device_over_bare"), ">=", 0.99),
+    ("SingleStream added latency, us", ("single", "added_us"), "<=", 40),
+    ("GPUs: Offline scaling", ("scaling", "ratio"), ">=", 0.97),
+    ("Pipeline without an engine over LoadGen alone", ("ceiling", "ratio"), ">=", 0.8),
+)
+SERVER = 0.90
+
+
+def lines(name: str, found: dict[str, Any]) -> Iterator[str]:
+    for title, (part, figure), sign, goal in GOALS:
+        value = found.get(part, {}).get(figure)
+        if value is not None:
+            yield line(name, title, float(value), sign, goal)
+    offline, server = found.get("offline", {}).get("rates", {}), found.get("server", {})
+    if offline and "confirmed" in server:
+        share = server["highest_valid_qps"] / offline["host"]
+        yield line(name, f"Server ({server['bound_ms']} ms) over Offline samples/s", share, ">=", SERVER)
+
+
+def line(name: str, title: str, value: float, sign: str, goal: float) -> str:
+    holds = value >= goal if sign == ">=" else value <= goal
+    return f"{'ok ' if holds else 'NOT'} {name:24} {title:50} {value:8.3f} {sign} {goal}"
+
+
+def main(paths: list[str]) -> int:
+    documents: dict[str, Any] = {}
+    for path in paths:
+        for name, found in json.loads(Path(path).read_text()).items():
+            documents.setdefault(name, {}).update(found)
+    for name, found in documents.items():
+        shaped = {name: found} if name in ("ceiling", "copies_gb_per_s") else found
+        print(*lines(name, shaped), sep="\n")
+    print(json.dumps(documents, indent=1, sort_keys=True))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

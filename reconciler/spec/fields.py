@@ -73,6 +73,10 @@ Microseconds = Annotated[
 ]
 Count = Annotated[int | None, fitting(count), WithJsonSchema(_count_schema(1))]
 CountOrNone = Annotated[int | None, fitting(lambda value: count(value, least=0)), WithJsonSchema(_count_schema(0))]
+Streams = Annotated[int | None, fitting(lambda value: count(value, most=1024)), WithJsonSchema(_count_schema(1, 1024))]
+Threads = Annotated[
+    int | None, fitting(lambda value: count(value, least=0, most=4096)), WithJsonSchema(_count_schema(0, 4096))
+]
 Attempts = Annotated[int | None, fitting(lambda value: count(value, most=10)), WithJsonSchema(_count_schema(1, 10))]
 Power = Annotated[
     int | None,

@@ -48,8 +48,8 @@ class Engine(Group):
 class Run(Group):
     """How an engine is driven in a run. A change makes runs stale, engines not."""
 
-    streams: fields.Count = Field(None, description="Batches in flight at once, such as 2.")
-    threads: fields.CountOrNone = Field(None, description="Threads that compute one batch; 0 lets the backend decide.")
+    streams: fields.Streams = Field(None, description="Batches in flight at once, such as 2.")
+    threads: fields.Threads = Field(None, description="Threads that compute one batch; 0 lets the backend decide.")
     batch_size: fields.Count = Field(None, description="Samples sent at once, at most the engine's batch size.")
     queue_delay: fields.Microseconds = Field(
         None, description="How long a partial Server batch may wait, such as 500 us; 0 for not at all."

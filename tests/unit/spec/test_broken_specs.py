@@ -16,6 +16,14 @@ BROKEN = {
         replaced("batch_size: 1", "batch_size: many"),
         *(15, 50, "spec.benchmarks.digits.engine.batch_size", "not a whole number", "whole number of at least 1"),
     ),
+    "too many streams": (
+        replaced("target_qps: 54", "target_qps: 54, run: {streams: 1025}"),
+        *(20, 52, "spec.divisions.open.box.digits.Offline.run.streams", "1025 is out of range", "from 1 to 1024"),
+    ),
+    "too many threads": (
+        replaced("target_qps: 54", "target_qps: 54, run: {threads: 4097}"),
+        *(20, 52, "spec.divisions.open.box.digits.Offline.run.threads", "4097 is out of range", "from 0 to 4096"),
+    ),
     "group for a value": (
         replaced("target_qps: 54", "target_qps: {rate: 54}"),
         *(20, 33, "spec.divisions.open.box.digits.Offline.target_qps", "a group of settings stands", "such as 54 /s"),

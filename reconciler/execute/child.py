@@ -4,24 +4,29 @@ still."""
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.contract import CommandRequest, Message, Progress, Result, read_progress
+from harness.contract import STAGES, CommandRequest, Message, Progress, Result, read_progress
 from reconciler.execute.attempt import Attempt
 from reconciler.process import Child, child_environment, harness_command
 
 STALL = 900.0  # seconds without any finished work in a run before it counts as hung; the spec may say otherwise
+PATIENCE = 6 * 3600.0  # the same for builds and scores: TensorRT, and a benchmark's own code, may be silent for long
+START = 900.0  # seconds in which a child says for the first time what it does; mostly it is a few
 _LOOK = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """``moved`` is called with each reading of the counter; ``stall`` in seconds, 0 for never."""
+    """``moved`` is called with each reading of the counter. ``stall``: seconds without progress, in whichever stage,
+    after which the child counts as hung; ``start``: those before it begins. A ``stall`` of 0 turns both off."""
 
     moved: Callable[[Progress], None]
     stall: float = STALL
+    start: float = START
     keep_open: Sequence[int] = ()
 
 
@@ -35,6 +40,7 @@ def run_child(attempt: Attempt, request: Message, watch: Watch) -> Result:
     attempt.output.mkdir(exist_ok=True)
     command = harness_command(request.verb, attempt.request, attempt.result)
     reason = ""
+    began = time.monotonic()
     with Child(
         command,
         folder=attempt.folder,
@@ -44,13 +50,24 @@ def run_child(attempt: Attempt, request: Message, watch: Watch) -> Result:
     ) as child:
         while (status := child.wait(_LOOK)) is None:
             progress = read_progress(attempt.counter)
-            if progress is None:
-                continue
-            watch.moved(replace(progress, text=_last_line(attempt)))
-            if watch.stall and progress.stage == "running" and progress.idle > watch.stall:
-                reason = f"no sample was completed for {progress.idle:.0f} s"
+            if progress is not None:
+                watch.moved(replace(progress, text=_last_line(attempt)))
+            if reason := _hung(watch, progress, time.monotonic() - began):
                 child.stop()
     return _result(attempt, reason, status)
+
+
+def _hung(watch: Watch, progress: Progress | None, seconds: float) -> str:
+    """Why a child that has run for ``seconds`` counts as hung; "" when it does not."""
+    if not watch.stall:
+        return ""
+    if progress is None or progress.stage == STAGES[0]:
+        return f"the child did not begin its work within {seconds:.0f} s" if seconds > watch.start else ""
+    if progress.idle <= watch.stall:
+        return ""
+    if progress.stage == "running":
+        return f"no sample was completed for {progress.idle:.0f} s"
+    return f"no progress for {progress.idle:.0f} s while {progress.stage}"
 
 
 def _secrets(request: Message) -> dict[str, str]:

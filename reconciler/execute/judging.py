@@ -142,7 +142,7 @@ def _scored(attempt: Attempt, places: Places, watch: Watch, name: str, log: Path
         benchmark=benchmark_of(attempt, places),
         accuracy_log=str(log),
         output=str(child.output),
-        counter=str(attempt.counter),
+        counter=str(child.counter),
         settings=dict(attempt.intent.settings),
         inputs={"dataset": str(attempt.inputs / "dataset")},
     )

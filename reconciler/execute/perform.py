@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.contract import Progress
 from reconciler.execute.attempt import Attempt, Intent, attempt_id, create
-from reconciler.execute.child import Watch, run_child
+from reconciler.execute.child import PATIENCE, STALL, Watch, run_child
 from reconciler.execute.commands import runs_command
 from reconciler.execute.finish import Kept, finish
 from reconciler.execute.judging import KNOWN, judge_attempt
@@ -31,7 +31,7 @@ TRANSIENT = frozenset({"resources"})
 @dataclass(frozen=True, slots=True)
 class Setting:
     """What every attempt of a pass shares. ``path`` gives a stored artifact's file, ``load`` a record by its id;
-    ``stall``: seconds without finished work after which a run counts as hung."""
+    ``stall``: seconds without progress after which a run counts as hung."""
 
     places: Places
     tool: str
@@ -41,7 +41,7 @@ class Setting:
     keep_open: tuple[int, ...]
     path: Callable[[Artifact], Path]
     load: Callable[[str], Record]
-    stall: float = 900.0
+    stall: float = STALL
 
 
 @dataclass(slots=True)
@@ -112,11 +112,9 @@ def perform(
     harvested."""
     attempt = begin(step, detail, upstream, setting)
     try:
-        stall = float(detail.settings.get("run.stall_timeout", setting.stall * 1000)) / 1000
-        if runs_command(attempt):
-            stall = 0.0  # a command that says nothing may be at work; harness.timeout bounds it
+        stall = _stall(attempt, detail, setting)
         began = time.monotonic()
-        watch = Watch(moved, stall, setting.keep_open)
+        watch = Watch(moved, stall, keep_open=setting.keep_open)
         if step.change.address.kind is Kind.VERDICT:
             judge_attempt(attempt, setting.places, watch)
         else:
@@ -128,6 +126,14 @@ def perform(
             remove(attempt.folder)
         raise
     return Finished(attempt, record, kept, seconds)
+
+
+def _stall(attempt: Attempt, detail: Detail, setting: Setting) -> float:
+    if runs_command(attempt):
+        return 0.0  # a command that says nothing may be at work; harness.timeout bounds it
+    if attempt.intent.address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST):
+        return float(detail.settings.get("run.stall_timeout", setting.stall * 1000)) / 1000
+    return PATIENCE
 
 
 def outcome_of(step: Step, finished: Finished) -> Outcome:

@@ -1,4 +1,4 @@
-"""One report of a session: ``python -m tests.gpu.report FILE…`` prints the figures beside their goals, then the JSON."""
+"""One report of a session: ``python -m tests.gpu.report FILE…`` prints figures beside their goals, then the JSON."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import Any
 from harness.backends import BuildPlan, Engine, Tensor
 from harness.backends.tensorrt.flavours import Flavour
 from harness.backends.tensorrt.inspection import inspect
-from harness.backends.tensorrt.messages import Log
+from harness.backends.tensorrt.messages import Log, log_of
 from harness.backends.tensorrt.profiles import FREE, Profile, planned
 from harness.backends.tensorrt.timing import TimingCache
 from harness.cuda.driver import Device, device_count
@@ -29,7 +29,7 @@ def build_engine(flavour: Flavour, plan: BuildPlan) -> Engine:
             f"TensorRT {flavour.version} builds no {plan.precision} engine", "input", "use TensorRT 10 or later"
         )
     device = Device(0) if device_count() else None
-    log = Log(flavour.trt)
+    log = log_of(flavour.trt)
     libraries = load_plugins(flavour, log, plan.options)
     builder = _builder(flavour, log)
     builder.max_threads = usable_cores()

@@ -10,7 +10,7 @@ from harness.backends import Engine, LoadPlan, Tensor
 from harness.backends.tensorrt.building import load_plugins
 from harness.backends.tensorrt.fitting import Here, refuse_misfit
 from harness.backends.tensorrt.flavours import Flavour
-from harness.backends.tensorrt.messages import Log
+from harness.backends.tensorrt.messages import log_of
 from harness.backends.tensorrt.profiles import FREE, Profile, fitting
 from harness.cuda.driver import Device, DeviceMemoryError, Memory, Stream
 from harness.cuda.pipeline import CudaSession
@@ -37,7 +37,7 @@ class LoadedEngine:
     """An engine on one device. Contexts whose batches never compute at once share their memory."""
 
     def __init__(self, flavour: Flavour, engine: Engine, path: Path, device: Device) -> None:
-        self._flavour, self._device, self._log = flavour, device, Log(flavour.trt, quiet=True)
+        self._flavour, self._device, self._log = flavour, device, log_of(flavour.trt, quiet=True)
         made = engine.settings.get("tensorrt", {})
         load_plugins(flavour, self._log, engine.settings)
         self._runtime = flavour.trt.Runtime(self._log.logger)

@@ -6,15 +6,26 @@ import sys
 from typing import Any
 
 
+def log_of(trt: Any, *, quiet: bool = False) -> Log:
+    """The one log of this process, emptied: the library keeps to the first logger that it was given."""
+    name = str(trt.__name__)
+    if name not in _LOGS:
+        _LOGS[name] = Log(trt)
+    log = _LOGS[name]
+    log.errors.clear()
+    log.quiet = quiet
+    return log
+
+
 class Log:
     """``logger`` is what the library wants; ``errors`` what it said at that severity, oldest first.
 
     ``quiet``: only warnings and errors go into the child's log; a run makes many contexts and tells of each.
     """
 
-    def __init__(self, trt: Any, *, quiet: bool = False) -> None:
+    def __init__(self, trt: Any) -> None:
         self.errors: list[str] = []
-        self._silent = ("VERBOSE", "INFO") if quiet else ("VERBOSE",)
+        self.quiet = False
         self.logger = _logger(trt, self)
 
     def last(self) -> str:
@@ -23,7 +34,7 @@ class Log:
     def take(self, severity: str, message: str) -> None:
         if severity in ("ERROR", "INTERNAL_ERROR"):
             self.errors.append(message)
-        if severity not in self._silent:
+        if severity != "VERBOSE" and not (self.quiet and severity == "INFO"):
             sys.stdout.write(f"TensorRT {severity.lower()}: {message}\n")
 
 
@@ -36,3 +47,6 @@ def _logger(trt: Any, log: Log) -> Any:
             log.take(severity.name, msg)
 
     return Logger()
+
+
+_LOGS: dict[str, Log] = {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,16 +23,20 @@ class TimingCache:
 
     def attach(self, config: Any) -> None:
         """Give the builder what is known. One of another device or version is ignored, and measured anew."""
+        if self._path is None:
+            return
         known = self._read()
         self.before = _digest(known)
-        cache = _made(config, known)
-        if cache is None or not config.set_timing_cache(cache, False):
-            self.before = ""
-            config.set_timing_cache(config.create_timing_cache(b""), False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # TensorRT for RTX keeps it for a while only
+            cache = _made(config, known)
+            if cache is None or not config.set_timing_cache(cache, False):
+                self.before = ""
+                config.set_timing_cache(config.create_timing_cache(b""), False)
 
     def keep(self, config: Any) -> None:
         """Add what this build measured."""
-        cache = config.get_timing_cache()
+        cache = config.get_timing_cache() if self._path else None
         if cache is None or self._path is None:
             return
         with self._locked():

@@ -1,0 +1,280 @@
+"""What is decided of TensorRT engines without TensorRT: profiles, what fits, what the inspector tells, the cache."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.backends import Engine, Tensor
+from harness.backends.tensorrt.fitting import Here, refuse_misfit
+from harness.backends.tensorrt.flavours import Flavour, version_numbers
+from harness.backends.tensorrt.inspection import inspect, summary
+from harness.backends.tensorrt.profiles import Profile, fitting, planned
+from harness.backends.tensorrt.timing import TimingCache
+from harness.errors import HarnessError
+
+IMAGE = {"image": (-1, 3, 224, 224)}
+TOKENS = {"ids": (-1, -1), "mask": (-1, -1)}
+
+
+def test_one_profile_for_a_batch() -> None:
+    assert planned(IMAGE, 256, {}) == (Profile(256),)
+    assert Profile(256).shapes((-1, 3, 224, 224)) == ((1, 3, 224, 224), (256, 3, 224, 224), (256, 3, 224, 224))
+
+
+def test_profiles_for_each_batch_and_length() -> None:
+    found = planned(TOKENS, 64, {"profiles": "1, 64", "sequence_lengths": "128,384"})
+    assert found == (Profile(1, 128), Profile(64, 128), Profile(1, 384), Profile(64, 384))
+    assert found[3].shapes((-1, -1)) == ((1, 1), (64, 384), (64, 384))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "options", "text"),
+    [
+        ({"image": (8, 3, 4, 4)}, {}, "fixed batch of 8, not 256"),
+        (TOKENS, {}, "free axis beside the batch"),
+        (IMAGE, {"profiles": "1,64"}, "not batch_size 256"),
+        (IMAGE, {"profiles": "256,64"}, "no ascending list"),
+        (TOKENS, {"sequence_lengths": "many"}, "no ascending list"),
+    ],
+)
+def test_what_cannot_be_planned(inputs: dict[str, Any], options: dict[str, Any], text: str) -> None:
+    with pytest.raises(HarnessError, match=text):
+        planned(inputs, 256, options)
+
+
+def test_the_tightest_profile_is_taken() -> None:
+    profiles = (Profile(1, 128), Profile(64, 128), Profile(1, 384), Profile(64, 384))
+    shapes = list(TOKENS.values())
+
+    def chosen(batch: int, length: int) -> int:
+        return fitting(profiles, batch, shapes, [(length,), (length,)])
+
+    assert [chosen(1, 100), chosen(2, 128), chosen(1, 129), chosen(64, 384)] == [0, 1, 2, 3]
+    assert [chosen(65, 128), chosen(1, 385)] == [-1, -1]
+    assert fitting((Profile(8),), 8, [(-1, 3, 4, 4)], [(3, 4, 5)]) == -1
+
+
+def engine(version: str = "10.3.0", **made: Any) -> Engine:
+    settings = {"tensorrt": {"flavour": "tensorrt", "compute_capability": [9, 0], **made}}
+    return Engine(
+        backend="tensorrt",
+        version=version,
+        file="model.plan",
+        precision="fp16",
+        batch_size=64,
+        batch_sizes=(),
+        inputs=(Tensor("image", (3, 224, 224), "float16"),),
+        outputs=(),
+        settings=settings,
+    )
+
+
+def here(version: str = "10.3.0", capability: tuple[int, int] = (9, 0), flavour: str = "tensorrt") -> Here:
+    return Here(flavour, version, capability, "NVIDIA H200")
+
+
+@pytest.mark.parametrize(
+    ("made", "machine"),
+    [
+        (engine(), here()),
+        (engine(version_compatible=True), here("10.16.1.11")),
+        (engine(hardware_compatibility="ampere_plus"), here(capability=(12, 0))),
+        (engine(compute_capability=[]), here(capability=(8, 9))),
+    ],
+)
+def test_an_engine_fits(made: Engine, machine: Here) -> None:
+    refuse_misfit(made, machine, 64)
+
+
+@pytest.mark.parametrize(
+    ("made", "machine", "batch", "text"),
+    [
+        (engine(), here("10.4.0"), 64, "made by TensorRT 10.3.0, this is 10.4.0"),
+        (engine(version_compatible=True), here("11.0.0"), 64, "this is 11.0.0"),
+        (engine(version_compatible=True), here("10.2.0"), 64, "this is 10.2.0"),
+        (engine(), here(capability=(8, 9)), 64, "capability 9.0, NVIDIA H200 has 8.9"),
+        (engine(hardware_compatibility="same_compute_capability"), here(capability=(9, 2)), 64, "has 9.2"),
+        (engine(hardware_compatibility="ampere_plus"), here(capability=(7, 5)), 64, "has 7.5"),
+        (engine(flavour="tensorrt-rtx"), here(), 64, "made by tensorrt-rtx, this is tensorrt"),
+        (engine(), here(), 65, "batches of 65, its largest profile holds 64"),
+    ],
+)
+def test_an_engine_that_does_not_fit(made: Engine, machine: Here, batch: int, text: str) -> None:
+    with pytest.raises(HarnessError, match=text) as caught:
+        refuse_misfit(made, machine, batch)
+    assert caught.value.fix
+
+
+def test_versions_in_numbers() -> None:
+    assert version_numbers("10.16.1.11") == (10, 16, 1, 11)
+    assert version_numbers("8.6.1.post1") == (8, 6, 1)
+
+
+# As TensorRT 8.6 prints it: names of fused layers are joined by a control character.
+LAYERS = """{"Layers": [
+ {"Name": "conv0 + relu1", "LayerType": "CaskConvolution", "ConvWeights": {"Type": "Int8", "Count": 9408},
+  "Outputs": [{"Name": "a", "Format/Datatype": "Thirty-two wide channel vectorized row major Int8 format"}],
+  "Metadata": "[ONNX Layer: conv0]\x1e[ONNX Layer: relu1]"},
+ {"Name": "fc", "LayerType": "gemm", "Outputs": [{"Name": "b", "Format/Datatype": "Row major linear FP32"}]},
+ {"Name": "conv1", "LayerType": "CaskConvolution", "ConvWeights": {"Type": "Half", "Count": 3},
+  "Outputs": [{"Name": "c", "Format/Datatype": "N/A due to dynamic shapes"}]}
+], "Bindings": ["image", "scores"]}"""
+
+
+class FakeInspector:
+    execution_context: Any = None
+
+    def get_engine_information(self, _format: Any) -> str:
+        assert self.execution_context == "context"
+        return LAYERS
+
+
+class FakeEngine:
+    def create_engine_inspector(self) -> FakeInspector:
+        return FakeInspector()
+
+
+class FakeFormats:
+    JSON = 1
+
+
+class FakeTrt:
+    LayerInformationFormat = FakeFormats
+
+
+def test_the_inspector_is_summed_up() -> None:
+    assert inspect(FakeTrt, FakeEngine(), "context") == {
+        "layers": 3,
+        "types": {"CaskConvolution": 2, "gemm": 1},
+        "outputs": {"FP32": 1, "Half": 1, "Int8": 1},
+        "precisions": {"conv0 + relu1": "Int8", "fc": "FP32", "conv1": "Half"},
+    }
+
+
+def test_an_engine_that_tells_only_names() -> None:
+    assert summary(["conv0", "conv1"]) == {"layers": 2, "types": {}, "outputs": {}, "precisions": {}}
+
+
+class Cache:
+    """Stands for TensorRT's: entries as JSON; bytes that are none raise."""
+
+    def __init__(self, content: bytes) -> None:
+        self.entries: dict[str, int] = json.loads(content) if content else {}
+
+    def combine(self, other: Cache, ignore_mismatch: bool) -> bool:
+        assert not ignore_mismatch
+        self.entries = {**other.entries, **self.entries}
+        return True
+
+    def serialize(self) -> bytes:
+        return json.dumps(self.entries, sort_keys=True).encode()
+
+
+class Config:
+    def __init__(self) -> None:
+        self.cache: Cache | None = None
+
+    def create_timing_cache(self, content: bytes) -> Cache:
+        return Cache(content)
+
+    def set_timing_cache(self, cache: Cache, ignore_mismatch: bool) -> bool:
+        assert not ignore_mismatch
+        self.cache = cache
+        return True
+
+    def get_timing_cache(self) -> Cache | None:
+        return self.cache
+
+
+def built(path: Path, measured: dict[str, int], meanwhile: dict[str, int] | None = None) -> TimingCache:
+    timing, config = TimingCache(path, "8.6.1"), Config()
+    timing.attach(config)
+    assert config.cache is not None
+    config.cache.entries |= measured
+    if meanwhile:
+        built(path, meanwhile)
+    timing.keep(config)
+    return timing
+
+
+def test_the_timing_cache_is_kept_and_merged(tmp_path: Path) -> None:
+    path = tmp_path / "caches" / "timing-tensorrt.cache"
+    first = built(path, {"a": 1})
+    assert (first.before, len(first.after)) == ("", 64)
+    second = built(path, {"b": 2}, meanwhile={"c": 3})
+    assert second.before == first.after != second.after
+    file = tmp_path / "caches" / "timing-tensorrt-8.6.1.cache"
+    assert json.loads(file.read_bytes()) == {"a": 1, "b": 2, "c": 3}
+    assert not list(file.parent.glob("*.partial"))
+
+
+def test_a_damaged_timing_cache_is_replaced(tmp_path: Path) -> None:
+    file = tmp_path / "timing-8.6.1.cache"
+    file.write_bytes(b"{damaged")
+    assert built(tmp_path / "timing.cache", {"a": 1}).before == ""
+    assert json.loads(file.read_bytes()) == {"a": 1}
+
+
+class Old:
+    """The names of TensorRT 8.6 that differ."""
+
+    __version__ = "8.6.1"
+
+    class NetworkDefinitionCreationFlag:
+        EXPLICIT_BATCH = 0
+
+    class BuilderFlag:
+        FP16, INT8, TF32 = 0, 1, 2
+        __members__ = {"FP16": 0, "INT8": 1, "TF32": 2}  # noqa: RUF012
+
+    class PreviewFeature:
+        PROFILE_SHARING_0806 = 3
+
+
+class New:
+    """The names of TensorRT 10 and later that differ."""
+
+    class BuilderFlag:
+        __members__ = {"TF32": 2}  # noqa: RUF012
+
+    __version__ = "11.4.0.106"
+
+    class NetworkDefinitionCreationFlag:
+        STRONGLY_TYPED = 1
+
+    class PreviewFeature:
+        RUNTIME_ACTIVATION_RESIZE_10_10 = 1
+
+
+class Recorder:
+    """Keeps what is called on it."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *arguments: self.calls.append((name, *arguments))
+
+
+def test_the_differences_of_8_and_later() -> None:
+    old, new = Flavour("tensorrt", Old), Flavour("tensorrt", New)
+    assert (old.strongly_typed, new.strongly_typed) == (False, True)
+    calls = {}
+    for flavour in (old, new):
+        recorder = Recorder()
+        flavour.new_network(recorder)
+        flavour.set_precision(recorder, "int8")
+        flavour.share_profiles(recorder)
+        calls[flavour.version] = recorder.calls
+    assert calls["8.6.1"] == [
+        ("create_network", 1),
+        ("set_flag", 0),
+        ("set_flag", 1),
+        ("set_preview_feature", 3, True),
+    ]
+    assert calls["11.4.0.106"] == [("create_network", 2)]
+    assert [old.builds("bf16"), old.builds("fp8"), old.builds("int8"), new.builds("fp8")] == [False, False, True, True]

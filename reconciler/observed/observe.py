@@ -22,7 +22,7 @@ from reconciler.resource.records import Artifact, Recorded
 def observe(desired: Desired, recorded: Recorded, places: Places, tree: Path, stamps: Stamps) -> Observed:
     """Looks only for artifacts of records that a desired resource could use."""
     rendered = read_rendered(places)
-    same_tree = rendered.tree == str(tree)
+    same_tree = rendered.is_of(places, tree)
     of = f"{desired.digest} {recorded.digest}"
     observed = Observed(
         artifacts=observe_artifacts(_artifacts(desired, recorded), of, places, stamps),

@@ -16,13 +16,28 @@ VERSION = 2
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """``cells``: cell (or "submission") → fingerprint of what it was rendered from. ``files``: cell → {path:
-    sha256}. ``digest`` stands for all of it."""
+    """``tree`` as ``spelled``. ``cells``: cell (or "submission") → fingerprint of what it was rendered from.
+    ``files``: cell → {path: sha256}. ``digest`` stands for all of it."""
 
     tree: str = ""
     cells: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     digest: str = ""
+
+    def is_of(self, places: Places, tree: Path) -> bool:
+        """Whether this tells of ``tree``. Earlier notes name a tree in the repository by where it lay then, so that
+        one which ends in the same path below the repository still counts after the repository moved."""
+        here = spelled(places, tree)
+        if self.tree == here or not self.tree.startswith("/") or here.startswith("/"):
+            return self.tree == here
+        below = Path(here).parts
+        return Path(self.tree).parts[-len(below) :] == below
+
+
+def spelled(places: Places, tree: Path) -> str:
+    """A tree inside the repository relative to it, because repositories are moved and copied; any other as it is."""
+    full, root = tree.resolve(), places.root.resolve()
+    return full.relative_to(root).as_posix() if full.is_relative_to(root) else str(full)
 
 
 def read_rendered(places: Places) -> Rendered:
@@ -30,7 +45,7 @@ def read_rendered(places: Places) -> Rendered:
         data = read_checked(places.index / "tree.json") or b"{}"
         document = json.loads(data)
         if document.get("version") == VERSION:
-            return Rendered(document["tree"], document["cells"], document["files"], sha256_bytes(data))
+            return Rendered(str(document["tree"]), document["cells"], document["files"], sha256_bytes(data))
     except (ValueError, KeyError, TypeError, AttributeError):
         pass
     return Rendered()

@@ -11,7 +11,7 @@ from reconciler.diff.difference import fingerprint_of, published_cells, submissi
 from reconciler.files import Places
 from reconciler.mlperf.rounds import load_ruleset
 from reconciler.mlperf.ruleset import Ruleset
-from reconciler.observed.rendered import Rendered, read_rendered, write_rendered
+from reconciler.observed.rendered import Rendered, read_rendered, spelled, write_rendered
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Record
 from reconciler.tree.content import LogRef, SubmissionContent
@@ -55,11 +55,11 @@ def publish(
     content, ruleset = content_of(places, desired, difference, load_record, stored)
     chosen = publishable(difference)
     before = read_rendered(places)
-    known = [path for files in before.files.values() for path in files] if before.tree == str(tree) else []
+    known = [path for files in before.files.values() for path in files] if before.is_of(places, tree) else []
     written = write_tree(tree, render(content, ruleset), known, stored)
     cells = {SHARED: submission_fingerprint(desired, {str(cell) for cell in chosen})}
     for cell, records in chosen.items():
         result = desired.by_address[Address(Kind.RESULT, str(cell))]
         cells[str(cell)] = fingerprint_of(result, list(records.all))
-    write_rendered(places, Rendered(str(tree), cells, by_cell(written, chosen)))
+    write_rendered(places, Rendered(spelled(places, tree), cells, by_cell(written, chosen)))
     return written

@@ -57,7 +57,7 @@ class Starts:
             repository.reconcile()
             self._made[spec] = repository
         copied = self._made[spec].copy(root)
-        copied.reconcile()  # nothing but the tree, which belongs to its place
+        copied.reconcile()  # nothing: it is in sync wherever it lies
         return copied
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from reconciler.diff.auditing import lacking, missing_answers
 from reconciler.diff.change import Change, Difference, Finding, How, InputChange
 from reconciler.diff.difference import compare
 from reconciler.diff.explain import input_changes
-from reconciler.errors import RecordError
+from reconciler.errors import ReconcilerError, RecordError
 from reconciler.files import Places
 from reconciler.mlperf.compliance.settings import audit_settings
 from reconciler.mlperf.duration import predict
@@ -30,14 +30,18 @@ from reconciler.plan.make import Context, Policy, make_plan
 from reconciler.plan.plan import Plan
 from reconciler.plan.select import parse
 from reconciler.record.index import Damaged, load, load_record
+from reconciler.render.quantities import listing
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Recorded
+
+_FIELDS = ("division", "system", "benchmark", "scenario")
+_MADE = (Kind.DATASET, Kind.MODEL, Kind.ENGINE, Kind.RUN, Kind.SCORE, Kind.COMPLIANCE_TEST, Kind.VERDICT)
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a pass or a look is about. ``specs`` empty: ``specs/``. ``only``: kinds; ``rerun``: selectors of runs to
-    repeat anyway.
+    """What a pass or a look is about. ``specs`` empty: ``specs/``. ``only``: kinds; ``rerun``: selectors of what to
+    make again anyway, runs unless a kind is named.
 
     ``deep`` hashes every artifact and opens every record; ``busy`` times runs although others use the machine;
     ``wait``: seconds to wait for another pass to end.
@@ -115,9 +119,19 @@ def _forced(desired: Desired, options: Options) -> frozenset[Address]:
     selector = parse(options.rerun)
     # A compliance test is repeated only when it is named: a new run takes new verdicts, no new tests.
     named = any(field == "kind" for field, _ in selector.terms)
-    kinds = (Kind.RUN, Kind.COMPLIANCE_TEST) if named else (Kind.RUN,)
-    runs = (r.address for r in desired.resources if r.kind in kinds)
-    return frozenset(address for address in runs if selector.matches(address))
+    known = (r.address for r in desired.resources if r.kind in (_MADE if named else (Kind.RUN,)))
+    found = frozenset(address for address in known if selector.matches(address))
+    if not found:
+        raise unfit(options.rerun, desired, f"kinds that can be made again: {', '.join(_MADE)}" if named else "")
+    return found
+
+
+def unfit(words: Sequence[str], desired: Desired, more: str = "") -> ReconcilerError:
+    """That a selection chooses nothing, with what there is to choose."""
+    cells = [r.cell for r in desired.resources if r.kind is Kind.RESULT and r.cell is not None]
+    known = [f"{field}: {listing(dict.fromkeys(getattr(cell, field) for cell in cells))}" for field in _FIELDS]
+    fix = "; ".join([*known, *filter(None, [more])])
+    return ReconcilerError(f"no declared cell fits {' '.join(words)}", fix=f"declared are {fix}")
 
 
 def _with_damaged(difference: Difference, damaged: tuple[Damaged, ...]) -> Difference:

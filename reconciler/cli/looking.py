@@ -10,17 +10,14 @@ from typing import Protocol
 from reconciler.cli.door import door
 from reconciler.cli.places import from_root, places_for, sorted_words
 from reconciler.diff.conditions import standings
-from reconciler.errors import ReconcilerError
 from reconciler.files import Places
-from reconciler.look import Look, Options, look
+from reconciler.look import Look, Options, look, unfit
 from reconciler.plan.plan import Plan
 from reconciler.plan.select import parse
-from reconciler.render.quantities import age, listing
+from reconciler.render.quantities import age
 from reconciler.resource.conditions import Standing
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Address, Cell, Kind
-
-FIELDS = ("division", "system", "benchmark", "scenario")
 
 
 def asked(
@@ -36,7 +33,7 @@ def asked(
 ) -> tuple[Places, Options]:
     """The repository and the options of a look or a pass, from words as typed."""
     specs, selectors = sorted_words(words)
-    for selection in (selectors, exclude):
+    for selection in (selectors, exclude, rerun):
         parse(selection)
     places = places_for(specs)
     options = Options(
@@ -66,9 +63,7 @@ def selected_look(places: Places, options: Options) -> Look:
     """A look whose selection fits something. Raises ReconcilerError that names what there is to select."""
     seen = look(places, options)
     if options.select and not cells_of(seen, options):
-        known = {field: dict.fromkeys(getattr(s.cell, field) for s in cells_of(seen)) for field in FIELDS}
-        there = "; ".join(f"{field}: {listing(names)}" for field, names in known.items())
-        raise ReconcilerError(f"no declared cell fits {' '.join(options.select)}", fix=f"declared are {there}")
+        raise unfit(options.select, seen.desired)
     return seen
 
 

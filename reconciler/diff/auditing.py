@@ -143,6 +143,8 @@ def _judged(walk: Walk, audit: Audit, alike: Sequence[Summary]) -> bool:
     passing = [pair for pair in pairs if pair[1] is not None and not pair[1].problem]
     test, verdict = (passing if passing and pairs[-1][1] is not None else pairs)[-1]
     walk.run(audit.test, test)
+    if audit.verdict.address in walk.forced:
+        return False
     if verdict is None or any(_made(walk, address) for address in runs.values()):
         _judge_again(walk, audit.verdict)
         return False

@@ -65,9 +65,11 @@ class Comparison:
         )
 
     def walk(self) -> None:
+        if self.forced:  # first of all: what is made of them asks whether they are due
+            for resource in self.desired.resources:
+                if resource.address in self.forced:
+                    self.change(resource, Action.REPLACE, Reason.FORCED)
         for resource in self.desired.resources:
-            if resource.address in self.forced:
-                self.change(resource, Action.REPLACE, Reason.FORCED)
             if resource.kind in _BUILT:
                 self.built(resource)
             elif resource.kind is Kind.RUN and resource.address.name.endswith("/performance"):

@@ -28,7 +28,7 @@ class Selector:
 
 
 def parse(words: Sequence[str]) -> Selector:
-    """Raises ReconcilerError for a field that does not exist, naming the nearest."""
+    """Raises ReconcilerError for a field that does not exist, naming the nearest, and for two terms in one word."""
     terms = []
     for word in words:
         field, equals, value = word.partition("=")
@@ -38,6 +38,9 @@ def parse(words: Sequence[str]) -> Selector:
             near = difflib.get_close_matches(field, FIELDS, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"one of {', '.join(FIELDS)}"
             raise ReconcilerError(f"selector {word!r}: there is no field {field!r}", fix=hint)
+        if "=" in value:
+            fix = "give each term as a word of its own, as in kind=Engine benchmark=resnet"
+            raise ReconcilerError(f"selector {word!r}: the value {value!r} holds another '='", fix=fix)
         terms.append((field, tuple(glob.lower() for glob in value.split(","))))
     return Selector(tuple(terms))
 

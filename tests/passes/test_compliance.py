@@ -182,6 +182,13 @@ def test_a_named_test_is_repeated_alone(audited: Repository, tmp_path: Path) -> 
     assert made(report) == {f"ComplianceTest:{CELL}/TEST04": 1, f"Verdict:{CELL}/TEST04": 1}
 
 
+def test_a_verdict_that_is_named_is_taken_again(audited: Repository, tmp_path: Path) -> None:
+    repository = audited.copy(tmp_path / "copy")
+    report = repository.reconcile(rerun=("kind=TEST01 verdict",))
+    assert made(report) == {f"Verdict:{CELL}/TEST01": 1}
+    assert report.look.plan.steps == ()
+
+
 def test_new_model_bytes_repeat_accuracy_and_tests(audited: Repository, tmp_path: Path) -> None:
     """The model's key is the same, its bytes are not: nothing may stand beside the new performance run."""
     repository = audited.copy(tmp_path / "copy")

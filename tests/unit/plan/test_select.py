@@ -73,3 +73,10 @@ def test_unknown_field_names_the_nearest(word: str, hint: str) -> None:
     with pytest.raises(ReconcilerError) as caught:
         parse([word])
     assert hint in caught.value.fix
+
+
+@pytest.mark.parametrize("word", ["kind=Score,cell=x", "kind=Score cell=x", "scenario==Offline"])
+def test_two_terms_in_one_word_are_refused(word: str) -> None:
+    with pytest.raises(ReconcilerError, match="holds another '='") as caught:
+        parse([word])
+    assert "a word of its own" in caught.value.fix

@@ -17,6 +17,7 @@ from reconciler.spec.models import Benchmark, Document, Settings
 from reconciler.spec.names import advice
 from reconciler.spec.nodes import ListNode, MapNode, Node, ScalarNode
 from reconciler.spec.quantities import shown
+from reconciler.spec.trees import misplaced_tree
 from reconciler.spec.validation import node_at, position
 
 _SCENARIO_ORDER = {name: index for index, name in enumerate(SCENARIOS)}
@@ -67,6 +68,8 @@ class Declaring:
             ("embargo", "allow"): embargo.allow,
         }
         found = {where: value for where, value in named.items() if value is not None}
+        if self.spec.tree is not None and (wrong := misplaced_tree(str(self.spec.tree), self._folder)):
+            self._complain_of_value(("spec", "tree"), *wrong)
         return {".".join(where): self._value(value, "spec", *where) for where, value in found.items()}
 
     def _value(self, value: object, *where: str) -> Value:
@@ -78,6 +81,11 @@ class Declaring:
 
     def _complain(self, where: tuple[str, ...], message: str, fix: str) -> None:
         origin, _ = position(self._root, where)
+        self.problems.append(Problem(origin.file, origin.line, origin.column, ".".join(where), message, fix))
+
+    def _complain_of_value(self, where: tuple[str, ...], message: str, fix: str) -> None:
+        node = self._node(*where)
+        origin = node.origin if node is not None else DEFAULT
         self.problems.append(Problem(origin.file, origin.line, origin.column, ".".join(where), message, fix))
 
     def _resolve_defaults(self) -> dict[str, Block]:

@@ -1,0 +1,30 @@
+"""Where the submission tree may not be rendered: into what a repository is made of, which the tree would mix with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from reconciler.files import Places
+
+_FIX = "name a folder of its own, such as `tree: submission`, or leave it out for .reconcile/tree"
+
+
+def misplaced_tree(written: str, root: Path) -> tuple[str, str] | None:
+    """What is wrong with a tree at ``written``, and the fix; None when nothing is."""
+    top, tree = root.resolve(), (root / written).resolve()
+    if tree == Places(top).tree:
+        return None
+    if tree == top:
+        return "the tree would be the repository itself", _FIX
+    if top.is_relative_to(tree):
+        return f"the tree would hold the whole repository: {tree} is a folder above it", _FIX
+    if ".git" in tree.parts:
+        return "the tree would lie in .git, which is git's own", _FIX
+    for name in ("state", "specs", ".git", ".reconcile"):
+        folder = (top / name).resolve()
+        if tree == folder:
+            return f"the tree would be {name}/, which holds what the repository is made of", _FIX
+        if tree.is_relative_to(folder) or folder.is_relative_to(tree):
+            how = "lie in" if tree.is_relative_to(folder) else "hold"
+            return f"the tree would {how} {name}/, which holds what the repository is made of", _FIX
+    return None

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from reconciler import __version__
 from reconciler.diff.change import Difference, How
+from reconciler.errors import RepositoryError
 from reconciler.execute.harvest import harvest
 from reconciler.execute.outcome import Event, Note, Outcome, Status
 from reconciler.execute.perform import Finished, Setting
@@ -27,6 +28,7 @@ from reconciler.record.codec import summarize
 from reconciler.record.index import load_record
 from reconciler.record.repair import repair_artifact, repair_record
 from reconciler.record.store import artifact_path, keep, write_record
+from reconciler.render.quantities import count
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import Artifact, Summary
 
@@ -37,7 +39,7 @@ _LOOKS = 20  # of one pass; each but the last has done something, so the bound o
 @dataclass(frozen=True, slots=True)
 class Report:
     """``look`` after the pass. ``own_seconds`` is the pass's own time, ``child_seconds`` that of its child
-    processes."""
+    processes. ``rendered``: files of the tree, 0 when it was not rendered. ``not_committed``: why git took nothing."""
 
     look: Look
     outcomes: tuple[Outcome, ...]
@@ -46,11 +48,13 @@ class Report:
     child_seconds: float
     harvested: int
     commit: str = ""
+    rendered: int = 0
+    not_committed: RepositoryError | None = None
 
 
 def run_pass(places: Places, options: Options, *, tell: Callable[[Event], None], saved: Plan | None = None) -> Report:
     """Make recorded and observed state match the desired one, as far as selected. Raises LockedError,
-    StalePlanError, SpecError.
+    StalePlanError, SpecError; RepositoryError before anything is done.
 
     KeyboardInterrupt passes through: every finished attempt is recorded by then, and the child has ended.
     """
@@ -73,10 +77,14 @@ class Pass:
     lost: set[Address] = field(default_factory=set)
     child_seconds: float = 0.0
     waited: float = 0.0
+    rendered: int = 0
+    not_committed: RepositoryError | None = None
     began: float = field(default_factory=time.monotonic)
     wall: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def run(self, saved: Plan | None) -> Report:
+        if self.options.commit:
+            self.require_git()
         ignore_work(self.places)
         for folder in (self.places.records, self.places.logs, self.places.objects, self.places.index):
             sweep(folder)
@@ -95,7 +103,24 @@ class Pass:
         seen = self.render(seen)
         commit = self.commit() if self.options.commit else ""
         own = time.monotonic() - self.began - self.child_seconds - self.waited
-        return Report(seen, tuple(self.outcomes), seen.tree, own, self.child_seconds, harvested, commit)
+        return Report(
+            seen,
+            tuple(self.outcomes),
+            seen.tree,
+            own,
+            self.child_seconds,
+            harvested,
+            commit,
+            self.rendered,
+            self.not_committed,
+        )
+
+    def require_git(self) -> None:
+        """What is to be committed at the end needs a repository: better known before hours of runs than after."""
+        if importlib.import_module("reconciler.git").find_root(self.places.root) is None:
+            raise RepositoryError(
+                f"--commit: {self.places.root} lies in no git repository", fix="run `git init`, or leave --commit out"
+            )
 
     def look_again(self) -> Look:
         """Without the deep tier (this pass has hashed everything once) and without what was asked to be repeated
@@ -103,12 +128,12 @@ class Pass:
         return look(self.places, replace(self.options, deep=False, rerun=()))
 
     def harvest(self) -> int:
-        count = 0
+        taken = 0
         for finished in harvest(self.places.attempts, lambda text: self.tell(Note(text))):
             self.store(finished)
             self.tell(Note(f"{finished.record.address}: took over the result that an earlier pass left"))
-            count += 1
-        return count
+            taken += 1
+        return taken
 
     def store(self, finished: Finished) -> Summary:
         """Files first, then the record that names them, then the attempt's folder goes: a kill in between repeats
@@ -199,7 +224,7 @@ class Pass:
             return seen
         if not due and (seen.observed.tree_present or not publish.publishable(self.without_lost(seen.difference))):
             return seen
-        publish.publish(
+        written = publish.publish(
             self.places,
             seen.tree,
             seen.desired,
@@ -207,6 +232,7 @@ class Pass:
             lambda identity: load_record(self.places, identity),
             lambda ref: readable(self.places, Artifact("", ref.sha256, ref.size, "logs")),
         )
+        self.rendered = len(written)
         for step in due:
             if not waiting.intersection(seen.desired.by_address[step.change.address].upstream):
                 self.outcomes.append(Outcome(step, Status.DONE, "rendered"))
@@ -222,7 +248,12 @@ class Pass:
         git = importlib.import_module("reconciler.git")
         done = sum(1 for outcome in self.outcomes if outcome.record is not None)
         paths = [str(p.relative_to(self.places.root)) for p in (self.places.records, self.places.logs) if p.exists()]
-        identity: str = git.commit(self.places.root, paths, f"Record {done} outcomes")
+        message = f"Record {count(done, 'outcome')}"
+        try:
+            identity: str = git.commit(self.places.root, paths, message)
+        except RepositoryError as error:
+            self.not_committed = error  # told after what the pass did, which is recorded all the same
+            return ""
         return identity
 
 

@@ -31,7 +31,8 @@ from reconciler.render.status import status_text
 def run(
     places: Places, options: Options, *, saved: Plan | None = None, as_json: bool = False, show_all: bool = False
 ) -> int:
-    """One pass, told as it goes; then the cells as they stand. Gives the exit code."""
+    """One pass, told as it goes; then the cells as they stand. Gives the exit code. Raises RepositoryError, after
+    all that, when git does not take the records."""
     ended: list[Outcome] = []
     view = _view(as_json)
 
@@ -55,6 +56,8 @@ def run(
         say_json(_document(report, options))
     else:
         _say(report, options, None if show_all else LIMIT)
+    if report.not_committed is not None:
+        raise report.not_committed
     failed = any(outcome.status is Status.FAILED for outcome in report.outcomes)
     return ERROR if failed else exit_code(report.look.plan)
 
@@ -81,6 +84,8 @@ def _view(as_json: bool) -> Any:
 def _say(report: Report, options: Options, limit: int | None) -> None:
     plan = report.look.plan
     if not report.outcomes and plan.in_sync:
+        if report.rendered:
+            say(f"Rendered {count(report.rendered, 'file')} into {report.tree}.")
         say(plan_text(plan, limit=limit, paint=paint()))
         return
     say("")
@@ -112,5 +117,6 @@ def _document(report: Report, options: Options) -> dict[str, Any]:
         own_seconds=report.own_seconds,
         child_seconds=report.child_seconds,
         harvested=report.harvested,
+        rendered=report.rendered,
         commit=report.commit or None,
     )

@@ -1,0 +1,74 @@
+"""What a pass says when it only rendered, and when git does not take what it recorded."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.conftest import Reconcile, edit, git
+
+RAISE = ("min_query_count: 512", "min_query_count: 640")
+
+
+def test_a_pass_that_only_rendered_says_so(recorded: Path, reconcile: Reconcile) -> None:
+    edit(recorded, "  submitter: Tester\n", "  submitter: Tester\n  tree: submission\n")
+    code, out, _ = reconcile()
+    first, last = out.splitlines()
+    files = sum(1 for path in (recorded / "submission").rglob("*") if path.is_file())
+    assert (code, first) == (0, f"Rendered {files} files into {recorded.resolve()}/submission.")
+    assert last.startswith("In sync: ")
+    assert "Rendered" not in reconcile()[1]
+    shutil.rmtree(recorded / "submission")
+    assert json.loads(reconcile("--json")[1])["rendered"] == files
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_commit_without_a_repository_is_refused_before_anything_runs(
+    declared: Path, reconcile: Reconcile, as_json: bool
+) -> None:
+    code, out, err = reconcile("--commit", *(["--json"] if as_json else []))
+    assert (code, out) == (1, "")
+    assert "lies in no git repository" in err
+    assert "git init" in err
+    assert not (declared / "state").exists()
+
+
+def refuse_commits(root: Path) -> None:
+    hook = root / ".git/hooks/pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\necho not today >&2\nexit 1\n")
+    hook.chmod(0o755)
+
+
+def test_a_commit_that_fails_is_told_after_the_report(recorded: Path, reconcile: Reconcile) -> None:
+    refuse_commits(recorded)
+    edit(recorded, *RAISE)
+    code, out, err = reconcile("--commit")
+    assert code == 1
+    assert "This pass: " in out
+    assert "Committed" not in out
+    assert re.search(r"git commit: .*not today", err)
+    code, out, err = reconcile("--commit", "--json")
+    report = json.loads(out)
+    assert (code, report["in_sync"], report["commit"]) == (1, True, None)
+    assert "not today" in err
+
+
+def test_the_message_counts_what_was_recorded(recorded: Path, reconcile: Reconcile) -> None:
+    assert reconcile("--rerun", "kind=Score", "--commit")[0] == 0
+    assert git(recorded, "log", "-1", "--format=%s") == "Record 1 outcome"
+    assert reconcile("--rerun", "scenario=Offline", "--commit")[0] == 0
+    assert re.fullmatch(r"Record [2-9] outcomes", git(recorded, "log", "-1", "--format=%s"))
+
+
+def test_a_rerun_of_nothing_is_refused(recorded: Path, reconcile: Reconcile) -> None:
+    code, out, err = reconcile("--rerun", "scenario=Nope")
+    assert (code, out) == (1, "")
+    assert "no declared cell fits scenario=Nope" in err
+    assert "scenario: Offline" in err
+    code, _, err = reconcile("--rerun", "kind=Score,cell=x")
+    assert (code, "holds another '='" in err) == (1, True)

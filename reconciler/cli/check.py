@@ -23,6 +23,7 @@ from reconciler.resource.kinds import Kind
 from reconciler.tree.check.engine import check_tree
 from reconciler.tree.check.official import run_official
 from reconciler.tree.findings import TreeReport
+from reconciler.tree.gather import ACCURACY_LOG
 from reconciler.tree.reading.places import find_roots
 
 LOG = "submission_checker_log.txt"
@@ -102,14 +103,20 @@ def _round(seen: Look) -> str:
     return str(seen.desired.detail(submission.address).settings["round"])
 
 
-def _stored(seen: Look) -> Callable[[str], Path | None]:
-    """Untruncated accuracy logs lie in storage under their own digest."""
+def _stored(seen: Look) -> Callable[[str], Path | None] | None:
+    """Untruncated accuracy logs lie in storage under their own digest. None where some are elsewhere, as in a
+    clone: then a log that is not found here proves nothing."""
 
     def find(digest: str) -> Path | None:
         paths = (artifact_path(seen.places, place, digest) for place in ("logs", "objects"))
         return next((path for path in paths if path.is_file()), None)
 
-    return find
+    used = set(seen.difference.recorded_as.values())
+    summaries = (summary for group in seen.recorded.by_key.values() for summary in group if summary.id in used)
+    whole = (
+        artifact.sha256 for summary in summaries for artifact in summary.artifacts if artifact.name == ACCURACY_LOG
+    )
+    return find if all(find(digest) for digest in whole) else None
 
 
 def _origins(seen: Look) -> Callable[[str], str]:

@@ -128,9 +128,9 @@ def copy_model(
     """The model is the ONNX file that the spec names."""
     if source is None or source.suffix != ".onnx":
         raise HarnessError(
-            f"the model must be an ONNX file, not {source or 'nothing'}",
+            f"the model must be an ONNX file, not {source}" if source else "no model is declared",
             "input",
-            "name one as the model's path in the spec",
+            "name an ONNX file as model.path in the spec, or write build_model() in the benchmark's file",
         )
     shutil.copyfile(source, output / "model.onnx")
 

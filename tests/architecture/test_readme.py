@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
+from reconciler.desired.checks import check, ruleset_of
 from reconciler.diff.change import Action, Reason
+from reconciler.mlperf.rounds import load_ruleset
+from reconciler.spec.loading import load
 from tests.architecture.source import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -37,6 +41,16 @@ def test_the_commands_install_pinned_versions_and_end_as_they_should() -> None:
     assert "--constraint .ci/constraints.txt" in tests
     assert quick.endswith("&& .venv/bin/reconcile\n")
     assert tests.endswith("&& .venv/bin/pytest\n")
+
+
+def test_specs_are_valid(tmp_path: Path) -> None:
+    """Every block that is a whole spec, by the rules of its round too."""
+    blocks = [block for block in _FENCE.findall(README) if block.startswith("apiVersion:")]
+    assert blocks
+    for block in blocks:
+        (tmp_path / "spec.yaml").write_text(block, encoding="utf-8")
+        declared = load([tmp_path / "spec.yaml"], tmp_path, {})
+        check(declared, ruleset_of(declared, load_ruleset))
 
 
 def test_links_within_the_project_resolve() -> None:

@@ -27,7 +27,7 @@ def check_cell(settings: Block) -> Iterator[Problem]:
     precision = settings.get("engine.precision")
     if precision is not None and precision[0].value.value not in facts.precisions:
         written = str(precision[0].value.value)
-        fix = f"{advice(written, facts.precisions)}{_other_backends(written)}"
+        fix = f"{_quantized(facts, written) or advice(written, facts.precisions)}{_other_backends(written)}"
         yield problem(precision[0], f"backend {backend} does not compute in {written}", fix)
     for name, layers in settings.items():
         for part, other in (("engine", "run"), ("run", "engine")):
@@ -49,6 +49,16 @@ def _check_order(settings: Block, lower: str, upper: str) -> Iterator[Problem]:
     if 0 < int(high.value.value) < int(low.value.value):
         message = f"{lower} is greater than {upper} ({high.value.origin})"
         yield problem(low, message, f"lower {lower} or raise {upper}")
+
+
+def _quantized(facts: BackendFacts, precision: str) -> str:
+    """int8 stands in the model: a backend that does not ask for it computes what the model's Q/DQ nodes say."""
+    if precision != "int8" or not facts.builds_engine:
+        return ""
+    return (
+        "take it out and set 'model: {settings: {precision: int8}}', which quantizes the model, "
+        "or bring a model with Q/DQ nodes"
+    )
 
 
 def _other_backends(precision: str) -> str:

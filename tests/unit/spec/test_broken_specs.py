@@ -141,6 +141,16 @@ BROKEN = {
         replaced("batch_size: 1", "precision: bf16"),
         *(15, 49, "spec.benchmarks.digits.engine.precision", "does not compute in bf16", "openvino"),
     ),
+    "int8 asked of an engine that takes it from the model": (
+        replaced("batch_size: 1", "precision: int8"),
+        *(
+            15,
+            49,
+            "spec.benchmarks.digits.engine.precision",
+            "not compute in int8",
+            "model: {settings: {precision: int8",
+        ),
+    ),
     "missing code": (
         replaced("as: resnet", "code: mine.py"),
         *(14, 13, "spec.benchmarks.digits.code", "there is no file 'mine.py'", "correct the path"),

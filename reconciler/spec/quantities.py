@@ -16,10 +16,9 @@ from reconciler.resource.canonical import decimal_text
 # LoadGen keeps counts and durations in unsigned 64-bit integers; half of that leaves room for sums.
 LARGEST = 2**63 - 1
 
-_QUANTITY = re.compile(
-    r"([-+]?(?:[0-9][0-9_]{0,20}(?:\.[0-9]{0,20})?|\.[0-9]{1,20})(?:[eE][-+]?[0-9]{1,2})?)[ \t]*(.*)"
-)
-_COUNT = re.compile(r"\+?[0-9][0-9_]{0,40}")
+_QUANTITY = re.compile(r"([-+]?(?:[0-9][0-9_]*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE]([-+]?[0-9]+))?)[ \t]*(.*)")
+_COUNT = re.compile(r"\+?[0-9][0-9_]*")
+_MOST_DIGITS = 40  # of a number as written; an exponent has two
 
 
 class UnfitError(ValueError):
@@ -96,10 +95,12 @@ def _split(value: Any, dimension: Dimension) -> tuple[str, Decimal, str]:
     match = _QUANTITY.fullmatch(text)
     if match is None:
         raise UnfitError(f"{shown(text)} is no {dimension.noun}", fix)
+    if len(match[1]) > _MOST_DIGITS or len((match[2] or "").lstrip("+-")) > 2:
+        raise UnfitError(f"{shown(match[1])} is out of range", fix)
     number = Decimal(match[1].replace("_", ""))
     if number < 0:
         raise UnfitError(f"{shown(text)} is negative", f"write a positive {dimension.noun} such as {dimension.example}")
-    return text, number, match[2]
+    return text, number, match[3]
 
 
 def _whole(value: Any, dimension: Dimension, base: str, *, zero: bool) -> int:
@@ -140,6 +141,8 @@ def rate(value: Any) -> str:
         raise _wrong_unit(text, unit, RATE)
     if number == 0:
         raise UnfitError("the rate is zero", "write a rate above 0, such as 54")
+    if number > LARGEST:
+        raise UnfitError(f"{shown(text)} is out of range", f"write a rate of at most {LARGEST}")
     return decimal_text(number)
 
 
@@ -152,7 +155,8 @@ def count(value: Any, *, least: int = 1, most: int = LARGEST) -> int:
     text = str(value).strip()
     if not _COUNT.fullmatch(text):
         raise UnfitError(f"{shown(text)} is not a whole number", fix)
-    number = int(text.replace("_", ""))
-    if not least <= number <= most:
+    if len(text) > _MOST_DIGITS or (number := int(text.replace("_", ""))) > most:
+        raise UnfitError(f"{text[:_MOST_DIGITS]} is out of range", f"write a whole number from {least} to {most}")
+    if number < least:
         raise UnfitError(f"{number} is out of range", fix)
     return number

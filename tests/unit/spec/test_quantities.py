@@ -68,3 +68,19 @@ def test_base_units() -> None:
     assert power("300 W") == 300_000
     assert size("1.5 GiB") == 3 * 2**29
     assert rate("54.50 qps") == "54.5"
+
+
+@pytest.mark.parametrize("text", ["1e400", "9" * 32, "9" * 5000, "1e+123456789", "1" + "0" * 50, "1e99"])
+def test_numbers_beyond_all_bounds_are_out_of_range(text: str) -> None:
+    with pytest.raises(UnfitError, match="is out of range") as caught:
+        rate(text)
+    assert "rate" in caught.value.fix
+    with pytest.raises(UnfitError, match=r"is out of range|is too large"):
+        duration(f"{text} s", "ns")
+
+
+@pytest.mark.parametrize("text", [str(2**63), "9" * 32, "9" * 5000])
+def test_a_count_that_is_too_large_is_told_the_most(text: str) -> None:
+    with pytest.raises(UnfitError, match="is out of range") as caught:
+        count(text)
+    assert caught.value.fix == f"write a whole number from 1 to {2**63 - 1}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from string import Template
 
@@ -13,8 +15,10 @@ from reconciler import git
 from reconciler.cli.options import takes
 from reconciler.cli.output import say
 from reconciler.cli.this_machine import machine_facts
-from reconciler.errors import IN_SYNC, RepositoryError
-from reconciler.files import replace, storage_errors
+from reconciler.errors import IN_SYNC, ReconcilerError, RepositoryError, StorageError
+from reconciler.files import replace
+from reconciler.spec.quantities import UnfitError
+from reconciler.spec.scalars import name as folder_name
 from reconciler.spec.shipped import shipped
 from reconciler.spec.starter import starter_spec
 
@@ -61,29 +65,52 @@ def command(folder: str, name: str | None) -> int:
     Nothing that exists is overwritten.
     """
     root = Path(folder).resolve()
-    chosen = name or _name_from(root.name)
+    chosen = _name_from(root.name) if name is None else _checked(name)
     spec = root / "specs" / f"{chosen}.yaml"
-    _refuse(root)
-    with storage_errors(root):
+    with _writing(root):
+        _refuse(root)
         root.mkdir(parents=True, exist_ok=True)
-    made_git = git.initialise(root)
-    replace(spec, starter_spec(machine_facts(), name=chosen, schema=f"../{_SCHEMA}").encode())
-    replace(root / _SCHEMA, shipped(_SCHEMA))
-    for kept in ("state/records/.gitkeep", "state/logs/.gitkeep"):
-        replace(root / kept, b"")
-    _line(root / ".gitignore", ".reconcile/")
-    # Records and logs go by the digest of their bytes: git must not change a line end.
-    _line(root / ".gitattributes", "state/** -text")
-    for path, text in (("README.md", _README.substitute(name=chosen)), (_WORKFLOW_FILE, _WORKFLOW)):
-        if not (root / path).exists():
-            replace(root / path, text.encode())
+        made_git = git.initialise(root)
+        _write(root, spec, chosen)
     _say(root, spec, made_git)
     return IN_SYNC
 
 
+def _write(root: Path, spec: Path, name: str) -> None:
+    replace(spec, starter_spec(machine_facts(), name=name, schema=f"../{_SCHEMA}").encode())
+    replace(root / _SCHEMA, shipped(_SCHEMA))
+    for kept in ("state/records/.gitkeep", "state/logs/.gitkeep"):
+        replace(root / kept, b"")
+    # Without a slash at its end: a link to a folder elsewhere is ignored too.
+    _line(root / ".gitignore", ".reconcile")
+    # Records and logs go by the digest of their bytes: git must not change a line end.
+    _line(root / ".gitattributes", "state/** -text")
+    for path, text in (("README.md", _README.substitute(name=name)), (_WORKFLOW_FILE, _WORKFLOW)):
+        if not (root / path).exists():
+            replace(root / path, text.encode())
+
+
+def _checked(name: str) -> str:
+    try:
+        return folder_name(name)
+    except UnfitError as error:
+        raise ReconcilerError(f"--name: {error.message}", fix=error.fix) from error
+
+
+@contextmanager
+def _writing(root: Path) -> Iterator[None]:
+    """Whatever the file system refuses is the folder's fault: a file in its path, a place where nothing can be made."""
+    try:
+        yield
+    except OSError as error:
+        where = error.filename or root
+        fix = "choose a folder that can be made and written: reconcile init DIR"
+        raise StorageError(f"cannot make a repository at {root}: {where}: {error.strerror}", fix=fix) from error
+
+
 def _name_from(folder: str) -> str:
     """A folder's name as a name that specs take."""
-    return re.sub(r"[^a-z0-9._-]+", "-", folder.lower()).strip("-._") or "submission"
+    return re.sub(r"[^a-z0-9._-]+", "-", folder.lower()).strip("-._")[:100] or "submission"
 
 
 def _refuse(root: Path) -> None:

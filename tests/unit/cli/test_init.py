@@ -22,7 +22,7 @@ def test_init_makes_a_repository_whose_spec_is_valid(tmp_path: Path, reconcile: 
     made = {".git", ".gitattributes", ".github", ".gitignore", "README.md", "schemas", "specs", "state"}
     assert {p.name for p in root.iterdir()} == made
     assert (root / ".gitattributes").read_text() == "state/** -text\n"
-    assert (root / ".gitignore").read_text() == ".reconcile/\n"
+    assert (root / ".gitignore").read_text() == ".reconcile\n"
     assert (root / "specs/my-lab.yaml").read_text().startswith("# yaml-language-server: $schema=../schemas/")
     assert (root / "schemas/submission.schema.json").is_file()
     code, out, _ = reconcile("-C", str(root), "validate")
@@ -47,7 +47,7 @@ def test_init_overwrites_nothing(tmp_path: Path, reconcile: Reconcile) -> None:
     (tmp_path / ".gitignore").write_text("build")
     assert reconcile("init", "--name", "lab")[0] == 0
     assert (tmp_path / "README.md").read_text() == "mine\n"
-    assert (tmp_path / ".gitignore").read_text() == "build\n.reconcile/\n"
+    assert (tmp_path / ".gitignore").read_text() == "build\n.reconcile\n"
     before = (tmp_path / "specs/lab.yaml").read_bytes()
     code, _, err = reconcile("init", "--name", "other")
     assert code == 1
@@ -55,3 +55,34 @@ def test_init_overwrites_nothing(tmp_path: Path, reconcile: Reconcile) -> None:
     assert "fix:" in err
     assert (tmp_path / "specs/lab.yaml").read_bytes() == before
     assert not (tmp_path / "specs/other.yaml").exists()
+
+
+@pytest.mark.parametrize("name", ["ünï", "bad/../name", "", "-x", "a b", "x" * 101])
+def test_a_name_that_specs_refuse_is_refused_before_anything_is_written(
+    name: str, tmp_path: Path, reconcile: Reconcile
+) -> None:
+    code, _, err = reconcile("init", "lab", f"--name={name}")
+    assert (code, "--name: " in err, "fix: " in err) == (1, True, True)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_name_of_a_long_folder_is_cut(tmp_path: Path, reconcile: Reconcile) -> None:
+    assert reconcile("init", "x" * 200)[0] == 0
+    assert reconcile("-C", str(tmp_path / ("x" * 200)), "validate")[0] == 0
+
+
+@pytest.mark.parametrize("folder", ["afile/x", "/proc/x", "y" * 300, "specs-is-a-file"])
+def test_a_folder_that_cannot_be_made_is_no_bug(folder: str, tmp_path: Path, reconcile: Reconcile) -> None:
+    (tmp_path / "afile").touch()
+    (tmp_path / "specs-is-a-file").mkdir()
+    (tmp_path / "specs-is-a-file/specs").touch()
+    code, _, err = reconcile("init", folder)
+    assert code == 1
+    assert "error: cannot make a repository at " in err
+    assert "fix: choose a folder" in err
+
+
+def test_a_linked_store_is_ignored(tmp_path: Path, reconcile: Reconcile) -> None:
+    assert reconcile("init", "lab")[0] == 0
+    (tmp_path / "lab/.reconcile").symlink_to(tmp_path)
+    assert git(tmp_path / "lab", "status", "--porcelain", "--", ".reconcile") == ""

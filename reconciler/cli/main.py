@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from errno import errorcode
 from pathlib import Path
+from traceback import walk_tb
 
 import click
 
@@ -74,6 +76,7 @@ reconcile.params.insert(1, no_colour_option())
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; gives the exit code. The one broad catch around all commands."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    _open_closed_streams()
     try:
         result = reconcile.main(given, prog_name="reconcile", standalone_mode=False)
         sys.stdout.flush()
@@ -92,17 +95,45 @@ def main(arguments: Sequence[str] | None = None) -> int:
         click.echo("Interrupted. Nothing recorded is lost; run the command again to go on.", err=True)
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader went away (`| head`); what is still buffered must not raise again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()  # the reader went away (`| head`)
         return ERROR
     except Exception as error:
-        report = door("reconciler.cli.crash").write_report(Path.cwd(), given, error)
+        if not isinstance(error, OSError) or not _from_output(error):
+            return _bug(given, error)
+        _drop_output()
         say_error(
-            f"this is a bug in reconcile: {type(error).__name__}: {error}",
-            f"please send the report {report}; records are safe, and running again is too",
+            f"cannot write to standard output: {error.strerror} ({errorcode.get(error.errno or 0, 'no number')})",
+            "free space where it goes, or send it elsewhere; what was recorded is kept",
         )
-        return BUG
+        return ERROR
     return result if isinstance(result, int) else IN_SYNC
+
+
+def _open_closed_streams() -> None:
+    """A stream that was closed (`>&-`) leads nowhere; a file opened later must not take its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
+
+
+def _from_output(error: OSError) -> bool:
+    """Was it raised where text is written out, by a stream that names no file?"""
+    *_, (frame, _) = walk_tb(error.__traceback__)
+    return error.filename is None and frame.f_globals["__name__"].startswith(("click.", "rich.", __name__))
+
+
+def _drop_output() -> None:
+    """What is still buffered must not raise again at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _bug(given: list[str], error: Exception) -> int:
+    report = door("reconciler.cli.crash").write_report(Path.cwd(), given, error)
+    say_error(
+        f"this is a bug in reconcile: {type(error).__name__}: {error}",
+        f"please send the report {report}; records are safe, and running again is too",
+    )
+    return BUG
 
 
 if __name__ == "__main__":

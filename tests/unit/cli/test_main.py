@@ -134,3 +134,21 @@ def test_the_root_is_the_nearest_folder_with_a_sign(sign: str, tmp_path: Path) -
     (tmp_path / "r" / "a/b").mkdir(parents=True)
     assert find_root(tmp_path / "r/a/b") == tmp_path / "r"
     assert find_root(tmp_path / "r" / sign) == tmp_path / "r"
+
+
+@pytest.mark.parametrize("arguments", ["--help", "init lab", "rounds --json"])
+def test_a_full_output_is_no_bug(arguments: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "reconciler.cli.main", *arguments.split()]
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        ended = subprocess.run(command, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("error: cannot write to standard output: No space left on device (ENOSPC)\nfix: ")
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_a_closed_output_takes_nothing_and_changes_no_exit_code(closed: str, tmp_path: Path) -> None:
+    command = ["sh", "-c", f'"$0" -m reconciler.cli.main init lab {closed}', sys.executable]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+    assert (tmp_path / "lab/specs/lab.yaml").is_file()

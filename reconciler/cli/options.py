@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import click
 
-from reconciler.cli.output import NO_COLOUR
+from reconciler.cli.door import door
+from reconciler.cli.output import NO_COLOUR, say_json
+from reconciler.errors import SpecError
 from reconciler.resource.kinds import Kind
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -110,12 +113,31 @@ def words(metavar: str = "[SPEC|SELECTOR]...") -> click.Argument:
     return click.Argument(["words"], nargs=-1, metavar=metavar)
 
 
+def _telling_problems(function: _Function) -> _Function:
+    """With --json, the problems of a broken spec are a document as well."""
+
+    @wraps(function)
+    def run(*arguments: Any, **named: Any) -> Any:
+        try:
+            return function(*arguments, **named)
+        except SpecError as error:
+            if not named.get("as_json"):
+                raise
+            document = door("reconciler.render.documents").document
+            name = click.get_current_context().info_name
+            say_json(document(name, valid=False, problems=error.problems))
+            return error.exit_code
+
+    return cast(_Function, run)
+
+
 def takes(parameters: Iterable[click.Parameter]) -> Callable[[_Function], _Function]:
     """Give a command these parameters, in this order; stands above ``@click.command``-less functions."""
 
     def attach(function: _Function) -> _Function:
+        told = _telling_problems(function)
         # click reads the parameters of a function in reverse, since decorators apply from the inside out.
-        function.__click_params__ = [no_colour_option(), *reversed(list(parameters))]  # type: ignore[attr-defined]
-        return function
+        told.__click_params__ = [no_colour_option(), *reversed(list(parameters))]  # type: ignore[attr-defined]
+        return told
 
     return attach

@@ -15,9 +15,9 @@ from reconciler.render.plan import LIMIT, plan_text, shown_origins
 
 _OUTPUT = click.Option(
     ["-o", "--output"],
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
     metavar="FILE",
-    help="Save the plan for `reconcile apply FILE`.",
+    help="Save the plan for `reconcile apply FILE`; - writes it to standard output.",
 )
 
 
@@ -39,6 +39,8 @@ def command(
     """
     places, options = asked(words, exclude=exclude, only=only, deep=deep)
     seen = selected_look(places, options)
+    if output == Path("-"):
+        output, as_json = None, True
     if output is not None:
         saved.save(seen.plan, output)
     if as_json:

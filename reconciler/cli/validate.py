@@ -14,7 +14,7 @@ from reconciler.compiled import spec_paths
 from reconciler.desired.checks import check, ruleset_of
 from reconciler.desired.compile import compile_desired
 from reconciler.desired.state import Desired, Pins
-from reconciler.errors import ERROR, IN_SYNC, SpecError
+from reconciler.errors import IN_SYNC
 from reconciler.mlperf.rounds import load_ruleset
 from reconciler.render.documents import document
 from reconciler.render.quantities import count, listing
@@ -31,13 +31,7 @@ def command(specs: tuple[str, ...], as_json: bool) -> int:
 
     Needs no model, data or device. Every problem is named in one run.
     """
-    try:
-        declared, desired = _read(specs)
-    except SpecError as error:
-        if not as_json:
-            raise
-        say_json(document("validate", valid=False, problems=error.problems))
-        return ERROR
+    declared, desired = _read(specs)
     files = [file.path for file in declared.files]
     if as_json:
         counts = {"cells": len(declared.cells), "resources": len(desired.resources)}

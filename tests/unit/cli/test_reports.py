@@ -206,6 +206,24 @@ def test_a_broken_spec_exits_1_with_every_line(declared: Path, reconcile: Reconc
     assert (code, report["valid"], {p["line"] for p in report["problems"]}) == (1, False, {12, 23})
 
 
+@pytest.mark.parametrize("command", ["validate", "plan", "status", "why x", "show x", "apply", "pass", ""])
+def test_a_broken_spec_is_a_document_too(command: str, declared: Path, reconcile: Reconcile) -> None:
+    edit(declared, "status: available", "status: avialable")
+    code, out, err = reconcile(*command.split(), "--json")
+    report = json.loads(out)
+    assert (code, err, report["report"], report["valid"]) == (1, "", (command or "pass").split()[0], False)
+    (problem,) = report["problems"]
+    assert (problem["file"], problem["line"], bool(problem["fix"])) == ("specs/one.yaml", 12, True)
+
+
+def test_a_plan_on_standard_output_can_be_applied(declared: Path, reconcile: Reconcile) -> None:
+    code, out, _ = reconcile("plan", "--only", "Dataset", "-o", "-")
+    assert (code, (declared / "-").exists()) == (2, False)
+    (declared / "plan.json").write_text(out)
+    assert [step["address"] for step in json.loads(out)["steps"]] == ["Dataset:digits"]
+    assert reconcile("apply", "plan.json", "--only", "Dataset")[0] == 0
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=str)
 def test_a_signal_stops_cleanly_and_the_next_pass_goes_on(
     declared: Path, reconcile: Reconcile, number: signal.Signals

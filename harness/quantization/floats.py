@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
+from onnxruntime.quantization.onnx_model import ONNXModel
 from onnxruntime.transformers.float16 import convert_float_to_float16
 
 from harness.backends import Tensor
@@ -45,6 +46,7 @@ def lowered(model: Any, *, bfloat: bool, half_inputs: bool = False) -> Any:
     if not half_inputs or bfloat:
         kept += [value.name for value in model.graph.input]
     converted = convert_float_to_float16(model, keep_io_types=kept, disable_shape_infer=False)
+    ONNXModel(converted).topological_sort()  # casts of inputs are appended at the end
     return relabelled(converted) if bfloat else converted
 
 

@@ -8,7 +8,7 @@ last sum before a pooling over everything is quantized for the pooling.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 from onnx import helper, numpy_helper
@@ -28,7 +28,7 @@ def mark_residuals(model: Any) -> int:
     for node in graph.node:
         if node.op_type != "Add" or len(node.input) != 2 or weights & set(node.input):
             continue
-        branch = _other_branch(node, makers)
+        branch = _other_branch(node, makers, weights)
         if branch is not None:
             marked.append((node, branch))
     for number, (node, branch) in enumerate(marked):
@@ -86,11 +86,19 @@ def _users(graph: Any, name: str) -> Iterator[Any]:
     return (node for node in graph.node if name in node.input)
 
 
-def _other_branch(node: Any, makers: dict[str, Any]) -> int | None:
+def _other_branch(node: Any, makers: Mapping[str, Any], weights: Set[str]) -> int | None:
     """Which input of a sum does not come straight from a kernel that could take the sum over; None for no such sum."""
-    from_kernel = [makers[name].op_type in KINDS if name in makers else False for name in node.input]
-    if from_kernel == [True, False]:
-        return 1
-    if from_kernel == [False, True]:
-        return 0
-    return 1 if all(from_kernel) else None
+    match [_from_kernel(name, makers, weights) for name in node.input]:
+        case [True, _]:
+            return 1
+        case [False, True]:
+            return 0
+    return None
+
+
+def _from_kernel(name: str, makers: Mapping[str, Any], weights: Set[str]) -> bool:
+    """A matrix product and the sum with its bias count as one."""
+    node = makers.get(name)
+    if node is not None and node.op_type == "Add" and weights & set(node.input):
+        node = next((makers[given] for given in node.input if given in makers), None)
+    return node is not None and node.op_type in KINDS

@@ -1,0 +1,240 @@
+"""Lower precision in the model: where Q/DQ pairs stand, that calibration repeats itself, what is told of it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter as Tally
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from harness.contract import Counter, read_progress  # noqa: E402
+from harness.errors import HarnessError  # noqa: E402
+from harness.quantization import floats  # noqa: E402
+from harness.quantization.calibrating import change_precision  # noqa: E402
+from harness.quantization.comparing import compared, fitted, outputs_of, ratio  # noqa: E402
+from tests.gpu import bert, resnet  # noqa: E402
+from tests.unit.harness.children import Children  # noqa: E402
+
+SIDE = 32
+FLOAT, HALF, INT8, BRAIN, FP8 = 1, 10, 3, 16, 17
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("plain") / "model.onnx"
+    resnet.export(path, [1, 1, 1, 1], SIDE)
+    return path
+
+
+def images(count: int = 16) -> dict[str, np.ndarray]:
+    return {"image": np.random.default_rng(2).standard_normal((count, 3, SIDE, SIDE), dtype=np.float32)}
+
+
+def quantized(plain: Path, folder: Path, cache: Path | None = None, **settings: Any) -> tuple[Path, dict[str, Any]]:
+    folder.mkdir(exist_ok=True)
+    model = Path(shutil.copy(plain, folder / "model.onnx"))
+    settings = {"precision": "int8", **settings}
+    made = change_precision(model, settings, images(), Counter(folder / "counter"), cache)
+    return model, made
+
+
+class Graph:
+    """A model's nodes by what they make and take."""
+
+    def __init__(self, path: Path) -> None:
+        self.graph = onnx.load(str(path)).graph
+        self.makers = {output: node for node in self.graph.node for output in node.output}
+
+    def kinds(self) -> Tally[str]:
+        return Tally(node.op_type for node in self.graph.node)
+
+    def before(self, node: Any) -> list[str]:
+        """The kinds of what makes the inputs of a node; "" for inputs of the model and weights."""
+        return [self.makers[name].op_type if name in self.makers else "" for name in node.input]
+
+    def of(self, kind: str) -> list[Any]:
+        return [node for node in self.graph.node if node.op_type == kind]
+
+
+def test_inputs_and_weights_of_kernels_are_quantized_and_no_outputs(plain: Path, tmp_path: Path) -> None:
+    graph = Graph(quantized(plain, tmp_path)[0])
+    for node in (*graph.of("Conv"), *graph.of("Gemm")):
+        assert graph.before(node)[:2] == ["DequantizeLinear", "DequantizeLinear"]
+        assert graph.before(node)[2:] in ([], [""])  # the bias stays as it is
+    for node in graph.of("Relu"):
+        assert graph.before(node)[0] in ("Conv", "Add")
+    assert graph.before(graph.of("GlobalAveragePool")[0]) == ["DequantizeLinear"]
+    assert "Identity" not in graph.kinds()
+
+
+def test_one_branch_of_each_residual_sum_is_quantized(plain: Path, tmp_path: Path) -> None:
+    model, made = quantized(plain, tmp_path)
+    graph = Graph(model)
+    assert made["residual_sums"] == len(graph.of("Add")) == 4
+    for node in graph.of("Add"):
+        assert sorted(graph.before(node)) == ["Conv", "DequantizeLinear"]
+    without, _ = quantized(plain, tmp_path / "without", quantize_residuals=False)
+    assert all("Conv" in Graph(without).before(node) for node in Graph(without).of("Add"))
+    assert graph.kinds()["QuantizeLinear"] > Graph(without).kinds()["QuantizeLinear"]
+
+
+def test_a_tensor_that_feeds_sum_and_kernel_has_one_pair(tmp_path: Path) -> None:
+    plain = tmp_path / "two.onnx"
+    resnet.export(plain, [2, 1, 1, 1], SIDE)
+    graph = Graph(quantized(plain, tmp_path / "made")[0])
+    taken = Tally(name for node in graph.of("QuantizeLinear") for name in node.input[:1])
+    assert max(taken.values()) == 1
+
+
+def test_scales_are_symmetric_and_of_channels(plain: Path, tmp_path: Path) -> None:
+    graph = Graph(quantized(plain, tmp_path)[0])
+    values = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.graph.initializer}
+    sizes = Tally()
+    for node in graph.of("QuantizeLinear"):
+        assert not values[node.input[2]].any()
+        assert values[node.input[2]].dtype == np.int8
+        sizes[values[node.input[1]].size] += 1
+    assert all(sizes[size] for size in (1, 64, 2048))
+
+
+def test_calibration_repeats_itself_and_is_kept(plain: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    first, made = quantized(plain, tmp_path / "first", cache)
+    assert read_progress(tmp_path / "first" / "counter").done == 16  # type: ignore[union-attr]
+    second, again = quantized(plain, tmp_path / "second", cache)
+    assert read_progress(tmp_path / "second" / "counter").done == 0  # type: ignore[union-attr]
+    third, alone = quantized(plain, tmp_path / "third")
+    assert first.read_bytes() == second.read_bytes() == third.read_bytes()
+    assert made == again == alone
+    quantized(plain, tmp_path / "fourth", cache, calibration_method="percentile")
+    quantized(plain, tmp_path / "fifth", cache, calibration_count=8)
+    assert len(list(cache.glob("*.json"))) == 3
+
+
+@pytest.mark.parametrize(("precision", "least"), [("int8", 30), ("fp8", 15), ("fp16", 55)])
+def test_what_it_costs_is_told(plain: Path, tmp_path: Path, precision: str, least: float) -> None:
+    model, made = quantized(plain, tmp_path, precision=precision)
+    told = compared(plain, model, images(), lambda outputs: outputs[0].argmax(axis=-1))
+    assert told["samples"] == 16
+    assert told["signal_to_noise_db"][0] > least
+    assert made["precision"] == precision
+    assert 0 <= told["agreement"] <= 1
+
+
+def test_the_calibration_document_says_how(plain: Path, tmp_path: Path) -> None:
+    _, made = quantized(plain, tmp_path, calibration_count=8)
+    text = made["document"]
+    assert text.startswith("# Calibration\n")
+    for part in ("to int8 with onnxruntime", "Samples: 8", made["samples_sha256"], "minmax", "4 residual sums"):
+        assert part in text
+    assert json.dumps(made)
+
+
+def test_samples_may_come_quantized(plain: Path, tmp_path: Path) -> None:
+    model, made = quantized(plain, tmp_path, input_scale="0.03125")
+    assert made["input_scales"] == {"image": 0.03125}
+    graph = Graph(model)
+    assert graph.graph.input[0].type.tensor_type.elem_type == INT8
+    given = fitted(model, images(), made["input_scales"])
+    assert given["image"].dtype == np.int8
+    assert np.array_equal(given["image"], resnet.quantized(images()["image"]))
+    exact, low = outputs_of(plain, images())[0], outputs_of(model, given)[0]
+    assert ratio(exact, low) > 30
+
+
+def test_attention_is_quantized_too(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    bert.export(path, 1, 128)
+    rng = np.random.default_rng(3)
+    samples = {
+        "input_ids": rng.integers(0, bert.WORDS, (4, 24), dtype=np.int32),
+        "attention_mask": np.ones((4, 24), np.int32),
+    }
+    plain = Path(shutil.copy(path, tmp_path / "plain.onnx"))
+    made = change_precision(path, {"precision": "int8"}, samples, Counter(tmp_path / "counter"))
+    graph = Graph(path)
+    assert all(set(graph.before(node)) == {"DequantizeLinear"} for node in graph.of("MatMul"))
+    assert made["residual_sums"] == 2
+    assert compared(plain, path, samples, lambda outputs: outputs[0].argmax(axis=-1))["signal_to_noise_db"][0] > 15
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"precision": "int3"}, "no model precision 'int3'"),
+        ({"precision": "int8", "calibration_method": "guess"}, "no calibration_method 'guess'"),
+        ({"precision": "fp8", "calibration_method": "minmax"}, "for fp8"),
+        ({"precision": "int8", "calibration_count": 17}, "the list has 16"),
+        ({"precision": "int8", "input_scale": "some"}, "no positive number"),
+    ],
+)
+def test_settings_that_are_refused(plain: Path, tmp_path: Path, settings: dict[str, Any], text: str) -> None:
+    with pytest.raises(HarnessError, match=text) as caught:
+        quantized(plain, tmp_path, **settings)
+    assert caught.value.problem_class == "input"
+    assert caught.value.fix
+
+
+def test_samples_are_needed(plain: Path, tmp_path: Path) -> None:
+    model = Path(shutil.copy(plain, tmp_path / "model.onnx"))
+    with pytest.raises(HarnessError, match="no calibration samples"):
+        change_precision(model, {"precision": "int8"}, {}, Counter(tmp_path / "counter"))
+    bert.export(model, 1, 64)
+    few = {"input_ids": np.zeros((1, 8), np.int32)}
+    with pytest.raises(HarnessError, match="no calibration array for input attention_mask"):
+        change_precision(model, {"precision": "int8"}, few, Counter(tmp_path / "counter"))
+
+
+@pytest.mark.parametrize(
+    ("precision", "half", "inner", "given"),
+    [("fp16", False, HALF, FLOAT), ("fp16", True, HALF, HALF), ("bf16", False, BRAIN, FLOAT)],
+)
+def test_floats(plain: Path, tmp_path: Path, precision: str, half: bool, inner: int, given: int) -> None:
+    path = floats.typed_model(plain, tmp_path, precision, half_inputs=half)
+    model = onnx.load(str(path))
+    onnx.checker.check_model(model, full_check=inner == HALF)
+    assert floats.float_types(model) == {inner}
+    assert model.graph.input[0].type.tensor_type.elem_type == given
+    assert model.graph.output[0].type.tensor_type.elem_type == FLOAT
+
+
+def test_a_model_that_is_typed_already_is_taken_as_it_is(plain: Path, tmp_path: Path) -> None:
+    assert floats.typed_model(plain, tmp_path, "fp32") == plain
+    half = floats.typed_model(plain, tmp_path, "fp16")
+    assert floats.typed_model(half, tmp_path, "fp16") == half
+    low, _ = quantized(plain, tmp_path / "int8")
+    assert floats.typed_model(low, tmp_path, "int8") == low
+
+
+def test_a_child_quantizes_compares_and_scores(tmp_path: Path) -> None:
+    children, code = Children(tmp_path), Path(resnet.__file__)
+    dataset = children.build("Dataset", benchmark=code, settings={"side": SIDE, "count": 24}).folder / "artifact"
+    ended = children.build(
+        "Model",
+        benchmark=code,
+        settings={"blocks": "1,1,1,1", "side": SIDE, "precision": "int8", "compare_count": 4, "score_count": 6},
+        inputs={"dataset": str(dataset)},
+        caches={"calibration": str(tmp_path / "cache")},
+    )
+    assert ended.result.done, ended.output
+    told = ended.result.values["quantization"]
+    assert told["comparison"]["samples"] == 4
+    assert [set(metrics) for metrics in told["scores"]] == [{"accuracy", "good", "total"}] * 2
+    assert [metrics["total"] for metrics in told["scores"]] == [6, 6]
+    assert sorted(path.name for path in (ended.folder / "artifact").iterdir()) == ["model.onnx"]
+    assert len(list((tmp_path / "cache").iterdir())) == 1
+
+
+def test_a_child_without_calibration_says_what_to_do(tmp_path: Path) -> None:
+    children = Children(tmp_path)
+    dataset = children.build("Dataset").folder / "artifact"
+    ended = children.build("Model", settings={"precision": "int8"}, inputs={"dataset": str(dataset)})
+    assert (ended.result.done, ended.result.problem_class) == (False, "missing")
+    assert "calibration.npy" in ended.result.fix

@@ -278,18 +278,24 @@ class Lock:
             except OSError:
                 owner = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
                 # An owner that was killed ends a moment later, and the child that it left holds the lock longer still.
-                grace = _ENDING_GRACE if _alive(owner) else _ORPHAN_GRACE
+                alive = _alive(owner)
+                grace = _ENDING_GRACE if alive else _ORPHAN_GRACE
                 if time.monotonic() >= give_up + grace:
                     os.close(descriptor)
-                    raise LockedError(
-                        f"{self.purpose}: held by {owner}", fix="wait for it to end, or stop it; the lock ends with it"
-                    ) from None
+                    raise self._held(owner, alive=alive) from None
                 time.sleep(0.05)
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"process {os.getpid()}, {self.purpose}\n".encode(), 0)
         os.set_inheritable(descriptor, True)
         self.descriptor = descriptor
         return self
+
+    def _held(self, owner: str, *, alive: bool) -> LockedError:
+        fix = "wait for it to end, or stop it; the lock ends with it"
+        if alive:
+            return LockedError(f"{self.purpose}: held by {owner}", fix=fix)
+        problem = f"{self.purpose}: {owner}, has ended, but a process that it left still holds it"
+        return LockedError(problem, fix=f"`fuser {self.path}` names that process: {fix}")
 
     def _open(self) -> int:
         """Another user's lock file in a shared folder may be opened, but not with O_CREAT (fs.protected_regular)."""

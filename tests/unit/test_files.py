@@ -6,6 +6,7 @@ import errno
 import multiprocessing
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -180,6 +181,24 @@ def test_lock_of_a_process_that_is_gone_is_waited_for(tmp_path: Path) -> None:
     assert holder.stdout.read(4) == b"held"
     Lock(tmp_path / "lock", purpose="mine").acquire().release()
     holder.communicate()
+
+
+def test_lock_that_a_leftover_holds_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_ORPHAN_GRACE", 0.0)
+    path = tmp_path / "lock"
+    code = HOLD.replace("sleep(1)", "sleep(600)").replace('b"held"', "str(child.pid).encode()")
+    owner = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE)
+    assert owner.stdout is not None
+    owner.wait()
+    left = int(os.read(owner.stdout.fileno(), 20))
+    try:
+        problem = f"mine: process {owner.pid}, a pass, has ended, but a process that it left still holds it"
+        with pytest.raises(LockedError, match=problem) as caught:
+            Lock(path, purpose="mine").acquire()
+        assert f"fuser {path}" in caught.value.fix
+    finally:
+        os.kill(left, signal.SIGKILL)
+        owner.communicate()
 
 
 def test_machine_lock_is_open_to_every_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

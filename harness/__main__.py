@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from harness.contract import BuildRequest, CommandRequest, Message, ProbeRequest, Result, RunRequest, ScoreRequest
 from harness.errors import HarnessError, explain
-from harness.orphan import die_with_parent
+from harness.orphan import die_with_parent, keep_descriptors
 
 VERBS: dict[str, type[Message]] = {
     request.verb: request for request in (BuildRequest, RunRequest, ScoreRequest, CommandRequest, ProbeRequest)
@@ -81,6 +81,7 @@ def _perform(verb: str, request_path: Path, ending: Ending) -> Result:
 
 def main(arguments: list[str]) -> NoReturn:
     die_with_parent()
+    keep_descriptors()
     faulthandler.enable()
     if len(arguments) != 3 or arguments[0] not in VERBS:
         sys.stderr.write(f"usage: python -P -m harness {'|'.join(VERBS)} REQUEST.json RESULT.json\n")

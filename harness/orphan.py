@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
 import sys
 import threading
+from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
 _ORPHANED = 70
@@ -29,6 +31,15 @@ def die_with_parent() -> None:
     parent = os.environ.get("RECONCILE_PARENT", "")
     if parent.isdigit() and os.getppid() != int(parent):
         os._exit(_ORPHANED)
+
+
+def keep_descriptors() -> None:
+    """What the pass left open for this process, its locks above all, is not for the programs that this one starts: one
+    that outlives the pass would hold them for ever."""
+    for entry in Path("/proc/self/fd" if sys.platform.startswith("linux") else "/dev/fd").iterdir():
+        if int(entry.name) > 2:
+            with contextlib.suppress(OSError):  # the folder's own, closed again
+                os.set_inheritable(int(entry.name), False)
 
 
 def _wait_for_end_of_input() -> None:

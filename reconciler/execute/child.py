@@ -3,14 +3,16 @@ still."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.contract import STAGES, CommandRequest, Message, Progress, Result, read_progress
+from harness.contract import STAGES, CommandRequest, Message, Progress, Result, RunRequest, read_progress
 from reconciler.execute.attempt import Attempt
+from reconciler.execute.leftovers import MARK, adopted, new_mark
 from reconciler.process import Child, child_environment, harness_command
 
 STALL = 900.0  # seconds without any finished work in a run before it counts as hung; the spec may say otherwise
@@ -41,20 +43,35 @@ def run_child(attempt: Attempt, request: Message, watch: Watch) -> Result:
     command = harness_command(request.verb, attempt.request, attempt.result)
     reason = ""
     began = time.monotonic()
-    with Child(
-        command,
-        folder=attempt.folder,
-        log=attempt.log,
-        environment=child_environment(_secrets(request)),
-        keep_open=watch.keep_open,
-    ) as child:
+    with (
+        _leftovers_ended(request) as marked,
+        Child(
+            command,
+            folder=attempt.folder,
+            log=attempt.log,
+            environment=child_environment({**_secrets(request), **marked}),
+            keep_open=watch.keep_open,
+        ) as child,
+    ):
         while (status := child.wait(_LOOK)) is None:
             progress = read_progress(attempt.counter)
             if progress is not None:
                 watch.moved(replace(progress, text=_last_line(attempt)))
             if reason := _hung(watch, progress, time.monotonic() - began):
                 child.stop()
-    return _result(attempt, reason, status)
+    return _result(attempt, request, reason, status)
+
+
+@contextlib.contextmanager
+def _leftovers_ended(request: Message) -> Iterator[dict[str, str]]:
+    """Gives what the child's environment must hold for that. A harness command has a keeper of its own, which must
+    live to put things in order."""
+    if isinstance(request, CommandRequest):
+        yield {}
+        return
+    mark = new_mark()
+    with adopted(mark):
+        yield {MARK: mark}
 
 
 def _hung(watch: Watch, progress: Progress | None, seconds: float) -> str:
@@ -83,14 +100,16 @@ def _last_line(attempt: Attempt) -> str:
         return ""
 
 
-def _result(attempt: Attempt, reason: str, status: int | None) -> Result:
+def _result(attempt: Attempt, request: Message, reason: str, status: int | None) -> Result:
     if attempt.result.exists():
         try:
             return Result.read(attempt.result)
         except ValueError as error:
             reason = str(error)
     if reason:
-        problem, kind, fix = reason, "resources", "look at the child's log; raise run.stall_timeout for slow models"
+        problem, kind, fix = reason, "resources", "look at the child's log for what it waits for"
+        if isinstance(request, RunRequest):
+            fix += "; raise run.stall_timeout for slow models"
     elif status is not None and status < 0:
         problem, kind = f"the child process was ended by signal {-status}", "resources"
         fix = "signal 9 is mostly the kernel running out of memory: lower batch_size or streams; see the child's log"

@@ -1,22 +1,28 @@
-"""The watchdog over a child, whatever it does when it hangs: real children."""
+"""The watchdog over a child, whatever it does when it hangs, and the end of what it leaves: real children."""
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+import psutil
 import pytest
 
-from harness.contract import ProbeRequest, Progress
+from harness.contract import Benchmark, BuildRequest, ProbeRequest, Progress
 from reconciler.execute import child, perform
 from reconciler.execute.attempt import Attempt, Intent, attempt_id
 from reconciler.execute.child import Watch, run_child
 from reconciler.execute.outcome import Status
+from reconciler.files import Lock
 from reconciler.reconcile import Report
 from reconciler.resource.kinds import Address, Kind
-from tests.passes.repository import SPEC, Repository, make_repository
+from tests.passes.repository import HERE, SPEC, Repository, make_repository
 
+TINY = HERE / "benchmarks" / "tiny.py"
 HANGS = "    import time\n    time.sleep(600)\n"
 
 
@@ -102,3 +108,82 @@ def test_watchdog_that_is_off_ends_nothing(tmp_path: Path, monkeypatch: pytest.M
     started(monkeypatch, "import time; time.sleep(1)")
     result = run_child(an_attempt(tmp_path), ProbeRequest(), Watch(lambda _: None, stall=0.0, start=0.0))
     assert result.problem == "the child process ended with status 0 and no result"
+
+
+ESCAPES = """
+import os, subprocess, sys
+from pathlib import Path
+Path("escaped").write_text(str(subprocess.Popen(["sleep", "600"], start_new_session=True).pid))
+if os.fork() == 0:
+    os.setsid()
+    forked = subprocess.Popen(["sleep", "600"], env={}, close_fds=False)
+    Path("forked").write_text(f"{os.getpid()} {forked.pid}")
+    forked.wait()
+while not Path("forked").exists() or len(Path("forked").read_text().split()) < 2:
+    pass
+"""
+
+
+@pytest.fixture
+def bystander() -> Iterator[subprocess.Popen[bytes]]:
+    """A child of the caller's own, in a session of its own."""
+    process = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_processes_that_left_the_session_of_a_child_end_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bystander: subprocess.Popen[bytes]
+) -> None:
+    started(monkeypatch, ESCAPES)
+    attempt = an_attempt(tmp_path)
+    run_child(attempt, ProbeRequest(), Watch(lambda _: None))
+    words = (attempt.folder / "escaped").read_text().split() + (attempt.folder / "forked").read_text().split()
+    assert len(words) == 3
+    assert [pid for pid in map(int, words) if psutil.pid_exists(pid)] == []
+    assert bystander.poll() is None
+
+
+def test_nothing_ended_is_left_to_reap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started(monkeypatch, "import subprocess; print(subprocess.Popen(['sleep', '600']).pid, flush=True)")
+    attempt = an_attempt(tmp_path)
+    run_child(attempt, ProbeRequest(), Watch(lambda _: None))
+    pid = int(attempt.log.read_text())
+    assert pid not in [process.pid for process in psutil.Process().children() if process.pid != os.getpid()]
+
+
+LOCKED = """
+import os, sys
+from pathlib import Path
+from reconciler.files import Lock
+from reconciler.process import Child, child_environment, harness_command
+place = Path(sys.argv[1])
+lock = Lock(place / "lock", purpose="a pass").acquire()
+command = harness_command("build", place / "request.json", place / "result.json")
+with Child(command, folder=place, log=place / "log", environment=child_environment(), keep_open=[lock.descriptor]) as c:
+    c.wait(120)
+"""
+
+
+def test_program_that_escapes_from_a_harness_child_holds_no_lock(tmp_path: Path) -> None:
+    """Also where nobody ends it: the pass that started it is gone."""
+    (tmp_path / "artifact").mkdir()
+    code = tmp_path / "escaping.py"
+    start = "\n\nimport os\nos.system('setsid sleep 600 & echo $! > escaped')\n"
+    code.write_text(TINY.read_text(encoding="utf-8") + start, encoding="utf-8")
+    request = BuildRequest(
+        kind="Dataset",
+        benchmark=Benchmark(name="escaping", path=str(code)),
+        output=str(tmp_path / "artifact"),
+        counter=str(tmp_path / "counter"),
+    )
+    request.write(tmp_path / "request.json")
+    environment = {**os.environ, "PYTHONPATH": str(Path(child.__file__).parents[2])}
+    subprocess.run([sys.executable, "-c", LOCKED, str(tmp_path)], env=environment, check=True)
+    escaped = psutil.Process(int((tmp_path / "escaped").read_text()))
+    try:
+        assert escaped.is_running()
+        Lock(tmp_path / "lock", purpose="the next").acquire().release()
+    finally:
+        escaped.kill()

@@ -125,7 +125,11 @@ def _build_engine(request: BuildRequest, counter: Counter) -> Made:
         )
     )
     engine.write(output)
-    return {"engine": engine.document(), "files": _digests(output), "marks": []}, backend.facts()
+    facts = backend.facts()
+    timing = engine.settings.get("tensorrt", {}).get("timing_cache")
+    if timing:
+        facts["timing_cache"] = Fact(value=timing, role="evidence")
+    return {"engine": engine.document(), "files": _digests(output), "marks": []}, facts
 
 
 def _source(request: BuildRequest) -> Path | None:

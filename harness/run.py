@@ -51,7 +51,7 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
     with Telemetry(session.notes.get("devices", ())) as telemetry:
         run_test(prepared, sut, library)
     if guard.failure is not None:
-        raise _as_backend_error(request.backend, guard.failure)
+        raise _as_backend_error(request.backend, guard.failure, telemetry.faults())
     counter.stage("completing")
     sut.close()
     session.close()
@@ -129,11 +129,14 @@ def _end_soon(give_up: Callable[[BaseException], None], error: BaseException) ->
     timer.start()
 
 
-def _as_backend_error(backend: str, failure: BaseException) -> BaseException:
-    if isinstance(failure, HarnessError | MemoryError | OSError):
+def _as_backend_error(backend: str, failure: BaseException, told: str) -> BaseException:
+    """``told``: what else is known of the device."""
+    if isinstance(failure, HarnessError):
+        return HarnessError(failure.problem + told, failure.problem_class, failure.fix) if told else failure
+    if isinstance(failure, MemoryError | OSError):
         return failure
     error = HarnessError(
-        f"the run on {backend} failed: {type(failure).__name__}: {failure}",
+        f"the run on {backend} failed: {type(failure).__name__}: {failure}{told}",
         "backend",
         "the traceback is in the log of this run",
     )

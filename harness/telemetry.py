@@ -96,6 +96,11 @@ class Telemetry:
         cpu = {"cpu_throttled": self._throttled} if self._throttled else {}
         return {f"telemetry.{name}": count for name, count in {**self._gpus.flags(), **cpu}.items()}
 
+    def faults(self) -> str:
+        """What the driver reported of the GPUs since the run began, for a message; "" for nothing."""
+        xids = self._gpus.look_for_faults()
+        return f"; the driver reported Xid {', '.join(map(str, xids))}" if xids else ""
+
     def _watch(self) -> None:
         pause = _INTERVAL
         while not self._stop.wait(pause):

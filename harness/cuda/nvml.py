@@ -19,6 +19,8 @@ _READINGS: dict[str, Callable[[Any, Any], float]] = {
     "temperature_celsius": lambda nvml, h: nvml.nvmlDeviceGetTemperature(h, nvml.NVML_TEMPERATURE_GPU),
     "memory_bytes": lambda nvml, h: nvml.nvmlDeviceGetMemoryInfo(h).used,
 }
+# The function was renamed.
+_REASONS = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
 # Reasons for a lower clock that the device itself did not choose for lack of work.
 _THROTTLES = {
     "power": 0x4,
@@ -51,8 +53,11 @@ class Gpus:
         self._energy: list[float | None] = []
         self._errors: list[int | None] = []
         self._settings: dict[str, Any] = {}
+        self._events: Any = None
+        self.xids: list[int] = []
 
     def begin(self) -> None:
+        self._watch_for_xids()
         self._energy, self._errors = self._joules(), self._uncorrected()
         self._settings = dict(self._declared())
 
@@ -62,8 +67,29 @@ class Gpus:
             for name, ask in _READINGS.items():
                 with suppress(self._nvml.NVMLError):
                     yield f"gpu.{name}", float(ask(self._nvml, handle))
-            with suppress(self._nvml.NVMLError, AttributeError):
-                self._count_throttles(int(self._nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)))
+            for name in _REASONS:
+                reasons = self._asked(name, handle)
+                if reasons is not None:
+                    self._count_throttles(int(reasons))
+                    break
+
+    def look_for_faults(self) -> list[int]:
+        """Xid errors that the driver reported since the run began."""
+        while self._events is not None:
+            try:
+                self.xids.append(int(self._nvml.nvmlEventSetWait_v2(self._events, 0).eventData))
+            except self._nvml.NVMLError:
+                break
+        return self.xids
+
+    def _watch_for_xids(self) -> None:
+        if not self._handles:
+            return
+        with suppress(self._nvml.NVMLError, AttributeError):
+            events = self._nvml.nvmlEventSetCreate()
+            for handle in self._handles:
+                self._nvml.nvmlDeviceRegisterEvents(handle, self._nvml.nvmlEventTypeXidCriticalError, events)
+            self._events = events
 
     def summary(self, samples: int) -> dict[str, Any]:
         """After the run: throttling (readings at which each reason held), energy, errors, and limits as they stand."""
@@ -77,6 +103,8 @@ class Gpus:
         errors = [after - before for before, after in pairs if before is not None and after is not None]
         if any(errors):
             found["gpu.uncorrected_memory_errors"] = errors
+        if self.look_for_faults():
+            found["gpu.xid"] = self.xids
         return found
 
     def flags(self) -> dict[str, int]:

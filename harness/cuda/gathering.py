@@ -13,7 +13,7 @@ _IMAGE = Path(__file__).with_name("gather.ptx")
 _WIDTHS = (16, 4, 1)
 _IN_FLIGHT = 4  # loads per thread, as in gather.cu
 _MOST_THREADS = 1024
-FEW, MANY = 8, 128
+FEW, MANY = 4, 128
 """Full blocks at once. A few saturate PCIe and leave the device to the engine; many end a small batch soonest."""
 
 

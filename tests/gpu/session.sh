@@ -71,7 +71,7 @@ part() {
             ;;
         unpack) unpack ;;
         copies) report copies "$PYTHON" -m tests.gpu.copies; tail -n 1 "$OUT/copies.log" > "$OUT/copies.json" ;;
-        tests) TAIL=90 report tests "$PYTHON" -m pytest -m gpu ${TESTS:-tests/gpu} ${K:+-k "$K"} -q -rfEs -s -W default -p no:cacheprovider --durations=8 ;;
+        tests) GPU_LEVEL=1 TAIL=90 report tests "$PYTHON" -m pytest -m gpu ${TESTS:-tests/gpu} ${K:+-k "$K"} -q -rfEs -s -W default -p no:cacheprovider --durations=8 ;;
         ceiling) report ceiling "$PYTHON" -m tests.gpu.ceiling; tail -n 1 "$OUT/ceiling.log" > "$OUT/ceiling.json" ;;
         first) for each in env copies ceiling tests ort; do part $each; done ;;
         second) for each in resnet-fp16 resnet-int8; do part $each; done ;;

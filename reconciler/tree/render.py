@@ -18,9 +18,6 @@ from reconciler.tree.documents import (
 from reconciler.tree.layout import Layout, cell_path, layout_of, path
 from reconciler.tree.manifest import content_digest
 
-# Part of every Result's identity: raise it when the same values are to give other bytes.
-RENDERER = 1
-
 ACCURACY_LOG = "mlperf_log_accuracy.json"
 ACCURACY_TEXT = "accuracy.txt"
 _OURS = (ACCURACY_LOG, ACCURACY_TEXT)

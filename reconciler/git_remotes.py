@@ -36,12 +36,13 @@ def is_ancestor(root: Path, one: str, other: str) -> bool:
     return ask(root, "merge-base", "--is-ancestor", one, other).status == 0
 
 
-def address(root: Path, remote: str) -> str:
-    """Where a push to this remote goes. Raises RepositoryError when there is no such remote."""
-    answer = ask(root, "remote", "get-url", "--push", remote)
+def addresses(root: Path, remote: str) -> tuple[str, ...]:
+    """Everywhere that a push to this remote goes; it may be several places. Raises RepositoryError when there is no
+    such remote."""
+    answer = ask(root, "remote", "get-url", "--push", "--all", remote)
     if answer.status:
         raise RepositoryError(f"no remote {remote!r}", fix="`git remote -v` lists the remotes")
-    return answer.out.decode().strip()
+    return tuple(answer.out.decode(errors="surrogateescape").split("\n")[:-1])
 
 
 def fetch(root: Path, remote: str, name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, datetime
 from pathlib import Path
 
 from reconciler import git
@@ -80,7 +80,7 @@ def refusals_of(submission: PackedSubmission, *, despite_embargo: bool) -> list[
     found += _uncommitted(seen, settings, committed)
     found += refused_inferences(submission.content, submission.ruleset, _log_of(submission))
     if not despite_embargo:
-        found += refused_remotes(settings, git.remotes(seen.places.root), date.today())
+        found += refused_remotes(settings, git.remotes(seen.places.root), datetime.now(UTC).date())
     if not submission.content.cells:
         found.append(Refusal("the submission", "no cell can be published", "see: reconcile status"))
     else:

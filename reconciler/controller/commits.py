@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from reconciler import git, git_remotes
-from reconciler.controller.embargo import refusal
 from reconciler.controller.settings import Settings
 from reconciler.controller.teller import Teller
 from reconciler.files import Places
 from reconciler.look import Look
+from reconciler.resource.embargo import embargo_of, refusal
 from reconciler.resource.kinds import Kind
 
 
@@ -47,7 +47,9 @@ class Commits:
         root, remote, name = self.places.root, self.settings.push, git_remotes.branch(self.places.root)
         submission = next(r for r in seen.desired.resources if r.kind is Kind.SUBMISSION)
         settings = seen.desired.detail(submission.address).settings
-        why = refusal(settings, git_remotes.address(root, remote), datetime.now(UTC).date())
+        embargo, today = embargo_of(settings), datetime.now(UTC).date()
+        refused = (refusal(embargo, address, today) for address in git_remotes.addresses(root, remote))
+        why = next(filter(None, refused), "")
         if not why and not name:
             why = "no branch is checked out"
         if why:

@@ -27,7 +27,7 @@ class Follower:
 
     def __enter__(self) -> Self:
         if self._remote:
-            git.address(self._root, self._remote)
+            git.addresses(self._root, self._remote)
             threading.Thread(target=self._run, name="remote", daemon=True).start()
         return self
 

@@ -25,7 +25,7 @@ from reconciler.look import look, tree_of
 def watch(places: Places, settings: Settings, teller: Teller) -> None:
     """Until KeyboardInterrupt. Raises ReconcilerError for what was asked for and cannot be (a port, a remote)."""
     for remote in filter(None, (settings.remote, settings.push)):
-        git_remotes.address(places.root, remote)
+        git_remotes.addresses(places.root, remote)
     queue = Queue(settings.debounce)
     with ExitStack() as stack:
         if settings.health:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from fnmatch import fnmatchcase
 from typing import Any
 
 from reconciler.diff.change import Chosen, Finding
 from reconciler.mlperf.log import DetailLog
 from reconciler.mlperf.ruleset import Ruleset
 from reconciler.resource.conditions import Standing, Status
+from reconciler.resource.embargo import embargo_of, shown
 from reconciler.resource.kinds import Cell
 from reconciler.resource.records import IMPORTED, UNKNOWN, Record
 from reconciler.tree.content import SubmissionContent
@@ -119,16 +119,15 @@ def refused_inferences(
 
 def refused_remotes(settings: Mapping[str, Any], remotes: Iterable[tuple[str, str]], today: date) -> list[Refusal]:
     """Remotes at public hosts while an embargo holds; one without ``until`` never ends."""
-    until, allowed = settings.get("embargo.until"), settings.get("embargo.allow") or ()
-    if until is None and not allowed:
+    embargo = embargo_of(settings)
+    if embargo is None or not embargo.holds(today):
         return []
-    if until is not None and today >= date.fromisoformat(until):
-        return []
+    until = f"until {embargo.until}" if embargo.until else "by embargo"
     found = []
     for name, url in remotes:
-        if _host(url) not in PUBLIC_HOSTS or any(fnmatchcase(url, pattern) for pattern in allowed):
+        if _host(url) not in PUBLIC_HOSTS or embargo.allows(url):
             continue
-        reason = f"{url} is at a public host, and results are secret {f'until {until}' if until else 'by embargo'}"
+        reason = f"{shown(url)} is at a public host, and results are secret {until}"
         fix = "name it in embargo.allow if it is private, or remove the remote; --despite-embargo packs anyway"
         found.append(Refusal(f"remote {name}", reason, fix))
     return found

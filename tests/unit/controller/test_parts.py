@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 from reconciler.controller.backoff import WAITS, Backoff
-from reconciler.controller.embargo import refusal
 from reconciler.controller.predicate import Topic, topic_of
 from reconciler.controller.queue import Queue
 from reconciler.controller.unit import unit
@@ -107,20 +106,6 @@ def test_window_when_it_is_none_says_how_to_write_one(text: str) -> None:
     with pytest.raises(ReconcilerError) as error:
         parse(text)
     assert "22:00-06:00" in error.value.fix
-
-
-@pytest.mark.parametrize(
-    ("settings", "refused"),
-    [
-        ({}, False),
-        ({"embargo.until": "2026-04-01"}, True),
-        ({"embargo.until": "2026-04-01", "embargo.allow": ["git@git.acme.com:*"]}, False),
-        ({"embargo.until": "2026-04-01", "embargo.allow": ["git@other.com:*"]}, True),
-        ({"embargo.until": "2026-03-01"}, False),
-    ],
-)
-def test_embargo_denies_by_default(settings: dict[str, object], refused: bool) -> None:
-    assert bool(refusal(settings, "git@git.acme.com:mlperf.git", date(2026, 3, 15))) == refused
 
 
 def test_unit_starts_the_same_watch_in_the_same_folder() -> None:

@@ -1,0 +1,92 @@
+"""What may leave this machine before the results are public: one answer for every exit. Pure; denied by default.
+
+An exit has an address: where git pushes to, the URL of an object store, the page of a pull request, ``exec:COMMAND``
+for a hook. Files on this machine are no exit.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from fnmatch import fnmatchcase
+from typing import Any
+from urllib.parse import unquote
+
+HOOK = "exec:"  # begins the address of a program that is handed events
+
+
+@dataclass(frozen=True, slots=True)
+class Embargo:
+    """``until``: the day on which the results are public, None for one without an end. ``allow``: patterns of addresses
+    that are known to be private."""
+
+    until: date | None
+    allow: tuple[str, ...] = ()
+
+    def holds(self, today: date) -> bool:
+        return self.until is None or today < self.until
+
+    def allows(self, address: str) -> bool:
+        """By the address as it is written, or by host and path alone: ``git@host:acme/*`` and ``https://host/acme/*``
+        are one place."""
+        if not address or ".." in _place(address).split("/"):
+            return False
+        return any(
+            fnmatchcase(address, pattern) or fnmatchcase(_place(address), _place(pattern)) for pattern in self.allow
+        )
+
+    def __str__(self) -> str:
+        return f"embargo until {self.until}" if self.until else "embargo without an end"
+
+
+def embargo_of(settings: Mapping[str, Any]) -> Embargo | None:
+    """``settings``: the submission's, by flat name. None where the spec declares no embargo."""
+    until, allow = settings.get("embargo.until"), settings.get("embargo.allow") or ()
+    if not until and not allow:
+        return None
+    return Embargo(date.fromisoformat(str(until)) if until else None, tuple(map(str, allow)))
+
+
+def refusal(embargo: Embargo | None, address: str, today: date) -> str:
+    """Why nothing measured may go to this address today; "" when it may. ``today`` in UTC.
+
+    Every exit asks it before a byte leaves: ``git push`` with each address that the remote pushes to, a transfer of
+    objects with the URL of the store, a comment or annotation with the address of the repository's page, a hook with
+    ``exec:COMMAND``. The submission's own settings give the embargo:
+
+        settings = desired.detail(submission.address).settings
+        why = refusal(embargo_of(settings), "s3://acme-private/objects", datetime.now(UTC).date())
+    """
+    if embargo is None or not embargo.holds(today) or embargo.allows(address):
+        return ""
+    return f"{embargo}: {shown(address) or 'an unknown place'} is not among embargo.allow"
+
+
+def shown(address: str) -> str:
+    """Without the password or token that an address may carry."""
+    scheme, sign, rest = address.partition("://")
+    if not sign:
+        return address
+    host, slash, path = rest.partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path.partition('?')[0]}"
+
+
+def _place(address: str) -> str:
+    """Host and path: of https://user@host/path, ssh://user@host:port/path and user@host:path alike. A path on disk, a
+    pattern without a host and a hook stay as they are."""
+    if address.startswith((HOOK, "/", ".")):
+        return address
+    scheme, sign, rest = address.partition("://")
+    if sign and scheme not in ("https", "http", "ssh", "git"):
+        return address  # a store's bucket is no host
+    if not sign:
+        host, colon, path = address.partition(":")
+        if not colon or "/" in host:
+            return address
+        rest = f"{host}/{path.lstrip('/')}"
+    host, slash, path = rest.partition("/")
+    path = unquote(path).removesuffix("/").removesuffix(".git")
+    kept = path if ".." in path.split("/") else posixpath.normpath(path) if path else ""
+    return f"{host.rpartition('@')[2].lower()}{slash}{kept}"

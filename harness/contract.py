@@ -4,8 +4,8 @@ A child is started as ``python -P -m harness build|run|score|command|probe REQUE
 request, works in an empty directory of its own, writes RESULT.json aside and renames it into place as its last
 act: a result file that exists is complete. Progress goes through an mmap counter, nothing else is shared.
 
-This is the only module of ``harness`` that ``reconciler`` may import, so it also holds the facts about backends
-and built-in benchmarks that planning needs on a machine where none of their libraries is installed.
+This is the only module of ``harness`` that ``reconciler`` may import, so it also hands on the facts about backends
+and built-in benchmarks that planning needs (``harness.catalog``).
 """
 
 from __future__ import annotations
@@ -22,173 +22,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
+from harness.catalog import BACKENDS as BACKENDS
+from harness.catalog import BENCHMARKS as BENCHMARKS
+from harness.catalog import BackendFacts as BackendFacts
+from harness.catalog import Option as Option
+
 FORMAT = 1
-
-# --------------------------------------------------------------------------------------------------------------
-# Facts about backends and benchmarks
-# --------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """A setting that a backend reads. ``kind`` is "int", "text", "flag" or "choice"; None means the default."""
-
-    kind: Literal["int", "text", "flag", "choice"]
-    default: int | str | bool | None
-    help: str
-    choices: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class BackendFacts:
-    """What planning must know of a backend without importing it.
-
-    ``distributions``: installed packages any one of which provides it, and whose version is the backend's version;
-    empty for a backend that needs none. ``extra``: the extra of this project that installs it. ``revision`` is
-    raised when a change of our code must make its engines and runs stale. ``engine`` options are read by a build
-    (a change makes the engine stale), ``run`` options by a run only. ``elsewhere``: nothing runs here, its runs are
-    imported.
-    """
-
-    distributions: tuple[str, ...]
-    extra: str
-    revision: int
-    builds_engine: bool
-    precisions: tuple[str, ...]
-    engine: dict[str, Option] = field(default_factory=dict)
-    run: dict[str, Option] = field(default_factory=dict)
-    synthetic: bool = False
-    elsewhere: bool = False
-
-
-_COMMON_RUN = {
-    "threads": Option("int", 0, "threads that compute one batch; 0 lets the backend decide"),
-    "streams": Option("int", 1, "batches in flight at once"),
-}
-
-_CUDA_RUN = {
-    "streams": _COMMON_RUN["streams"],
-    "lanes": Option("int", 2, "batches in flight on each stream: while one computes, the next is copied"),
-    "devices": Option("int", 1, "GPUs that take part; hardware.count of the system unless it is set here"),
-    "cuda_graphs": Option("flag", True, "launch a batch as one captured graph, where the backend allows it"),
-    "spin": Option("flag", False, "completion threads use a processor while they wait, and wake sooner"),
-    "start_from_device": Option("flag", False, "samples live in GPU memory before the clock starts; needs evidence"),
-    "start_from_device_evidence": Option(
-        "text", "", "the document that shows how samples reach GPU memory, and at what rate"
-    ),
-}
-
-_TENSORRT_ENGINE = {
-    "optimization_level": Option("int", 3, "how long the builder searches, 0 to 5"),
-    "workspace_mib": Option("int", 0, "most GPU memory of one layer's kernel, in MiB; 0 for all there is"),
-    "profiles": Option("text", "", "batch sizes to tune for, such as 1,16,256; the last is batch_size"),
-    "sequence_lengths": Option("text", "", "lengths of free axes beside the batch to tune for, such as 128,384"),
-    "half_inputs": Option("flag", False, "float inputs are fp16; the dataset's arrays must be so too"),
-    "tf32": Option("flag", False, "fp32 layers may compute in TF32"),
-    "sparse_weights": Option("flag", False, "use kernels for weights that are structured sparse"),
-    "version_compatible": Option("flag", False, "later versions of the same major version may run the engine"),
-    "hardware_compatibility": Option(
-        "choice", "none", "devices that may run the engine", ("none", "ampere_plus", "same_compute_capability")
-    ),
-    "plugins": Option("text", "", "plug-in libraries to load, absolute paths with colons between them"),
-}
-
-_ANY_PRECISION = ("fp32", "bf16", "fp16", "fp8", "fp4", "int8", "int4")
-BACKENDS: dict[str, BackendFacts] = {
-    "null": BackendFacts(
-        (), "cpu", 1, builds_engine=False, precisions=("fp32",), run={"streams": _COMMON_RUN["streams"]}, synthetic=True
-    ),
-    "onnxruntime": BackendFacts(
-        distributions=("onnxruntime", "onnxruntime-gpu", "onnxruntime-openvino", "onnxruntime-directml"),
-        extra="cpu",
-        revision=1,
-        builds_engine=True,
-        precisions=("fp32",),
-        engine={
-            "graph_optimization": Option(
-                "choice",
-                "all",
-                "level of graph rewriting before the engine is saved",
-                ("none", "basic", "extended", "all"),
-            )
-        },
-        run=_COMMON_RUN,
-    ),
-    "openvino": BackendFacts(
-        distributions=("openvino",),
-        extra="cpu",
-        revision=1,
-        builds_engine=True,
-        precisions=("fp32", "bf16", "fp16"),
-        engine={
-            "performance_hint": Option("choice", "throughput", "what the plug-in tunes for", ("throughput", "latency")),
-            "shape": Option(
-                "choice",
-                "bounded",
-                "bounded: compute any batch up to batch_size; fixed: pad partial batches",
-                ("bounded", "fixed"),
-            ),
-        },
-        run=_COMMON_RUN,
-    ),
-    "external": BackendFacts((), "cpu", 1, builds_engine=False, precisions=_ANY_PRECISION, elsewhere=True),
-    "command": BackendFacts((), "cpu", 1, builds_engine=False, precisions=_ANY_PRECISION),
-    "onnxruntime-cuda": BackendFacts(
-        distributions=("onnxruntime-gpu",),
-        extra="cuda",
-        revision=1,
-        builds_engine=True,
-        precisions=("fp32", "fp16", "int8"),
-        engine={"half_inputs": _TENSORRT_ENGINE["half_inputs"]},
-        run={
-            **_CUDA_RUN,
-            "prefer_nhwc": Option("flag", True, "convolutions compute channels last"),
-            "tf32": _TENSORRT_ENGINE["tf32"],
-            "convolution_search": Option(
-                "choice", "exhaustive", "how kernels of convolutions are chosen", ("exhaustive", "heuristic", "default")
-            ),
-        },
-    ),
-    "tensorrt": BackendFacts(
-        distributions=("tensorrt", "tensorrt-cu13", "tensorrt-cu12", "tensorrt-bindings"),
-        extra="tensorrt",
-        revision=1,
-        builds_engine=True,
-        precisions=("fp32", "fp16", "bf16", "int8", "fp8"),
-        engine=_TENSORRT_ENGINE,
-        run=_CUDA_RUN,
-    ),
-    "tensorrt-rtx": BackendFacts(
-        distributions=("tensorrt-rtx", "tensorrt-rtx-cu13-bindings", "tensorrt-rtx-cu12-bindings"),
-        extra="tensorrt-rtx",
-        revision=1,
-        builds_engine=True,
-        precisions=("fp32", "fp16", "bf16", "int8", "fp8"),
-        engine=_TENSORRT_ENGINE,
-        run=_CUDA_RUN,
-    ),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class BenchmarkFacts:
-    """A built-in benchmark: its module in ``harness.benchmarks`` and the revision that enters every key.
-
-    ``elsewhere``: there is no such module, its runs are imported.
-    """
-
-    module: str
-    revision: int
-    help: str
-    synthetic: bool = False
-    elsewhere: bool = False
-
-
-BENCHMARKS: dict[str, BenchmarkFacts] = {
-    "digits": BenchmarkFacts("digits", 1, "handwritten digits (UCI, inside scikit-learn), a small convolutional net"),
-    "command": BenchmarkFacts("command", 1, "the code of a harness command, which prepares model and data itself"),
-    "external": BenchmarkFacts("", 1, "code outside this project; its runs are imported", elsewhere=True),
-}
 
 # --------------------------------------------------------------------------------------------------------------
 # Requests and results

@@ -25,7 +25,7 @@ from reconciler.resource.records import Recorded
 
 _PACKAGE = Path(__file__).parent
 # Our own code that a compiled state is a function of: a developer's edit counts like a new version.
-_SOURCES = ("spec", "desired", "mlperf", "mlperf/rounds", "resource", "../harness/contract.py")
+_SOURCES = ("spec", "desired", "mlperf", "mlperf/rounds", "resource", "../harness/contract.py", "../harness/catalog.py")
 
 
 def spec_paths(places: Places, names: Sequence[str]) -> list[Path]:

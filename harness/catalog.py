@@ -150,6 +150,11 @@ BACKENDS: dict[str, BackendFacts] = {
 }
 
 
+def installing(extra: str) -> str:
+    """The fix for what an extra of this project installs."""
+    return f"pip install 'mlperf-reconciler[{extra}]', or in a checkout: pip install -e '.[{extra}]'"
+
+
 @dataclass(frozen=True, slots=True)
 class BenchmarkFacts:
     """A built-in benchmark: its module in ``harness.benchmarks`` and the revision that enters every key.

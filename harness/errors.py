@@ -6,6 +6,8 @@ import errno
 from pathlib import Path
 from typing import Literal
 
+from harness.catalog import installing
+
 ProblemClass = Literal["input", "missing", "resources", "backend", "crash"]
 
 EXTRAS = {
@@ -50,7 +52,7 @@ def explain(error: BaseException) -> HarnessError:
 def _missing_module(error: ImportError) -> HarnessError:
     name = (error.name or "").partition(".")[0]
     extra = EXTRAS.get(name)
-    fix = f"pip install 'mlperf-reconciler[{extra}]'" if extra else f"install {name or 'the missing module'}"
+    fix = installing(extra) if extra else f"install {name or 'the missing module'}"
     return HarnessError(f"cannot import {name or 'a module'}: {error}", "missing", fix)
 
 

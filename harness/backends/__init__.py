@@ -17,7 +17,7 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from harness.contract import BACKENDS, Counter, Fact, Scenario
+from harness.contract import BACKENDS, Counter, Fact, Scenario, installing
 from harness.errors import HarnessError
 from harness.qsl import Arrays, Rows
 
@@ -191,9 +191,7 @@ def load_backend(name: str) -> Backend:
         return cast(Backend, importlib.import_module(MODULES[name]))
     except ImportError as error:
         extra = BACKENDS[name].extra
-        raise HarnessError(
-            f"backend {name} cannot be loaded: {error}", "missing", f"pip install 'mlperf-reconciler[{extra}]'"
-        ) from error
+        raise HarnessError(f"backend {name} cannot be loaded: {error}", "missing", installing(extra)) from error
 
 
 def match_samples(samples: Arrays, inputs: Sequence[Tensor]) -> list[np.ndarray]:

@@ -15,7 +15,7 @@ import numpy as np
 import onnxruntime as ort
 
 from harness.backends import BuildPlan, Engine, LoadPlan, Tensor
-from harness.contract import BACKENDS, Fact
+from harness.contract import BACKENDS, Fact, installing
 from harness.cuda.driver import Device, DeviceMemoryError, Memory, Stream
 from harness.cuda.nvml import device_evidence
 from harness.cuda.pipeline import CudaSession
@@ -76,7 +76,7 @@ def load(plan: LoadPlan) -> CudaSession:
         raise HarnessError(
             f"this ONNX Runtime ({_version()}) has no CUDA provider",
             "missing",
-            "pip uninstall onnxruntime, then pip install 'mlperf-reconciler[cuda]'",
+            f"pip uninstall onnxruntime, then {installing('cuda')}",
         )
     engine = Engine.read(plan.engine, NAME)
     if plan.batch_size > engine.batch_size:

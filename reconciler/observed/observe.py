@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.contract import BACKENDS, BENCHMARKS
+from harness.contract import BACKENDS, BENCHMARKS, installing
 from reconciler.desired.state import Desired
 from reconciler.files import Places
 from reconciler.observed.artifacts import observe_artifacts
@@ -67,10 +67,10 @@ def obstacles_of(
     if (address.kind is Kind.ENGINE or (runs and ours)) and backend in BACKENDS:
         facts = BACKENDS[backend]
         if backend_version(backend, dict(distributions)) is None:
-            fix = f"pip install 'mlperf-reconciler[{facts.extra}]'"
+            fix = installing(facts.extra)
             return Obstacle(f"backend {backend} is not installed here", fix)
     if runs and ours and "mlcommons-loadgen" not in distributions:
-        return Obstacle("LoadGen is not installed here", "pip install 'mlperf-reconciler[cpu]'")
+        return Obstacle("LoadGen is not installed here", installing("cpu"))
     kind = str(address.kind).lower()
     wanted = [locations.get("benchmark.path")]
     if runs and not ours:

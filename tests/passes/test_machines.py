@@ -76,7 +76,7 @@ def test_backend_that_is_not_installed_blocks_and_says_what_to_install(
     repository.edit(SPEC, 'backend: "null"', "backend: openvino")
     engine = next(s for s in repository.look().plan.steps if s.change.address.label == "Engine")
     assert engine.blocked == "backend openvino is not installed here"
-    assert engine.fix == "pip install 'mlperf-reconciler[cpu]'"
+    assert engine.fix == "pip install 'mlperf-reconciler[cpu]', or in a checkout: pip install -e '.[cpu]'"
 
 
 def test_machine_without_loadgen_is_in_sync_and_blocks_runs(
@@ -88,7 +88,8 @@ def test_machine_without_loadgen_is_in_sync_and_blocks_runs(
     assert repository.look().plan.in_sync
     repository.edit(SPEC, "target_qps: 100,", "target_qps: 200,")
     run = next(s for s in repository.look().plan.steps if s.change.how == "make")
-    assert (run.blocked, run.fix) == ("LoadGen is not installed here", "pip install 'mlperf-reconciler[cpu]'")
+    assert run.blocked == "LoadGen is not installed here"
+    assert run.fix == "pip install 'mlperf-reconciler[cpu]', or in a checkout: pip install -e '.[cpu]'"
 
 
 # -- saved plans ----------------------------------------------------------------------------------------------------

@@ -194,7 +194,7 @@ def test_missing_library_names_the_extra(children: Children, artifacts: Artifact
         "Offline", backend="onnxruntime", benchmark=path, inputs=artifacts.inputs("onnxruntime")
     ).result
     assert (result.done, result.problem_class) == (False, "missing")
-    assert result.fix == "pip install 'mlperf-reconciler[cpu]'"
+    assert result.fix == "pip install 'mlperf-reconciler[cpu]', or in a checkout: pip install -e '.[cpu]'"
 
 
 def test_request_of_another_version_is_refused(children: Children) -> None:

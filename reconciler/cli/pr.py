@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -11,6 +13,7 @@ from reconciler import git
 from reconciler.cli.options import reporting_options, takes
 from reconciler.cli.output import paint, say, say_json
 from reconciler.cli.places import places_for
+from reconciler.desired.state import submission_settings
 from reconciler.diff.impact import Impact
 from reconciler.errors import ERROR, IN_SYNC, NOT_IN_SYNC, SpecError
 from reconciler.files import replace
@@ -19,7 +22,9 @@ from reconciler.history.review import review, spec_remarks
 from reconciler.history.snapshot import Snapshot, snapshot
 from reconciler.look import predicted
 from reconciler.render import pull_request as views
+from reconciler.resource.embargo import embargo_of, refusal
 from reconciler.resource.kinds import Address
+from reconciler.resource.records import Recorded
 
 _BASE = click.Option(["--base"], required=True, metavar="REF", help="The branch or commit that would be merged into.")
 _HEAD = click.Option(["--head"], default="HEAD", metavar="REF", help="The commit to merge. Default: HEAD.")
@@ -51,25 +56,36 @@ def command(
 ) -> int:
     """Compare two commits: cells added, removed, made stale or unaffected, what merging makes due, and what is wrong.
 
-    Needs no GPU, no library of a backend and no artifact. A commit of records alone makes nothing due.
+    Needs no GPU, no library of a backend and no artifact. A commit of records alone makes nothing due. Under an embargo
+    that does not allow the repository's address, comment, annotations and workflow pages hold nothing measured.
     """
     places = places_for(())
-    found = compare_commits(places.root, base, head)
+    compared = compare_commits(places.root, base, head)
+    # What is printed in a workflow is on its page, too.
+    found = compared.outside if os.environ.get("CI") else compared.impact
     if markdown is not None:
-        replace(markdown.absolute(), views.markdown(found).encode())
+        replace(markdown.absolute(), views.markdown(compared.outside).encode())
     if as_json:
         say_json(views.document(found))
     else:
         say(views.text(found, paint=paint(), limit=None if show_all else views.LIMIT))
     if annotate if annotate is not None else os.environ.get("GITHUB_ACTIONS") == "true" and not as_json:
-        for line in views.annotation_lines(found):
+        for line in views.annotation_lines(compared.outside):
             say(line)
     if found.errors:
         return ERROR
     return NOT_IN_SYNC if found.work and fail_on == "work" else IN_SYNC
 
 
-def compare_commits(root: Path, base: str, head: str) -> Impact:
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """``outside``: what a comment, an annotation or a workflow's page may show of ``impact``."""
+
+    impact: Impact
+    outside: Impact
+
+
+def compare_commits(root: Path, base: str, head: str) -> Compared:
     """Against the commit where the two part, as a merge would be. Raises RepositoryError for a commit that is not
     here."""
     tip, wanted = git.resolve(root, base), git.resolve(root, head)
@@ -77,13 +93,32 @@ def compare_commits(root: Path, base: str, head: str) -> Impact:
     try:
         after = snapshot(root, wanted)
     except SpecError as error:
-        return Impact(base_commit, wanted, (), remarks=(*spec_remarks(error), *review(root, base_commit, wanted, {})))
+        broken = Impact(base_commit, wanted, (), remarks=(*spec_remarks(error), *review(root, base_commit, wanted, {})))
+        return Compared(broken, broken)
     remarks = review(root, base_commit, wanted, after.damaged)
     try:
         before = snapshot(root, base_commit)
     except SpecError:
-        before = None
-    return impact(before or _nothing(after, base_commit), after, _predict, remarks)
+        before = _nothing(after, base_commit)
+    found = impact(before, after, _predict, remarks)
+    why = embargo_of_page(root, before, after)
+    return Compared(found, impact(before, after, _predict_by_formula, remarks, withheld=why) if why else found)
+
+
+def embargo_of_page(root: Path, *commits: Snapshot) -> str:
+    """Why no measured figure may be on the pull request's page; "" when it may. An embargo that either commit declares
+    counts: merging may end it, proposing to may not."""
+    embargoes = [embargo_of(submission_settings(at.desired)) for at in commits]
+    today = datetime.now(UTC).date()
+    return next(filter(None, (refusal(e, page, today) for e in embargoes for page in pages(root))), "")
+
+
+def pages(root: Path) -> list[str]:
+    """Addresses of the repository whose pull request this is: as its workflow says, else all of this clone's remotes;
+    one that is nowhere when nobody knows."""
+    server, name = os.environ.get("GITHUB_SERVER_URL"), os.environ.get("GITHUB_REPOSITORY")
+    known = f"{server}/{name}" if server and name else os.environ.get("CI_PROJECT_URL", "")
+    return [known] if known else [url for _, url in git.remotes(root)] or [""]
 
 
 def _nothing(after: Snapshot, base: str) -> Snapshot:
@@ -94,3 +129,8 @@ def _nothing(after: Snapshot, base: str) -> Snapshot:
 
 def _predict(address: Address, at: Snapshot) -> float | None:
     return predicted(address, at.desired, at.recorded)[0]
+
+
+def _predict_by_formula(address: Address, at: Snapshot) -> float | None:
+    """How long a run took tells how fast it was."""
+    return predicted(address, at.desired, Recorded())[0]

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from reconciler import git, git_remotes
 from reconciler.controller.settings import Settings
 from reconciler.controller.teller import Teller
+from reconciler.desired.state import submission_settings
 from reconciler.files import Places
 from reconciler.look import Look
 from reconciler.resource.embargo import embargo_of, refusal
-from reconciler.resource.kinds import Kind
 
 
 @dataclass(slots=True)
@@ -45,9 +45,7 @@ class Commits:
 
     def push(self, seen: Look) -> None:
         root, remote, name = self.places.root, self.settings.push, git_remotes.branch(self.places.root)
-        submission = next(r for r in seen.desired.resources if r.kind is Kind.SUBMISSION)
-        settings = seen.desired.detail(submission.address).settings
-        embargo, today = embargo_of(settings), datetime.now(UTC).date()
+        embargo, today = embargo_of(submission_settings(seen.desired)), datetime.now(UTC).date()
         refused = (refusal(embargo, address, today) for address in git_remotes.addresses(root, remote))
         why = next(filter(None, refused), "")
         if not why and not name:

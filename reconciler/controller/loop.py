@@ -10,7 +10,7 @@ import gc
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 from reconciler import git_remotes
 from reconciler.compiled import compiled
@@ -23,6 +23,7 @@ from reconciler.controller.settings import Settings
 from reconciler.controller.source import Source
 from reconciler.controller.teller import Teller
 from reconciler.controller.windows import frozen_until
+from reconciler.desired.state import submission_settings
 from reconciler.errors import LockedError, ReconcilerError, RepositoryError, SpecError, StalePlanError, StorageError
 from reconciler.execute.outcome import Began, Event, Moved, Outcome, Status
 from reconciler.files import Places
@@ -34,6 +35,7 @@ from reconciler.record.index import load
 from reconciler.render.plan import LIMIT, plan_text, summary
 from reconciler.render.progress import tally
 from reconciler.render.quantities import duration
+from reconciler.resource.embargo import embargo_of, refusal
 
 SPEC, LOOP = "the spec", "the loop"
 _PASSES = 20  # of one turn; each but the last left something new to do
@@ -109,6 +111,8 @@ class Loop:
 
     def reconcile(self) -> None:
         seen = look(self.places, self.settings.options)
+        embargo = embargo_of(submission_settings(seen.desired))
+        self.teller.hook_refused = refusal(embargo, self.teller.hook_address, datetime.now(UTC).date())
         if self.wrong.startswith(SPEC):
             self.teller.say("valid", "the spec is valid again")
         self.wrong = "" if self.wrong.startswith(SPEC) else self.wrong

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -17,13 +18,22 @@ from reconciler.process import call
 from reconciler.render.documents import event_part, plain_value
 from reconciler.render.lines import EVERY, Lines
 from reconciler.render.paint import Paint, plain
+from reconciler.resource.embargo import HOOK
 
 HOOK_LIMIT = 10.0  # seconds
+# Events whose texts hold nothing measured, whatever happens; all others lose theirs under an embargo.
+_OPEN = frozenset(
+    {
+        *("started", "stopped", "valid", "broken", "recovered", "superseded", "head", "committed", "pushed"),
+        *("refused", "fetched", "rewritten", "remote"),
+    }
+)
 
 
 class Teller:
     """``stream`` takes one JSON object a line. ``hook`` is started with one on its standard input for everything but
-    the events of single steps, so that no measured value leaves by it."""
+    the events of single steps; ``hook_refused`` says why no measured value may leave by it, and until the first look
+    has read the embargo none does."""
 
     def __init__(
         self,
@@ -36,6 +46,7 @@ class Teller:
     ) -> None:
         self._write, self._stream, self._hook, self._folder = write, stream, tuple(hook), folder
         self._lines = Lines(self.line, paint=paint)
+        self.hook_refused = "no spec has been read"
         self._moved = 0.0
         self._lock = threading.Lock()
         self._state: dict[str, Any] = {"state": "starting"}
@@ -47,7 +58,14 @@ class Teller:
     def say(self, event: str, text: str, **facts: Any) -> None:
         """One line, one event."""
         self.line(text)
-        self._emit({"event": event, "text": text, **facts}, hook=True)
+        self._emit({"event": event, "text": text, **facts})
+        if self._hook:
+            kept = text if event in _OPEN or not self.hook_refused else f"withheld: {self.hook_refused}"
+            self._call({"event": event, "text": kept, **facts})
+
+    @property
+    def hook_address(self) -> str:
+        return HOOK + shlex.join(self._hook)
 
     def step(self, event: Event) -> None:
         """An event of a pass; progress at most each few seconds."""
@@ -56,7 +74,7 @@ class Teller:
             if time.monotonic() - self._moved < EVERY:
                 return
             self._moved = time.monotonic()
-        self._emit(event_part(event), hook=False)
+        self._emit(event_part(event))
 
     def now(self, **facts: Any) -> None:
         """Set parts of the state that the health page shows."""
@@ -67,15 +85,19 @@ class Teller:
         with self._lock:
             return dict(self._state)
 
-    def _emit(self, facts: dict[str, Any], *, hook: bool) -> None:
-        document = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **plain_value(facts)}
-        text = json.dumps(document, ensure_ascii=False)
+    def _emit(self, facts: dict[str, Any]) -> None:
         if self._stream is not None:
             with suppress(OSError):  # a full disk must not end the watch
-                self._stream.write(text + "\n")
+                self._stream.write(_document(facts) + "\n")
                 self._stream.flush()
-        if hook and self._hook:
-            try:
-                call(self._hook, folder=self._folder, stdin=text.encode(), limit=HOOK_LIMIT)
-            except ReconcilerError as error:
-                self.line(f"hook: {error}")
+
+    def _call(self, facts: dict[str, Any]) -> None:
+        try:
+            call(self._hook, folder=self._folder, stdin=_document(facts).encode(), limit=HOOK_LIMIT)
+        except ReconcilerError as error:
+            self.line(f"hook: {error}")
+
+
+def _document(facts: dict[str, Any]) -> str:
+    document = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **plain_value(facts)}
+    return json.dumps(document, ensure_ascii=False)

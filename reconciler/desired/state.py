@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from reconciler.resource.kinds import Address
+from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.resources import Detail, Resource
 
 
@@ -20,6 +21,12 @@ class Desired:
     name: str = ""
     by_address: Mapping[Address, Resource] = field(default_factory=dict)
     missing_cells: tuple[str, ...] = ()
+
+
+def submission_settings(desired: Desired) -> Mapping[str, Any]:
+    """What the whole submission declares, by flat name; empty where nothing is declared."""
+    submission = next((r for r in desired.resources if r.kind is Kind.SUBMISSION), None)
+    return desired.detail(submission.address).settings if submission else {}
 
 
 @dataclass(frozen=True, slots=True)

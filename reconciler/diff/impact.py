@@ -47,7 +47,8 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class Impact:
-    """``counts``: what is to be made, by label, once per key. ``seconds``: their sum, None when a part is unknown."""
+    """``counts``: what is to be made, by label, once per key. ``seconds``: their sum, None when a part is unknown.
+    ``withheld``: why nothing measured is in it, "" when it holds all."""
 
     base: str
     head: str
@@ -56,6 +57,7 @@ class Impact:
     seconds: float | None = 0.0
     unknown: int = 0
     remarks: tuple[Remark, ...] = ()
+    withheld: str = ""
 
     @property
     def errors(self) -> bool:

@@ -19,8 +19,11 @@ THIN = Decimal(2)  # per cent of headroom below which a margin is called thin
 Predict = Callable[[Address, Snapshot], float | None]
 
 
-def impact(base: Snapshot, head: Snapshot, predict: Predict, remarks: Iterable[Remark] = ()) -> Impact:
-    """Both snapshots are of one repository; ``predict`` gives seconds of a step, None when nobody can say."""
+def impact(
+    base: Snapshot, head: Snapshot, predict: Predict, remarks: Iterable[Remark] = (), *, withheld: str = ""
+) -> Impact:
+    """Both snapshots are of one repository; ``predict`` gives seconds of a step, None when nobody can say.
+    ``withheld``: why no measured figure may be in it, "" when all may."""
     before, after = _due(base.desired, base.difference), _due(head.desired, head.difference)
     cells = [*after, *(cell for cell in before if cell not in after)]
     found = tuple(_cell(cell, before, after, head, base, predict) for cell in sorted(cells))
@@ -38,7 +41,8 @@ def impact(base: Snapshot, head: Snapshot, predict: Predict, remarks: Iterable[R
         counts=counts,
         seconds=sum(known),
         unknown=len(times) - len(known),
-        remarks=(*remarks, *_margins(head)),
+        remarks=(*remarks, *(() if withheld else _margins(head))),
+        withheld=withheld,
     )
 
 

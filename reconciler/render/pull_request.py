@@ -40,7 +40,12 @@ def text(impact: Impact, *, paint: Paint = plain, limit: int | None = LIMIT) -> 
     unaffected = len(impact.cells) - len(shown)
     lines.append(f"  {count(unaffected, 'cell')} unaffected")
     lines += [_remark(remark) for remark in impact.remarks]
+    lines += [_withheld(impact)] if impact.withheld else []
     return "\n".join([*lines, verdict(impact)])
+
+
+def _withheld(impact: Impact) -> str:
+    return f"Measured figures are withheld: {impact.withheld}."
 
 
 def _what(cell: CellEffect) -> str:
@@ -75,6 +80,7 @@ def markdown(impact: Impact, *, limit: int = LIMIT) -> str:
             lines.append(f"\n… and {count(len(shown) - limit, 'more cell')}.")
     lines += ["", f"{count(len(impact.cells) - len(shown), 'cell')} unaffected.", ""]
     lines += [f"- **{r.level}** {_code(r)}{r.message}{f' ({r.fix})' if r.fix else ''}" for r in impact.remarks]
+    lines += ["", _withheld(impact)] if impact.withheld else []
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -118,6 +124,7 @@ def document(impact: Impact) -> dict[str, Any]:
         "counts": dict(impact.counts),
         "seconds": impact.seconds,
         "steps_of_unknown_length": impact.unknown,
+        "withheld": impact.withheld or None,
         "cells": [
             {
                 "cell": str(cell.cell),

@@ -321,11 +321,11 @@ class Documents(Group):
 
 
 class Embargo(Group):
-    """Until when results may not be in public places."""
+    """Until when nothing measured may leave for a place that is not named here."""
 
     until: fields.Day = Field(None, description="The day on which the results become public, such as 2026-04-01.")
     allow: fields.Patterns = Field(
-        None, description="Remotes that are known to be private, as patterns such as git@git.acme.com:*."
+        None, description="Places that are known to be private, as patterns such as git@git.acme.com:* or exec:COMMAND."
     )
 
 

@@ -121,3 +121,70 @@ def test_pr_writes_a_comment_in_markdown(recorded: Path, reconcile: Reconcile) -
     text = (recorded / "comment.md").read_text()
     assert text.startswith("**Merging makes due: ")
     assert "| " + CELL + " | stale |" in text
+
+
+EMBARGO = "  rehearsal: true\n  embargo: {until: 2999-01-01, allow: 'git@git.acme.com:*'}\n"
+
+
+def under_embargo(root: Path, embargo: str = EMBARGO) -> None:
+    """A base under an embargo, and a head that makes runs due whose length is known from records."""
+    edit(root, "  rehearsal: true\n", embargo)
+    commit(root, "Keep it secret")
+    edit(root, "batch_size: 8", "batch_size: 16")
+    commit(root, "Use larger batches")
+
+
+def commented(reconcile: Reconcile, root: Path) -> tuple[str, str]:
+    """The comment, and what the terminal showed."""
+    _, out, _ = reconcile("pr", "--base", "HEAD~1", "--markdown", "comment.md", "--annotate")
+    return (root / "comment.md").read_text(), out
+
+
+@pytest.fixture(autouse=True)
+def no_workflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CI", "GITHUB_ACTIONS", "GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "CI_PROJECT_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_pr_when_under_embargo_withholds_what_was_measured_from_the_comment(
+    recorded: Path, reconcile: Reconcile
+) -> None:
+    git(recorded, "remote", "add", "origin", "git@github.com:acme/results.git")
+    under_embargo(recorded)
+    comment, out = commented(reconcile, recorded)
+    assert f"| {CELL} | stale | Run accuracy, Run performance, Score |" in comment
+    assert "embargo until 2999-01-01: git@github.com:acme/results.git is not among embargo.allow" in comment
+    verdict = comment.splitlines()[0]
+    assert "about" not in verdict or "of unknown length" in verdict
+    assert "withheld" not in out  # this terminal is no exit
+    assert "about" in out.splitlines()[1]
+
+
+def test_pr_when_the_embargo_allows_the_repository_withholds_nothing(recorded: Path, reconcile: Reconcile) -> None:
+    git(recorded, "remote", "add", "origin", "https://git.acme.com/results.git")
+    under_embargo(recorded)
+    assert "withheld" not in commented(reconcile, recorded)[0]
+
+
+def test_pr_when_nobody_says_where_the_comment_goes_withholds(recorded: Path, reconcile: Reconcile) -> None:
+    under_embargo(recorded)
+    assert "an unknown place is not among embargo.allow" in commented(reconcile, recorded)[0]
+
+
+def test_pr_when_it_ends_the_embargo_itself_still_withholds(recorded: Path, reconcile: Reconcile) -> None:
+    under_embargo(recorded)
+    edit(recorded, EMBARGO, "  rehearsal: true\n")
+    commit(recorded, "Tell everybody")
+    assert "withheld" in commented(reconcile, recorded)[0]
+
+
+def test_pr_in_a_workflow_withholds_from_its_page_too(
+    recorded: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(recorded, "remote", "add", "origin", "git@git.acme.com:results.git")
+    under_embargo(recorded)
+    monkeypatch.setenv("CI", "true")
+    monkeypatch.setenv("GITHUB_SERVER_URL", "https://github.com")
+    monkeypatch.setenv("GITHUB_REPOSITORY", "acme/results")
+    _, out = commented(reconcile, recorded)
+    assert "https://github.com/acme/results is not among embargo.allow" in out

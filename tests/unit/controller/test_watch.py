@@ -163,3 +163,20 @@ def test_watch_when_under_embargo_pushes_nothing(recorded: Repository) -> None:
         assert "embargo until 2999-01-01" in watching.wait("refused")["text"]
         assert watching.stop() == 0
     assert subprocess.check_output(["git", "rev-parse", "main"], cwd=remote) == before
+
+
+def test_watch_when_under_embargo_tells_a_hook_nothing_measured(recorded: Repository, tmp_path: Path) -> None:
+    told = tmp_path / "told.jsonl"
+    hook = tmp_path / "hook"
+    hook.write_text(f"#!/bin/sh\ncat >> {told}\necho >> {told}\n")
+    hook.chmod(0o755)
+    recorded.edit(SPEC, "  rehearsal: true\n", "  rehearsal: true\n  embargo: {until: 2999-01-01}\n")
+    recorded.edit(SPEC, "target_qps: 100", "target_qps: 200")
+    with Watching(recorded, "--exec", str(hook)) as watching:
+        watching.wait("pass")
+        assert watching.stop() == 0
+    heard = {event["event"]: event for event in map(json.loads, filter(None, told.read_text().splitlines()))}
+    assert heard["plan"]["due"] > 0
+    texts = {heard["plan"]["text"], heard["pass"]["text"]}
+    assert texts == {f"withheld: embargo until 2999-01-01: exec:{hook} is not among embargo.allow"}
+    assert heard["started"]["text"].startswith("watching ")

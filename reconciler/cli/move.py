@@ -15,7 +15,8 @@ from reconciler.cli.options import json_option, spec_option, takes
 from reconciler.cli.output import paint, say, say_json
 from reconciler.compiled import spec_paths
 from reconciler.desired.checks import check
-from reconciler.desired.compile import compile_desired, pins_needed
+from reconciler.desired.compile import compile_desired
+from reconciler.desired.needed import pins_needed
 from reconciler.desired.state import Desired
 from reconciler.diff.conditions import lineages
 from reconciler.diff.difference import compare

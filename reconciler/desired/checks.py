@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Callable
 
 from reconciler.desired.auditing import ASKED, asked_for, knows
-from reconciler.desired.compile import source_of
+from reconciler.desired.readers import source_of
 from reconciler.errors import Problem, ReconcilerError, SpecError
 from reconciler.mlperf.compliance.judging import JUDGES
 from reconciler.mlperf.inferring import refusal, variant_refusal

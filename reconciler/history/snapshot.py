@@ -13,7 +13,8 @@ from pathlib import Path
 
 from reconciler import git
 from reconciler.desired.checks import check, ruleset_of
-from reconciler.desired.compile import compile_desired, pins_needed
+from reconciler.desired.compile import compile_desired
+from reconciler.desired.needed import pins_needed
 from reconciler.desired.state import Desired
 from reconciler.diff.change import Difference
 from reconciler.diff.difference import compare

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reconciler.desired.compile import compile_desired, pins_needed
+from reconciler.desired.compile import compile_desired
+from reconciler.desired.needed import pins_needed
 from reconciler.desired.state import Desired, Pins
 from reconciler.mlperf.rounds import load_ruleset
 from reconciler.resource.inputs import Origin, Value

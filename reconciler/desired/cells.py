@@ -1,0 +1,145 @@
+"""The resources of one declared cell, from its dataset to its result."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+
+from harness.contract import BACKENDS
+from reconciler.desired.auditing import test_inputs, tests_of, verdict_inputs
+from reconciler.desired.commands import command_inputs, scorer_inputs
+from reconciler.desired.inputs import (
+    Reader,
+    dataset_inputs,
+    engine_inputs,
+    model_inputs,
+    result_inputs,
+    run_inputs,
+    score_inputs,
+    upstream,
+)
+from reconciler.desired.making import Making
+from reconciler.desired.readers import CellReaders, below, locations_of, marks_of, plain, source_of, trains
+from reconciler.mlperf.ruleset import TestRules
+from reconciler.resource.inputs import Input, make_key
+from reconciler.resource.kinds import Address, Kind
+from reconciler.spec.declared import DeclaredCell
+
+INFERRED = "inferred"
+MODES = ("accuracy", "performance")  # accuracy first: a broken engine fails before the long run
+Keys = Mapping[str, Counter[str]]  # benchmark → how many of its cells ask for each key
+
+
+class CellCompiler:
+    """Puts the resources of one cell, each after those that it is made from."""
+
+    def __init__(self, making: Making, readers: CellReaders, cell: DeclaredCell) -> None:
+        self._making, self._readers, self._cell = making, readers, cell
+        self._reader = readers.reader(cell)
+        self._settings = {**plain(self._reader.settings), **readers.ruled(cell)}
+        self._marks = marks_of(readers.declared, self._reader)
+
+    def own(self, datasets: Keys, models: Keys) -> None:
+        """A result of the cell's own runs."""
+        dataset = self._dataset(datasets)
+        made_from = self._engine(self._model(models, dataset))
+        runs = [self._run(mode, made_from, dataset) for mode in MODES]
+        ups = [*runs, self._score(runs[0], dataset)]
+        ruled = tests_of(self._cell, self._readers.rules(self._cell), self._readers.ruleset)
+        ups += [self._verdict(test, self._test(test, made_from, dataset), ups, dataset) for test in ruled]
+        reader = self._fresh()
+        self._put(Kind.RESULT, "", result_inputs(reader, ups), reader, locations={})
+
+    def inferred(self) -> None:
+        """A result of another cell's runs: it has no runs of its own."""
+        source = source_of(self._cell)
+        ups = [self._making.made_already(mode, Address(Kind.RUN, f"{source}/{mode}")) for mode in MODES]
+        ups.append(self._making.made_already("score", Address(Kind.SCORE, str(source))))
+        self._marks = tuple(sorted({*self._marks, INFERRED}))
+        reader = self._fresh()
+        self._put(Kind.RESULT, "", result_inputs(reader, ups), reader, locations={})
+
+    def _dataset(self, keys: Keys) -> Input:
+        reader = self._fresh()
+        return self._put_shared(Kind.DATASET, dataset_inputs(reader), reader, keys)
+
+    def _model(self, keys: Keys, dataset: Input) -> Input:
+        reader = self._fresh()
+        return self._put_shared(Kind.MODEL, model_inputs(reader, dataset if trains(reader) else None), reader, keys)
+
+    def _engine(self, model: Input) -> Input:
+        """The engine, or the model where the backend builds none."""
+        facts = BACKENDS.get(self._reader.text("engine.backend"))
+        if facts is None or not facts.builds_engine:
+            return model
+        reader = self._fresh()
+        return self._put(Kind.ENGINE, "", engine_inputs(reader, model), reader)
+
+    def _run(self, mode: str, made_from: Input, dataset: Input) -> Input:
+        reader = self._fresh()
+        inputs = [*run_inputs(reader, self._scenario, mode, made_from, dataset), *command_inputs(reader)]
+        return replace(self._put(Kind.RUN, mode, inputs, reader, settings=self._effective(inputs)), name=mode)
+
+    def _score(self, run: Input, dataset: Input) -> Input:
+        reader = self._fresh()
+        inputs = [*score_inputs(reader, replace(run, name="run"), dataset), *scorer_inputs(reader)]
+        return self._put(Kind.SCORE, "", inputs, reader)
+
+    def _test(self, test: TestRules, made_from: Input, dataset: Input) -> Input:
+        reader = self._fresh()
+        inputs = test_inputs(reader, self._scenario, test, made_from, dataset)
+        settings = {**self._effective(inputs), "ruled.judged": test.performance_checks}
+        return self._put(Kind.COMPLIANCE_TEST, test.name, inputs, reader, settings=settings)
+
+    def _verdict(self, test: TestRules, audit: Input, runs: list[Input], dataset: Input) -> Input:
+        reader = self._fresh()
+        compared = [run for run in runs if run.name in test.compared_with]
+        inputs = verdict_inputs(reader, test, audit, compared, dataset)
+        made = self._put(Kind.VERDICT, test.name, inputs, reader)
+        return replace(made, name=f"verdict.{test.name}")
+
+    @property
+    def _scenario(self) -> str:
+        return self._cell.cell.scenario
+
+    def _fresh(self) -> Reader:
+        """A reader that has noted nothing yet: each kind's notes say what makes it stale."""
+        return replace(self._reader, noted=set())
+
+    def _effective(self, inputs: list[Input]) -> dict[str, object]:
+        return {**self._settings, **{i.name: i.value for i in inputs}}
+
+    def _put(self, kind: Kind, part: str, inputs: list[Input], reader: Reader, **extra: object) -> Input:
+        """``part``: a run's mode or a test's name behind the cell."""
+        address = Address(kind, f"{self._cell.cell}/{part}" if part else str(self._cell.cell))
+        return self._making.put(address, inputs, reader, self._cell, **{**self._common(self._settings), **extra})
+
+    def _put_shared(self, kind: Kind, inputs: list[Input], reader: Reader, keys: Keys) -> Input:
+        """The key that most of a benchmark's cells share stands under the benchmark's name; one that differs under its
+        cell's."""
+        benchmark = self._cell.cell.benchmark
+        common = keys[benchmark].most_common(1)[0][0]
+        address = Address(kind, benchmark if make_key(kind, inputs) == common else str(self._cell.cell))
+        settings = below(self._settings, str(kind).lower())
+        return self._making.put(address, inputs, reader, None, **self._common(settings))
+
+    def _common(self, settings: Mapping[str, object]) -> dict[str, object]:
+        return {"locations": locations_of(self._reader), "marks": self._marks, "settings": settings}
+
+
+def common_keys(readers: CellReaders) -> tuple[Keys, Keys]:
+    """Of the datasets, and of the models."""
+    datasets: dict[str, Counter[str]] = {}
+    models: dict[str, Counter[str]] = {}
+    for cell in readers.declared.cells:
+        if "infer_from" in cell.settings:
+            continue
+        reader = readers.reader(cell)
+        key = make_key(Kind.DATASET, dataset_inputs(reader))
+        datasets.setdefault(cell.cell.benchmark, Counter())[key] += 1
+        # The dataset's address does not matter to a key, only its key does.
+        data = upstream("dataset", Address(Kind.DATASET, cell.cell.benchmark), key)
+        model = make_key(Kind.MODEL, model_inputs(reader, data if trains(reader) else None))
+        models.setdefault(cell.cell.benchmark, Counter())[model] += 1
+    return datasets, models

@@ -1,0 +1,58 @@
+"""What a submission publishes beside its results: the shared files' values, its code, its documents."""
+
+from __future__ import annotations
+
+from reconciler.desired.readers import plain
+from reconciler.desired.state import Pins
+from reconciler.resource.inputs import Input, Origin, Value
+from reconciler.spec.declared import Declared, DeclaredCell
+
+
+def submission_values(declared: Declared) -> dict[str, Value]:
+    values = {"round": declared.round, "submitter": declared.submitter}
+    for system in declared.systems.values():
+        for name, value in {**system.settings, **system.description}.items():
+            values[f"systems.{system.name}.{name}"] = value
+    return values
+
+
+def submission_settings(declared: Declared) -> dict[str, object]:
+    """What the shared files of the tree show, as plain values."""
+    systems = {
+        system.name: {"settings": plain(system.settings), "description": plain(system.description)}
+        for system in declared.systems.values()
+    }
+    own = {name: value.value for name, value in declared.settings.items()}
+    code = {cell.cell.benchmark: list(paths) for cell in declared.cells if (paths := published_code(cell))}
+    return {
+        "tree": None,
+        **own,
+        "round": declared.round.value,
+        "submitter": declared.submitter.value,
+        "systems": systems,
+        "code": code,
+    }
+
+
+def published_code(cell: DeclaredCell) -> tuple[str, ...]:
+    """Locations of what is published as src/<benchmark>: as declared, else the benchmark's own file."""
+    declared = cell.settings.get("benchmark.source") or cell.settings.get("benchmark.path")
+    if declared is None:
+        return ()
+    return (declared.value,) if isinstance(declared.value, str) else tuple(declared.value)
+
+
+def published_pins(declared: Declared) -> dict[str, str]:
+    """Name of the input → pin, of every file and folder that the tree carries beside the results."""
+    documents = {name: value for name, value in declared.settings.items() if name.startswith("documents.")}
+    found = {name: f"source:document@{name}|{value.value}" for name, value in documents.items()}
+    for cell in declared.cells:
+        for number, path in enumerate(published_code(cell)):
+            found[f"code.{cell.cell.benchmark}.{number}"] = f"source:code@{cell.cell.benchmark}|{path}"
+    return found
+
+
+def published_inputs(declared: Declared, pins: Pins) -> list[Input]:
+    """Their digests; where they lie is no identity."""
+    found = ((name, pin) for name, pin in published_pins(declared).items() if pins.values.get(pin) is not None)
+    return [Input(name, pins.values[pin], Origin(pins.origins.get(pin, "record"))) for name, pin in found]

@@ -1,0 +1,109 @@
+"""One declared cell as its resources see it: its settings over the round's rules, its marks, its locations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from harness.contract import BACKENDS, BENCHMARKS
+from reconciler.desired.commands import COMMAND
+from reconciler.desired.inputs import Reader
+from reconciler.desired.state import Pins
+from reconciler.mlperf.ruleset import BenchmarkRules, Ruleset
+from reconciler.resource.inputs import Value
+from reconciler.resource.kinds import SCENARIOS, Cell
+from reconciler.spec.declared import Declared, DeclaredCell
+
+
+@dataclass(slots=True)
+class CellReaders:
+    """Makes a reader of each cell; keeps what cells share."""
+
+    declared: Declared
+    ruleset: Ruleset
+    pins: Pins
+    settings_of_rules: dict[tuple[str, str], Mapping[str, Value]] = field(default_factory=dict)
+
+    def rules(self, cell: DeclaredCell) -> BenchmarkRules | None:
+        official = cell.settings.get("benchmark.official")
+        return self.ruleset.benchmark(str(official.value)) if official else None
+
+    def reader(self, cell: DeclaredCell) -> Reader:
+        system = self.declared.systems[cell.cell.system]
+        rules = self.rules(cell)
+        settings = dict(cell.settings)
+        settings["system.name"] = Value(cell.cell.system, cell.origin.origin)
+        settings["benchmark.name"] = Value(cell.cell.benchmark, cell.origin.origin)
+        settings["cell"] = Value(str(cell.cell), cell.origin.origin)
+        settings.update({name: value for name, value in system.settings.items() if name not in settings})
+        if self.declared.rehearsal.value:
+            settings["rehearsal"] = self.declared.rehearsal
+        return Reader(settings, self.rules_of(rules, cell.cell.scenario) if rules else {}, self.pins)
+
+    def rules_of(self, rules: BenchmarkRules, scenario: str) -> Mapping[str, Value]:
+        """Many cells are of one benchmark and scenario."""
+        known = self.settings_of_rules.get((rules.name, scenario))
+        if known is None:
+            known = self.settings_of_rules[rules.name, scenario] = rules.settings(scenario)
+        return known
+
+    def ruled(self, cell: DeclaredCell) -> dict[str, object]:
+        """What executing needs of the rules, so that it need not read the round: plain values under ``ruled.``."""
+        rules = self.rules(cell)
+        if rules is None:
+            return {}
+        metric, log = rules.metric(cell.cell.scenario), self.ruleset.accuracy_log
+        bars = [
+            [bar.metric, *(None if x is None else str(x) for x in (bar.least, bar.most))]
+            for bar in rules.bars(cell.cell.scenario)
+        ]
+        return {
+            "ruled.metric": [metric.key, metric.unit, metric.divisor, metric.lower_is_better],
+            "ruled.accuracy_log": [log.limit, log.whole_below, log.keep],
+            "ruled.bars": bars,
+            "ruled.bars_bind": self.ruleset.binds(cell.cell.division, "accuracy"),
+        }
+
+
+def source_of(cell: DeclaredCell) -> Cell:
+    """The cell whose runs an inferred one takes. ``infer_from`` names its scenario, else its benchmark."""
+    named, own = str(cell.settings["infer_from"].value), cell.cell
+    if named in SCENARIOS:
+        return Cell(own.division, own.system, own.benchmark, named)
+    return Cell(own.division, own.system, named, own.scenario)
+
+
+def trains(reader: Reader) -> bool:
+    """A model without a file of its own is trained on the dataset; one that is quantized is calibrated on it."""
+    return not reader.text("model.path") or bool(reader.under("model.settings"))
+
+
+def marks_of(declared: Declared, reader: Reader) -> tuple[str, ...]:
+    """Marks that the record keeps for ever; ``package`` refuses each of them."""
+    backend = BACKENDS.get(reader.text("engine.backend"))
+    code = BENCHMARKS.get(reader.text("benchmark.code"))
+    synthetic = bool(backend and backend.synthetic) or bool(code and code.synthetic)
+    return tuple(
+        name for name, held in (("rehearsal", bool(declared.rehearsal.value)), ("synthetic", synthetic)) if held
+    )
+
+
+def locations_of(reader: Reader) -> dict[str, str]:
+    """Paths: where things are found here. They never enter a key."""
+    found = {name: reader.text(name) for name in ("model.path", "dataset.path", "benchmark.path")}
+    found["benchmark.code"] = reader.text("benchmark.code")
+    found["backend"] = reader.text("engine.backend")
+    found["system"] = reader.text("system.name")
+    if reader.text(COMMAND):
+        found |= {"harness.command": "declared", "harness.code": reader.text("harness.code")}
+    return {name: path for name, path in found.items() if path}
+
+
+def plain(settings: Mapping[str, Value]) -> dict[str, object]:
+    return {name: value.value for name, value in settings.items()}
+
+
+def below(settings: Mapping[str, object], kind: str) -> dict[str, object]:
+    """The settings of one kind, without its prefix."""
+    prefix = f"{kind}.settings."
+    return {name.removeprefix(prefix): value for name, value in settings.items() if name.startswith(prefix)}

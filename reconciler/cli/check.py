@@ -15,6 +15,7 @@ from reconciler.cli.output import paint, say, say_json
 from reconciler.cli.tree_options import all_option, archive, originals_option, progress, round_option, sort_option
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError
 from reconciler.look import Look, look
+from reconciler.mlperf.log_names import ACCURACY_LOG
 from reconciler.record.store import artifact_path
 from reconciler.render.documents import document
 from reconciler.render.findings import LIMIT, findings_part, findings_text
@@ -23,7 +24,6 @@ from reconciler.resource.kinds import Kind
 from reconciler.tree.check.engine import check_tree
 from reconciler.tree.check.official import run_official
 from reconciler.tree.findings import TreeReport
-from reconciler.tree.gather import ACCURACY_LOG
 from reconciler.tree.reading.places import find_roots
 
 LOG = "submission_checker_log.txt"

@@ -13,6 +13,7 @@ from reconciler.cli.looking import cells_of
 from reconciler.errors import ReconcilerError
 from reconciler.look import Look
 from reconciler.mlperf.log import DetailLog, parse_detail
+from reconciler.mlperf.log_names import DETAIL
 from reconciler.mlperf.ruleset import Ruleset
 from reconciler.reconcile import readable
 from reconciler.record.index import load_record
@@ -141,7 +142,7 @@ def _log_of(submission: PackedSubmission) -> Callable[[Cell], DetailLog]:
     by_cell = {content.cell: content for content in submission.content.cells}
 
     def read(cell: Cell) -> DetailLog:
-        detail = by_cell[cell].performance["mlperf_log_detail.txt"]
+        detail = by_cell[cell].performance[DETAIL]
         data = submission.stored(detail).read_bytes() if isinstance(detail, LogRef) else detail
         return parse_detail(data)
 

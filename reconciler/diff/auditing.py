@@ -14,12 +14,12 @@ from reconciler.desired.state import Desired
 from reconciler.diff.change import Action, Change, Difference, Finding, How, Reason
 from reconciler.diff.choose import differing
 from reconciler.mlperf.compliance.judging import KEEPS_ANSWERS, READS_ANSWERS
+from reconciler.mlperf.log_names import ACCURACY_LOG
 from reconciler.observed.state import Observed
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Recorded, Summary
 from reconciler.resource.resources import Resource
 
-ACCURACY_LOG = "mlperf_log_accuracy.json"
 AUDIT_FAILS = "AuditFails"  # the kind of a finding
 AUDIT = "audit"  # the name of the test among the inputs of its verdict
 

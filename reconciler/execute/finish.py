@@ -13,13 +13,13 @@ from harness.contract import Result
 from reconciler.errors import ReconcilerError
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.commands import runs_command
-from reconciler.execute.requests import ACCURACY_LOG
 from reconciler.files import replace, sha256_file
 from reconciler.mlperf.accuracy import check_bars, parse_accuracy, truncated
 from reconciler.mlperf.compliance.judging import SHOWN_WHOLE
 from reconciler.mlperf.compliance.settings import audit_settings
 from reconciler.mlperf.contradictions import Asked, contradictions
 from reconciler.mlperf.log import DetailLog, parse_detail
+from reconciler.mlperf.log_names import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY, TRUNCATED
 from reconciler.mlperf.logged import conf_contradictions
 from reconciler.mlperf.modes import conf_settings, ruled_of
 from reconciler.mlperf.ruleset import AccuracyLogRule, Bar, Metric
@@ -28,10 +28,8 @@ from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Kind
 from reconciler.resource.records import CHILD_LOG, LOG_LIMIT, Artifact, Ended, Record, RecordedFact, RecordedInput
 
-DETAIL, SUMMARY = "mlperf_log_detail.txt", "mlperf_log_summary.txt"
 OUTPUTS = "outputs"  # folder of what a harness command left beside its logs
 NOTED = "noted."
-TRUNCATED = "mlperf_log_accuracy.truncated.json"
 SEEDS = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
 
 
@@ -184,7 +182,7 @@ def performance_values(log: DetailLog, settings: Mapping[str, Any]) -> dict[str,
 
 def _judge_score(attempt: Attempt, result: Result) -> Verdict:
     try:
-        text = (attempt.output / "accuracy.txt").read_text(encoding="utf-8")
+        text = (attempt.output / ACCURACY_TEXT).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         return Verdict({}, f"the scorer left no readable accuracy.txt: {error}", "backend", "see the child's log")
     own = {name: value for name, value in result.values.items() if name != "marks"}

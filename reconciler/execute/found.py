@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reconciler.errors import LogError
-from reconciler.execute.finish import DETAIL, SUMMARY
-from reconciler.execute.requests import ACCURACY_LOG
 from reconciler.mlperf.accuracy import SEPARATOR, parse_accuracy
 from reconciler.mlperf.log import DetailLog, parse_detail
+from reconciler.mlperf.log_names import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY
 from reconciler.mlperf.summary import SummaryLog, parse_summary
 
 MODES = {"PerformanceOnly": "performance", "AccuracyOnly": "accuracy"}
-_TEXT = "accuracy.txt"
 _ENDS = 1 << 16  # bytes at each end of an accuracy log in which a truncation would show
 
 
@@ -56,7 +54,7 @@ def find_run(path: Path, user_conf: Path | None = None, *, audit: bool = False) 
     conf = user_conf or next((c for f in (folder, path) if (c := f / "user.conf").is_file()), None)
     if mode == "performance":
         return FoundRun(folder, log, mode, conf)
-    accuracy_log, text = folder / ACCURACY_LOG, folder / _TEXT
+    accuracy_log, text = folder / ACCURACY_LOG, folder / ACCURACY_TEXT
     if not accuracy_log.is_file() or accuracy_log.stat().st_size == 0:
         fix = "import from where LoadGen wrote it; TRUNCATED logs need accuracy.txt with its hash line beside them"
         raise LogError(f"{folder} has no {ACCURACY_LOG}, without which an accuracy run proves nothing", fix=fix.lower())

@@ -11,9 +11,6 @@ from typing import Any
 
 from reconciler.errors import LogError, ReconcilerError
 from reconciler.execute.finish import (
-    DETAIL,
-    SUMMARY,
-    TRUNCATED,
     Kept,
     artifact_of,
     asked,
@@ -22,11 +19,11 @@ from reconciler.execute.finish import (
     shortened,
 )
 from reconciler.execute.found import FoundRun
-from reconciler.execute.requests import ACCURACY_LOG
 from reconciler.files import replace as write
 from reconciler.files import sha256_file
 from reconciler.mlperf.contradictions import Asked, contradictions
 from reconciler.mlperf.log import DetailLog
+from reconciler.mlperf.log_names import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY, TRUNCATED
 from reconciler.mlperf.logged import conf_contradictions
 from reconciler.mlperf.modes import conf_settings
 from reconciler.mlperf.ruleset import AccuracyLogRule
@@ -120,7 +117,7 @@ def import_score(
         raise LogError(f"{run.accuracy_text}: {verdict.problem}", fix="score the accuracy log with the official script")
     source = sha256_file(run.accuracy_text)
     record = _record(resource, detail, run.log, upstream, context, values=verdict.values, source=source)
-    kept = (Kept(run.accuracy_text, "accuracy.txt", in_git=True),)
+    kept = (Kept(run.accuracy_text, ACCURACY_TEXT, in_git=True),)
     return Import(replace(record, artifacts=tuple(map(artifact_of, kept))), kept)
 
 

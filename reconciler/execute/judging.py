@@ -13,12 +13,10 @@ from harness.contract import Result, ScoreRequest
 from reconciler.errors import ReconcilerError
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.child import Watch, run_child
-from reconciler.execute.requests import ACCURACY_LOG, benchmark_of
+from reconciler.execute.requests import benchmark_of
 from reconciler.files import Places, replace
 from reconciler.mlperf.compliance.entries import read_entries
 from reconciler.mlperf.compliance.judging import (
-    BASELINE,
-    COMPLIANCE,
     MissingLogError,
     Question,
     RunLogs,
@@ -26,9 +24,9 @@ from reconciler.mlperf.compliance.judging import (
     judge,
 )
 from reconciler.mlperf.compliance.verdict import AuditVerdict, Part
+from reconciler.mlperf.log_names import ACCURACY_LOG, ACCURACY_TEXT, BASELINE, COMPLIANCE, DETAIL, SUMMARY
 
 KNOWN = "known_answers"  # in an attempt's settings: the comparison of answers as an earlier verdict made it
-_DETAIL, _SUMMARY = "mlperf_log_detail.txt", "mlperf_log_summary.txt"
 # What makes a test ask the scorer: always, or when its answers differ.
 _SCORES_ALWAYS, _SCORES_WHEN_DIFFERENT = ("TEST07",), ("TEST01",)
 
@@ -102,7 +100,7 @@ def _log(attempt: Attempt, run: str) -> Path:
 
 def _logs(attempt: Attempt, run: str) -> RunLogs:
     folder, whole = attempt.inputs / run, _log(attempt, run)
-    return RunLogs(_bytes(folder / _DETAIL), _bytes(folder / _SUMMARY), _lines(whole) if whole.exists() else None)
+    return RunLogs(_bytes(folder / DETAIL), _bytes(folder / SUMMARY), _lines(whole) if whole.exists() else None)
 
 
 def _bytes(path: Path) -> bytes:
@@ -149,7 +147,7 @@ def _scored(attempt: Attempt, places: Places, watch: Watch, name: str, log: Path
     result = run_child(child, request, watch)
     if not result.done:
         raise ReconcilerError(f"the scorer failed on {log.name}: {result.problem}", fix=result.fix)
-    return (child.output / "accuracy.txt").read_text(encoding="utf-8", errors="surrogateescape")
+    return (child.output / ACCURACY_TEXT).read_text(encoding="utf-8", errors="surrogateescape")
 
 
 def _values(verdict: AuditVerdict, answers: Part | None, *, taken_over: bool) -> dict[str, Any]:

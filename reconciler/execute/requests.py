@@ -17,12 +17,11 @@ from reconciler.execute.attempt import Attempt
 from reconciler.execute.commands import command_run, command_score, runs_command
 from reconciler.files import Places, replace
 from reconciler.mlperf.compliance.settings import audit_settings, write_audit_settings
+from reconciler.mlperf.log_names import ACCURACY_LOG
 from reconciler.mlperf.modes import conf_settings
 from reconciler.mlperf.scenarios import loadgen_scenario
 from reconciler.mlperf.user_conf import settings_for, write_user_conf
 from reconciler.resource.kinds import Kind
-
-ACCURACY_LOG = "mlperf_log_accuracy.json"
 
 
 def make_request(attempt: Attempt, places: Places) -> Message:

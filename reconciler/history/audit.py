@@ -17,11 +17,12 @@ from reconciler.diff.choose import differing
 from reconciler.diff.claims import Audit, Claim, Proof
 from reconciler.diff.difference import ALLOWED_TO_DIFFER, published_cells
 from reconciler.errors import LogError, ReconcilerError
-from reconciler.execute.finish import DETAIL, asked, judge_text, performance_values
+from reconciler.execute.finish import asked, judge_text, performance_values
 from reconciler.files import sha256_bytes
 from reconciler.history.snapshot import Snapshot
 from reconciler.mlperf.contradictions import contradictions
 from reconciler.mlperf.log import parse_detail
+from reconciler.mlperf.log_names import DETAIL
 from reconciler.mlperf.rounds import load_ruleset
 from reconciler.record.codec import summarize
 from reconciler.resource.inputs import Input, make_key

@@ -15,6 +15,7 @@ from decimal import Decimal
 from typing import Any
 
 from reconciler.errors import LogError
+from reconciler.mlperf.log_names import DETAIL
 
 MARKER = b":::MLLOG"
 AUDIT_TEXT = "Found Audit Config file"
@@ -137,7 +138,7 @@ class DetailLog:
             raise LogError(f"{self.file}:{found.line}: {key} is no time: {found.value!r}") from error
 
 
-def parse_detail(data: bytes, file: str = "mlperf_log_detail.txt") -> DetailLog:
+def parse_detail(data: bytes, file: str = DETAIL) -> DetailLog:
     """Parse the bytes of a detail log. LogError (file:line) on a missing marker, broken JSON, an entry without key."""
     if not data.startswith(MARKER):
         raise LogError(

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from reconciler.mlperf.log_names import SUMMARY
+
 _COUNT = re.compile(r"(?P<count>No|\d+) (?P<kind>warning|error)s? encountered", re.ASCII | re.IGNORECASE)
 
 
@@ -42,7 +44,7 @@ class SummaryLog:
         return self.get("Result is")
 
 
-def parse_summary(data: bytes, file: str = "mlperf_log_summary.txt") -> SummaryLog:
+def parse_summary(data: bytes, file: str = SUMMARY) -> SummaryLog:
     """Parse the bytes of a summary; lines that are no ``key : value`` are passed over."""
     values: dict[str, SummaryLine] = {}
     counts: dict[str, int] = {}

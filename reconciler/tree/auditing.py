@@ -6,16 +6,15 @@ from collections.abc import Mapping
 
 from reconciler.mlperf.accuracy import with_hash
 from reconciler.mlperf.compliance.judging import SHOWN_WHOLE
+from reconciler.mlperf.log_names import ACCURACY_LOG, ACCURACY_TEXT, BASELINE, COMPLIANCE, DETAIL, SUMMARY, TRUNCATED
 from reconciler.resource.records import LOG_LIMIT
 from reconciler.tree.content import Content, Files, LogRef
 
-ACCURACY_LOG, TRUNCATED = "mlperf_log_accuracy.json", "mlperf_log_accuracy.truncated.json"
-_LOGS = ("mlperf_log_summary.txt", "mlperf_log_detail.txt")
 # Tests whose scripts copy the run's logs to performance/run_1, and those that copy its answers to accuracy.
 _WITH_RUN = frozenset({"TEST01", "TEST04", "TEST05", "TEST07", "TEST09"})
 _WITH_ANSWERS = frozenset({"TEST01", "TEST06", "TEST07", "TEST09"})
 # Reports of TEST01's fallback, which lie beside the answers.
-_REPORTS = frozenset({"baseline_accuracy.txt", "compliance_accuracy.txt"})
+_REPORTS = frozenset({BASELINE, COMPLIANCE})
 
 
 def audit_files(test: str, run: Mapping[str, LogRef], verdict: Mapping[str, LogRef]) -> Files:
@@ -31,10 +30,10 @@ def audit_files(test: str, run: Mapping[str, LogRef], verdict: Mapping[str, LogR
         elif name.startswith("verify_"):
             files[name] = content
     if test in _WITH_RUN:
-        files |= {f"performance/run_1/{name}": run[name] for name in _LOGS if name in run}
+        files |= {f"performance/run_1/{name}": run[name] for name in (SUMMARY, DETAIL) if name in run}
     if test in SHOWN_WHOLE and ACCURACY_LOG in run and run[ACCURACY_LOG].size <= LOG_LIMIT:
         files[f"accuracy/{ACCURACY_LOG}"] = run[ACCURACY_LOG]
     elif test in _WITH_ANSWERS and ACCURACY_LOG in run and TRUNCATED in run:
         files[f"accuracy/{ACCURACY_LOG}"] = run[TRUNCATED]
-        files["accuracy/accuracy.txt"] = with_hash("", run[ACCURACY_LOG].sha256).encode()
+        files[f"accuracy/{ACCURACY_TEXT}"] = with_hash("", run[ACCURACY_LOG].sha256).encode()
     return files

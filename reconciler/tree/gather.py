@@ -8,15 +8,15 @@ from typing import Any
 
 from reconciler.desired.state import Desired
 from reconciler.diff.change import Chosen
+from reconciler.mlperf.log_names import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY, TRUNCATED
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Record
 from reconciler.tree.auditing import audit_files
 from reconciler.tree.content import AccuracyLog, CellContent, Files, LogRef, SubmissionContent, SystemContent
 from reconciler.tree.source import files_of, published_file
 
-ACCURACY_LOG, TRUNCATED = "mlperf_log_accuracy.json", "mlperf_log_accuracy.truncated.json"
 CALIBRATION = "documentation/calibration.md"
-_LOGS = ("mlperf_log_summary.txt", "mlperf_log_detail.txt")
+_LOGS = (SUMMARY, DETAIL)
 _SHOWN = (
     *("engine.", "run.", "compliance.", "target_", "min_", "max_"),
     *("performance_sample_count", "accuracy_sample_count"),
@@ -95,7 +95,7 @@ def _cell(
         performance={name: performance[name] for name in _LOGS},
         accuracy={name: accuracy[name] for name in _LOGS},
         accuracy_log=AccuracyLog(original=accuracy[ACCURACY_LOG], kept=accuracy[TRUNCATED]),
-        accuracy_text=load_text(score["accuracy.txt"]),
+        accuracy_text=load_text(score[ACCURACY_TEXT]),
         settings={n: str(v) for n, v in sorted(run.items()) if n.startswith(_SHOWN)},
         code=_code(settings),
         compliance=_compliance(records, load_record),

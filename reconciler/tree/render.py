@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from reconciler.errors import ReconcilerError
 from reconciler.mlperf.accuracy import parse_accuracy, with_hash
+from reconciler.mlperf.log_names import ACCURACY_LOG, ACCURACY_TEXT
 from reconciler.mlperf.ruleset import Ruleset
 from reconciler.tree.content import CellContent, Content, LogRef, SubmissionContent
 from reconciler.tree.documents import (
@@ -18,8 +19,6 @@ from reconciler.tree.documents import (
 from reconciler.tree.layout import Layout, cell_path, layout_of, path
 from reconciler.tree.manifest import content_digest
 
-ACCURACY_LOG = "mlperf_log_accuracy.json"
-ACCURACY_TEXT = "accuracy.txt"
 _OURS = (ACCURACY_LOG, ACCURACY_TEXT)
 
 Rendered = tuple[str, Content]

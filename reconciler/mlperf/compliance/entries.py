@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reconciler.errors import LogError
+from reconciler.mlperf.log_names import ACCURACY_LOG
 
 # LoadGen writes the responses as they lie in memory; all machines it runs on are little-endian.
 FORMATS = {"byte": "b", "int16": "h", "int32": "i", "int64": "q", "float32": "f"}
@@ -36,7 +37,7 @@ def unpacked(data: bytes, dtype: str) -> tuple[Any, ...]:
     return struct.unpack(f"<{count}{code}", data)
 
 
-def read_entries(lines: Iterable[bytes], file: str = "mlperf_log_accuracy.json") -> Iterator[Entry]:
+def read_entries(lines: Iterable[bytes], file: str = ACCURACY_LOG) -> Iterator[Entry]:
     """The entries of a whole accuracy log, in its order; LoadGen writes one to a line.
 
     LogError (file:line) when the log is cut off or truncated for submission, or an entry is not LoadGen's.

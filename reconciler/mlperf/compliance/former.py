@@ -8,9 +8,9 @@ from collections.abc import Mapping
 
 from reconciler.mlperf.compliance.scores import Slack, apart, from_summary, shown, unfit
 from reconciler.mlperf.compliance.verdict import AuditVerdict, Part, verify_text
+from reconciler.mlperf.log_names import VERIFY_PERFORMANCE
 from reconciler.mlperf.summary import SummaryLog
 
-PERFORMANCE = "verify_performance.txt"
 _LATENCY = ("SingleStream", "MultiStream")
 # Summaries of those rounds: the measured percentile, and the scheduled rate of Server.
 _EARLY: Mapping[str, re.Pattern[str]] = {
@@ -73,4 +73,4 @@ def _off(summary: SummaryLog, setting: str) -> bool:
 
 def _told(test: str, part: Part) -> AuditVerdict:
     text = verify_text(f"{test}: speed against the run it is compared with", part)
-    return AuditVerdict(test, part.reasons, (), {PERFORMANCE: text}, part.figures)
+    return AuditVerdict(test, part.reasons, (), {VERIFY_PERFORMANCE: text}, part.figures)

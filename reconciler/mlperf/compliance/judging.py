@@ -13,10 +13,8 @@ from reconciler.mlperf.compliance.former import verify_test05
 from reconciler.mlperf.compliance.scores import Slack
 from reconciler.mlperf.compliance.verdict import AuditVerdict, Part
 from reconciler.mlperf.log import DetailLog, parse_detail
+from reconciler.mlperf.log_names import ACCURACY_LOG, BASELINE, COMPLIANCE, DETAIL, SUMMARY
 from reconciler.mlperf.summary import SummaryLog, parse_summary
-
-# Reports of the benchmark's scorer: over the audit run's answers, and over the accuracy run's to the same samples.
-COMPLIANCE, BASELINE = "compliance_accuracy.txt", "baseline_accuracy.txt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +29,13 @@ class RunLogs:
     def entries(self, run: str) -> Iterable[Entry]:
         if self.answers is None:
             raise MissingLogError(run)
-        return read_entries(self.answers(), f"mlperf_log_accuracy.json of the {run} run")
+        return read_entries(self.answers(), f"{ACCURACY_LOG} of the {run} run")
 
     def detail_log(self, run: str) -> DetailLog:
-        return parse_detail(self.detail, f"mlperf_log_detail.txt of the {run} run")
+        return parse_detail(self.detail, f"{DETAIL} of the {run} run")
 
     def summary_log(self, run: str) -> SummaryLog:
-        return parse_summary(self.summary, f"mlperf_log_summary.txt of the {run} run")
+        return parse_summary(self.summary, f"{SUMMARY} of the {run} run")
 
 
 class MissingLogError(LookupError):

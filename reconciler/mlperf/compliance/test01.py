@@ -11,9 +11,9 @@ from reconciler.mlperf.compliance.entries import Entry
 from reconciler.mlperf.compliance.scores import Slack, apart, from_detail, shown, unfit
 from reconciler.mlperf.compliance.verdict import AuditVerdict, Part, merged, verify_text
 from reconciler.mlperf.log import DetailLog
+from reconciler.mlperf.log_names import VERIFY_ACCURACY, VERIFY_PERFORMANCE
 
 DTYPES = ("byte", "float32", "int32", "int64")
-ACCURACY, PERFORMANCE = "verify_accuracy.txt", "verify_performance.txt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ def verdict(accuracy: Part, performance: Part, fallback: Part | None = None) -> 
         tuple(reasons),
         tuple(notes),
         {
-            ACCURACY: verify_text("TEST01: the audit run's answers against the accuracy run's", accuracy),
-            PERFORMANCE: verify_text("TEST01: the audit run's speed against the performance run's", performance),
+            VERIFY_ACCURACY: verify_text("TEST01: the audit run's answers against the accuracy run's", accuracy),
+            VERIFY_PERFORMANCE: verify_text("TEST01: the audit run's speed against the performance run's", performance),
         },
         merged(parts),
     )

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from reconciler.mlperf.compliance.scores import Scored, Slack, apart, from_summary, shown, unfit
 from reconciler.mlperf.compliance.verdict import AuditVerdict, Part, verify_text
+from reconciler.mlperf.log_names import VERIFY_PERFORMANCE
 from reconciler.mlperf.summary import SummaryLog
-
-PERFORMANCE = "verify_performance.txt"
 
 
 def verdict(reference: SummaryLog, audit: SummaryLog, slack: Slack) -> AuditVerdict:
     part = compare_speed(from_summary(reference), from_summary(audit), slack)
     text = verify_text("TEST04: the audit run's speed against the performance run's", part)
-    return AuditVerdict("TEST04", part.reasons, (), {PERFORMANCE: text}, part.figures)
+    return AuditVerdict("TEST04", part.reasons, (), {VERIFY_PERFORMANCE: text}, part.figures)
 
 
 def compare_speed(before: Scored, after: Scored, slack: Slack) -> Part:

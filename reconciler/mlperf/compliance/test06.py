@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from reconciler.errors import LogError
 from reconciler.mlperf.compliance.entries import Entry, unpacked
 from reconciler.mlperf.compliance.verdict import AuditVerdict
+from reconciler.mlperf.log_names import VERIFY_ACCURACY
 
 DTYPES = ("int32", "int64", "int16", "float32")
-ACCURACY = "verify_accuracy.txt"
 
 
 @dataclass(slots=True)
@@ -42,13 +42,13 @@ def verdict(audit: Iterable[Entry], scenario: str, *, eos_token_id: int = 2, dty
         f"TEST06 verification {'failed' if reasons else 'complete'}\n"
     )
     figures = {"answers": str(checks.answers), "eos_token_id": str(eos_token_id), "dtype": dtype}
-    return AuditVerdict("TEST06", reasons, (), {ACCURACY: text + "".join(f"{r}\n" for r in reasons)}, figures)
+    return AuditVerdict("TEST06", reasons, (), {VERIFY_ACCURACY: text + "".join(f"{r}\n" for r in reasons)}, figures)
 
 
 def _failed(why: str) -> AuditVerdict:
     names = ("First token", "EOS", "Sample length")
     text = "".join(f"{name} check pass: False\n" for name in names) + f"TEST06 verification failed\n{why}\n"
-    return AuditVerdict("TEST06", (f"the answers cannot be read: {why}",), (), {ACCURACY: text})
+    return AuditVerdict("TEST06", (f"the answers cannot be read: {why}",), (), {VERIFY_ACCURACY: text})
 
 
 def _check(entry: Entry, dtype: str, eos: int, checks: _Checks, *, needs_first: bool) -> None:

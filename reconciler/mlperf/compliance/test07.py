@@ -6,8 +6,8 @@ import re
 from decimal import Decimal, InvalidOperation
 
 from reconciler.mlperf.compliance.verdict import FAIL, PASS, AuditVerdict
+from reconciler.mlperf.log_names import VERIFY_ACCURACY
 
-ACCURACY = "verify_accuracy.txt"
 SCORE = r"'exact_match':\s*([\d.]+)"
 
 
@@ -26,7 +26,7 @@ def verdict(report: str, threshold: Decimal, pattern: str = SCORE) -> AuditVerdi
     text = report.replace(PASS, "TEST-PASS").rstrip("\n")
     summary = "".join(f"{line}\n" for line in lines)
     figures = {"accuracy": found, "threshold": str(threshold)}
-    return AuditVerdict("TEST07", reasons, (), {ACCURACY: f"{text}\n\n{summary}" if text else summary}, figures)
+    return AuditVerdict("TEST07", reasons, (), {VERIFY_ACCURACY: f"{text}\n\n{summary}" if text else summary}, figures)
 
 
 def _score(report: str, pattern: str) -> Decimal | None:

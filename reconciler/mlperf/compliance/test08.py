@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from reconciler.errors import LogError
 from reconciler.mlperf.compliance.entries import Entry
 from reconciler.mlperf.compliance.verdict import AuditVerdict, Part, verify_text
+from reconciler.mlperf.log_names import VERIFY_ACCURACY
 
-ACCURACY = "verify_accuracy.txt"
 TOLERANCE = 0.001
 Key = tuple[int, int]
 
@@ -44,7 +44,7 @@ def verdict(accuracy: Iterable[Entry], audit: Iterable[Entry], tolerance: float 
     except (LogError, ValueError, OverflowError) as error:
         part = Part((f"the answers cannot be compared: {error}",))
     text = verify_text("TEST08: the audit run's predictions against the accuracy run's", part)
-    return AuditVerdict("TEST08", part.reasons, (), {ACCURACY: text}, part.figures)
+    return AuditVerdict("TEST08", part.reasons, (), {VERIFY_ACCURACY: text}, part.figures)
 
 
 def _compare(accuracy: Iterable[Entry], audit: Iterable[Entry], tolerance: float) -> Part:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from decimal import Decimal
 
 from reconciler.mlperf.accuracy import METRIC_LINES, SEPARATOR, check_bars, log_hash, parse_accuracy, truncated
+from reconciler.mlperf.log_names import ACCURACY_LOG, ACCURACY_TEXT
 from reconciler.mlperf.ruleset import Bar
 from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints
 from reconciler.tree.check.runs import audit_absent
 from reconciler.tree.findings import Complaint, Place, Rule
-from reconciler.tree.reading.cell import ACCURACY_LOG, ACCURACY_TEXT, Folder
+from reconciler.tree.reading.cell import Folder
 from reconciler.tree.reading.files import UnreadableError, read_bytes
 from reconciler.tree.reading.values import as_number, at, number, shown, value
 from reconciler.tree.reading.view import CellView, RunView

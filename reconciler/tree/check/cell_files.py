@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from reconciler.mlperf.log_names import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY
 from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
-from reconciler.tree.reading.cell import (
-    ACCURACY_LOG,
-    ACCURACY_TEXT,
-    DETAIL,
-    README,
-    SUMMARY,
-    USER_CONF,
-    Folder,
-)
+from reconciler.tree.reading.cell import README, USER_CONF, Folder
 from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.values import shown
 from reconciler.tree.reading.view import CellView

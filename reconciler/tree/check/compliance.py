@@ -7,14 +7,21 @@ from decimal import Decimal
 from pathlib import PurePosixPath
 
 from reconciler.mlperf.audit_rules import Expected, TestRules
+from reconciler.mlperf.log_names import (
+    ACCURACY_LOG,
+    ACCURACY_TEXT,
+    BASELINE,
+    COMPLIANCE,
+    DETAIL,
+    SUMMARY,
+    VERIFY_ACCURACY,
+)
 from reconciler.tree.check.accuracy import metric_values
 from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule
-from reconciler.tree.reading.cell import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY, Folder
+from reconciler.tree.reading.cell import Folder
 from reconciler.tree.reading.view import CellView, RunView
 
-VERIFY_ACCURACY, VERIFY_PERFORMANCE = "verify_accuracy.txt", "verify_performance.txt"
-_BASELINE, _COMPLIANCE = "baseline_accuracy.txt", "compliance_accuracy.txt"
 _TOLERATED = {ACCURACY_LOG, "mlperf_log_trace.json", "results.json", ".gitkeep"}
 _RUN = "performance/run_1"
 # The limit of a test that may fail its accuracy verdict when its score is that of the accuracy run.
@@ -95,7 +102,7 @@ def _accuracy_files(view: CellView, rules: TestRules, folder: Folder) -> set[str
         for item in rules.expected
         if item.file == VERIFY_ACCURACY
     )
-    return {ACCURACY_LOG, ACCURACY_TEXT} | (set() if passed else {_BASELINE, _COMPLIANCE})
+    return {ACCURACY_LOG, ACCURACY_TEXT} | (set() if passed else {BASELINE, COMPLIANCE})
 
 
 def _says(expected: Expected, lines: list[str]) -> bool:
@@ -107,7 +114,7 @@ def _says(expected: Expected, lines: list[str]) -> bool:
 def _fallback_verdict(view: CellView, rules: TestRules, folder: Folder) -> Complaints:
     """Not deterministic: the score on the audited samples must be that of the accuracy run on the same samples."""
     metrics = tuple(bar.metric for bar in view.rules.bars(view.cell.scenario)) if view.rules else ()
-    texts = [view.files.text(folder / "accuracy", name) for name in (_BASELINE, _COMPLIANCE)]
+    texts = [view.files.text(folder / "accuracy", name) for name in (BASELINE, COMPLIANCE)]
     if any(text.value is None for text in texts):
         return  # missing files are findings of their own
     ours, theirs = (metric_values(text.value or "", metrics) for text in texts)

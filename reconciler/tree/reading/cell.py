@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.mlperf.log import DetailLog, parse_detail
+from reconciler.mlperf.log_names import ACCURACY_TEXT, DETAIL, SUMMARY
 from reconciler.mlperf.summary import SummaryLog, parse_summary
 from reconciler.mlperf.user_conf_reading import UserConf, parse_user_conf
 from reconciler.tree.reading.files import (
@@ -28,8 +29,6 @@ from reconciler.tree.reading.files import (
 )
 from reconciler.tree.reading.places import LEGACY, CellPlace, SubmitterPlace
 
-DETAIL, SUMMARY = "mlperf_log_detail.txt", "mlperf_log_summary.txt"
-ACCURACY_LOG, ACCURACY_TEXT = "mlperf_log_accuracy.json", "accuracy.txt"
 USER_CONF, README, MEASUREMENTS = "user.conf", "README.md", "measurements.json"
 _TEST = re.compile(r"TEST\d\d")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from reconciler.errors import LogError
 from reconciler.files import sha256_bytes
+from reconciler.mlperf.log_names import DETAIL
 from reconciler.mlperf.user_conf_reading import ConfValue
 from reconciler.tree.findings import Facts
-from reconciler.tree.reading.cell import DETAIL
 from reconciler.tree.reading.files import LOG_LIMIT
 from reconciler.tree.reading.values import as_number, began, number
 from reconciler.tree.reading.view import CellView

@@ -7,11 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from reconciler.files import sha256_bytes
+from reconciler.mlperf.log_names import DETAIL
 from reconciler.tree.applying import About, apply
 from reconciler.tree.check.presence import BenchmarkView
 from reconciler.tree.check.systems import SystemView
 from reconciler.tree.findings import Facts, Finding, Rule, TreeReport
-from reconciler.tree.reading.cell import DETAIL, USER_CONF
+from reconciler.tree.reading.cell import USER_CONF
 from reconciler.tree.reading.facts import facts_of
 from reconciler.tree.reading.files import TEXT_LIMIT
 from reconciler.tree.reading.survey import Progress, Survey, survey

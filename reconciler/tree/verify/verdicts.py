@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from decimal import Decimal
 
+from reconciler.mlperf.log_names import VERIFY_ACCURACY, VERIFY_PERFORMANCE
 from reconciler.tree.check import accuracy
 from reconciler.tree.check.accuracy import count_key
-from reconciler.tree.check.compliance import VERIFY_ACCURACY, VERIFY_PERFORMANCE
 from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
 from reconciler.tree.reading.files import Read

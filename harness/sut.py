@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
@@ -171,8 +172,11 @@ class ServerSut(_Base):
     """Server: queries are collected, and a thread of ours makes batches of them.
 
     It waits for a free stream, then takes a full batch, or what is there ``delay`` seconds after it found the first
-    query: the batch grows with the load. LoadGen's thread only appends. Ids are appended before indices and there is
-    one thread on either side, so the first n indices always belong to the first n ids, and no lock is needed.
+    query: the batch grows with the load. A large batch is taken in a size that needs no padding, and the rest with the
+    next: under load it is the device's time that is short.
+
+    LoadGen's thread only appends. Ids are appended before indices and there is one thread on either side, so the first
+    n indices always belong to the first n ids, and no lock is needed.
     """
 
     def __init__(self, session: Session, samples: Indexed, completer: Completer, guard: Guard, *, delay: float) -> None:
@@ -244,6 +248,16 @@ class ServerSut(_Base):
 
     def _take(self) -> None:
         count = min(len(self._indices), self._batch_size)
+        if not self._hurry:
+            count = unpadded(count, self._session.sizes, self._batch_size)
         ids, indices = self._ids[:count], self._indices[:count]
         del self._ids[:count], self._indices[:count]
         self._submit_batch(ids, indices)
+
+
+def unpadded(count: int, sizes: Sequence[int], batch_size: int) -> int:
+    """How many of ``count`` waiting samples make a batch: the largest of ``sizes`` that they fill, if that is more than
+    a quarter of ``batch_size``; else all of them.
+    """
+    full = bisect_right(sizes, count)
+    return sizes[full - 1] if full and 4 * sizes[full - 1] > batch_size else count

@@ -145,6 +145,10 @@ class Session(Protocol):
         """The largest batch."""
 
     @property
+    def sizes(self) -> Sequence[int]:
+        """The batch sizes that are computed without padding, ascending; empty: all up to ``batch_size``."""
+
+    @property
     def notes(self) -> Mapping[str, Any]:
         """What is in fact used: threads, streams, precision, …"""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -27,6 +27,8 @@ def load(plan: LoadPlan) -> NullSession:
 
 class NullSession:
     """Answers zeros of the shapes that the benchmark declares, at once and on the calling thread."""
+
+    sizes: Sequence[int] = ()
 
     def __init__(self, plan: LoadPlan) -> None:
         self.batch_size = plan.batch_size

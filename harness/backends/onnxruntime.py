@@ -8,7 +8,7 @@ and batches that share it would take each other's.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -90,6 +90,7 @@ class OnnxRuntimeSession:
         self._plan = plan
         self._engine = Engine.read(folder, "onnxruntime")
         self.batch_size = min(plan.batch_size, self._engine.batch_size)
+        self.sizes: Sequence[int] = self._engine.batch_sizes
         threads = plan.threads or max(1, usable_cores() // plan.streams)
         options, path = self._session_options(threads), folder / self._engine.file
         first = _open(path, options)

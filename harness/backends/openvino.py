@@ -5,7 +5,7 @@ Streams are the requests of an asynchronous queue. Completions come on OpenVINO'
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +75,7 @@ class OpenVinoSession:
         self._plan = plan
         self._engine = Engine.read(folder, "openvino")
         self.batch_size = min(plan.batch_size, self._engine.batch_size)
+        self.sizes: Sequence[int] = self._engine.batch_sizes
         compiled = _import(folder / self._engine.file, self._properties())
         self._queue = ov.AsyncInferQueue(compiled, plan.depth)
         self._queue.set_callback(self._complete)

@@ -110,7 +110,7 @@ class CudaSession:
         self.workers = [Worker(device, _load(load, device), plan) for device in devices]
         first = self.workers[0].loaded
         self.batch_size = min(plan.batch_size, first.batch_size)
-        self._allowed = sizes(self.batch_size, plan.scenario, first.batch_sizes)
+        self.sizes: Sequence[int] = sizes(self.batch_size, plan.scenario, first.batch_sizes)
         self._graphs = bool(plan.options.get("cuda_graphs", True)) and first.capturable
         self._whole = [n for n in (1, 8) if n <= self.batch_size] if waits and self._graphs else []
         on_device = starts_from_device(plan.options)
@@ -123,7 +123,7 @@ class CudaSession:
             "devices": [device.bus for device in devices],
             "numa_nodes": [worker.node for worker in self.workers],
             "samples": "device" if on_device else "host",
-            "cuda_graphs": list(self._allowed) if self._graphs else [],
+            "cuda_graphs": list(self.sizes) if self._graphs else [],
             **first.notes,
         }
 
@@ -170,7 +170,7 @@ class CudaSession:
 
     def _open(self, arrays: Sequence[np.ndarray]) -> None:
         """Lanes are made once, when the shape of a sample is known; in turns, so that devices fill evenly."""
-        shapes = batch_shapes(self.workers[0].loaded, arrays, self._allowed)
+        shapes = batch_shapes(self.workers[0].loaded, arrays, tuple(self.sizes))
         for worker in self.workers:
             worker.device.activate()
             try:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from harness.backends import Outputs, Token
 from harness.contract import Counter, read_progress
 from harness.qsl import Arrays, Rows, SampleLibrary
-from harness.sut import Completer, Guard, OfflineSut, ServerSut, StreamSut
+from harness.sut import Completer, Guard, OfflineSut, ServerSut, StreamSut, unpadded
 
 VALUES = np.arange(40, dtype=np.int32)
 
@@ -26,7 +26,8 @@ class FakeSession:
     def __init__(self, batch_size: int, order: Callable[[list[int]], None] = lambda _: None) -> None:
         self.batch_size = batch_size
         self.notes: dict[str, int] = {}
-        self.sizes: list[int] = []
+        self.sizes: Sequence[int] = ()
+        self.submitted: list[int] = []
         self.hold = threading.Event()
         self.hold.set()
         self._order = order
@@ -42,7 +43,7 @@ class FakeSession:
 
     def submit(self, rows: Rows, token: Token) -> None:
         assert len(token) <= self.batch_size
-        self.sizes.append(len(token))
+        self.submitted.append(len(token))
         self._held.append((rows, token))
 
     def ready(self) -> None:
@@ -117,9 +118,48 @@ def test_server_batches_grow_while_every_stream_is_busy(tmp_path: Path) -> None:
         sut.issue([100 + number], [number])
     session.hold.set()
     sut.flush()
-    assert session.sizes == [8, 8, 4]
+    assert session.submitted == [8, 8, 4]
     assert sorted(bench.answers.given) == [(100 + number, number) for number in range(20)]
     sut.close()
+
+
+def test_server_leaves_what_would_be_padded_to_the_next_batch(tmp_path: Path) -> None:
+    session = FakeSession(16)
+    session.sizes = (1, 2, 4, 8, 12, 16)
+    session.hold.clear()
+    bench = Bench(tmp_path, session)
+    two = threading.Event()
+    submit = session.submit
+
+    def tell(rows: Rows, token: Token) -> None:
+        submit(rows, token)
+        if len(session.submitted) == 2:
+            two.set()
+
+    session.submit = tell  # type: ignore[method-assign]
+    sut = ServerSut(*bench.parts, delay=0)
+    sut.issue([100 + number for number in range(15)], list(range(15)))
+    session.hold.set()
+    assert two.wait(60)
+    sut.flush()
+    assert session.submitted == [12, 3]
+    assert sorted(bench.answers.given) == [(100 + number, number) for number in range(15)]
+    sut.close()
+
+
+@pytest.mark.parametrize(
+    ("count", "sizes", "batch"),
+    [
+        (143, range(16, 257, 16), 128),
+        (63, range(16, 257, 16), 63),  # such a small batch comes of little load, where latency counts more
+        (159, range(16, 257, 16), 144),
+        (256, range(16, 257, 16), 256),
+        (200, (256,), 200),  # an engine of one size pads whatever it is given
+        (9, (), 9),
+    ],
+)
+def test_how_many_make_a_batch(count: int, sizes: Sequence[int], batch: int) -> None:
+    assert unpadded(count, sizes, 256) == batch
 
 
 def test_server_waits_for_a_full_batch_but_not_past_a_flush(tmp_path: Path) -> None:
@@ -129,7 +169,7 @@ def test_server_waits_for_a_full_batch_but_not_past_a_flush(tmp_path: Path) -> N
     for number in range(6):
         sut.issue([100 + number], [number])
     sut.flush()
-    assert bench.session.sizes == [4, 2]
+    assert bench.session.submitted == [4, 2]
     sut.issue([7], [7])  # a second part of an accuracy run
     sut.flush()
     assert len(bench.answers.given) == 7
@@ -182,7 +222,7 @@ def test_after_a_failure_the_rest_is_answered_without_computing(tmp_path: Path) 
     sut.flush()
     assert sorted(bench.answers.given) == [(1, None), (2, None), (3, None)]
     assert isinstance(bench.guard.failure, IndexError)
-    assert bench.session.sizes == []
+    assert bench.session.submitted == []
 
 
 def test_only_the_first_failure_is_kept_and_told() -> None:

@@ -87,7 +87,7 @@ class Device:
         cu.cuDevicePrimaryCtxSetFlags(self._handle, int(flags))  # refused where the context is in use already
         self._context = checked(cu.cuDevicePrimaryCtxRetain(self._handle))
         self.activate()
-        self._kernels: dict[int, Any] = {}
+        self._kernels: dict[tuple[int, str], Any] = {}
 
     def activate(self) -> None:
         """Make this the device of the calling thread."""
@@ -154,8 +154,12 @@ class Device:
         return checked(cu.cuEventCreate(int(flags)))
 
     def kernel(self, image: bytes, name: str) -> Any:
-        module = checked(cu.cuModuleLoadData(image))
-        return checked(cu.cuModuleGetFunction(module, name.encode()))
+        """``image``: PTX, which the driver compiles once for each kernel that is asked for."""
+        found = self._kernels.get((hash(image), name))
+        if found is None:
+            module = checked(cu.cuModuleLoadData(image))
+            found = self._kernels[hash(image), name] = checked(cu.cuModuleGetFunction(module, name.encode()))
+        return found
 
 
 def copy(to: int, source: int, size: int, stream: Stream) -> None:

@@ -49,6 +49,7 @@ class Fake:
     held: dict[int, Any] = field(default_factory=dict)
     device_bytes: int = 0
     captured: dict[int, list[Callable[[], None]]] = field(default_factory=dict)
+    recorded: dict[int, list[Callable[[], None]] | None] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
     lockable: bool = True
     next_handle: int = 1
@@ -186,18 +187,31 @@ def _work_calls(fake: Fake) -> Iterator[tuple[str, Callable[..., Any]]]:
     def begin(stream: int, _mode: int) -> None:
         fake.captured[int(stream)] = []
 
+    def end(stream: int) -> list[Callable[[], None]]:
+        works = fake.captured[int(stream)]
+        fake.captured = {other: held for other, held in fake.captured.items() if held is not works}
+        return works
+
+    def record(event: int, stream: int) -> None:
+        fake.recorded[event] = fake.captured.get(int(stream))
+
+    def follow(stream: int, event: int, _flags: int) -> None:
+        works = fake.recorded.get(event)
+        if works is not None and any(works is held for held in fake.captured.values()):
+            fake.captured[int(stream)] = works  # the stream joins the capture
+
     yield "cuMemcpyAsync", copy
     yield (
         "cuMemsetD8Async",
         lambda to, byte, size, stream: fake.do(stream, lambda: ctypes.memset(to, byte, size) and None),
     )
     yield "cuLaunchKernel", launch
-    yield "cuEventRecord", lambda _event, _stream: None
-    yield "cuStreamWaitEvent", lambda _stream, _event, _flags: None
+    yield "cuEventRecord", record
+    yield "cuStreamWaitEvent", follow
     yield "cuEventSynchronize", lambda _event: None
     yield "cuStreamSynchronize", lambda _stream: None
     yield "cuStreamBeginCapture", begin
-    yield "cuStreamEndCapture", lambda stream: fake.captured.pop(int(stream))
+    yield "cuStreamEndCapture", end
     yield "cuGraphInstantiate", lambda works, _flags: [works]
     yield "cuGraphLaunch", lambda graph, _stream: [work() for work in graph[0]] and None
 

@@ -39,7 +39,7 @@ class Doubling:
 
     capturable = True
     batch_sizes: Sequence[int] = ()
-    inputs = (Tensor("x", (WIDTH,), "float32"),)
+    inputs: Sequence[Tensor] = (Tensor("x", (-1,), "float32"),)
 
     def __init__(self, fake: Fake, batch_size: int = 16, activations: int = 0) -> None:
         self.fake, self.batch_size, self.activations = fake, batch_size, activations
@@ -52,10 +52,10 @@ class Doubling:
     def wanted(self, _inputs: Any) -> int:
         return self.activations
 
-    def open(self, _shapes: Any, inputs: Any, outputs: Any, stream: int) -> Doubling:
+    def open(self, shapes: Any, inputs: Any, outputs: Any, stream: int) -> Any:
         if self.activations:
             driver.checked(driver.cu.cuMemAlloc(self.activations))
-        return dataclasses.replace(_Bound(self, inputs[0].address, outputs[0].address, stream))  # type: ignore[return-value]
+        return _Bound(self, inputs[0].address, outputs[0].address, stream, shapes[0][0])
 
 
 @dataclasses.dataclass
@@ -65,14 +65,34 @@ class _Bound:
     to: int
     stream: int
 
-    def prepare(self, size: int) -> Callable[[], None]:
-        def work() -> None:
-            count = size * WIDTH
-            given = np.ctypeslib.as_array((ctypes.c_float * count).from_address(self.source))
-            np.ctypeslib.as_array((ctypes.c_float * count).from_address(self.to))[...] = 2 * given
-            self.engine.computed.append(size)
+    width: int = WIDTH
 
-        return lambda: self.engine.fake.do(self.stream, work)
+    def prepare(self, size: int) -> Callable[[], None]:
+        return lambda: self.engine.fake.do(self.stream, lambda: self.work(size))
+
+    def work(self, size: int) -> None:
+        _floats(self.to, size, self.width)[...] = 2 * _floats(self.source, size, self.width)
+        self.engine.computed.append(size)
+
+
+def _floats(address: int, size: int, width: int = WIDTH) -> np.ndarray:
+    return np.ctypeslib.as_array((ctypes.c_float * (size * width)).from_address(address))
+
+
+class Adding(Doubling):
+    inputs = (Tensor("x", (WIDTH,), "float32"), Tensor("z", (WIDTH,), "float32"))
+
+    def open(self, _shapes: Any, inputs: Any, outputs: Any, stream: int) -> Any:
+        first, second = (memory.address for memory in inputs)
+        return _Sum(self, first, outputs[0].address, stream, other=second)
+
+
+@dataclasses.dataclass
+class _Sum(_Bound):
+    other: int = 0
+
+    def work(self, size: int) -> None:
+        _floats(self.to, size)[...] = _floats(self.source, size) + _floats(self.other, size)
 
 
 class Answers:
@@ -139,6 +159,28 @@ def test_rows_come_back_doubled(fake: Fake, scenario: str, on_device: bool, grap
     assert made.answers.threads == {"completion"}
     made.close()
     assert fake.device_bytes == 0
+
+
+@pytest.mark.parametrize("scenario", ["SingleStream", "MultiStream", "Server"])
+def test_inputs_that_come_side_by_side_are_both_there(fake: Fake, scenario: str) -> None:
+    """The engine adds what it is given: it would answer with an old input that a graph did not bring."""
+    made = session(fake, scenario, Adding(fake))
+    x, z = points(), points()[::-1].copy()
+    made.place({"z": z, "x": x})
+    for rows in ROWS:
+        assert np.array_equal(made.compute(rows)[0], x[rows] + z[rows])
+    made.close()
+    assert fake.device_bytes == 0
+
+
+def test_large_answers_are_copied_and_small_ones_written_by_a_kernel(fake: Fake) -> None:
+    for width, copies in ((WIDTH, 0), (2**17, 1)):
+        made = session(fake, "SingleStream", Doubling(fake, 1), streams=1)
+        made.place({"x": np.ones((2, width), np.float32)})
+        before = fake.calls.count("cuMemcpyAsync")
+        made.workers[0].lanes[0].prepare_whole(1)
+        assert fake.calls.count("cuMemcpyAsync") - before == copies
+        assert np.array_equal(made.compute(slice(1, 2))[0], np.full((1, width), 2, np.float32))
 
 
 def test_what_pads_is_never_answered_and_sizes_are_bucketed(fake: Fake) -> None:

@@ -2,27 +2,32 @@
 
 - offline: LoadGen's Offline samples/s over the bare engine's (same batch, input in device memory, enqueues back to
   back), with samples in pinned host memory and in device memory; processor seconds per 100k samples.
-- server: the highest rate that is VALID within the shape's latency bound, over Offline samples/s.
+- server: the highest rate that is VALID within the shape's latency bound, over Offline samples/s; $SERVER_WAYS replaces
+  the ways to serve that are tried.
 - single: SingleStream latency at the median less that of the bare engine.
 - plain: the loop that a user would write, Offline and SingleStream.
-- scaling: Offline on all devices over as many times one of them; only where it is asked for.
+- scaling: Offline on all devices over the sum of each alone; only where it is asked for.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from harness.machine import accelerators
 from tests.gpu.cases import SHAPES, Case
+from tests.gpu.searching import highest
 
 SECONDS = 6.0
+TUNED = 0.9  # of Offline: the rate at which ways to serve are compared
 EVIDENCE = {"start_from_device": True, "start_from_device_evidence": "a benchmark of the harness itself"}
 Figures = dict[str, Any]
 
@@ -33,41 +38,38 @@ def offline_run(case: Case, count: int, **settings: Any) -> Figures:
     return {
         "rate": float(log["result_samples_per_second"]),
         "cpu": log["telemetry.processor_seconds"],
-        "joules": log.get("telemetry.gpu.joules_per_sample_unofficial"),
+        "telemetry": {name: value for name, value in log.items() if name.startswith("telemetry.")},
     }
 
 
 def offline(case: Case, rounds: int) -> Figures:
+    """Each run of the harness stands between two of the bare engine: a device at its power limit slows as it warms."""
     batch = case.shape.batch
-    expected = float(case.bare("rate", seconds=1)["rate"])
+    expected = bare_rate(case, 1)
     count = max(4 * batch, round(expected * SECONDS / batch) * batch)
-    kinds: dict[str, Callable[[], Figures]] = {
-        "bare": lambda: {"rate": float(case.bare("rate", seconds=SECONDS)["rate"])},
-        "bare_graph": lambda: {"rate": float(case.bare("rate", seconds=SECONDS / 2, graph=True)["rate"])},
-        "host": lambda: offline_run(case, count, streams=1),
-        "host_2_streams": lambda: offline_run(case, count, streams=2),
-        "device": lambda: offline_run(case, count, streams=1, **EVIDENCE),
-    }
-    if case.backend != "tensorrt":
-        kinds.pop("bare_graph")
-    measured: list[dict[str, Figures]] = [{name: take() for name, take in kinds.items()} for _ in range(rounds)]
-    middle = {name: statistics.median(item[name]["rate"] for item in measured) for name in kinds}
-    cpu = statistics.median(item["host"]["cpu"] for item in measured)
+    bare, found = [bare_rate(case, SECONDS)], []
+    for _ in range(rounds):
+        for name, options in (("host", {}), ("device", EVIDENCE)):
+            run = offline_run(case, count, streams=1, **options)
+            bare.append(bare_rate(case, SECONDS))
+            found.append({"name": name, **run, "over_bare": round(2 * run["rate"] / (bare[-2] + bare[-1]), 4)})
+    of = {name: [run for run in found if run["name"] == name] for name in ("host", "device")}
+    cpu = statistics.median(run["cpu"] for run in of["host"])
+    rates = {name: statistics.median(run["rate"] for run in runs) for name, runs in of.items()}
     return {
         "batch": batch,
         "samples": count,
-        "rates": {name: round(value, 1) for name, value in middle.items()},
-        "rounds": [{name: round(item[name]["rate"], 1) for name in kinds} for item in measured],
-        "host_over_bare": middle_ratio(measured, "host"),
-        "host_2_streams_over_bare": middle_ratio(measured, "host_2_streams"),
-        "device_over_bare": middle_ratio(measured, "device"),
+        "rates": {name: round(rate, 1) for name, rate in {"bare": statistics.median(bare), **rates}.items()},
+        "bare": [round(rate, 1) for rate in bare],
+        "runs": [{k: v for k, v in run.items() if k != "telemetry"} for run in found],
+        **{f"{name}_over_bare": statistics.median(run["over_bare"] for run in runs) for name, runs in of.items()},
         "cpu_seconds_per_100k_samples": round(cpu / count * 1e5, 3),
-        "joules_per_sample_unofficial": measured[-1]["host"]["joules"],
+        "telemetry": of["host"][-1]["telemetry"],
     }
 
 
-def middle_ratio(measured: list[dict[str, Figures]], name: str) -> float:
-    return round(statistics.median(item[name]["rate"] / item["bare"]["rate"] for item in measured), 4)
+def bare_rate(case: Case, seconds: float) -> float:
+    return float(case.bare("rate", seconds=seconds)["rate"])
 
 
 def server_run(case: Case, rate: float, seconds: float, how: Sequence[int], **options: Any) -> Figures:
@@ -94,44 +96,56 @@ def server_run(case: Case, rate: float, seconds: float, how: Sequence[int], **op
 
 
 def server(case: Case, rounds: int) -> Figures:
-    """The best of the shape's ways at a high rate, then bisection in runs of a few seconds, then one longer run."""
-    whole = float(case.bare("rate", seconds=2)["rate"])
-    tuned = [server_run(case, 0.88 * whole, 2.5, how) for how in case.shape.server]
-    best = min(tuned, key=lambda run: (run["verdict"] != "VALID", run["p99_ms"]))
-    how = best["how"]
-    low, high = (0.88, 1.02) if best["verdict"] == "VALID" else (0.5, 0.88)
-    tried = []
-    for _ in range(3 + rounds):
-        share = (low + high) / 2
-        tried.append(server_run(case, share * whole, 4, how))
-        low, high = (share, high) if tried[-1]["verdict"] == "VALID" else (low, share)
-    confirmed = server_run(case, low * whole, 10, how)
+    """The best of the shape's ways, then ``highest``: what is stated is confirmed by a run thrice as long."""
+    del rounds
+    whole = float(offline_run(case, round(4 * bare_rate(case, 1)), streams=1)["rate"])
+    ways = chosen_ways(case)
+    tuned = [server_run(case, TUNED * whole, 4, how) for how in ways] if len(ways) > 1 else []
+    how = min(tuned, key=lambda run: (run["verdict"] != "VALID", run["p99_ms"]))["how"] if tuned else list(ways[0])
+    tried: list[Figures] = []
+
+    def valid(share: float, seconds: float = 10) -> bool:
+        tried.append(server_run(case, share * whole, seconds, how))
+        return bool(tried[-1]["verdict"] == "VALID")
+
+    share = highest(valid, lambda share: valid(share, 30))
     return {
         "bound_ms": case.shape.bound,
-        "bare_rate": round(whole, 1),
-        "highest_valid_qps": round(low * whole, 1),
-        "over_bare": round(low, 4),
-        "confirmed": confirmed,
+        "offline_rate": whole,
+        "highest_valid_qps": round(share * whole, 1),
+        "over_offline": round(share, 4),
+        "confirmed": tried[-1] if share else None,
         "tuned": tuned,
         "tried": tried,
     }
 
 
+def chosen_ways(case: Case) -> Sequence[Sequence[int]]:
+    """The shape's, or those of $SERVER_WAYS: "44,1,2,25000 66,1,2,38000"."""
+    given = os.environ.get("SERVER_WAYS", "")
+    return [[int(number) for number in way.split(",")] for way in given.split()] or case.shape.server[case.backend]
+
+
 def single(case: Case, rounds: int) -> Figures:
-    measured = []
+    """Each run of the harness stands between two of the bare engine."""
+    conf = {"min_duration": 2000, "min_query_count": 3000, "target_latency": 0.5}
+    bare, runs = [case.bare("latency", batch=1)], []
     for _ in range(rounds):
-        bare = case.bare("latency", batch=1)
-        conf = {"min_duration": 2000, "min_query_count": 3000, "target_latency": 0.5}
         log = case.run("SingleStream", conf, batch_size=1, streams=1)
-        measured.append({**bare, "harness": log["result_50.00_percentile_latency_ns"] / 1e3})
-    best = [min(v for name, v in item.items() if name != "harness") for item in measured]
-    added = statistics.median(item["harness"] - least for item, least in zip(measured, best, strict=True))
-    return {"added_us": round(added, 1), "rounds": [{k: round(v, 1) for k, v in item.items()} for item in measured]}
+        bare.append(case.bare("latency", batch=1))
+        least = statistics.mean(min(item.values()) for item in bare[-2:])
+        median = log["result_50.00_percentile_latency_ns"] / 1e3
+        runs.append({"harness": round(median, 1), "bare": round(least, 1), "added_us": round(median - least, 1)})
+    return {
+        "added_us": round(statistics.median(run["added_us"] for run in runs), 1),
+        "runs": runs,
+        "bare": [{name: round(value, 1) for name, value in item.items()} for item in bare],
+    }
 
 
 def plain(case: Case, rounds: int) -> Figures:
     del rounds
-    whole = float(case.bare("rate", seconds=1)["rate"])
+    whole = bare_rate(case, 1)
     count = max(4 * case.shape.batch, round(whole))
     log = case.plain("Offline", count)
     latency = case.plain("SingleStream", 2000)
@@ -143,18 +157,42 @@ def plain(case: Case, rounds: int) -> Figures:
 
 
 def scaling(case: Case, rounds: int) -> Figures:
-    """Offline on all devices over as many times one of them."""
+    """Offline on all devices over the sum of what each reaches alone: no two devices are equally fast."""
     devices = len(accelerators())
-    expected = float(case.bare("rate", seconds=1)["rate"])
     batch = case.shape.batch
-    count = round(expected * SECONDS / batch) * batch
+    count = round(bare_rate(case, 1) * SECONDS / batch) * batch
 
-    def rate(number: int) -> float:
-        return float(offline_run(case, count * number, streams=1, devices=number)["rate"])
+    def rate(number: int, visible: str = "") -> float:
+        with environment("CUDA_VISIBLE_DEVICES", visible):
+            return float(offline_run(case, count * number, streams=1, devices=number)["rate"])
 
-    measured = [(rate(1), rate(devices)) for _ in range(rounds)]
-    ratio = statistics.median(many / one / devices for one, many in measured)
-    return {"devices": devices, "ratio": round(ratio, 4), "rounds": [[round(r, 1) for r in pair] for pair in measured]}
+    measured = []
+    for _ in range(rounds):
+        alone = [rate(1, str(index)) for index in range(devices)]
+        measured.append({"alone": alone, "together": rate(devices)})
+    return {
+        "devices": devices,
+        "ratio": round(statistics.median(item["together"] / sum(item["alone"]) for item in measured), 4),
+        "over_the_first": round(
+            statistics.median(item["together"] / item["alone"][0] / devices for item in measured), 4
+        ),
+        "rounds": measured,
+    }
+
+
+@contextmanager
+def environment(name: str, value: str) -> Iterator[None]:
+    """Set for children; "" leaves it as it is."""
+    before = os.environ.get(name)
+    if value:
+        os.environ[name] = value
+    try:
+        yield
+    finally:
+        if value and before is None:
+            del os.environ[name]
+        elif value:
+            os.environ[name] = str(before)
 
 
 PARTS: dict[str, Callable[[Case, int], Figures]] = {

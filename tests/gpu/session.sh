@@ -8,8 +8,11 @@
 #   ceiling   the pipeline without an engine against LoadGen alone     (about 1 minute)
 #   SHAPE     resnet-fp16, resnet-int8, bert-fp16: engine and figures  (3 to 9 minutes each)
 #   ort       the figures of resnet-fp16 by ONNX Runtime's CUDA provider     (2 minutes)
-#   scaling   Offline of resnet-int8 on all devices over one
-#   first     env copies ceiling tests ort;  second: resnet-fp16 resnet-int8;  third: bert-fp16;  all: the three
+#   scaling   Offline of resnet-int8 and bert-fp16 on all devices over each alone
+#   first, second, third: everything, in three parts of less than ten minutes each with two devices; all: the three
+#   serve-SHAPE  its Server figures alone; $SERVER_WAYS replaces what is tried (see tests.gpu.measure)
+#
+# Two devices measure different shapes at the same time, each with half of the processors.
 #
 # ``python -m tests.gpu.report FILE…`` puts the JSON files together, each figure beside its goal.
 #
@@ -62,6 +65,23 @@ report() { # NAME COMMAND…
     echo "== $name ended with $status"
 }
 
+# LIST LIST: each on a device of its own where there are two, else one after the other.
+beside() {
+    local half=$(($(nproc) / 2)) list
+    if [ "$(nvidia-smi -L | wc -l)" -lt 2 ]; then
+        for each in $1 $2; do part $each; done
+        return
+    fi
+    for list in 0 1; do
+        (
+            export CUDA_VISIBLE_DEVICES=$list
+            taskset -p -c $((list * half))-$((list * half + half - 1)) $BASHPID > /dev/null
+            for each in $([ $list = 0 ] && echo "$1" || echo "$2"); do part $each; done
+        ) &
+    done
+    wait
+}
+
 part() {
     case $1 in
         env)
@@ -73,12 +93,18 @@ part() {
         copies) report copies "$PYTHON" -m tests.gpu.copies; tail -n 1 "$OUT/copies.log" > "$OUT/copies.json" ;;
         tests) GPU_LEVEL=1 TAIL=90 report tests "$PYTHON" -m pytest -m gpu ${TESTS:-tests/gpu} ${K:+-k "$K"} -q -rfEs -s -W default -p no:cacheprovider --durations=8 ;;
         ceiling) report ceiling "$PYTHON" -m tests.gpu.ceiling; tail -n 1 "$OUT/ceiling.log" > "$OUT/ceiling.json" ;;
-        first) for each in env copies ceiling tests ort; do part $each; done ;;
-        second) for each in resnet-fp16 resnet-int8; do part $each; done ;;
-        third) ROUNDS=1 part bert-fp16 ;;
+        first) beside "env resnet-int8 ort" "copies ceiling bert" ;;
+        second) beside "tests serve-bert-fp16" "resnet-fp16" ;;
+        third) part scaling ;;
         all) for each in first second third; do part $each; done ;;
-        scaling) report scaling "$PYTHON" -m tests.gpu.measure resnet-int8 --only scaling --json "$OUT/scaling.json" ;;
-        ort) report ort "$PYTHON" -m tests.gpu.measure resnet-fp16 --backend onnxruntime-cuda --only offline,single --rounds 1 --json "$OUT/ort.json" ;;
+        scaling)
+            for each in resnet-int8 bert-fp16; do
+                report "scaling-$each" "$PYTHON" -m tests.gpu.measure $each --only scaling --rounds "${ROUNDS:-2}" --json "$OUT/scaling-$each.json"
+            done
+            ;;
+        bert) ONLY=offline,single part bert-fp16 ;;
+        serve-*) report "$1" "$PYTHON" -m tests.gpu.measure "${1#serve-}" --only server --json "$OUT/$1.json" ;;
+        ort) report ort "$PYTHON" -m tests.gpu.measure resnet-fp16 --backend onnxruntime-cuda --only offline,single,server --rounds 1 --json "$OUT/ort.json" ;;
         *) report "$1" "$PYTHON" -m tests.gpu.measure "$1" --json "$OUT/$1.json" --rounds "${ROUNDS:-2}" ${ONLY:+--only $ONLY} ;;
     esac
     cp -f "$GPU_WORK"/gpu-work/timing-*.cache "$OUT"/ 2> /dev/null

@@ -1,0 +1,36 @@
+"""The highest rate that holds, found and then confirmed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+FIRST, STEP, RESOLUTION, CEILING, FLOOR = 0.92, 0.03, 0.012, 1.05, 0.1
+
+
+def highest(holds: Callable[[float], bool], confirms: Callable[[float], bool]) -> float:
+    """The highest share that ``holds`` and that ``confirms`` afterwards, lowered until it does; 0 for none.
+
+    From FIRST in steps that double until one share holds and one does not, then by halves down to RESOLUTION.
+    """
+    low, high = _bracket(holds)
+    while low and high - low > RESOLUTION:
+        share = (low + high) / 2
+        low, high = (share, high) if holds(share) else (low, share)
+    while low > FLOOR and not confirms(low):
+        low -= RESOLUTION
+    return low if low > FLOOR else 0.0
+
+
+def _bracket(holds: Callable[[float], bool]) -> tuple[float, float]:
+    """A share that holds, and a higher one that does not."""
+    step, share = STEP, FIRST
+    if holds(share):
+        while share + step < CEILING and holds(share + step):
+            share, step = share + step, 2 * step
+        return share, min(share + step, CEILING)
+    while share > FLOOR:
+        lower = max(share - step, share / 2)
+        if holds(lower):
+            return lower, share
+        share, step = lower, 2 * step
+    return 0.0, share

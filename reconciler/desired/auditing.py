@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from harness.contract import BACKENDS
-from reconciler.desired.commands import command_inputs
+from reconciler.desired.commands import command_inputs, scorer_inputs
 from reconciler.desired.inputs import Reader, benchmark_code, run_inputs
+from reconciler.mlperf.compliance.judging import SCORED, SCORED_WHEN_DIFFERENT
 from reconciler.mlperf.ruleset import BenchmarkRules, Ruleset, TestRules
 from reconciler.resource.inputs import Input
 from reconciler.resource.kinds import Address, Kind
@@ -87,6 +88,7 @@ def verdict_inputs(
         *compared,
         dataset,
         *benchmark_code(reader),
+        *(scorer_inputs(reader) if rules.name in SCORED | SCORED_WHEN_DIFFERENT else ()),
         *(Input(name, value.value, value.origin) for name, value in found if value is not None),
         *(Input(f"limit.{name}", str(value.value), value.origin) for name, value in rules.limits.items()),
     ]

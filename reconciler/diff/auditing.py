@@ -13,7 +13,7 @@ from typing import Protocol
 from reconciler.desired.state import Desired
 from reconciler.diff.change import Action, Change, Difference, Finding, How, Reason
 from reconciler.diff.choose import differing
-from reconciler.mlperf.compliance.judging import KEEPS_ANSWERS, READS_ANSWERS
+from reconciler.mlperf.compliance.judging import AUDIT, KEEPS_ANSWERS, READS_ANSWERS
 from reconciler.mlperf.log_names import ACCURACY_LOG
 from reconciler.observed.state import Observed
 from reconciler.resource.kinds import Address, Cell, Kind
@@ -21,7 +21,6 @@ from reconciler.resource.records import Recorded, Summary
 from reconciler.resource.resources import Resource
 
 AUDIT_FAILS = "AuditFails"  # the kind of a finding
-AUDIT = "audit"  # the name of the test among the inputs of its verdict
 
 
 class Walk(Protocol):

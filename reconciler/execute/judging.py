@@ -9,26 +9,28 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.contract import Result, ScoreRequest
+from harness.contract import Result
 from reconciler.errors import ReconcilerError
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.child import Watch, run_child
-from reconciler.execute.requests import benchmark_of
+from reconciler.execute.requests import score_request
 from reconciler.files import Places, replace
 from reconciler.mlperf.compliance.entries import read_entries
 from reconciler.mlperf.compliance.judging import (
+    SCORED,
+    SCORED_WHEN_DIFFERENT,
     MissingLogError,
     Question,
     RunLogs,
     answers_part,
+    dtype_of,
     judge,
 )
 from reconciler.mlperf.compliance.verdict import AuditVerdict, Part
 from reconciler.mlperf.log_names import ACCURACY_LOG, ACCURACY_TEXT, BASELINE, COMPLIANCE, DETAIL, SUMMARY
 
-KNOWN = "known_answers"  # in an attempt's settings: the comparison of answers as an earlier verdict made it
-# What makes a test ask the scorer: always, or when its answers differ.
-_SCORES_ALWAYS, _SCORES_WHEN_DIFFERENT = ("TEST07",), ("TEST01",)
+# In an attempt's settings: the comparison of answers as an earlier verdict made it, and the type of the answers.
+KNOWN, RESPONSE = "known_answers", "response_dtype"
 
 
 def judge_attempt(attempt: Attempt, places: Places, watch: Watch) -> None:
@@ -60,7 +62,7 @@ def _judge(attempt: Attempt, places: Places, watch: Watch) -> tuple[AuditVerdict
     values = {name: value for name, (value, _) in attempt.intent.inputs.items()}
     test, question = str(values["test"]), _question(attempt, values)
     answers, taken_over, reports = None, False, dict[str, str]()
-    if test in _SCORES_WHEN_DIFFERENT:
+    if test in SCORED_WHEN_DIFFERENT:
         answers = answers_part(question)
         here = question.audit.answers is not None and question.accuracy.answers is not None
         taken_over = not here
@@ -68,17 +70,17 @@ def _judge(attempt: Attempt, places: Places, watch: Watch) -> tuple[AuditVerdict
             reports = _both_scored(attempt, places, watch)
         unread = RunLogs(question.audit.detail, question.audit.summary)
         question = dataclasses.replace(question, audit=unread, known_answers=answers)
-    elif test in _SCORES_ALWAYS:
+    elif test in SCORED:
         question.audit.entries("audit")  # it must be at hand
         reports = {COMPLIANCE: _scored(attempt, places, watch, COMPLIANCE, _log(attempt, "audit"))}
     verdict = judge(test, dataclasses.replace(question, reports=reports))
-    for name, text in reports.items() if test in _SCORES_WHEN_DIFFERENT else ():
+    for name, text in reports.items() if test in SCORED_WHEN_DIFFERENT else ():
         replace(attempt.output / name, text.encode("utf-8", "surrogateescape"))
     return verdict, answers, taken_over
 
 
 def _question(attempt: Attempt, values: Mapping[str, Any]) -> Question:
-    settings = attempt.intent.settings
+    settings, test = attempt.intent.settings, str(values["test"])
     known = settings.get(KNOWN)
     cell = attempt.intent.address.cell
     return Question(
@@ -86,7 +88,7 @@ def _question(attempt: Attempt, values: Mapping[str, Any]) -> Question:
         performance=_logs(attempt, "performance"),
         accuracy=_logs(attempt, "accuracy"),
         scenario=cell.scenario if cell else "",
-        dtype=str(values.get("dtype", "")),
+        dtype=dtype_of(test, str(values.get("dtype", "")), str(settings.get(RESPONSE, ""))),
         eos_token_id=int(values.get("eos_token_id", 2)),
         limits={name.removeprefix("limit."): str(v) for name, v in values.items() if name.startswith("limit.")},
         metrics=tuple(bar[0] for bar in settings.get("ruled.bars", ())),
@@ -136,15 +138,7 @@ def _scored(attempt: Attempt, places: Places, watch: Watch, name: str, log: Path
     """What the benchmark's scorer says of a log. Raises ReconcilerError when it fails."""
     child = Attempt(attempt.folder / Path(name).stem, attempt.intent)
     child.output.mkdir(parents=True)
-    request = ScoreRequest(
-        benchmark=benchmark_of(attempt, places),
-        accuracy_log=str(log),
-        output=str(child.output),
-        counter=str(child.counter),
-        settings=dict(attempt.intent.settings),
-        inputs={"dataset": str(attempt.inputs / "dataset")},
-    )
-    result = run_child(child, request, watch)
+    result = run_child(child, score_request(child, places, {"dataset": str(attempt.inputs / "dataset")}, log), watch)
     if not result.done:
         raise ReconcilerError(f"the scorer failed on {log.name}: {result.problem}", fix=result.fix)
     return (child.output / ACCURACY_TEXT).read_text(encoding="utf-8", errors="surrogateescape")

@@ -14,10 +14,11 @@ from reconciler.execute.attempt import Attempt, Intent, attempt_id, create
 from reconciler.execute.child import PATIENCE, STALL, Watch, run_child
 from reconciler.execute.commands import runs_command
 from reconciler.execute.finish import Kept, finish
-from reconciler.execute.judging import KNOWN, judge_attempt
+from reconciler.execute.judging import KNOWN, RESPONSE, judge_attempt
 from reconciler.execute.outcome import Outcome, Status
 from reconciler.execute.requests import make_request
 from reconciler.files import Places, offer, remove
+from reconciler.mlperf.compliance.judging import AUDIT
 from reconciler.plan.plan import Step
 from reconciler.resource.canonical import canonical
 from reconciler.resource.inputs import REVISIONS
@@ -70,7 +71,7 @@ def begin(step: Step, detail: Detail, upstream: Mapping[str, Summary], setting: 
     settings = dict(detail.settings)
     if change.address.kind is Kind.VERDICT:
         files = {name: artifact for name, artifact in files.items() if setting.path(artifact).exists()}
-        settings |= known_answers(change.previous, upstream, setting.load)
+        settings |= known_answers(change.previous, upstream, setting.load) | response_type(upstream, setting.load)
     intent = Intent(
         id=attempt_id(now),
         address=change.address,
@@ -103,6 +104,12 @@ def known_answers(previous: str, upstream: Mapping[str, Summary], load: Callable
     record = load(previous)
     same = all(upstream[name].id == record.upstream.get(name) for name in ("audit", "accuracy") if name in upstream)
     return {KNOWN: record.values["answers"]} if same and "answers" in record.values else {}
+
+
+def response_type(upstream: Mapping[str, Summary], load: Callable[[str], Record]) -> dict[str, Any]:
+    """What the audit run answered with, where its harness said so."""
+    found = load(upstream[AUDIT].id).values.get("response", {}) if AUDIT in upstream else {}
+    return {RESPONSE: found["dtype"]} if "dtype" in found else {}
 
 
 def perform(

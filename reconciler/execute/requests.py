@@ -14,7 +14,7 @@ from harness.contract import (
     ScoreRequest,
 )
 from reconciler.execute.attempt import Attempt
-from reconciler.execute.commands import command_run, command_score, runs_command
+from reconciler.execute.commands import SCORE, command_run, command_score, runs_command
 from reconciler.files import Places, replace
 from reconciler.mlperf.compliance.settings import audit_settings, write_audit_settings
 from reconciler.mlperf.log_names import ACCURACY_LOG
@@ -31,9 +31,7 @@ def make_request(attempt: Attempt, places: Places) -> Message:
         return command_run(attempt, places, _inputs(attempt)) if runs_command(attempt) else _run(attempt, places)
     if kind is Kind.SCORE:
         inputs = _inputs(attempt)
-        log = Path(inputs.pop("run")) / ACCURACY_LOG
-        command = runs_command(attempt)
-        return command_score(attempt, places, inputs, log) if command else _score(attempt, places, inputs, log)
+        return score_request(attempt, places, inputs, Path(inputs.pop("run")) / ACCURACY_LOG)
     return _build(attempt, places)
 
 
@@ -126,7 +124,10 @@ def _run(attempt: Attempt, places: Places) -> RunRequest:
     )
 
 
-def _score(attempt: Attempt, places: Places, inputs: dict[str, str], accuracy_log: Path) -> ScoreRequest:
+def score_request(attempt: Attempt, places: Places, inputs: dict[str, str], accuracy_log: Path) -> Message:
+    """To the declared command where there is one, else to the benchmark's own scorer."""
+    if SCORE in attempt.intent.settings:
+        return command_score(attempt, places, inputs, accuracy_log)
     return ScoreRequest(
         benchmark=benchmark_of(attempt, places),
         accuracy_log=str(accuracy_log),

@@ -90,7 +90,9 @@ class Audit(Group):
         None, description="How often the test is run until its verdict passes, 1 to 10; default: as the cell's runs."
     )
     dtype: fields.Dtype = Field(
-        None, description="Data type of the answers as the verdict compares them; default: that of the test's script."
+        None,
+        description="Data type of the answers as the verdict compares them; default: that of the run's "
+        "own answers, where the test's script offers it.",
     )
     eos_token_id: fields.CountOrNone = Field(
         None, description="The tokenizer's end of sequence as a number, where the test asks for it; default: 2."

@@ -12,13 +12,14 @@ import pytest
 
 from reconciler.execute.outcome import Outcome, Status
 from reconciler.files import Lock
+from reconciler.mlperf.log_names import BASELINE, COMPLIANCE
 from reconciler.resource.records import Ended, Record
 from tests.passes.repository import Repository
 from tests.passes.standin import with_command
 from tests.passes.test_commands import PASS, RUN, gone, wait_for
 
 pytest.importorskip("mlperf_loadgen")
-TEST = "ComplianceTest:open/box/tiny/Offline/TEST01"
+TEST, VERDICT = "ComplianceTest:open/box/tiny/Offline/TEST01", "Verdict:open/box/tiny/Offline/TEST01"
 CHECKOUT = Path(__file__).parents[2]
 
 
@@ -71,6 +72,25 @@ def test_a_benchmark_without_code_here_is_scored_by_a_command(tmp_path: Path) ->
     assert not repository.look().plan.steps
     repository.edit("ours/score.py", "good=1", "good=2")
     assert "Score:open/box/tiny/Offline" in {str(s.change.address) for s in repository.look().plan.steps}
+
+
+def test_a_command_scores_the_answers_that_a_test_finds_different(tmp_path: Path) -> None:
+    score = '        score: {command: ["' + sys.executable + '", score.py, "{accuracy_log}"]}\n'
+    repository = with_command(tmp_path, more=score)
+    repository.edit("specs/spec.yaml", "      code: benchmarks/tiny.py\n", "")
+    repository.edit("specs/spec.yaml", "min_query_count: 100}", "min_query_count: 100, compliance: [TEST01]}")
+    show = "import json, sys\nn = len(json.load(open(sys.argv[1])))\nprint(f'accuracy=76.1%, good={n}, total={n}')\n"
+    repository.write("ours/score.py", show)
+    script(repository, "np.zeros(1, np.int32)", "np.full(1, bool(audit), np.int32)")
+    assert not failed(repository)
+    verdict = record_of(repository, VERDICT)
+    assert verdict.values["notes"][0].startswith("compared by accuracy, because ")
+    assert verdict.values["figures"]["fallback.acc"] == "76.1 baseline, 76.1 compliance, 1 % allowed"
+    reports = {a.name: a for a in verdict.artifacts if a.name in (BASELINE, COMPLIANCE)}
+    text = (repository.places.logs / reports[BASELINE].sha256).read_text(encoding="utf-8")
+    assert text == "accuracy=76.1%, good=16, total=16\n"
+    repository.edit("ours/score.py", "76.1", "76.2")
+    assert VERDICT in {str(s.change.address) for s in repository.look().plan.steps}
 
 
 def audited(root: Path) -> Repository:

@@ -141,6 +141,11 @@ def test_each_test_runs_once_and_passes(audited: Repository) -> None:
     assert left_behind(audited.root) == []
 
 
+def test_answers_are_compared_as_what_the_run_answered_with(audited: Repository) -> None:
+    (verdict,) = [r for r in records_of(audited, "Verdict") if r.address.label == "TEST01 verdict"]
+    assert verdict.values["answers"]["figures"]["compared as"] == "int32, first element"
+
+
 def test_only_the_tests_bear_the_marker_of_audit_settings(audited: Repository) -> None:
     for record in [*records_of(audited, "Run"), *records_of(audited, "ComplianceTest")]:
         log = audited.log_of(str(record.address), "mlperf_log_detail.txt")

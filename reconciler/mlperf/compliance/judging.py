@@ -16,6 +16,8 @@ from reconciler.mlperf.log import DetailLog, parse_detail
 from reconciler.mlperf.log_names import ACCURACY_LOG, BASELINE, COMPLIANCE, DETAIL, SUMMARY
 from reconciler.mlperf.summary import SummaryLog, parse_summary
 
+AUDIT = "audit"  # the name of the test's own run among what its verdict is made from
+
 
 @dataclass(frozen=True, slots=True)
 class RunLogs:
@@ -158,6 +160,18 @@ READS_ANSWERS: Mapping[str, tuple[str, ...]] = {
 KEEPS_ANSWERS = frozenset({"TEST01"})
 # Tests whose answers are submitted as they are: truncation passes them over, and nobody asks for a hash.
 SHOWN_WHOLE = frozenset({"TEST06"})
+
+
+# What the official scripts offer to read the answers as.
+DTYPES: Mapping[str, tuple[str, ...]] = {"TEST01": test01.DTYPES, "TEST06": test06.DTYPES}
+# Tests whose verdict asks the benchmark's scorer: always, or when the answers differ.
+SCORED, SCORED_WHEN_DIFFERENT = frozenset({"TEST07"}), frozenset({"TEST01"})
+
+
+def dtype_of(test: str, declared: str, response: str) -> str:
+    """How a test's answers are read: as declared, else as what the run itself answered with where the test's script
+    offers that type, else "" for the script's default."""
+    return declared or (response if response in DTYPES.get(test, ()) else "")
 
 
 def judge(test: str, question: Question) -> AuditVerdict:

@@ -12,10 +12,11 @@ import pytest
 from reconciler.errors import LogError
 from reconciler.mlperf.compliance.entries import Entry, read_entries
 from reconciler.mlperf.compliance.former import verify_test04_ab, verify_test05
-from reconciler.mlperf.compliance.judging import BASELINE, COMPLIANCE, MissingLogError, Question, RunLogs, judge
+from reconciler.mlperf.compliance.judging import MissingLogError, Question, RunLogs, dtype_of, judge
 from reconciler.mlperf.compliance.settings import audit_settings, write_audit_settings
 from reconciler.mlperf.compliance.test01 import Fallback, compare_accuracies
 from reconciler.mlperf.compliance.verdict import Part
+from reconciler.mlperf.log_names import BASELINE, COMPLIANCE
 from reconciler.mlperf.rounds import known_rounds, load_ruleset
 from reconciler.mlperf.summary import SummaryLog, parse_summary
 
@@ -164,3 +165,12 @@ def test_known_comparison_of_answers_stands_without_logs() -> None:
         audit=logs, performance=logs, known_answers=Part(("they differ",)), metrics=("acc",), reports=reports
     )
     assert judge("TEST01", question).notes == ("compared by accuracy, because they differ",)
+
+
+@pytest.mark.parametrize(
+    ("declared", "response", "read_as"),
+    [("", "int32", "int32"), ("int64", "int32", "int64"), ("", "float16", ""), ("", "", "")],
+    ids=["as the run answered", "as declared", "not offered by the script", "nobody says"],
+)
+def test_answers_are_read_as_what_the_run_answered_with(declared: str, response: str, read_as: str) -> None:
+    assert dtype_of("TEST01", declared, response) == read_as

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.mlperf.compliance.judging import COMPLIANCE, JUDGES, Question, RunLogs, judge
+from reconciler.mlperf.compliance.judging import JUDGES, Question, RunLogs, judge
 from reconciler.mlperf.compliance.verdict import AuditVerdict
+from reconciler.mlperf.log_names import COMPLIANCE
 from tests.unit.mlperf.compliance.cases import CASES, Case
 from tests.unit.mlperf.compliance.runs import ANSWERS, DETAIL, SUMMARY, make_all
 

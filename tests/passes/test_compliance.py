@@ -49,6 +49,18 @@ def postprocess(outputs):
     {answer}
 """
 SAME = "return np.argmax(outputs[0], axis=1).astype(np.int32)"
+# Weights of a new model are others each time, so that an engine made again has other bytes.
+WEIGHTS = """
+    from onnx import TensorProto, helper, numpy_helper, save
+
+    weights = numpy_helper.from_array(np.random.default_rng().standard_normal((4, 4)).astype(np.float32), "weights")
+    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, ["batch", 4])
+    scores = helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["batch", 4])
+    node = helper.make_node("MatMul", ["image", "weights"], ["scores"])
+    graph = helper.make_graph([node], "tiny", [image], [scores], [weights])
+    opset = helper.make_opsetid("", 13)
+    save(helper.make_model(graph, opset_imports=[opset], ir_version=8), str(output / "model.onnx"))
+"""
 # Every answer is another one, and the accuracy the same.
 VARYING = """return np.random.default_rng().integers(0, 1 << 30, len(outputs[0]), dtype=np.int32)
 
@@ -205,6 +217,32 @@ def test_new_model_bytes_repeat_accuracy_and_tests(audited: Repository, tmp_path
     unlike = {str(o.step.change.address) for o in report.outcomes if o.step.change.reason is Reason.EVIDENCE_DIFFERS}
     assert unlike == {f"Run:{CELL}/accuracy", *(f"ComplianceTest:{CELL}/{test}" for test in TESTS)}
     assert made(repository.reconcile()) == {}
+
+
+def test_new_engine_bytes_and_the_plan_names_accuracy_and_tests(tmp_path: Path) -> None:
+    for library in ("onnx", "onnxruntime"):
+        pytest.importorskip(library)
+    repository = make(tmp_path / "repository")
+    own_bytes = '\n    (output / "model.onnx").write_bytes(os.urandom(16))\n'
+    repository.edit("benchmarks/tiny.py", own_bytes, WEIGHTS)
+    repository.edit(SPEC, 'backend: "null"', "backend: onnxruntime")
+    assert {outcome.status for outcome in repository.reconcile().outcomes} == {Status.DONE}
+    before = repository.objects_of(f"Engine:{CELL}", "model.onnx")
+    for path in [*before, *repository.objects_of("Model:tiny")]:
+        path.unlink()
+    assert not repository.look().plan.steps, "no run is due, so that no engine is needed"
+    own = "compliance: {TEST01: {target_qps: 400}, TEST04: {target_qps: 400}}"
+    repository.edit(SPEC, "target_qps: 400, min_query_count: 320", f"target_qps: 390, min_query_count: 320, {own}")
+    report = repository.reconcile(select=("kind=run", "mode=performance"))
+    assert made(report) == {"Model:tiny": 1, f"Engine:{CELL}": 1, f"Run:{CELL}/performance": 1}
+    assert repository.objects_of(f"Engine:{CELL}", "model.onnx") != before
+    steps = {str(step.change.address): step.change for step in repository.look().plan.steps}
+    unlike = {name for name, change in steps.items() if change.reason is Reason.EVIDENCE_DIFFERS}
+    assert unlike == {f"Run:{CELL}/accuracy", *(f"ComplianceTest:{CELL}/{test}" for test in TESTS)}
+    assert all("engine.model.onnx" in steps[name].note for name in unlike)
+    assert f"Run:{CELL}/performance" not in steps
+    repository.reconcile()
+    assert not repository.look().plan.steps
 
 
 def test_a_target_of_the_tests_own_makes_only_that_test_stale(audited: Repository, tmp_path: Path) -> None:

@@ -7,7 +7,8 @@
     ├── LockedError                     1   another pass holds what this one needs
     ├── StalePlanError                  1   a saved plan no longer fits the spec or the records
     ├── LogError                        1   a LoadGen log cannot be parsed (file:line)
-    └── StorageError                    1   a file could not be written (disk full, permissions)
+    ├── StorageError                    1   a file could not be written (disk full, permissions)
+    └── StoreError                      1   an object store elsewhere cannot be reached, or refuses
 
 Anything else that escapes is a bug of ours: exit 3, with a report file. KeyboardInterrupt: 130.
 Exit 2 is no error: it says that something selected is not in sync.
@@ -81,4 +82,8 @@ class LogError(ReconcilerError):
 
 
 class StorageError(ReconcilerError):
+    pass
+
+
+class StoreError(ReconcilerError):
     pass

@@ -71,6 +71,11 @@ class Places:
         return self.work / "index"
 
     @property
+    def incoming(self) -> Path:
+        """Objects on their way from a store elsewhere: a part of one stays here until the rest follows."""
+        return self.work / "incoming"
+
+    @property
     def tree(self) -> Path:
         return self.work / "tree"
 
@@ -81,6 +86,10 @@ class Places:
     @property
     def pass_lock(self) -> Path:
         return self.work / "locks" / "pass"
+
+    @property
+    def transfer_lock(self) -> Path:
+        return self.work / "locks" / "transfer"
 
 
 def ignore_work(places: Places) -> None:

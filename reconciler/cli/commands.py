@@ -39,6 +39,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "move": ("reconciler.cli.move", "Move a cell to another division in the spec, and say what that changes."),
     "package": ("reconciler.cli.package", "Pack the submission tree reproducibly, or say what speaks against it."),
     "unpack": ("reconciler.cli.unpack", "Unpack and verify what `package` wrote."),
+    "push": ("reconciler.cli.push", "Copy the objects that git does not hold to a store elsewhere."),
+    "pull": ("reconciler.cli.pull", "Fetch objects from a store elsewhere, each checked by its digest."),
     "gc": ("reconciler.cli.gc", "Remove stored files that no record names."),
 }
 _HIDDEN: Mapping[str, tuple[str, str]] = {WITHOUT_NAME: ("reconciler.cli.pass_", "Run one pass.")}

@@ -28,6 +28,7 @@ _GROUPS: tuple[tuple[str, str, type[models.Group], str | None], ...] = (
     ("Submission", "`spec:`", models.Spec, ""),
     ("Documents", "`spec.documents:`", models.Documents, "documents."),
     ("Embargo", "`spec.embargo:`", models.Embargo, "embargo."),
+    ("Store", "`spec.stores.NAME:`", models.Store, "stores."),
     ("System", "`spec.systems.NAME:`", models.System, "system."),
     ("Hardware", "`hardware:` of a system", models.Hardware, "hardware."),
     ("Benchmark", "`spec.benchmarks.NAME:`, beside the settings of a cell", models.Benchmark, "benchmark."),
@@ -101,7 +102,7 @@ def _rows(
     for name, field in group.model_fields.items():
         annotation = field.annotation
         nested = isinstance(annotation, type) and issubclass(annotation, models.Group)
-        if name in inherited or nested or name in ("systems", "benchmarks", "divisions", "defaults", "use"):
+        if name in inherited or nested or name in ("systems", "benchmarks", "stores", "divisions", "defaults", "use"):
             continue
         written = field.alias or name
         setting = f"{prefix}{written}"

@@ -60,7 +60,9 @@ class Declaring:
     def _whole(self) -> dict[str, Value]:
         """Settings of the whole submission, by flat name."""
         documents, embargo = self.spec.documents, self.spec.embargo
-        named = {
+        stores = {name: {"url": store.url, "options": dict(store.options)} for name, store in self.spec.stores.items()}
+        named: dict[tuple[str, ...], object] = {
+            ("stores",): stores or None,
             ("tree",): self.spec.tree,
             ("documents", "calibration"): documents.calibration,
             ("documents", "bandwidth"): documents.bandwidth,

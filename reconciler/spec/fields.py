@@ -94,6 +94,34 @@ Locations = Annotated[
         {"oneOf": [{"type": "array", "items": {"type": "string", "minLength": 1}}, {"type": "string", "minLength": 1}]}
     ),
 ]
+StoreUrl = Annotated[
+    str,
+    BeforeValidator(scalars.store_url),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "pattern": r"(^[a-z0-9+]+|\})://.|^\$\{",
+            "examples": ["s3://bucket/folder", "file:///mnt/share"],
+        }
+    ),
+]
+StoreOption = Annotated[
+    str | int | bool | tuple[str, str],
+    fitting(scalars.store_option),
+    WithJsonSchema(
+        {
+            "oneOf": [
+                {"type": ["string", "integer", "boolean"]},
+                {
+                    "type": "object",
+                    "properties": {"from_env": {"type": "string", "description": "Variable of your environment."}},
+                    "required": ["from_env"],
+                    "additionalProperties": False,
+                },
+            ]
+        }
+    ),
+]
 Code = Annotated[
     str | None,
     BeforeValidator(scalars.code),

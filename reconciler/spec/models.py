@@ -331,6 +331,18 @@ class Embargo(Group):
     )
 
 
+class Store(Group):
+    """A place elsewhere for the artifacts that git does not hold. Nothing of it enters a key."""
+
+    url: fields.StoreUrl = Field(
+        description="Where objects lie, as fsspec names it: s3://bucket/folder, file:///mnt/share, or https://… to "
+        "read. ${NAME} is expanded."
+    )
+    options: Annotated[dict[fields.Name, fields.StoreOption], _Empty] = Field(
+        {}, description="Options of fsspec for this protocol, by name: a value, or {from_env: NAME} for a secret."
+    )
+
+
 class Metadata(Group):
     name: fields.Name = Field(description="Name of the submission spec, such as acme.")
 
@@ -342,6 +354,9 @@ class Spec(Group):
     tree: fields.Location = Field(None, description="Folder the submission tree is rendered into; ${NAME} is expanded.")
     documents: Documents = Field(Documents(), description="Documents that the tree carries.")
     embargo: Embargo = Field(Embargo(), description="Until when results are secret.")
+    stores: Annotated[dict[fields.Name, Store], _Empty] = Field(
+        {}, description="Object stores by name, for `push` and `pull`."
+    )
     defaults: Annotated[dict[fields.Name, Settings], _Empty] = Field(
         {}, description="Named blocks of settings, taken with use."
     )

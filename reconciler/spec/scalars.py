@@ -173,6 +173,24 @@ def locations(value: Any, info: ValidationInfo) -> tuple[str, ...]:
     return tuple(location(item, info) for item in items)
 
 
+def store_url(value: Any, info: ValidationInfo) -> str:
+    """Where an object store is, as fsspec names places."""
+    url = location(value, info)
+    protocol, mark, rest = url.partition("://")
+    if not mark or not re.fullmatch("[a-z0-9+]+", protocol) or not rest.strip("/"):
+        raise unfit(UnfitError(f"{shown(url)} names no store", "write such as s3://bucket/folder or file:///mnt/share"))
+    return url
+
+
+def store_option(value: Any) -> str | int | bool | tuple[str, str]:
+    """A plain value, or the reference to a variable of the caller's environment."""
+    if isinstance(value, dict) and list(value) == ["from_env"]:
+        return "from_env", variable_name(value["from_env"])
+    if isinstance(value, (str, bool, int)):
+        return str(value) if isinstance(value, str) else value
+    raise UnfitError(f"{shown(value)} is no option of a store", "write a value, or {from_env: NAME} for a secret")
+
+
 def code(value: Any, info: ValidationInfo) -> str:
     """A built-in benchmark's name, or the path of a user's own benchmark file."""
     path = location(value, info)

@@ -41,6 +41,7 @@ TYPES = frozenset(
         "diff.timeline",
         "plan.plan",
         "execute.outcome",
+        "record.objects",
         "tree.content",
         "tree.findings",
     }
@@ -64,6 +65,7 @@ WORLD = (
 DOORS: dict[str, tuple[str, ...]] = {
     "click": ("cli", "render"),
     "fcntl": ("files",),
+    "fsspec": ("record.remote",),
     "git": ("git",),
     "pydantic": ("spec",),
     "pydantic_core": ("spec",),
@@ -102,6 +104,7 @@ LATE: dict[str, str] = {
     "harness.probe": "LoadGen, only when its seeds are asked for",
     "reconciler.observed.code": "git, only when a harness command's folder is not as it was",
     "reconciler.compiled": "the compiled-spec door: YAML, pydantic and rounds, only when the spec changed",
+    "reconciler.record.remote": "fsspec, which comes with an extra, only when a store elsewhere is opened",
     "reconciler.reconcile": "git and the renderer, only in a pass that acts",
     "reconciler.cli.door": "the table of commands, and what only a cold plan needs: --help and a warm plan stay fast",
 }

@@ -1,0 +1,42 @@
+"""`reconcile pull`: fetch objects from a store elsewhere."""
+
+from __future__ import annotations
+
+import click
+
+from reconciler.cli.options import takes
+from reconciler.cli.places import places_for
+from reconciler.cli.transferring import carry_out, chosen_store, objects, taking_turns, transfer_options
+from reconciler.files import ignore_work
+from reconciler.record.objects import Moved
+from reconciler.record.transfer import Transfer, foreseen, pull, pull_due
+
+_FROM = click.Option(["--from", "source"], default="", metavar="NAME|URL", help="Default: the only store declared.")
+
+
+@click.command("pull")
+@takes([_FROM, *transfer_options()])
+def command(
+    source: str,
+    selectors: tuple[str, ...],
+    parallel: int,
+    dry_run: bool,
+    wait: float,
+    as_json: bool,
+) -> int:
+    """Fetch the objects that records name and this machine lacks. Selectors choose: kind=Engine, system=h200x8.
+
+    An object lands only when its bytes have the digest that the record names. Ends with 0 when all are here, with 2
+    when the store lacks one or has other bytes, with 1 when the store fails: the same command then goes on.
+    """
+    places = places_for()
+    store = chosen_store(places, source, "--from")
+    due, rest = pull_due(places, objects(places, selectors))
+    ignore_work(places)
+    with taking_turns(places, 0.0 if dry_run else wait):
+        transfer = Transfer(places, store.open())
+
+        def move() -> list[Moved]:
+            return (foreseen if dry_run else pull)(transfer, due, parallel=parallel)
+
+        return carry_out("pull", store, transfer, due, rest, move, as_json=as_json, dry_run=dry_run)

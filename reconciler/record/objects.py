@@ -1,0 +1,37 @@
+"""What a push or pull is about, and what became of it, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from reconciler.resource.kinds import Address
+
+
+class Fate(StrEnum):
+    """What became of one object. ABSENT: the side that should give it does not have it. WRONG: that side has other
+    bytes under its name; they were not taken."""
+
+    MOVED = "moved"
+    PRESENT = "present"
+    ABSENT = "absent"
+    WRONG = "wrong"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """An object that records name and git does not hold. ``name``, ``address``: of one artifact that it is."""
+
+    sha256: str
+    size: int
+    name: str
+    address: Address
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """The end of one object's transfer; ``why`` when it is neither moved nor present."""
+
+    what: Wanted
+    fate: Fate
+    why: str = ""

@@ -1,0 +1,201 @@
+"""An object store elsewhere, reached through fsspec; the only module that imports it, and only when a store is opened.
+
+Objects lie at ``<url>/<first two digits>/<sha256>``, as in ``.reconcile/objects``. One is there whole or not at all: it
+is written under another name first, except where a store shows nothing before the last byte (s3, gs, …).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import importlib
+import os
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from reconciler.errors import ReconcilerError, StoreError
+from reconciler.files import PARTIAL
+
+_CHUNK = 4 << 20
+_BLOCK = 16 << 20  # bytes of one request when reading
+# Their uploads show nothing until they are complete; renaming there would be a second upload.
+_WHOLE = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss"})
+_LOCAL = frozenset({"file", "local"})
+_HTTP = frozenset({"http", "https"})
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
+_REFUSED = (
+    "credential",
+    "forbidden",
+    "unauthorized",
+    "accessdenied",
+    "access denied",
+    "invalidaccesskey",
+    "expiredtoken",
+)
+_NOT_THERE = (404, 410)
+
+
+class StoppedError(Exception):
+    """Raised by who is told of bytes, to stop a transfer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """``root``: the store's folder as its file system names it."""
+
+    url: str
+    protocol: str
+    root: str
+    system: Any
+
+    def path(self, sha256: str) -> str:
+        return f"{self.root}/{sha256[:2]}/{sha256}"
+
+    def listing(self) -> dict[str, int]:
+        """File name → bytes of all that lies there, files under another name included. Raises StoreError."""
+        with self._told():
+            try:
+                found = self.system.find(self.root, detail=True)
+            except FileNotFoundError:
+                return {}
+        return {path.rpartition("/")[2]: int(item.get("size") or 0) for path, item in found.items()}
+
+    def size(self, sha256: str) -> int | None:
+        """Bytes of an object; None when it is not there, -1 when the store does not say."""
+        with self._told():
+            try:
+                found = self.system.info(self.path(sha256)).get("size")
+            except FileNotFoundError as error:
+                if not self._is_absence(error):
+                    raise
+                return None
+        return -1 if found is None else int(found)
+
+    def put(self, source: Path, sha256: str, moved: Callable[[int], None]) -> None:
+        """Write an object. ``moved`` is told of bytes as they go, and may raise to stop it."""
+        path = self.path(sha256)
+        with self._told():
+            if self.protocol in _WHOLE:
+                callbacks = importlib.import_module("fsspec.callbacks")
+                self.system.put_file(str(source), path, callback=_told_of_bytes(callbacks.Callback, moved))
+            else:
+                self._put_aside(source, path, moved)
+
+    def _put_aside(self, source: Path, path: str, moved: Callable[[int], None]) -> None:
+        aside = f"{path}.{secrets.token_hex(4)}{PARTIAL}"
+        self.system.makedirs(path.rpartition("/")[0], exist_ok=True)
+        try:
+            with source.open("rb") as stream, self.system.open(aside, "wb") as target:
+                while chunk := stream.read(_CHUNK):
+                    target.write(chunk)
+                    moved(len(chunk))
+            self.system.mv(aside, path)
+        except BaseException:
+            with contextlib.suppress(Exception):
+                self.system.rm_file(aside)
+            raise
+
+    def remove(self, name: str) -> None:
+        """Remove a file that a write which was killed left; somebody else may have done so."""
+        with contextlib.suppress(Exception):
+            self.system.rm_file(f"{self.root}/{name[:2]}/{name}")
+
+    def read(self, sha256: str, start: int = 0) -> Iterator[bytes]:
+        """An object's bytes from ``start`` on. FileNotFoundError: it is not there. ValueError: this store cannot begin
+        in the middle. Raises StoreError for everything else."""
+        with self._told(passing=(FileNotFoundError, ValueError) if start else (FileNotFoundError,)):
+            # Some HTTP servers know no ranges: from the beginning, one request streams it all.
+            block = 0 if self.protocol in _HTTP and not start else _BLOCK
+            with self.system.open(self.path(sha256), "rb", block_size=block) as stream:
+                if start:
+                    stream.seek(start)
+                while chunk := stream.read(_CHUNK):
+                    yield chunk
+
+    @contextlib.contextmanager
+    def _told(self, passing: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+        """What a file system's library raises is of its own kind, and rarely says what to do: a StoreError does."""
+        try:
+            yield
+        except (ReconcilerError, StoppedError):
+            raise
+        except Exception as error:
+            if isinstance(error, passing) and (not isinstance(error, FileNotFoundError) or self._is_absence(error)):
+                raise
+            raise _store_error(self.url, error) from error
+
+    def _is_absence(self, error: FileNotFoundError) -> bool:
+        """Whether the store answers, and has no such object."""
+        if self.protocol in _LOCAL:
+            return Path(self.root).is_dir()  # else it is not mounted, or nothing was ever pushed
+        cause = error.__cause__
+        response = getattr(cause, "response", None)
+        if isinstance(response, dict):
+            return bool(response.get("Error", {}).get("Code") != "NoSuchBucket")
+        # fsspec's HTTP says "not found" of a server that refuses, or does not answer, as well.
+        return cause is None or isinstance(cause, FileNotFoundError) or getattr(cause, "status", 0) in _NOT_THERE
+
+
+def _told_of_bytes(base: type, moved: Callable[[int], None]) -> Any:
+    class Told(base):  # type: ignore[misc]
+        def relative_update(self, inc: int = 1) -> None:
+            moved(inc)
+
+    return Told()
+
+
+def _store_error(url: str, error: Exception) -> StoreError:
+    cause = error.__cause__
+    if isinstance(error, FileNotFoundError) and isinstance(cause, Exception) and not hasattr(cause, "response"):
+        error = cause
+    said = f"{type(error).__name__}: {error}".replace("\n", " ")[:300]
+    if isinstance(error, PermissionError) or getattr(error, "status", 0) in (401, 403) or _speaks_of_refusal(said):
+        fix = "check this machine's credentials for it (such as AWS_PROFILE, or options: {key: {from_env: NAME}})"
+        return StoreError(f"{url} refuses: {said}", fix=fix)
+    if isinstance(error, OSError) and error.errno in _NO_ROOM:
+        return StoreError(f"cannot write to {url}: {error.strerror}", fix="free space there, or name another store")
+    if isinstance(error, NotImplementedError):
+        return StoreError(
+            f"{url} can only be read", fix="push to a store that can be written, such as s3:// or file://"
+        )
+    if isinstance(error, FileNotFoundError):
+        return StoreError(f"{url} is not there: {said}", fix="make the bucket or folder, or correct the store's url")
+    fix = "the same command goes on where this one ended, once the store answers"
+    return StoreError(f"{url} does not answer: {said}", fix=fix)
+
+
+def _speaks_of_refusal(said: str) -> bool:
+    return any(word in said.lower().replace("'", "") for word in _REFUSED)
+
+
+def open_remote(url: str, options: Mapping[str, Any]) -> Remote:
+    """Raises StoreError: fsspec or the library of this protocol is not installed, or the protocol is unknown."""
+    protocol, _, rest = url.partition("://")
+    if not rest.strip("/"):
+        raise StoreError(f"{url} names no place", fix="write such as s3://bucket/folder or file:///mnt/share/objects")
+    try:
+        fsspec = importlib.import_module("fsspec")
+        kind = fsspec.get_filesystem_class(protocol)
+        # Listings must be those of now: another machine may push at the same time.
+        known = kind(**{"use_listings_cache": False, "skip_instance_cache": True, **options})
+        root = str(known._strip_protocol(url)).rstrip("/")
+    except ImportError as error:
+        raise StoreError(f"cannot open {url}: {error}", fix=_install(protocol, error)) from error
+    except (ValueError, TypeError) as error:
+        raise StoreError(f"cannot open {url}: {error}", fix="see fsspec's documentation of this protocol") from error
+    except Exception as error:
+        raise _store_error(url, error) from error
+    if protocol in _LOCAL and not Path(root).parent.is_dir():
+        fix = "mount it, or make the folder above it"
+        raise StoreError(f"{url}: there is no folder {os.path.dirname(root)}", fix=fix)  # noqa: PTH120
+    return Remote(url, protocol, root, known)
+
+
+def _install(protocol: str, error: ImportError) -> str:
+    extras = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs"}
+    if (error.name or "").partition(".")[0] == "fsspec" or "fsspec" in str(error):
+        return f"pip install 'mlperf-reconciler[{extras.get(protocol, 'store')}]'"
+    return f"pip install 'mlperf-reconciler[{extras[protocol]}]'" if protocol in extras else str(error)

@@ -1,0 +1,237 @@
+"""What passes between the object store here and one elsewhere: only what is missing, each object checked by its digest.
+
+An object lands under its name only when its bytes are what the name says; a part of one waits in ``incoming`` for the
+rest. So a transfer that ends anywhere goes on there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
+from pathlib import Path
+
+from reconciler.errors import StorageError
+from reconciler.files import PARTIAL, Places, link, remove, sha256_file, storage_errors
+from reconciler.record.objects import Fate, Moved, Wanted
+from reconciler.record.remote import Remote, StoppedError
+from reconciler.record.store import object_path
+from reconciler.resource.kinds import Address
+from reconciler.resource.records import Recorded
+
+NOT_PUSHED = "nobody has pushed it there"
+_SPARE = 64 << 20  # bytes that a pull leaves free on this disk
+
+
+@dataclass(slots=True)
+class Transfer:
+    """One push or pull. ``tell`` gets the bytes that passed so far; it is called from several threads, one at a
+    time."""
+
+    places: Places
+    remote: Remote
+    tell: Callable[[int], None] = lambda _: None
+    passed: int = 0
+    stopped: threading.Event = field(default_factory=threading.Event)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def moved(self, count: int) -> None:
+        if self.stopped.is_set():
+            raise StoppedError
+        with self.lock:
+            self.passed += count
+            self.tell(self.passed)
+
+
+def wanted(recorded: Recorded, chosen: Callable[[Address], bool] = lambda _: True) -> tuple[Wanted, ...]:
+    """Each object once, in a fixed order."""
+    found: dict[str, Wanted] = {}
+    for key in sorted(recorded.by_key):
+        for summary in recorded.by_key[key]:
+            if any(map(chosen, (summary.address, *summary.shared))):
+                for artifact in summary.artifacts:
+                    if artifact.place == "objects":
+                        item = Wanted(artifact.sha256, artifact.size, artifact.name, summary.address)
+                        found.setdefault(artifact.sha256, item)
+    return tuple(sorted(found.values(), key=lambda item: (str(item.address), item.name, item.sha256)))
+
+
+def push_due(
+    transfer: Transfer, items: Iterable[Wanted], *, deep: bool = False, parallel: int = 1
+) -> tuple[list[Wanted], list[Moved], dict[str, int]]:
+    """(to be pushed, what need not or cannot be, everything there by file name). ``deep`` reads back what is there."""
+    there = transfer.remote.listing()
+    items = tuple(items)
+    alike = {item.sha256 for item in items if there.get(item.sha256) == item.size}
+    if deep:
+        with ThreadPoolExecutor(max_workers=parallel) as pool:
+            alike = set(filter(None, pool.map(partial(_read_back, transfer.remote), sorted(alike))))
+    due, rest = [], []
+    for item in items:
+        here = object_path(transfer.places, item.sha256).is_file()
+        if item.sha256 in alike:
+            rest.append(Moved(item, Fate.PRESENT))
+        elif here:
+            due.append(item)
+        elif item.sha256 in there:
+            rest.append(Moved(item, Fate.WRONG, "other bytes lie there under its name, and it is not here either"))
+        else:
+            rest.append(Moved(item, Fate.ABSENT, "it is neither here nor there"))
+    return due, rest, there
+
+
+def _read_back(remote: Remote, sha256: str) -> str:
+    """The digest when the bytes there have it, else ""."""
+    total = hashlib.sha256()
+    with suppress(FileNotFoundError):
+        for chunk in remote.read(sha256):
+            total.update(chunk)
+    return sha256 if total.hexdigest() == sha256 else ""
+
+
+def push(transfer: Transfer, due: Iterable[Wanted], there: Iterable[str], *, parallel: int) -> list[Moved]:
+    """Raises StoreError when the store fails; what has passed stays there."""
+
+    def one(item: Wanted) -> Moved:
+        source = object_path(transfer.places, item.sha256)
+        if sha256_file(source) != item.sha256:
+            return Moved(item, Fate.WRONG, "damaged here: `reconcile --deep` finds and repairs it")
+        transfer.remote.put(source, item.sha256, transfer.moved)
+        return Moved(item, Fate.MOVED)
+
+    ended = _all(transfer, due, one, parallel)
+    whole = {item.what.sha256 for item in ended if item.fate is Fate.MOVED}.union(there)
+    for name in there:
+        if name.endswith(PARTIAL) and name.partition(".")[0] in whole:
+            transfer.remote.remove(name)  # of a push that was killed
+    return ended
+
+
+def pull_due(places: Places, items: Iterable[Wanted]) -> tuple[list[Wanted], list[Moved]]:
+    """(to be pulled, what is here). A file of another size is damaged, and is pulled again."""
+    due, rest = [], []
+    for item in items:
+        path = object_path(places, item.sha256)
+        if path.is_file() and path.stat().st_size == item.size:
+            rest.append(Moved(item, Fate.PRESENT))
+        else:
+            due.append(item)
+    return due, rest
+
+
+def pull(transfer: Transfer, due: list[Wanted], *, parallel: int) -> list[Moved]:
+    """Raises StoreError when the store fails, StorageError when this disk has no room; what has landed stays, and so
+    does the part of what has not."""
+    folder = transfer.places.incoming
+    folder.mkdir(parents=True, exist_ok=True)
+    needed = sum(item.size for item in due) - sum(min(item.size, _size(folder / item.sha256)) for item in due)
+    free = shutil.disk_usage(folder).free
+    if needed > free - _SPARE:
+        fix = "free space (`reconcile gc` removes what no record names), or pull less: reconcile pull kind=Engine"
+        raise StorageError(f"{needed} bytes are to be pulled, and {free} are free below {folder}", fix=fix)
+    ended = _all(transfer, due, lambda item: _pull_one(transfer, item), parallel)
+    _forget_parts(folder)
+    return ended
+
+
+def foreseen(transfer: Transfer, due: list[Wanted], *, parallel: int) -> list[Moved]:
+    """What a pull would find there, without reading an object."""
+
+    def one(item: Wanted) -> Moved:
+        size = transfer.remote.size(item.sha256)
+        if size is None:
+            return Moved(item, Fate.ABSENT, NOT_PUSHED)
+        if size not in (item.size, -1):
+            return Moved(item, Fate.WRONG, f"{size} bytes lie there, and {item.size} were recorded")
+        return Moved(item, Fate.MOVED)
+
+    return _all(transfer, due, one, parallel)
+
+
+def _pull_one(transfer: Transfer, item: Wanted) -> Moved:
+    part = transfer.places.incoming / item.sha256
+    for _ in range(2):
+        resumed = _size(part)
+        try:
+            size, digest = _fetch(transfer, item, part)
+        except FileNotFoundError:
+            return Moved(item, Fate.ABSENT, NOT_PUSHED)
+        if digest == item.sha256:
+            link(part, object_path(transfer.places, item.sha256))
+            remove(part)
+            return Moved(item, Fate.MOVED)
+        remove(part)
+        if not resumed:
+            break  # else the part may have been wrong: once more, from the beginning
+    return Moved(item, Fate.WRONG, f"the bytes there ({size}, of {item.size}) have the digest {digest[:12]}…: refused")
+
+
+def _fetch(transfer: Transfer, item: Wanted, part: Path) -> tuple[int, str]:
+    """Append what is missing to a part; gives the bytes and digest of the whole."""
+    total = hashlib.sha256()
+    with storage_errors(part), part.open("a+b") as stream:
+        have = stream.seek(0, 2)
+        chunks = _rest(transfer.remote, item, have)
+        if chunks is None:
+            have = 0
+            stream.truncate(0)
+            chunks = transfer.remote.read(item.sha256)
+        stream.seek(0)
+        while data := stream.read(1 << 20):
+            total.update(data)
+        transfer.moved(have)
+        for chunk in chunks:
+            have += len(chunk)
+            total.update(chunk)
+            stream.write(chunk)
+            transfer.moved(len(chunk))
+            if have > item.size:
+                break
+    return have, total.hexdigest()
+
+
+def _rest(remote: Remote, item: Wanted, have: int) -> Iterator[bytes] | None:
+    """What follows the bytes that are here; None when the object is to be read from its beginning."""
+    if have == item.size:
+        return iter(())
+    if not 0 < have < item.size:
+        return None
+    chunks = remote.read(item.sha256, have)
+    try:
+        return chain([next(chunks, b"")], chunks)
+    except ValueError:
+        return None  # this store cannot begin in the middle
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.is_file() else 0
+
+
+def _forget_parts(folder: Path) -> None:
+    """The folder goes once no part waits in it."""
+    if not any(folder.iterdir()):
+        folder.rmdir()
+
+
+def _all(transfer: Transfer, items: Iterable[Wanted], one: Callable[[Wanted], Moved], parallel: int) -> list[Moved]:
+    """The first failure of the store ends all of them; what is under way stops at its next bytes."""
+    with ThreadPoolExecutor(max_workers=parallel) as pool:
+        futures: list[Future[Moved]] = [pool.submit(one, item) for item in items]
+        try:
+            wait(futures, return_when=FIRST_EXCEPTION)
+        finally:
+            failed = [f for f in futures if f.done() and not f.cancelled() and f.exception() is not None]
+            if failed or not all(f.done() for f in futures):
+                transfer.stopped.set()
+                pool.shutdown(wait=True, cancel_futures=True)
+    causes = [error for f in futures if not f.cancelled() and (error := f.exception()) is not None]
+    for error in causes:
+        if not isinstance(error, StoppedError):
+            raise error
+    return [f.result() for f in futures]

@@ -1,0 +1,182 @@
+"""`reconcile push` and `pull` on a recorded repository and a fresh clone of it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from reconciler.files import Lock, Places, machine_lock, sha256_file
+
+from .conftest import CELL, Reconcile, console, edit, git
+
+
+@pytest.fixture
+def stored(recorded: Path, tmp_path: Path) -> Path:
+    """The recorded repository with a declared store."""
+    edit(recorded, "  rehearsal: true\n", f"  rehearsal: true\n  stores: {{lab: {{url: 'file://{tmp_path}/store'}}}}\n")
+    git(recorded, "commit", "--quiet", "--all", "--message", "Declare a store")
+    return recorded
+
+
+@pytest.fixture
+def clone(stored: Path, tmp_path: Path) -> Path:
+    git(tmp_path, "clone", "--quiet", str(stored), "clone")
+    return tmp_path / "clone"
+
+
+def named(root: Path) -> set[str]:
+    """Digests that records name and git does not hold."""
+    found: set[str] = set()
+    for path in (root / "state/records").rglob("*.json"):
+        found |= {sha for _, sha, _, place in json.loads(path.read_text())["artifacts"] if place == "objects"}
+    return found
+
+
+def test_a_clone_that_pulled_is_in_sync_with_its_engines(
+    stored: Path, tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edit(stored, '"null"', "onnxruntime")  # a backend that builds an engine
+    assert reconcile("--commit")[0] == 0
+    git(stored, "commit", "--quiet", "--all", "--message", "Use ONNX Runtime")
+    git(tmp_path, "clone", "--quiet", str(stored), "clone")
+    clone = tmp_path / "clone"
+    count = len(named(stored))
+    code, out, _ = reconcile("push")
+    assert code == 0
+    assert out.startswith(f"lab: {count} objects (")
+    assert {p.name for p in (tmp_path / "store").glob("*/*")} == named(stored)
+    assert "0 objects (0 B) pushed" in reconcile("push")[1]
+    monkeypatch.chdir(clone)
+    assert re.search("Engine .*missing", reconcile("plan")[1])
+    assert reconcile("pull", "--dry-run")[0] == 2
+    assert not (clone / ".reconcile/objects").exists()
+    code, out, _ = reconcile("pull", "--json")
+    report = json.loads(out)
+    assert (code, report["counts"]) == (0, {"moved": count, "present": 0, "absent": 0, "wrong": 0})
+    assert {item["sha256"] for item in report["objects"]} == named(stored)
+    assert reconcile("plan")[1] == "In sync: 8 resources, nothing to do.\n"
+    for path in (clone / ".reconcile/objects").glob("*/*"):
+        assert sha256_file(path) == path.name
+
+
+def test_selectors_choose_what_passes(
+    stored: Path, clone: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert reconcile("push", "--parallel", "1")[0] == 0
+    monkeypatch.chdir(clone)
+    code, out, _ = reconcile("pull", "--json", "kind=Run", "mode=accuracy")
+    assert code == 0
+    assert {item["address"] for item in json.loads(out)["objects"]} == {f"Run:{CELL}/accuracy"}
+    assert reconcile("pull", "engine=x")[0] == 1
+
+
+def test_a_wrong_byte_there_is_named_and_the_command_ends_with_2(
+    stored: Path, clone: Path, tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reconcile("push")
+    damaged = max((tmp_path / "store").glob("*/*"), key=lambda path: path.stat().st_size)
+    data = bytearray(damaged.read_bytes())
+    data[len(data) // 2] ^= 1
+    damaged.write_bytes(data)
+    monkeypatch.chdir(clone)
+    code, out, _ = reconcile("pull")
+    assert code == 2
+    assert [line for line in out.splitlines() if line.startswith("wrong") and damaged.name[:12] in line]
+    assert not (clone / ".reconcile/objects" / damaged.name[:2] / damaged.name).exists()
+    monkeypatch.chdir(stored)
+    assert reconcile("push", "--deep")[0] == 0
+    monkeypatch.chdir(clone)
+    assert reconcile("pull")[0] == 0
+
+
+def test_under_an_embargo_nothing_is_pushed_unless_the_store_is_allowed(
+    stored: Path, tmp_path: Path, reconcile: Reconcile
+) -> None:
+    edit(stored, "  rehearsal: true\n", "  rehearsal: true\n  embargo: {until: 2999-01-01}\n")
+    code, _, error = reconcile("push")
+    assert code == 1
+    assert "embargo until 2999-01-01" in error
+    assert not (tmp_path / "store").exists()
+    assert reconcile("push", "--to", f"file://{tmp_path}/other")[0] == 1
+    edit(stored, "{until: 2999-01-01}", f"{{until: 2999-01-01, allow: ['file://{tmp_path}/store']}}")
+    assert reconcile("push")[0] == 0
+
+
+def test_which_store_is_meant(stored: Path, tmp_path: Path, reconcile: Reconcile) -> None:
+    edit(stored, "lab: {url", f"two: {{url: 'file://{tmp_path}/two'}}, lab: {{url")
+    code, _, error = reconcile("push")
+    assert (code, "--to two | lab" in error) == (1, True)
+    assert reconcile("push", "--to", "two")[0] == 0
+    assert (tmp_path / "two").is_dir()
+    assert "declared: two, lab" in reconcile("pull", "--from", "tow")[2]
+    assert reconcile("pull", "--from", f"file://{tmp_path}/two")[0] == 0
+
+
+def test_a_spec_without_a_store_says_how_to_declare_one(recorded: Path, reconcile: Reconcile) -> None:
+    code, _, error = reconcile("pull")
+    assert code == 1
+    assert "stores: {lab: {url: s3://bucket/folder}}" in error
+
+
+def test_a_secret_option_comes_from_the_environment(
+    stored: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edit(stored, "/store'}", "/store', options: {auto_mkdir: {from_env: STORE_OPTION}}}")
+    code, _, error = reconcile("push")
+    assert (code, "option auto_mkdir of the store: STORE_OPTION is not set" in error) == (1, True)
+    monkeypatch.setenv("STORE_OPTION", "yes")
+    assert reconcile("push")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [("lab", "names no store"), ("s3://", "names no store"), ("https://me:word@host/x", "looks like a secret")],
+)
+def test_a_store_that_cannot_be_one_is_refused_at_its_line(
+    recorded: Path, reconcile: Reconcile, url: str, said: str
+) -> None:
+    edit(recorded, "  rehearsal: true\n", f"  rehearsal: true\n  stores: {{lab: {{url: '{url}'}}}}\n")
+    code, _, error = reconcile("push")
+    assert code == 1
+    assert said in error
+    assert "specs/one.yaml:9:" in error
+
+
+def test_a_transfer_takes_turns_with_timed_runs_and_other_transfers(stored: Path, reconcile: Reconcile) -> None:
+    with machine_lock("quiet").acquire():
+        code, _, error = reconcile("push")
+        assert (code, "quiet lock of this machine" in error) == (1, True)
+    with Lock(Places(stored).transfer_lock, purpose="transfer of objects").acquire():
+        assert "transfer of objects: held by" in reconcile("pull")[2]
+    assert reconcile("push")[0] == 0
+
+
+def test_a_store_changes_no_key(stored: Path, reconcile: Reconcile) -> None:
+    assert reconcile("plan")[0] == 0
+
+
+def test_an_interrupted_or_killed_pull_is_gone_on_with(stored: Path, clone: Path, reconcile: Reconcile) -> None:
+    """A part of one object, as a killed process leaves it, and nothing else."""
+    reconcile("push")
+    largest = max((stored / ".reconcile/objects").glob("*/*"), key=lambda path: path.stat().st_size)
+    assert largest.name in named(stored)
+    (clone / ".reconcile/incoming").mkdir(parents=True)
+    (clone / ".reconcile/incoming" / largest.name).write_bytes(largest.read_bytes()[:10])
+    ended = console("pull", at=clone)
+    assert ended.returncode == 0, ended.stderr
+    assert not (clone / ".reconcile/incoming").exists()
+    assert (clone / ".reconcile/objects" / largest.name[:2] / largest.name).read_bytes() == largest.read_bytes()
+
+
+def test_without_the_extra_the_command_says_what_to_install(stored: Path, tmp_path: Path) -> None:
+    absent = tmp_path / "absent"
+    absent.mkdir()
+    (absent / "sitecustomize.py").write_text("import sys\nsys.modules['fsspec'] = None\n")
+    ended = console("push", at=stored, PYTHONPATH=f"{absent}:{Path(__file__).parents[3]}")
+    assert ended.returncode == 1
+    assert "pip install 'mlperf-reconciler[store]'" in ended.stderr
+    shutil.rmtree(absent)

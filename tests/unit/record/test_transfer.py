@@ -1,0 +1,405 @@
+"""Objects to and from a store elsewhere: folders and a real HTTP server, cut off, damaged, refusing and vanishing."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from reconciler.errors import StorageError, StoreError
+from reconciler.files import Places, sha256_bytes, sha256_file
+from reconciler.record.objects import Fate, Moved, Wanted
+from reconciler.record.remote import Remote, open_remote
+from reconciler.record.store import keep, object_path
+from reconciler.record.transfer import Transfer, foreseen, pull, pull_due, push, push_due
+from reconciler.resource.kinds import Address, Kind
+
+ENGINE = Address(Kind.ENGINE, "open/box/digits/Offline")
+CHUNK = 4 << 20
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Places:
+    return Places(tmp_path / "here")
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Places:
+    return Places(tmp_path / "elsewhere")
+
+
+def made(places: Places, tmp_path: Path, *contents: bytes) -> list[Wanted]:
+    found = []
+    for number, data in enumerate(contents):
+        source = tmp_path / f"made-{number}"
+        source.write_bytes(data)
+        artifact = keep(places, source, f"file-{number}")
+        found.append(Wanted(artifact.sha256, artifact.size, artifact.name, ENGINE))
+        source.unlink()
+    return found
+
+
+def folder(tmp_path: Path) -> Remote:
+    return open_remote(f"file://{tmp_path}/store", {})
+
+
+def pushed(places: Places, remote: Remote, items: list[Wanted], *, deep: bool = False) -> list[Moved]:
+    transfer = Transfer(places, remote)
+    due, rest, there = push_due(transfer, items, deep=deep, parallel=2)
+    return push(transfer, due, there, parallel=2) + rest
+
+
+def pulled(places: Places, remote: Remote, items: list[Wanted]) -> list[Moved]:
+    due, rest = pull_due(places, items)
+    return pull(Transfer(places, remote), due, parallel=2) + rest
+
+
+def fates(ended: list[Moved]) -> list[Fate]:
+    return [item.fate for item in ended]
+
+
+def test_pushed_objects_are_pulled_elsewhere_and_only_what_is_missing_passes(
+    here: Places, elsewhere: Places, tmp_path: Path
+) -> None:
+    items = made(here, tmp_path, b"one", b"two" * CHUNK, b"")
+    assert fates(pushed(here, folder(tmp_path), items)) == [Fate.MOVED] * 3
+    assert fates(pulled(elsewhere, folder(tmp_path), items)) == [Fate.MOVED] * 3
+    for item in items:
+        assert sha256_file(object_path(elsewhere, item.sha256)) == item.sha256
+    assert fates(pushed(here, folder(tmp_path), items)) == [Fate.PRESENT] * 3
+    assert fates(pulled(elsewhere, folder(tmp_path), items)) == [Fate.PRESENT] * 3
+    assert not elsewhere.incoming.exists()
+    assert sorted(p.name for p in (tmp_path / "store").rglob("*") if p.is_file()) == sorted(i.sha256 for i in items)
+
+
+def test_wrong_byte_there_is_refused_named_and_never_lands(here: Places, elsewhere: Places, tmp_path: Path) -> None:
+    items = made(here, tmp_path, b"the bytes", b"others")
+    pushed(here, folder(tmp_path), items)
+    stored = tmp_path / "store" / items[0].sha256[:2] / items[0].sha256
+    stored.write_bytes(b"THE bytes")
+    ended = {item.what.name: item for item in pulled(elsewhere, folder(tmp_path), items)}
+    assert (ended["file-0"].fate, ended["file-1"].fate) == (Fate.WRONG, Fate.MOVED)
+    assert sha256_bytes(b"THE bytes")[:12] in ended["file-0"].why
+    assert not object_path(elsewhere, items[0].sha256).exists()
+    assert not elsewhere.incoming.exists()
+    assert fates(pushed(here, folder(tmp_path), items)) == [Fate.PRESENT] * 2
+    repaired = pushed(here, folder(tmp_path), items, deep=True)
+    assert sorted(fates(repaired)) == [Fate.MOVED, Fate.PRESENT]
+    assert fates(pulled(elsewhere, folder(tmp_path), items[:1])) == [Fate.MOVED]
+
+
+def test_short_and_long_objects_there_are_refused(here: Places, elsewhere: Places, tmp_path: Path) -> None:
+    items = made(here, tmp_path, b"x" * 100, b"y" * 100)
+    pushed(here, folder(tmp_path), items)
+    for item, data in zip(items, (b"x" * 99, b"y" * 101), strict=True):
+        (tmp_path / "store" / item.sha256[:2] / item.sha256).write_bytes(data)
+    assert fates(foreseen(Transfer(elsewhere, folder(tmp_path)), items, parallel=1)) == [Fate.WRONG] * 2
+    assert fates(pulled(elsewhere, folder(tmp_path), items)) == [Fate.WRONG] * 2
+    # another size shows without reading, so that the next push replaces it
+    assert fates(pushed(here, folder(tmp_path), items)) == [Fate.MOVED] * 2
+
+
+def test_damaged_object_here_is_not_pushed(here: Places, tmp_path: Path) -> None:
+    items = made(here, tmp_path, b"the bytes")
+    path = object_path(here, items[0].sha256)
+    path.chmod(0o644)
+    path.write_bytes(b"THE bytes")
+    (ended,) = pushed(here, folder(tmp_path), items)
+    assert ended.fate is Fate.WRONG
+    assert "damaged here" in ended.why
+    assert folder(tmp_path).listing() == {}
+
+
+def test_object_that_nobody_has_is_absent_in_both_directions(here: Places, elsewhere: Places, tmp_path: Path) -> None:
+    items = made(here, tmp_path, b"one", b"two")
+    pushed(here, folder(tmp_path), items[:1])
+    ended = {item.what.name: item.fate for item in pulled(elsewhere, folder(tmp_path), items)}
+    assert ended == {"file-0": Fate.MOVED, "file-1": Fate.ABSENT}
+    ended = {item.what.name: item.fate for item in pushed(elsewhere, folder(tmp_path), items)}
+    assert ended == {"file-0": Fate.PRESENT, "file-1": Fate.ABSENT}
+
+
+def test_a_part_that_is_here_is_not_read_again(here: Places, elsewhere: Places, tmp_path: Path) -> None:
+    data = bytes(range(256)) * (CHUNK // 64)
+    items = made(here, tmp_path, data)
+    pushed(here, folder(tmp_path), items)
+    elsewhere.incoming.mkdir(parents=True)
+    (elsewhere.incoming / items[0].sha256).write_bytes(data[:-1000])
+    # What is here already is not asked for: the store's own first bytes may be gone.
+    stored = tmp_path / "store" / items[0].sha256[:2] / items[0].sha256
+    stored.write_bytes(b"\0" * (len(data) - 1000) + data[-1000:])
+    assert fates(pulled(elsewhere, folder(tmp_path), items)) == [Fate.MOVED]
+
+
+@pytest.mark.parametrize("part", [b"wrong so far", b"x" * 4096], ids=["shorter", "longer"])
+def test_a_part_that_is_wrong_is_begun_anew(here: Places, elsewhere: Places, tmp_path: Path, part: bytes) -> None:
+    items = made(here, tmp_path, b"the whole of the bytes")
+    pushed(here, folder(tmp_path), items)
+    elsewhere.incoming.mkdir(parents=True)
+    (elsewhere.incoming / items[0].sha256).write_bytes(part)
+    assert fates(pulled(elsewhere, folder(tmp_path), items)) == [Fate.MOVED]
+    assert object_path(elsewhere, items[0].sha256).read_bytes() == b"the whole of the bytes"
+
+
+class Vanishing:
+    """A file system that fails once a number of bytes has passed, as a network does."""
+
+    def __init__(self, inner: object, after: int) -> None:
+        self.inner, self.left, self.lock = inner, after, threading.Lock()
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.inner, name)
+
+    def open(self, path: str, mode: str, **options: object) -> object:
+        return _Stream(self, self.inner.open(path, mode, **options))  # type: ignore[attr-defined]
+
+
+class _Stream:
+    def __init__(self, owner: Vanishing, inner: object) -> None:
+        self.owner, self.inner = owner, inner
+
+    def __enter__(self) -> _Stream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.inner.close()  # type: ignore[attr-defined]
+
+    def seek(self, where: int) -> None:
+        self.inner.seek(where)  # type: ignore[attr-defined]
+
+    def _spend(self, count: int) -> None:
+        with self.owner.lock:
+            self.owner.left -= count
+            if self.owner.left < 0:
+                raise ConnectionResetError(104, "Connection reset by peer")
+
+    def read(self, count: int) -> bytes:
+        self._spend(min(count, CHUNK))
+        return self.inner.read(count)  # type: ignore[attr-defined, no-any-return]
+
+    def write(self, data: bytes) -> None:
+        self._spend(len(data))
+        self.inner.write(data)  # type: ignore[attr-defined]
+
+
+def vanishing(tmp_path: Path, after: int) -> Remote:
+    known = folder(tmp_path)
+    return Remote(known.url, known.protocol, known.root, Vanishing(known.system, after))
+
+
+def test_a_store_that_vanishes_during_a_push_shows_no_part_and_the_next_push_goes_on(
+    here: Places, tmp_path: Path
+) -> None:
+    items = made(here, tmp_path, *(bytes([n]) * 2 * CHUNK for n in range(4)))
+    with pytest.raises(StoreError, match="Connection reset") as raised:
+        pushed(here, vanishing(tmp_path, 5 * CHUNK), items)
+    assert "goes on" in raised.value.fix
+    there = folder(tmp_path).listing()
+    assert all(there[item.sha256] == item.size for item in items if item.sha256 in there)
+    assert 0 < len(there) < 4
+    assert not [name for name in there if name.endswith(".partial")]
+    again = pushed(here, folder(tmp_path), items)
+    assert sorted(fates(again)) == [Fate.MOVED] * (4 - len(there)) + [Fate.PRESENT] * len(there)
+
+
+def test_a_store_that_vanishes_during_a_pull_leaves_a_part_to_go_on_from(
+    here: Places, elsewhere: Places, tmp_path: Path
+) -> None:
+    items = made(here, tmp_path, b"".join(bytes([n]) * CHUNK for n in range(4)))
+    pushed(here, folder(tmp_path), items)
+    with pytest.raises(StoreError, match="Connection reset"):
+        pulled(elsewhere, vanishing(tmp_path, 2 * CHUNK), items)
+    part = elsewhere.incoming / items[0].sha256
+    assert part.stat().st_size == 2 * CHUNK
+    assert not object_path(elsewhere, items[0].sha256).exists()
+    read: list[int] = []
+    transfer = Transfer(elsewhere, vanishing(tmp_path, 3 * CHUNK), tell=read.append)
+    assert fates(pull(transfer, items, parallel=1)) == [Fate.MOVED]
+    assert read[0] == 2 * CHUNK  # what was here counts as passed
+
+
+def test_what_a_killed_push_left_is_removed_once_the_object_is_whole(here: Places, tmp_path: Path) -> None:
+    items = made(here, tmp_path, b"one", b"two")
+    remote = folder(tmp_path)
+    pushed(here, remote, items[:1])
+    for item in items:
+        at = tmp_path / "store" / item.sha256[:2] / f"{item.sha256}.0a0b0c0d.partial"
+        at.parent.mkdir(exist_ok=True)
+        at.write_bytes(b"o")
+    pushed(here, remote, items[:1])
+    left = [name for name in remote.listing() if name.endswith(".partial")]
+    assert left == [f"{items[1].sha256}.0a0b0c0d.partial"]  # another machine may be writing it now
+    pushed(here, remote, items)
+    assert sorted(remote.listing()) == sorted(item.sha256 for item in items)
+
+
+def test_two_pushes_at_once_leave_whole_objects(here: Places, tmp_path: Path) -> None:
+    items = made(here, tmp_path, *(bytes([n]) * CHUNK for n in range(6)))
+    results: list[list[Moved]] = []
+    threads = [threading.Thread(target=lambda: results.append(pushed(here, folder(tmp_path), items))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 3
+    for item in items:
+        assert sha256_file(tmp_path / "store" / item.sha256[:2] / item.sha256) == item.sha256
+    assert not [name for name in folder(tmp_path).listing() if name.endswith(".partial")]
+
+
+def test_a_share_that_is_not_mounted_is_named(here: Places, tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"no folder .*/nowhere") as raised:
+        open_remote(f"file://{tmp_path}/nowhere/objects", {})
+    assert "mount it" in raised.value.fix
+    items = made(here, tmp_path, b"one")
+    with pytest.raises(StoreError, match="is not there"):
+        pulled(Places(tmp_path / "elsewhere"), folder(tmp_path), items)
+
+
+def test_a_disk_without_room_is_told_before_anything_is_read(
+    here: Places, elsewhere: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    items = made(here, tmp_path, b"one")
+    pushed(here, folder(tmp_path), items)
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1 << 20))
+    with pytest.raises(StorageError, match="3 bytes are to be pulled"):
+        pulled(elsewhere, folder(tmp_path), items)
+
+
+@pytest.mark.parametrize("module", ["fsspec", "s3fs"])
+def test_a_missing_library_is_named_with_the_extra(tmp_path: Path, module: str) -> None:
+    """In a process of its own, where that library cannot be imported."""
+    program = f"""
+import sys
+sys.modules[{module!r}] = None
+from reconciler.errors import StoreError
+from reconciler.record.remote import open_remote
+try:
+    open_remote("s3://bucket/folder", {{}})
+except StoreError as error:
+    print(error.message, "|", error.fix)
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stdout.strip().endswith("| pip install 'mlperf-reconciler[s3]'")
+
+
+@pytest.mark.parametrize(("url", "said"), [("nosuch://place/x", "nosuch"), ("file:///", "names no place")])
+def test_a_url_that_leads_nowhere_is_named(url: str, said: str) -> None:
+    with pytest.raises(StoreError, match=said):
+        open_remote(url, {})
+
+
+def test_a_store_in_memory_is_written_whole(here: Places, elsewhere: Places, tmp_path: Path) -> None:
+    items = made(here, tmp_path, b"one", b"two" * 1000)
+    remote = open_remote("memory://objects", {})
+    assert fates(pushed(here, remote, items)) == [Fate.MOVED] * 2
+    assert remote.listing() == {item.sha256: item.size for item in items}
+    assert fates(pulled(elsewhere, remote, items)) == [Fate.MOVED] * 2
+
+
+# -- HTTP -----------------------------------------------------------------------------------------------------------
+
+
+class _Handler(SimpleHTTPRequestHandler):
+    """Knows no ranges, as Python's own server. ``status``: what it answers instead."""
+
+    status = 0
+    requests: ClassVar[list[str]] = []
+
+    def send_head(self) -> object:  # type: ignore[override]
+        self.requests.append(self.headers.get("Range", ""))
+        if self.status:
+            self.send_error(self.status)
+            return None
+        return super().send_head()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+class _Ranges(_Handler):
+    """Knows them."""
+
+    def send_head(self) -> object:
+        wanted = self.headers.get("Range", "")
+        path = Path(self.translate_path(self.path))
+        if not wanted or self.status or not path.is_file():
+            return super().send_head()
+        self.requests.append(wanted)
+        first, _, last = wanted.removeprefix("bytes=").partition("-")
+        data = path.read_bytes()
+        part = data[int(first) : int(last or len(data)) + 1]
+        self.send_response(206)
+        self.send_header("Content-Range", f"bytes {first}-{int(first) + len(part) - 1}/{len(data)}")
+        self.send_header("Content-Length", str(len(part)))
+        self.end_headers()
+        self.wfile.write(part)
+        return None
+
+
+Served = Callable[..., tuple[str, type[_Handler]]]
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    servers = []
+
+    def start(kind: type[_Handler] = _Handler, status: int = 0) -> tuple[str, type[_Handler]]:
+        own: type[_Handler] = type("Own", (kind,), {"requests": [], "status": status})
+        server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(own, directory=str(tmp_path)))
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        servers.append(server)
+        return f"http://127.0.0.1:{server.server_port}/store", own
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize("kind", [_Handler, _Ranges])
+def test_objects_are_pulled_over_http_and_go_on_where_the_server_can(
+    here: Places, elsewhere: Places, tmp_path: Path, served: Served, kind: type[_Handler]
+) -> None:
+    data = bytes(range(256)) * 4096
+    items = made(here, tmp_path, data, b"two")
+    pushed(here, folder(tmp_path), items)
+    url, handler = served(kind)
+    elsewhere.incoming.mkdir(parents=True)
+    (elsewhere.incoming / items[0].sha256).write_bytes(data[:500_000])
+    assert fates(pulled(elsewhere, open_remote(url, {}), items)) == [Fate.MOVED] * 2
+    assert object_path(elsewhere, items[0].sha256).read_bytes() == data
+    asked = [wanted for wanted in handler.requests if wanted]
+    assert asked
+    assert all(wanted.startswith("bytes=500000-") for wanted in asked)
+
+
+def test_http_tells_an_absent_object_from_a_server_that_refuses_or_is_gone(
+    here: Places, elsewhere: Places, tmp_path: Path, served: Served
+) -> None:
+    items = made(here, tmp_path, b"one")
+    (tmp_path / "store").mkdir()
+    url, _ = served()
+    remote = open_remote(url, {})
+    assert fates(pulled(elsewhere, remote, items)) == [Fate.ABSENT]
+    assert fates(foreseen(Transfer(elsewhere, remote), items, parallel=1)) == [Fate.ABSENT]
+    with pytest.raises(StoreError, match="can only be read"):
+        remote.put(object_path(here, items[0].sha256), items[0].sha256, lambda _: None)
+    refusing, _ = served(_Handler, 403)
+    with pytest.raises(StoreError, match="refuses") as raised:
+        pulled(elsewhere, open_remote(refusing, {}), items)
+    assert "credentials" in raised.value.fix
+    broken, _ = served(_Handler, 500)
+    with pytest.raises(StoreError, match="does not answer"):
+        pulled(elsewhere, open_remote(broken, {}), items)
+    with pytest.raises(StoreError, match="does not answer"):
+        pulled(elsewhere, open_remote("http://127.0.0.1:9/store", {}), items)

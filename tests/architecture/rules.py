@@ -70,7 +70,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "pydantic": ("spec",),
     "pydantic_core": ("spec",),
     "rich": ("cli", "render"),
-    "ruamel": ("spec", "mlperf.rounds", "tree.reading"),
+    "ruamel": ("spec", "mlperf.documents", "mlperf.rounds"),
     "subprocess": ("process",),
     "watchdog": ("controller",),
 }

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
+from reconciler.mlperf.documents import Document
 from reconciler.resource.inputs import Value
 from reconciler.tree.check.demands import NEW, OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule
-from reconciler.tree.reading.files import Document, Read
+from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.values import as_number, shown
 from reconciler.tree.reading.view import CellView
 

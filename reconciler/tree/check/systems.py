@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from reconciler.mlperf.documents import Document
 from reconciler.mlperf.ruleset import Ruleset, SystemField
 from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule
-from reconciler.tree.reading.files import Document
 from reconciler.tree.reading.places import SubmitterPlace
 from reconciler.tree.reading.system import SystemFile
 from reconciler.tree.reading.values import shown

@@ -9,23 +9,21 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from reconciler.mlperf.documents import Document, json_object, yaml_mapping
 from reconciler.mlperf.log import DetailLog, parse_detail
 from reconciler.mlperf.log_names import ACCURACY_TEXT, DETAIL, SUMMARY
 from reconciler.mlperf.summary import SummaryLog, parse_summary
 from reconciler.mlperf.user_conf_reading import UserConf, parse_user_conf
 from reconciler.tree.reading.files import (
     LOG_LIMIT,
-    Document,
     Read,
     UnreadableError,
     entries,
     files_in,
     folders,
-    json_object,
     read_bytes,
     read_file,
     text,
-    yaml_mapping,
 )
 from reconciler.tree.reading.places import LEGACY, CellPlace, SubmitterPlace
 

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from io import StringIO
 from pathlib import Path
 from typing import Any, Generic, TypeVar
-
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 
 from reconciler.errors import LogError
 
@@ -22,8 +16,6 @@ T = TypeVar("T", covariant=True)
 # A log of LoadGen has tens of kilobytes, megabytes where it lists hundreds of thousands of samples.
 LOG_LIMIT = 64 << 20
 TEXT_LIMIT = 8 << 20
-_JSON_KEY = re.compile(r'"([^"\\]{1,80})"\s*:')
-_YAML_KEY = re.compile(r"([\w.-]{1,80})\s*:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +63,7 @@ def read_file(path: Path, shown: str, parse: Callable[[bytes, str], T], limit: i
         return Read(shown) if data is None else Read(shown, parse(data, shown))
     except LogError as error:
         return _problem(shown, error.message)
-    except (ValueError, RecursionError, YAMLError, TypeError, KeyError, AttributeError, OverflowError) as error:
+    except (ValueError, RecursionError, TypeError, KeyError, AttributeError, OverflowError) as error:
         return Read(shown, problem=_one_line(error), line=getattr(error, "lineno", 0))
 
 
@@ -86,57 +78,8 @@ def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A JSON object or YAML mapping. ``lines``: the 1-based line where a name first stands as a key, at any depth."""
-
-    values: Mapping[str, Any]
-    lines: Mapping[str, int]
-
-    def get(self, name: str) -> Any:
-        return self.values.get(name)
-
-    def within(self, *names: str) -> Any:
-        """A nested value, None where any step is missing."""
-        found: Any = self.values
-        for name in names:
-            if not isinstance(found, Mapping):
-                return None
-            found = found.get(name)
-        return found
-
-
-def json_object(data: bytes, _: str) -> Document:
-    """A JSON object. ValueError (JSONDecodeError with its line) otherwise."""
-    content = data.decode("utf-8-sig")
-    document = json.loads(content)
-    if not isinstance(document, dict):
-        raise ValueError(f"it holds {_kind(document)}, not an object")
-    return Document(document, _lines(content, _JSON_KEY))
-
-
-def yaml_mapping(data: bytes, _: str) -> Document:
-    content = data.decode("utf-8")
-    document = YAML(typ="safe", pure=False).load(StringIO(content))
-    if not isinstance(document, dict):
-        raise ValueError(f"it holds {_kind(document)}, not a mapping")
-    return Document({str(name): item for name, item in document.items()}, _lines(content, _YAML_KEY))
-
-
-def _lines(content: str, shape: re.Pattern[str]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for line, row in enumerate(content.split("\n"), start=1):
-        for match in shape.finditer(row):
-            found.setdefault(match[1], line)
-    return found
-
-
 def text(data: bytes, _: str) -> str:
     return data.decode("utf-8", "replace")
-
-
-def _kind(document: Any) -> str:
-    return {list: "a list", str: "text", type(None): "nothing"}.get(type(document), "a single value")
 
 
 def folders(path: Path) -> tuple[str, ...]:

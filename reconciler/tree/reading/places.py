@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reconciler.errors import ReconcilerError
+from reconciler.mlperf.documents import json_object
 from reconciler.resource.kinds import DIVISIONS, SCENARIOS, Cell
-from reconciler.tree.reading.files import files_in, folders, json_object, read_file
+from reconciler.tree.reading.files import files_in, folders, read_file
 
 V6, LEGACY = "v6", "legacy"
 _DEPTH = 3  # how far below a path its trees are searched

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from reconciler.mlperf.documents import Document, json_object
 from reconciler.mlperf.ruleset import normal_category
-from reconciler.tree.reading.files import Document, Read, files_in, json_object, read_file
+from reconciler.tree.reading.files import Read, files_in, read_file
 from reconciler.tree.reading.places import SubmitterPlace
 
 _CATEGORIES = ("datacenter", "edge", "datacenter,edge", "edge,datacenter")

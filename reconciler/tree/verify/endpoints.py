@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from reconciler.mlperf.documents import Document
 from reconciler.tree.check import endpoints
 from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.check.endpoints import sample_count
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
-from reconciler.tree.reading.files import Document, Read
+from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.values import as_number
 from reconciler.tree.reading.view import CellView
 

@@ -1,0 +1,69 @@
+"""JSON objects and YAML mappings of other programs, with the lines on which their names stand."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from io import StringIO
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+_JSON_KEY = re.compile(r'"([^"\\]{1,80})"\s*:')
+_YAML_KEY = re.compile(r"([\w.-]{1,80})\s*:")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A JSON object or YAML mapping. ``lines``: the 1-based line where a name first stands as a key, at any depth."""
+
+    values: Mapping[str, Any]
+    lines: Mapping[str, int]
+
+    def get(self, name: str) -> Any:
+        return self.values.get(name)
+
+    def within(self, *names: str) -> Any:
+        """A nested value, None where any step is missing."""
+        found: Any = self.values
+        for name in names:
+            if not isinstance(found, Mapping):
+                return None
+            found = found.get(name)
+        return found
+
+
+def json_object(data: bytes, _: str = "") -> Document:
+    """A JSON object. ValueError (JSONDecodeError with its line) otherwise."""
+    content = data.decode("utf-8-sig")
+    document = json.loads(content)
+    if not isinstance(document, dict):
+        raise ValueError(f"it holds {_kind(document)}, not an object")
+    return Document(document, _lines(content, _JSON_KEY))
+
+
+def yaml_mapping(data: bytes, _: str = "") -> Document:
+    """A YAML mapping. ValueError otherwise."""
+    content = data.decode("utf-8")
+    try:
+        document = YAML(typ="safe", pure=False).load(StringIO(content))
+    except YAMLError as error:
+        raise ValueError(" ".join(str(error).split())) from error
+    if not isinstance(document, dict):
+        raise ValueError(f"it holds {_kind(document)}, not a mapping")
+    return Document({str(name): item for name, item in document.items()}, _lines(content, _YAML_KEY))
+
+
+def _lines(content: str, shape: re.Pattern[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for line, row in enumerate(content.split("\n"), start=1):
+        for match in shape.finditer(row):
+            found.setdefault(match[1], line)
+    return found
+
+
+def _kind(document: Any) -> str:
+    return {list: "a list", str: "text", type(None): "nothing"}.get(type(document), "a single value")

@@ -9,10 +9,10 @@ import click
 from reconciler.cli.options import takes
 from reconciler.cli.places import places_for
 from reconciler.cli.transferring import carry_out, chosen_store, objects, taking_turns, transfer_options
-from reconciler.controller.embargo import refusal
 from reconciler.errors import StoreError
 from reconciler.record.objects import Fate, Moved
 from reconciler.record.transfer import Transfer, push, push_due
+from reconciler.resource.embargo import embargo_of, refusal
 
 _TO = click.Option(["--to"], default="", metavar="NAME|URL", help="The store. Default: the only one declared.")
 _DEEP = click.Option(["--deep"], is_flag=True, help="Read back what is there already, and replace what is damaged.")
@@ -36,7 +36,7 @@ def command(
     """
     places = places_for()
     store = chosen_store(places, to, "--to")
-    why = refusal(store.settings, store.url, datetime.now(UTC).date())
+    why = refusal(embargo_of(store.settings), store.url, datetime.now(UTC).date())
     if why:
         raise StoreError(f"nothing is pushed: {why}", fix="add it to embargo.allow if it is private, or wait")
     with taking_turns(places, 0.0 if dry_run else wait):

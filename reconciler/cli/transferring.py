@@ -15,6 +15,7 @@ from reconciler.cli.door import door
 from reconciler.cli.options import json_option
 from reconciler.cli.output import colour, say, say_json
 from reconciler.compiled import compiled
+from reconciler.desired.state import submission_settings
 from reconciler.errors import IN_SYNC, INTERRUPTED, NOT_IN_SYNC, ReconcilerError
 from reconciler.files import Lock, Places, machine_lock
 from reconciler.observed.stamps import Stamps
@@ -24,7 +25,7 @@ from reconciler.record.objects import Fate, Moved, Wanted
 from reconciler.record.remote import Remote, open_remote
 from reconciler.record.transfer import Transfer, wanted
 from reconciler.render import transfer as views
-from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.embargo import shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ def chosen_store(places: Places, word: str, option: str) -> Store:
     """By name, by url, or the only one declared."""
     recorded = load(places).recorded
     desired = compiled(places, (), recorded, Stamps(places)).desired
-    settings = desired.detail(Address(Kind.SUBMISSION, desired.name)).settings
+    settings = submission_settings(desired)
     declared: dict[str, Any] = settings.get("stores") or {}
     if "://" in word:
         return Store(word, word, {}, dict(settings))
@@ -122,7 +123,7 @@ def carry_out(
         except KeyboardInterrupt:
             click.echo("Interrupted. What was copied stays; the same command goes on from there.", err=True)
             return INTERRUPTED
-    report = views.Report(command, store.name, store.url, (*ended, *rest), dry_run)
+    report = views.Report(command, shown(store.name), shown(store.url), (*ended, *rest), dry_run)
     if as_json:
         say_json(views.document(report))
     else:

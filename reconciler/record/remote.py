@@ -18,6 +18,7 @@ from typing import Any
 
 from reconciler.errors import ReconcilerError, StoreError
 from reconciler.files import PARTIAL
+from reconciler.resource.embargo import shown
 
 _CHUNK = 4 << 20
 _BLOCK = 16 << 20  # bytes of one request when reading
@@ -44,7 +45,7 @@ class StoppedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """``root``: the store's folder as its file system names it."""
+    """``url``: as messages show it. ``root``: the store's folder as its file system names it."""
 
     url: str
     protocol: str
@@ -174,8 +175,9 @@ def _speaks_of_refusal(said: str) -> bool:
 def open_remote(url: str, options: Mapping[str, Any]) -> Remote:
     """Raises StoreError: fsspec or the library of this protocol is not installed, or the protocol is unknown."""
     protocol, _, rest = url.partition("://")
+    said = shown(url)
     if not rest.strip("/"):
-        raise StoreError(f"{url} names no place", fix="write such as s3://bucket/folder or file:///mnt/share/objects")
+        raise StoreError(f"{said} names no place", fix="write such as s3://bucket/folder or file:///mnt/share/objects")
     try:
         fsspec = importlib.import_module("fsspec")
         kind = fsspec.get_filesystem_class(protocol)
@@ -183,15 +185,15 @@ def open_remote(url: str, options: Mapping[str, Any]) -> Remote:
         known = kind(**{"use_listings_cache": False, "skip_instance_cache": True, **options})
         root = str(known._strip_protocol(url)).rstrip("/")
     except ImportError as error:
-        raise StoreError(f"cannot open {url}: {error}", fix=_install(protocol, error)) from error
+        raise StoreError(f"cannot open {said}: {error}", fix=_install(protocol, error)) from error
     except (ValueError, TypeError) as error:
-        raise StoreError(f"cannot open {url}: {error}", fix="see fsspec's documentation of this protocol") from error
+        raise StoreError(f"cannot open {said}: {error}", fix="see fsspec's documentation of this protocol") from error
     except Exception as error:
-        raise _store_error(url, error) from error
+        raise _store_error(said, error) from error
     if protocol in _LOCAL and not Path(root).parent.is_dir():
         fix = "mount it, or make the folder above it"
-        raise StoreError(f"{url}: there is no folder {os.path.dirname(root)}", fix=fix)  # noqa: PTH120
-    return Remote(url, protocol, root, known)
+        raise StoreError(f"{said}: there is no folder {os.path.dirname(root)}", fix=fix)  # noqa: PTH120
+    return Remote(said, protocol, root, known)
 
 
 def _install(protocol: str, error: ImportError) -> str:

@@ -10,10 +10,12 @@ import contextlib
 import importlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from reconciler import __version__
 from reconciler.desired.cache import Compiled, read, write
+from reconciler.desired.reuse import Reuse
 from reconciler.desired.state import Desired
 from reconciler.files import Places, sha256_bytes
 from reconciler.observed.installed import installed
@@ -26,6 +28,25 @@ from reconciler.resource.records import Recorded
 _PACKAGE = Path(__file__).parent
 # Our own code that a compiled state is a function of: a developer's edit counts like a new version.
 _SOURCES = ("spec", "desired", "mlperf", "mlperf/rounds", "resource", "../harness/contract.py", "../harness/catalog.py")
+
+
+@dataclass(slots=True)
+class Compilations:
+    """What a process keeps from one compilation to the next. ``unsaved``: the file that ``last`` belongs into."""
+
+    last: Compiled | None = None
+    reuse: Reuse = field(default_factory=Reuse)
+    unsaved: Path | None = None
+
+    def save(self) -> None:
+        """For the next process. Costs as much as compiling everything did, so it comes after the plan."""
+        if self.unsaved is None or self.last is None:
+            return
+        with contextlib.suppress(OSError):  # a read-only checkout keeps what it has
+            for old in self.unsaved.parent.glob("desired-*.jsonl"):
+                old.unlink(missing_ok=True)
+        write(self.unsaved, self.last)
+        self.unsaved = None
 
 
 def spec_paths(places: Places, names: Sequence[str]) -> list[Path]:
@@ -58,24 +79,22 @@ def _fingerprint(places: Places, paths: Sequence[Path]) -> str:
     return digest({"version": __version__, "specs": specs, "code": code})
 
 
-def compiled(places: Places, names: Sequence[str], recorded: Recorded, stamps: Stamps) -> Compiled:
+def compiled(places: Places, names: Sequence[str], recorded: Recorded, stamps: Stamps, kept: Compilations) -> Compiled:
     """Raises SpecError with every problem of the spec."""
     paths = spec_paths(places, names)
     fingerprint = _fingerprint(places, paths)
     cache = places.index / f"desired-{fingerprint[:16]}.jsonl"
-    known = read(cache)
+    known = kept.last if kept.last is not None and kept.last.fingerprint == fingerprint else read(cache)
     distributions = installed()
     if known is not None and known.fingerprint == fingerprint and _same_variables(known.variables):
         elsewhere = unlike_systems(systems_of(known.desired))
         pins = observe_pins(known.pins.values, recorded, places.root, stamps, distributions, elsewhere)
         if pins.values == known.pins.values:
+            kept.last = known
             return known
-    fresh = _cold(places, paths, fingerprint, recorded, stamps, distributions)
-    with contextlib.suppress(OSError):  # a read-only checkout keeps what it has
-        for old in places.index.glob("desired-*.jsonl"):
-            old.unlink(missing_ok=True)
-    write(cache, fresh)
-    return fresh
+    kept.last = _cold(places, paths, fingerprint, recorded, stamps, distributions, kept.reuse)
+    kept.unsaved = cache
+    return kept.last
 
 
 def _same_variables(variables: Mapping[str, str | None]) -> bool:
@@ -89,6 +108,7 @@ def _cold(
     recorded: Recorded,
     stamps: Stamps,
     distributions: dict[str, str],
+    reuse: Reuse,
 ) -> Compiled:
     loading = importlib.import_module("reconciler.spec.loading")
     rounds = importlib.import_module("reconciler.mlperf.rounds")
@@ -103,6 +123,6 @@ def _cold(
     elsewhere = unlike_systems(published.submission_settings(declared)["systems"])
     pins = observe_pins(needed, recorded, places.root, stamps, distributions, elsewhere)
     desired: Desired
-    desired, _ = compiling.compile_desired(declared, ruleset, pins)
+    desired, _ = compiling.compile_desired(declared, ruleset, pins, reuse)
     spec = {file.path: file.blob for file in declared.files}
     return Compiled(desired, fingerprint, declared.variables, pins, spec)

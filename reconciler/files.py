@@ -164,6 +164,15 @@ def read_checked(path: Path) -> bytes | None:
     return data if checksum == b"%08x" % zlib.crc32(data) else None
 
 
+def version(path: Path) -> tuple[int, int, int] | None:
+    """Another one each time the file is replaced; None while there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
 def copy(source: Path, path: Path) -> None:
     """Copy a file of any size atomically."""
     with storage_errors(path):

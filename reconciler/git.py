@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import BinaryIO
 
 import git
 
@@ -70,10 +71,8 @@ def _own_repository() -> Iterator[None]:
 
 def ask(root: Path, *arguments: str, stdin: bytes = b"", limit: float | None = None) -> Answer:
     """``limit``: seconds after which git is ended, for what talks to other machines."""
-    with _own_repository(), tempfile.TemporaryFile() as stream:
-        stream.write(stdin)
-        stream.seek(0)
-        try:
+    try:
+        with _own_repository(), _stream(stdin) as stream:
             status, out, error = git.cmd.Git(root).execute(
                 ["git", *arguments],
                 istream=stream,
@@ -84,9 +83,22 @@ def ask(root: Path, *arguments: str, stdin: bytes = b"", limit: float | None = N
                 env=_ENVIRONMENT,
                 kill_after_timeout=limit,
             )
-        except (git.exc.GitCommandNotFound, OSError) as problem:
-            return Answer(127, b"", str(problem))
+    except (git.exc.GitCommandNotFound, OSError) as problem:
+        return Answer(127, b"", str(problem))
     return Answer(int(status), _bytes(out), _bytes(error).decode(errors="replace").strip())
+
+
+@contextlib.contextmanager
+def _stream(data: bytes) -> Iterator[BinaryIO]:
+    """As a file, which git reads at its own pace."""
+    if not data:
+        with Path(os.devnull).open("rb") as nothing:
+            yield nothing
+        return
+    with tempfile.TemporaryFile() as stream:
+        stream.write(data)
+        stream.seek(0)
+        yield stream
 
 
 def _bytes(text: str | bytes) -> bytes:

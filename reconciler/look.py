@@ -8,10 +8,10 @@ from __future__ import annotations
 import contextlib
 import gc
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from reconciler.compiled import compiled
+from reconciler.compiled import Compilations, compiled
 from reconciler.desired.state import Desired
 from reconciler.diff.auditing import lacking, missing_answers
 from reconciler.diff.change import Change, Difference, Finding, How, InputChange
@@ -29,7 +29,7 @@ from reconciler.observed.state import Observed
 from reconciler.plan.make import Context, Policy, make_plan
 from reconciler.plan.plan import Plan
 from reconciler.plan.select import parse
-from reconciler.record.index import Damaged, load, load_record
+from reconciler.record.index import Damaged, Index, load, load_record
 from reconciler.render.quantities import listing
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Recorded
@@ -60,7 +60,8 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One look at desired, recorded and observed state, and the plan that follows from it."""
+    """One look at desired, recorded and observed state, and the plan that follows from it. ``sources``: locations of
+    files and folders whose bytes count, relative to the repository."""
 
     places: Places
     tree: Path
@@ -71,12 +72,47 @@ class Look:
     plan: Plan
     spec: dict[str, str]
     damaged: tuple[Damaged, ...] = ()
+    sources: tuple[str, ...] = ()
 
 
-def look(places: Places, options: Options) -> Look:
-    """desired → observed → diff → plan; writes nothing but disposable caches. Raises SpecError."""
+@dataclass(slots=True)
+class Memory:
+    """What a process that looks again and again keeps from one look to the next, so that a look costs what changed.
+    Each part is believed only while what it was made from is as it was: a look starts from the world all the same."""
+
+    places: Places
+    stamps: Stamps
+    index: Index = field(default_factory=Index)
+    compilations: Compilations = field(default_factory=Compilations)
+
+    @classmethod
+    def of(cls, places: Places) -> Memory:
+        return cls(places, Stamps(places))
+
+    def desired(self, options: Options) -> Desired:
+        """The desired state alone. Raises SpecError."""
+        self.stamps.refresh()
+        recorded = load(self.places, index=self.index).recorded
+        return compiled(self.places, options.specs, recorded, self.stamps, self.compilations).desired
+
+    @property
+    def unsaved(self) -> bool:
+        return self.compilations.unsaved is not None
+
+    def save(self) -> None:
+        """Write what may be written later than the plan is told: caches, for other processes."""
+        self.compilations.save()
+
+
+def look(places: Places, options: Options, memory: Memory | None = None) -> Look:
+    """desired → observed → diff → plan; writes nothing but disposable caches, and leaves those that are slow to write
+    to who keeps the ``memory``. Raises SpecError."""
     with _collector_paused():
-        return _look(places, options)
+        kept = memory or Memory.of(places)
+        seen = _look(places, options, kept)
+        if memory is None:
+            kept.save()
+        return seen
 
 
 @contextlib.contextmanager
@@ -93,10 +129,11 @@ def _collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def _look(places: Places, options: Options) -> Look:
-    stamps = Stamps(places, deep=options.deep)
-    loaded = load(places, deep=options.deep)
-    state = compiled(places, options.specs, loaded.recorded, stamps)
+def _look(places: Places, options: Options, memory: Memory) -> Look:
+    memory.stamps.refresh()
+    stamps = Stamps(places, deep=True) if options.deep else memory.stamps
+    loaded = load(places, deep=options.deep, index=memory.index)
+    state = compiled(places, options.specs, loaded.recorded, stamps, memory.compilations)
     tree = tree_of(places, state.desired)
     observed = observe(state.desired, loaded.recorded, places, tree, stamps)
     forced = _forced(state.desired, options)
@@ -104,7 +141,8 @@ def _look(places: Places, options: Options) -> Look:
     difference = _with_damaged(difference, loaded.damaged)
     plan = plan_of(places, options, state.desired, loaded.recorded, observed, difference)
     spec = dict(state.spec)
-    return Look(places, tree, state.desired, loaded.recorded, observed, difference, plan, spec, loaded.damaged)
+    sources = tuple(dict.fromkeys(pin.partition("|")[2] for pin in state.pins.values if pin.startswith("source:")))
+    return Look(places, tree, state.desired, loaded.recorded, observed, difference, plan, spec, loaded.damaged, sources)
 
 
 def tree_of(places: Places, desired: Desired) -> Path:

@@ -17,10 +17,10 @@ from reconciler.diff.change import Difference, How
 from reconciler.errors import RepositoryError
 from reconciler.execute.harvest import harvest
 from reconciler.execute.outcome import Event, Note, Outcome, Status
-from reconciler.execute.perform import Finished, Setting
+from reconciler.execute.perform import Check, Finished, Setting, unchecked
 from reconciler.execute.walk import Walk
 from reconciler.files import Lock, Places, ignore_work, remove, storage_errors, sweep
-from reconciler.look import Look, Options, look
+from reconciler.look import Look, Memory, Options, look
 from reconciler.observed.rendered import read_rendered
 from reconciler.plan.plan import Plan, Step
 from reconciler.plan.saved import refuse_stale
@@ -52,15 +52,24 @@ class Report:
     not_committed: RepositoryError | None = None
 
 
-def run_pass(places: Places, options: Options, *, tell: Callable[[Event], None], saved: Plan | None = None) -> Report:
-    """Make recorded and observed state match the desired one, as far as selected. Raises LockedError,
-    StalePlanError, SpecError; RepositoryError before anything is done.
+def run_pass(
+    places: Places,
+    options: Options,
+    *,
+    tell: Callable[[Event], None],
+    saved: Plan | None = None,
+    memory: Memory | None = None,
+    check: Check = unchecked,
+) -> Report:
+    """Make recorded and observed state match the desired one, as far as selected. ``memory``: of earlier looks of this
+    process. Raises LockedError, StalePlanError, SpecError; RepositoryError before anything is done; and what ``check``
+    raises.
 
     KeyboardInterrupt passes through: every finished attempt is recorded by then, and the child has ended.
     """
     lock = Lock(places.pass_lock, purpose="pass over this repository")
     with storage_errors(places.work), lock.acquire(wait=options.wait):
-        return Pass(places, options, tell, lock).run(saved)
+        return Pass(places, options, tell, lock, memory or Memory.of(places), check).run(saved)
 
 
 @dataclass(slots=True)
@@ -71,6 +80,8 @@ class Pass:
     options: Options
     tell: Callable[[Event], None]
     lock: Lock
+    memory: Memory
+    check: Check
     outcomes: list[Outcome] = field(default_factory=list)
     failures: dict[str, int] = field(default_factory=dict)
     made: dict[str, int] = field(default_factory=dict)
@@ -89,13 +100,13 @@ class Pass:
         for folder in (self.places.records, self.places.logs, self.places.objects, self.places.index):
             sweep(folder)
         harvested = self.harvest()
-        seen = look(self.places, self.options)
+        seen = self.look(self.options)
         if saved is not None:
             refuse_stale(saved, seen.plan)
         sweep(seen.tree)
         if seen.damaged:
             self.repair_records(seen)
-            seen = look(self.places, self.options)  # what a restored record says need not be done again
+            seen = self.look(self.options)  # what a restored record says need not be done again
         for _ in range(_LOOKS):
             if not self.execute(seen, saved):
                 break
@@ -122,10 +133,15 @@ class Pass:
                 f"--commit: {self.places.root} lies in no git repository", fix="run `git init`, or leave --commit out"
             )
 
+    def look(self, options: Options) -> Look:
+        seen = look(self.places, options, self.memory)
+        self.memory.save()  # a pass may last for days, and others plan meanwhile
+        return seen
+
     def look_again(self) -> Look:
         """Without the deep tier (this pass has hashed everything once) and without what was asked to be repeated
         (it was)."""
-        return look(self.places, replace(self.options, deep=False, rerun=()))
+        return self.look(replace(self.options, deep=False, rerun=()))
 
     def harvest(self) -> int:
         taken = 0
@@ -179,6 +195,7 @@ class Pass:
             dirty=git.dirty(self.places.root, list(seen.spec)),
             clock=lambda: self.wall + timedelta(seconds=time.monotonic() - self.began),
             keep_open=(self.lock.descriptor,),
+            check=self.check,
             path=lambda artifact: readable(self.places, artifact),
             load=lambda identity: load_record(self.places, identity),
         )

@@ -42,7 +42,7 @@ _OPTIONS: list[click.Parameter] = [
     ),
     click.Option(["--poll"], type=_TIME, default=60.0, show_default=True, metavar="SECONDS", help="Ask it this often."),
     click.Option(
-        ["--debounce"], type=_TIME, default=0.3, show_default=True, metavar="SECONDS", help="Quiet time before a look."
+        ["--debounce"], type=_TIME, default=0.1, show_default=True, metavar="SECONDS", help="Quiet time before a look."
     ),
     click.Option(
         ["--resync"], type=_TIME, default=120.0, show_default=True, metavar="SECONDS", help="Look at least this often."

@@ -8,30 +8,29 @@ from __future__ import annotations
 
 import gc
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from reconciler import git_remotes
-from reconciler.compiled import compiled
 from reconciler.controller.backoff import Backoff
 from reconciler.controller.choose import Holds, due
 from reconciler.controller.commits import Commits
+from reconciler.controller.homes import Finder
 from reconciler.controller.predicate import Topic
 from reconciler.controller.queue import Queue
 from reconciler.controller.settings import Settings
 from reconciler.controller.source import Source
 from reconciler.controller.teller import Teller
 from reconciler.controller.windows import frozen_until
-from reconciler.desired.state import submission_settings
+from reconciler.desired.state import Desired, submission_settings
 from reconciler.errors import LockedError, ReconcilerError, RepositoryError, SpecError, StalePlanError, StorageError
-from reconciler.execute.outcome import Began, Event, Moved, Outcome, Status
+from reconciler.execute.outcome import Event, Outcome, Status
 from reconciler.files import Places
-from reconciler.look import Look, look
-from reconciler.observed.stamps import Stamps
+from reconciler.look import Look, Memory, look
 from reconciler.plan.plan import Step
 from reconciler.reconcile import Report, run_pass
-from reconciler.record.index import load
 from reconciler.render.plan import LIMIT, plan_text, summary
 from reconciler.render.progress import tally
 from reconciler.render.quantities import duration
@@ -39,6 +38,7 @@ from reconciler.resource.embargo import embargo_of, refusal
 
 SPEC, LOOP = "the spec", "the loop"
 _PASSES = 20  # of one turn; each but the last left something new to do
+_IDLE = 2.0  # seconds without a change after which there is time to write caches
 _SPECS = (Topic.SPECS, Topic.GIT)
 
 
@@ -49,7 +49,8 @@ class _SupersededError(Exception):
 @dataclass(slots=True)
 class Loop:
     """``settled``: the state that the last pass left, ``tried``: what it was for and could not do; that, in that very
-    state, is no reason for another."""
+    state, is no reason for another. ``left``: an attempt may lie around whose pass did not come to its end.
+    ``generation``: what the pass under way is for, ``asked``: what the specs ask for now, where they changed since."""
 
     places: Places
     settings: Settings
@@ -57,6 +58,8 @@ class Loop:
     source: Source
     teller: Teller
     commits: Commits
+    finder: Finder
+    memory: Memory
     clock: Callable[[], float] = time.monotonic
     backoff: Backoff = field(default_factory=Backoff)
     settled: object = None
@@ -65,7 +68,10 @@ class Loop:
     wrong: str = ""
     why: str = ""
     generation: str = ""
+    asked: Desired | None = None
     checked: int = 0
+    left: bool = True
+    unwatched: str = ""
     passes: int = 0
     ended: list[Outcome] = field(default_factory=list)
     head: str = ""
@@ -75,8 +81,19 @@ class Loop:
         """Until an exception ends it; KeyboardInterrupt is how it is meant to end."""
         while True:
             self.turn()
-            topics = self.queue.take(self.wakes())
+            topics = self.wait()
             self.why = f"changed: {', '.join(topics)}\n" if topics else ""
+
+    def wait(self) -> tuple[str, ...]:
+        """Until something changed, or it is time to try again."""
+        until = self.wakes()
+        if self.memory.unsaved:
+            topics = self.queue.take(min(until, self.clock() + _IDLE))
+            if topics:
+                return topics
+            self.memory.save()
+            gc.collect()
+        return self.queue.take(until)
 
     def wakes(self) -> float:
         now = self.clock()
@@ -84,9 +101,9 @@ class Loop:
         return min(times)
 
     def turn(self) -> None:
-        self.source.refresh()
-        self.note_head()
         try:
+            self.source.follow(self.finder.homes())
+            self.note_head()
             self.reconcile()
             self.well()
         except SpecError as error:
@@ -97,6 +114,8 @@ class Loop:
             self.queue.add(Topic.SPECS)
         except (ReconcilerError, OSError) as error:
             self.trouble(error)
+        except Exception as error:  # a bug of ours: whoever watches unattended is served best by going on
+            self.trouble(error, "".join(traceback.format_exception(error)))
         finally:
             gc.unfreeze()  # a look freezes what it made, for processes that end soon; here it must go
             gc.collect()
@@ -110,7 +129,8 @@ class Loop:
             self.teller.say("head", f"HEAD moved: {before[:7]} → {self.head[:7]}{text}", commit=self.head)
 
     def reconcile(self) -> None:
-        seen = look(self.places, self.settings.options)
+        seen = look(self.places, self.settings.options, self.memory)
+        self.learn(seen)
         embargo = embargo_of(submission_settings(seen.desired))
         self.teller.hook_refused = refusal(embargo, self.teller.hook_address, datetime.now(UTC).date())
         if self.wrong.startswith(SPEC):
@@ -131,6 +151,16 @@ class Loop:
         self.head = git_remotes.commit_of(self.places.root, "HEAD") if self.commits.made else self.head
         self.commits.made = False
 
+    def learn(self, seen: Look) -> None:
+        """The specs may name other files now."""
+        self.finder.learn(seen)
+        if self.source.follow(self.finder.homes()):
+            self.queue.add(Topic.SOURCES)
+        problem, self.unwatched = self.unwatched, self.source.problem
+        if self.unwatched not in ("", problem):
+            every = duration(self.settings.resync)
+            self.teller.say("unwatched", f"{self.unwatched}; changes there are seen at a look each {every}")
+
     def due(self, seen: Look) -> tuple[Step, ...]:
         end = frozen_until(self.settings.windows, datetime.now())
         self.thaw = self.clock() + (end - datetime.now()).total_seconds() if end else 0.0
@@ -144,7 +174,7 @@ class Loop:
 
     def fresh(self, seen: Look, wanted: tuple[Step, ...]) -> bool:
         """Whether a pass can do anything that the last one could not."""
-        if not self.passes and self.leftovers():
+        if self.left and self.leftovers():
             return True
         changed = self.settled != self.mark(seen)
         return (changed and not seen.observed.tree_present) or (
@@ -170,12 +200,15 @@ class Loop:
     def do(self, seen: Look, wanted: tuple[Step, ...]) -> Report:
         """One pass over these steps alone. Raises what a pass raises, and _SupersededError."""
         self.passes += 1
-        self.generation, self.checked = seen.plan.desired, self.queue.count
+        self.generation, self.asked, self.checked, self.left = seen.plan.desired, None, self.queue.count, True
         self.ended.clear()
         self.teller.now(state="reconciling", passes=self.passes)
         try:
             saved = replace(seen.plan, steps=wanted)
-            report = run_pass(self.places, self.settings.options, tell=self.tell, saved=saved)
+            report = run_pass(
+                self.places, self.settings.options, tell=self.tell, saved=saved, memory=self.memory, check=self.check
+            )
+            self.left = False
         finally:
             self.note_outcomes()
             self.commits.due = True
@@ -197,35 +230,38 @@ class Loop:
         self.ended.clear()
 
     def tell(self, event: Event) -> None:
-        """Called by the pass. A step that has not begun yet is a safe point; progress is one when children may be
-        stopped."""
-        if isinstance(event, Began) or (isinstance(event, Moved) and self.settings.stop):
-            self.give_way(wait=isinstance(event, Began))
         if isinstance(event, Outcome):
             self.ended.append(event)
         self.teller.step(event)
 
-    def give_way(self, *, wait: bool) -> None:
-        """Raises _SupersededError when the specs changed and a resolved value with them."""
+    def check(self, step: Step, begun: bool) -> None:
+        """Called by the pass, in which a step that has not begun is a safe point. One that has is given up only when it
+        is the policy, and nobody asks for it any more. Raises _SupersededError."""
+        if begun and not self.settings.stop:
+            return
+        self.ask(wait=not begun)
+        if self.asked is None or self.asked.digest == self.generation:
+            return
+        wanted = self.asked.by_address.get(step.change.address)
+        if not begun or wanted is None or wanted.key != step.change.key:
+            raise _SupersededError
+
+    def ask(self, *, wait: bool) -> None:
+        """What the specs ask for, when they changed. ``wait``: until it is quiet."""
         if self.queue.count == self.checked:
             return
         if wait:
             time.sleep(self.queue.settles_in())
-        if not self.queue.waiting(_SPECS):
+        topics = (*_SPECS, Topic.SOURCES) if wait else _SPECS  # code may write beside itself all through a run
+        if not self.queue.waiting(topics):
             return
         self.checked = self.queue.count
         try:
-            digest = self.desired_digest()
+            self.asked = self.memory.desired(self.settings.options)
         except (ReconcilerError, OSError):
             return  # a broken spec supersedes nothing: the next turn reports it
-        if digest != self.generation:
-            raise _SupersededError
-        self.teller.line("the specs changed, but no resolved value: the pass goes on")
-
-    def desired_digest(self) -> str:
-        stamps = Stamps(self.places, deep=False)
-        recorded = load(self.places, deep=False).recorded
-        return compiled(self.places, self.settings.options.specs, recorded, stamps).desired.digest
+        if self.asked.digest == self.generation:
+            self.teller.line("something changed, but no resolved value: the pass goes on")
 
     def say_state(self, seen: Look) -> None:
         state = "in sync" if seen.plan.in_sync else "not in sync"
@@ -250,14 +286,17 @@ class Loop:
             self.teller.say("broken", text)
         self.teller.now(state="broken spec", problem=str(error), next_try=None)
 
-    def trouble(self, error: ReconcilerError | OSError) -> None:
+    def trouble(self, error: Exception, bug: str = "") -> None:
         wait = self.backoff.failed(LOOP, _kind(error), self.clock())
-        fix = error.fix if isinstance(error, ReconcilerError) else ""
-        if str(error) != self.wrong:
-            self.wrong = str(error)
-            self.teller.say("trouble", f"{error}" + (f"\nfix: {fix}" if fix else ""), kind=wait.kind)
+        fix = (
+            error.fix if isinstance(error, ReconcilerError) else bug and f"this is a bug in reconcile: report it\n{bug}"
+        )
+        said = str(error) or type(error).__name__
+        if said != self.wrong:
+            self.wrong = said
+            self.teller.say("trouble", said + (f"\nfix: {fix}" if fix else ""), kind=wait.kind)
         self.teller.line(f"next try in {duration(wait.seconds)}")
-        self.teller.now(state="in trouble", problem=str(error), next_try=self.next_try())
+        self.teller.now(state="in trouble", problem=said, next_try=self.next_try())
 
 
 def _keys(steps: tuple[Step, ...]) -> frozenset[object]:

@@ -7,33 +7,46 @@ from enum import StrEnum
 from pathlib import Path
 
 from reconciler.files import is_leftover
+from reconciler.observed.code import SKIPPED
 
 
 class Topic(StrEnum):
     SPECS = "specs"
+    SOURCES = "models, data or code"
     RECORDS = "records"
     TREE = "rendered tree"
     GIT = "git"
+    OURS = "our own working files"
 
+
+# Files and folders that are watched, and what a change there is about.
+Homes = Mapping[Path, Topic]
 
 WRITES = frozenset({"created", "modified", "moved", "deleted"})  # reading a file is no event
 _GIT_FILES = frozenset({"HEAD", "packed-refs"})
 _EDITOR = (".swp", ".swx", ".swpx", "~", ".tmp", ".lock")
 
 
-def topic_of(path: Path, kind: str, *, folder: bool, folders: Mapping[Path, Topic]) -> Topic | None:
-    """What a change is about; None when no look can come out differently for it. The deepest folder decides."""
+def topic_of(path: Path, kind: str, *, folder: bool, homes: Homes) -> Topic | None:
+    """What a change is about; None when no look can come out differently for it. The deepest home decides."""
     if kind not in WRITES or (folder and kind == "modified") or is_leftover(path):
         return None
-    homes = [home for home in folders if path == home or path.is_relative_to(home)]
-    if not homes:
-        return None
-    home = max(homes, key=lambda item: len(item.parts))
-    topic = folders[home]
-    if topic is Topic.GIT:
-        return topic if _is_ref(path.relative_to(home)) else None
-    if topic is Topic.SPECS and not folder and (path.name.endswith(_EDITOR) or path.name.startswith((".", "#"))):
-        return None
+    found = [home for home in homes if path.is_relative_to(home)]
+    if not found:
+        # A folder that comes or goes takes what is below with it.
+        below = (topic for home, topic in homes.items() if folder and home.is_relative_to(path))
+        return next((topic for topic in below if topic not in (Topic.GIT, Topic.OURS)), None)
+    home = max(found, key=lambda item: len(item.parts))
+    topic, inside = homes[home], path.relative_to(home)
+    match topic:
+        case Topic.OURS:
+            return None
+        case Topic.GIT:
+            return topic if _is_ref(inside) else None
+        case Topic.SPECS if not folder and (path.name.endswith(_EDITOR) or path.name.startswith((".", "#"))):
+            return None
+        case Topic.SOURCES if SKIPPED.intersection(inside.parts) or path.suffix == ".pyc":
+            return None
     return topic
 
 

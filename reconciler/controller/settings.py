@@ -15,7 +15,7 @@ class Settings:
     pushed to; "" for none. ``health``: a port on the loopback interface, 0 for none."""
 
     options: Options = field(default_factory=Options)
-    debounce: float = 0.3
+    debounce: float = 0.1
     resync: float = 120.0
     stop: bool = False
     observed: tuple[Selector, ...] = ()

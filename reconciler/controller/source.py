@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Self
 
@@ -22,7 +22,8 @@ from watchdog.events import (
 from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver, ObservedWatch
 
-from reconciler.controller.predicate import Topic, topic_of
+from reconciler.controller.predicate import Homes, Topic, topic_of
+from reconciler.observed.code import SKIPPED
 
 # The kernel is asked for these alone: a look opens and lists thousands of files, and must not flood its own queue.
 _EVENTS: list[type[FileSystemEvent]] = [
@@ -32,15 +33,16 @@ _EVENTS: list[type[FileSystemEvent]] = [
 
 
 class Source(FileSystemEventHandler):
-    """Tells topics from a thread of its own. ``refresh`` watches anew what was removed, replaced or made since."""
+    """Tells topics from a thread of its own. ``problem``: why some place cannot be watched, "" when all are."""
 
-    def __init__(self, folders: Mapping[Path, Topic], tell: Callable[[Topic], None]) -> None:
-        self._folders, self._tell = dict(folders), tell
+    def __init__(self, tell: Callable[[Topic], None]) -> None:
+        self._tell = tell
+        self._homes: Homes = {}
         self._observer: BaseObserver = Observer()
         self._watched: dict[tuple[Path, bool], tuple[ObservedWatch, int]] = {}
+        self.problem = ""
 
     def __enter__(self) -> Self:
-        self.refresh()
         self._observer.start()
         return self
 
@@ -51,31 +53,72 @@ class Source(FileSystemEventHandler):
     def on_any_event(self, event: FileSystemEvent) -> None:
         names = [os.fsdecode(event.src_path), *([os.fsdecode(event.dest_path)] if event.dest_path else [])]
         for name in names:
-            topic = topic_of(Path(name), event.event_type, folder=event.is_directory, folders=self._folders)
+            topic = topic_of(Path(name), event.event_type, folder=event.is_directory, homes=self._homes)
             if topic is not None:
                 self._tell(topic)
 
-    def refresh(self) -> None:
-        wanted = {(folder, topic is not Topic.GIT): folder for folder, topic in self._folders.items()}
-        wanted |= {(folder / "refs", True): folder for folder, topic in self._folders.items() if topic is Topic.GIT}
-        # The folder above tells when one of these comes, goes or is replaced.
-        wanted |= {(folder.parent, False): folder for folder, topic in self._folders.items() if topic is not Topic.GIT}
-        for folder, deep in wanted:
-            self._watch(folder, deep)
+    def follow(self, homes: Homes) -> bool:
+        """Watch these, and anew what was removed, replaced or made since. True when a place is watched that was not:
+        what changed there before is nobody's event."""
+        self._homes = homes
+        wanted = dict.fromkeys(places(homes))
+        for place in [place for place in self._watched if place not in wanted]:
+            self._forget(place)
+        self.problem = ""
+        return bool([place for place in wanted if self._watch(place)])
 
-    def _watch(self, folder: Path, deep: bool) -> None:
-        inode = _inode(folder)
-        known = self._watched.get((folder, deep))
+    def _watch(self, place: tuple[Path, bool]) -> bool:
+        inode = _inode(place[0])
+        known = self._watched.get(place)
         if known is not None and known[1] == inode:
-            return
+            return False
+        self._forget(place)
+        try:
+            if inode:
+                watch = self._observer.schedule(self, str(place[0]), recursive=place[1], event_filter=_EVENTS)
+                self._watched[place] = (watch, inode)
+        except (FileNotFoundError, NotADirectoryError):
+            pass  # gone again: the folder above tells
+        except OSError as error:
+            self.problem = f"{place[0]} cannot be watched: {error.strerror or error}"
+        return place in self._watched
+
+    def _forget(self, place: tuple[Path, bool]) -> None:
+        known = self._watched.pop(place, None)
         if known is not None:
-            del self._watched[folder, deep]
             with contextlib.suppress(KeyError, OSError):
                 self._observer.unschedule(known[0])
-        if inode:
-            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                watch = self._observer.schedule(self, str(folder), recursive=deep, event_filter=_EVENTS)
-                self._watched[folder, deep] = (watch, inode)
+
+
+def places(homes: Homes) -> Iterator[tuple[Path, bool]]:
+    """The folders to watch, each with whether all below it counts."""
+    ours = [home for home, topic in homes.items() if topic is Topic.OURS]
+    for home, topic in homes.items():
+        match topic:
+            case Topic.OURS:
+                continue
+            case Topic.GIT:
+                yield from ((home, False), (home / "refs", True))
+                continue
+            case Topic.SOURCES if home.is_dir():
+                yield from _around(home, ours)
+            case _ if home.is_dir():
+                yield home, True
+        # The folder above tells when this one comes, goes or is replaced.
+        yield next((above for above in home.parents if above.is_dir()), home.parent), False
+
+
+def _around(home: Path, ours: list[Path]) -> Iterator[tuple[Path, bool]]:
+    """A folder of sources but for our own working files in it, which change all the time."""
+    if home.name in SKIPPED or home in ours:
+        return
+    if not any(path.is_relative_to(home) for path in ours):
+        yield home, True
+        return
+    yield home, False
+    for child in home.iterdir():
+        if child.is_dir() and not child.is_symlink():
+            yield from _around(child, ours)
 
 
 def _inode(folder: Path) -> int:

@@ -53,7 +53,8 @@ class Teller:
 
     def line(self, text: str) -> None:
         first, *rest = text.split("\n")
-        self._write("\n".join([f"{datetime.now():%H:%M:%S}  {first}", *(f"          {line}" for line in rest)]))
+        with suppress(OSError):  # neither a full disk nor a terminal that went away may end the watch
+            self._write("\n".join([f"{datetime.now():%H:%M:%S}  {first}", *(f"          {line}" for line in rest)]))
 
     def say(self, event: str, text: str, **facts: Any) -> None:
         """One line, one event."""
@@ -87,7 +88,7 @@ class Teller:
 
     def _emit(self, facts: dict[str, Any]) -> None:
         if self._stream is not None:
-            with suppress(OSError):  # a full disk must not end the watch
+            with suppress(OSError):
                 self._stream.write(_document(facts) + "\n")
                 self._stream.flush()
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
 
 from reconciler import git_remotes
-from reconciler.compiled import spec_paths
 from reconciler.controller.commits import Commits
 from reconciler.controller.health import Health
+from reconciler.controller.homes import Finder
 from reconciler.controller.loop import Loop
 from reconciler.controller.predicate import Topic
 from reconciler.controller.queue import Queue
@@ -17,9 +16,8 @@ from reconciler.controller.remote import Follower
 from reconciler.controller.settings import Settings
 from reconciler.controller.source import Source
 from reconciler.controller.teller import Teller
-from reconciler.errors import ReconcilerError
 from reconciler.files import Places
-from reconciler.look import look, tree_of
+from reconciler.look import Memory
 
 
 def watch(places: Places, settings: Settings, teller: Teller) -> None:
@@ -30,27 +28,11 @@ def watch(places: Places, settings: Settings, teller: Teller) -> None:
     with ExitStack() as stack:
         if settings.health:
             stack.enter_context(Health(settings.health, teller.state))
-        source = stack.enter_context(Source(folders(places, settings), queue.add))
+        source = stack.enter_context(Source(queue.add))
         stack.enter_context(Follower(places.root, settings.remote, settings.poll, _say(teller, queue)))
         teller.say("started", f"watching {places.root}")
-        commits = Commits(places, settings, teller)
-        Loop(places, settings, queue, source, teller, commits).run()
-
-
-def folders(places: Places, settings: Settings) -> dict[Path, Topic]:
-    """What is watched, and what a change there is about."""
-    found = {places.root / "state": Topic.RECORDS, _tree(places, settings): Topic.TREE}
-    for path in spec_paths(places, settings.options.specs):
-        found[path.resolve() if path.is_dir() or path == places.specs else path.resolve().parent] = Topic.SPECS
-    return found | dict.fromkeys(git_remotes.control_folders(places.root), Topic.GIT)
-
-
-def _tree(places: Places, settings: Settings) -> Path:
-    """Where the spec has it; the usual place while the spec cannot be read."""
-    try:
-        return tree_of(places, look(places, settings.options).desired)
-    except (ReconcilerError, OSError):
-        return places.tree
+        commits, finder = Commits(places, settings, teller), Finder(places, settings.options)
+        Loop(places, settings, queue, source, teller, commits, finder, Memory.of(places)).run()
 
 
 def _say(teller: Teller, queue: Queue) -> Callable[[str, str], None]:

@@ -21,14 +21,15 @@ from reconciler.desired.inputs import (
 )
 from reconciler.desired.making import Making
 from reconciler.desired.readers import CellReaders, below, locations_of, marks_of, plain, source_of, trains
+from reconciler.desired.reuse import Kept
 from reconciler.mlperf.ruleset import TestRules
 from reconciler.resource.inputs import Input, make_key
-from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.spec.declared import DeclaredCell
 
 INFERRED = "inferred"
 MODES = ("accuracy", "performance")  # accuracy first: a broken engine fails before the long run
-Keys = Mapping[str, Counter[str]]  # benchmark → how many of its cells ask for each key
+Commons = Mapping[str, tuple[str, str]]  # benchmark → the keys of dataset and model that most of its cells have
 
 
 class CellCompiler:
@@ -39,11 +40,13 @@ class CellCompiler:
         self._reader = readers.reader(cell)
         self._settings = {**plain(self._reader.settings), **readers.ruled(cell)}
         self._marks = marks_of(readers.declared, self._reader)
+        making.begin(cell)
 
-    def own(self, datasets: Keys, models: Keys) -> None:
+    def own(self, commons: Commons) -> None:
         """A result of the cell's own runs."""
-        dataset = self._dataset(datasets)
-        made_from = self._engine(self._model(models, dataset))
+        common_dataset, common_model = commons[self._cell.cell.benchmark]
+        dataset = self._dataset(common_dataset)
+        made_from = self._engine(self._model(common_model, dataset))
         runs = [self._run(mode, made_from, dataset) for mode in MODES]
         ups = [*runs, self._score(runs[0], dataset)]
         ruled = tests_of(self._cell, self._readers.rules(self._cell), self._readers.ruleset)
@@ -60,13 +63,13 @@ class CellCompiler:
         reader = self._fresh()
         self._put(Kind.RESULT, "", result_inputs(reader, ups), reader, locations={})
 
-    def _dataset(self, keys: Keys) -> Input:
+    def _dataset(self, common: str) -> Input:
         reader = self._fresh()
-        return self._put_shared(Kind.DATASET, dataset_inputs(reader), reader, keys)
+        return self._put_shared(Kind.DATASET, dataset_inputs(reader), reader, common)
 
-    def _model(self, keys: Keys, dataset: Input) -> Input:
+    def _model(self, common: str, dataset: Input) -> Input:
         reader = self._fresh()
-        return self._put_shared(Kind.MODEL, model_inputs(reader, dataset if trains(reader) else None), reader, keys)
+        return self._put_shared(Kind.MODEL, model_inputs(reader, dataset if trains(reader) else None), reader, common)
 
     def _engine(self, model: Input) -> Input:
         """The engine, or the model where the backend builds none."""
@@ -115,12 +118,11 @@ class CellCompiler:
         address = Address(kind, f"{self._cell.cell}/{part}" if part else str(self._cell.cell))
         return self._making.put(address, inputs, reader, self._cell, **{**self._common(self._settings), **extra})
 
-    def _put_shared(self, kind: Kind, inputs: list[Input], reader: Reader, keys: Keys) -> Input:
+    def _put_shared(self, kind: Kind, inputs: list[Input], reader: Reader, common: str) -> Input:
         """The key that most of a benchmark's cells share stands under the benchmark's name; one that differs under its
         cell's."""
-        benchmark = self._cell.cell.benchmark
-        common = keys[benchmark].most_common(1)[0][0]
-        address = Address(kind, benchmark if make_key(kind, inputs) == common else str(self._cell.cell))
+        cell = self._cell.cell
+        address = Address(kind, cell.benchmark if make_key(kind, inputs) == common else str(cell))
         settings = below(self._settings, str(kind).lower())
         return self._making.put(address, inputs, reader, None, **self._common(settings))
 
@@ -128,18 +130,24 @@ class CellCompiler:
         return {"locations": locations_of(self._reader), "marks": self._marks, "settings": settings}
 
 
-def common_keys(readers: CellReaders) -> tuple[Keys, Keys]:
-    """Of the datasets, and of the models."""
-    datasets: dict[str, Counter[str]] = {}
-    models: dict[str, Counter[str]] = {}
+def common_keys(readers: CellReaders, kept: Mapping[Cell, Kept]) -> Commons:
+    """Of the cells with runs of their own. What is not kept of them is added."""
+    counts: dict[str, tuple[Counter[str], Counter[str]]] = {}
     for cell in readers.declared.cells:
-        if "infer_from" in cell.settings:
+        known = kept.get(cell.cell)
+        if known is None:
             continue
-        reader = readers.reader(cell)
-        key = make_key(Kind.DATASET, dataset_inputs(reader))
-        datasets.setdefault(cell.cell.benchmark, Counter())[key] += 1
-        # The dataset's address does not matter to a key, only its key does.
-        data = upstream("dataset", Address(Kind.DATASET, cell.cell.benchmark), key)
-        model = make_key(Kind.MODEL, model_inputs(reader, data if trains(reader) else None))
-        models.setdefault(cell.cell.benchmark, Counter())[model] += 1
-    return datasets, models
+        if not known.dataset:
+            reader = readers.reader(cell)
+            known.dataset = make_key(Kind.DATASET, dataset_inputs(reader))
+            # The dataset's address does not matter to a key, only its key does.
+            data = upstream("dataset", Address(Kind.DATASET, cell.cell.benchmark), known.dataset)
+            known.model = make_key(Kind.MODEL, model_inputs(reader, data if trains(reader) else None))
+        datasets, models = counts.setdefault(cell.cell.benchmark, (Counter(), Counter()))
+        datasets[known.dataset] += 1
+        models[known.model] += 1
+    return {name: (_most(datasets), _most(models)) for name, (datasets, models) in counts.items()}
+
+
+def _most(keys: Counter[str]) -> str:
+    return keys.most_common(1)[0][0]

@@ -2,43 +2,73 @@
 
 from __future__ import annotations
 
-from reconciler.desired.cells import CellCompiler, common_keys
+from dataclasses import replace
+
+from reconciler.desired.cells import CellCompiler, Commons, common_keys
 from reconciler.desired.inputs import submission_inputs, upstream
 from reconciler.desired.making import Making
 from reconciler.desired.needed import missing_cells
 from reconciler.desired.published import published_inputs, submission_settings, submission_values
 from reconciler.desired.readers import CellReaders
+from reconciler.desired.reuse import Kept, Reuse
 from reconciler.desired.state import Desired, Pins
 from reconciler.mlperf.ruleset import Ruleset
 from reconciler.resource.canonical import digest
 from reconciler.resource.kinds import Address, Kind
-from reconciler.spec.declared import Declared
+from reconciler.resource.resources import Detail
+from reconciler.spec.declared import Declared, DeclaredCell
 
 
-def compile_desired(declared: Declared, ruleset: Ruleset, pins: Pins) -> tuple[Desired, dict[str, set[str]]]:
-    """The desired state, and which settings each kind of resource read (for the printed reference)."""
-    making, readers = Making(), CellReaders(declared, ruleset, pins)
-    datasets, models = common_keys(readers)
-    for cell in declared.cells:
-        if "infer_from" not in cell.settings:
-            CellCompiler(making, readers, cell).own(datasets, models)
+def compile_desired(
+    declared: Declared, ruleset: Ruleset, pins: Pins, reuse: Reuse | None = None
+) -> tuple[Desired, dict[str, set[str]]]:
+    """The desired state, and which settings each kind of resource read (for the printed reference).
+
+    ``reuse``: what earlier compilations of this process gave; it learns what this one gives. What cells
+    that it knows read is not told again.
+    """
+    making, readers, reuse = Making(), CellReaders(declared, ruleset, pins), reuse or Reuse()
+    reuse.begin((ruleset, declared.rehearsal.value, dict(pins.values)))
+    kept = {cell.cell: reuse.known(cell) for cell in declared.cells if "infer_from" not in cell.settings}
+    commons = common_keys(readers, kept)
+    own = [cell for cell in declared.cells if cell.cell in kept]
+    reuse.cells = {cell.cell: _own(making, readers, commons, cell, kept[cell.cell]) for cell in own}
     for cell in declared.cells:
         if "infer_from" in cell.settings:
             CellCompiler(making, readers, cell).inferred()
-    results = [upstream(str(a), a, m.resource.key) for a, m in making.made.items() if a.kind is Kind.RESULT]
+    results = [upstream(str(a), a, r.key) for a, r in making.resources.items() if a.kind is Kind.RESULT]
     shared = [*submission_inputs(submission_values(declared)), *published_inputs(declared, pins)]
+    making.begin(None)
     making.put(
         Address(Kind.SUBMISSION, declared.name), [*shared, *results], None, None, settings=submission_settings(declared)
     )
-    details = {address: made.detail for address, made in making.made.items()}
-    resources = tuple(made.resource for made in making.made.values())
+    resources = tuple(making.resources.values())
     named = [[str(r.address), r.key, r.attempts] for r in resources]
+
+    def detail(address: Address) -> Detail:
+        cell = making.makers[address]
+        if address not in making.details and cell is not None:
+            CellCompiler(making, readers, cell).own(commons)
+        return making.details[address]
+
     whole = Desired(
         digest=digest({"resources": named, "round": declared.round.value}),
         resources=resources,
-        detail=details.__getitem__,
+        detail=detail,
         name=declared.name,
         by_address={r.address: r for r in resources},
         missing_cells=missing_cells(declared, ruleset),
     )
     return whole, making.noted
+
+
+def _own(making: Making, readers: CellReaders, commons: Commons, cell: DeclaredCell, known: Kept) -> Kept:
+    """Gives what there is to keep of a cell with runs of its own."""
+    common = commons[cell.cell.benchmark]
+    if known.resources and known.commons == common:
+        making.begin(cell)
+        for resource in known.resources:
+            making.take(resource)
+        return known
+    CellCompiler(making, readers, cell).own(commons)
+    return replace(known, commons=common, resources=tuple(making.given))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from reconciler.desired.auditing import attempts_of
 from reconciler.desired.inputs import Reader, upstream
@@ -15,20 +16,26 @@ _INPUT_NAME = {kind: str(kind).lower() for kind in Kind}
 _KINDS = {str(kind) for kind in Kind}
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
-    """A resource with its detail."""
-
-    resource: Resource
-    detail: Detail
+_name = attrgetter("name")
 
 
 @dataclass(slots=True)
 class Making:
-    """``made`` in the order in which people read it; ``noted``: label of a resource → names of settings it read."""
+    """``resources`` in the order in which people read them; ``noted``: label of a resource → names of settings it read.
 
-    made: dict[Address, Made] = field(default_factory=dict)
+    ``details`` are those of a resource's maker, the first cell that has it; of a resource that is known from an earlier
+    compilation there is none until it is made. ``given``: what the cell ``under_way`` has, shared resources too.
+    """
+
+    resources: dict[Address, Resource] = field(default_factory=dict)
+    details: dict[Address, Detail] = field(default_factory=dict)
+    makers: dict[Address, DeclaredCell | None] = field(default_factory=dict)
+    given: list[Resource] = field(default_factory=list)
+    under_way: DeclaredCell | None = None
     noted: dict[str, set[str]] = field(default_factory=dict)
+
+    def begin(self, cell: DeclaredCell | None) -> None:
+        self.under_way, self.given = cell, []
 
     def put(
         self, address: Address, inputs: list[Input], reader: Reader | None, cell: DeclaredCell | None, **extra: object
@@ -39,13 +46,20 @@ class Making:
         if reader is not None:
             self.noted.setdefault(address.label, set()).update(reader.noted)
         resource = Resource(address, key, ups, cell.cell if cell else None, _attempts(address, reader, cell))
-        detail = Detail(tuple(sorted(inputs, key=lambda i: i.name)), **extra)  # type: ignore[arg-type]
-        self.made.setdefault(address, Made(resource, detail))
+        self.take(resource)
+        if self.makers[address] is self.under_way:
+            self.details[address] = Detail(tuple(sorted(inputs, key=_name)), **extra)  # type: ignore[arg-type]
         return upstream(_INPUT_NAME[address.kind], address, key)
+
+    def take(self, resource: Resource) -> None:
+        """A resource without its detail."""
+        self.given.append(resource)
+        self.resources.setdefault(resource.address, resource)
+        self.makers.setdefault(resource.address, self.under_way)
 
     def made_already(self, name: str, address: Address) -> Input:
         """A resource that was put before, as an input of this name."""
-        return upstream(name, address, self.made[address].resource.key)
+        return upstream(name, address, self.resources[address].key)
 
 
 def _attempts(address: Address, reader: Reader | None, cell: DeclaredCell | None) -> int:

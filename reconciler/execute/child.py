@@ -24,19 +24,22 @@ _LOOK = 0.25
 @dataclass(frozen=True, slots=True)
 class Watch:
     """``moved`` is called with each reading of the counter. ``stall``: seconds without progress, in whichever stage,
-    after which the child counts as hung; ``start``: those before it begins. A ``stall`` of 0 turns both off."""
+    after which the child counts as hung; ``start``: those before it begins. A ``stall`` of 0 turns both off.
+    ``check`` is called several times a second, whatever the child does; raising ends the child."""
 
     moved: Callable[[Progress], None]
     stall: float = STALL
     start: float = START
     keep_open: Sequence[int] = ()
+    check: Callable[[], None] = lambda: None
 
 
 def run_child(attempt: Attempt, request: Message, watch: Watch) -> Result:
     """Always gives a result, and leaves it as ``result.json``: a child that dies without one gets one that says how
     it died.
 
-    KeyboardInterrupt passes through after the child has ended: an interrupted attempt leaves no result.
+    KeyboardInterrupt, and what ``watch.check`` raises, pass through after the child has ended: an interrupted attempt
+    leaves no result.
     """
     request.write(attempt.request)
     attempt.output.mkdir(exist_ok=True)
@@ -54,6 +57,7 @@ def run_child(attempt: Attempt, request: Message, watch: Watch) -> Result:
         ) as child,
     ):
         while (status := child.wait(_LOOK)) is None:
+            watch.check()
             progress = read_progress(attempt.counter)
             if progress is not None:
                 watch.moved(replace(progress, text=_last_line(attempt)))

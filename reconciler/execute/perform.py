@@ -29,6 +29,15 @@ from reconciler.resource.resources import Detail
 TRANSIENT = frozenset({"resources"})
 
 
+# Called while a step waits and before it begins (False), and several times a second while it is under way (True). What
+# it raises drops the step, and ends the pass.
+Check = Callable[[Step, bool], None]
+
+
+def unchecked(_: Step, __: bool) -> None:
+    """Every step is wanted to its end."""
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """What every attempt of a pass shares. ``path`` gives a stored artifact's file, ``load`` a record by its id;
@@ -43,6 +52,7 @@ class Setting:
     path: Callable[[Artifact], Path]
     load: Callable[[str], Record]
     stall: float = STALL
+    check: Check = unchecked
 
 
 @dataclass(slots=True)
@@ -121,7 +131,7 @@ def perform(
     try:
         stall = _stall(attempt, detail, setting)
         began = time.monotonic()
-        watch = Watch(moved, stall, keep_open=setting.keep_open)
+        watch = Watch(moved, stall, keep_open=setting.keep_open, check=lambda: setting.check(step, True))
         if step.change.address.kind is Kind.VERDICT:
             judge_attempt(attempt, setting.places, watch)
         else:

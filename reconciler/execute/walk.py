@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 
 from harness.contract import Progress
@@ -14,7 +14,7 @@ from reconciler.errors import LockedError
 from reconciler.execute.outcome import Began, Event, Moved, Note, Outcome, Status
 from reconciler.execute.perform import Finished, Setting, outcome_of, perform
 from reconciler.execute.quiet import LOOK, find_busy
-from reconciler.files import machine_lock, storage_errors
+from reconciler.files import Lock, machine_lock, storage_errors
 from reconciler.plan.plan import Plan, Step
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Summary
@@ -22,7 +22,7 @@ from reconciler.resource.resources import Detail
 
 REHEARSAL = "rehearsal"
 NOT_QUIET = "end it, or wait; `--busy` times the run all the same, and its record says so"
-_A_WEEK = 7 * 24 * 3600.0
+_LOOK = 0.5  # seconds between two looks at whether a step that waits is wanted still
 
 
 @dataclass(slots=True)
@@ -85,7 +85,7 @@ class Walk:
         if missing:
             return Outcome(step, Status.BLOCKED, f"waits for {', '.join(missing)}")
         with ExitStack() as stack:
-            setting = self.quiet(address, stack)
+            setting = self.quiet(step, stack)
             found = self.shared_with(address, detail)
             if found and not (self.busy or REHEARSAL in detail.marks):
                 outcome = Outcome(step, Status.BLOCKED, f"the machine is not quiet: {found}", NOT_QUIET)
@@ -93,6 +93,7 @@ class Walk:
                 return outcome
             if found:
                 detail = replace(detail, settings={**detail.settings, "noted.machine.shared_with": found})
+            setting.check(step, False)
             self.tell(Began(step, minimum, self.failures.get(step.change.key, 0) + 1))
 
             def moved(progress: Progress) -> None:
@@ -134,9 +135,9 @@ class Walk:
         self.waited += time.monotonic() - began
         return str(found) if found else ""
 
-    def quiet(self, address: Address, stack: ExitStack) -> Setting:
+    def quiet(self, step: Step, stack: ExitStack) -> Setting:
         """A timed run has the machine to itself: no other pass of any repository here times one meanwhile."""
-        if not is_timed(address):
+        if not is_timed(step.change.address):
             return self.setting
         lock = machine_lock("quiet")
         try:
@@ -144,10 +145,18 @@ class Walk:
         except LockedError as error:
             self.tell(Note(f"waiting: {error}"))
             began = time.monotonic()
-            lock.acquire(wait=_A_WEEK)
+            self.in_turn(lock, step)
             self.waited += time.monotonic() - began
         stack.enter_context(lock)
         return replace(self.setting, keep_open=(*self.setting.keep_open, lock.descriptor))
+
+    def in_turn(self, lock: Lock, step: Step) -> None:
+        """However long it takes: who holds it times a run."""
+        while True:
+            self.setting.check(step, False)
+            with suppress(LockedError):
+                lock.acquire(wait=_LOOK)
+                return
 
 
 _KINDS = {str(kind) for kind in Kind}

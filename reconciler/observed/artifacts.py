@@ -6,10 +6,13 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from reconciler.files import Places
+from reconciler.files import Places, sha256_bytes
 from reconciler.observed.stamps import Stamps, Stated, seal
 from reconciler.observed.state import Presence
 from reconciler.resource.records import Artifact
+
+# Where an artifact is looked for, by where its record has it.
+_PLACES = {"logs": ("logs", "objects"), "objects": ("objects",)}
 
 Listing = dict[str, Stated]
 
@@ -39,16 +42,20 @@ def observe_artifacts(
     ``of`` stands for the whole of ``artifacts``, which are not asked for when all is as it was when all was well.
     """
     folders = {"logs": listing(places.logs, nested=False), "objects": listing(places.objects, nested=True)}
-    sealed = seal(of, (entry for folder in folders.values() for entry in folder.values()))
+    disk = seal("", (entry for folder in folders.values() for entry in folder.values()))
+    sealed = sha256_bytes(f"{of} {disk}".encode())
     if stamps.well("artifacts", sealed):
         return {}
     found: dict[tuple[str, str], Presence] = {}
+    sound = stamps.sound(disk)
     for artifact in artifacts:
-        for place in {artifact.place, "objects"}:
-            if (place, artifact.sha256) in found:
+        for place in _PLACES[artifact.place]:
+            if (place, artifact.sha256) in sound or (place, artifact.sha256) in found:
                 continue
             presence = _presence(artifact, folders[place].get(artifact.sha256), stamps)
-            if presence is not None:
+            if presence is None:
+                sound.add((place, artifact.sha256))
+            else:
                 found[place, artifact.sha256] = presence
     stamps.looked("artifacts", sealed, well=not found)
     return found

@@ -10,7 +10,7 @@ from pathlib import Path
 from reconciler.files import sha256_listing
 from reconciler.observed.stamps import Stamps, seal
 
-_SKIPPED = frozenset({".git", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"})
+SKIPPED = frozenset({".git", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"})
 
 
 def code_digest(path: Path, stamps: Stamps) -> str | None:
@@ -28,7 +28,7 @@ def code_digest(path: Path, stamps: Stamps) -> str | None:
 def _names(folder: Path) -> Iterator[str]:
     """Relative names of the files, links to nowhere left out."""
     for parent, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name not in _SKIPPED)
+        folders[:] = sorted(name for name in folders if name not in SKIPPED)
         for name in sorted(files):
             path = Path(parent) / name
             if not name.endswith(".pyc") and path.is_file():

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from reconciler.files import Places, read_checked, sha256_bytes, sha256_file, sha256_tree, write_cache
+from reconciler.files import Places, read_checked, sha256_bytes, sha256_file, sha256_tree, version, write_cache
 
 UNREADABLE = ""  # in place of a digest: no file's digest equals it
 
@@ -31,6 +31,18 @@ class Stamps:
         self._files = _Table(places.index / "stamps.json")
         self._sources = _Table(places.index / "sources.json")
         self._seals = _Table(places.index / "seals.json")
+        self._sound: tuple[str, set[tuple[str, str]]] = ("", set())
+
+    def refresh(self) -> None:
+        """Before another look of the same process: what other processes noted since counts."""
+        for table in (self._files, self._sources, self._seals):
+            table.refresh()
+
+    def sound(self, disk: str) -> set[tuple[str, str]]:
+        """What this process found well on a disk that was as it is now (by its seal); more is added by who finds it."""
+        if self._sound[0] != disk:
+            self._sound = (disk, set())
+        return self._sound[1]
 
     def digest(self, path: str, size: int, mtime_ns: int) -> str:
         """The file's SHA-256; from memory when its size and time are known ones and this is no deep look."""
@@ -102,9 +114,15 @@ class _Table:
 
     def __init__(self, path: Path) -> None:
         self._path, self._dirty = path, False
+        self._read: object = None
+
+    def refresh(self) -> None:
+        if not self._dirty and version(self._path) != self._read:
+            self.__dict__.pop("rows", None)
 
     @cached_property
     def rows(self) -> dict[str, Any]:
+        self._read = version(self._path)
         try:
             document = json.loads(read_checked(self._path) or b"{}")
         except ValueError:
@@ -119,4 +137,4 @@ class _Table:
     def save(self) -> None:
         if self._dirty:
             write_cache(self._path, json.dumps(self.rows, separators=(",", ":")).encode())
-            self._dirty = False
+            self._dirty, self._read = False, version(self._path)

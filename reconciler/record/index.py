@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from reconciler.errors import RecordError
-from reconciler.files import Places, read_checked, sha256_bytes, write_cache
+from reconciler.files import Places, read_checked, sha256_bytes, version, write_cache
 from reconciler.record.codec import decode, record_id, summarize
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import IMPORTED, UNKNOWN, Artifact, Ended, Record, Recorded, Summary
@@ -37,6 +37,15 @@ class Damaged:
 class Loaded:
     recorded: Recorded
     damaged: tuple[Damaged, ...] = ()
+
+
+@dataclass(slots=True)
+class Index:
+    """The summaries that this process knows already: as good as the index on disk, while that is the one it saw."""
+
+    file: object = None
+    entries: dict[str, tuple[Stamp, Summary]] = field(default_factory=dict)
+    recorded: Recorded | None = None
 
 
 def record_path(places: Places, identity: str) -> Path:
@@ -75,10 +84,14 @@ def _scan(places: Places) -> Iterator[tuple[str, Stamp]]:
                 yield f"{name}/{entry.name.removesuffix('.json')}", (status.st_size, status.st_mtime_ns)
 
 
-def load(places: Places, *, deep: bool = False) -> Loaded:
-    """Summaries of every record in the work tree. ``deep`` opens and checks each, whatever its size and time say."""
+def load(places: Places, *, deep: bool = False, index: Index | None = None) -> Loaded:
+    """Summaries of every record in the work tree. ``deep`` opens and checks each, whatever its size and time say.
+    ``index``: kept by a process that loads again and again."""
     path = places.index / "records.json"
-    known = {} if deep else _read_index(path)
+    index = index or Index()
+    if index.recorded is None or index.file != version(path):
+        index.entries, index.recorded = _read_index(path), None
+    known = {} if deep else index.entries
     entries: dict[str, tuple[Stamp, Summary]] = {}
     damaged = []
     for identity, stamp in _scan(places):
@@ -93,7 +106,10 @@ def load(places: Places, *, deep: bool = False) -> Loaded:
             damaged.append(Damaged(f"state/records/{identity}.json", str(error)))
     if entries != known:
         _write_index(path, entries)
-    return Loaded(recorded_of(summary for _, summary in entries.values()), tuple(damaged))
+    if index.recorded is None or entries != index.entries:
+        index.recorded = recorded_of(summary for _, summary in entries.values())
+    index.entries, index.file = entries, version(path)
+    return Loaded(index.recorded, tuple(damaged))
 
 
 def _undoubled(summaries: list[Summary]) -> list[Summary]:

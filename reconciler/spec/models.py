@@ -5,7 +5,7 @@ Every model refuses unknown names. A group with nothing under it (``Offline:``) 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -25,6 +25,10 @@ class Group(BaseModel):
     @classmethod
     def _empty(cls, value: Any) -> Any:
         return _empty_is_a_group(value)
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+        """Nothing changes a group once it is made, so pydantic need not copy a default for each cell that takes it."""
+        return self
 
 
 _Empty = BeforeValidator(_empty_is_a_group)

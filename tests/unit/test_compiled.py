@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.compiled import compiled
+from reconciler.compiled import Compilations, compiled
 from reconciler.desired.cache import Compiled
 from reconciler.errors import SpecError
 from reconciler.files import Places
@@ -22,7 +22,11 @@ def repository(tmp_path: Path) -> Repository:
 
 
 def compile_once(places: Places, *names: str) -> Compiled:
-    return compiled(places, names, Recorded(), Stamps(places))
+    """As a process that looks once."""
+    kept = Compilations()
+    found = compiled(places, names, Recorded(), Stamps(places), kept)
+    kept.save()
+    return found
 
 
 def caches(places: Places) -> list[Path]:
@@ -117,3 +121,20 @@ def test_read_only_repository_compiles_without_a_cache(repository: Repository) -
     repository.places.work.mkdir()
     repository.places.index.write_text("no folder", encoding="utf-8")
     assert said(compile_once(repository.places)) == said(compile_once(repository.places))
+
+
+def test_process_that_compiles_again_needs_no_cache_and_sees_every_edit(repository: Repository) -> None:
+    kept, stamps = Compilations(), Stamps(repository.places)
+
+    def again() -> Compiled:
+        stamps.refresh()
+        return compiled(repository.places, (), Recorded(), stamps, kept)
+
+    first = again()
+    assert caches(repository.places) == []
+    assert again() is first
+    for old, new in [("target_qps: 100,", "target_qps: 101,"), ("spec:\n", "# moved down\nspec:\n")]:
+        repository.edit(SPEC, old, new)
+        assert said(again()) == said(compile_once(repository.places))
+    repository.edit("benchmarks/tiny.py", "A benchmark of", "The benchmark of")
+    assert said(again()) == said(compile_once(repository.places))

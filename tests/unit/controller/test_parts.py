@@ -15,11 +15,14 @@ from reconciler.controller.windows import frozen_until, parse
 from reconciler.errors import ReconcilerError
 
 ROOT = Path("/r")
-FOLDERS = {
+HOMES = {
     ROOT / "specs": Topic.SPECS,
     ROOT / "state": Topic.RECORDS,
     ROOT / ".reconcile/tree": Topic.TREE,
     ROOT / ".git": Topic.GIT,
+    ROOT / ".reconcile": Topic.OURS,
+    ROOT / "models/a.onnx": Topic.SOURCES,
+    ROOT / "code": Topic.SOURCES,
 }
 
 
@@ -40,10 +43,15 @@ FOLDERS = {
         (".git/refs/heads/main", "modified", Topic.GIT),
         (".git/refs/heads/main.lock", "created", None),
         ("README.md", "modified", None),
+        ("models/a.onnx", "moved", Topic.SOURCES),
+        ("models/b.onnx", "moved", None),
+        ("code/run.py", "modified", Topic.SOURCES),
+        ("code/__pycache__/run.cpython-311.pyc", "modified", None),
+        ("code/.git/HEAD", "modified", None),
     ],
 )
 def test_topic_of_a_changed_file(path: str, kind: str, topic: Topic | None) -> None:
-    assert topic_of(ROOT / path, kind, folder=False, folders=FOLDERS) == topic
+    assert topic_of(ROOT / path, kind, folder=False, homes=HOMES) == topic
 
 
 class Clock:

@@ -1,0 +1,43 @@
+"""What compiling each cell gave, for the next compilation of the same process: an edit of one cell compiles one cell.
+
+A cell's resources follow from its values alone, wherever they are written, so that a line added above moves nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from reconciler.resource.kinds import Cell
+from reconciler.resource.resources import Resource
+from reconciler.spec.declared import DeclaredCell
+
+
+@dataclass(slots=True)
+class Kept:
+    """``of`` stands for the cell's settings. ``dataset``, ``model``: its keys; ``commons``: those that most cells of
+    its benchmark have. ``resources``: what it gave then; empty while it was not compiled."""
+
+    of: str
+    dataset: str = ""
+    model: str = ""
+    commons: tuple[str, str] = ("", "")
+    resources: tuple[Resource, ...] = ()
+
+
+@dataclass(slots=True)
+class Reuse:
+    """``world``: everything beside its own settings that a cell's resources follow from."""
+
+    world: object = None
+    cells: dict[Cell, Kept] = field(default_factory=dict)
+
+    def begin(self, world: object) -> None:
+        """Forget everything unless it was made in this very world."""
+        if self.world != world:
+            self.world, self.cells = world, {}
+
+    def known(self, cell: DeclaredCell) -> Kept:
+        # As text, since True equals 1 and is not the same value.
+        of = repr([(name, value.value) for name, value in cell.settings.items()])
+        kept = self.cells.get(cell.cell)
+        return kept if kept is not None and kept.of == of else Kept(of)

@@ -14,11 +14,10 @@ import click
 from reconciler.cli.door import door
 from reconciler.cli.options import json_option
 from reconciler.cli.output import colour, say, say_json
-from reconciler.compiled import compiled
 from reconciler.desired.state import submission_settings
 from reconciler.errors import IN_SYNC, INTERRUPTED, NOT_IN_SYNC, ReconcilerError
 from reconciler.files import Lock, Places, machine_lock
-from reconciler.observed.stamps import Stamps
+from reconciler.look import Memory, Options
 from reconciler.plan.select import parse
 from reconciler.record.index import load
 from reconciler.record.objects import Fate, Moved, Wanted
@@ -61,9 +60,9 @@ def transfer_options() -> list[click.Parameter]:
 
 def chosen_store(places: Places, word: str, option: str) -> Store:
     """By name, by url, or the only one declared."""
-    recorded = load(places).recorded
-    desired = compiled(places, (), recorded, Stamps(places)).desired
-    settings = submission_settings(desired)
+    memory = Memory.of(places)
+    settings = submission_settings(memory.desired(Options()))
+    memory.save()
     declared: dict[str, Any] = settings.get("stores") or {}
     if "://" in word:
         return Store(word, word, {}, dict(settings))

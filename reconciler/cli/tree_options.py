@@ -39,7 +39,7 @@ def originals_option() -> click.Option:
         ["--originals"],
         type=click.Path(exists=True, file_okay=False, path_type=Path),
         metavar="DIR",
-        help="Untruncated accuracy logs, to compare hash lines with.",
+        help="Untruncated accuracy logs, to compare hash lines and verdicts with.",
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reconciler.errors import LogError
-from reconciler.mlperf.accuracy import SEPARATOR, parse_accuracy
+from reconciler.mlperf.accuracy import is_truncated, parse_accuracy
 from reconciler.mlperf.log import DetailLog, parse_detail
 from reconciler.mlperf.log_names import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY
 from reconciler.mlperf.summary import SummaryLog, parse_summary
@@ -131,4 +131,4 @@ def _original(log: Path, text: Path | None) -> str:
 
 def _is_truncated(log: Path) -> bool:
     size = log.stat().st_size
-    return size < _ENDS and SEPARATOR in log.read_bytes()
+    return size < _ENDS and is_truncated(log.read_bytes())

@@ -134,6 +134,10 @@ def truncate_log(log: bytes, rule: AccuracyLogRule) -> bytes:
     return truncated(log[: rule.keep], log[max(0, len(log) - rule.keep) :], len(log), rule)
 
 
+def is_truncated(log: bytes) -> bool:
+    return SEPARATOR in log
+
+
 def truncated(head: bytes, tail: bytes, size: int, rule: AccuracyLogRule) -> bytes:
     """The same from the two ends alone, for logs too large to hold: ``rule.keep`` bytes each, of ``size`` in all.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from reconciler.mlperf.accuracy import METRIC_LINES, SEPARATOR, check_bars, log_hash, parse_accuracy, truncated
+from reconciler.mlperf.accuracy import METRIC_LINES, check_bars, is_truncated, log_hash, parse_accuracy, truncated
 from reconciler.mlperf.log_names import ACCURACY_LOG, ACCURACY_TEXT
 from reconciler.mlperf.ruleset import Bar
 from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints
@@ -136,10 +136,6 @@ def _archived(view: CellView, digest: str, data: bytes, place: Place, log: Place
         whole = truncated(head, stream.read(), size, rule)
     if whole != data:
         yield Complaint(log, "not the ends of the log that the hash names", "its truncated form", other=place)
-
-
-def is_truncated(data: bytes) -> bool:
-    return SEPARATOR in data
 
 
 def _short(digest: str) -> str:

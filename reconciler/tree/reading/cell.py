@@ -28,7 +28,7 @@ from reconciler.tree.reading.files import (
 from reconciler.tree.reading.places import LEGACY, CellPlace, SubmitterPlace
 
 USER_CONF, README, MEASUREMENTS = "user.conf", "README.md", "measurements.json"
-_TEST = re.compile(r"TEST\d\d")
+_TEST = re.compile(r"TEST\d\d(-[AB])?")
 
 
 @dataclass(frozen=True)

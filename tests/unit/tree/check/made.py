@@ -36,6 +36,7 @@ AUDITS = {
     "*.*.performance_issue_same_index = 3\n",
 }
 _SCORES = ("early_stopping_latency_ss", "early_stopping_latency_ms", "result_samples_per_second")
+_SUMMARY_SCORE = r"(?m)^(Samples per second| \* Early stopping \S+ percentile estimate)(:.*)$"
 MEASUREMENTS = {
     "input_data_types": "fp32",
     "retraining": "No",
@@ -145,10 +146,11 @@ def _same_score(reference: Path, audited: Path) -> str:
             score = found[1]
             set_log(audited, key, score)
             summary = audited / "mlperf_log_summary.txt"
-            rate = re.search(r"^Samples per second: (.*)$", (reference / summary.name).read_text(), re.MULTILINE)
-            if rate:
-                text = re.sub(r"^Samples per second: .*$", rate[0], summary.read_text(), flags=re.MULTILINE)
-                summary.write_text(text)
+            lines = re.findall(_SUMMARY_SCORE, (reference / summary.name).read_text())
+            text = summary.read_text()
+            for name, rest in lines:
+                text = re.sub(rf"(?m)^{re.escape(name)}.*$", f"{name}{rest}", text)
+            summary.write_text(text)
             return score
     return score
 

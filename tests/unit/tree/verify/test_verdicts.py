@@ -1,0 +1,129 @@
+"""Verdicts in a tree, taken again from the logs beside them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import struct
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from reconciler.tree.findings import Finding, Severity
+from reconciler.tree.verify.engine import verify_tree
+from tests.unit.tree.check.made import detail, set_log, write
+
+TOP = "closed/Acme/results/sys1"
+CELL = f"{TOP}/resnet/Offline"
+RULE = "compliance.passes"
+
+
+def denied(root: Path, **options: object) -> list[Finding]:
+    return [f for f in verify_tree(root, **options).findings if f.rule.id == RULE]  # type: ignore[arg-type]
+
+
+def scaled(test: str, factor: float, root: Path) -> None:
+    """The rate of a test's run, in both of its logs."""
+    folder = root / CELL / test / "performance/run_1"
+    found = re.search(r'"key": "result_samples_per_second", "value": ([0-9.e+]+)', detail(folder))
+    assert found
+    rate = float(found[1]) * factor
+    set_log(folder, "result_samples_per_second", rate)
+    summary = folder / "mlperf_log_summary.txt"
+    summary.write_text(re.sub(r"(?m)^Samples per second: .*$", f"Samples per second: {rate}", summary.read_text()))
+
+
+def invalid(test: str, root: Path) -> None:
+    set_log(root / CELL / test / "performance/run_1", "result_validity", '"INVALID"')
+
+
+def answered(root: Path, audit: list[int], accuracy: list[int], where: str = CELL, test: str = "TEST01") -> None:
+    """Whole accuracy logs, as small ones are published."""
+    for folder, answers in ((f"{test}/accuracy", audit), ("accuracy", accuracy)):
+        entries = [{"seq_id": n, "qsl_idx": n, "data": struct.pack("<i", a).hex()} for n, a in enumerate(answers)]
+        write(root / where / folder / "mlperf_log_accuracy.json", json.dumps(entries))
+
+
+PASSES: dict[str, tuple[str, Callable[[Path], None], tuple[str, ...]]] = {
+    "TEST01 slower": ("TEST01/verify_performance.txt", partial(scaled, "TEST01", 0.8), ("-20.00 %", "10% allowed")),
+    "TEST01 invalid": ("TEST01/verify_performance.txt", partial(invalid, "TEST01"), ("the audit run is INVALID",)),
+    "TEST04 faster": ("TEST04/verify_performance.txt", partial(scaled, "TEST04", 1.2), ("+20.00 %",)),
+    "other answers": (
+        "TEST01/verify_accuracy.txt",
+        lambda root: answered(root, [1, 2, 3], [1, 2, 700]),
+        ("1 of 3 answers differ", "samples 2"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_a_pass_that_its_logs_deny_is_found_at_its_line(name: str, tree: Path) -> None:
+    file, change, words = PASSES[name]
+    change(tree)
+    (finding,) = denied(tree)
+    place = finding.complaint.place
+    assert (place.file, finding.severity) == (f"{CELL}/{file}", Severity.ERROR)
+    assert (tree / place.file).read_text().splitlines()[place.line - 1] == "TEST PASS"
+    assert all(word in finding.complaint.wanted for word in words), finding.complaint.wanted
+
+
+def test_a_failure_that_its_logs_deny_is_worth_a_warning(tree: Path) -> None:
+    path = tree / CELL / "TEST04/verify_performance.txt"
+    write(path, path.read_text().replace("TEST PASS", "TEST FAIL"))
+    (finding,) = denied(tree)
+    assert finding.severity is Severity.WARNING
+    assert finding.complaint.place.line == 3
+
+
+def test_answers_that_agree_as_one_of_the_types_are_no_disagreement(tree: Path) -> None:
+    answered(tree, [1, 2, 256 * 7 + 3], [1, 2, 256 * 9 + 3])  # alike in the first byte, as the script reads them
+    assert denied(tree) == []
+
+
+def test_nothing_is_said_of_truncated_answers(tree: Path) -> None:
+    log = tree / CELL / "TEST01/accuracy/mlperf_log_accuracy.json"
+    assert b"\n\n...\n\n" in (tree / CELL / "accuracy/mlperf_log_accuracy.json").read_bytes()
+    write(log, "[\n]\n")
+    assert denied(tree) == []
+
+
+def test_answers_in_the_archive_are_read(tree: Path) -> None:
+    archive = tree.with_suffix(".originals")
+    log = tree / CELL / "TEST01/accuracy/mlperf_log_accuracy.json"
+    write(log, json.dumps([{"seq_id": 0, "qsl_idx": 7, "data": "FF00FF00"}]))
+    (finding,) = denied(tree, original=lambda digest: path if (path := archive / digest).exists() else None)
+    assert "1 of 1 answers differ" in finding.complaint.wanted
+
+
+def test_tokens_are_counted_again(tree: Path) -> None:
+    cell = f"{TOP}/llama2-70b-99.9/Offline"
+    shutil.copytree(tree / CELL, tree / cell, ignore=shutil.ignore_patterns("TEST*"))
+    text = "First token check pass: Skipped\nEOS check pass: True\nSample length check pass: True\n"
+    write(tree / cell / "TEST06/verify_accuracy.txt", text)
+    answers = [{"seq_id": n, "qsl_idx": n, "data": struct.pack("<3i", 5, 6, 2).hex(), "token_count": 3} for n in (0, 1)]
+    log = tree / cell / "TEST06/accuracy/mlperf_log_accuracy.json"
+    write(log, json.dumps(answers))
+    assert denied(tree) == []
+    answers[1]["token_count"] = 4
+    write(log, json.dumps(answers))
+    (finding,) = denied(tree)
+    assert "sample 1 has 3 tokens, and 4 were reported" in finding.complaint.wanted
+
+
+def test_the_two_runs_of_an_older_test_are_compared(tree: Path) -> None:
+    cell = tree / CELL
+    for name in ("TEST04-A", "TEST04-B"):
+        shutil.copytree(cell / "performance/run_1", cell / name / "performance/run_1")
+        set_log(cell / name / "performance/run_1", "effective_performance_issue_unique", str(name[-1] == "A").lower())
+    write(cell / "TEST04-A/verify_performance.txt", "TEST PASS\n")
+    for name, setting in (("TEST04-A", "unique"), ("TEST04-B", "same")):
+        path = cell / name / "performance/run_1/mlperf_log_summary.txt"
+        write(path, re.sub(rf"(?m)^(performance_issue_{setting}) : .*$", r"\1 : true", path.read_text()))
+    assert denied(tree) == []
+    scaled("TEST04-B", 1.2, tree)
+    (finding,) = denied(tree)
+    assert finding.complaint.place.file == f"{CELL}/TEST04-A/verify_performance.txt"
+    assert "TEST04-B is faster" in finding.complaint.wanted

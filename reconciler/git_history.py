@@ -1,4 +1,4 @@
-"""What git's log knows of files, in one call for a whole history."""
+"""What git's log knows of files, in one call for a whole history; and a whole commit as files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from reconciler.git import ask
+from reconciler.errors import RepositoryError
+from reconciler.git import ask, find_root
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +35,15 @@ def appearances(root: Path, tip: str, folders: Iterable[str]) -> Mapping[tuple[s
             facts, _, path = row.partition("\t")
             found.setdefault((path, facts.split()[3]), commit)
     return found
+
+
+def clone_at(root: Path, commit: str, folder: Path) -> Path:
+    """A clone of the repository with this commit checked out; gives where ``root`` lies in it. It shares git's objects
+    with the repository, whose refs and work tree stay as they are."""
+    top = find_root(root) or root
+    made = ask(top, "clone", "--quiet", "--shared", "--no-checkout", "--", str(top), str(folder))
+    if made.status == 0:
+        made = ask(folder, "checkout", "--quiet", "--detach", commit)
+    if made.status:
+        raise RepositoryError(f"git clone at {commit[:12]}: {made.error}", fix="see what git says; nothing was changed")
+    return folder / root.resolve().relative_to(top.resolve())

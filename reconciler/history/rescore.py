@@ -1,0 +1,139 @@
+"""Proves what a commit says of accuracy: its own scorer, run again on the kept accuracy log and the labels.
+
+Only here does an audit need artifacts and a scorer's libraries; `reconcile pull` brings the former.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from harness.contract import BENCHMARKS
+from reconciler.diff.claims import Audit, Claim, Proof
+from reconciler.execute.attempt import Attempt, Intent, create
+from reconciler.execute.child import PATIENCE, Watch, run_child
+from reconciler.execute.commands import SCORE
+from reconciler.execute.finish import finish
+from reconciler.execute.requests import make_request
+from reconciler.files import Places, offer, sha256_file
+from reconciler.git_history import clone_at
+from reconciler.history.snapshot import Snapshot
+from reconciler.mlperf.log_names import ACCURACY_LOG
+from reconciler.record.store import artifact_path, object_path
+from reconciler.render.quantities import listing
+from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.resource.records import CHILD_LOG, Artifact, Record
+
+WHAT = "accuracy"  # the claim that an audit from git alone can only attest
+
+
+def rescored(places: Places, at: Snapshot, audited: Audit) -> Audit:
+    """The audit with each attested accuracy claim proven, contradicted or missing. An imported score whose benchmark
+    has no scorer here stays attested. Raises RepositoryError when the commit cannot be checked out."""
+    places.work.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=places.work, prefix="rescore-") as folder:
+        root = clone_at(places.root, at.commit, Path(folder) / "tree")
+        claims = [_claim(cell, at, places, root, Path(folder) / "attempts") for cell in sorted(at.difference.chosen)]
+    found = {claim.where: claim for claim in claims if claim is not None}
+    kept = [claim for claim in audited.claims if not (_is_attested(claim) and claim.where in found)]
+    return replace(audited, claims=tuple(sorted([*kept, *found.values()], key=_order(audited))))
+
+
+def _is_attested(claim: Claim) -> bool:
+    return claim.what == WHAT and claim.proof is Proof.ATTESTED
+
+
+def _order(audited: Audit) -> Any:
+    """Each cell's claims stay together, where the audit has them."""
+    position = {where: index for index, where in enumerate(dict.fromkeys(claim.where for claim in audited.claims))}
+    return lambda claim: position.get(claim.where, len(position))
+
+
+def _claim(cell: Cell, at: Snapshot, places: Places, root: Path, attempts: Path) -> Claim | None:
+    record = at.records.get(at.difference.chosen[cell].score)
+    if record is None:
+        return None  # the audit says so already
+    settings = at.desired.detail(Address(Kind.SCORE, str(cell))).settings
+    code = BENCHMARKS.get(at.desired.detail(Address(Kind.SCORE, str(cell))).locations.get("benchmark.code", ""))
+    if code is not None and code.elsewhere and SCORE not in settings:
+        return None
+    inputs = dict(_inputs(record, at))
+    if lacking := _lacking(inputs, places):
+        return Claim(str(cell), WHAT, Proof.MISSING, f"cannot be scored again: {lacking}")
+    attempt = _attempt(cell, record, at, attempts)
+    for (name, file), artifact in inputs.items():
+        path = _readable(places, artifact)
+        if path is not None:
+            offer(path, attempt.inputs / name / file)
+    run_child(attempt, make_request(attempt, Places(root)), Watch(lambda _: None, PATIENCE))
+    again, _ = finish(attempt)
+    return _compared(cell, record, again)
+
+
+def _inputs(record: Record, at: Snapshot) -> Iterator[tuple[tuple[str, str], Artifact]]:
+    """(input, file name) → artifact, of everything that the score was made from."""
+    for name, identity in record.upstream.items():
+        upstream = at.records.get(identity)
+        for artifact in upstream.artifacts if upstream else ():
+            if artifact.name != CHILD_LOG:
+                yield (name, artifact.name), artifact
+
+
+def _readable(places: Places, artifact: Artifact) -> Path | None:
+    """Where these very bytes lie."""
+    paths = (artifact_path(places, artifact.place, artifact.sha256), object_path(places, artifact.sha256))
+    return next((path for path in paths if path.is_file() and sha256_file(path) == artifact.sha256), None)
+
+
+def _lacking(inputs: Mapping[tuple[str, str], Artifact], places: Places) -> str:
+    """What a scorer reads and what is not here, or not as it was recorded; "" when all is."""
+    if ("run", ACCURACY_LOG) not in inputs:
+        return f"its record names no {ACCURACY_LOG}"
+    needed = {at: artifact for at, artifact in inputs.items() if at[0] != "run" or at[1] == ACCURACY_LOG}
+    gone = sorted(f"{name} {file}" for (name, file), item in needed.items() if _readable(places, item) is None)
+    return f"not here as recorded: {listing(gone)}; `reconcile pull` brings what was pushed" if gone else ""
+
+
+def _attempt(cell: Cell, record: Record, at: Snapshot, folder: Path) -> Attempt:
+    """As the one that made the record, with the settings of the commit's own spec."""
+    detail = at.desired.detail(Address(Kind.SCORE, str(cell)))
+    intent = Intent(
+        id=str(cell).replace("/", "-"),
+        address=Address(Kind.SCORE, str(cell)),
+        key=record.key,
+        revision=record.revision,
+        started=record.started,
+        inputs={name: (item.value, item.origin) for name, item in record.inputs.items()},
+        settings=detail.settings,
+        locations=detail.locations,
+        upstream=record.upstream,
+        marks=record.marks,
+        tool=record.tool,
+    )
+    return create(folder, intent)
+
+
+def _compared(cell: Cell, record: Record, again: Record) -> Claim:
+    if again.problem:
+        detail = f"cannot be scored again: {again.problem}" + (f" ({again.fix})" if again.fix else "")
+        return Claim(str(cell), WHAT, Proof.MISSING, detail)
+    unequal = [name for name in ("metric", "bars") if again.values.get(name) != record.values.get(name)]
+    if unequal:
+        code = "" if _scorer(record) == _scorer(again) else "; the scorer here is not the one that was recorded"
+        detail = f"recorded {_shown(record)}, scored again it is {_shown(again)}{code}"
+        return Claim(str(cell), WHAT, Proof.CONTRADICTED, detail)
+    same = {a.sha256 for a in again.artifacts if a.name == "accuracy.txt"} & {a.sha256 for a in record.artifacts}
+    how = "accuracy.txt byte for byte" if same else "the same score, in other words"
+    return Claim(str(cell), WHAT, Proof.PROVEN, f"{_shown(record)}, scored again from {ACCURACY_LOG}: {how}")
+
+
+def _scorer(record: Record) -> dict[str, Any]:
+    return {name: fact.value for name, fact in record.facts.items() if name.endswith(".code")}
+
+
+def _shown(record: Record) -> str:
+    bars = record.values.get("bars") or ()
+    return ", ".join(f"{bar['measured']} {bar['metric']}" for bar in bars) or str(record.values.get("metric"))

@@ -1,4 +1,4 @@
-"""What watch mode asks of git: where it keeps its state, and what passes between this clone and its remotes.
+"""What passes between this clone and its remotes, where git keeps its state, and whose clone it is.
 
 Never force: a push that is refused is tried again on top of what the remote has, or given up.
 """
@@ -18,6 +18,12 @@ def control_folders(root: Path) -> tuple[Path, ...]:
     answer = ask(root, "rev-parse", "--git-dir", "--git-common-dir")
     names = answer.out.decode(errors="surrogateescape").splitlines() if answer.status == 0 else []
     return tuple(dict.fromkeys((root / name).resolve() for name in names))
+
+
+def author(root: Path) -> str:
+    """ "Ada Lovelace <ada@acme.com>", as a commit made now would have it; "" when git would refuse to make one."""
+    answer = ask(root, "var", "GIT_AUTHOR_IDENT")
+    return answer.out.decode(errors="replace").rpartition(">")[0] + ">" if answer.status == 0 else ""
 
 
 def branch(root: Path) -> str:

@@ -9,6 +9,7 @@ import contextlib
 import gc
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from reconciler.compiled import Compilations, compiled
@@ -29,8 +30,10 @@ from reconciler.observed.state import Observed
 from reconciler.plan.make import Context, Policy, make_plan
 from reconciler.plan.plan import Plan
 from reconciler.plan.select import parse
+from reconciler.record.decisions import read
 from reconciler.record.index import Damaged, Index, load, load_record
 from reconciler.render.quantities import listing
+from reconciler.resource.decisions import NONE, Decisions, frozen_by
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Recorded
 
@@ -73,6 +76,7 @@ class Look:
     spec: dict[str, str]
     damaged: tuple[Damaged, ...] = ()
     sources: tuple[str, ...] = ()
+    decisions: Decisions = NONE
 
 
 @dataclass(slots=True)
@@ -135,14 +139,29 @@ def _look(places: Places, options: Options, memory: Memory) -> Look:
     loaded = load(places, deep=options.deep, index=memory.index)
     state = compiled(places, options.specs, loaded.recorded, stamps, memory.compilations)
     tree = tree_of(places, state.desired)
-    observed = observe(state.desired, loaded.recorded, places, tree, stamps)
+    decisions = read(places, datetime.now(UTC).date())
+    accepted = frozenset(key.before for item in decisions.acceptances.values() for key in item.keys)
+    observed = observe(state.desired, loaded.recorded, places, tree, stamps, accepted)
     forced = _forced(state.desired, options)
-    difference = compare(state.desired, loaded.recorded, observed, forced)
+    difference = compare(state.desired, loaded.recorded, observed, forced, decisions)
     difference = _with_damaged(difference, loaded.damaged)
-    plan = plan_of(places, options, state.desired, loaded.recorded, observed, difference)
-    spec = dict(state.spec)
+    # A decision changes plans as a record does.
+    known = replace(loaded.recorded, digest=" ".join(filter(None, [loaded.recorded.digest, decisions.digest])))
+    plan = plan_of(places, options, state.desired, known, observed, difference)
     sources = tuple(dict.fromkeys(pin.partition("|")[2] for pin in state.pins.values if pin.startswith("source:")))
-    return Look(places, tree, state.desired, loaded.recorded, observed, difference, plan, spec, loaded.damaged, sources)
+    return Look(
+        places=places,
+        tree=tree,
+        desired=state.desired,
+        recorded=loaded.recorded,
+        observed=observed,
+        difference=difference,
+        plan=plan,
+        spec=dict(state.spec),
+        damaged=loaded.damaged,
+        sources=sources,
+        decisions=decisions,
+    )
 
 
 def tree_of(places: Places, desired: Desired) -> Path:
@@ -193,14 +212,13 @@ def plan_of(
         found = obstacles_of(address, desired.detail(address).locations, places.root, distributions)
         return (found.message, found.fix) if found else None
 
+    def frozen(address: Address) -> tuple[str, str] | None:
+        freeze = frozen_by(address.cell, difference.frozen)
+        fix = f"reconcile unfreeze {freeze.cell or '--all'}" if freeze else ""
+        return (str(freeze), fix) if freeze else None
+
     def explain(change: Change) -> tuple[InputChange, ...]:
-        if not change.previous or change.how is How.RESTORE:
-            return ()
-        try:
-            before = load_record(places, change.previous).inputs
-        except RecordError:
-            return ()
-        return input_changes(desired.detail(change.address).inputs, before)
+        return explained(places, desired, change)
 
     def seconds(address: Address) -> tuple[float | None, str]:
         return predicted(address, desired, recorded)
@@ -210,8 +228,19 @@ def plan_of(
         exclude=parse(options.exclude) if options.exclude else None,
         only=frozenset(options.only),
     )
-    context = Context(desired.by_address, blocked, seconds, explain)
+    context = Context(desired.by_address, blocked, seconds, explain, frozen)
     return make_plan(desired.name, desired.digest, recorded.digest, difference, policy, context)
+
+
+def explained(places: Places, desired: Desired, change: Change) -> tuple[InputChange, ...]:
+    """The inputs that differ from the last record of what is to change; none where it cannot be read."""
+    if not change.previous or change.how is How.RESTORE:
+        return ()
+    try:
+        before = load_record(places, change.previous).inputs
+    except RecordError:
+        return ()
+    return input_changes(desired.detail(change.address).inputs, before)
 
 
 def predicted(address: Address, desired: Desired, recorded: Recorded) -> tuple[float | None, str]:

@@ -234,7 +234,7 @@ class Pass:
 
     def render(self, seen: Look) -> Look:
         """The tree is rendered anew when anything in it would differ, or when it is not there at all."""
-        due = [step for step in seen.plan.steps if step.change.how is How.RENDER]
+        due = [step for step in seen.plan.steps if step.change.how is How.RENDER and not seen.plan.withholds(step)]
         waiting = {s.change.address for s in seen.plan.steps if s.change.how is How.MAKE} | self.lost
         publish = importlib.import_module("reconciler.tree.publish")
         if self.options.only and not due:

@@ -67,7 +67,7 @@ def settings(places: Places, options: Options, seen: Look, cell: Cell) -> dict[s
 def _shown(places: Places, seen: Look, resource: Resource) -> Shown:
     record = seen.difference.recorded_as.get(resource.address, "")
     change = next((c for c in seen.difference.changes if c.address == resource.address), None)
-    summary = next((s for s in seen.recorded.by_key.get(resource.key, ()) if s.id == record), None)
+    summary = next((s for s in seen.recorded.by_address.get(resource.address, ()) if s.id == record), None)
     return Shown(
         resource.address,
         resource.key,

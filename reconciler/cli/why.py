@@ -11,6 +11,7 @@ from reconciler.cli.cells import find_cell
 from reconciler.cli.looking import Commit, asked, commits_of
 from reconciler.cli.options import cell_argument, json_option, spec_option, takes
 from reconciler.cli.output import paint, say, say_json
+from reconciler.diff.accepting import BUILT
 from reconciler.diff.conditions import concerns, lineages
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC
 from reconciler.look import Look, look
@@ -47,12 +48,17 @@ def explain(seen: Look, cell: Cell) -> Explanation:
     made = {s.id: s.started for group in seen.recorded.by_key.values() for s in group}
     now = time.time()
     parts = []
+    accepted = seen.difference.accepted
     for resource in lineages(seen.desired)[cell]:
         record = seen.difference.recorded_as.get(resource.address, "")
         inputs = seen.desired.detail(resource.address).inputs
-        parts.append(Reasoned(resource, steps.get(resource.address), inputs, record, _ago(made.get(record, ""), now)))
+        # What accepted results were made from may be made anew, for others.
+        spared = resource.kind in BUILT and cell in accepted
+        due = None if spared else steps.get(resource.address)
+        parts.append(Reasoned(resource, due, inputs, record, _ago(made.get(record, ""), now)))
     findings = tuple(finding for finding in seen.plan.findings if concerns(finding.where, cell))
-    return Explanation(cell, tuple(parts), findings)
+    decided = tuple(found for found in seen.difference.acceptances if found[1].cell == cell)
+    return Explanation(cell, tuple(parts), findings, decided)
 
 
 def _ago(started: str, now: float) -> str:

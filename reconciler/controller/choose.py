@@ -26,7 +26,11 @@ def due(plan: Plan, desired: Desired, holds: Holds) -> tuple[Step, ...]:
     chosen = []
     for step in plan.steps:
         addresses = (step.change.address, *step.shared)
-        if _held(step, addresses, holds) or stuck.intersection(desired.by_address[step.change.address].upstream):
+        if (
+            plan.withholds(step)
+            or _held(step, addresses, holds)
+            or stuck.intersection(desired.by_address[step.change.address].upstream)
+        ):
             stuck.update(addresses)
         else:
             chosen.append(step)

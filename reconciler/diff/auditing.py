@@ -33,6 +33,8 @@ class Walk(Protocol):
     findings: list[Finding]
     used: dict[Address, Summary]
 
+    def done(self, resource: Resource) -> tuple[Summary, ...]: ...
+
     def change(self, resource: Resource, action: Action, reason: Reason, note: str = "", **extra: object) -> None: ...
 
     def absent(self, resource: Resource) -> None: ...
@@ -76,7 +78,7 @@ def _compare(walk: Walk, audit: Audit, published: Summary | None, allowed: froze
     remade = _made(walk, Address(Kind.RUN, f"{audit.test.cell}/performance"))
     if published is None and not remade:
         return False  # an INVALID run has nothing to prove; its own finding says so
-    done = walk.recorded.done(audit.test.key)
+    done = walk.done(audit.test)
     alike = [t for t in done if remade or published is None or not differing(published, t, allowed)]
     if audit.test.address not in walk.forced:
         if not done:
@@ -155,12 +157,12 @@ def _judged(walk: Walk, audit: Audit, alike: Sequence[Summary]) -> bool:
 
 def _verdict_of(walk: Walk, audit: Audit, test: Summary, compared: Mapping[str, str]) -> Summary | None:
     wanted = {(AUDIT, test.id), *compared.items()}
-    found = [v for v in walk.recorded.done(audit.verdict.key) if wanted <= set(v.upstream)]
+    found = [v for v in walk.done(audit.verdict) if wanted <= set(v.upstream)]
     return found[-1] if found else None
 
 
 def _judge_again(walk: Walk, verdict: Resource) -> None:
-    if walk.recorded.done(verdict.key):
+    if walk.done(verdict):
         walk.change(verdict, Action.REPLACE, Reason.UPSTREAM_REPLACED)
     else:
         walk.absent(verdict)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from reconciler.resource.decisions import Acceptance, Freeze, Stand
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Address, Cell
 
@@ -114,7 +115,7 @@ class Chosen:
 @dataclass(frozen=True, slots=True)
 class Difference:
     """``recorded_as``: address → id of the record that satisfies it. ``unchanged`` counts resources (by key) with
-    nothing to do."""
+    nothing to do. ``acceptances``: path, acceptance and how it stands; ``frozen``: the freezes that hold."""
 
     changes: tuple[Change, ...]
     drifts: tuple[Drift, ...] = ()
@@ -123,3 +124,10 @@ class Difference:
     recorded_as: Mapping[Address, str] = field(default_factory=dict)
     undeclared: tuple[Address, ...] = ()
     unchanged: int = 0
+    acceptances: tuple[tuple[str, Acceptance, Stand], ...] = ()
+    frozen: tuple[Freeze, ...] = ()
+
+    @property
+    def accepted(self) -> dict[Cell, Acceptance]:
+        """Cells whose results count although their inputs differ."""
+        return {item.cell: item for _, item, stand in self.acceptances if stand is Stand.IN_FORCE}

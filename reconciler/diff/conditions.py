@@ -7,7 +7,7 @@ it was not judged. Nothing above a red part is green.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from reconciler.desired.state import Desired
@@ -15,12 +15,14 @@ from reconciler.diff.auditing import AUDIT_FAILS
 from reconciler.diff.change import Action, Change, Chosen, Difference, Finding, How
 from reconciler.observed.state import Observed
 from reconciler.resource.conditions import NOT_REQUIRED, Condition, Standing, Status, worst
+from reconciler.resource.decisions import frozen_by
 from reconciler.resource.kinds import ORDER, Address, Cell, Kind
 from reconciler.resource.records import Recorded, Summary
 from reconciler.resource.resources import Resource
 
 _MADE = (Kind.DATASET, Kind.MODEL, Kind.ENGINE)
 _INFERRED = "inferred"
+ACCEPTED = "accepted"  # begins the mark of a cell whose results count by decision
 _WORD = re.compile(r"[A-Za-z0-9]+")
 
 
@@ -74,7 +76,11 @@ def standings(
     stops = {c.key: stop for c in difference.changes if (stop := (blocked or {}).get(c.address, ""))}
     summaries = {summary.id: summary for group in recorded.by_key.values() for summary in group}
     found = []
-    for cell, resources in lineages(desired).items():
+    accepted = difference.accepted
+    for cell, lineage in lineages(desired).items():
+        # What accepted results were made from may be made anew for others.
+        stands_in = not accepted.keys().isdisjoint(_cells(cell, lineage)) if accepted else False
+        resources = tuple(r for r in lineage if r.kind not in _MADE) if stands_in else lineage
         facts = _Facts(
             resources,
             changes,
@@ -84,9 +90,18 @@ def standings(
             observed.tree_present,
             str(cell) in observed.rendered,
         )
-        inferred = (_INFERRED,) if len(_cells(cell, resources)) > 1 else ()
-        found.append(_standing(cell, facts, difference, summaries, inferred))
+        marks = tuple(_marks(_cells(cell, lineage), difference))
+        found.append(_standing(cell, facts, difference, summaries, marks))
     return tuple(found)
+
+
+def _marks(cells: set[Cell], difference: Difference) -> Iterator[str]:
+    """``cells``: one cell, and that from which it is inferred."""
+    if len(cells) > 1:
+        yield _INFERRED
+    yield from (f"{ACCEPTED} until {item.until}" for cell, item in difference.accepted.items() if cell in cells)
+    freezes = [freeze for cell in cells if (freeze := frozen_by(cell, difference.frozen))]
+    yield from (f"frozen until {f.until}" if f.until else "frozen" for f in freezes[:1])
 
 
 def lineages(desired: Desired) -> dict[Cell, tuple[Resource, ...]]:

@@ -12,11 +12,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from reconciler.desired.state import Desired
+from reconciler.diff.accepting import accepted_keys, stands
 from reconciler.diff.auditing import audits_of, compare_audits
 from reconciler.diff.change import Action, Change, Chosen, Difference, Drift, Finding, How, Reason
 from reconciler.diff.choose import differing, pair, valid
 from reconciler.observed.state import Observed, Presence
 from reconciler.resource.canonical import digest
+from reconciler.resource.decisions import NONE, AcceptedKey, Decisions, Freeze, frozen_by
 from reconciler.resource.inputs import Input
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import CHILD_LOG, IMPORTED, Ended, Recorded, Summary
@@ -43,11 +45,18 @@ class Comparison:
     used: dict[Address, Summary] = field(default_factory=dict)
     chosen: dict[Cell, Chosen] = field(default_factory=dict)
     imported_tests: dict[Cell, list[tuple[Address, tuple[Summary, ...]]]] = field(default_factory=dict)
+    accepted: Mapping[Address, AcceptedKey] = field(default_factory=dict)
+    frozen: tuple[Freeze, ...] = ()
 
     def __post_init__(self) -> None:
         for address, summaries in self.recorded.by_address.items():
             if address.kind is Kind.COMPLIANCE_TEST and address.cell is not None and IMPORTED in summaries[-1].marks:
                 self.imported_tests.setdefault(address.cell, []).append((address, summaries))
+
+    def done(self, resource: Resource) -> tuple[Summary, ...]:
+        """What is recorded of it; where nothing is, what somebody accepted in its place."""
+        own, instead = self.recorded.done(resource.key), self.accepted.get(resource.address)
+        return own if own or instead is None else self.recorded.done(instead.before)
 
     def change(self, resource: Resource, action: Action, reason: Reason, note: str = "", **extra: object) -> None:
         known = self.recorded.by_address.get(resource.address, ())
@@ -76,6 +85,8 @@ class Comparison:
                 self.cell(resource)
             elif resource.kind is Kind.RESULT and resource.cell not in self.chosen:
                 self.inferred(resource)
+        if self.accepted:
+            self.spare()
 
     # -- what is built ------------------------------------------------------------------------------------------
 
@@ -93,6 +104,22 @@ class Comparison:
         elif wrong:
             names = ", ".join(name for name, _ in wrong)
             self.drifts.append(Drift(resource.address, names, "missing", "made again when a run needs it"))
+
+    def spare(self) -> None:
+        """What only accepted results would be made from is not made."""
+        users: dict[Address, list[Address]] = {}
+        for resource in self.desired.resources:
+            for up in resource.upstream:
+                users.setdefault(up, []).append(resource.address)
+        for resource in reversed(self.desired.resources):
+            address, instead = resource.address, self.accepted.get(resource.address)
+            if instead is None or resource.kind not in _BUILT or address in self.forced:
+                continue
+            due = (self.changes[user].how is How.MAKE for user in users.get(address, ()) if user in self.changes)
+            if address in self.changes and not any(due):
+                del self.changes[address]
+                if before := self.recorded.done(instead.before):
+                    self.used[address] = before[-1]
 
     def wrong(self, summary: Summary) -> list[tuple[str, Presence]]:
         if not self.observed.artifacts:
@@ -124,10 +151,10 @@ class Comparison:
         accuracy = at[Address(Kind.RUN, f"{cell}/accuracy")]
         score, result = at[Address(Kind.SCORE, str(cell))], at[Address(Kind.RESULT, str(cell))]
         policy, lower = policy_of(self.desired.detail(result.address).inputs if self._many(performance) else ())
-        done = self.recorded.done(performance.key)
+        done = self.done(performance)
         audits = tuple(audits_of(self.desired, cell))
-        tests = [self.recorded.done(audit.test.key) for audit in audits]
-        others, low = self.recorded.done(accuracy.key), lower or _latency(cell)
+        tests = [self.done(audit.test) for audit in audits]
+        others, low = self.done(accuracy), lower or _latency(cell)
         published, beside = pair(valid(done), others, ALLOWED_TO_DIFFER, policy, lower=low, tests=tests)
         if accuracy.address not in self.forced:
             self.run(accuracy, beside)
@@ -162,7 +189,7 @@ class Comparison:
         self.result(result, ups)
 
     def _many(self, performance: Resource) -> bool:
-        return len(self.recorded.done(performance.key)) > 1
+        return len(self.done(performance)) > 1
 
     def _id(self, address: Address) -> str:
         """The record to publish; none while the resource is to be made anew."""
@@ -221,14 +248,14 @@ class Comparison:
         """A score belongs to one accuracy run: repeated, that run is scored again, though its key is the same."""
         if resource.address in self.forced:
             return
-        scored = [s for s in self.recorded.done(resource.key) if beside and ("run", beside.id) in s.upstream]
+        scored = [s for s in self.done(resource) if beside and ("run", beside.id) in s.upstream]
         remade = accuracy.address in self.changes and self.changes[accuracy.address].how is How.MAKE
         if scored and not remade:
             self.run(resource, scored[-1])
             if scored[-1].problem:
                 fix = "raise the precision, calibrate better, or enter the cell in the open division"
                 self.findings.append(Finding("AccuracyBelow", str(resource.cell), scored[-1].problem, fix))
-        elif remade and self.recorded.done(resource.key):
+        elif remade and self.done(resource):
             self.change(resource, Action.REPLACE, Reason.UPSTREAM_REPLACED)
         else:
             self.absent(resource)
@@ -267,8 +294,12 @@ class Comparison:
         for path, _ in self.observed.tree.get("", ()):
             self.drifts.append(Drift(resource.address, path, "unknown", "left alone: nobody here rendered it"))
         pending = {str(a.cell) for a in self.changes if str(a.cell) in self.observed.rendered}
-        cells = published_cells(self.chosen) | pending
+        kept = {name for name in self.observed.rendered if name != "submission" and self.is_frozen(name)}
+        cells = published_cells(self.chosen) | pending | kept
         self.rendered(resource, "submission", submission_fingerprint(self.desired, cells))
+
+    def is_frozen(self, cell: str) -> bool:
+        return bool(self.frozen) and frozen_by(Cell(*cell.split("/")), self.frozen) is not None
 
     # -- what the actions need ----------------------------------------------------------------------------------
 
@@ -333,10 +364,18 @@ def submission_fingerprint(desired: Desired, cells: set[str]) -> str:
 
 
 def compare(
-    desired: Desired, recorded: Recorded, observed: Observed, forced: frozenset[Address] = frozenset()
+    desired: Desired,
+    recorded: Recorded,
+    observed: Observed,
+    forced: frozenset[Address] = frozenset(),
+    decisions: Decisions = NONE,
 ) -> Difference:
     """Every change that would make recorded and observed state match the desired one, and every drift and finding."""
-    walk = Comparison(desired, recorded, observed, forced)
+    found = stands(decisions, desired, recorded)
+    walk = Comparison(desired, recorded, observed, forced, accepted=accepted_keys(found), frozen=decisions.frozen)
+    for path, why in sorted(decisions.damaged.items()):
+        fix = f"restore it (git checkout -- {path}), or remove it and decide anew"
+        walk.findings.append(Finding("DamagedDecision", path, f"{why}: it counts for nothing", fix))
     walk.walk()
     walk.needs()
     for cell in desired.missing_cells:
@@ -356,4 +395,6 @@ def compare(
         recorded_as={address: summary.id for address, summary in walk.used.items()},
         undeclared=undeclared,
         unchanged=len(keys - changed),
+        acceptances=found,
+        frozen=decisions.frozen,
     )

@@ -19,13 +19,20 @@ from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Artifact, Recorded
 
 
-def observe(desired: Desired, recorded: Recorded, places: Places, tree: Path, stamps: Stamps) -> Observed:
-    """Looks only for artifacts of records that a desired resource could use."""
+def observe(
+    desired: Desired,
+    recorded: Recorded,
+    places: Places,
+    tree: Path,
+    stamps: Stamps,
+    also: frozenset[str] = frozenset(),
+) -> Observed:
+    """Looks only for artifacts of records that a desired resource could use, or that have one of the keys ``also``."""
     rendered = read_rendered(places)
     same_tree = rendered.is_of(places, tree)
-    of = f"{desired.digest} {recorded.digest}"
+    of = " ".join([desired.digest, recorded.digest, *sorted(also)])
     observed = Observed(
-        artifacts=observe_artifacts(_artifacts(desired, recorded), of, places, stamps),
+        artifacts=observe_artifacts(_artifacts(desired, recorded, also), of, places, stamps),
         systems=unlike_systems(systems_of(desired)),
         rendered=rendered.cells if same_tree else {},
         tree=observe_tree(tree, rendered, stamps) if same_tree else {},
@@ -35,8 +42,8 @@ def observe(desired: Desired, recorded: Recorded, places: Places, tree: Path, st
     return observed
 
 
-def _artifacts(desired: Desired, recorded: Recorded) -> Iterator[Artifact]:
-    for key in {resource.key for resource in desired.resources}:
+def _artifacts(desired: Desired, recorded: Recorded, also: frozenset[str]) -> Iterator[Artifact]:
+    for key in {resource.key for resource in desired.resources} | also:
         for summary in recorded.by_key.get(key, ()):
             yield from summary.artifacts
 

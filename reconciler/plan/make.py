@@ -12,7 +12,7 @@ from reconciler.resource.kinds import DIVISIONS, ORDER, Address, Kind
 from reconciler.resource.resources import Resource
 
 # What is known of the world outside the values: blocked(address) → (why, fix) or None; seconds(address) →
-# (prediction, basis).
+# (prediction, basis). frozen(address) → likewise, of what people want left alone.
 Blocked = Callable[[Address], tuple[str, str] | None]
 Predict = Callable[[Address], tuple[float | None, str]]
 Explain = Callable[[Change], tuple[InputChange, ...]]
@@ -34,6 +34,7 @@ class Context:
     blocked: Blocked
     predict: Predict
     explain: Explain
+    frozen: Blocked = lambda _: None
 
 
 def make_plan(name: str, desired: str, recorded: str, difference: Difference, policy: Policy, context: Context) -> Plan:
@@ -55,6 +56,8 @@ def make_plan(name: str, desired: str, recorded: str, difference: Difference, po
         drifts=difference.drifts,
         findings=selected_findings,
         undeclared=difference.undeclared,
+        acceptances=tuple(found for found in difference.acceptances if _finding_selected(str(found[1].cell), policy)),
+        frozen=difference.frozen,
     )
 
 
@@ -140,7 +143,9 @@ def _step(
 ) -> Step:
     resource = context.resources[change.address]
     because = tuple(up for up in resource.upstream if up in changed)
-    reason = context.blocked(change.address) if change.how is How.MAKE else None
+    reason = _frozen((change.address, *shared), change.how, context)
+    if reason is None and change.how is How.MAKE:
+        reason = context.blocked(change.address)
     if reason is None:
         waits = next((up for up in resource.upstream if up in stuck), None)
         whole = change.address.kind is Kind.SUBMISSION  # shows what there is, whatever else is stuck
@@ -164,3 +169,10 @@ def _step(
         blocked=reason[0] if reason else "",
         fix=reason[1] if reason else "",
     )
+
+
+def _frozen(addresses: tuple[Address, ...], how: How, context: Context) -> tuple[str, str] | None:
+    """What several cells share is withheld only when all of them are frozen. A log that is brought back changes
+    nothing."""
+    found = [context.frozen(address) for address in addresses] if how is not How.RESTORE else [None]
+    return found[0] if all(found) else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from reconciler.diff.change import Change, Drift, Finding, InputChange
+from reconciler.resource.decisions import Acceptance, Freeze, Stand, frozen_by
 from reconciler.resource.kinds import Address
 
 
@@ -27,7 +28,7 @@ class Step:
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Bound to what it was made from: the desired digest and the digest of the set of records. ``excluded``: steps
-    that selectors left out."""
+    that selectors left out. ``acceptances``: path, acceptance, how it stands; ``frozen``: the freezes that hold."""
 
     name: str
     desired: str
@@ -38,6 +39,12 @@ class Plan:
     drifts: tuple[Drift, ...] = ()
     findings: tuple[Finding, ...] = ()
     undeclared: tuple[Address, ...] = ()
+    acceptances: tuple[tuple[str, Acceptance, Stand], ...] = ()
+    frozen: tuple[Freeze, ...] = ()
+
+    def withholds(self, step: Step) -> bool:
+        """Whether people want all that this step is for left alone."""
+        return all(frozen_by(address.cell, self.frozen) for address in (step.change.address, *step.shared))
 
     @property
     def in_sync(self) -> bool:

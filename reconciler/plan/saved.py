@@ -10,10 +10,11 @@ from reconciler.diff.change import Action, Change, Drift, Finding, How, InputCha
 from reconciler.errors import ReconcilerError, StalePlanError
 from reconciler.files import replace
 from reconciler.plan.plan import Plan, Step
+from reconciler.resource.decisions import Stand, acceptance_document, acceptance_of, freeze_document, freeze_of
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Address
 
-VERSION = 1
+VERSION = 2
 
 
 def to_json(plan: Plan) -> dict[str, Any]:
@@ -29,6 +30,10 @@ def to_json(plan: Plan) -> dict[str, Any]:
         "drifts": [[str(d.address), d.what, d.presence, d.repair] for d in plan.drifts],
         "findings": [[f.kind, f.where, f.message, f.fix] for f in plan.findings],
         "undeclared": [str(address) for address in plan.undeclared],
+        "acceptances": [
+            {"file": path, "stands": str(stand), **acceptance_document(item)} for path, item, stand in plan.acceptances
+        ],
+        "frozen": [freeze_document(freeze) for freeze in plan.frozen],
     }
 
 
@@ -90,6 +95,8 @@ def _decode(document: dict[str, Any]) -> Plan:
         drifts=tuple(Drift(Address.parse(d[0]), *d[1:]) for d in document["drifts"]),
         findings=tuple(Finding(*f) for f in document["findings"]),
         undeclared=tuple(map(Address.parse, document["undeclared"])),
+        acceptances=tuple((a["file"], acceptance_of(a), Stand(a["stands"])) for a in document["acceptances"]),
+        frozen=tuple(map(freeze_of, document["frozen"])),
     )
 
 
@@ -125,5 +132,6 @@ def refuse_stale(saved: Plan, fresh: Plan) -> None:
         raise StalePlanError("the saved plan was made from another spec", fix="plan again: reconcile plan -o FILE")
     if saved.recorded != fresh.recorded:
         raise StalePlanError(
-            "records were added or removed since the plan was saved", fix="plan again: reconcile plan -o FILE"
+            "records were added or removed, or decisions made, since the plan was saved",
+            fix="plan again: reconcile plan -o FILE",
         )

@@ -9,10 +9,12 @@ from typing import Any
 from reconciler.diff.change import Finding, InputChange
 from reconciler.plan.plan import Step
 from reconciler.render.causes import action_word, cause, label
+from reconciler.render.decisions import acceptance_text, input_text
 from reconciler.render.documents import plain_value
 from reconciler.render.paint import Paint, Tone, plain
 from reconciler.render.quantities import count
 from reconciler.render.values import change_text, short, value_text
+from reconciler.resource.decisions import Acceptance, Stand, acceptance_document
 from reconciler.resource.inputs import Input, Origin
 from reconciler.resource.kinds import Address, Cell
 from reconciler.resource.resources import Resource
@@ -37,6 +39,7 @@ class Explanation:
     cell: Cell
     parts: tuple[Reasoned, ...]
     findings: tuple[Finding, ...] = ()
+    acceptances: tuple[tuple[str, Acceptance, Stand], ...] = ()
 
     @property
     def in_sync(self) -> bool:
@@ -70,6 +73,9 @@ def origins_of(explanation: Explanation) -> tuple[Origin, ...]:
 
 def explanation_text(explanation: Explanation, commits: Mapping[Origin, str], paint: Paint = plain) -> str:
     lines = [paint(str(explanation.cell).replace("/", " / "), Tone.HEADING)]
+    for path, item, stand in explanation.acceptances:
+        lines += [f"{paint('accepted', Tone.DOUBT)} {acceptance_text(item, stand)}", f"    {path}"]
+        lines += [f"    {input_text(address, changed)}  {changed.origin}" for address, changed in item.inputs]
     if explanation.in_sync:
         lines += [f"In sync: {count(len(explanation.parts), 'resource')}, none is made again. What was compared:"]
         for part in explanation.parts:
@@ -135,6 +141,10 @@ def explanation_part(explanation: Explanation, commits: Mapping[Origin, str]) ->
         "chain": chain(explanation),
         "causes": [str(part.resource.address) for part in first_causes(explanation)],
         "findings": plain_value(explanation.findings),
+        "acceptances": [
+            {"file": path, "stands": str(stand), **acceptance_document(item)}
+            for path, item, stand in explanation.acceptances
+        ],
         "resources": [_part(part, commits) for part in explanation.parts],
     }
 

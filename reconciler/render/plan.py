@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from reconciler.diff.change import SYMBOL, Action, Drift
 from reconciler.plan.plan import Plan, Step
 from reconciler.render.causes import action_word, cause, label, origin, sharing
+from reconciler.render.decisions import acceptance_lines
 from reconciler.render.paint import Paint, Tone, plain
 from reconciler.render.quantities import count, duration, listing
 from reconciler.render.values import short
@@ -115,6 +116,10 @@ def _notes(plan: Plan, limit: int | None, paint: Paint) -> list[str]:
         lines += [f"      fix: {finding.fix}"] if finding.fix else []
     if limit is not None and len(plan.findings) > limit:
         lines.append(f"… and {count(len(plan.findings) - limit, 'more finding')}; --all shows them")
+    for text in _limited(list(acceptance_lines(plan.acceptances)), limit):
+        lines.append(f"{paint('accepted', Tone.DOUBT)} {text}")
+    for freeze in plan.frozen[:limit]:
+        lines.append(f"{paint('frozen', Tone.DOUBT)} {freeze.cell or 'the whole submission'}: {freeze}")
     if plan.undeclared:
         names = listing(map(str, plan.undeclared), most=3)
         lines.append(f"{paint('not declared', Tone.FAINT)} {names}: recorded, no longer in a spec; kept")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 from typing import Any
 
 from reconciler.desired.state import Desired
 from reconciler.diff.change import Chosen
 from reconciler.mlperf.log_names import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY, TRUNCATED
+from reconciler.resource.decisions import Acceptance
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Record
 from reconciler.tree.auditing import audit_files
@@ -29,19 +31,23 @@ def gather(
     load_record: Callable[[str], Record],
     load_text: Callable[[LogRef], str],
     root: Path,
+    accepted: Mapping[Cell, Acceptance] = MappingProxyType({}),
+    kept: Collection[Cell] = (),
 ) -> SubmissionContent:
     """``chosen`` holds publishable cells only. Every system with a publishable cell gets its description. ``root``: the
-    repository, in which code and documents are read."""
+    repository, in which code and documents are read. Of ``accepted`` cells the settings are shown with which they were
+    measured. ``kept``: declared cells whose files stay as they are, so that only what they share is made."""
     submission = next(r for r in desired.resources if r.kind is Kind.SUBMISSION)
     settings = desired.detail(submission.address).settings
-    cells = tuple(_cell(cell, desired, chosen, load_record, load_text, root) for cell in sorted(chosen))
-    pairs = sorted({(cell.cell.division, cell.cell.system) for cell in cells})
+    cells = tuple(_cell(cell, desired, chosen, load_record, load_text, root, accepted) for cell in sorted(chosen))
+    present = {*(cell.cell for cell in cells), *kept}
+    pairs = sorted({(cell.division, cell.system) for cell in present})
     systems = tuple(_system(name, division, settings["systems"][name]) for division, name in pairs)
     return SubmissionContent(
         submitter=str(settings["submitter"]),
         systems=systems,
         cells=cells,
-        code=published_code(settings, {cell.cell.benchmark for cell in cells}, root),
+        code=published_code(settings, {cell.benchmark for cell in present}, root),
         documents=_documents(settings, root),
         official_only=frozenset({CALIBRATION}),
     )
@@ -80,13 +86,16 @@ def _cell(
     load_record: Callable[[str], Record],
     load_text: Callable[[LogRef], str],
     root: Path,
+    accepted: Mapping[Cell, Acceptance],
 ) -> CellContent:
     records = chosen[cell]
     performance, accuracy = _refs(load_record(records.performance)), _refs(load_record(records.accuracy))
     score = _refs(load_record(records.score))
     result = Address(Kind.RESULT, str(cell))
-    settings, source = desired.detail(result).settings, _source(desired, result)
+    source = _source(desired, result)
+    settings = _measured_with(desired.detail(result).settings, accepted.get(source or cell))
     run = desired.detail(Address(Kind.RESULT, str(source))).settings if source else settings
+    run = _measured_with(run, accepted.get(source or cell))
     return CellContent(
         cell=cell,
         official=str(settings.get("benchmark.official", cell.benchmark)),
@@ -102,6 +111,14 @@ def _cell(
         power=files_of([root / settings["power.path"]]) if settings.get("power.path") else {},
         inferred_from=source,
     )
+
+
+def _measured_with(settings: Mapping[str, Any], acceptance: Acceptance | None) -> Mapping[str, Any]:
+    """The settings of the very runs that are published, whatever is asked for now."""
+    if acceptance is None:
+        return settings
+    before = {item.name: item.before for _, item in acceptance.inputs if item.name.startswith(_SHOWN)}
+    return {name: value for name, value in {**settings, **before}.items() if value is not None}
 
 
 def _source(desired: Desired, result: Address) -> Cell | None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
-from reconciler.desired.state import Desired
+from reconciler.desired.state import Desired, submission_settings
 from reconciler.diff.change import Chosen, Difference
 from reconciler.diff.difference import fingerprint_of, published_cells, submission_fingerprint
 from reconciler.files import Places
 from reconciler.mlperf.rounds import load_ruleset
 from reconciler.mlperf.ruleset import Ruleset
 from reconciler.observed.rendered import Rendered, read_rendered, spelled, write_rendered
+from reconciler.resource.decisions import frozen_by
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Record
 from reconciler.tree.content import LogRef, SubmissionContent
@@ -31,16 +32,25 @@ def content_of(
     difference: Difference,
     load_record: Callable[[str], Record],
     stored: Callable[[LogRef], Path],
+    kept: Collection[Cell] = (),
 ) -> tuple[SubmissionContent, Ruleset]:
     """What the tree of everything publishable is rendered from, and its round. Texts keep every byte: what is no UTF-8
-    comes out as it went in."""
+    comes out as it went in. The files of ``kept`` cells are not part of it."""
 
     def text(ref: LogRef) -> str:
         return stored(ref).read_bytes().decode("utf-8", "surrogateescape")
 
-    submission = next(r for r in desired.resources if r.kind is Kind.SUBMISSION)
-    ruleset = load_ruleset(str(desired.detail(submission.address).settings["round"]))
-    return gather(desired, publishable(difference), load_record, text, places.root), ruleset
+    ruleset = load_ruleset(str(submission_settings(desired)["round"]))
+    chosen = {cell: records for cell, records in publishable(difference).items() if cell not in kept}
+    shared = [cell for cell in kept if Address(Kind.RESULT, str(cell)) in desired.by_address]
+    content = gather(desired, chosen, load_record, text, places.root, difference.accepted, shared)
+    return content, ruleset
+
+
+def frozen_cells(rendered: Rendered, difference: Difference) -> tuple[Cell, ...]:
+    """Cells that were rendered, and that people want left as they are."""
+    cells = (Cell(*name.split("/")) for name in rendered.cells if name != SHARED)
+    return tuple(cell for cell in cells if frozen_by(cell, difference.frozen)) if difference.frozen else ()
 
 
 def publish(
@@ -51,15 +61,26 @@ def publish(
     load_record: Callable[[str], Record],
     stored: Callable[[LogRef], Path],
 ) -> Mapping[str, str]:
-    """Gives {path: sha256} of the whole tree."""
-    content, ruleset = content_of(places, desired, difference, load_record, stored)
-    chosen = publishable(difference)
+    """Gives {path: sha256} of what was rendered. What was rendered of frozen cells stays byte by byte."""
     before = read_rendered(places)
-    known = [path for files in before.files.values() for path in files] if before.is_of(places, tree) else []
+    if not (before.is_of(places, tree) and tree.is_dir()):
+        before = Rendered()
+    kept = frozen_cells(before, difference)
+    content, ruleset = content_of(places, desired, difference, load_record, stored, kept)
+    chosen = {cell: records for cell, records in publishable(difference).items() if cell not in kept}
+    names = set(map(str, kept))
+    if any(Address(Kind.RESULT, name) not in desired.by_address for name in names):
+        names.add(SHARED)  # what a frozen cell shares is kept, too, when no spec tells any more what that is
+    known = [path for name, files in before.files.items() if name not in names for path in files]
     written = write_tree(tree, render(content, ruleset), known, stored)
-    cells = {SHARED: submission_fingerprint(desired, {str(cell) for cell in chosen})}
+    cells = {SHARED: submission_fingerprint(desired, set(map(str, (*chosen, *kept))))}
     for cell, records in chosen.items():
         result = desired.by_address[Address(Kind.RESULT, str(cell))]
         cells[str(cell)] = fingerprint_of(result, list(records.all))
-    write_rendered(places, Rendered(spelled(places, tree), cells, by_cell(written, chosen)))
+    files = by_cell(written, chosen)
+    for cell in kept:
+        cells[str(cell)], files[str(cell)] = before.cells[str(cell)], dict(before.files.get(str(cell), {}))
+    if SHARED in names:
+        files[SHARED] = {**before.files.get(SHARED, {}), **files[SHARED]}
+    write_rendered(places, Rendered(spelled(places, tree), cells, files))
     return written

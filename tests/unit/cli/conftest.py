@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from reconciler.cli.main import main
+from reconciler.files import sha256_bytes
 
 SPEC = """\
 apiVersion: mlperf-reconciler/v1
@@ -108,3 +111,12 @@ def edit(root: Path, before: str, after: str) -> None:
     text = path.read_text()
     assert before in text
     path.write_text(text.replace(before, after))
+
+
+def expire(path: Path) -> None:
+    """A decision as it would be had it been made long ago, for until today."""
+    document = json.loads(path.read_text())
+    document["until"] = str(datetime.now(UTC).date())
+    data = json.dumps(document, indent=1, ensure_ascii=False).encode() + b"\n"
+    path.unlink()
+    path.with_name(f"{path.name.rpartition('-')[0]}-{sha256_bytes(data)[:20]}.json").write_bytes(data)

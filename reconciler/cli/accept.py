@@ -1,0 +1,157 @@
+"""`reconcile accept CELL`: let recorded results count although their inputs differ."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import click
+
+from reconciler.cli.cells import find_cell
+from reconciler.cli.deciding import (
+    checked_reason,
+    commit_option,
+    conclude,
+    decider,
+    end_of,
+    end_options,
+    now,
+    reason_option,
+    say_next,
+    today,
+)
+from reconciler.cli.looking import asked
+from reconciler.cli.options import json_option, spec_option, takes
+from reconciler.cli.output import say, say_json
+from reconciler.diff.accepting import Refused, stands, to_accept
+from reconciler.diff.change import How
+from reconciler.diff.conditions import lineages
+from reconciler.diff.difference import compare
+from reconciler.errors import ERROR, IN_SYNC, ReconcilerError
+from reconciler.files import Places, remove
+from reconciler.look import Look, Options, explained, look
+from reconciler.record.decisions import ACCEPTED, read, write
+from reconciler.render.decisions import acceptance_text, difference_text, input_text
+from reconciler.render.documents import document
+from reconciler.resource.decisions import Acceptance, AcceptedKey, acceptance_document
+from reconciler.resource.kinds import Cell, Kind
+
+_DAYS = 30
+_CELL = click.Argument(["cell"], required=False, metavar="[CELL]")
+_LIST = click.Option(["--list", "listing"], is_flag=True, help="List every acceptance, and how it stands today.")
+_REVOKE = click.Option(["--revoke"], is_flag=True, help="Take back what was accepted for CELL.")
+
+
+@click.command("accept")
+@takes(
+    [
+        *(_CELL, reason_option(), *end_options(f"Default: {_DAYS}d.")),
+        *(_LIST, _REVOKE, commit_option(), spec_option(), json_option()),
+    ]
+)
+def command(
+    cell: str | None,
+    reason: str | None,
+    until: str | None,
+    length: str | None,
+    listing: bool,
+    revoke: bool,
+    commit: bool,
+    specs: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Let the recorded results of CELL count although their inputs differ now; for a while, and for this difference.
+
+    The decision is a file in state/accepted: who, when, why, until when, and each input that differs. Any further
+    change makes the cell stale again. `plan`, `status`, `why`, `pr` and `audit` show it; nothing calls it proven. What
+    the rules of the round forbid is refused.
+    """
+    places, options = asked(specs)
+    if listing:
+        return _list(places, options, as_json=as_json)
+    if cell is None:
+        raise click.UsageError("name the cell, or --list")
+    if revoke:
+        return _revoke(places, cell, commit=commit)
+    seen = look(places, options)
+    chosen = find_cell(cell, lineages(seen.desired))
+    why, end = checked_reason(reason), end_of(until, length, _DAYS)
+    assert end is not None
+    keys, refused = _accepting(seen, chosen)
+    by, head = decider(places)
+    acceptance = Acceptance(chosen, why, by, now(), end, head, keys)
+    refused = refused or _left(seen, acceptance)
+    if refused:
+        return _refuse(chosen, refused, as_json=as_json)
+    path = write(places, acceptance)
+    made = conclude(places, ACCEPTED, f"Accept {chosen}\n\n{why}", commit=commit)
+    if as_json:
+        say_json(document("accept", file=path, commit_made=made or None, **acceptance_document(acceptance)))
+        return IN_SYNC
+    say(f"Accepted until {end}, for {chosen}: {difference_text(acceptance)}")
+    for address, item in acceptance.inputs:
+        say(f"    {input_text(address, item)}  {item.origin}")
+    say(f"Not made again: {', '.join(key.address.label for key in keys)}")
+    say_next(made, [path])
+    return IN_SYNC
+
+
+def _accepting(seen: Look, cell: Cell) -> tuple[tuple[AcceptedKey, ...], tuple[Refused, ...]]:
+    lineage = lineages(seen.desired)[cell]
+    source = next((r.cell for r in lineage if r.kind is Kind.RUN and r.cell != cell), None)
+    if source is not None:
+        why = f"it is inferred from {source}, whose runs it publishes"
+        return (), (Refused(why, f"accept that: reconcile accept {source} --reason …"),)
+    return to_accept(
+        cell, lineage, seen.difference, seen.recorded, lambda change: explained(seen.places, seen.desired, change)
+    )
+
+
+def _left(seen: Look, acceptance: Acceptance) -> tuple[Refused, ...]:
+    """What would still be due or wrong: such results cannot stand side by side."""
+    decisions = replace(seen.decisions, acceptances={**seen.decisions.acceptances, "": acceptance})
+    difference = compare(seen.desired, seen.recorded, seen.observed, decisions=decisions)
+    own = {r.address for r in lineages(seen.desired)[acceptance.cell] if r.cell == acceptance.cell}
+    due = [c for c in difference.changes if c.address in own and c.how is How.MAKE]
+    found = [
+        Refused(f"{c.address.label} would still be due: {c.reason}{f' ({c.note})' if c.note else ''}") for c in due
+    ]
+    wrong = [f for f in difference.findings if f.where == str(acceptance.cell)]
+    return (*found, *(Refused(f"{f.kind}: {f.message}", f.fix) for f in wrong))
+
+
+def _refuse(cell: Cell, refused: tuple[Refused, ...], *, as_json: bool) -> int:
+    if as_json:
+        say_json(document("accept", cell=cell, refused=refused))
+        return ERROR
+    lines = "".join(f"\n  {item.why}" for item in refused)
+    raise ReconcilerError(f"{cell} cannot be accepted:{lines}", fix=refused[0].fix)
+
+
+def _list(places: Places, options: Options, *, as_json: bool) -> int:
+    seen = look(places, options)
+    found = stands(seen.decisions, seen.desired, seen.recorded)
+    if as_json:
+        rows = [{"file": path, "stands": str(stand), **acceptance_document(item)} for path, item, stand in found]
+        say_json(document("accept", acceptances=rows, damaged=seen.decisions.damaged))
+        return IN_SYNC
+    for path, item, stand in found:
+        say(f"{item.cell}: {acceptance_text(item, stand)}\n    {path}")
+    for path, why in sorted(seen.decisions.damaged.items()):
+        say(f"{path}: {why}: it counts for nothing")
+    if not found:
+        say("Nothing is accepted: every result counts by its own inputs.")
+    return IN_SYNC
+
+
+def _revoke(places: Places, text: str, *, commit: bool) -> int:
+    decisions = read(places, today())
+    if not decisions.acceptances:
+        raise ReconcilerError("nothing is accepted here", fix="see: reconcile accept --list")
+    cell = find_cell(text, {item.cell for item in decisions.acceptances.values()})
+    paths = [path for path, item in decisions.acceptances.items() if item.cell == cell]
+    for path in paths:
+        remove(places.root / path)
+    made = conclude(places, ACCEPTED, f"Revoke what was accepted for {cell}", commit=commit)
+    say(f"Revoked for {cell}: {', '.join(paths)}")
+    say_next(made, paths)
+    return IN_SYNC

@@ -1,0 +1,113 @@
+"""`reconcile freeze [CELL|--all]`: leave cells as they are."""
+
+from __future__ import annotations
+
+import click
+
+from reconciler.cli.cells import find_cell
+from reconciler.cli.deciding import (
+    checked_reason,
+    commit_option,
+    conclude,
+    decider,
+    end_of,
+    end_options,
+    now,
+    reason_option,
+    say_next,
+    today,
+)
+from reconciler.cli.looking import asked
+from reconciler.cli.options import json_option, spec_option, takes
+from reconciler.cli.output import say, say_json
+from reconciler.diff.conditions import lineages
+from reconciler.errors import IN_SYNC, ReconcilerError
+from reconciler.files import Places
+from reconciler.look import look
+from reconciler.record.decisions import FROZEN, read, write
+from reconciler.render.documents import document
+from reconciler.resource.decisions import Freeze, freeze_document
+
+_LIST = click.Option(["--list", "listing"], is_flag=True, help="List every freeze that is recorded.")
+
+
+def cell_or_all() -> list[click.Parameter]:
+    return [
+        click.Argument(["cell"], required=False, metavar="[CELL]"),
+        click.Option(["--all", "everything"], is_flag=True, help="The whole submission."),
+    ]
+
+
+@click.command("freeze")
+@takes(
+    [
+        *(*cell_or_all(), reason_option(), *end_options("Default: until `unfreeze`.")),
+        *(_LIST, commit_option(), spec_option(), json_option()),
+    ]
+)
+def command(
+    cell: str | None,
+    everything: bool,
+    reason: str | None,
+    until: str | None,
+    length: str | None,
+    listing: bool,
+    commit: bool,
+    specs: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Run, rebuild and render nothing of CELL, or of the whole submission, until a day or until `unfreeze`.
+
+    The decision is a file in state/frozen. `plan` shows what is withheld, passes and `watch` leave it alone, and `pr`
+    warns when a change touches it.
+    """
+    places, options = asked(specs)
+    if listing:
+        return _list(places, as_json=as_json)
+    if (cell is None) != everything:
+        raise click.UsageError("name one cell, or --all")
+    why, end = checked_reason(reason), end_of(until, length, None)
+    chosen = find_cell(cell, lineages(look(places, options).desired)) if cell else None
+    by, head = decider(places)
+    freeze = Freeze(chosen, why, by, now(), end, head)
+    path = write(places, freeze)
+    made = conclude(places, FROZEN, f"Freeze {chosen or 'the submission'}\n\n{why}", commit=commit)
+    if as_json:
+        say_json(document("freeze", file=path, commit_made=made or None, **freeze_document(freeze)))
+        return IN_SYNC
+    say(f"{chosen or 'The whole submission'} is {freeze}")
+    say_next(made, [path])
+    return IN_SYNC
+
+
+def _list(places: Places, *, as_json: bool) -> int:
+    decisions = read(places, today())
+    if as_json:
+        rows = [
+            {"file": path, "holds": item in decisions.frozen, **freeze_document(item)}
+            for path, item in decisions.freezes.items()
+        ]
+        say_json(document("freeze", freezes=rows, damaged=decisions.damaged))
+        return IN_SYNC
+    for path, item in decisions.freezes.items():
+        over = "" if item in decisions.frozen else " (over)"
+        say(f"{item.cell or 'the whole submission'}: {item}{over}\n    {path}")
+    if not decisions.freezes:
+        say("Nothing is frozen.")
+    return IN_SYNC
+
+
+def thaw(places: Places, text: str | None) -> tuple[str, list[str]]:
+    """What is unfrozen, and the files that say it was frozen. Raises ReconcilerError where nothing is."""
+    freezes = read(places, today()).freezes
+    if text is None:
+        found = [path for path, item in freezes.items() if item.cell is None]
+        name = "the whole submission"
+    else:
+        cells = {item.cell for item in freezes.values() if item.cell is not None}
+        cell = find_cell(text, cells) if cells else None
+        found = [path for path, item in freezes.items() if item.cell is not None and item.cell == cell]
+        name = str(cell or text)
+    if not found:
+        raise ReconcilerError(f"{name} is not frozen", fix="see: reconcile freeze --list")
+    return name, found

@@ -1,0 +1,86 @@
+"""The files of decisions: ``state/accepted`` and ``state/frozen``, one each, named by the digest of its bytes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+from collections.abc import Callable, Mapping
+from datetime import date
+from pathlib import Path
+from typing import Any, TypeVar
+
+from reconciler.files import Places, replace, sha256_bytes
+from reconciler.resource.decisions import (
+    FORMAT,
+    Acceptance,
+    Decisions,
+    Freeze,
+    acceptance_document,
+    acceptance_of,
+    freeze_document,
+    freeze_of,
+)
+
+ACCEPTED, FROZEN = "state/accepted", "state/frozen"
+_PLAIN = re.compile(r"[^A-Za-z0-9.-]+")
+_T = TypeVar("_T")
+
+
+def read(places: Places, today: date) -> Decisions:
+    """Of the work tree. ``today``: a day in UTC."""
+    return decisions_of({path: (places.root / path).read_bytes() for path in _files(places.root)}, today)
+
+
+def decisions_of(files: Mapping[str, bytes], today: date) -> Decisions:
+    """From path → bytes. A file that was edited counts for nothing, and says so: a decision is made anew, not bent."""
+    damaged: dict[str, str] = {}
+    acceptances = _decoded(files, ACCEPTED, acceptance_of, damaged)
+    return Decisions(acceptances, _decoded(files, FROZEN, freeze_of, damaged), damaged, today)
+
+
+def is_decision(path: str) -> bool:
+    return path.startswith((f"{ACCEPTED}/", f"{FROZEN}/")) and path.endswith(".json")
+
+
+def write(places: Places, decision: Acceptance | Freeze) -> str:
+    """Gives the path of its file, relative to the repository."""
+    if isinstance(decision, Acceptance):
+        folder, document = ACCEPTED, acceptance_document(decision)
+    else:
+        folder, document = FROZEN, freeze_document(decision)
+    data = json.dumps(document, indent=1, ensure_ascii=False).encode() + b"\n"
+    name = _PLAIN.sub("_", str(decision.cell or "submission"))[:120]
+    path = f"{folder}/{name}-{sha256_bytes(data)[:20]}.json"
+    replace(places.root / path, data)
+    return path
+
+
+def _files(root: Path) -> list[str]:
+    found = []
+    for folder in (ACCEPTED, FROZEN):
+        with contextlib.suppress(OSError):
+            names = (entry.name for entry in os.scandir(root / folder))
+            found += [f"{folder}/{name}" for name in names if name.endswith(".json") and not name.startswith(".")]
+    return sorted(found)
+
+
+def _decoded(
+    files: Mapping[str, bytes], folder: str, decode: Callable[[Mapping[str, Any]], _T], damaged: dict[str, str]
+) -> dict[str, _T]:
+    found = {}
+    for path, data in sorted(files.items()):
+        if not path.startswith(f"{folder}/"):
+            continue
+        if sha256_bytes(data)[:20] != Path(path).stem.rpartition("-")[2]:
+            damaged[path] = "it was changed after it was written"
+            continue
+        try:
+            document = json.loads(data)
+            if document["format"] != FORMAT:
+                raise ValueError(f"format {document['format']} is not known")
+            found[path] = decode(document)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            damaged[path] = f"not a readable decision: {error}"
+    return found

@@ -1,0 +1,173 @@
+"""`reconcile accept` on a real repository: what counts, until when, where it is said, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from reconciler.files import sha256_bytes
+
+from .conftest import CELL, Reconcile, edit, expire, git
+
+TODAY = datetime.now(UTC).date()
+
+
+def changed(root: Path) -> None:
+    edit(root, "batch_size: 8", "batch_size: 16")
+
+
+def accept(reconcile: Reconcile, *more: str) -> Path:
+    code, out, err = reconcile("accept", "digits", "--reason", "the kernels are the same", *more)
+    assert code == 0, out + err
+    return next(Path("state/accepted").glob("*.json"))
+
+
+def test_accept_records_who_when_why_and_exactly_what(recorded: Path, reconcile: Reconcile) -> None:
+    changed(recorded)
+    path = accept(reconcile)
+    found = json.loads(path.read_text())
+    assert (found["cell"], found["reason"]) == (CELL, "the kernels are the same")
+    assert found["by"].startswith(git(recorded, "log", "-1", "--format=%an"))
+    assert found["until"] == str(TODAY + timedelta(days=30))
+    assert found["commit"] == git(recorded, "rev-parse", "HEAD")
+    runs = {entry["address"]: entry for entry in found["accepted"]}
+    assert set(runs) == {f"Run:{CELL}/accuracy", f"Run:{CELL}/performance", f"Score:{CELL}"}
+    difference = runs[f"Run:{CELL}/performance"]["inputs"]
+    assert {n: (i["before"], i["after"]) for n, i in difference.items()} == {"engine.batch_size": (8, 16)}
+    assert path.name.endswith(f"{sha256_bytes(path.read_bytes())[:20]}.json")
+
+
+def test_what_is_accepted_is_not_made_again_and_every_view_says_so(recorded: Path, reconcile: Reconcile) -> None:
+    changed(recorded)
+    accept(reconcile, "--for", "2w")
+    until = TODAY + timedelta(days=14)
+    reconcile()  # renders
+    code, plan, _ = reconcile("plan")
+    assert code == 0, plan
+    assert f"accepted {CELL}: engine.batch_size 8 → 16, until {until}, by " in plan
+    assert "In sync" in plan
+    code, status, _ = reconcile("status")
+    assert (code, f"accepted until {until}" in status) == (0, True)
+    _, why, _ = reconcile("why", "digits")
+    assert "the kernels are the same" in why
+    assert "specs/one.yaml:18" in why
+    document = json.loads(reconcile("why", "digits", "--json")[1])
+    assert [a["stands"] for a in document["acceptances"]] == ["in force"]
+    assert reconcile()[1].count("done in") == 0
+
+
+def test_the_tree_shows_the_settings_of_the_runs_that_count(recorded: Path, reconcile: Reconcile) -> None:
+    reconcile()
+    readme = next(recorded.glob(".reconcile/tree/**/digits/Offline/README.md"))
+    before = readme.read_bytes()
+    changed(recorded)
+    accept(reconcile)
+    assert reconcile()[0] == 0
+    assert b"engine.batch_size" in before
+    assert readme.read_bytes() == before
+
+
+def test_a_further_change_makes_it_stale_again_and_taking_it_back_does_not(
+    recorded: Path, reconcile: Reconcile
+) -> None:
+    changed(recorded)
+    accept(reconcile)
+    edit(recorded, "target_qps: 1000", "target_qps: 1100")
+    code, plan, _ = reconcile("plan")
+    assert (code, "no longer fits" in plan) == (2, True)
+    assert {"Run accuracy", "Run perf"} <= {line[4:16].strip() for line in plan.splitlines()}
+    edit(recorded, "target_qps: 1100", "target_qps: 1000")
+    assert "Nothing to do" in (out := reconcile("plan")[1]) or "1 to render" in out
+
+
+def test_it_ends_on_its_day(recorded: Path, reconcile: Reconcile) -> None:
+    changed(recorded)
+    expire(accept(reconcile))
+    code, plan, _ = reconcile("plan")
+    assert code == 2
+    assert f"expired since {TODAY}, so it counts for nothing" in plan
+    assert "2 to replace" in plan or "3 to replace" in plan
+
+
+def test_an_edited_acceptance_counts_for_nothing_and_says_so(recorded: Path, reconcile: Reconcile) -> None:
+    changed(recorded)
+    path = accept(reconcile)
+    path.write_text(path.read_text().replace(str(TODAY + timedelta(days=30)), "2999-01-01"))
+    code, plan, _ = reconcile("plan")
+    assert code == 2
+    assert f"{path}: DamagedDecision: it was changed after it was written" in plan
+    assert "to replace" in plan
+
+
+def test_accept_list_and_revoke(recorded: Path, reconcile: Reconcile) -> None:
+    assert "Nothing is accepted" in reconcile("accept", "--list")[1]
+    changed(recorded)
+    accept(reconcile, "--commit")
+    assert git(recorded, "log", "-1", "--format=%s") == f"Accept {CELL}"
+    assert git(recorded, "show", "--name-only", "--format=").splitlines() == [
+        path.as_posix() for path in Path("state/accepted").glob("*.json")
+    ]
+    assert f"{CELL}: engine.batch_size 8 → 16, until" in reconcile("accept", "--list")[1]
+    code, _, _ = reconcile("accept", "digits", "--revoke", "--commit")
+    assert code == 0
+    assert not list(Path("state/accepted").glob("*"))
+    assert git(recorded, "status", "--porcelain", "state") == ""
+    assert reconcile("plan")[0] == 2
+
+
+def test_when_it_was_measured_after_all_the_acceptance_is_not_needed(recorded: Path, reconcile: Reconcile) -> None:
+    changed(recorded)
+    accept(reconcile)
+    assert reconcile("apply", "--rerun", "digits")[0] == 0
+    listed = json.loads(reconcile("accept", "--list", "--json")[1])
+    assert [a["stands"] for a in listed["acceptances"]] == ["not needed"]
+    assert "accepted" not in reconcile("plan")[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("digits",), "a decision needs its reason"),
+        (("digits", "--reason", "x", "--until", "2001-01-01"), "not within the next 366 days"),
+        (("digits", "--reason", "x", "--for", "9y"), "no length"),
+        (("digits", "--reason", "x", "--for", "0d"), "not within"),
+    ],
+)
+def test_accept_wants_a_reason_and_an_end(
+    recorded: Path, reconcile: Reconcile, arguments: tuple[str, ...], said: str
+) -> None:
+    changed(recorded)
+    code, _, err = reconcile("accept", *arguments)
+    assert (code, said in err) == (1, True), err
+    assert not Path("state/accepted").exists()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        pytest.param("hardware: {count: 0}", "hardware: {count: 0, cpu: Another}", "machine", id="another-machine"),
+        pytest.param(
+            "Offline: {target_qps: 1000", "SingleStream: {target_latency: 1 ms", "nothing is recorded", id="new"
+        ),
+        pytest.param("name: one", "name: other", "nothing to accept", id="as-declared"),
+    ],
+)
+def test_what_cannot_be_accepted_is_refused_with_its_rule(
+    recorded: Path, reconcile: Reconcile, before: str, after: str, said: str
+) -> None:
+    edit(recorded, before, after)
+    code, _, err = reconcile("accept", "digits", "--reason", "please")
+    assert (code, said in err) == (1, True), err
+    assert not Path("state/accepted").exists()
+
+
+def test_a_rehearsal_is_not_accepted_in_place_of_a_result(recorded: Path, reconcile: Reconcile) -> None:
+    edit(recorded, "  rehearsal: true\n", "")
+    edit(recorded, ", min_duration: 0, min_query_count: 512", "")
+    code, _, err = reconcile("accept", "digits", "--reason", "please")
+    assert code == 1
+    assert "rehearsal True → None: what was measured as a rehearsal stays one" in err
+    assert "min_query_count 512 → 24576: round v6.1 (mlperf.conf) sets it, and holds every result to it" in err

@@ -1,0 +1,120 @@
+"""`reconcile freeze` on a real repository: nothing of a frozen cell is run, built or rendered, by anybody."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from reconciler.files import sha256_file
+
+from .conftest import CELL, Reconcile, edit, expire, git
+
+TODAY = datetime.now(UTC).date()
+OTHER = "open/box/digits/SingleStream"
+
+
+def tree(root: Path) -> dict[str, str]:
+    top = root / ".reconcile/tree"
+    return {p.relative_to(top).as_posix(): sha256_file(p) for p in sorted(top.rglob("*")) if p.is_file()}
+
+
+def records(root: Path) -> set[str]:
+    return {path.name for path in root.glob("state/records/*/*.json")}
+
+
+def freeze(reconcile: Reconcile, *arguments: str) -> None:
+    code, out, err = reconcile("freeze", *arguments, "--reason", "the deadline is over")
+    assert code == 0, out + err
+
+
+def test_a_frozen_cell_is_left_alone_and_the_plan_says_by_whom(recorded: Path, reconcile: Reconcile) -> None:
+    reconcile()
+    before = tree(recorded), records(recorded)
+    freeze(reconcile, "digits")
+    assert reconcile("plan")[0] == 0
+    edit(recorded, "batch_size: 8", "batch_size: 16")
+    code, plan, _ = reconcile("plan")
+    assert code == 2
+    assert (
+        f"blocked: frozen since {TODAY} by {git(recorded, 'log', '-1', '--format=%an')}: the deadline is over" in plan
+    )
+    assert f"fix: reconcile unfreeze {CELL}" in plan
+    assert reconcile()[0] == 2
+    assert (tree(recorded), records(recorded)) == before
+    assert "frozen" in reconcile("status")[1]
+    assert reconcile("unfreeze", "digits")[0] == 0
+    assert reconcile()[0] == 0
+    assert len(records(recorded)) > len(before[1])
+
+
+def test_a_neighbour_is_made_and_rendered_beside_a_frozen_cell(recorded: Path, reconcile: Reconcile) -> None:
+    reconcile()
+    before = tree(recorded)
+    freeze(reconcile, "digits")
+    edit(recorded, "batch_size: 8", "batch_size: 16")
+    edit(
+        recorded,
+        "          Offline:",
+        "          SingleStream: {min_duration: 0, min_query_count: 64}\n          Offline:",
+    )
+    code, out, err = reconcile()
+    assert code == 2, out + err
+    after = tree(recorded)
+    kept = {path: digest for path, digest in before.items() if "/digits/Offline/" in path}
+    assert kept
+    assert kept.items() <= after.items()
+    assert any("/digits/SingleStream/" in path for path in after)
+    again = reconcile("plan", "--json")[1]
+    assert {step["address"].partition(":")[2].split("/")[3] for step in json.loads(again)["steps"]} == {"Offline"}
+    settled = tree(recorded)
+    reconcile()
+    assert tree(recorded) == settled
+
+
+def test_a_frozen_cell_that_nobody_declares_any_more_stays_in_the_tree(recorded: Path, reconcile: Reconcile) -> None:
+    reconcile()
+    before = tree(recorded)
+    freeze(reconcile, "digits")
+    edit(recorded, "          Offline:", "          SingleStream: {min_duration: 0, min_query_count: 64} #")
+    reconcile()
+    kept = {path: digest for path, digest in before.items() if "/digits/Offline/" in path}
+    assert kept.items() <= tree(recorded).items()
+
+
+def test_a_frozen_submission_is_not_touched_but_a_clone_can_render_it(recorded: Path, reconcile: Reconcile) -> None:
+    reconcile()
+    before = tree(recorded), records(recorded)
+    freeze(reconcile, "--all", "--commit")
+    edit(recorded, "submitter: Tester", "submitter: Another")
+    code, plan, _ = reconcile("plan")
+    assert (code, "the whole submission: frozen since" in plan) == (2, True)
+    assert reconcile()[0] == 2
+    assert (tree(recorded), records(recorded)) == before
+    edit(recorded, "submitter: Another", "submitter: Tester")
+    shutil.rmtree(recorded / ".reconcile/tree")
+    reconcile()
+    assert tree(recorded) == before[0]
+
+
+def test_a_freeze_ends_on_its_day(recorded: Path, reconcile: Reconcile) -> None:
+    freeze(reconcile, "digits", "--for", "1d")
+    (path,) = Path("state/frozen").glob("*.json")
+    document = json.loads(path.read_text())
+    assert document["until"] == str(TODAY + timedelta(days=1))
+    edit(recorded, "batch_size: 8", "batch_size: 16")
+    assert "blocked: frozen until" in reconcile("plan")[1]
+    expire(path)
+    assert "frozen" not in reconcile("plan")[1]
+    assert "(over)" in reconcile("freeze", "--list")[1]
+
+
+def test_unfreeze_works_while_the_spec_is_broken(recorded: Path, reconcile: Reconcile) -> None:
+    freeze(reconcile, "digits", "--commit")
+    edit(recorded, "category: edge", "category: edgy")
+    assert reconcile("unfreeze", "digits", "--commit")[0] == 0
+    assert not list(Path("state/frozen").glob("*"))
+    assert git(recorded, "log", "-1", "--format=%s") == f"Unfreeze {CELL}"
+    code, _, err = reconcile("unfreeze", "digits")
+    assert (code, "is not frozen" in err) == (1, True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,11 @@ class Expected:
     file: str
     texts: tuple[str, ...]
     whole_line: bool
+
+    def stands_in(self, lines: Sequence[str]) -> bool:
+        if self.whole_line:
+            return any(line.strip() in self.texts for line in lines)
+        return any(text in line for text in self.texts for line in lines)
 
 
 @dataclass(frozen=True, slots=True)

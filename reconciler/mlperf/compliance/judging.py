@@ -13,7 +13,7 @@ from reconciler.mlperf.compliance.former import verify_test05
 from reconciler.mlperf.compliance.scores import Slack
 from reconciler.mlperf.compliance.verdict import AuditVerdict, Part
 from reconciler.mlperf.log import DetailLog, parse_detail
-from reconciler.mlperf.log_names import ACCURACY_LOG, BASELINE, COMPLIANCE, DETAIL, SUMMARY
+from reconciler.mlperf.log_names import ACCURACY_LOG, BASELINE, COMPLIANCE, DETAIL, SUMMARY, VERIFY_PERFORMANCE
 from reconciler.mlperf.summary import SummaryLog, parse_summary
 
 AUDIT = "audit"  # the name of the test's own run among what its verdict is made from
@@ -158,6 +158,8 @@ READS_ANSWERS: Mapping[str, tuple[str, ...]] = {
 }
 # Tests whose verdict keeps its comparison of answers, so that it can be made again without them.
 KEEPS_ANSWERS = frozenset({"TEST01"})
+# The verify files for which a test that also compares answers reads none.
+ABOUT_SPEED: Mapping[str, str] = {"TEST01": VERIFY_PERFORMANCE}
 # Tests whose answers are submitted as they are: truncation passes them over, and nobody asks for a hash.
 SHOWN_WHOLE = frozenset({"TEST06"})
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import PurePosixPath
 
-from reconciler.mlperf.audit_rules import Expected, TestRules
+from reconciler.mlperf.audit_rules import TestRules
 from reconciler.mlperf.log_names import (
     ACCURACY_LOG,
     ACCURACY_TEXT,
@@ -57,7 +57,7 @@ def verdicts(view: CellView) -> Complaints:
         for expected in rules.expected:
             read = view.files.text(folder, expected.file)
             lines = (read.value or "").splitlines()
-            if read.value is None or says(expected, lines):
+            if read.value is None or expected.stands_in(lines):
                 continue
             if expected.file == VERIFY_ACCURACY and _CHANGE in rules.limits:
                 yield from _fallback_verdict(view, rules, folder)
@@ -98,17 +98,11 @@ def _accuracy_files(view: CellView, rules: TestRules, folder: Folder) -> set[str
     if _CHANGE not in rules.limits:
         return set()
     passed = all(
-        says(item, (view.files.text(folder, item.file).value or item.texts[0]).splitlines())
+        item.stands_in((view.files.text(folder, item.file).value or item.texts[0]).splitlines())
         for item in rules.expected
         if item.file == VERIFY_ACCURACY
     )
     return {ACCURACY_LOG, ACCURACY_TEXT} | (set() if passed else {BASELINE, COMPLIANCE})
-
-
-def says(expected: Expected, lines: list[str]) -> bool:
-    if expected.whole_line:
-        return any(line.strip() in expected.texts for line in lines)
-    return any(text in line for text in expected.texts for line in lines)
 
 
 def _fallback_verdict(view: CellView, rules: TestRules, folder: Folder) -> Complaints:

@@ -1,4 +1,4 @@
-"""``python -P -m harness build|run|score|command|probe REQUEST.json RESULT.json``: one child process, one result."""
+"""``python -P -m harness VERB REQUEST.json RESULT.json``: one child process, one result."""
 
 from __future__ import annotations
 
@@ -15,12 +15,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from harness.contract import BuildRequest, CommandRequest, Message, ProbeRequest, Result, RunRequest, ScoreRequest
+from harness.contract import (
+    BuildRequest,
+    CommandRequest,
+    LaunchRequest,
+    Message,
+    ProbeRequest,
+    Result,
+    RunRequest,
+    ScoreRequest,
+)
 from harness.errors import HarnessError, explain
+from harness.launched import follow_input, is_launched, is_spare
 from harness.orphan import die_with_parent, keep_descriptors
 
 VERBS: dict[str, type[Message]] = {
-    request.verb: request for request in (BuildRequest, RunRequest, ScoreRequest, CommandRequest, ProbeRequest)
+    request.verb: request
+    for request in (BuildRequest, RunRequest, ScoreRequest, CommandRequest, ProbeRequest, LaunchRequest)
 }
 GiveUp = Callable[[BaseException], None]
 
@@ -79,18 +90,25 @@ def _perform(verb: str, request_path: Path, ending: Ending) -> Result:
     return execute(request, ending.fail)
 
 
-def main(arguments: list[str]) -> NoReturn:
-    die_with_parent()
-    keep_descriptors()
+def main(arguments: list[str]) -> None:
+    if is_launched():
+        follow_input()
+    else:
+        die_with_parent()
+        keep_descriptors()
     faulthandler.enable()
     if len(arguments) != 3 or arguments[0] not in VERBS:
         sys.stderr.write(f"usage: python -P -m harness {'|'.join(VERBS)} REQUEST.json RESULT.json\n")
         sys.exit(1)
+    if is_spare(arguments[0]):
+        return
     # numpy is never the engine here: a thread pool of its BLAS would only compete with one, and make training depend on
     # the number of cores.
     for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(variable, "1")
     verb, request_path, result_path = arguments[0], Path(arguments[1]), Path(arguments[2])
+    if is_launched():
+        os.chdir(request_path.parent)  # where a container or a login shell begins is anywhere
     if result_path.is_dir():  # several processes of one launcher: hosts may share a name, and containers process ids
         result_path /= f"{platform.node()}.{os.getpid()}.{secrets.token_hex(4)}.json"
     ending = Ending(result_path)

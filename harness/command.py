@@ -6,23 +6,25 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from harness.collecting import bring_outputs, collect
 from harness.contract import CommandRequest, Counter, Fact, Result
+from harness.cuda.nvml import device_evidence
 from harness.digests import code_digest, file_digest
 from harness.errors import HarnessError
 from harness.group import Command, Ended, run_group
+from harness.launched import LAUNCHED
 from harness.machine import accelerators, machine_notes
 from harness.output import BoundedOutput
 from harness.placing import audit_config
 from harness.telemetry import Telemetry, flagged
 
 LAST_LINE = "last-line"
-_OURS = ("RECONCILE_PARENT",)
+_OURS = ("RECONCILE_PARENT", LAUNCHED)
 
 
 def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) -> Result:
@@ -35,6 +37,8 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
     if not cwd.is_dir():
         raise HarnessError(f"the command's folder is not there: {cwd}", "missing", "check harness.cwd and harness.code")
     facts = {"harness.code": Fact(value=code_digest(), role="evidence"), **machine_notes(), **_commit(request.code)}
+    # A scorer computes the same on any machine; what runs must have had the same devices and driver each time.
+    facts |= device_evidence() if request.purpose == "run" and accelerators() else {}
     output = BoundedOutput(sys.stdout.fileno(), Path(request.counter).with_name(LAST_LINE))
     with audit_config(request.place_audit, cwd, request.lock) as clear:
         command = Command(request.command, cwd, environment, request.timeout)
@@ -53,15 +57,21 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
 
 def command_environment(request: CommandRequest) -> dict[str, str]:
     """The allow-listed environment of this child, the declared variables, and secrets under the names they go by."""
-    taken = set(request.secrets.values())
-    passed = {name: value for name, value in os.environ.items() if name not in taken and name not in _OURS}
-    missing = sorted(name for name in taken if name not in os.environ)
+    found = declared_secrets(request.secrets)
+    passed = {name: value for name, value in os.environ.items() if name not in found and name not in _OURS}
+    secrets = {name: found[source] for name, source in request.secrets.items()}
+    return {**passed, **request.env, **secrets}
+
+
+def declared_secrets(declared: Mapping[str, str]) -> dict[str, str]:
+    """Variable of this process → its value, of those that a command refers to. Raises HarnessError for one not set."""
+    taken = sorted(set(declared.values()))
+    missing = [name for name in taken if name not in os.environ]
     if missing:
         raise HarnessError(
             f"the environment variable {missing[0]} is not set", "missing", f"export {missing[0]}, then run again"
         )
-    secrets = {name: os.environ[source] for name, source in request.secrets.items()}
-    return {**passed, **request.env, **secrets}
+    return {name: os.environ[name] for name in taken}
 
 
 def _problem(request: CommandRequest, ended: Ended, values: dict[str, Any], output: BoundedOutput) -> str:

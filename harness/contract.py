@@ -1,8 +1,9 @@
 """The contract between a pass and its child processes, in the standard library only.
 
-A child is started as ``python -P -m harness build|run|score|command|probe REQUEST.json RESULT.json``. It reads one
-request, works in an empty directory of its own, writes RESULT.json aside and renames it into place as its last
-act: a result file that exists is complete. Progress goes through an mmap counter, nothing else is shared.
+A child is started as ``python -P -m harness VERB REQUEST.json RESULT.json``; the verb is build, run, score, command,
+probe or launch. It reads one request, works in an empty directory of its own, writes RESULT.json aside and renames it
+into place as its last act: a result file that exists is complete. Progress goes through an mmap counter, nothing else
+is shared.
 
 This is the only module of ``harness`` that ``reconciler`` may import, so it also hands on the facts about backends
 and built-in benchmarks that planning needs (``harness.catalog``).
@@ -184,17 +185,60 @@ class CommandRequest(Message):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchRequest(Message):
+    """Start another child behind a launcher, and end whatever the launcher started when this process ends.
+
+    ``command``: the launcher's words and the child's. The child writes ``answer``, a Result, and ``counter_there``,
+    whose clock is that of another machine; ``counter`` is kept by ours. ``ending``: a command that ends what may be
+    left, such as a container. ``environment``: of the launcher, beside that of this process. ``secrets``: as of a
+    CommandRequest; they travel on standard input.
+    """
+
+    verb: ClassVar[str] = "launch"
+    command: tuple[str, ...]
+    answer: str
+    counter: str
+    counter_there: str
+    cwd: str
+    ending: tuple[str, ...] = ()
+    secrets: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeRequest(Message):
     """Read this machine and, when asked, the seeds that the installed LoadGen carries (by a one-query run).
 
-    ``hardware``: also read what a system description tells. ``computing``: name the processes on so many GPUs.
+    ``hardware``: also read what a system description tells. ``quiet``: see who else uses the processors, looking at
+    loaded ones for so many seconds, and the first ``gpus`` GPUs; negative: do not look.
     """
 
     verb: ClassVar[str] = "probe"
     seeds: bool = False
     hardware: bool = False
-    computing: int = 0
+    quiet: float = -1.0
+    gpus: int = 0
     counter: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Busy:
+    """Who uses the machine. ``pid`` 0: a process that cannot be seen from here, as that of another container.
+    ``host``: where, when it is another machine than that of the pass."""
+
+    what: str
+    pid: int = 0
+    user: str = ""
+    command: str = ""
+    host: str = ""
+
+    def __str__(self) -> str:
+        where = f"{self.host}: " if self.host else ""
+        if not self.pid:
+            return (
+                f"{where}{self.what} a process that cannot be seen from here (of another container or virtual machine)"
+            )
+        who = ", ".join(part for part in (self.user, self.command) if part)
+        return f"{where}{self.what} process {self.pid}{f' ({who})' if who else ''}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

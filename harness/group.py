@@ -31,12 +31,16 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """``timeout`` in seconds, 0 for no bound."""
+    """``timeout`` in seconds, 0 for no bound. ``stdin``: what the command reads first; its input then stays open until
+    the pass ends or the command does. None: it has none. ``grace``: seconds to end by itself once its input has ended,
+    and again once it is asked to; 0: it is killed."""
 
     arguments: Sequence[str]
     cwd: Path
     environment: Mapping[str, str]
     timeout: float = 0.0
+    stdin: bytes | None = None
+    grace: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,19 +116,44 @@ def _run(command: Command, control: int, printed: int) -> str:
         list(command.arguments),
         cwd=command.cwd,
         env=dict(command.environment),
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.DEVNULL if command.stdin is None else subprocess.PIPE,
         stdout=printed,
         stderr=subprocess.STDOUT,
         start_new_session=True,
     )
+    _say(process, command.stdin or b"")
     give_up = time.monotonic() + command.timeout if command.timeout else float("inf")
     asked = False
     while process.poll() is None and not select.select([control], [], [], _LOOK)[0]:
         if time.monotonic() >= give_up:
             _kill_group(process.pid, signal.SIGKILL if asked else signal.SIGTERM)
             asked, give_up = True, time.monotonic() + _GRACE
+    _let_end(process, command.grace)
     _kill_group(process.pid, signal.SIGKILL)
     return f"{process.wait()} {'timeout' if asked else ''}".strip()
+
+
+def _say(process: subprocess.Popen[bytes], data: bytes) -> None:
+    """Less than a pipe holds. A command that has ended already reads nothing."""
+    if process.stdin is not None:
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.write(data)
+            process.stdin.flush()
+
+
+def _let_end(process: subprocess.Popen[bytes], grace: float) -> None:
+    """What it started elsewhere ends with its input; a launcher hands on a request to end. Killed at once, it could do
+    neither."""
+    if process.stdin is not None:
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+    if not grace or process.poll() is not None:
+        return
+    for number in (0, signal.SIGTERM):
+        _kill_group(process.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(grace)
+            return
 
 
 def _kill_group(group: int, number: int) -> None:

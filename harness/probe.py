@@ -5,7 +5,7 @@ A launcher starts several probes at once. Given a folder for its result, each wr
 
 from __future__ import annotations
 
-import os
+import dataclasses
 import platform
 import time
 from collections.abc import Callable
@@ -14,20 +14,9 @@ from typing import Any
 from harness.contract import BACKENDS, ProbeRequest, Result
 from harness.digests import code_digest
 from harness.hardware import describe_hardware
-from harness.machine import accelerators, computing_on, describe_machine, distribution_version, machine_notes
-
-# Which process of all, and which of its node, as Slurm, Open MPI, MPICH and PMIx tell.
-_RANKS = ("SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "RANK")
-_LOCAL_RANKS = ("SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "LOCAL_RANK")
-
-
-def rank() -> dict[str, int]:
-    """``all``: the number of this process among those that a launcher started, ``local``: among those of its node."""
-    return {"all": _first_number(_RANKS), "local": _first_number(_LOCAL_RANKS)}
-
-
-def _first_number(names: tuple[str, ...]) -> int:
-    return next((int(value) for name in names if (value := os.environ.get(name, "")).isdecimal()), 0)
+from harness.launched import rank
+from harness.machine import accelerators, describe_machine, distribution_version, machine_notes
+from harness.quiet import find_busy
 
 
 def execute(request: ProbeRequest, _give_up: Callable[[BaseException], None]) -> Result:
@@ -41,11 +30,13 @@ def execute(request: ProbeRequest, _give_up: Callable[[BaseException], None]) ->
         },
         "loadgen": distribution_version("mlcommons-loadgen"),
         "harness.code": code_digest(),
+        "rank": rank(),
     }
     if request.hardware:
-        values["hardware"] = {**describe_hardware(), "host": platform.node(), "rank": rank()}
-    if request.computing:
-        values["computing"] = computing_on(request.computing)
+        values["hardware"] = {**describe_hardware(), "host": platform.node()}
+    if request.quiet >= 0:
+        busy = find_busy(request.gpus, request.quiet)
+        values["busy"] = dataclasses.asdict(busy) if busy else None
     if request.seeds:
         # LoadGen is imported only when asked for: the rest of a probe works where it is missing.
         from harness.loadgen import probe_seeds

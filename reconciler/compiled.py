@@ -12,22 +12,27 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from reconciler import __version__
 from reconciler.desired.cache import Compiled, read, write
 from reconciler.desired.reuse import Reuse
-from reconciler.desired.state import Desired
+from reconciler.desired.state import Desired, Pins
 from reconciler.files import Places, sha256_bytes
 from reconciler.observed.installed import installed
-from reconciler.observed.observe import systems_of, unlike_systems
+from reconciler.observed.observe import installed_for, systems_of, unlike_systems
 from reconciler.observed.pins import observe_pins
+from reconciler.observed.reached import read_reached
 from reconciler.observed.stamps import Stamps
 from reconciler.resource.canonical import digest
 from reconciler.resource.records import Recorded
 
 _PACKAGE = Path(__file__).parent
 # Our own code that a compiled state is a function of: a developer's edit counts like a new version.
-_SOURCES = ("spec", "desired", "mlperf", "mlperf/rounds", "resource", "../harness/contract.py", "../harness/catalog.py")
+_SOURCES = (
+    *("spec", "desired", "launch", "mlperf", "mlperf/rounds", "resource"),
+    *("../harness/contract.py", "../harness/catalog.py"),
+)
 
 
 @dataclass(slots=True)
@@ -85,16 +90,24 @@ def compiled(places: Places, names: Sequence[str], recorded: Recorded, stamps: S
     fingerprint = _fingerprint(places, paths)
     cache = places.index / f"desired-{fingerprint[:16]}.jsonl"
     known = kept.last if kept.last is not None and kept.last.fingerprint == fingerprint else read(cache)
-    distributions = installed()
     if known is not None and known.fingerprint == fingerprint and _same_variables(known.variables):
-        elsewhere = unlike_systems(systems_of(known.desired))
-        pins = observe_pins(known.pins.values, recorded, places.root, stamps, distributions, elsewhere)
+        pins = pins_here(known.pins.values, systems_of(known.desired), places, recorded, stamps)
         if pins.values == known.pins.values:
             kept.last = known
             return known
-    kept.last = _cold(places, paths, fingerprint, recorded, stamps, distributions, kept.reuse)
+    kept.last = _cold(places, paths, fingerprint, recorded, stamps, kept.reuse)
     kept.unsaved = cache
     return kept.last
+
+
+def pins_here(
+    needed: Iterable[str], systems: Mapping[str, Any], places: Places, recorded: Recorded, stamps: Stamps
+) -> Pins:
+    """What the machines of these systems, this disk and the records say of the pins. ``systems`` as submission settings
+    have them."""
+    reached = read_reached(places)
+    there = installed_for(systems, reached, installed())
+    return observe_pins(needed, recorded, places.root, stamps, there, unlike_systems(systems, reached))
 
 
 def _same_variables(variables: Mapping[str, str | None]) -> bool:
@@ -107,7 +120,6 @@ def _cold(
     fingerprint: str,
     recorded: Recorded,
     stamps: Stamps,
-    distributions: dict[str, str],
     reuse: Reuse,
 ) -> Compiled:
     loading = importlib.import_module("reconciler.spec.loading")
@@ -120,8 +132,7 @@ def _cold(
     ruleset = checks.ruleset_of(declared, rounds.load_ruleset)
     checks.check(declared, ruleset)
     needed = lacking.pins_needed(declared, ruleset)
-    elsewhere = unlike_systems(published.submission_settings(declared)["systems"])
-    pins = observe_pins(needed, recorded, places.root, stamps, distributions, elsewhere)
+    pins = pins_here(needed, published.submission_settings(declared)["systems"], places, recorded, stamps)
     desired: Desired
     desired, _ = compiling.compile_desired(declared, ruleset, pins, reuse)
     spec = {file.path: file.blob for file in declared.files}

@@ -24,7 +24,8 @@ from reconciler.mlperf.compliance.settings import audit_settings
 from reconciler.mlperf.duration import predict
 from reconciler.mlperf.modes import conf_settings
 from reconciler.observed.installed import installed
-from reconciler.observed.observe import observe, obstacles_of
+from reconciler.observed.observe import installed_for, observe, obstacles_of, systems_of
+from reconciler.observed.reached import read_reached
 from reconciler.observed.stamps import Stamps
 from reconciler.observed.state import Observed
 from reconciler.plan.make import Context, Policy, make_plan
@@ -200,7 +201,7 @@ def _with_damaged(difference: Difference, damaged: tuple[Damaged, ...]) -> Diffe
 def plan_of(
     places: Places, options: Options, desired: Desired, recorded: Recorded, observed: Observed, difference: Difference
 ) -> Plan:
-    distributions = installed()
+    there = installed_for(systems_of(desired), read_reached(places), installed())
 
     def blocked(address: Address) -> tuple[str, str] | None:
         cell = address.cell
@@ -209,7 +210,8 @@ def plan_of(
             return obstacle.message, obstacle.fix
         if address.kind is Kind.VERDICT and (run := lacking(desired, recorded, observed, difference, address)):
             return missing_answers(run)
-        found = obstacles_of(address, desired.detail(address).locations, places.root, distributions)
+        locations = desired.detail(address).locations
+        found = obstacles_of(address, locations, places.root, there.get(locations.get("system", ""), {}))
         return (found.message, found.fix) if found else None
 
     def frozen(address: Address) -> tuple[str, str] | None:

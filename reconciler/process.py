@@ -26,16 +26,35 @@ FIXED = {
 }
 
 
+# What launchers read of the caller's environment; a child of ours on this machine gets none of it.
+LAUNCHERS = (
+    *("SLURM", "SALLOC_", "SRUN_", "PMI", "OMPI_", "PRTE_", "PBS_", "LSB_", "FLUX_", "KUBE", "DOCKER_", "CONTAINER_"),
+    *("PODMAN", "ENROOT_", "PYXIS_", "SSH_AUTH_SOCK", "KRB5CCNAME", "XDG_RUNTIME"),
+)
+
+
 def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """The whole environment of a child. ``RECONCILE_PARENT`` lets it notice that its parent is gone already."""
     passed = {name: os.environ[name] for name in ALLOWED if name in os.environ}
     return {**passed, **FIXED, "RECONCILE_PARENT": str(os.getpid()), **(extra or {})}
 
 
-def harness_command(verb: str, request: Path, result: Path) -> list[str]:
+def launcher_environment() -> dict[str, str]:
+    """Of a launcher: also what it reads itself. What it starts has a parent that is none of ours, perhaps on another
+    machine."""
+    environment = child_environment(launcher_variables())
+    del environment["RECONCILE_PARENT"]
+    return environment
+
+
+def launcher_variables() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name.startswith(LAUNCHERS)}
+
+
+def harness_command(verb: str, request: Path, result: Path, python: str = "") -> list[str]:
     """``-P`` keeps the working directory off the import path, so that a user's own ``harness`` folder cannot shadow
-    ours."""
-    return [sys.executable, "-P", "-m", "harness", verb, str(request), str(result)]
+    ours. ``python``: an interpreter elsewhere; "" for this one."""
+    return [python or sys.executable, "-P", "-m", "harness", verb, str(request), str(result)]
 
 
 class Child:
@@ -70,6 +89,13 @@ class Child:
             return self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             return None
+
+    def tell(self, data: bytes) -> None:
+        """Hand the child a little on its standard input, which stays open."""
+        if self._process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._process.stdin.write(data)
+                self._process.stdin.flush()
 
     def stop(self, grace: float = 2.0) -> None:
         """Ask the whole session to end, then make it."""

@@ -7,20 +7,26 @@ from __future__ import annotations
 
 import importlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from reconciler import __version__
 from reconciler.diff.change import Difference, How
 from reconciler.errors import RepositoryError
+from reconciler.execute.finish import EVIDENT, NOTED
 from reconciler.execute.harvest import harvest
 from reconciler.execute.outcome import Event, Note, Outcome, Status
 from reconciler.execute.perform import Check, Finished, Setting, unchecked
 from reconciler.execute.walk import Walk
 from reconciler.files import Lock, Places, ignore_work, remove, storage_errors, sweep
+from reconciler.launch.known import launcher_of
 from reconciler.look import Look, Memory, Options, look
+from reconciler.observed.observe import systems_of
+from reconciler.observed.probing import look_at
+from reconciler.observed.reached import Reached, name_of, noted, read_reached
 from reconciler.observed.rendered import read_rendered
 from reconciler.plan.plan import Plan, Step
 from reconciler.plan.saved import refuse_stale
@@ -100,7 +106,7 @@ class Pass:
         for folder in (self.places.records, self.places.logs, self.places.objects, self.places.index):
             sweep(folder)
         harvested = self.harvest()
-        seen = self.look(self.options)
+        seen = self.reached(self.look(self.options))
         if saved is not None:
             refuse_stale(saved, seen.plan)
         sweep(seen.tree)
@@ -125,6 +131,13 @@ class Pass:
             self.rendered,
             self.not_committed,
         )
+
+    def reached(self, seen: Look) -> Look:
+        """After a look at the machines where something is to be done, if only a probe can tell what they are."""
+        due = {cell.system for s in seen.plan.steps if s.change.how is How.MAKE and (cell := s.change.address.cell)}
+        if not look_at(self.places, systems_of(seen.desired), due, lambda text: self.tell(Note(text))):
+            return seen
+        return self.look(self.options)
 
     def require_git(self) -> None:
         """What is to be committed at the end needs a repository: better known before hours of runs than after."""
@@ -198,6 +211,7 @@ class Pass:
             check=self.check,
             path=lambda artifact: readable(self.places, artifact),
             load=lambda identity: load_record(self.places, identity),
+            nodes=nodes_told(systems_of(seen.desired), read_reached(self.places)),
         )
         by_id = {s.id: s for summaries in seen.recorded.by_key.values() for s in summaries}
         used = {address: by_id[identity] for address, identity in seen.difference.recorded_as.items()}
@@ -272,6 +286,19 @@ class Pass:
             self.not_committed = error  # told after what the pass did, which is recorded all the same
             return ""
         return identity
+
+
+def nodes_told(systems: Mapping[str, Any], reached: Reached) -> dict[str, dict[str, Any]]:
+    """System → what the record of its runs says of the nodes that its launcher reached."""
+    told = {}
+    for name, system in systems.items():
+        found = reached.get(name_of(system["settings"])) if launcher_of(system["settings"]) is not None else None
+        if found is not None:
+            told[name] = {f"{NOTED}machine.nodes": [noted(node) for node in found.nodes]}
+            drivers = sorted({gpu["driver"] for node in found.nodes for gpu in node["gpus"] if "driver" in gpu})
+            if drivers:
+                told[name][f"{EVIDENT}nodes.drivers"] = drivers
+    return told
 
 
 def readable(places: Places, artifact: Artifact) -> Path:

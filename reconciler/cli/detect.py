@@ -20,7 +20,8 @@ from reconciler.cli.places import find_root, from_root
 from reconciler.compiled import spec_paths
 from reconciler.errors import IN_SYNC, ReconcilerError
 from reconciler.files import Places, replace
-from reconciler.observed.nodes import Node, differences, probe_nodes
+from reconciler.launch.known import Launcher
+from reconciler.launch.nodes import Node, differences, probe_nodes
 from reconciler.render.documents import document
 from reconciler.render.paint import Tone
 from reconciler.render.quantities import listing
@@ -63,7 +64,7 @@ def command(
     places = Places(root) if root is not None else None
     target = _target(places, specs, system)
     shared = places.work if places is not None else Path(tempfile.gettempdir())
-    nodes = probe_nodes(ProbeRequest(hardware=True), shlex.split(launcher), shared)
+    nodes = probe_nodes(ProbeRequest(hardware=True), Launcher(tuple(shlex.split(launcher))), shared)
     proposal = propose(nodes[0], len(nodes))
     try:
         described = describe(target.text, target.system, proposal, overwrite=overwrite) if target.path else None

@@ -13,7 +13,7 @@ from reconciler.cli.cells import find_cell
 from reconciler.cli.looking import asked
 from reconciler.cli.options import json_option, spec_option, takes
 from reconciler.cli.output import paint, say, say_json
-from reconciler.compiled import spec_paths
+from reconciler.compiled import pins_here, spec_paths
 from reconciler.desired.checks import check
 from reconciler.desired.compile import compile_desired
 from reconciler.desired.needed import pins_needed
@@ -24,9 +24,7 @@ from reconciler.errors import IN_SYNC, Problem, ReconcilerError
 from reconciler.files import Places, replace
 from reconciler.look import Look, Options, look, plan_of
 from reconciler.mlperf.rounds import load_ruleset
-from reconciler.observed.installed import installed
-from reconciler.observed.observe import systems_of, unlike_systems
-from reconciler.observed.pins import observe_pins
+from reconciler.observed.observe import systems_of
 from reconciler.observed.stamps import Stamps
 from reconciler.plan.plan import Plan
 from reconciler.render.documents import document
@@ -117,9 +115,7 @@ def _plan(places: Places, options: Options, seen: Look, sources: list[Source]) -
     ruleset = load_ruleset(str(declared.round.value))
     check(declared, ruleset)
     stamps, needed = Stamps(places), pins_needed(declared, ruleset)
-    pins = observe_pins(
-        needed, seen.recorded, places.root, stamps, installed(), unlike_systems(systems_of(seen.desired))
-    )
+    pins = pins_here(needed, systems_of(seen.desired), places, seen.recorded, stamps)
     desired: Desired
     desired, _ = compile_desired(declared, ruleset, pins)
     difference = compare(desired, seen.recorded, seen.observed)

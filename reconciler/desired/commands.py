@@ -5,7 +5,7 @@ No run's own path is in there, and no secret: a variable that is taken from the 
 
 from __future__ import annotations
 
-from reconciler.desired.inputs import Reader
+from reconciler.desired.inputs import Reader, launched
 from reconciler.resource.inputs import Input, Origin
 
 COMMAND, SCORE = "harness.command", "harness.score.command"
@@ -25,7 +25,8 @@ def scorer_inputs(reader: Reader) -> list[Input]:
     """Of a score; nothing where the benchmark has its own scorer here."""
     if not reader.text(SCORE):
         return []
-    return [*reader.take(SCORE, "harness.image"), *reader.under("harness.env"), *_sources(reader)]
+    said = reader.take(SCORE, "harness.image")
+    return [*said, *reader.under("harness.env"), *_sources(reader), *launched(reader)]
 
 
 def command_pins(reader: Reader) -> dict[str, str]:

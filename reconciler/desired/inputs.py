@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from harness.contract import BACKENDS, BENCHMARKS
 from reconciler.desired.state import Pins
+from reconciler.launch.known import COMMAND, identity
 from reconciler.mlperf.modes import ruled_of, settings_of
 from reconciler.resource.inputs import DEFAULT, Input, Origin, Value
 from reconciler.resource.kinds import Address
@@ -116,10 +117,18 @@ def model_inputs(reader: Reader, dataset: Input | None) -> list[Input]:
     return own + ([dataset] if dataset else [])
 
 
+def launched(reader: Reader) -> list[Input]:
+    """What the system's launcher runs commands in; nothing without one, or where it only says on which machine."""
+    found = reader.get(COMMAND)
+    words = identity(found.value) if found is not None else ()
+    return [Input("launcher", words, found.origin)] if found is not None and words else []
+
+
 def engine_inputs(reader: Reader, model: Input) -> list[Input]:
     """An engine belongs to a device model, not to a system: two boxes with the same accelerator share it."""
     device = reader.take("hardware.accelerator", "hardware.cpu")
-    return [model, *backend(reader), *reader.take("engine.batch_size"), *reader.under("engine.options"), *device]
+    own = [*backend(reader), *reader.take("engine.batch_size"), *reader.under("engine.options")]
+    return [model, *own, *device, *launched(reader)]
 
 
 def run_inputs(reader: Reader, scenario: str, mode: str, made_from: Input, dataset: Input) -> list[Input]:
@@ -137,6 +146,7 @@ def run_inputs(reader: Reader, scenario: str, mode: str, made_from: Input, datas
         *reader.under("run", but=STALL_TIMEOUT),
         *reader.take("system.name", "rehearsal"),
         *hardware,
+        *launched(reader),
     ]
 
 

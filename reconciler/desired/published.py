@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from reconciler.desired.readers import plain
 from reconciler.desired.state import Pins
+from reconciler.launch.known import LAUNCHING
 from reconciler.resource.inputs import Input, Origin, Value
 from reconciler.spec.declared import Declared, DeclaredCell
 
@@ -11,7 +12,8 @@ from reconciler.spec.declared import Declared, DeclaredCell
 def submission_values(declared: Declared) -> dict[str, Value]:
     values = {"round": declared.round, "submitter": declared.submitter}
     for system in declared.systems.values():
-        for name, value in {**system.settings, **system.description}.items():
+        shown = {name: value for name, value in system.settings.items() if name not in LAUNCHING}
+        for name, value in {**shown, **system.description}.items():
             values[f"systems.{system.name}.{name}"] = value
     return values
 

@@ -55,6 +55,16 @@ class Attempt:
         return self.folder / "request.json"
 
     @property
+    def launch(self) -> Path:
+        """The request of the child that starts a launcher; what it starts reads ``request``."""
+        return self.folder / "launch.json"
+
+    @property
+    def answer(self) -> Path:
+        """The result that was written behind a launcher; ``result`` is taken from it."""
+        return self.folder / "answer.json"
+
+    @property
     def result(self) -> Path:
         return self.folder / "result.json"
 

@@ -10,10 +10,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.contract import STAGES, CommandRequest, Message, Progress, Result, RunRequest, read_progress
+from harness.contract import (
+    STAGES,
+    CommandRequest,
+    LaunchRequest,
+    Message,
+    Progress,
+    Result,
+    RunRequest,
+    read_progress,
+)
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.leftovers import MARK, adopted, new_mark
-from reconciler.process import Child, child_environment, harness_command
+from reconciler.process import Child, child_environment, harness_command, launcher_variables
 
 STALL = 900.0  # seconds without any finished work in a run before it counts as hung; the spec may say otherwise
 PATIENCE = 6 * 3600.0  # the same for builds and scores: TensorRT, and a benchmark's own code, may be silent for long
@@ -41,9 +50,10 @@ def run_child(attempt: Attempt, request: Message, watch: Watch) -> Result:
     KeyboardInterrupt, and what ``watch.check`` raises, pass through after the child has ended: an interrupted attempt
     leaves no result.
     """
-    request.write(attempt.request)
+    path = attempt.launch if isinstance(request, LaunchRequest) else attempt.request
+    request.write(path)
     attempt.output.mkdir(exist_ok=True)
-    command = harness_command(request.verb, attempt.request, attempt.result)
+    command = harness_command(request.verb, path, attempt.result)
     reason = ""
     began = time.monotonic()
     with (
@@ -52,7 +62,7 @@ def run_child(attempt: Attempt, request: Message, watch: Watch) -> Result:
             command,
             folder=attempt.folder,
             log=attempt.log,
-            environment=child_environment({**_secrets(request), **marked}),
+            environment=_environment(request) | marked,
             keep_open=watch.keep_open,
         ) as child,
     ):
@@ -68,9 +78,9 @@ def run_child(attempt: Attempt, request: Message, watch: Watch) -> Result:
 
 @contextlib.contextmanager
 def _leftovers_ended(request: Message) -> Iterator[dict[str, str]]:
-    """Gives what the child's environment must hold for that. A harness command has a keeper of its own, which must
-    live to put things in order."""
-    if isinstance(request, CommandRequest):
+    """Gives what the child's environment must hold for that. A harness command and a launcher have a keeper of their
+    own, which must live to put things in order."""
+    if isinstance(request, CommandRequest | LaunchRequest):
         yield {}
         return
     mark = new_mark()
@@ -91,10 +101,13 @@ def _hung(watch: Watch, progress: Progress | None, seconds: float) -> str:
     return f"no progress for {progress.idle:.0f} s while {progress.stage}"
 
 
-def _secrets(request: Message) -> dict[str, str]:
-    """Variables that a command refers to: they pass from environment to environment, and through no file."""
-    names = request.secrets.values() if isinstance(request, CommandRequest) else ()
-    return {name: os.environ[name] for name in names if name in os.environ}
+def _environment(request: Message) -> dict[str, str]:
+    """With the variables that a command refers to: they pass from environment to environment, and through no file."""
+    names = request.secrets.values() if isinstance(request, CommandRequest | LaunchRequest) else ()
+    extra = {name: os.environ[name] for name in names if name in os.environ}
+    if isinstance(request, LaunchRequest):
+        extra |= launcher_variables()
+    return child_environment(extra)
 
 
 def _last_line(attempt: Attempt) -> str:

@@ -29,7 +29,7 @@ from reconciler.resource.kinds import Kind
 from reconciler.resource.records import CHILD_LOG, LOG_LIMIT, Artifact, Ended, Record, RecordedFact, RecordedInput
 
 OUTPUTS = "outputs"  # folder of what a harness command left beside its logs
-NOTED = "noted."
+NOTED, EVIDENT = "noted.", "evident."  # begin settings that become facts of the record
 SEEDS = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
 
 
@@ -101,9 +101,14 @@ def _made_from(attempt: Attempt) -> dict[str, RecordedFact]:
 
 def _noted(attempt: Attempt) -> dict[str, RecordedFact]:
     """What was seen of the machine before the attempt began."""
-    settings = attempt.intent.settings
-    names = (name for name in settings if name.startswith(NOTED))
-    return {name.removeprefix(NOTED): RecordedFact(settings[name], Role.NOTE) for name in names}
+    prefixes = ((NOTED, Role.NOTE), (EVIDENT, Role.EVIDENCE))
+    settings = attempt.intent.settings.items()
+    return {
+        name.removeprefix(prefix): RecordedFact(value, role)
+        for name, value in settings
+        for prefix, role in prefixes
+        if name.startswith(prefix)
+    }
 
 
 def _failed(result: Result) -> Verdict:

@@ -11,10 +11,11 @@ from typing import Any
 
 from harness.contract import Progress
 from reconciler.execute.attempt import Attempt, Intent, attempt_id, create
-from reconciler.execute.child import PATIENCE, STALL, Watch, run_child
+from reconciler.execute.child import PATIENCE, STALL, START, Watch, run_child
 from reconciler.execute.commands import runs_command
 from reconciler.execute.finish import Kept, finish
 from reconciler.execute.judging import KNOWN, RESPONSE, judge_attempt
+from reconciler.execute.launching import launched, launcher_for
 from reconciler.execute.outcome import Outcome, Status
 from reconciler.execute.requests import make_request
 from reconciler.files import Places, offer, remove
@@ -41,7 +42,8 @@ def unchecked(_: Step, __: bool) -> None:
 @dataclass(frozen=True, slots=True)
 class Setting:
     """What every attempt of a pass shares. ``path`` gives a stored artifact's file, ``load`` a record by its id;
-    ``stall``: seconds without progress after which a run counts as hung."""
+    ``stall``: seconds without progress after which a run counts as hung. ``nodes``: system → settings that tell in a
+    record which nodes its launcher reached."""
 
     places: Places
     tool: str
@@ -53,6 +55,7 @@ class Setting:
     load: Callable[[str], Record]
     stall: float = STALL
     check: Check = unchecked
+    nodes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -79,6 +82,8 @@ def begin(step: Step, detail: Detail, upstream: Mapping[str, Summary], setting: 
         if artifact.name != CHILD_LOG
     }
     settings = dict(detail.settings)
+    if change.address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST) and change.address.cell is not None:
+        settings |= setting.nodes.get(change.address.cell.system, {})
     if change.address.kind is Kind.VERDICT:
         files = {name: artifact for name, artifact in files.items() if setting.path(artifact).exists()}
         settings |= known_answers(change.previous, upstream, setting.load) | response_type(upstream, setting.load)
@@ -131,11 +136,13 @@ def perform(
     try:
         stall = _stall(attempt, detail, setting)
         began = time.monotonic()
-        watch = Watch(moved, stall, keep_open=setting.keep_open, check=lambda: setting.check(step, True))
+        # A launcher may wait in a queue for as long as its cluster is busy.
+        start = PATIENCE if launcher_for(attempt) else START
+        watch = Watch(moved, stall, start, keep_open=setting.keep_open, check=lambda: setting.check(step, True))
         if step.change.address.kind is Kind.VERDICT:
             judge_attempt(attempt, setting.places, watch)
         else:
-            run_child(attempt, make_request(attempt, setting.places), watch)
+            run_child(attempt, launched(attempt, make_request(attempt, setting.places), setting.places), watch)
         seconds = time.monotonic() - began
         record, kept = finish(attempt)
     except BaseException:

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from harness.contract import Progress
 from reconciler.desired.state import Desired
 from reconciler.diff.change import How
-from reconciler.errors import LockedError
+from reconciler.errors import LockedError, ReconcilerError
 from reconciler.execute.outcome import Began, Event, Moved, Note, Outcome, Status
 from reconciler.execute.perform import Finished, Setting, outcome_of, perform
-from reconciler.execute.quiet import LOOK, find_busy
+from reconciler.execute.quiet import LOOK, find_busy, lock_name
 from reconciler.files import Lock, machine_lock, storage_errors
 from reconciler.plan.plan import Plan, Step
 from reconciler.resource.kinds import Address, Kind
@@ -85,7 +85,7 @@ class Walk:
         if missing:
             return Outcome(step, Status.BLOCKED, f"waits for {', '.join(missing)}")
         with ExitStack() as stack:
-            setting = self.quiet(step, stack)
+            setting = self.quiet(step, detail, stack)
             found = self.shared_with(address, detail)
             if found and not (self.busy or REHEARSAL in detail.marks):
                 outcome = Outcome(step, Status.BLOCKED, f"the machine is not quiet: {found}", NOT_QUIET)
@@ -131,15 +131,20 @@ class Walk:
         if not is_timed(address):
             return ""
         began = time.monotonic()
-        found = find_busy(detail.settings, look=0.0 if REHEARSAL in detail.marks else LOOK)
-        self.waited += time.monotonic() - began
+        look = 0.0 if REHEARSAL in detail.marks else LOOK
+        try:
+            found = find_busy(detail.settings, self.setting.places, look=look)
+        except ReconcilerError as error:
+            return f"its nodes cannot be seen: {error.message}"
+        finally:
+            self.waited += time.monotonic() - began
         return str(found) if found else ""
 
-    def quiet(self, step: Step, stack: ExitStack) -> Setting:
+    def quiet(self, step: Step, detail: Detail, stack: ExitStack) -> Setting:
         """A timed run has the machine to itself: no other pass of any repository here times one meanwhile."""
         if not is_timed(step.change.address):
             return self.setting
-        lock = machine_lock("quiet")
+        lock = machine_lock(lock_name(detail.settings))
         try:
             lock.acquire()
         except LockedError as error:

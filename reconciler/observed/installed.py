@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Mapping
 
 from harness.contract import BACKENDS
 
@@ -24,7 +25,7 @@ def installed() -> dict[str, str]:
     return found
 
 
-def backend_version(backend: str, distributions: dict[str, str]) -> str | None:
+def backend_version(backend: str, distributions: Mapping[str, str]) -> str | None:
     """The version of the package that provides a backend here; "" for one that needs none; None when not installed."""
     facts = BACKENDS.get(backend)
     if facts is None:

@@ -9,9 +9,18 @@ from typing import Any
 from harness.contract import BACKENDS, BENCHMARKS, installing
 from reconciler.desired.state import Desired
 from reconciler.files import Places
+from reconciler.launch.known import launcher_of
 from reconciler.observed.artifacts import observe_artifacts
 from reconciler.observed.installed import backend_version
 from reconciler.observed.machine import unlike
+from reconciler.observed.reached import (
+    Reached,
+    asks_probe,
+    distributions_there,
+    name_of,
+    read_reached,
+    unlike_nodes,
+)
 from reconciler.observed.rendered import observe_tree, read_rendered
 from reconciler.observed.stamps import Stamps
 from reconciler.observed.state import Observed, Obstacle
@@ -33,7 +42,7 @@ def observe(
     of = " ".join([desired.digest, recorded.digest, *sorted(also)])
     observed = Observed(
         artifacts=observe_artifacts(_artifacts(desired, recorded, also), of, places, stamps),
-        systems=unlike_systems(systems_of(desired)),
+        systems=unlike_systems(systems_of(desired), read_reached(places)),
         rendered=rendered.cells if same_tree else {},
         tree=observe_tree(tree, rendered, stamps) if same_tree else {},
         tree_present=tree.is_dir() and same_tree,
@@ -54,16 +63,40 @@ def systems_of(desired: Desired) -> Mapping[str, Any]:
     return desired.detail(submission.address).settings["systems"] if submission else {}
 
 
-def unlike_systems(systems: Mapping[str, Any]) -> dict[str, Obstacle]:
-    """Declared systems that this machine is not, each with the reason."""
-    found = {name: unlike(system["settings"]) for name, system in systems.items()}
+def unlike_systems(systems: Mapping[str, Any], reached: Reached) -> dict[str, Obstacle]:
+    """Declared systems that this machine is not, nor the nodes that their launcher reached, each with the reason."""
+    found = {name: _unlike(system["settings"], reached) for name, system in systems.items()}
     return {name: obstacle for name, obstacle in found.items() if obstacle is not None}
 
 
+def _unlike(settings: Mapping[str, Any], reached: Reached) -> Obstacle | None:
+    """Nodes that nobody has looked at yet are believed: the first pass with something to do there looks."""
+    here = unlike(settings) if launcher_of(settings) is None else None
+    seen = reached.get(name_of(settings)) if asks_probe(settings) else None
+    return here or (unlike_nodes(settings, seen) if seen is not None else None)
+
+
+def installed_for(
+    systems: Mapping[str, Any], reached: Reached, here: Mapping[str, str]
+) -> dict[str, Mapping[str, str] | None]:
+    """System → what is installed where its commands run; None where that is not known."""
+    found: dict[str, Mapping[str, str] | None] = {}
+    for name, system in systems.items():
+        if launcher_of(system["settings"]) is None:
+            found[name] = here
+        else:
+            seen = reached.get(name_of(system["settings"]))
+            found[name] = distributions_there(seen) if seen is not None and seen.nodes else None
+    return found
+
+
 def obstacles_of(
-    address: Address, locations: Mapping[str, str], root: Path, distributions: Mapping[str, str]
+    address: Address, locations: Mapping[str, str], root: Path, distributions: Mapping[str, str] | None
 ) -> Obstacle | None:
-    """What keeps one action from being done here: its backend is not installed, its source is not on this disk."""
+    """What keeps one action from being done here: its backend is not installed, its source is not on this disk.
+
+    ``distributions``: of the machine that does it; None where they are not known.
+    """
     backend = locations.get("backend", "")
     code = BENCHMARKS.get(locations.get("benchmark.code", ""))
     if (code is not None and code.elsewhere) or (backend in BACKENDS and BACKENDS[backend].elsewhere):
@@ -71,12 +104,12 @@ def obstacles_of(
         return Obstacle("its runs are made elsewhere and imported", fix)
     ours = "harness.command" not in locations  # a command brings its own libraries
     runs = address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST)
-    if (address.kind is Kind.ENGINE or (runs and ours)) and backend in BACKENDS:
+    if distributions is not None and (address.kind is Kind.ENGINE or (runs and ours)) and backend in BACKENDS:
         facts = BACKENDS[backend]
         if backend_version(backend, dict(distributions)) is None:
             fix = installing(facts.extra)
             return Obstacle(f"backend {backend} is not installed here", fix)
-    if runs and ours and "mlcommons-loadgen" not in distributions:
+    if distributions is not None and runs and ours and "mlcommons-loadgen" not in distributions:
         return Obstacle("LoadGen is not installed here", installing("cpu"))
     kind = str(address.kind).lower()
     wanted = [locations.get("benchmark.path")]

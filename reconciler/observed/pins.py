@@ -25,11 +25,12 @@ def observe_pins(
     recorded: Recorded,
     root: Path,
     stamps: Stamps,
-    distributions: dict[str, str],
+    distributions: Mapping[str, Mapping[str, str] | None],
     elsewhere: Collection[str],
 ) -> Pins:
-    """``root``: the repository, to which locations are relative. ``elsewhere``: systems that this machine is not;
-    their versions come from records alone."""
+    """``root``: the repository, to which locations are relative. ``distributions``: system → what is installed where
+    its commands run, None where that is not known. ``elsewhere``: systems that this machine is not; their versions come
+    from records alone."""
     values: dict[str, str | None] = {}
     origins: dict[str, str] = {}
     versions = functools.cache(lambda: _last_versions(recorded))
@@ -41,7 +42,8 @@ def observe_pins(
             values[pin], origins[pin] = _source(rest, recorded, root, digest)
         else:
             backend, _, system = rest.partition("@")
-            here = None if system in elsewhere else backend_version(backend, distributions)
+            there = None if system in elsewhere else distributions.get(system)
+            here = None if there is None else backend_version(backend, there)
             values[pin] = here if here is not None else versions().get((system, backend))
             origins[pin] = "this machine" if here is not None else "record"
     return Pins(values, origins)

@@ -19,7 +19,8 @@ them. Only what some layer sets is there, except for benchmark.official and benc
                                     user_conf, audit_config, timeout (integer milliseconds)
     measurements.<field>            input_data_types, weight_data_types; from the model: retraining,
                                     starting_weights_filename, weight_transformations
-    system.<field>                  category ("datacenter", "edge", "datacenter,edge"), status
+    system.<field>                  category ("datacenter", "edge", "datacenter,edge"), status; launcher (a tuple of
+                                    words) and python, of the machine its commands run on
     hardware.<field>                accelerator, count, cpu, nodes, power_limit (integer milliwatts)
     policy.publish                  latest | median | best
     compliance.<test>               True: the test is asked for; its own settings lie below: target_qps, target_latency,

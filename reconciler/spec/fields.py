@@ -142,6 +142,11 @@ Command = Annotated[
     fitting(scalars.command),
     WithJsonSchema({"type": "array", "items": {"type": ["string", "number"]}, "minItems": 1}),
 ]
+Launcher = Annotated[
+    tuple[str, ...] | None,
+    fitting(scalars.launcher),
+    WithJsonSchema({"type": "array", "items": {"type": ["string", "number"]}, "minItems": 1}),
+]
 VariableName = Annotated[str, fitting(scalars.variable_name), WithJsonSchema({"type": "string"})]
 Variable = Annotated[
     str | tuple[str, str],

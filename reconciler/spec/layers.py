@@ -25,6 +25,8 @@ _RENAMED = {
     "power": "power.path",
     "category": "system.category",
     "status": "system.status",
+    "launcher": "system.launcher",
+    "python": "system.python",
     "model.retraining": "measurements.retraining",
     "model.starting_weights_filename": "measurements.starting_weights_filename",
     "model.weight_transformations": "measurements.weight_transformations",

@@ -285,6 +285,16 @@ class System(Group):
         description="Availability: available, preview or rdi (research, development, internal)."
     )
     hardware: Hardware = Field(Hardware(), description="What the machine must have.")
+    launcher: fields.Launcher = Field(
+        None,
+        description="Words before each command of this system, such as [srun, -N, 2], [docker, run, name@sha256:…] or "
+        "[ssh, node]; default: it runs on this machine.",
+    )
+    python: fields.OptionalText = Field(
+        None,
+        description="Interpreter of Python behind the launcher that has mlperf-reconciler; default: python3 in a "
+        "container, else the one that is running.",
+    )
     description: Annotated[dict[fields.DescriptionName, fields.DescriptionValue], _Empty] = Field(
         {},
         description="Fields of systems/<name>.json, such as cooling: air. Identity comes from the spec's other fields.",

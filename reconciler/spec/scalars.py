@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, ValidationInfo
 from pydantic_core import PydanticCustomError
 
 from harness.contract import BACKENDS, BENCHMARKS
+from reconciler.launch.known import unfit as unfit_launcher
 from reconciler.resource.canonical import decimal_text
 from reconciler.spec.locations import Variables
 from reconciler.spec.names import advice
@@ -247,6 +248,16 @@ def command(value: Any) -> tuple[str, ...]:
     if wrong is not None or not value[0].strip():
         raise UnfitError(f"{shown(wrong)} is no argument of a command", fix)
     return tuple(map(str, value))
+
+
+def launcher(value: Any) -> tuple[str, ...]:
+    """The words that start a command elsewhere, one list item each."""
+    if not isinstance(value, list) or not value or not all(isinstance(item, str) for item in value):
+        raise UnfitError(f"{shown(value)} stands where the words of a launcher belong", 'write [srun, -N, "2"]')
+    words = command(value)
+    if wrong := unfit_launcher(words):
+        raise UnfitError(*wrong)
+    return words
 
 
 def variable_name(value: Any) -> str:

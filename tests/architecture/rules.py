@@ -24,6 +24,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("resource",),
     ("git_remotes", "git_history"),
     ("git",),
+    ("launch",),
     ("process",),
     ("files",),
     ("errors",),

@@ -10,7 +10,8 @@ import pytest
 
 from harness.contract import ProbeRequest
 from reconciler.errors import ReconcilerError
-from reconciler.observed.nodes import differences, probe_nodes
+from reconciler.launch.known import Launcher
+from reconciler.launch.nodes import differences, probe_nodes
 from reconciler.spec.describing import describe
 from reconciler.spec.edit import read
 from reconciler.spec.proposal import propose
@@ -154,7 +155,7 @@ def launcher(folder: Path, text: str) -> str:
 def test_launcher_of_two_local_processes(declared: Path, reconcile: Reconcile) -> None:
     words = launcher(declared, 'RANK=1 "$@" &\nRANK=0 "$@"\nwait')
     found = json.loads(reconcile("detect", "--json", "--launcher", words)[1])
-    assert [node["hardware"]["rank"]["all"] for node in found["nodes"]] == [0, 1]
+    assert [node["rank"]["all"] for node in found["nodes"]] == [0, 1]
     assert found["description"]["number_of_nodes"] == "2"
     assert found["differences"] == []
     assert not list((declared / ".reconcile").glob("probe-*"))
@@ -162,13 +163,13 @@ def test_launcher_of_two_local_processes(declared: Path, reconcile: Reconcile) -
 
 def test_processes_of_one_node_count_once(tmp_path: Path) -> None:
     words = launcher(tmp_path, 'SLURM_PROCID=1 SLURM_LOCALID=1 "$@" &\nSLURM_PROCID=0 SLURM_LOCALID=0 "$@"\nwait')
-    assert len(probe_nodes(ProbeRequest(hardware=True), [words], tmp_path / "shared")) == 1
+    assert len(probe_nodes(ProbeRequest(hardware=True), Launcher((words,)), tmp_path / "shared")) == 1
 
 
 def test_launcher_that_fails_is_quoted(tmp_path: Path) -> None:
     words = launcher(tmp_path, "echo no such partition >&2; exit 3")
     with pytest.raises(ReconcilerError, match="status 3 and 0 answers\nno such partition"):
-        probe_nodes(ProbeRequest(hardware=True), [words], tmp_path / "shared")
+        probe_nodes(ProbeRequest(hardware=True), Launcher((words,)), tmp_path / "shared")
 
 
 def test_nodes_that_differ_are_named() -> None:

@@ -1,0 +1,99 @@
+"""``launch``: start another child behind a launcher, relay its progress and its result, and leave nothing behind."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+
+from harness.command import LAST_LINE, declared_secrets
+from harness.contract import STAGES, Counter, LaunchRequest, Progress, Result, read_progress
+from harness.errors import HarnessError
+from harness.group import Command, Ended, run_group
+from harness.output import BoundedOutput
+
+_LOOK = 0.25  # seconds between two readings of the counter there
+_ENDING = 30.0  # seconds that a container may take to be removed
+_GRACE = 5.0
+
+
+def execute(request: LaunchRequest, _give_up: Callable[[BaseException], None]) -> Result:
+    """The child's own result. Raises HarnessError when there is none: the launcher failed, or the child saw no request,
+    or was killed."""
+    secrets = declared_secrets(request.secrets)
+    environment = {name: value for name, value in os.environ.items() if name not in request.secrets.values()}
+    environment.pop("RECONCILE_PARENT", None)
+    # The child's own output has been bounded where it matters; its last line is written by a command there.
+    output = BoundedOutput(sys.stdout.fileno(), Path(request.counter).with_name(f"{LAST_LINE}-launcher"))
+    command = Command(
+        request.command,
+        Path(request.cwd),
+        environment,
+        stdin=json.dumps(secrets).encode() + b"\n",
+        grace=_GRACE,
+    )
+    relay = Relay(Path(request.counter_there), Counter(request.counter))
+    ended = run_group(command, output, lambda: _end(request.ending), relay)
+    answer = Path(request.answer)
+    if not answer.exists():
+        raise _silent(request, ended, output)
+    return Result.read(answer)
+
+
+def _silent(request: LaunchRequest, ended: Ended, output: BoundedOutput) -> HarnessError:
+    how = f"was ended by signal {-ended.status}" if ended.status < 0 else f"ended with status {ended.status}"
+    said = output.last_lines(5)
+    return HarnessError(
+        f"the launcher {request.command[0]} {how} and its child left no result{': ' if said else ''}{said}",
+        "resources" if ended.status < 0 else "missing",
+        f"what it starts must see {Path(request.answer).parent}, and have this mlperf-reconciler in the interpreter of "
+        "Python that the system's `python` names",
+    )
+
+
+def _end(command: tuple[str, ...]) -> None:
+    """Whatever it says: mostly that there is nothing left to end."""
+    if command:
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_ENDING, check=False)
+
+
+class Relay:
+    """Context manager: copies the progress of a child whose clock is another machine's into a counter of this one."""
+
+    def __init__(self, there: Path, here: Counter) -> None:
+        self._there, self._here = there, here
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="relay", daemon=True)
+        self._seen: Progress | None = None
+
+    def __enter__(self) -> None:
+        self._here.stage(STAGES[0])
+        self._thread.start()
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self._stop.set()
+        self._thread.join()
+        self.copy()
+
+    def _watch(self) -> None:
+        while not self._stop.wait(_LOOK):
+            self.copy()
+
+    def copy(self) -> None:
+        found = read_progress(self._there)
+        if found is None:
+            return
+        seen = self._seen
+        if seen is None or (seen.stage, seen.expected) != (found.stage, found.expected) or found.done < seen.done:
+            self._here.stage(found.stage, found.expected)
+            self._here.bump(found.done)
+        elif found.done > seen.done:
+            self._here.bump(found.done - seen.done)
+        self._seen = found

@@ -1,0 +1,66 @@
+"""A child behind a launcher: on another node perhaps, in a container perhaps, and perhaps one of several.
+
+Its parent is none of ours, so a kill of the parent says nothing. What reaches through every launcher is standard input:
+a first line with the secrets of the run, then nothing until the pass is gone, which ends this process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+
+LAUNCHED = "RECONCILE_LAUNCHED"
+_PATIENCE = 10.0  # seconds in which a launcher that hands on standard input has handed on a line
+_ORPHANED = 70
+
+# Which process of all, and which of its node, as Slurm, Open MPI, MPICH and PMIx tell.
+_RANKS = ("SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "RANK")
+_LOCAL_RANKS = ("SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "LOCAL_RANK")
+
+
+def rank() -> dict[str, int]:
+    """``all``: the number of this process among those that a launcher started, ``local``: among those of its node."""
+    return {"all": _first_number(_RANKS), "local": _first_number(_LOCAL_RANKS)}
+
+
+def _first_number(names: tuple[str, ...]) -> int:
+    return next((int(value) for name in names if (value := os.environ.get(name, "")).isdecimal()), 0)
+
+
+def is_launched() -> bool:
+    return bool(os.environ.get(LAUNCHED))
+
+
+def is_spare(verb: str) -> bool:
+    """Whether a process that a launcher started beside the first has nothing to do: every one tells what it sees, one
+    alone runs."""
+    return is_launched() and verb != "probe" and rank()["all"] != 0
+
+
+def follow_input() -> None:
+    """Take the secrets from the first line, and end when the input does. A launcher that hands on no input gives none
+    of both: then there are no secrets, and the launcher itself must end this process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ.pop("RECONCILE_PARENT", None)
+    heard = threading.Event()
+    threading.Thread(target=_follow, args=(heard,), daemon=True).start()
+    heard.wait(_PATIENCE)
+
+
+def _follow(heard: threading.Event) -> None:
+    line = b""
+    while not line.endswith(b"\n"):
+        read = os.read(0, 1)
+        if not read:
+            heard.set()
+            return
+        line += read
+    os.environ.update(json.loads(line))
+    heard.set()
+    while os.read(0, 4096):
+        pass
+    sys.stdout.flush()
+    os._exit(_ORPHANED)

@@ -1,0 +1,63 @@
+"""Puts the child of an attempt behind the launcher of its system."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from harness.contract import BuildRequest, CommandRequest, LaunchRequest, Message, RunRequest
+from reconciler.execute.attempt import Attempt
+from reconciler.execute.commands import runs_command
+from reconciler.files import Places
+from reconciler.launch.known import Launcher, launcher_of, outermost, start
+from reconciler.launch.nodes import LAUNCHED
+from reconciler.process import FIXED, harness_command
+from reconciler.resource.kinds import Kind
+
+# What belongs to the machine of a system. Data sets, models and scores are the same wherever they are made; a command
+# that scores comes with the image of the command that runs.
+_OF_THE_MACHINE = (Kind.ENGINE, Kind.RUN, Kind.COMPLIANCE_TEST)
+
+
+def launcher_for(attempt: Attempt) -> Launcher | None:
+    """The launcher that an attempt is made through, if any."""
+    kind = attempt.intent.address.kind
+    ours = kind in _OF_THE_MACHINE or (kind is Kind.SCORE and runs_command(attempt))
+    return launcher_of(attempt.intent.settings) if ours else None
+
+
+def launched(attempt: Attempt, request: Message, places: Places) -> Message:
+    """The request as it is, or one that starts its child behind the launcher of the attempt."""
+    launcher = launcher_for(attempt)
+    if launcher is None:
+        return request
+    counter_there = attempt.counter.with_name("counter-there")
+    inner: Any = dataclasses.replace(request, counter=str(counter_there))  # type: ignore[call-arg]
+    inner.write(attempt.request)
+    child = harness_command(inner.verb, attempt.request, attempt.answer, launcher.interpreter(sys.executable))
+    seen = outermost([places.root, places.work, *_locations(request)])
+    name = f"reconcile-{attempt.intent.id}"
+    started = start(launcher, child, {**FIXED, LAUNCHED: "1"}, name, seen)
+    return LaunchRequest(
+        command=started.command,
+        answer=str(attempt.answer),
+        counter=str(attempt.counter),
+        counter_there=str(counter_there),
+        cwd=str(places.root),
+        ending=started.ending,
+        secrets=dict(request.secrets) if isinstance(request, CommandRequest) else {},
+    )
+
+
+def _locations(request: Message) -> Iterator[Path]:
+    """What a request names outside the repository."""
+    if isinstance(request, BuildRequest | RunRequest) and request.benchmark.path:
+        yield Path(request.benchmark.path)
+    if isinstance(request, BuildRequest) and request.source:
+        yield Path(request.source)
+    if isinstance(request, CommandRequest):
+        named = (request.cwd, request.code, request.logs, request.user_conf_at)
+        yield from (Path(name) for name in named if name)

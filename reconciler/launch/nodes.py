@@ -1,0 +1,121 @@
+"""What a probe says of this machine, or of each node that a launcher reaches."""
+
+from __future__ import annotations
+
+import secrets
+import shlex
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.contract import Busy, ProbeRequest, Result
+from reconciler.errors import ReconcilerError
+from reconciler.launch.known import Launcher, start
+from reconciler.process import FIXED, Child, child_environment, harness_command, launcher_environment
+
+LIMIT = 300.0  # seconds that a launcher may take; a queue may have to give it nodes first
+LAUNCHED = "RECONCILE_LAUNCHED"  # tells a child that its parent is none of ours
+_LATE = 2.0  # seconds in which the files of other nodes come to sight here
+
+# A node's facts: ``hardware``, ``accelerators``, ``machine``, ``backends`` and ``loadgen``.
+Node = Mapping[str, Any]
+
+
+def probe_nodes(request: ProbeRequest, launcher: Launcher, shared: Path, seen: Sequence[Path] = ()) -> tuple[Node, ...]:
+    """The values of each node's probe, in the order of their ranks.
+
+    Every process that the launcher starts writes a result file of its own; of several on one node, as their local
+    ranks say, the first counts. ``shared``: a folder that all nodes see; ``seen``: what a container is to be shown.
+
+    Raises ReconcilerError with what was printed when a process failed or none answered.
+    """
+    shared.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="probe-", dir=shared) as place:
+        folder = Path(place)
+        request.write(folder / "request.json")
+        answers = folder / "answers"
+        answers.mkdir()
+        status = _ended(launcher, folder, answers, (shared.resolve(), *seen))
+        results = _answers(answers, status)
+        said = "\n".join((folder / "log").read_text(errors="replace").splitlines()[-10:])
+    failed = next((result for result in results if not result.done), None)
+    if failed is not None:
+        raise ReconcilerError(f"the probe failed: {failed.problem}", fix=failed.fix)
+    if status != 0 or not results:
+        ended = "not within the limit" if status is None else f"with status {status}"
+        asked = shlex.join([*launcher.words, "python"])
+        where = f" in {launcher.interpreter(sys.executable)}" if launcher.words else ""
+        raise ReconcilerError(
+            f"`{asked}` ended {ended} and {len(results)} answers\n{said}".strip(),
+            fix=f"what it starts must see {shared}, and have mlperf-reconciler{where}, which `python` of the system "
+            "may name",
+        )
+    nodes = [result.values for result in results if _rank(result.values, "local") == 0]
+    return tuple(sorted(nodes, key=lambda node: (_rank(node, "all"), host_of(node))))
+
+
+def host_of(node: Node) -> str:
+    return str(node.get("machine", {}).get("machine.host") or node.get("hardware", {}).get("host", ""))
+
+
+def first_busy(nodes: Sequence[Node], *, elsewhere: bool) -> Busy | None:
+    """Who uses a node, as asked by ``ProbeRequest.quiet``. ``elsewhere``: say which node it is."""
+    found = [(node, node["busy"]) for node in nodes if node.get("busy")]
+    # A stranger on a GPU spoils more than one on processors, and can be named for sure.
+    found.sort(key=lambda item: not str(item[1]["what"]).startswith("GPU"))
+    return next((Busy(**{**busy, "host": host_of(node) if elsewhere else ""}) for node, busy in found), None)
+
+
+def _rank(node: Node, which: str) -> int:
+    return int(node.get("rank", {}).get(which, 0))
+
+
+def _answers(folder: Path, status: int | None) -> list[Result]:
+    """A shared file system may show a file of another node a moment late."""
+    give_up = time.monotonic() + (_LATE if status == 0 else 0.0)
+    while not (found := sorted(folder.glob("*.json"))) and time.monotonic() < give_up:
+        time.sleep(0.05)
+    return [Result.read(path) for path in found]
+
+
+def _ended(launcher: Launcher, folder: Path, answers: Path, seen: Sequence[Path]) -> int | None:
+    child = harness_command("probe", folder / "request.json", answers, launcher.interpreter(sys.executable))
+    environment, command = child_environment(), tuple(child)
+    ending: tuple[str, ...] = ()
+    if launcher.words:
+        started = start(launcher, child, {**FIXED, LAUNCHED: "1"}, f"reconcile-probe-{secrets.token_hex(4)}", seen)
+        command, ending = started.command, started.ending
+        environment = launcher_environment()
+    try:
+        # A launcher may be named relative to where the user stands.
+        at = Path.cwd() if launcher.words else folder
+        with Child(command, folder=at, log=folder / "log", environment=environment) as process:
+            if launcher.words:
+                process.tell(b"{}\n")
+            status = process.wait(LIMIT)
+            if status is None and ending:
+                _end(ending, folder)
+            return status
+    except OSError as error:
+        raise ReconcilerError(f"{command[0]}: {error.strerror}", fix="name a program that can be started") from error
+
+
+def _end(command: Sequence[str], folder: Path) -> None:
+    with Child(command, folder=folder, log=folder / "log", environment=launcher_environment()) as process:
+        process.wait(LIMIT / 10)
+
+
+def differences(nodes: Sequence[Node], named: Callable[[Node], Mapping[str, str]]) -> list[str]:
+    """Where a node is not like the first, one line each. ``named``: a node → what must be alike."""
+    lines = []
+    first = named(nodes[0])
+    for number, node in enumerate(nodes[1:], start=2):
+        here = named(node)
+        for name in sorted(first.keys() | here.keys()):
+            if first.get(name) != here.get(name):
+                one, other = first.get(name, "nothing"), here.get(name, "nothing")
+                lines.append(f"node {number} ({host_of(node)}): {name} is {other}; on node 1 {one}")
+    return lines

@@ -1,0 +1,279 @@
+"""A system behind a launcher: its nodes are looked at there, its runs are made there, and end with the pass."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.contract import LaunchRequest
+from reconciler.execute import walk
+from reconciler.execute.outcome import Status
+from reconciler.process import harness_command
+from reconciler.reconcile import Report
+from reconciler.resource.records import Record
+from tests.launchers import Cluster, installed
+from tests.passes.repository import SPEC, Repository, make_repository
+from tests.passes.standin import with_command
+from tests.passes.test_commands import PASS, SLEEPER, gone, wait_for
+
+pytest.importorskip("mlperf_loadgen")
+RUN = "Run:open/box/tiny/Offline/performance"
+IMAGE = f"lab.example/mlperf@sha256:{'0' * 63}1"
+SRUN, DOCKER, SSH = "[srun, -N, 2, -p, gpu]", f'[docker, run, --gpus, all, "{IMAGE}"]', "[ssh, n1]"
+
+TELL = "p = os.environ['NODES'].replace('nodes.json', 'pid'); open(p + '.new', 'w').write(str(os.getpid())); "
+TELL += "os.rename(p + '.new', p)"
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    with installed(tmp_path / "cluster") as found:
+        monkeypatch.setenv("PATH", f"{found.bin}:{os.environ['PATH']}")
+        yield found
+
+
+def behind(repository: Repository, launcher: str, more: str = "") -> Repository:
+    status = "      status: available\n"
+    repository.edit(SPEC, status, f"{status}      launcher: {launcher}\n{more}")
+    return repository
+
+
+def record_of(repository: Repository, address: str = RUN) -> Record:
+    return next(record for record in repository.records().values() if str(record.address) == address)
+
+
+def blocked(report: Report) -> set[str]:
+    return {step.blocked for step in report.look.plan.steps if step.blocked and "waits for" not in step.blocked}
+
+
+def test_srun_holds_every_node_and_runs_once(tmp_path: Path, cluster: Cluster) -> None:
+    repository = behind(make_repository(tmp_path / "it's here"), SRUN)
+    own = make_repository(tmp_path / "own")
+    own.reconcile()
+    report = repository.reconcile()
+    assert report.look.plan.in_sync
+    assert Counter(str(r.address) for r in repository.records().values()) == Counter(
+        str(r.address) for r in own.records().values()
+    )
+    record = record_of(repository)
+    assert record.facts["machine.host"].value == "n0"
+    assert [node["host"] for node in record.facts["machine.nodes"].value] == ["n0", "n1"]
+    assert record.inputs["launcher"].value == ["srun", "-N", "2"]
+    calls = cluster.calls("srun")
+    assert all(call[:5] == ["--wait=0", "-N", "2", "-p", "gpu"] for call in calls)
+    assert Counter(call[call.index("harness") + 1] for call in calls) == {"probe": 2, "run": 2}
+    assert not repository.leftovers()
+    seen = len(calls)
+    assert repository.reconcile().outcomes == ()
+    assert len(cluster.calls("srun")) == seen
+
+
+@pytest.mark.parametrize(
+    ("hardware", "said"),
+    [
+        ("{accelerator: NVIDIA H200, count: 2}", "the system declares 2 x NVIDIA H200; node n1 has 1 x NVIDIA H200"),
+        ("{accelerator: NVIDIA B200, count: 1}", "the system declares 1 x NVIDIA B200; node n0 has 2 x NVIDIA H200"),
+        ("{count: 1, power_limit: 500 W}", "a power limit of 500 W; GPU 0 of node n1 has 700 W"),
+        ("{count: 1, nodes: 9}", "the system declares 9 nodes; its launcher reaches 2 nodes"),
+        ("{cpu: Abacus 3}", "the system declares the CPU 'Abacus 3'; node n0 has"),
+    ],
+    ids=["count", "model", "power", "nodes", "cpu"],
+)
+def test_declared_hardware_is_looked_for_on_the_nodes(
+    tmp_path: Path, cluster: Cluster, hardware: str, said: str
+) -> None:
+    gpu = {"name": "NVIDIA H200", "watts": 500}
+    cluster.nodes(n0={"gpus": [gpu, gpu]}, n1={"gpus": [{**gpu, "watts": 700}]})
+    repository = behind(make_repository(tmp_path / "lab"), SRUN, f"      hardware: {hardware}\n")
+    report = repository.reconcile()
+    assert {message for message in blocked(report) if said in message}
+    assert repository.records() == {}
+    assert any(said in step.blocked for step in repository.look().plan.steps)
+    calls = len(cluster.calls("srun"))
+    repository.edit(SPEC, hardware, "{count: 1, nodes: 2}")
+    assert repository.reconcile().look.plan.in_sync
+    assert len(cluster.calls("srun")) > calls + 1
+
+
+def test_nodes_that_cannot_be_reached_block_and_say_why(tmp_path: Path, cluster: Cluster) -> None:
+    repository = behind(make_repository(tmp_path / "lab"), "[srun, --gibberish]")
+    (said,) = {message for message in blocked(repository.reconcile()) if not message.startswith("needed only")}
+    assert "srun: unknown option --gibberish" in said
+    assert repository.records() == {}
+
+
+def test_docker_shows_the_folders_and_carries_no_secret_in_its_words(
+    tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command of a user's, with its own scorer's image: everything travels, and none of it is identity."""
+    env = "        env: {TOKEN: {from_env: MY_TOKEN}, WHERE: '{scenario}'}\n"
+    repository = behind(with_command(tmp_path / "lab", more=env), DOCKER)
+    head = 'import os\nassert (len(os.environ["TOKEN"]), os.environ["WHERE"]) == (11, "Offline")\n'
+    text = (repository.root / "ours/run.py").read_text(encoding="utf-8")
+    repository.write("ours/run.py", head + text)
+    monkeypatch.setenv("MY_TOKEN", "sesame-4711")
+    report = repository.reconcile()
+    assert report.look.plan.in_sync, [outcome.message for outcome in report.outcomes]
+    words = [call for call in cluster.calls("docker") if call[0] == "run"][-1]
+    assert words[:4] == ["run", "--rm", "--interactive", "--name"]
+    assert f"{repository.root}:{repository.root}" in words
+    assert f"{os.getuid()}:{os.getgid()}" in words
+    assert words[words.index(IMAGE) + 1] == "env"
+    assert not [p for p in tmp_path.rglob("*") if p.is_file() and b"sesame-4711" in p.read_bytes()]
+    assert record_of(repository).inputs["launcher"].value == ["run", "--gpus", "all", IMAGE]
+    assert cluster.containers() == []
+    repository.edit(SPEC, "--gpus, all", '-v, "/data:/data", --gpus, all')
+    assert not repository.look().plan.steps
+    repository.edit(SPEC, f"{'0' * 63}1", f"{'0' * 63}2")
+    made = {str(s.change.address) for s in repository.look().plan.steps if s.change.how == "make"}
+    assert made == {RUN, RUN.replace("performance", "accuracy"), "Score:open/box/tiny/Offline"}
+
+
+def test_ssh_reaches_odd_folders_and_is_only_a_place(tmp_path: Path, cluster: Cluster) -> None:
+    repository = behind(make_repository(tmp_path / "it's $HOME"), SSH)
+    assert repository.reconcile().look.plan.in_sync
+    record = record_of(repository)
+    assert record.facts["machine.host"].value == "n1"
+    assert "launcher" not in record.inputs
+    assert cluster.calls("ssh")[0][:4] == ["-T", "-o", "BatchMode=yes", "n1"]
+    assert len(cluster.calls("ssh")[0]) == 5
+    repository.edit(SPEC, SSH, "[ssh, n0]")
+    assert not repository.look().plan.steps
+
+
+def test_container_of_srun_sees_what_is_mounted(tmp_path: Path, cluster: Cluster) -> None:
+    words = f'[srun, --container-image, "{IMAGE}", --container-mounts, "/data:/data"]'
+    repository = behind(make_repository(tmp_path / "lab"), words)
+    assert repository.reconcile().look.plan.in_sync
+    (mounts,) = {w.partition("=")[2] for w in cluster.calls("srun")[-1] if w.startswith("--container-mounts")}
+    assert mounts.split(",") == [f"{repository.root}:{repository.root}", "/data:/data"]
+    assert record_of(repository).inputs["launcher"].value == ["srun", "--container-image", IMAGE]
+
+
+def test_launcher_that_hands_on_no_input_is_one_too(tmp_path: Path, cluster: Cluster) -> None:
+    script = tmp_path / "launch"
+    script.write_text('#!/bin/sh\nexec "$@" < /dev/null\n', encoding="utf-8")
+    script.chmod(0o755)
+    repository = behind(make_repository(tmp_path / "lab"), f'["{script}"]')
+    assert repository.reconcile().look.plan.in_sync
+    assert record_of(repository).inputs["launcher"].value == ["launch"]
+
+
+def test_what_fails_behind_a_launcher_is_told_with_its_last_words(tmp_path: Path, cluster: Cluster) -> None:
+    script = tmp_path / "launch"
+    script.write_text(
+        '#!/bin/sh\ncase "$*" in *"harness probe"*) exec "$@";; esac\necho node fell over >&2\nexit 9\n',
+        encoding="utf-8",
+    )
+    script.chmod(0o755)
+    report = behind(make_repository(tmp_path / "lab"), f'["{script}"]').reconcile()
+    failed = next(outcome for outcome in report.outcomes if outcome.status is Status.FAILED)
+    assert failed.message == f"the launcher {script} ended with status 9 and its child left no result: node fell over"
+
+
+@pytest.mark.parametrize("launcher", [SRUN, DOCKER, SSH], ids=["srun", "docker", "ssh"])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_what_runs_elsewhere_ends_with_the_pass(
+    tmp_path: Path, cluster: Cluster, launcher: str, number: signal.Signals
+) -> None:
+    """Also what a launcher's process no longer stands above."""
+    root = tmp_path / "lab"
+    repository = behind(with_command(root), launcher)
+    repository.write("ours/run.py", SLEEPER)
+    top = Path(__file__).parents[2]
+    environment = {**os.environ, "PYTHONPATH": str(top)}
+    command = [sys.executable, "-c", PASS, str(root)]
+    started = subprocess.Popen(command, cwd=top, env=environment, stderr=subprocess.DEVNULL)
+    wait_for(root / "ours/pids", 60)
+    pids = [int(pid) for pid in (root / "ours/pids").read_text(encoding="utf-8").split()]
+    started.send_signal(number)
+    started.wait(30)
+    assert gone(pids)
+    assert not [r for r in repository.records().values() if str(r.address).startswith("Run")]
+    give_up = time.monotonic() + 20
+    while cluster.containers() and time.monotonic() < give_up:
+        time.sleep(0.1)
+    assert cluster.containers() == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_container_that_hears_nothing_is_removed_by_its_name(
+    tmp_path: Path, cluster: Cluster, number: signal.Signals
+) -> None:
+    """It reads no input, and what is first in a container ignores the signals that docker hands on."""
+    mute = f"import os, signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); {TELL}; time.sleep(600)"
+    request = LaunchRequest(
+        command=("docker", "run", "--interactive", "--name", "mute", IMAGE, "python3", "-c", mute),
+        answer=str(tmp_path / "answer.json"),
+        counter=str(tmp_path / "counter"),
+        counter_there=str(tmp_path / "counter-there"),
+        cwd=str(tmp_path),
+        ending=("docker", "rm", "--force", "mute"),
+    )
+    request.write(tmp_path / "request.json")
+    command = harness_command("launch", tmp_path / "request.json", tmp_path / "result.json")
+    with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.PIPE) as c:
+        wait_for(cluster.folder / "pid", 30)
+        pid = int((cluster.folder / "pid").read_text(encoding="ascii"))
+        assert cluster.containers() == ["mute"]
+        c.send_signal(number)
+        c.wait(30)
+    assert gone([pid], 30)
+    assert cluster.containers() == []
+    assert ["rm", "--force", "mute"] in cluster.calls("docker")
+
+
+# -- a quiet machine ------------------------------------------------------------------------------------------------
+
+
+def test_load_on_a_node_blocks_a_timed_run_there(
+    tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every core is really busy; by processes that are nobody's children here."""
+    monkeypatch.setattr(walk, "REHEARSAL", "nothing is one")
+    repository = behind(make_repository(tmp_path / "lab"), "[ssh, n1]")
+    line = f"'{sys.executable}' -c 'while True: pass' > /dev/null 2>&1 & echo $!"
+    count = 2 * (os.cpu_count() or 1)
+    said = [subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=True) for _ in range(count)]
+    try:
+        report = repository.reconcile()
+        outcome = next(o for o in report.outcomes if str(o.step.change.address) == RUN)
+        assert outcome.status is Status.BLOCKED
+        assert outcome.message.startswith("the machine is not quiet: n1: others use ")
+        allowed = next(o for o in repository.reconcile(busy=True).outcomes if str(o.step.change.address) == RUN)
+        assert allowed.record is not None
+        noted = str(allowed.record.facts["machine.shared_with"].value)
+        assert noted.startswith("n1: others use ")
+        assert any(f"process {done.stdout.strip()} (" in noted for done in said) or "process" in noted
+    finally:
+        for done in said:
+            os.kill(int(done.stdout), signal.SIGKILL)
+
+
+def test_stranger_on_a_gpu_of_any_node_blocks_with_process_and_user(
+    tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(walk, "REHEARSAL", "nothing is one")
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True) as stranger:
+        gpu = {"name": "NVIDIA H200", "watts": 700}
+        cluster.nodes(n0={"gpus": [gpu]}, n1={"gpus": [gpu, {**gpu, "pids": [stranger.pid]}]})
+        hardware = "      hardware: {accelerator: NVIDIA H200, count: 1}\n"
+        repository = behind(make_repository(tmp_path / "lab"), SRUN, hardware)
+        try:
+            spared = next(o for o in repository.reconcile().outcomes if str(o.step.change.address) == RUN)
+            assert "GPU" not in spared.message  # the run takes the first of two
+            cluster.nodes(n0={"gpus": [gpu]}, n1={"gpus": [{**gpu, "pids": [stranger.pid]}]})
+            report = repository.reconcile(rerun=("mode=performance",))
+        finally:
+            stranger.kill()
+    outcome = next(o for o in report.outcomes if str(o.step.change.address) == RUN)
+    assert outcome.status is Status.BLOCKED
+    assert f"the machine is not quiet: n1: GPU 0 is used by process {stranger.pid} (" in outcome.message

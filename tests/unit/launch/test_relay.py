@@ -1,0 +1,39 @@
+"""Progress of a child whose clock is another machine's."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+from harness.contract import STAGES, Counter, read_progress
+from harness.launch import Relay
+
+
+def write(path: Path, stage: str, done: int, expected: int) -> None:
+    """As a machine that started long ago, and one whose clock is behind ours, would."""
+    path.write_bytes(struct.pack("=IIQQQQ", STAGES.index(stage), 0, done, expected, 1, 2))
+
+
+def test_progress_is_told_by_our_own_clock(tmp_path: Path) -> None:
+    there, here = tmp_path / "there", tmp_path / "here"
+    relay = Relay(there, Counter(here))
+    relay.copy()
+    for stage, done in (("loading", 0), ("running", 5), ("running", 9), ("completing", 0), ("running", 2)):
+        write(there, stage, done, 10)
+        relay.copy()
+        found = read_progress(here)
+        assert found is not None
+        assert (found.stage, found.done, found.expected) == (stage, done, 10)
+        assert 0 <= found.idle < 5
+        assert 0 <= found.seconds < 5
+
+
+def test_standstill_there_is_idle_here(tmp_path: Path) -> None:
+    there, here = tmp_path / "there", tmp_path / "here"
+    relay = Relay(there, Counter(here))
+    write(there, "running", 5, 10)
+    relay.copy()
+    before = here.read_bytes()
+    write(there, "running", 5, 10)
+    relay.copy()
+    assert here.read_bytes() == before

@@ -13,6 +13,7 @@ from harness.contract import Result
 from reconciler.errors import ReconcilerError
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.child import Watch, run_child
+from reconciler.execute.launching import launched
 from reconciler.execute.requests import score_request
 from reconciler.files import Places, replace
 from reconciler.mlperf.compliance.entries import read_entries
@@ -138,7 +139,8 @@ def _scored(attempt: Attempt, places: Places, watch: Watch, name: str, log: Path
     """What the benchmark's scorer says of a log. Raises ReconcilerError when it fails."""
     child = Attempt(attempt.folder / Path(name).stem, attempt.intent)
     child.output.mkdir(parents=True)
-    result = run_child(child, score_request(child, places, {"dataset": str(attempt.inputs / "dataset")}, log), watch)
+    request = score_request(child, places, {"dataset": str(attempt.inputs / "dataset")}, log)
+    result = run_child(child, launched(child, request, places), watch)
     if not result.done:
         raise ReconcilerError(f"the scorer failed on {log.name}: {result.problem}", fix=result.fix)
     return (child.output / ACCURACY_TEXT).read_text(encoding="utf-8", errors="surrogateescape")

@@ -10,9 +10,8 @@ from typing import Any
 
 from harness.contract import BuildRequest, CommandRequest, LaunchRequest, Message, RunRequest
 from reconciler.execute.attempt import Attempt
-from reconciler.execute.commands import runs_command
 from reconciler.files import Places
-from reconciler.launch.known import Launcher, launcher_of, outermost, start
+from reconciler.launch.known import launcher_of, outermost, start
 from reconciler.launch.nodes import LAUNCHED
 from reconciler.process import FIXED, harness_command
 from reconciler.resource.kinds import Kind
@@ -22,16 +21,10 @@ from reconciler.resource.kinds import Kind
 _OF_THE_MACHINE = (Kind.ENGINE, Kind.RUN, Kind.COMPLIANCE_TEST)
 
 
-def launcher_for(attempt: Attempt) -> Launcher | None:
-    """The launcher that an attempt is made through, if any."""
-    kind = attempt.intent.address.kind
-    ours = kind in _OF_THE_MACHINE or (kind is Kind.SCORE and runs_command(attempt))
-    return launcher_of(attempt.intent.settings) if ours else None
-
-
 def launched(attempt: Attempt, request: Message, places: Places) -> Message:
-    """The request as it is, or one that starts its child behind the launcher of the attempt."""
-    launcher = launcher_for(attempt)
+    """The request as it is, or one that starts its child behind the launcher of the attempt's system."""
+    of_the_machine = attempt.intent.address.kind in _OF_THE_MACHINE or isinstance(request, CommandRequest)
+    launcher = launcher_of(attempt.intent.settings) if of_the_machine else None
     if launcher is None:
         return request
     counter_there = attempt.counter.with_name("counter-there")

@@ -15,10 +15,11 @@ from reconciler.execute.child import PATIENCE, STALL, START, Watch, run_child
 from reconciler.execute.commands import runs_command
 from reconciler.execute.finish import Kept, finish
 from reconciler.execute.judging import KNOWN, RESPONSE, judge_attempt
-from reconciler.execute.launching import launched, launcher_for
+from reconciler.execute.launching import launched
 from reconciler.execute.outcome import Outcome, Status
 from reconciler.execute.requests import make_request
 from reconciler.files import Places, offer, remove
+from reconciler.launch.known import launcher_of
 from reconciler.mlperf.compliance.judging import AUDIT
 from reconciler.plan.plan import Step
 from reconciler.resource.canonical import canonical
@@ -137,7 +138,7 @@ def perform(
         stall = _stall(attempt, detail, setting)
         began = time.monotonic()
         # A launcher may wait in a queue for as long as its cluster is busy.
-        start = PATIENCE if launcher_for(attempt) else START
+        start = PATIENCE if launcher_of(attempt.intent.settings) else START
         watch = Watch(moved, stall, start, keep_open=setting.keep_open, check=lambda: setting.check(step, True))
         if step.change.address.kind is Kind.VERDICT:
             judge_attempt(attempt, setting.places, watch)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 from reconciler.errors import RepositoryError
@@ -47,3 +47,9 @@ def clone_at(root: Path, commit: str, folder: Path) -> Path:
     if made.status:
         raise RepositoryError(f"git clone at {commit[:12]}: {made.error}", fix="see what git says; nothing was changed")
     return folder / root.resolve().relative_to(top.resolve())
+
+
+def day_of(root: Path, commit: str) -> date:
+    """The day (UTC) on which a commit was made."""
+    answer = ask(root, "show", "--no-patch", "--format=%ct", commit)
+    return datetime.fromtimestamp(int(answer.out.split()[0]) if answer.status == 0 else 0, UTC).date()

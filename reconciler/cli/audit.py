@@ -26,9 +26,9 @@ _AT = click.Option(["--at"], default="HEAD", metavar="COMMIT", help="The commit 
 def command(at: str, rescore: bool, as_json: bool, show_all: bool) -> int:
     """Check every record, log, metric, verdict and rendered file of a commit, from its own bytes alone.
 
-    Each claim ends proven (derived again here), attested (the digest fits, and the scorer says so), contradicted or
-    missing. Needs no machine, no artifact and no network, unless it is to measure or score again. Ends with 0 when all
-    is proven or attested, else with 2.
+    Each claim ends proven (derived again here), attested (the digest fits, and the scorer says so), accepted (somebody
+    decided that it counts, which proves nothing), contradicted or missing. Needs no machine, no artifact and no
+    network, unless it is to measure or score again. Ends with 0 when all is proven or attested, else with 2.
     """
     places = places_for(())
     seen = snapshot(places.root, git.resolve(places.root, at))

@@ -90,14 +90,15 @@ def compare_commits(root: Path, base: str, head: str) -> Compared:
     here."""
     tip, wanted = git.resolve(root, base), git.resolve(root, head)
     base_commit = git.merge_base(root, tip, wanted) or tip
+    today = datetime.now(UTC).date()
     try:
-        after = snapshot(root, wanted)
+        after = snapshot(root, wanted, today=today)
     except SpecError as error:
         broken = Impact(base_commit, wanted, (), remarks=(*spec_remarks(error), *review(root, base_commit, wanted, {})))
         return Compared(broken, broken)
     remarks = review(root, base_commit, wanted, after.damaged)
     try:
-        before = snapshot(root, base_commit)
+        before = snapshot(root, base_commit, today=today)
     except SpecError:
         before = _nothing(after, base_commit)
     found = impact(before, after, _predict, remarks)

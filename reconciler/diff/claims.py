@@ -9,11 +9,12 @@ from enum import StrEnum
 
 class Proof(StrEnum):
     """From best to worst. PROVEN: derived again here, with the same outcome. ATTESTED: the digest fits, and a
-    program that did not run again says so. MISSING: what would prove it is not in this commit. CONTRADICTED:
-    derived again, and it differs."""
+    program that did not run again says so. ACCEPTED: somebody decided that it counts, and nothing proves it.
+    MISSING: what would prove it is not in this commit. CONTRADICTED: derived again, and it differs."""
 
     PROVEN = "proven"
     ATTESTED = "attested"
+    ACCEPTED = "accepted"
     MISSING = "missing"
     CONTRADICTED = "contradicted"
 

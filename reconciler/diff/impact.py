@@ -11,13 +11,15 @@ from reconciler.resource.kinds import Cell
 
 
 class Effect(StrEnum):
-    """What merging does to a cell. STALE: this change makes it so; WAS_STALE: it is so on both sides."""
+    """What merging does to a cell. STALE: this change makes it so; WAS_STALE: it is so on both sides; ACCEPTED:
+    somebody decides that its results count although inputs differ."""
 
     ADDED = "added"
     REMOVED = "removed"
     STALE = "stale"
     WAS_STALE = "already stale"
     SETTLED = "settled"
+    ACCEPTED = "accepted"
     RENDERED = "rendered anew"
     UNAFFECTED = "unaffected"
 

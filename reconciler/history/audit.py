@@ -25,6 +25,7 @@ from reconciler.mlperf.log import parse_detail
 from reconciler.mlperf.log_names import DETAIL
 from reconciler.mlperf.rounds import load_ruleset
 from reconciler.record.codec import summarize
+from reconciler.render.decisions import acceptance_text
 from reconciler.resource.inputs import Input, make_key
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Artifact, Record
@@ -112,8 +113,18 @@ def _inputs(cell: Cell, name: str, record: Record, at: Snapshot) -> Claim:
     addresses = (record.address, *record.shared)
     wanted = {at.desired.by_address[a].key for a in addresses if a in at.desired.by_address}
     if record.key not in wanted:
+        if accepted := _accepted(record, at):
+            return Claim(str(cell), what, Proof.ACCEPTED, accepted)
         return Claim(str(cell), what, Proof.CONTRADICTED, "the spec of this commit asks for other inputs")
     return Claim(str(cell), what, Proof.PROVEN, f"{len(inputs)} inputs give key {record.key[:12]}, as the spec does")
+
+
+def _accepted(record: Record, at: Snapshot) -> str:
+    """By whom, why and until when the record counts for other inputs; "" when nobody decided so."""
+    acceptance = at.difference.accepted.get(record.address.cell) if record.address.cell else None
+    if acceptance is None or (record.address, record.key) not in {(k.address, k.before) for k in acceptance.keys}:
+        return ""
+    return f"not those that the spec asks for: {acceptance_text(acceptance)}"
 
 
 def _digests(cell: Cell, name: str, record: Record, logs: Logs) -> Iterator[Claim]:
@@ -200,7 +211,7 @@ def _tree(root: Path, at: Snapshot, logs: Logs) -> Claim:
     try:
         with TemporaryDirectory() as folder:
             _checkout(root, at.commit, Path(folder))
-            content = gather(at.desired, chosen, at.records.__getitem__, text, Path(folder))
+            content = gather(at.desired, chosen, at.records.__getitem__, text, Path(folder), at.difference.accepted)
             files = manifest(render(content, ruleset))
     except (ReconcilerError, KeyError, OSError) as error:
         return Claim("submission", "rendered tree", Proof.MISSING, f"cannot be rendered from this commit: {error}")

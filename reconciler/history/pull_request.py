@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal, InvalidOperation
 
 from reconciler.desired.state import Desired
+from reconciler.diff.accepting import BUILT
 from reconciler.diff.change import Change, Difference, How, InputChange
 from reconciler.diff.explain import input_changes, is_upstream
 from reconciler.diff.impact import CellEffect, Effect, Impact, Remark
+from reconciler.history.decided import decision_remarks
 from reconciler.history.snapshot import Snapshot
 from reconciler.resource.kinds import Address, Cell, Kind
 
@@ -41,14 +43,14 @@ def impact(
         counts=counts,
         seconds=sum(known),
         unknown=len(times) - len(known),
-        remarks=(*remarks, *(() if withheld else _margins(head))),
+        remarks=(*remarks, *decision_remarks(base, head, found), *(() if withheld else _margins(head))),
         withheld=withheld,
     )
 
 
 def _due(desired: Desired, difference: Difference) -> dict[Cell, list[Change]]:
     """Every declared cell, with the changes of its own and of what it is made from."""
-    changes = {change.address: change for change in difference.changes}
+    changes, accepted = {change.address: change for change in difference.changes}, difference.accepted
     found: dict[Cell, list[Change]] = {}
     for resource in desired.resources:
         if resource.cell is None or resource.kind is not Kind.RESULT:
@@ -60,7 +62,9 @@ def _due(desired: Desired, difference: Difference) -> dict[Cell, list[Change]]:
             if address not in seen:
                 seen.add(address)
                 ahead += desired.by_address[address].upstream
-        found[resource.cell] = [change for address, change in changes.items() if address in seen]
+        # What accepted results were made from may be made anew for others.
+        spared = BUILT if resource.cell in accepted else ()
+        found[resource.cell] = [c for address, c in changes.items() if address in seen and address.kind not in spared]
     return found
 
 
@@ -89,6 +93,9 @@ def _effect(
     if cell not in before:
         return Effect.ADDED
     was = {change.key for change in before[cell] if change.how is How.MAKE}
+    accepted = head.difference.accepted.get(cell)
+    if not made and accepted is not None and accepted != base.difference.accepted.get(cell):
+        return Effect.ACCEPTED
     if made:
         return Effect.WAS_STALE if {change.key for change in made} <= was else Effect.STALE
     if was:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 
 from reconciler import git
@@ -20,11 +21,14 @@ from reconciler.diff.change import Difference
 from reconciler.diff.difference import compare
 from reconciler.errors import RecordError
 from reconciler.files import sha256_bytes, sha256_listing
+from reconciler.git_history import day_of
 from reconciler.mlperf.rounds import load_ruleset
 from reconciler.observed.pins import recorded_pins
 from reconciler.observed.state import Observed
 from reconciler.record.codec import decode, record_id, summarize
+from reconciler.record.decisions import ACCEPTED, FROZEN, decisions_of, is_decision
 from reconciler.record.index import recorded_of
+from reconciler.resource.decisions import NONE, Decisions
 from reconciler.resource.records import Record, Recorded, Summary
 from reconciler.spec.files import Source
 from reconciler.spec.loading import load_sources
@@ -44,6 +48,7 @@ class Snapshot:
     difference: Difference
     records: Mapping[str, Record] = field(default_factory=dict)
     damaged: Mapping[str, str] = field(default_factory=dict)
+    decisions: Decisions = NONE
 
 
 def read_records(root: Path, commit: str) -> tuple[dict[str, Record], dict[str, str]]:
@@ -76,8 +81,9 @@ def summaries(records: Mapping[str, Record]) -> list[Summary]:
     return [summarize(record, identity) for identity, record in records.items()]
 
 
-def snapshot(root: Path, commit: str, specs: tuple[str, ...] = ("specs",)) -> Snapshot:
-    """Raises SpecError with every problem of that commit's spec."""
+def snapshot(root: Path, commit: str, specs: tuple[str, ...] = ("specs",), *, today: date | None = None) -> Snapshot:
+    """``today``: the day (UTC) on which decisions are to hold; by default that of the commit, so that a commit says the
+    same for ever. Raises SpecError with every problem of that commit's spec."""
     files = {p: b for p, (b, _) in git.files_at(root, commit, specs).items() if p.endswith((".yaml", ".yml"))}
     contents = git.read_blobs(root, files.values())
     sources = [Source(path, contents[blob].decode("utf-8", errors="replace"), blob) for path, blob in files.items()]
@@ -89,8 +95,16 @@ def snapshot(root: Path, commit: str, specs: tuple[str, ...] = ("specs",)) -> Sn
     needed = pins_needed(declared, ruleset)
     pins = recorded_pins(needed, recorded, _committed(root, commit, needed))
     desired, _ = compile_desired(declared, ruleset, pins)
-    difference = compare(desired, recorded, Observed())
-    return Snapshot(commit, files, desired, recorded, difference, records, damaged)
+    decisions = read_decisions(root, commit, today)
+    difference = compare(desired, recorded, Observed(), decisions=decisions)
+    return Snapshot(commit, files, desired, recorded, difference, records, damaged, decisions)
+
+
+def read_decisions(root: Path, commit: str, today: date | None) -> Decisions:
+    files = {p: blob for p, (blob, _) in git.files_at(root, commit, [ACCEPTED, FROZEN]).items() if is_decision(p)}
+    contents = git.read_blobs(root, files.values())
+    found = {path: contents[blob] for path, blob in files.items() if blob in contents}
+    return decisions_of(found, today or day_of(root, commit))
 
 
 def _committed(root: Path, commit: str, needed: Iterable[str]) -> dict[str, str]:

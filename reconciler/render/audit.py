@@ -10,7 +10,14 @@ from reconciler.render.paint import Paint, Tone, plain
 from reconciler.render.quantities import count
 
 VERSION = 1
-_TONES = {Proof.PROVEN: Tone.GOOD, Proof.ATTESTED: Tone.GOOD, Proof.MISSING: Tone.DOUBT, Proof.CONTRADICTED: Tone.BAD}
+_ALWAYS = frozenset(Proof) - {Proof.ACCEPTED}  # counted even where there are none
+_TONES = {
+    Proof.PROVEN: Tone.GOOD,
+    Proof.ATTESTED: Tone.GOOD,
+    Proof.ACCEPTED: Tone.DOUBT,
+    Proof.MISSING: Tone.DOUBT,
+    Proof.CONTRADICTED: Tone.BAD,
+}
 
 
 def text(audit: Audit, *, paint: Paint = plain, everything: bool = False) -> str:
@@ -24,7 +31,7 @@ def text(audit: Audit, *, paint: Paint = plain, everything: bool = False) -> str
         counts = ", ".join(paint(f"{proofs[p]} {p}", _TONES[p]) for p in Proof if proofs[p])
         lines.append(f"{where}: {counts}")
         for claim in claims:
-            if everything or claim.proof in (Proof.CONTRADICTED, Proof.MISSING):
+            if everything or claim.proof in (Proof.CONTRADICTED, Proof.MISSING, Proof.ACCEPTED):
                 lines.append(f"  {paint(f'{claim.proof:<12}', _TONES[claim.proof])} {claim.what}: {claim.detail}")
     lines.append(summary(audit))
     return "\n".join(lines)
@@ -32,7 +39,7 @@ def text(audit: Audit, *, paint: Paint = plain, everything: bool = False) -> str
 
 def summary(audit: Audit) -> str:
     counts = Counter(claim.proof for claim in audit.claims)
-    return ", ".join(f"{counts[proof]} {proof}" for proof in Proof) + "."
+    return ", ".join(f"{counts[proof]} {proof}" for proof in Proof if counts[proof] or proof in _ALWAYS) + "."
 
 
 def document(audit: Audit) -> dict[str, Any]:

@@ -171,3 +171,61 @@ def test_a_rehearsal_is_not_accepted_in_place_of_a_result(recorded: Path, reconc
     assert code == 1
     assert "rehearsal True → None: what was measured as a rehearsal stays one" in err
     assert "min_query_count 512 → 24576: round v6.1 (mlperf.conf) sets it, and holds every result to it" in err
+
+
+def commit(root: Path, message: str) -> None:
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", message)
+
+
+def test_an_audit_says_accepted_and_proves_nothing_by_it(recorded: Path, reconcile: Reconcile) -> None:
+    changed(recorded)
+    accept(reconcile)
+    commit(recorded, "Use larger batches, and accept them")
+    code, out, err = reconcile("audit", "--json")
+    claims = [c for c in json.loads(out)["claims"] if c["proof"] == "accepted"]
+    assert code == 2, out + err
+    assert {claim["what"] for claim in claims} == {"performance: inputs", "accuracy: inputs", "score: inputs"}
+    assert "engine.batch_size 8 → 16" in claims[0]["detail"]
+    assert "the kernels are the same" in claims[0]["detail"]
+    _, out, _ = reconcile("audit")
+    assert "  accepted     performance: inputs: not those that the spec asks for" in out
+    assert "0 missing, 0 contradicted." in out
+
+
+def test_an_audit_holds_an_acceptance_to_the_day_of_its_commit(recorded: Path, reconcile: Reconcile) -> None:
+    changed(recorded)
+    expire(accept(reconcile))
+    commit(recorded, "Accept for too short a while")
+    out = reconcile("audit", "--json")[1]
+    assert json.loads(out)["proof"] == "missing"
+
+
+def test_pr_shows_an_acceptance_to_its_reviewer(recorded: Path, reconcile: Reconcile) -> None:
+    changed(recorded)
+    path = accept(reconcile)
+    commit(recorded, "Use larger batches, and accept them")
+    code, out, _ = reconcile("pr", "--base", "HEAD~1", "--json")
+    found = json.loads(out)
+    assert (code, found["work"]) == (0, False)
+    assert [cell["effect"] for cell in found["cells"]] == ["accepted"]
+    (remark,) = found["remarks"]
+    assert (remark["level"], remark["file"]) == ("warning", path.as_posix())
+    assert f"{CELL}: accepts engine.batch_size 8 → 16" in remark["message"]
+    git(recorded, "rm", "--quiet", "-r", "state/accepted")
+    commit(recorded, "Take it back")
+    code, out, _ = reconcile("pr", "--base", "HEAD~1", "--json")
+    found = json.loads(out)
+    assert (code, [cell["effect"] for cell in found["cells"]]) == (2, ["stale"])
+    assert found["remarks"][0]["message"] == f"{CELL}: what was accepted is revoked"
+
+
+def test_pr_of_an_edited_acceptance_is_an_error(recorded: Path, reconcile: Reconcile) -> None:
+    changed(recorded)
+    path = accept(reconcile)
+    commit(recorded, "Accept")
+    path.write_text(path.read_text().replace("the kernels", "no kernels"))
+    commit(recorded, "Bend it")
+    code, out, _ = reconcile("pr", "--base", "HEAD~1", "--json")
+    assert code == 1
+    assert json.loads(out)["remarks"][0]["message"].startswith("the decision is damaged")

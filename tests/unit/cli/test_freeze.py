@@ -118,3 +118,17 @@ def test_unfreeze_works_while_the_spec_is_broken(recorded: Path, reconcile: Reco
     assert git(recorded, "log", "-1", "--format=%s") == f"Unfreeze {CELL}"
     code, _, err = reconcile("unfreeze", "digits")
     assert (code, "is not frozen" in err) == (1, True)
+
+
+def test_pr_warns_at_the_line_that_changes_a_frozen_cell(recorded: Path, reconcile: Reconcile) -> None:
+    freeze(reconcile, "digits", "--commit")
+    edit(recorded, "batch_size: 8", "batch_size: 16")
+    git(recorded, "commit", "--quiet", "--all", "--message", "Use larger batches")
+    _, out, _ = reconcile("pr", "--base", "HEAD~1", "--annotate")
+    line = (recorded / "specs/one.yaml").read_text().splitlines().index(
+        '      engine: {backend: "null", batch_size: 16}'
+    ) + 1  # fmt: skip
+    assert f"::warning file=specs/one.yaml,line={line}::{CELL} is frozen since {TODAY}" in out
+    reconcile("unfreeze", "digits", "--commit")
+    _, out, _ = reconcile("pr", "--base", "HEAD~1", "--json")
+    assert "is to be unfrozen" in json.loads(out)["remarks"][0]["message"]

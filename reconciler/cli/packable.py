@@ -26,6 +26,7 @@ from reconciler.tree.findings import Severity
 from reconciler.tree.pack.refusing import (
     Refusal,
     chosen_ids,
+    refused_acceptances,
     refused_cells,
     refused_code,
     refused_inferences,
@@ -66,8 +67,8 @@ def submission_of(seen: Look) -> PackedSubmission:
     return PackedSubmission(seen, content, ruleset, tuple(render(content, ruleset)), commit)
 
 
-def refusals_of(submission: PackedSubmission, *, despite_embargo: bool) -> list[Refusal]:
-    """Every reason against packing; the embargo is none when the user says so."""
+def refusals_of(submission: PackedSubmission, *, despite_embargo: bool, accepted: bool = False) -> list[Refusal]:
+    """Every reason against packing; the embargo and what was ``accepted`` are none when the user says so."""
     seen = submission.seen
     committed = _committed(submission)
     submitted = next(r for r in seen.desired.resources if r.kind is Kind.SUBMISSION)
@@ -77,6 +78,7 @@ def refusals_of(submission: PackedSubmission, *, despite_embargo: bool) -> list[
     ]
     found += refused_cells(cells_of(seen), seen.difference.findings)
     found += refused_records(_records(seen), committed, _known_spec(seen))
+    found += refused_acceptances(seen.difference.acceptances, committed, wanted=accepted)
     found += refused_code(submission.content)
     found += _uncommitted(seen, settings, committed)
     found += refused_inferences(submission.content, submission.ruleset, _log_of(submission))

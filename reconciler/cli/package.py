@@ -15,8 +15,10 @@ from reconciler.errors import ERROR, IN_SYNC
 from reconciler.files import replace
 from reconciler.look import look
 from reconciler.reconcile import TOOL
+from reconciler.render.decisions import acceptance_text
 from reconciler.render.documents import document
 from reconciler.render.quantities import count, size
+from reconciler.resource.decisions import acceptance_document
 from reconciler.tree.pack.archive import MANIFEST, Packed, digest_line, digests_of, manifest_bytes, pack
 from reconciler.tree.pack.encrypting import ENDINGS, encrypt
 from reconciler.tree.pack.refusing import (
@@ -36,27 +38,31 @@ _ENCRYPT = click.Option(
 _EMBARGO = click.Option(
     ["--despite-embargo"], is_flag=True, help="Pack although the results are secret and a remote is at a public host."
 )
+_ACCEPTED = click.Option(
+    ["--accepted"], is_flag=True, help="Pack cells too whose results count only by `accept`; the manifest names them."
+)
 
 
 @click.command("package")
-@takes([_OUTPUT, _ENCRYPT, *password_options(), _EMBARGO, spec_option(), json_option()])
+@takes([_OUTPUT, _ENCRYPT, *password_options(), _EMBARGO, _ACCEPTED, spec_option(), json_option()])
 def command(
     output: Path | None,
     encrypt: str | None,
     password_file: Path | None,
     password_env: str | None,
     despite_embargo: bool,
+    accepted: bool,
     specs: tuple[str, ...],
     as_json: bool,
 ) -> int:
     """Pack the submission tree: a tar.gz that is the same for the same commit, its SHA-1 and SHA-256, and a manifest.
 
     Refused, with every reason and what to do about it, are rehearsals, synthetic data, unknown inputs of imported runs,
-    cells that are not ready or break a rule, and what is not committed.
+    cells that are not ready or break a rule, accepted results, and what is not committed.
     """
     places, options = asked(specs)
     submission = submission_of(look(places, options))
-    refusals = refusals_of(submission, despite_embargo=despite_embargo)
+    refusals = refusals_of(submission, despite_embargo=despite_embargo, accepted=accepted)
     if refusals:
         _refuse(refusals, as_json=as_json)
         return ERROR
@@ -69,6 +75,8 @@ def command(
         what = f"{count(len(packed.files), 'file')} of {count(len(submission.content.cells), 'cell')}"
         say(f"Packed {what} of commit {submission.commit[:12]}: {size(packed.size)}, sha256 {packed.sha256}")
         say("\n".join(f"  {path}" for path in written))
+        for cell, acceptance in submission.seen.difference.accepted.items():
+            say(f"  accepted {cell}: {acceptance_text(acceptance)}")
     return IN_SYNC
 
 
@@ -112,8 +120,17 @@ def _write(submission: PackedSubmission, target: Path, tool: str, secret: str) -
 
 
 def _about(submission: PackedSubmission) -> dict[str, object]:
+    accepted = submission.seen.difference.accepted
     cells = [
-        {"cell": str(item.cell), **({"inferred_from": str(item.inferred_from)} if item.inferred_from else {})}
+        {
+            "cell": str(item.cell),
+            **({"inferred_from": str(item.inferred_from)} if item.inferred_from else {}),
+            **(
+                {"accepted": acceptance_document(accepted[of])}
+                if (of := item.inferred_from or item.cell) in accepted
+                else {}
+            ),
+        }
         for item in submission.content.cells
     ]
     return {

@@ -11,6 +11,7 @@ from reconciler.diff.change import Chosen, Finding
 from reconciler.mlperf.log import DetailLog
 from reconciler.mlperf.ruleset import Ruleset
 from reconciler.resource.conditions import Standing, Status
+from reconciler.resource.decisions import Acceptance, Stand
 from reconciler.resource.embargo import embargo_of, shown
 from reconciler.resource.kinds import Cell
 from reconciler.resource.records import IMPORTED, UNKNOWN, Record
@@ -84,6 +85,23 @@ def refused_records(
 
 _RERUN = "commit the spec, then repeat the run: reconcile --rerun cell=CELL"
 _COMMIT = "commit them: reconcile --commit"
+
+
+def refused_acceptances(
+    acceptances: Iterable[tuple[str, Acceptance, Stand]], committed: Callable[[str], bool], *, wanted: bool
+) -> list[Refusal]:
+    """Results that count although their inputs differ: packed only when that is asked for, and never by a decision that
+    is in no commit."""
+    found = []
+    for path, item, stand in acceptances:
+        if stand is not Stand.IN_FORCE:
+            continue
+        if not committed(path):
+            found.append(Refusal(str(item.cell), f"{path} accepts its results, and is not committed", "commit it"))
+        if not wanted:
+            reason = f"its results are accepted, not measured as the spec asks (until {item.until}: {item.reason})"
+            found.append(Refusal(str(item.cell), reason, "measure it, or say so: --accepted packs it and lists it"))
+    return found
 
 
 def refused_code(content: SubmissionContent) -> list[Refusal]:

@@ -309,3 +309,23 @@ def test_what_is_no_archive(tmp_path: Path, reconcile: Reconcile) -> None:
     (tmp_path / "x.tar.gz").write_bytes(b"no")
     code, _, err = reconcile("unpack", str(tmp_path / "x.tar.gz"), "-o", str(tmp_path / "out"))
     assert (code, "no readable archive" in err) == (1, True)
+
+
+def test_accepted_results_are_packed_only_when_asked_for_and_named(
+    packable: Path, tmp_path: Path, reconcile: Reconcile
+) -> None:
+    spec = next((packable / "specs").glob("*.yaml"))
+    text = spec.read_text()
+    assert "engine: {backend: external}" in text
+    spec.write_text(text.replace("engine: {backend: external}", "engine: {backend: external, batch_size: 16}"))
+    commit(packable, "Say how large batches are")
+    refused(reconcile, f"{CELL}: it is not ready")
+    code, out, err = reconcile("accept", "digits", "--reason", "they always were as large")
+    assert code == 0, out + err
+    assert reconcile()[0] == 0
+    refused(reconcile, "accepts its results, and is not committed")
+    commit(packable, "Accept them")
+    refused(reconcile, f"{CELL}: its results are accepted, not measured as the spec asks")
+    archive = packed(reconcile, tmp_path / "x.tar.gz", "--accepted")
+    (cell,) = json.loads(archive.with_name("x.tar.gz.MANIFEST.json").read_text())["cells"]
+    assert cell["accepted"]["reason"] == "they always were as large"

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.record.decisions import write
+from reconciler.resource.decisions import Freeze
 from tests.passes.repository import SPEC, Repository
 from tests.unit.controller.watching import Watching, equals_a_clean_pass
 
@@ -180,3 +182,18 @@ def test_watch_when_under_embargo_tells_a_hook_nothing_measured(recorded: Reposi
     texts = {heard["plan"]["text"], heard["pass"]["text"]}
     assert texts == {f"withheld: embargo until 2999-01-01: exec:{hook} is not among embargo.allow"}
     assert heard["started"]["text"].startswith("watching ")
+
+
+def test_watch_leaves_a_frozen_cell_alone_until_it_is_unfrozen(recorded: Repository) -> None:
+    cell = next(address.cell for address in recorded.look().recorded.by_address if address.cell)
+    path = write(recorded.places, Freeze(cell, "deadline", "Ada <ada@acme.com>", "2026-01-01T00:00:00", None, ""))
+    before = len(recorded.records())
+    recorded.edit(SPEC, "target_qps: 100", "target_qps: 200")
+    with Watching(recorded) as watching:
+        plan = watching.wait("plan", lambda event: "frozen since 2026-01-01 by Ada: deadline" in event["text"])
+        assert (plan["due"], plan["in_sync"]) == (0, False)
+        (recorded.root / path).unlink()
+        watching.in_sync()
+        assert watching.stop() == 0
+    assert len(recorded.records()) == before + 1
+    equals_a_clean_pass(recorded)

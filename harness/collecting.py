@@ -79,16 +79,16 @@ def bring_outputs(patterns: tuple[str, ...], cwd: Path, run_dir: Path, output: P
             if found.is_dir():
                 shutil.copytree(found, target, dirs_exist_ok=True)
             elif found.is_file():
-                _take(found, target, run_dir)
+                take(found, target, run_dir)
 
 
 def _bring(folder: Path, target: Path, run_dir: Path) -> None:
     for path in sorted(folder.glob("mlperf_log_*")):
         if path.is_file():
-            _take(path, target / path.name, run_dir)
+            take(path, target / path.name, run_dir)
 
 
-def _take(path: Path, target: Path, run_dir: Path) -> None:
+def take(path: Path, target: Path, run_dir: Path) -> None:
     """What lies in the run's own folder is moved, for accuracy logs are large; the rest stays where it is."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if path.resolve().is_relative_to(run_dir.resolve()):

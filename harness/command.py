@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.collecting import bring_outputs, collect
+from harness.collecting_results import collect_results
 from harness.contract import CommandRequest, Counter, Fact, Result
 from harness.cuda.nvml import device_evidence
 from harness.digests import code_digest, file_digest
@@ -48,7 +49,7 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
     facts |= telemetry.facts()
     flags = telemetry.flags() if request.purpose == "run" else {}
     values: dict[str, Any] = flagged({"exit_status": ended.status, "marks": []}, flags)
-    problem = _problem(request, ended, values, output)
+    problem = _problem(request, ended, values, output, int(began * 1e9))
     counter.stage("done")
     if problem:
         return _refused(problem, ended, facts, time.monotonic() - began, output)
@@ -74,18 +75,22 @@ def declared_secrets(declared: Mapping[str, str]) -> dict[str, str]:
     return {name: os.environ[name] for name in taken}
 
 
-def _problem(request: CommandRequest, ended: Ended, values: dict[str, Any], output: BoundedOutput) -> str:
-    """Why the command's files are not what was asked; "" when they may be."""
+def _problem(request: CommandRequest, ended: Ended, values: dict[str, Any], output: BoundedOutput, clock: int) -> str:
+    """Why the command's files are not what was asked; "" when they may be. ``clock``: monotonic ns at its start."""
     run_dir, target, cwd = Path(request.run_dir), Path(request.output), Path(request.cwd)
     if request.purpose == "score":
         return _score(run_dir, target, ended, output)
-    found = collect(Path(request.logs), datetime.fromisoformat(request.since), run_dir, target)
+    logs, since = Path(request.logs), datetime.fromisoformat(request.since)
+    endpoints = request.results == "endpoints"
+    found = collect_results(logs, since, clock, run_dir, target) if endpoints else collect(logs, since, run_dir, target)
     bring_outputs(request.outputs, cwd, run_dir, target)
     if ended.timed_out:
         return f"timeout: the command took longer than {request.timeout:g} s"
     if found.folder is None:
         return found.problem
     values["logs"] = found.folder.name
+    if endpoints:
+        return ""
     if request.user_conf_sha256:
         conf = Path(request.user_conf)
         same = conf.is_file() and file_digest(conf) == request.user_conf_sha256

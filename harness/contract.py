@@ -156,6 +156,8 @@ class ScoreRequest(Message):
 class CommandRequest(Message):
     """Run a user's own command, placeholders filled in, and collect what it leaves.
 
+    ``results`` "endpoints": what must lie there is one set of the endpoints harness's results, and no user.conf.
+
     ``purpose`` "run": exactly one LoadGen log set that began at or after ``since`` (UTC, ISO) must lie below ``logs``;
     it goes to ``output``. "score": accuracy.txt in ``run_dir``, else what the command printed, goes to ``output``.
     ``secrets`` maps a variable of the command to the variable of this process that holds its value. ``user_conf`` is
@@ -182,6 +184,7 @@ class CommandRequest(Message):
     place_audit: str = ""
     lock: str = ""
     code: str = ""
+    results: Literal["loadgen", "endpoints"] = "loadgen"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from harness.contract import BACKENDS
 from reconciler.desired.commands import command_inputs, scorer_inputs
-from reconciler.desired.inputs import Reader, benchmark_code, run_inputs
+from reconciler.desired.inputs import Reader, benchmark_code, is_endpoints, run_inputs
 from reconciler.mlperf.compliance.judging import SCORED, SCORED_WHEN_DIFFERENT
 from reconciler.mlperf.ruleset import BenchmarkRules, Ruleset, TestRules
 from reconciler.resource.inputs import Input
@@ -23,11 +23,11 @@ _VERDICT = ("dtype", "eos_token_id")
 def tests_of(cell: DeclaredCell, rules: BenchmarkRules | None, ruleset: Ruleset) -> tuple[TestRules, ...]:
     """Those that the round demands of the cell's division, then those that the spec asks for.
 
-    None where the runs are made elsewhere: their tests come with them.
+    None where the runs are made elsewhere: their tests come with them, as those of the endpoints harness do.
     """
     backend = cell.settings.get("engine.backend")
     facts = BACKENDS.get(str(backend.value)) if backend else None
-    if rules is None or (facts is not None and facts.elsewhere):
+    if rules is None or (facts is not None and facts.elsewhere) or is_endpoints(cell.settings):
         return ()
     ruled = rules.compliance_tests if ruleset.binds(cell.cell.division, "compliance_tests") else ()
     names = dict.fromkeys([*ruled, *(name for name in asked_for(cell) if knows(rules, name, cell.cell.scenario))])

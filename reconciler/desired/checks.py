@@ -6,10 +6,12 @@ import difflib
 from collections.abc import Callable
 
 from reconciler.desired.auditing import ASKED, asked_for, knows
+from reconciler.desired.inputs import is_endpoints
 from reconciler.desired.readers import source_of
 from reconciler.errors import Problem, ReconcilerError, SpecError
 from reconciler.mlperf.compliance.judging import JUDGES
 from reconciler.mlperf.inferring import refusal, variant_refusal
+from reconciler.mlperf.modes import RESULTS
 from reconciler.mlperf.ruleset import BenchmarkRules, Presence, Ruleset
 from reconciler.mlperf.user_conf import settings_for
 from reconciler.resource.inputs import Value
@@ -44,7 +46,9 @@ def _check_cell(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> lis
         fix = f"{hint}{choice}: {', '.join(known)}"
         return [_problem(cell, official, message, fix)]
     problems = _forbidden(declared, cell, rules, ruleset) + _unsayable(cell)
-    problems += _unknown_tests(cell, rules)
+    problems += (
+        _unfit_for_endpoints(cell, rules, ruleset) if is_endpoints(cell.settings) else _unknown_tests(cell, rules)
+    )
     if "infer_from" in cell.settings:
         return problems + _not_inferable(declared, cell, rules, ruleset)
     if not cell.settings.get("engine.backend"):
@@ -85,6 +89,21 @@ def _unknown_tests(cell: DeclaredCell, rules: BenchmarkRules) -> list[Problem]:
     return problems
 
 
+def _unfit_for_endpoints(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
+    """Results of the endpoints harness that the round does not take."""
+    problems, value = [], cell.settings[RESULTS]
+    if rules.name not in ruleset.endpoints.benchmarks:
+        known = ", ".join(ruleset.endpoints.benchmarks) or f"no benchmark in round {ruleset.round}"
+        fix = f"take `results: endpoints` out; it is for {known}"
+        message = f"round {ruleset.round} takes no results of the endpoints harness for {rules.name}"
+        problems.append(_problem(cell, value, message, fix))
+    for test in asked_for(cell):
+        fix = "take it out, and add the test to the harness's own configuration (`audit:`)"
+        message = f"{test} is run by the endpoints harness itself, behind its performance run"
+        problems.append(_problem(cell, cell.settings[f"{ASKED}{test}"], message, fix))
+    return problems
+
+
 def _unsayable(cell: DeclaredCell) -> list[Problem]:
     """Settings that LoadGen's user.conf cannot express, such as half a millisecond for a Server latency."""
     problems = []
@@ -108,6 +127,9 @@ def _not_inferable(declared: Declared, cell: DeclaredCell, rules: BenchmarkRules
             str(c.cell) for c in declared.cells if c.cell.system == cell.cell.system and "infer_from" not in c.settings
         ]
         return [_problem(cell, value, message, f"name one of the cells with runs of their own: {', '.join(able)}")]
+    if is_endpoints(found.settings):
+        message = f"{source} has results of the endpoints harness, from which no other scenario follows"
+        return [_problem(cell, value, message, "take infer_from out: the cell then has runs of its own")]
     category = str(declared.systems[cell.cell.system].settings["system.category"].value)
     if source.scenario != cell.cell.scenario:
         why = refusal(ruleset, source.scenario, cell.cell.scenario, category)

@@ -5,7 +5,8 @@ No run's own path is in there, and no secret: a variable that is taken from the 
 
 from __future__ import annotations
 
-from reconciler.desired.inputs import Reader, launched
+from reconciler.desired.inputs import Reader, is_endpoints, launched
+from reconciler.mlperf.modes import RESULTS
 from reconciler.resource.inputs import Input, Origin
 
 COMMAND, SCORE = "harness.command", "harness.score.command"
@@ -17,6 +18,7 @@ def command_inputs(reader: Reader) -> list[Input]:
     if not reader.text(COMMAND):
         return []
     said = reader.take(COMMAND, "harness.image", "harness.user_conf", "harness.audit_config")
+    said += reader.take(RESULTS, "harness.model_name") if is_endpoints(reader.settings) else []
     official = reader.take("benchmark.official")
     return [*said, *official, *reader.under("harness.env"), *_sources(reader)]
 

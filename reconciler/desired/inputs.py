@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from harness.contract import BACKENDS, BENCHMARKS
 from reconciler.desired.state import Pins
 from reconciler.launch.known import COMMAND, identity
-from reconciler.mlperf.modes import ruled_of, settings_of
+from reconciler.mlperf.modes import ENDPOINTS, ENDPOINTS_SEEDS, RESULTS, endpoints_settings_of, ruled_of, settings_of
 from reconciler.resource.inputs import DEFAULT, Input, Origin, Value
 from reconciler.resource.kinds import Address
 
@@ -142,12 +142,27 @@ def run_inputs(reader: Reader, scenario: str, mode: str, made_from: Input, datas
         dataset,
         *own,
         *benchmark_code(reader),
-        *reader.take(*dict.fromkeys((*settings_of(mode, scenario), *ruled_of(scenario)))),
+        *_settings(reader, scenario, mode),
         *reader.under("run", but=STALL_TIMEOUT),
         *reader.take("system.name", "rehearsal"),
         *hardware,
         *launched(reader),
     ]
+
+
+def is_endpoints(settings: Mapping[str, Value]) -> bool:
+    """Whether a cell's command leaves results of the endpoints harness in place of LoadGen's logs."""
+    found = settings.get(RESULTS)
+    return found is not None and found.value == ENDPOINTS
+
+
+def _settings(reader: Reader, scenario: str, mode: str) -> list[Input]:
+    """What LoadGen is asked. The endpoints harness knows but two seeds of the round, and of a count only what is
+    declared: its runs are as long as they are asked to be."""
+    if not is_endpoints(reader.settings):
+        return reader.take(*dict.fromkeys((*settings_of(mode, scenario), *ruled_of(scenario))))
+    names = endpoints_settings_of(mode, scenario)
+    return reader.take(*(n for n in names if n != "min_query_count" or n in reader.settings), *ENDPOINTS_SEEDS)
 
 
 def score_inputs(reader: Reader, run: Input, dataset: Input) -> list[Input]:

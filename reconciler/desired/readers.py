@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from harness.contract import BACKENDS, BENCHMARKS
 from reconciler.desired.commands import COMMAND
-from reconciler.desired.inputs import Reader
+from reconciler.desired.inputs import Reader, is_endpoints
 from reconciler.desired.state import Pins
+from reconciler.mlperf.endpoints import LIMITS, MEAN_TOKENS, MEAN_TOKENS_LIMITS
 from reconciler.mlperf.ruleset import BenchmarkRules, Ruleset
 from reconciler.resource.inputs import Value
 from reconciler.resource.kinds import SCENARIOS, Cell
@@ -52,16 +53,36 @@ class CellReaders:
         rules = self.rules(cell)
         if rules is None:
             return {}
-        metric, log = rules.metric(cell.cell.scenario), self.ruleset.accuracy_log
+        scenario, log = cell.cell.scenario, self.ruleset.accuracy_log
+        metric, more = rules.metric(scenario), {}
+        if is_endpoints(cell.settings):
+            metric = self.ruleset.endpoints.metric(rules.name, scenario, metric)
+            more = self.endpoints(rules, cell)
         bars = [
             [bar.metric, *(None if x is None else str(x) for x in (bar.least, bar.most))]
-            for bar in rules.bars(cell.cell.scenario)
+            for bar in rules.bars(scenario)
         ]
         return {
             "ruled.metric": [metric.key, metric.unit, metric.divisor, metric.lower_is_better],
             "ruled.accuracy_log": [log.limit, log.whole_below, log.keep],
             "ruled.bars": bars,
             "ruled.bars_bind": self.ruleset.binds(cell.cell.division, "accuracy"),
+            **more,
+        }
+
+    def endpoints(self, rules: BenchmarkRules, cell: DeclaredCell) -> dict[str, object]:
+        """The limits in the order of LIMITS; test → the harness's name of it, where its file is asked for; TEST09's
+        bounds of the mean output; whether one plain score stands for the benchmark's accuracy."""
+        ruled, scenario = self.ruleset.endpoints, cell.cell.scenario
+        limits = (rules.value(name, scenario) for name in LIMITS)
+        binds = self.ruleset.binds(cell.cell.division, "compliance_tests")
+        tests = rules.compliance_tests if binds else ()
+        tokens = rules.test(MEAN_TOKENS, scenario).limits if MEAN_TOKENS in tests else {}
+        return {
+            "ruled.endpoints_limits": [None if limit is None else str(limit) for limit in limits],
+            "ruled.endpoints_audits": {test: ruled.tests[test] for test in tests if test in ruled.required},
+            "ruled.endpoints_tokens": [str(tokens[name].value) for name in MEAN_TOKENS_LIMITS if name in tokens],
+            "ruled.endpoints_single": rules.name in ruled.single,
         }
 
 

@@ -11,7 +11,8 @@ from typing import Any
 from harness.contract import CommandRequest
 from reconciler.execute.attempt import Attempt
 from reconciler.files import Places, machine_lock, sha256_bytes, sha256_file
-from reconciler.mlperf.scenarios import LOADGEN_MODE
+from reconciler.mlperf.modes import ENDPOINTS, RESULTS
+from reconciler.mlperf.scenarios import ACCURACY, LOADGEN_MODE
 from reconciler.mlperf.user_conf import settings_for
 from reconciler.resource.kinds import Kind
 
@@ -36,9 +37,11 @@ def command_run(attempt: Attempt, places: Places, inputs: Mapping[str, str]) -> 
     audit = attempt.audit_settings.exists()
     placed = settings.get("harness.audit_config") == "placed"
     written = settings.get("harness.user_conf", "written") == "written"
+    endpoints = settings.get(RESULTS) == ENDPOINTS
     env, secrets = _environment(settings, values)
     return CommandRequest(
         purpose="run",
+        results="endpoints" if endpoints else "loadgen",
         command=filled_all(settings[COMMAND], values),
         cwd=str(cwd),
         run_dir=str(attempt.run_dir),
@@ -50,7 +53,7 @@ def command_run(attempt: Attempt, places: Places, inputs: Mapping[str, str]) -> 
         logs=_location(settings, "harness.logs", values, cwd) or str(attempt.run_dir),
         since=attempt.intent.started.replace("Z", "+00:00"),
         user_conf=str(attempt.user_conf),
-        user_conf_sha256=sha256_file(attempt.user_conf) if written else "",
+        user_conf_sha256=sha256_file(attempt.user_conf) if written and not endpoints else "",
         user_conf_at="" if written else _location(settings, "harness.user_conf_at", values, cwd),
         outputs=filled_all(settings.get("harness.outputs", ()), values),
         place_audit=str(attempt.audit_settings) if placed and audit else "",
@@ -123,7 +126,26 @@ def _values(attempt: Attempt, places: Places, inputs: Mapping[str, str]) -> dict
         "benchmark": str(settings.get("benchmark.official", "")),
         "system": str(settings.get("system.name", "")),
         "image": str(settings.get("harness.image", "")),
+        **_words_of_endpoints(settings, asked, mode, scenario),
     }
+
+
+def _words_of_endpoints(
+    settings: Mapping[str, Any], asked: Mapping[str, Any], mode: str, scenario: str
+) -> dict[str, str]:
+    """What the endpoints harness is told on its command line or in its configuration, in its own units."""
+    names = {"sample_index_seed": "sample_index_rng_seed", "schedule_seed": "schedule_rng_seed"}
+    names |= {name: name for name in ("min_duration", "max_duration", "min_query_count")}
+    return {
+        **{name: _said(asked.get(own)) for name, own in names.items()},
+        "model_name": str(settings.get("harness.model_name", "")),
+        "endpoints_mode": "acc" if mode == ACCURACY else "perf",
+        "endpoints_type": "offline" if scenario == "Offline" else "online",
+    }
+
+
+def _said(value: Any) -> str:
+    return "" if value is None else str(value)
 
 
 def _made(attempt: Attempt, places: Places, inputs: Mapping[str, str], kind: str) -> str:

@@ -13,13 +13,23 @@ from harness.contract import Result
 from reconciler.errors import ReconcilerError
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.commands import runs_command
+from reconciler.execute.results import (
+    AUDIT,
+    contradictions_of,
+    leaves_results,
+    measured_values,
+    read_audits,
+    read_results,
+    result_files,
+    scored_values,
+)
 from reconciler.files import replace, sha256_file
 from reconciler.mlperf.accuracy import check_bars, parse_accuracy, truncated
 from reconciler.mlperf.compliance.judging import SHOWN_WHOLE
 from reconciler.mlperf.compliance.settings import audit_settings
 from reconciler.mlperf.contradictions import Asked, contradictions
 from reconciler.mlperf.log import DetailLog, parse_detail
-from reconciler.mlperf.log_names import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY, TRUNCATED
+from reconciler.mlperf.log_names import ACCURACY_LOG, ACCURACY_RESULTS, ACCURACY_TEXT, DETAIL, SUMMARY, TRUNCATED
 from reconciler.mlperf.logged import conf_contradictions
 from reconciler.mlperf.modes import conf_settings, ruled_of
 from reconciler.mlperf.ruleset import AccuracyLogRule, Bar, Metric
@@ -129,6 +139,8 @@ def _judge_run(attempt: Attempt, result: Result) -> Verdict:
     """Exit status is never trusted: the LoadGen log decides what ran, and whether it is what was asked."""
     values = {name: value for name, (value, _) in attempt.intent.inputs.items()}
     mode = str(values["mode"])
+    if leaves_results(attempt.intent.settings):
+        return _judge_results(attempt, result, values)
     try:
         log = parse_detail((attempt.output / DETAIL).read_bytes(), DETAIL)
     except (OSError, ReconcilerError) as error:
@@ -150,6 +162,23 @@ def _judge_run(attempt: Attempt, result: Result) -> Verdict:
         # A test that ends after a fixed number of queries may be too short for LoadGen, and nobody asks.
         measured = {name: measured[name] for name in ("metric", "loadgen_version")}
     return Verdict({**kept, **measured})
+
+
+def _judge_results(attempt: Attempt, result: Result, values: Mapping[str, Any]) -> Verdict:
+    """The same for results of the endpoints harness."""
+    try:
+        results, audits = read_results(attempt.output), read_audits(attempt.output / AUDIT)
+    except ValueError as error:
+        return Verdict({}, f"the run left no readable results: {error}", "backend", "see the command's log")
+    differing = contradictions_of(results, audits, values, result.seconds)
+    if differing:
+        problem = f"the endpoints harness did not run what was asked: {'; '.join(differing)}"
+        fix = "the results are kept; check the command and its configuration, then run again"
+        return Verdict({"contradictions": differing}, problem, "contradiction", fix)
+    kept = {name: value for name, value in result.values.items() if name != "marks"}
+    if values["mode"] == "accuracy":
+        return Verdict(kept)
+    return Verdict({**kept, **measured_values(results, audits, attempt.intent.settings)})
 
 
 def _conf_contradictions(attempt: Attempt, log: DetailLog, values: Mapping[str, Any]) -> list[str]:
@@ -186,6 +215,11 @@ def performance_values(log: DetailLog, settings: Mapping[str, Any]) -> dict[str,
 
 
 def _judge_score(attempt: Attempt, result: Result) -> Verdict:
+    if leaves_results(attempt.intent.settings):
+        try:
+            return Verdict(scored_values(read_results(attempt.inputs / "run"), attempt.intent.settings))
+        except ValueError as error:
+            return Verdict({}, f"{ACCURACY_RESULTS} is no score: {error}", "backend", "repeat the accuracy run")
     try:
         text = (attempt.output / ACCURACY_TEXT).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
@@ -234,7 +268,8 @@ def _text(value: Decimal | None) -> str | None:
 def _kept(attempt: Attempt, *, failed: bool) -> Iterator[Kept]:
     kind = attempt.intent.address.kind
     if failed:
-        logs = sorted(path for path in attempt.output.rglob("mlperf_log_*") if path.is_file() and path.stat().st_size)
+        pattern = "*" if leaves_results(attempt.intent.settings) else "mlperf_log_*"
+        logs = sorted(path for path in attempt.output.rglob(pattern) if path.is_file() and path.stat().st_size)
         yield from (Kept(path, path.relative_to(attempt.output).as_posix()) for path in logs)
         yield from (Kept(p, p.name) for p in (attempt.user_conf,) if p.exists() and logs and runs_command(attempt))
         yield from (Kept(p, p.name) for p in (attempt.log,) if p.exists())
@@ -252,12 +287,17 @@ def _kept(attempt: Attempt, *, failed: bool) -> Iterator[Kept]:
 
 
 def _kept_of_run(attempt: Attempt) -> Iterator[Kept]:
-    yield Kept(attempt.user_conf, "user.conf", in_git=True)
-    for name in (SUMMARY, DETAIL):
-        yield Kept(attempt.output / name, name, in_git=True)
+    mode = attempt.intent.inputs["mode"][0]
+    if leaves_results(attempt.intent.settings):
+        for path in result_files(attempt.output, mode):
+            yield Kept(path, path.relative_to(attempt.output).as_posix(), in_git=True)
+    else:
+        yield Kept(attempt.user_conf, "user.conf", in_git=True)
+        for name in (SUMMARY, DETAIL):
+            yield Kept(attempt.output / name, name, in_git=True)
     for path in sorted(p for p in (attempt.output / OUTPUTS).rglob("*") if p.is_file()):
         yield Kept(path, path.relative_to(attempt.output).as_posix())
-    if attempt.intent.inputs["mode"][0] == "accuracy":
+    if mode == "accuracy":
         yield from _kept_answers(attempt)
 
 

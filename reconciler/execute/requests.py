@@ -18,7 +18,7 @@ from reconciler.execute.commands import SCORE, command_run, command_score, runs_
 from reconciler.files import Places, replace
 from reconciler.mlperf.compliance.settings import audit_settings, write_audit_settings
 from reconciler.mlperf.log_names import ACCURACY_LOG
-from reconciler.mlperf.modes import conf_settings
+from reconciler.mlperf.modes import ENDPOINTS, RESULTS, conf_settings
 from reconciler.mlperf.scenarios import loadgen_scenario
 from reconciler.mlperf.user_conf import settings_for, write_user_conf
 from reconciler.resource.kinds import Kind
@@ -95,6 +95,8 @@ def _write_confs(attempt: Attempt) -> None:
     values = {name: value for name, (value, _) in intent.inputs.items()}
     scenario, mode = str(values["scenario"]), str(values["mode"])
     model_key = str(values.get("model_key", "*"))
+    if intent.settings.get(RESULTS) == ENDPOINTS:
+        return  # no LoadGen reads any
     texts = settings_for(scenario, conf_settings(values, mode, scenario))
     cell = intent.address.cell
     notes = [f"{cell}: settings of the {mode} run, written by mlperf-reconciler"]

@@ -27,6 +27,10 @@ RULED = (
     "ttft_latency",
     "tpot_latency",
 )
+# What a harness leaves. The endpoints harness reads other settings, and but two of the round's seeds.
+RESULTS, ENDPOINTS = "harness.results", "endpoints"
+_OF_ENDPOINTS = ("target_qps", "min_duration", "max_duration", "min_query_count", "accuracy_sample_count")
+ENDPOINTS_SEEDS = ("sample_index_rng_seed", "schedule_rng_seed")
 # Settings that say nothing in a scenario, so that they cannot make it stale.
 SILENT: Mapping[str, frozenset[str]] = {
     "Offline": frozenset({"target_latency", "target_latency_percentile", "samples_per_query"}),
@@ -41,6 +45,11 @@ def settings_of(mode: str, scenario: str) -> tuple[str, ...]:
     """The names of the settings that a run of this mode and scenario reads from a spec."""
     names = PERFORMANCE_SETTINGS if mode == "performance" else ACCURACY_SETTINGS
     return tuple(name for name in names if name not in SILENT.get(scenario, ()))
+
+
+def endpoints_settings_of(mode: str, scenario: str) -> tuple[str, ...]:
+    """The same of a run of the endpoints harness."""
+    return tuple(name for name in settings_of(mode, scenario) if name in _OF_ENDPOINTS)
 
 
 def ruled_of(scenario: str) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import StrEnum
 
@@ -100,7 +100,23 @@ class NetworkRules:
 
 @dataclass(frozen=True, slots=True)
 class EndpointsRules:
-    """Which benchmarks may be entered with the output of the endpoints harness, and what it calls each test."""
+    """Which benchmarks may be entered with the output of the endpoints harness, and what it calls each test.
+
+    ``required``: the tests without whose file a result is refused. ``single``: the benchmarks of which the checker
+    compares a score that is but one number. ``metrics``: scenario → {key, unit} of what is published, where it is not
+    what LoadGen's logs give; ``benchmark_metrics``: benchmark → scenario → the key that is published instead.
+    """
 
     benchmarks: tuple[str, ...] = ()
     tests: Mapping[str, str] = field(default_factory=dict)
+    metrics: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    benchmark_metrics: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    single: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
+
+    def metric(self, benchmark: str, scenario: str, own: Metric) -> Metric:
+        """``own``: the benchmark's metric by LoadGen, whose unit and divisor hold where nothing else is said."""
+        table = self.metrics.get(scenario, {})
+        key = self.benchmark_metrics.get(benchmark, {}).get(scenario) or table.get("key") or own.key
+        unit = own.unit if key == own.key else table.get("unit") or own.unit
+        return replace(own, key=key, unit=unit)

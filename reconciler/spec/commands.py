@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from reconciler.errors import Problem
+from reconciler.mlperf.modes import ENDPOINTS, RESULTS
 from reconciler.spec.checks import problem
 from reconciler.spec.layers import Block, Setting
 from reconciler.spec.names import advice
@@ -29,6 +30,14 @@ PLACEHOLDERS = {
     "benchmark": "the official name of the benchmark",
     "system": "the system's name",
     "image": "the declared container image",
+    "model_name": "the declared name of the model, as the endpoints harness names it",
+    "endpoints_mode": "the mode in the words of the endpoints harness: perf or acc",
+    "endpoints_type": "the scenario in its words: offline or online",
+    "min_duration": "the shortest duration of a performance run in milliseconds; empty when none is asked",
+    "max_duration": "the longest duration of a performance run in milliseconds; empty when none is declared",
+    "min_query_count": "the declared count of a performance run's queries; empty when none is declared",
+    "sample_index_seed": "the round's seed of the order of samples",
+    "schedule_seed": "the round's seed of the arrival of queries",
     "accuracy_log": "path of the accuracy log, when scoring",
 }
 # A name in double braces is no placeholder: {{name}} is handed over as {name}.
@@ -72,13 +81,19 @@ def _unheard(settings: Block, texts: str) -> Iterator[Problem]:
     """A command that is told nothing of what is written for it would run with something else."""
     command = settings[COMMAND][0]
     code = settings.get("benchmark.code")
-    if code is not None and code[0].value.value == "command" and SCORE not in settings:
+    endpoints = RESULTS in settings and settings[RESULTS][0].value.value == ENDPOINTS
+    if endpoints and "harness.model_name" not in settings:
+        fix = "write `model_name: NAME`, as model_params.name of its config.yaml has it"
+        yield problem(settings[RESULTS][0], "nothing says which model the results must be of", fix)
+    if not endpoints and code is not None and code[0].value.value == "command" and SCORE not in settings:
         fix = 'write \'score: {command: ["python", "accuracy.py", "{accuracy_log}"]}\', or name the benchmark\'s code'
         yield problem(command, "nothing scores the accuracy run of this benchmark", fix)
     if "harness.logs" not in settings and "{run_dir}" not in texts:
         fix = "hand it {run_dir}, in an argument or a variable of env; or name its own folder as harness.logs"
         yield problem(command, "nothing tells the command where its logs belong", fix)
     conf = settings.get("harness.user_conf")
+    if endpoints:
+        return  # its configuration comes back with its results, and is held against what was asked
     if (conf is None or conf[0].value.value == "written") and "{user_conf}" not in texts:
         fix = "hand it {user_conf}; or write 'user_conf: harvested' when the command makes its own from the target"
         yield problem(command, "nothing tells the command where its user.conf is", fix)

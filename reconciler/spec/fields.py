@@ -16,6 +16,7 @@ from reconciler.spec.scalars import (
     AUDIT_CONFIGS,
     CATEGORIES,
     DTYPES,
+    HARNESS_RESULTS,
     PRECISIONS,
     PUBLISH,
     STATUSES,
@@ -174,6 +175,11 @@ UserConf = Annotated[
     str | None,
     fitting(one_of(USER_CONFS, "way to settle user.conf")),
     WithJsonSchema({"type": "string", "enum": list(USER_CONFS)}),
+]
+HarnessResults = Annotated[
+    str | None,
+    fitting(one_of(HARNESS_RESULTS, "form of results")),
+    WithJsonSchema({"type": "string", "enum": list(HARNESS_RESULTS)}),
 ]
 AuditConfig = Annotated[
     str | None,

@@ -137,6 +137,12 @@ class Harness(Group):
         None, description="Folder the command starts in; default: that of `code`. ${NAME} is expanded."
     )
     image: fields.Image = Field(None, description="Container image that the command uses, as name@sha256:….")
+    results: fields.HarnessResults = Field(
+        None, description="What it leaves: loadgen (default): LoadGen's logs; endpoints: those of MLCommons' endpoints."
+    )
+    model_name: fields.OptionalText = Field(
+        None, description="With results endpoints: the model that they must be of, as model_params.name names it."
+    )
     code: fields.Location = Field(
         None, description="File or folder of the command's code; of a git repository what git does not ignore counts."
     )

@@ -37,6 +37,7 @@ STATUSES = ("available", "preview", "rdi")
 DTYPES = ("byte", "int16", "int32", "int64", "float32")
 USER_CONFS = ("written", "harvested")
 AUDIT_CONFIGS = ("path", "placed")
+HARNESS_RESULTS = ("loadgen", "endpoints")
 PUBLISH = ("latest", "median", "best")
 PRECISIONS = tuple(sorted({precision for facts in BACKENDS.values() for precision in facts.precisions}))
 

@@ -38,6 +38,8 @@ class CellContent:
     the fields of measurements.json. ``user_conf``: the conf of the very run that is published. ``performance`` and
     ``accuracy``: the logs of run_1 and of the accuracy run by file name, without the accuracy log itself.
     ``accuracy_text``: the scorer's output, without a hash line. ``settings``: resolved settings for README.md, as text.
+    Results of the endpoints harness have neither user.conf nor accuracy log; their ``configuration`` is config.yaml of
+    the performance run, ``performance`` and ``accuracy`` hold its JSON, and ``compliance`` {"audit": its tests' files}.
     ``code``: where the code is, one line of Markdown. ``compliance``: {test: {path below it: content}}.
     ``power``: files of a power measurement by their path below performance/. ``inferred_from``: the cell whose
     runs these are.
@@ -46,16 +48,17 @@ class CellContent:
     cell: Cell
     official: str
     measurements: Mapping[str, Any]
-    user_conf: Content
+    user_conf: Content | None
     performance: Files
     accuracy: Files
-    accuracy_log: AccuracyLog
+    accuracy_log: AccuracyLog | None
     accuracy_text: str
     settings: Mapping[str, str] = field(default_factory=dict)
     code: str = ""
     compliance: Mapping[str, Files] = field(default_factory=dict)
     power: Files = field(default_factory=dict)
     inferred_from: Cell | None = None
+    configuration: Content | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,6 +61,14 @@ def json_bytes(document: Mapping[str, Any]) -> bytes:
     return (json.dumps(document, indent=2, ensure_ascii=True) + "\n").encode("ascii")
 
 
+_OF_LOADGEN = """\
+- performance run: `performance/run_1/`, with the settings in `user.conf`, which are those of this very run
+- accuracy run: `accuracy/`; `accuracy.txt` carries the SHA-256 of the untruncated accuracy log"""
+_OF_ENDPOINTS = """\
+- performance run: `performance/`, with the configuration in `config.yaml`, which is that of this very run
+- accuracy run: `accuracy/`, scored by the endpoints harness"""
+
+
 def cell_readme(content: CellContent, ruleset: Ruleset) -> bytes:
     """README.md of a scenario folder: what it is, how to run it again, how to audit it, and the settings of the run."""
     cell = content.cell
@@ -81,6 +89,7 @@ def cell_readme(content: CellContent, ruleset: Ruleset) -> bytes:
         else ""
     )
     tests = "".join(f"- compliance test {name}: `{name}/`\n" for name in sorted(content.compliance))
+    runs = _OF_ENDPOINTS if content.configuration is not None else _OF_LOADGEN
     text = f"""# {cell.benchmark}, {cell.scenario}
 
 {cell.division} division, system {cell.system}, benchmark {cell.benchmark}{entered}, MLPerf Inference {ruleset.round}.
@@ -99,8 +108,7 @@ The first command says what would run and why, the second runs it.
 
 ## Audit
 
-- performance run: `performance/run_1/`, with the settings in `user.conf`, which are those of this very run
-- accuracy run: `accuracy/`; `accuracy.txt` carries the SHA-256 of the untruncated accuracy log
+{runs}
 {tests}
 ```
 reconcile show {cell}

@@ -9,7 +9,16 @@ from typing import Any
 
 from reconciler.desired.state import Desired
 from reconciler.diff.change import Chosen
-from reconciler.mlperf.log_names import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY, TRUNCATED
+from reconciler.mlperf.log_names import (
+    ACCURACY_LOG,
+    ACCURACY_RESULTS,
+    ACCURACY_TEXT,
+    CONFIG,
+    DETAIL,
+    RESULT_SUMMARY,
+    SUMMARY,
+    TRUNCATED,
+)
 from reconciler.resource.decisions import Acceptance
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Record
@@ -96,20 +105,27 @@ def _cell(
     settings = _measured_with(desired.detail(result).settings, accepted.get(source or cell))
     run = desired.detail(Address(Kind.RESULT, str(source))).settings if source else settings
     run = _measured_with(run, accepted.get(source or cell))
+    own: dict[str, Any]
+    if CONFIG in performance:
+        own = _results_of_endpoints(performance, accuracy)
+    else:
+        own = {
+            "user_conf": performance["user.conf"],
+            "performance": {name: performance[name] for name in _LOGS},
+            "accuracy": {name: accuracy[name] for name in _LOGS},
+            "accuracy_log": AccuracyLog(original=accuracy[ACCURACY_LOG], kept=accuracy[TRUNCATED]),
+            "accuracy_text": load_text(score[ACCURACY_TEXT]),
+            "compliance": _compliance(records, load_record),
+        }
     return CellContent(
         cell=cell,
         official=str(settings.get("benchmark.official", cell.benchmark)),
         measurements=_measurements(settings),
-        user_conf=performance["user.conf"],
-        performance={name: performance[name] for name in _LOGS},
-        accuracy={name: accuracy[name] for name in _LOGS},
-        accuracy_log=AccuracyLog(original=accuracy[ACCURACY_LOG], kept=accuracy[TRUNCATED]),
-        accuracy_text=load_text(score[ACCURACY_TEXT]),
         settings={n: str(v) for n, v in sorted(run.items()) if n.startswith(_SHOWN)},
         code=_code(settings),
-        compliance=_compliance(records, load_record),
         power=files_of([root / settings["power.path"]]) if settings.get("power.path") else {},
         inferred_from=source,
+        **own,
     )
 
 
@@ -119,6 +135,21 @@ def _measured_with(settings: Mapping[str, Any], acceptance: Acceptance | None) -
         return settings
     before = {item.name: item.before for _, item in acceptance.inputs if item.name.startswith(_SHOWN)}
     return {name: value for name, value in {**settings, **before}.items() if value is not None}
+
+
+def _results_of_endpoints(performance: Mapping[str, LogRef], accuracy: Mapping[str, LogRef]) -> dict[str, Any]:
+    """Of the endpoints harness: its own files; of its tests the verdicts, which the checker reads."""
+    audits = {name.removeprefix("audit/"): ref for name, ref in performance.items() if name.startswith("audit/")}
+    shown = {name: ref for name, ref in audits.items() if "/" not in name}
+    return {
+        "user_conf": None,
+        "performance": {RESULT_SUMMARY: performance[RESULT_SUMMARY]},
+        "accuracy": {ACCURACY_RESULTS: accuracy[ACCURACY_RESULTS]},
+        "accuracy_log": None,
+        "accuracy_text": "",
+        "compliance": {"audit": shown} if shown else {},
+        "configuration": performance[CONFIG],
+    }
 
 
 def _source(desired: Desired, result: Address) -> Cell | None:

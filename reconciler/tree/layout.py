@@ -17,7 +17,8 @@ _NAME = re.compile(r"[A-Za-z0-9_+=,@#%~-][A-Za-z0-9_.+=,@#%~-]*")
 @dataclass(frozen=True, slots=True)
 class Layout:
     """Path templates below the tree's root. {division} and {submitter} are known everywhere; cells add {system},
-    {benchmark} and {scenario}; {test} is a compliance test, {file} a path below the place."""
+    {benchmark} and {scenario}; {test} is a compliance test, {file} a path below the place.
+    ``endpoints``: results of the endpoints harness, which has no run_1."""
 
     name: str
     system: str
@@ -31,6 +32,7 @@ class Layout:
     accuracy: str
     compliance: str
     power: str
+    endpoints: str
 
 
 _CELL = "{division}/{submitter}/results/{system}/{benchmark}/{scenario}"
@@ -51,6 +53,7 @@ LAYOUTS: Mapping[str, Layout] = {
         accuracy=f"{_CELL}/accuracy/{{file}}",
         compliance=f"{_CELL}/{{test}}/{{file}}",
         power=f"{_CELL}/performance/{{file}}",
+        endpoints=f"{_CELL}/{{file}}",
     ),
     # Rounds up to v5.1: results, measurements, compliance and code apart.
     "legacy": Layout(
@@ -66,6 +69,7 @@ LAYOUTS: Mapping[str, Layout] = {
         accuracy=f"{_CELL}/accuracy/{{file}}",
         compliance="{division}/{submitter}/compliance/{system}/{benchmark}/{scenario}/{test}/{file}",
         power=f"{_CELL}/performance/{{file}}",
+        endpoints=f"{_CELL}/{{file}}",
     ),
 }
 

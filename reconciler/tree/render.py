@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 
 from reconciler.errors import ReconcilerError
 from reconciler.mlperf.accuracy import parse_accuracy, with_hash
-from reconciler.mlperf.log_names import ACCURACY_LOG, ACCURACY_TEXT
+from reconciler.mlperf.log_names import ACCURACY_LOG, ACCURACY_TEXT, CONFIG
 from reconciler.mlperf.ruleset import Ruleset
-from reconciler.tree.content import CellContent, Content, LogRef, SubmissionContent
+from reconciler.resource.kinds import Cell
+from reconciler.tree.content import AccuracyLog, CellContent, Content, LogRef, SubmissionContent
 from reconciler.tree.documents import (
     cell_readme,
     json_bytes,
@@ -54,14 +55,19 @@ def _cell(content: CellContent, submitter: str, layout: Layout, ruleset: Ruleset
         return cell_path(template, submitter, content.cell, **names)
 
     yield at(layout.measurements), json_bytes(measurements_fields(content.measurements, ruleset))
-    yield at(layout.user_conf), content.user_conf
     yield at(layout.readme), cell_readme(content, ruleset)
+    if content.configuration is not None:
+        yield from _endpoints(content, content.configuration, layout, at)
+        return
+    assert content.user_conf is not None
+    assert content.accuracy_log is not None
+    yield at(layout.user_conf), content.user_conf
     for name, log in content.performance.items():
         yield at(layout.performance, file=name), log
     for name, log in content.accuracy.items():
         if name not in _OURS:
             yield at(layout.accuracy, file=name), log
-    _check_size(content, ruleset)
+    _check_size(content.cell, content.accuracy_log, ruleset)
     text = _hashed(content.accuracy_text, content.accuracy_log.original.sha256)
     yield at(layout.accuracy, file=ACCURACY_LOG), content.accuracy_log.kept
     yield at(layout.accuracy, file=ACCURACY_TEXT), text.encode("utf-8", "surrogateescape")
@@ -69,6 +75,19 @@ def _cell(content: CellContent, submitter: str, layout: Layout, ruleset: Ruleset
         for name, log in files.items():
             yield at(layout.compliance, test=test, file=name), log
     yield from _power(content, layout, at)
+
+
+def _endpoints(
+    content: CellContent, configuration: Content, layout: Layout, at: Callable[..., str]
+) -> Iterator[Rendered]:
+    """Results of the endpoints harness, byte for byte: the checker reads them beside the measurements."""
+    yield at(layout.endpoints, file=CONFIG), configuration
+    for folder, files in (("performance", content.performance), ("accuracy", content.accuracy)):
+        for name, file in files.items():
+            yield at(layout.endpoints, file=f"{folder}/{name}"), file
+    for folder, files in content.compliance.items():
+        for name, file in files.items():
+            yield at(layout.endpoints, file=f"{folder}/{name}"), file
 
 
 def _power(content: CellContent, layout: Layout, at: Callable[..., str]) -> Iterator[Rendered]:
@@ -119,11 +138,11 @@ def _hashed(text: str, digest: str) -> str:
     return text if parse_accuracy(text, ()).hash == digest else with_hash(text, digest)
 
 
-def _check_size(content: CellContent, ruleset: Ruleset) -> None:
-    kept, limit = content.accuracy_log.kept, ruleset.accuracy_log.limit
+def _check_size(cell: Cell, log: AccuracyLog, ruleset: Ruleset) -> None:
+    kept, limit = log.kept, ruleset.accuracy_log.limit
     size = kept.size if isinstance(kept, LogRef) else len(kept)
     if size > limit:
         raise ReconcilerError(
-            f"{content.cell}: the accuracy log has {size} bytes, {ruleset.round} allows {limit}",
+            f"{cell}: the accuracy log has {size} bytes, {ruleset.round} allows {limit}",
             fix="truncate it first; the original stays in storage",
         )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
 from reconciler.mlperf.documents import Document
+from reconciler.mlperf.endpoints import LIMITS, SEEDS, Limits, measured, over_limits, percentile, scenarios_of
+from reconciler.mlperf.endpoints_accuracy import accuracy_scores, sample_count
 from reconciler.resource.inputs import Value
 from reconciler.tree.check.demands import NEW, OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule
@@ -15,9 +17,6 @@ from reconciler.tree.reading.values import as_number, shown
 from reconciler.tree.reading.view import CellView
 
 _MILLISECOND = 1_000_000
-# The one test whose file must be there; of the others any file that is there must say passed.
-_REQUIRED_AUDITS = ("TEST04",)
-_SEEDS = {"sample_index_rng_seed": "dataloader_random_seed", "schedule_rng_seed": "scheduler_random_seed"}
 
 
 def files(view: CellView) -> Complaints:
@@ -30,10 +29,7 @@ def scenario(view: CellView) -> Complaints:
     config = view.files.config
     if config.value is None:
         return
-    kind = str(config.value.get("type")).lower()
-    accepted = {"offline": ("Offline",), "online": ("Server", "Interactive"), "interactive": ("Interactive",)}
-    accepted["singlestream"] = ("SingleStream",)
-    if view.cell.scenario not in accepted.get(kind, ()):
+    if view.cell.scenario not in scenarios_of(config.value):
         yield Complaint(
             _line(config, "type"), f"type {shown(config.value.get('type'))}", f"a run of {view.cell.scenario}"
         )
@@ -43,7 +39,7 @@ def seeds(view: CellView) -> Complaints:
     config = view.files.config
     if config.value is None:
         return
-    for seed, name in _SEEDS.items():
+    for seed, name in SEEDS.items():
         wanted, found = view.ruleset.seeds()[seed], _runtime(config.value, name)
         if found != wanted:
             yield Complaint(
@@ -69,23 +65,29 @@ def failures(view: CellView) -> Complaints:
         yield Complaint(_line(summary, "n_samples_failed"), f"{failed} samples failed", "none")
 
 
+def metric(view: CellView) -> Complaints:
+    """The checker ends on a result that does not state what is published of it."""
+    summary, rules = view.files.result_summary, view.rules
+    if summary.value is None or rules is None or rules.ruled("metric_key", view.cell.scenario) is None:
+        return
+    wanted = view.ruleset.endpoints.metric(rules.name, view.cell.scenario, rules.metric(view.cell.scenario))
+    if measured(summary.value, wanted.key) is None:
+        yield Complaint(
+            Place(summary.file), f"nothing to take {wanted.unit} from", f"what the checker calls {wanted.key}"
+        )
+
+
 def latencies(view: CellView) -> Complaints:
     """p99 TTFT and TPOT below the limits of the scenario, or the whole latency where the round rules that."""
     summary = view.files.result_summary
     if summary.value is None or view.rules is None or view.cell.scenario not in ("Server", "Interactive"):
         return
-    tokens = [(n, as_number(view.rules.value(d, view.cell.scenario))) for n, d in _TOKENS]
-    if not any(most is not None for _, most in tokens):
-        tokens = [("latency", as_number(view.rules.value("most_target_latency", view.cell.scenario)))]
-    for name, most in tokens:
-        found = p99(summary.value, name)
-        if most is not None and (found is None or found >= most):
-            amount = "nothing" if found is None else f"{found / _MILLISECOND:.1f} ms"
-            wanted = f"below {most / _MILLISECOND:.1f} ms"
-            yield Complaint(_line(summary, name), f"p99 {name} {amount}", wanted)
-
-
-_TOKENS = (("ttft", "most_ttft_latency"), ("tpot", "most_tpot_latency"))
+    limits = Limits(*(as_number(view.rules.value(name, view.cell.scenario)) for name in LIMITS))
+    for name, most in over_limits(summary.value, limits):
+        found = percentile(summary.value, name)
+        amount = "nothing" if found is None else f"{found / _MILLISECOND:.1f} ms"
+        wanted = f"below {most / _MILLISECOND:.1f} ms"
+        yield Complaint(_line(summary, name), f"p99 {name} {amount}", wanted)
 
 
 def accuracy(view: CellView) -> Complaints:
@@ -110,7 +112,7 @@ def audits(view: CellView) -> Complaints:
             continue
         read = view.files.document(folder, f"audit_{name}.json")
         if read.absent:
-            if test in _REQUIRED_AUDITS:
+            if test in view.ruleset.endpoints.required:
                 yield Complaint(Place(read.file), "missing", f"the result of {test}")
         elif read.problem:
             yield Complaint(Place(read.file, read.line), read.problem, "a JSON object")
@@ -141,33 +143,6 @@ def benchmark(view: CellView) -> Complaints:
         yield Complaint(Place(view.files.config.file), f"{view.official} by the endpoints harness", f"one of {allowed}")
 
 
-def p99(summary: Document, name: str) -> Decimal | None:
-    """In ns; the harness writes the percentile as 99 or 99.0."""
-    for key in ("99", "99.0"):
-        found = as_number(summary.within(name, "early_stopping_percentiles", key))
-        if found is not None:
-            return found
-    return None
-
-
-def accuracy_scores(results: Document) -> Iterator[dict[str, Any]]:
-    found = results.get("accuracy_scores")
-    for score in found if isinstance(found, list) else ():
-        if isinstance(score, dict) and score.get("dataset_type") in (None, "accuracy"):
-            yield score
-
-
-def sample_count(results: Document) -> Decimal | None:
-    """Over all datasets; None when none says."""
-    counts = []
-    for score in accuracy_scores(results):
-        counted = score.get("response_counts")
-        issued = counted.get("issued") if isinstance(counted, dict) else None
-        found = as_number(score["total_samples"] if score.get("total_samples") is not None else issued)
-        counts += [found] if found is not None else []
-    return sum(counts, Decimal(0)) if counts else None
-
-
 def _runtime(config: Document, name: str) -> Any:
     return config.within("settings", "runtime", name)
 
@@ -184,6 +159,7 @@ ENDPOINTS_RULES = (
     (Rule("endpoints.seeds", "the round's seeds", (_CHECK,)), seeds),
     (Rule("endpoints.duration", "the configured minimum duration", (_CHECK,)), duration),
     (Rule("endpoints.failures", "no sample failed", (_CHECK, OURS)), failures),
+    (Rule("endpoints.metric", "the metric that is published", (_CHECK,)), metric),
     (Rule("endpoints.latencies", "TTFT, TPOT or latency", (_CHECK,)), latencies),
     (Rule("endpoints.accuracy", "every dataset is scored, in full", (_CHECK,)), accuracy),
     (Rule("endpoints.audits", "the compliance tests", (_CHECK,)), audits),

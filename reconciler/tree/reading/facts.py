@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from reconciler.errors import LogError
 from reconciler.files import sha256_bytes
+from reconciler.mlperf.endpoints import measured
 from reconciler.mlperf.log_names import DETAIL
 from reconciler.mlperf.user_conf_reading import ConfValue
 from reconciler.tree.findings import Facts
 from reconciler.tree.reading.files import LOG_LIMIT
-from reconciler.tree.reading.values import as_number, began, number
+from reconciler.tree.reading.values import began, number
 from reconciler.tree.reading.view import CellView
 
 _TARGETS = {
@@ -45,13 +46,20 @@ def metric_of(view: CellView) -> tuple[float | None, str]:
     """What is published, and its unit; None when the log does not say."""
     run, rules = view.performance, view.rules
     if view.files.endpoints:
-        summary = view.files.result_summary.value
-        found = as_number(summary.get("qps")) if summary else None
-        return (float(found), "queries/s") if found is not None else (None, "")
+        return _metric_of_endpoints(view)
     if run is None or rules is None or rules.ruled("metric_key", run.scenario) is None:
         return None, ""
     metric = rules.metric(run.scenario)
     found = number(run.log, metric.key)
+    return (float(found / metric.divisor), metric.unit) if found is not None else (None, "")
+
+
+def _metric_of_endpoints(view: CellView) -> tuple[float | None, str]:
+    summary, rules, scenario = view.files.result_summary.value, view.rules, view.cell.scenario
+    if summary is None or rules is None or rules.ruled("metric_key", scenario) is None:
+        return None, ""
+    metric = view.ruleset.endpoints.metric(rules.name, scenario, rules.metric(scenario))
+    found = measured(summary, metric.key)
     return (float(found / metric.divisor), metric.unit) if found is not None else (None, "")
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from decimal import Decimal
 
 from reconciler.mlperf.documents import Document
+from reconciler.mlperf.endpoints import rate
+from reconciler.mlperf.endpoints_accuracy import sample_count
 from reconciler.tree.check import endpoints
 from reconciler.tree.check.demands import OURS, Complaints
-from reconciler.tree.check.endpoints import sample_count
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
 from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.values import as_number
@@ -36,17 +37,17 @@ def samples(view: CellView) -> Complaints:
         )
 
 
-def rate(view: CellView) -> Complaints:
-    """qps is what the counts and the duration make it."""
+def rates(view: CellView) -> Complaints:
+    """qps and tps are what the counts and the duration make them."""
     summary = view.files.result_summary
-    said, completed, took = (_number(summary, n) for n in ("qps", "n_samples_completed", "duration_ns"))
-    if said is None or completed is None or not took:
-        return
-    made = completed * 10**9 / took
-    if abs(said - made) > made * _NEAR:
-        found = f"qps {said:f}"
-        wanted = f"{made:.6g}: {completed} samples in {took / 10**9:.6g} s"
-        yield Complaint(_place(summary, "qps"), found, wanted, other=_place(summary, "duration_ns"))
+    for name in ("qps", "tps"):
+        said, made = _number(summary, name), rate(summary.value, name) if summary.value else None
+        if said is not None and made is not None and abs(said - made) > made * _NEAR:
+            took = _number(summary, "legacy_loadgen_window_duration_ns") or _number(summary, "duration_ns") or 0
+            wanted = f"{made:.6g}, of what it counted in {took / 10**9:.6g} s"
+            yield Complaint(
+                _place(summary, name), f"{name} {said:f}", wanted, other=_place(summary, "n_samples_completed")
+            )
 
 
 def duration(view: CellView) -> Complaints:
@@ -104,7 +105,7 @@ def _place(read: Read[Document], name: str) -> Place:
 
 ENDPOINTS_CONTRADICTIONS = (
     (Rule("endpoints.samples", "sample counts that do not add up", (OURS,)), samples),
-    (Rule("endpoints.rate", "a rate that its counts deny", (OURS,)), rate),
+    (Rule("endpoints.rate", "a rate that its counts deny", (OURS,)), rates),
     (Rule("endpoints.duration", "shorter than configured", (OURS,)), duration),
     (Rule("endpoints.target", "more completed than asked for", (OURS,)), target),
     (Rule("endpoints.scored", "a score over other samples", (OURS,), Severity.WARNING), scored),

@@ -91,7 +91,8 @@ def test_endpoints_results_are_read(tmp_path: Path) -> None:
     assert not contradictions(tmp_path)
     report = check_tree(tmp_path, round_name="v6.1")
     assert [facts.harness for facts in report.facts] == ["endpoints", "endpoints"]
-    assert {facts.metric for facts in report.facts} == {96.774}
+    assert [facts.unit for facts in report.facts] == ["samples/s", "tokens/s"]
+    assert [facts.metric for facts in report.facts] == [pytest.approx(96.774, rel=1e-4), 967.74]
 
 
 def changed(document: dict[str, Any], **fields: Any) -> str:
@@ -110,6 +111,12 @@ def changed(document: dict[str, Any], **fields: Any) -> str:
             "performance/result_summary.json", changed(RESULT, n_samples_failed=3), "endpoints.failures", id="failed"
         ),
         pytest.param("performance/result_summary.json", changed(RESULT, ttft={}), "endpoints.latencies", id="no TTFT"),
+        pytest.param(
+            "performance/result_summary.json",
+            changed(RESULT, tps=None, output_sequence_lengths={}),
+            "endpoints.metric",
+            id="no metric",
+        ),
         pytest.param("performance/result_summary.json", "[]", "files.readable", id="a list"),
         pytest.param("accuracy/accuracy_results.json", "{}", "endpoints.accuracy", id="no score"),
         pytest.param(

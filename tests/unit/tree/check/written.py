@@ -92,6 +92,8 @@ RESULT = {
     "n_samples_failed": 0,
     "duration_ns": 620_000_000_000,
     "qps": 96.774,
+    "tps": 967.74,
+    "output_sequence_lengths": {"avg": 10.0, "min": 1, "max": 20},
     "ttft": {"early_stopping_percentiles": {"99": 1_000_000_000}},
     "tpot": {"early_stopping_percentiles": {"99.0": 50_000_000}},
 }

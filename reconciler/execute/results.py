@@ -1,0 +1,115 @@
+"""Judges an attempt whose command left results of the endpoints harness: what LoadGen's logs are elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from reconciler.mlperf.documents import Document, json_object, yaml_mapping
+from reconciler.mlperf.endpoints import AskedResults, Limits, Results, differences, performance_values
+from reconciler.mlperf.endpoints_accuracy import accuracy_values
+from reconciler.mlperf.endpoints_audits import Audits, audit_values, missing_audits, wrong_audits
+from reconciler.mlperf.log_names import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
+from reconciler.mlperf.modes import ENDPOINTS, ENDPOINTS_SEEDS, RESULTS
+from reconciler.mlperf.rule_values import Bar, Metric
+
+AUDIT = "audit"  # folder of the tests that the harness ran behind the performance run
+
+
+def leaves_results(settings: Mapping[str, Any]) -> bool:
+    """Whether a cell's settings name the endpoints harness."""
+    return settings.get(RESULTS) == ENDPOINTS
+
+
+def read_results(folder: Path) -> Results:
+    """Of a run whose files stand in one folder under their bare names. ValueError names a file that is not there or
+    cannot be read."""
+    config = _document(folder / CONFIG, yaml_mapping)
+    if config is None:
+        raise ValueError(f"there is no {CONFIG}")
+    return Results(config, _document(folder / RESULT_SUMMARY), _document(folder / ACCURACY_RESULTS))
+
+
+def read_audits(folder: Path) -> Audits:
+    """What stands below a run's audit folder. ValueError as above."""
+    stated = {p.stem.removeprefix("audit_"): _there(p) for p in sorted(folder.glob("audit_*.json"))}
+    phases = {p.parent.parent.name: _there(p) for p in sorted(folder.glob(f"*/performance/{RESULT_SUMMARY}"))}
+    return Audits(stated, phases)
+
+
+def _document(path: Path, parse: Callable[[bytes], Document] = json_object) -> Document | None:
+    try:
+        return parse(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError) as error:
+        raise ValueError(f"{path.name}: {' '.join(str(error).split())}") from error
+
+
+def _there(path: Path) -> Document:
+    found = _document(path)
+    if found is None:
+        raise ValueError(f"{path.name} is not there")
+    return found
+
+
+def asked_results(values: Mapping[str, Any], seconds: float = 0.0) -> AskedResults:
+    """What a run's identity inputs ask of the harness."""
+    return AskedResults(
+        scenario=str(values["scenario"]),
+        mode=str(values["mode"]),
+        model=str(values.get("harness.model_name", "")),
+        settings=values,
+        seeds={name: int(values[name]) for name in ENDPOINTS_SEEDS if values.get(name) is not None},
+        seconds=seconds,
+    )
+
+
+def contradictions_of(results: Results, audits: Audits, values: Mapping[str, Any], seconds: float = 0.0) -> list[str]:
+    """Every field in which the results are not those of the run that was asked. ``seconds``: the command took them."""
+    return [*map(str, differences(results, asked_results(values, seconds))), *wrong_audits(audits)]
+
+
+def measured_values(results: Results, audits: Audits, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What a performance run's record says of its results; ``settings`` hold what the round rules."""
+    assert results.summary is not None
+    key, unit, divisor, lower = settings["ruled.metric"]
+    limits = Limits.of(settings["ruled.endpoints_limits"])
+    least = int(settings.get("min_duration") or 0)
+    values = performance_values(results.summary, Metric(key, unit, divisor, lower), limits, least)
+    reasons = [*values["reasons"], *missing_audits(audits, settings["ruled.endpoints_audits"])]
+    reasons += _output_length(results.summary, settings["ruled.endpoints_tokens"])
+    found = {"audits": audit_values(audits)} if audits.stated else {}
+    return {**values, "reasons": reasons, "validity": "INVALID" if reasons else "VALID", **found}
+
+
+def _output_length(summary: Document, bounds: list[str]) -> Iterator[str]:
+    if not bounds:
+        return
+    least, most = map(Decimal, bounds)
+    mean = summary.within("output_sequence_lengths", "avg")
+    if not isinstance(mean, (int, float)) or not least <= Decimal(str(mean)) <= most:
+        yield f"TEST09: a mean of {mean} output tokens, between {least} and {most} is asked"
+
+
+def scored_values(results: Results, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What a score's record says. ValueError: not every dataset has a score."""
+    if results.scores is None:
+        raise ValueError(f"there is no {ACCURACY_RESULTS}")
+    bars = [Bar(name, _decimal(least), _decimal(most)) for name, least, most in settings["ruled.bars"]]
+    single, binds = bool(settings["ruled.endpoints_single"]), bool(settings["ruled.bars_bind"])
+    return accuracy_values(results.scores, bars, single=single, binds=binds)
+
+
+def _decimal(text: str | None) -> Decimal | None:
+    return None if text is None else Decimal(text)
+
+
+def result_files(folder: Path, mode: str) -> Iterator[Path]:
+    """What the tree and a later judgement need of a run, in a fixed order."""
+    own = RESULT_SUMMARY if mode == "performance" else ACCURACY_RESULTS
+    yield from (path for name in (CONFIG, own) if (path := folder / name).is_file())
+    if mode == "performance":
+        yield from sorted(path for path in (folder / AUDIT).rglob("*.json") if path.is_file())

@@ -1,0 +1,109 @@
+"""Scores of the endpoints harness, over all datasets of an accuracy run.
+
+Its scorers state each score on a scale of their own (mlcommons/endpoints: evaluation/scoring.py): compared with a bar
+is what is named after it, as ROUGE is, and what the submission checker itself compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
+from typing import Any
+
+from reconciler.mlperf.documents import Document
+from reconciler.mlperf.rule_values import Bar
+
+
+def number(found: Any) -> Decimal | None:
+    """A finite number; None for anything else."""
+    if isinstance(found, bool) or not isinstance(found, (int, float, Decimal)):
+        return None
+    exact = Decimal(str(found))
+    return exact if exact.is_finite() else None
+
+
+def accuracy_scores(results: Document) -> Iterator[Mapping[str, Any]]:
+    """Entries of accuracy datasets; those that a performance run was scored on its way are none."""
+    found = results.get("accuracy_scores")
+    for score in found if isinstance(found, list) else ():
+        if isinstance(score, Mapping) and score.get("dataset_type") in (None, "accuracy"):
+            yield score
+
+
+def sample_count(results: Document) -> Decimal | None:
+    """Over all datasets; None when none says."""
+    counts = []
+    for score in accuracy_scores(results):
+        counted = score.get("response_counts")
+        issued = counted.get("issued") if isinstance(counted, Mapping) else None
+        found = number(score["total_samples"] if score.get("total_samples") is not None else issued)
+        counts += [found] if found is not None else []
+    return sum(counts, Decimal(0)) if counts else None
+
+
+def score_of(results: Document, bar: str, *, single: bool) -> Decimal | None:
+    """The mean over all datasets of the part of a score that an accuracy bar names, without regard to case, or by its
+    last word (checker: accuracy_check). ``single``: a score without parts stands for the bar. None where there is
+    none."""
+    names = {bar.lower(), bar.rpartition("_")[2].lower()}
+    found: list[Decimal | None] = []
+    for value in (score.get("score") for score in accuracy_scores(results)):
+        if isinstance(value, Mapping):
+            parts = {str(name).lower(): part for name, part in value.items()}
+            named = [_figure(parts[name]) for name in sorted(names) if name in parts]
+            found.append(named[0] if named else None)
+        else:
+            found.append(_figure(value) if single else None)
+    exact = [value for value in found if value is not None]
+    return sum(exact, Decimal(0)) / len(exact) if exact and len(exact) == len(found) else None
+
+
+def _figure(found: Any) -> Decimal | None:
+    """A number, also as text: the harness writes the parts of a ROUGE score so."""
+    if isinstance(found, str):
+        try:
+            exact = Decimal(found)
+        except ArithmeticError:
+            return None
+        return exact if exact.is_finite() else None
+    return number(found)
+
+
+def accuracy_values(results: Document, bars: Iterable[Bar], *, single: bool, binds: bool) -> dict[str, Any]:
+    """What a score's record says: the metric, the bars that the results have a figure for, and whether these are met.
+
+    The checker compares no others: the harness states them on scales of its own. ValueError: a dataset has no score.
+    """
+    scores = list(accuracy_scores(results))
+    if not scores or any(score.get("score") is None for score in scores):
+        raise ValueError("not every accuracy dataset has a score")
+    judged = list(_judged(results, bars, single=single))
+    metric = {"value": judged[0]["measured"], "unit": judged[0]["metric"]} if judged else _mean(scores)
+    return {"metric": metric, "bars": judged, "accuracy_met": all(bar["met"] for bar in judged) or not binds}
+
+
+def _judged(results: Document, bars: Iterable[Bar], *, single: bool) -> Iterator[dict[str, Any]]:
+    for bar in bars:
+        found = score_of(results, bar.metric, single=single)
+        if found is not None:
+            yield {
+                "metric": bar.metric,
+                "measured": plain(found),
+                "least": _text(bar.least),
+                "most": _text(bar.most),
+                "met": (bar.least is None or found >= bar.least) and (bar.most is None or found <= bar.most),
+            }
+
+
+def _mean(scores: Iterable[Mapping[str, Any]]) -> dict[str, str] | None:
+    known = [exact for score in scores if (exact := number(score["score"])) is not None]
+    return {"value": plain(sum(known, Decimal(0)) / len(known)), "unit": "score"} if known else None
+
+
+def _text(value: Decimal | None) -> str | None:
+    return None if value is None else str(value)
+
+
+def plain(value: Decimal) -> str:
+    """Ten significant digits."""
+    return format(float(value), ".10g")

@@ -1,0 +1,148 @@
+"""Results of the endpoints harness: as good as LoadGen's logs, and believed as little."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconciler.execute.outcome import Status
+from reconciler.resource.records import Ended, Record
+from reconciler.tree.check.engine import check_tree
+from reconciler.tree.verify.engine import verify_tree
+from tests.passes.endpoints import with_endpoints
+from tests.passes.repository import SPEC, Repository
+
+CELL = "open/box/llama3.1-8b/Offline"
+RUN, ACCURACY = f"Run:{CELL}/performance", f"Run:{CELL}/accuracy"
+SUMMARY = "result_summary.json"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    """After a first pass with an honest command."""
+    repository = with_endpoints(tmp_path_factory.mktemp("endpoints") / "repository")
+    outcomes = repository.reconcile().outcomes
+    assert {o.status for o in outcomes} == {Status.DONE}, [o.message for o in outcomes]
+    return repository
+
+
+def record_of(repository: Repository, address: str, ended: Ended = Ended.DONE) -> Record:
+    return next(r for r in repository.records().values() if str(r.address) == address and r.ended is ended)
+
+
+def summary_of(repository: Repository) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(repository.log_of(RUN, SUMMARY).read_bytes())
+    return found
+
+
+def test_the_metric_is_that_of_the_counts(made: Repository) -> None:
+    values, stated = record_of(made, RUN).values, summary_of(made)
+    assert values["validity"] == "VALID"
+    rate = stated["n_samples_issued"] * 1e9 / stated["duration_ns"]
+    assert values["metric"]["unit"] == "samples/s"
+    assert float(values["metric"]["value"]) == pytest.approx(rate)
+
+
+def test_its_score_is_compared_with_the_bars_of_its_name(made: Repository) -> None:
+    values = record_of(made, f"Score:{CELL}").values
+    assert values["metric"] == {"value": "39.1", "unit": "ROUGE1"}
+    assert {bar["metric"] for bar in values["bars"]} == {"ROUGE1", "ROUGE2", "ROUGEL", "ROUGELSUM", "GEN_LEN"}
+    assert values["accuracy_met"]
+
+
+def test_the_tree_has_the_harness_files_and_none_of_loadgen(made: Repository) -> None:
+    top = f"open/ACME/results/box/{CELL.partition('box/')[2]}/"
+    own = {path.removeprefix(top) for path in made.tree() if path.startswith(top)}
+    files = {"config.yaml", f"performance/{SUMMARY}", "accuracy/accuracy_results.json"}
+    assert own == {*files, "measurements.json", "README.md"}
+    shown = made.places.tree / top / "performance" / SUMMARY
+    assert shown.read_bytes() == made.log_of(RUN, SUMMARY).read_bytes()
+    assert "user.conf" not in (made.places.tree / top / "README.md").read_text(encoding="utf-8")
+
+
+def test_check_and_verify_tree_know_it(made: Repository) -> None:
+    report = check_tree(made.places.tree, round_name="v6.1")
+    found = {finding.rule.id for finding in report.findings if finding.rule.id.startswith("endpoints.")}
+    assert found == {"endpoints.duration"}, "a rehearsal is shorter than the round asks"
+    stated = summary_of(made)
+    (facts,) = report.facts
+    assert (facts.harness, facts.unit) == ("endpoints", "samples/s")
+    assert facts.metric == pytest.approx(stated["n_samples_issued"] * 1e9 / stated["duration_ns"])
+    assert not verify_tree(made.places.tree, round_name="v6.1").findings
+
+
+def test_a_second_pass_does_nothing(made: Repository) -> None:
+    assert not made.reconcile().outcomes
+    assert not made.look().plan.steps
+    assert not made.damage()
+
+
+def test_one_line_of_its_code_makes_exactly_its_runs_stale(made: Repository, tmp_path: Path) -> None:
+    repository = made.copy(tmp_path / "copy")
+    repository.reconcile()
+    repository.edit("ours/serve.py", "all is well", "all is very well")
+    due = {str(step.change.address) for step in repository.look().plan.steps}
+    assert due == {RUN, ACCURACY, f"Score:{CELL}", f"Result:{CELL}"}
+
+
+def test_the_target_is_the_performance_runs_alone(made: Repository, tmp_path: Path) -> None:
+    repository = made.copy(tmp_path / "copy")
+    repository.edit(SPEC, "target_qps: 100}", "target_qps: 120}")
+    due = {str(step.change.address) for step in repository.look().plan.steps if step.change.address.cell}
+    assert due == {RUN, f"Result:{CELL}"}
+
+
+def test_token_limits_make_a_server_run_invalid(tmp_path: Path) -> None:
+    repository = with_endpoints(tmp_path)
+    repository.edit(SPEC, "Offline: {target_qps: 100}", "Server: {target_qps: 100}")
+    slow = '"tpot": series([l // TOKENS + 200_000_000 for l in latencies])'
+    repository.edit("ours/serve.py", '"tpot": series([l // TOKENS for l in latencies])', slow)
+    repository.reconcile()
+    values = record_of(repository, RUN.replace("Offline", "Server")).values
+    assert values["validity"] == "INVALID"
+    assert [reason.partition(":")[0] for reason in values["reasons"]] == ["p99 tpot"]
+    assert values["metric"]["unit"] == "tokens/s"
+
+
+LIES = {
+    "old results": "start: asked a run at or after",
+    "old results, new times": "duration: asked a run within the",
+    "stated start": "start: asked a run at or after",
+    "other scenario": "scenario: asked Offline, config.yaml says type online with load pattern poisson (line 3)",
+    "other mode": "mode: asked performance, result_summary.json says that no sample was issued",
+    "other model": "model: asked tiny-llm, config.yaml says tiny-llm-2",
+    "other target": "target_qps: asked 100, config.yaml says 7.0",
+    "wrong seeds": "sample_index_rng_seed: asked",
+    "two sets": "result sets: asked one, the command left 2: one, two",
+    "no results": "result sets: asked one, the command left none",
+    "faster than it was": "as its counts make it, result_summary.json says 1000000",
+    "interrupted": "end: asked a run that came to its end, result_summary.json says interrupted",
+    "samples lost": "samples: asked the 40 that were issued, result_summary.json says 3 completed and 0 failed",
+    "broken": "the run left no readable results: result_summary.json:",
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_lie_is_refused_by_name_and_its_results_are_kept(made: Repository, tmp_path: Path, lie: str) -> None:
+    repository = made.copy(tmp_path / "copy")
+    for path in repository.record_paths(RUN):
+        path.unlink()
+    old = tmp_path / "old"
+    for name, text in (("config.yaml", "config.yaml"), (f"performance/{SUMMARY}", SUMMARY)):
+        (old / name).parent.mkdir(parents=True, exist_ok=True)
+        data = made.log_of(RUN, text).read_text(encoding="utf-8")
+        # As a run of a full length would have left it.
+        stated = summary_of(made)
+        long = {"duration_ns": 600 * 10**9, "qps": 40 / 600, "tps": stated["output_sequence_lengths"]["total"] / 600}
+        (old / name).write_text(data if name == text else json.dumps({**json.loads(data), **long}), encoding="utf-8")
+    told = f'        env: {{LIE: "{lie}", OLD: "{old}"}}\n        code: ours\n'
+    repository.edit(SPEC, "        code: ours\n", told)
+    failed = {str(o.step.change.address): o for o in repository.reconcile().outcomes if o.status is Status.FAILED}
+    assert LIES[lie] in failed[RUN].message
+    kept = [a for a in record_of(repository, RUN, Ended.FAILED).artifacts if a.name.endswith("config.yaml")]
+    assert len(kept) == {"no results": 0, "two sets": 2}.get(lie, 1)
+    assert all(repository.object_path(artifact.sha256).is_file() for artifact in kept)
+    assert not repository.damage()

@@ -18,7 +18,8 @@ def command_inputs(reader: Reader) -> list[Input]:
     if not reader.text(COMMAND):
         return []
     said = reader.take(COMMAND, "harness.image", "harness.user_conf", "harness.audit_config")
-    said += reader.take(RESULTS, "harness.model_name") if is_endpoints(reader.settings) else []
+    results = reader.take(RESULTS, "harness.model_name")
+    said += results if is_endpoints(reader.settings) else []  # LoadGen's logs are what there always was
     official = reader.take("benchmark.official")
     return [*said, *official, *reader.under("harness.env"), *_sources(reader)]
 

@@ -69,6 +69,9 @@ class Change:
     restore: tuple[tuple[str, str], ...] = ()
 
 
+DIFFERS = "differs between its runs"  # of a drift: a fact in which runs of a cell may differ, and people want to know
+
+
 @dataclass(frozen=True, slots=True)
 class Drift:
     """The world moved while the spec did not. ``repair`` says what a pass does about it ("made again when a run

@@ -16,6 +16,7 @@ from reconciler.diff.accepting import accepted_keys, stands
 from reconciler.diff.auditing import audits_of, compare_audits
 from reconciler.diff.change import Action, Change, Chosen, Difference, Drift, Finding, How, Reason
 from reconciler.diff.choose import differing, pair, valid
+from reconciler.diff.machines import elsewhere
 from reconciler.observed.state import Observed, Presence
 from reconciler.resource.canonical import digest
 from reconciler.resource.decisions import NONE, AcceptedKey, Decisions, Freeze, frozen_by
@@ -164,6 +165,8 @@ class Comparison:
             self.together(performance, accuracy, published, beside)
         self.score(score, accuracy, beside)
         judged = compare_audits(self, audits, published, ALLOWED_TO_DIFFER)
+        beside_it = (accuracy.address, *(audit.test.address for audit in audits))
+        self.drifts += elsewhere(published, (self.used[a] for a in beside_it if a in self.used))
         red = published is None and bool(done)
         self.chosen[cell] = Chosen(
             accuracy=self._id(accuracy.address),

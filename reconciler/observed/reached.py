@@ -131,9 +131,11 @@ def _unlike_cpu(settings: Mapping[str, Any], node: Mapping[str, Any], where: str
 def _unlike_power(settings: Mapping[str, Any], node: Mapping[str, Any], where: str) -> Obstacle | None:
     wanted = int(settings.get(_POWER) or 0)
     taken: Sequence[Mapping[str, Any]] = node["gpus"][: int(settings.get("hardware.count", 1) or 1)]
+    declared = f"the system declares a power limit of {wanted / _MILLIWATTS:g} W"
+    if wanted and not taken:
+        return Obstacle(f"{declared}; {where} has no GPU that could be asked", "run it on that machine")
     for number, gpu in enumerate(taken if wanted else ()):
         watts = gpu.get("power_limit_watts")
-        declared = f"the system declares a power limit of {wanted / _MILLIWATTS:g} W"
         if watts is None:
             return Obstacle(f"{declared}; that of GPU {number} of {where} cannot be read", "pip install nvidia-ml-py")
         if abs(watts * _MILLIWATTS - wanted) > _TOLERANCE:

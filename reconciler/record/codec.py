@@ -102,6 +102,9 @@ def _decode(document: dict[str, Any]) -> Record:
     )
 
 
+_TOLD = ("machine.host", "machine.kernel")
+
+
 def summarize(record: Record, identity: str) -> Summary:
     values, metric = record.values, record.values.get("metric")
     pins = [(name, record.inputs[name].value) for name in _PINS if name in record.inputs]
@@ -117,6 +120,7 @@ def summarize(record: Record, identity: str) -> Summary:
         artifacts=record.artifacts,
         validity=values.get("validity", ""),
         evidence=tuple(sorted(evidence)),
+        noted=tuple((name, str(record.facts[name].value)) for name in _TOLD if name in record.facts),
         metric=(str(metric["value"]), str(metric["unit"])) if metric else None,
         pins=tuple(pins),
         upstream=tuple(sorted(record.upstream.items())),

@@ -19,7 +19,7 @@ from reconciler.record.codec import decode, record_id, summarize
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import IMPORTED, UNKNOWN, Artifact, Ended, Record, Recorded, Summary
 
-VERSION = 4
+VERSION = 5
 Stamp = tuple[int, int]
 # What makes a summary of a record: an edit of it counts like a new version.
 _SOURCES = (Path(__file__), Path(__file__).with_name("codec.py"))
@@ -152,13 +152,13 @@ def _write_index(path: Path, entries: dict[str, tuple[Stamp, Summary]]) -> None:
 
 
 def _row(identity: str, stamp: Stamp, s: Summary, sets: dict[Any, int]) -> list[Any]:
-    evidence = sets.setdefault(s.evidence, len(sets))
+    evidence, noted = (sets.setdefault(item, len(sets)) for item in (s.evidence, s.noted))
     artifacts = [[a.name, a.sha256, a.size, a.place] for a in s.artifacts]
     own = [str(s.address), s.key, str(s.ended), s.started, s.seconds, artifacts]
     shared = [str(address) for address in s.shared]
     return [
         *(identity, *stamp, *own),
-        *(s.validity, evidence, s.metric, s.pins, s.upstream, s.marks, s.problem, shared, s.dirty),
+        *(s.validity, evidence, s.metric, s.pins, s.upstream, s.marks, s.problem, shared, s.dirty, noted),
     ]
 
 
@@ -176,7 +176,7 @@ def _read_index(path: Path) -> dict[str, tuple[Stamp, Summary]]:
 
 def _summary(row: list[Any], sets: list[tuple[tuple[str, str], ...]]) -> Summary:
     address, key, ended, started, seconds, artifacts = row[3:9]
-    validity, evidence, metric, pins, upstream, marks, problem, shared, dirty = row[9:]
+    validity, evidence, metric, pins, upstream, marks, problem, shared, dirty, noted = row[9:]
     return Summary(
         id=row[0],
         address=Address.parse(address),
@@ -194,4 +194,5 @@ def _summary(row: list[Any], sets: list[tuple[tuple[str, str], ...]]) -> Summary
         problem=problem,
         shared=tuple([Address.parse(address) for address in shared]),
         dirty=dirty,
+        noted=sets[noted],
     )

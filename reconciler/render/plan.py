@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from reconciler.diff.change import SYMBOL, Action, Drift
+from reconciler.diff.change import DIFFERS, SYMBOL, Action, Drift
 from reconciler.plan.plan import Plan, Step
 from reconciler.render.causes import action_word, cause, label, origin, sharing
 from reconciler.render.decisions import acceptance_lines
@@ -182,4 +182,5 @@ def _drifts(drifts: Iterable[Drift]) -> Iterator[str]:
         else:
             kinds = Counter(label(drift.address) for drift in found)
             named = listing([f"{number} x {kind}" for kind, number in kinds.items()])
-            yield f"{len(found)} artifacts {presence} ({named}); {repair}"
+            noun = "facts" if presence == DIFFERS else "artifacts"
+            yield f"{len(found)} {noun} {presence} ({named}); {repair}"

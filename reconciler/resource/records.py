@@ -92,7 +92,8 @@ class Summary:
     """What comparing, choosing and summing up need of a record, so that a warm pass opens no record file.
 
     ``validity`` is "VALID", "INVALID" or "" (no performance run). ``evidence``: sorted (name, canonical text)
-    pairs. ``metric``: (value, unit) of a run or score. ``pins``: what the record knew of sources and versions
+    pairs. ``noted``: likewise of what may differ and is told (host, kernel). ``metric``: (value, unit) of a run or
+    score. ``pins``: what the record knew of sources and versions
     (``source:<path>``, ``version:<name>``).
     """
 
@@ -112,6 +113,7 @@ class Summary:
     problem: str = ""
     shared: tuple[Address, ...] = ()
     dirty: bool = False
+    noted: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

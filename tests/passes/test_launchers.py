@@ -14,10 +14,12 @@ from pathlib import Path
 import pytest
 
 from harness.contract import LaunchRequest
+from reconciler.diff.change import Reason
 from reconciler.execute import walk
 from reconciler.execute.outcome import Status
 from reconciler.process import harness_command
 from reconciler.reconcile import Report
+from reconciler.render.plan import plan_text
 from reconciler.resource.records import Record
 from tests.launchers import Cluster, installed
 from tests.passes.repository import SPEC, Repository, make_repository
@@ -229,6 +231,38 @@ def test_container_that_hears_nothing_is_removed_by_its_name(
     assert gone([pid], 30)
     assert cluster.containers() == []
     assert ["rm", "--force", "mute"] in cluster.calls("docker")
+
+
+# -- runs that count together ----------------------------------------------------------------------------------------
+
+
+def test_another_driver_is_named_with_the_run_to_repeat_and_another_host_is_only_told(
+    tmp_path: Path, cluster: Cluster
+) -> None:
+    gpu = {"name": "NVIDIA H200", "watts": 700}
+    cluster.nodes(n0={"gpus": [gpu], "driver": "580.1"}, n1={"gpus": [gpu], "driver": "580.1"})
+    repository = behind(with_command(tmp_path / "lab"), "[ssh, n0]", "      hardware: {accelerator: H200, count: 1}\n")
+    assert repository.reconcile().look.plan.in_sync
+    assert record_of(repository).facts["gpu.driver"].value == "580.1"
+
+    repository.edit(SPEC, "[ssh, n0]", "[ssh, n1]")
+    report = repository.reconcile(rerun=("mode=performance",))
+    assert report.look.plan.in_sync
+    (told,) = report.look.plan.drifts
+    assert (told.address.label, told.what) == ("Run accuracy", "machine.host (n0, of the performance run n1)")
+    text = plan_text(repository.look().plan)
+    assert "drift open / box / tiny / Offline: Run accuracy machine.host (n0, of the performance run n1)" in text
+
+    cluster.nodes(n0={}, n1={"gpus": [gpu], "driver": "590.2"})
+    repository.edit(SPEC, "target_qps: 100", "target_qps: 90")
+    repository.reconcile(only=("Run performance",))
+    due = {str(step.change.address): step.change for step in repository.look().plan.steps}
+    accuracy = due[RUN.replace("performance", "accuracy")]
+    assert accuracy.reason is Reason.EVIDENCE_DIFFERS
+    assert accuracy.note == "gpu.driver, nodes.drivers is not that of the performance run"
+    assert RUN not in due
+    assert repository.reconcile().look.plan.in_sync
+    assert repository.look().plan.drifts == ()
 
 
 # -- a quiet machine ------------------------------------------------------------------------------------------------

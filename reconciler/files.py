@@ -51,6 +51,11 @@ class Places:
         return self.root / "state" / "logs"
 
     @property
+    def audits(self) -> Path:
+        """Reports of measurements that an audit repeated."""
+        return self.root / "state" / "audits"
+
+    @property
     def work(self) -> Path:
         return self.root / ".reconcile"
 

@@ -5,25 +5,34 @@ from __future__ import annotations
 import click
 
 from reconciler import git
-from reconciler.cli.options import reporting_options, takes
+from reconciler.cli.options import busy_option, reporting_options, takes
 from reconciler.cli.output import paint, say, say_json
+from reconciler.cli.passing import stopping_cleanly
 from reconciler.cli.places import places_for
 from reconciler.diff.claims import Proof
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC
 from reconciler.history.audit import audit
+from reconciler.history.rerun import repeated
 from reconciler.history.rescore import rescored
 from reconciler.history.snapshot import snapshot
 from reconciler.render import audit as views
+from reconciler.render.lines import Lines
 
 _RESCORE = click.Option(
     ["--rescore"], is_flag=True, help="Score the kept accuracy logs again: accuracy is proven. Needs `pull`."
+)
+_RERUN = click.Option(
+    ["--rerun"],
+    multiple=True,
+    metavar="SELECTOR",
+    help="Measure matching published cells again on a machine like theirs. The repeat never becomes a result.",
 )
 _AT = click.Option(["--at"], default="HEAD", metavar="COMMIT", help="The commit to audit. Default: HEAD.")
 
 
 @click.command("audit")
-@takes([_AT, _RESCORE, *reporting_options()])
-def command(at: str, rescore: bool, as_json: bool, show_all: bool) -> int:
+@takes([_AT, _RESCORE, _RERUN, busy_option(), *reporting_options()])
+def command(at: str, rescore: bool, rerun: tuple[str, ...], busy: bool, as_json: bool, show_all: bool) -> int:
     """Check every record, log, metric, verdict and rendered file of a commit, from its own bytes alone.
 
     Each claim ends proven (derived again here), attested (the digest fits, and the scorer says so), accepted (somebody
@@ -35,6 +44,13 @@ def command(at: str, rescore: bool, as_json: bool, show_all: bool) -> int:
     found = audit(places.root, seen)
     if rescore:
         found = rescored(places, seen, found)
+    if rerun:
+        with stopping_cleanly():
+            view = Lines(lambda line: click.echo(line, err=True))
+            repeats = repeated(places, seen, found, rerun, view.tell, busy=busy)
+        found = repeats.audit
+        for claim, path in repeats.kept:
+            click.echo(f"{claim.where}: {claim.detail}\nkept as {path.relative_to(places.root)}", err=True)
     if as_json:
         say_json(views.document(found))
     else:

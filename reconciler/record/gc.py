@@ -3,6 +3,7 @@ lost."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ def collect(places: Places, elsewhere: Iterable[bytes], *, dry_run: bool = False
     """``elsewhere``: the bytes of every record in local refs. Run it under the pass lock. Raises RecordError for a
     damaged record."""
     here = [path.read_bytes() for path in places.records.glob("*/*.json")]
+    here += [_record_in(path) for path in places.audits.glob("*.json")]
     try:
         named = named_by([*here, *elsewhere])
     except RecordError as error:
@@ -51,6 +53,14 @@ def collect(places: Places, elsewhere: Iterable[bytes], *, dry_run: bool = False
         for path in [*unnamed, *attempts]:
             remove(path)
     return GcReport(len(unnamed), size, len(attempts), tuple(str(p) for p in unnamed))
+
+
+def _record_in(report: Path) -> bytes:
+    """The record of a repeated measurement, which lies in the report of its audit."""
+    try:
+        return json.dumps(json.loads(report.read_bytes())["record"]).encode()
+    except (ValueError, KeyError, TypeError) as error:
+        raise RecordError(f"{report}: not a readable report: {error}", fix="restore the file from git") from error
 
 
 def _folders(objects: Path) -> list[Path]:

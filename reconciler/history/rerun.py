@@ -1,0 +1,229 @@
+"""Proves what a commit says of performance: the measurement made again, from that commit, on a machine like the one
+that made it.
+
+The repeat has a repository of its own for as long as it takes, so that it never becomes a result: what is kept of it
+is a report in ``state/audits``, with the whole record in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from harness.contract import ProbeRequest
+from reconciler import git
+from reconciler.diff.change import How
+from reconciler.diff.choose import differing, valid
+from reconciler.diff.claims import Audit, Claim, Proof
+from reconciler.diff.difference import ALLOWED_TO_DIFFER, published_cells
+from reconciler.errors import LogError, ReconcilerError
+from reconciler.execute.outcome import Event, Status
+from reconciler.files import Lock, Places, ignore_work, remove, sha256_bytes
+from reconciler.files import replace as write
+from reconciler.git_history import clone_at
+from reconciler.history.snapshot import Snapshot
+from reconciler.look import Look, Options, look
+from reconciler.mlperf.compliance.scores import from_detail
+from reconciler.mlperf.log import parse_detail
+from reconciler.mlperf.log_names import DETAIL
+from reconciler.mlperf.repeating import bound
+from reconciler.observed.nodes import Node, probe_nodes
+from reconciler.plan.select import parse
+from reconciler.reconcile import run_pass
+from reconciler.record.codec import encode, summarize
+from reconciler.render.quantities import listing
+from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.resource.records import IMPORTED, Record, Summary
+
+VERSION = 1
+WHAT = "performance: repeated"
+_SCRATCH = "rerun-"
+# Facts of a run that a probe can tell before it: what must be alike for a repeat to mean anything.
+_MACHINE = ("machine.architecture", "machine.cpu", "machine.cores.physical")
+
+
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """``audit`` with a claim for each repeat. ``kept``: those that were made, each with the file that keeps it."""
+
+    audit: Audit
+    kept: tuple[tuple[Claim, Path], ...]
+
+
+def repeated(
+    places: Places, at: Snapshot, audited: Audit, words: tuple[str, ...], tell: Callable[[Event], None], *, busy: bool
+) -> Repeats:
+    """Measure the published cells that ``words`` select once more. Raises ReconcilerError when they select none, when
+    another pass is at work here, or when this machine cannot be probed."""
+    selector, published = parse(words), published_cells(at.difference.chosen)
+    cells = [c for c in sorted(at.difference.chosen) if str(c) in published and selector.matches(_result(c))]
+    if not cells:
+        fix = f"published at this commit: {listing(sorted(published)) or 'none'}"
+        raise ReconcilerError(f"no published cell fits {' '.join(words)}", fix=fix)
+    ignore_work(places)
+    # Both write objects, and a pass sweeps what it takes for leftovers.
+    with Lock(places.pass_lock, purpose="repeat of a measurement").acquire():
+        for left in places.work.glob(f"{_SCRATCH}*"):
+            remove(left)
+        machine = probe_nodes(ProbeRequest(hardware=True), (), places.work)[0]
+        with _repository(places, at.commit) as there:
+            found = [_repeat(cell, at, there, places, machine, tell, busy=busy) for cell in cells]
+    claims = tuple(claim for claim, _ in found)
+    kept = tuple((claim, path) for claim, path in found if path is not None)
+    order = {where: index for index, where in enumerate(dict.fromkeys(claim.where for claim in audited.claims))}
+    ordered = sorted([*audited.claims, *claims], key=lambda claim: order.get(claim.where, len(order)))
+    return Repeats(replace(audited, claims=tuple(ordered)), kept)
+
+
+def _result(cell: Cell) -> Address:
+    return Address(Kind.RESULT, str(cell))
+
+
+@contextlib.contextmanager
+def _repository(places: Places, commit: str) -> Iterator[Places]:
+    """The commit with its own state, and the objects and caches of this repository."""
+    with TemporaryDirectory(dir=places.work, prefix=_SCRATCH) as folder:
+        there = Places(clone_at(places.root, commit, Path(folder) / "tree"))
+        there.work.mkdir(exist_ok=True)
+        for shared, here in ((there.objects, places.objects), (there.caches, places.caches)):
+            here.mkdir(parents=True, exist_ok=True)
+            shared.symlink_to(here.resolve())
+        yield there
+
+
+def _repeat(
+    cell: Cell, at: Snapshot, there: Places, places: Places, machine: Node, tell: Callable[[Event], None], *, busy: bool
+) -> tuple[Claim, Path | None]:
+    identity = at.difference.chosen[cell].performance
+    record = at.records[identity]
+    own = record.address.cell or cell  # another's, where the result is inferred
+    choice = (f"cell={own}", "mode=performance")
+    options = Options(select=choice, only=(str(Kind.RUN),), rerun=(*choice, f"kind={Kind.RUN}"), busy=busy)
+    if IMPORTED in record.marks:
+        return _not_repeated(cell, "its run was imported, and cannot be made here"), None
+    unlike = _unlike(record, machine)
+    if unlike:
+        return _not_repeated(cell, f"this machine is not that of the record: {'; '.join(unlike)}"), None
+    if why := _unfit(own, look(there, replace(options, rerun=())), look(there, options)):
+        return _not_repeated(cell, why), None
+    outcomes = [o for o in run_pass(there, options, tell=tell).outcomes if o.step.change.address == record.address]
+    ended = outcomes[-1] if outcomes else None
+    if ended is None or ended.record is None or ended.status is not Status.DONE:
+        said = f"{ended.message}; {ended.fix}".rstrip("; ") if ended else "the pass made no run"
+        return _not_repeated(cell, said), None
+    claim, facts = _judged(cell, at, places, identity, ended.record)
+    return claim, _kept(places, at, claim, identity, ended.record, facts)
+
+
+def _not_repeated(cell: Cell, why: str) -> Claim:
+    return Claim(str(cell), WHAT, Proof.MISSING, f"not repeated: {why}")
+
+
+def _unlike(record: Record, machine: Node) -> list[str]:
+    """What is not here as it was where the record was made: the machine, and the code that measures."""
+    gpus = machine["accelerators"]
+    here: dict[str, Any] = {
+        **{name: machine["machine"].get(name) for name in _MACHINE},
+        "gpu.name": sorted({str(gpu.get("name", "")) for gpu in gpus}),
+        "gpu.driver": str(gpus[0].get("driver", "")) if gpus else "",
+        "harness.code": machine["harness.code"],
+    }
+    then = {name: record.facts[name].value for name in here if name in record.facts}
+    return [
+        f"{name} was {_shown(then[name])}, here it is {_shown(here[name])}" for name in then if then[name] != here[name]
+    ]
+
+
+def _shown(value: Any) -> str:
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return text[:60] or "none"
+
+
+def _unfit(cell: Cell, still: Look, forced: Look) -> str:
+    """Why a run made here and now would not be the one that was published; "" when it would."""
+    obstacle = still.observed.systems.get(cell.system)
+    if obstacle is not None:
+        return obstacle.message
+    for step in still.plan.steps:
+        if step.change.how is How.MAKE:
+            changes = [f"{c.name} {c.before} → {c.after}" for c in step.explained]
+            return f"{step.change.address.label} would be another: {listing(changes) or step.change.reason}"
+    blocked = next((step for step in forced.plan.steps if step.blocked), None)
+    return f"{blocked.blocked}; {blocked.fix}".rstrip("; ") if blocked else ""
+
+
+def _judged(
+    cell: Cell, at: Snapshot, places: Places, identity: str, repeat: Record
+) -> tuple[Claim, Mapping[str, object]]:
+    record = at.records[identity]
+    published, again = summarize(record, identity), summarize(repeat, "")
+    unequal = [name for name, _, _ in differing(published, again, ALLOWED_TO_DIFFER) if not name.startswith("engine.")]
+    if unequal:
+        return _not_comparable(cell, f"{listing(unequal)} differ"), {}
+    if again.validity != "VALID" or not again.metric or not published.metric:
+        return Claim(str(cell), WHAT, Proof.CONTRADICTED, f"the repeat is {again.validity}: {again.problem}"), {}
+    lower = bool(at.desired.detail(record.address).settings["ruled.metric"][3])
+    recorded = [float(s.metric[0]) for s in _alike(at, published) if s.metric]
+    try:
+        score = from_detail(parse_detail(_published_log(places, at, record), DETAIL))
+    except LogError as error:
+        return _not_comparable(cell, str(error)), {}
+    then, now = float(published.metric[0]), float(again.metric[0])
+    limit = bound(recorded, then, score, lower=lower)
+    proof = Proof.PROVEN if limit.keeps(now, lower=lower) else Proof.CONTRADICTED
+    word = "at most" if lower else "at least"
+    detail = (
+        f"published {published.metric[0]} {published.metric[1]}, repeated {again.metric[0]} ({now / then - 1:+.2%}); "
+        f"{word} {limit.value:.6g} bears it out ({limit.source})"
+    )
+    return Claim(str(cell), WHAT, proof, detail), {
+        "published": then,
+        "repeated": now,
+        "unit": again.metric[1],
+        "recorded": recorded,
+        "bound": limit.value,
+        "source": limit.source,
+    }
+
+
+def _not_comparable(cell: Cell, why: str) -> Claim:
+    return Claim(str(cell), WHAT, Proof.MISSING, f"repeated, but not comparable: {why}")
+
+
+def _alike(at: Snapshot, published: Summary) -> list[Summary]:
+    runs = valid(at.recorded.done(published.key))
+    return [run for run in runs if not differing(published, run, ALLOWED_TO_DIFFER)]
+
+
+def _published_log(places: Places, at: Snapshot, record: Record) -> bytes:
+    sha256 = next((a.sha256 for a in record.artifacts if a.name == DETAIL), "")
+    files = git.files_at(places.root, at.commit, [f"state/logs/{sha256}"])
+    data = git.read_blobs(places.root, [blob for blob, _ in files.values()])
+    found = next(iter(data.values()), b"")
+    if sha256_bytes(found) != sha256:
+        raise LogError(f"{DETAIL} of the published run is not in this commit", fix="commit state/logs")
+    return found
+
+
+def _kept(
+    places: Places, at: Snapshot, claim: Claim, identity: str, repeat: Record, facts: Mapping[str, object]
+) -> Path:
+    document = {
+        "version": VERSION,
+        "commit": at.commit,
+        "cell": claim.where,
+        "proof": str(claim.proof),
+        "detail": claim.detail,
+        "of": identity,
+        **facts,
+        "record": json.loads(encode(repeat)),
+    }
+    data = json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False).encode() + b"\n"
+    path = places.audits / f"{sha256_bytes(data)[:20]}.json"
+    write(path, data)
+    return path

@@ -22,17 +22,20 @@ from reconciler.diff.choose import differing, valid
 from reconciler.diff.claims import Audit, Claim, Proof
 from reconciler.diff.difference import ALLOWED_TO_DIFFER, published_cells
 from reconciler.errors import LogError, ReconcilerError
-from reconciler.execute.outcome import Event, Status
+from reconciler.execute.outcome import Event, Note, Status
 from reconciler.files import Lock, Places, ignore_work, remove, sha256_bytes
 from reconciler.files import replace as write
 from reconciler.git_history import clone_at
 from reconciler.history.snapshot import Snapshot
+from reconciler.launch.known import Launcher, launcher_of
+from reconciler.launch.nodes import Node, probe_nodes
 from reconciler.look import Look, Options, look
 from reconciler.mlperf.compliance.scores import from_detail
 from reconciler.mlperf.log import parse_detail
 from reconciler.mlperf.log_names import DETAIL
 from reconciler.mlperf.repeating import bound
-from reconciler.observed.nodes import Node, probe_nodes
+from reconciler.observed.observe import systems_of
+from reconciler.observed.probing import look_at
 from reconciler.plan.select import parse
 from reconciler.reconcile import run_pass
 from reconciler.record.codec import encode, summarize
@@ -70,9 +73,8 @@ def repeated(
     with Lock(places.pass_lock, purpose="repeat of a measurement").acquire():
         for left in places.work.glob(f"{_SCRATCH}*"):
             remove(left)
-        machine = probe_nodes(ProbeRequest(hardware=True), (), places.work)[0]
         with _repository(places, at.commit) as there:
-            found = [_repeat(cell, at, there, places, machine, tell, busy=busy) for cell in cells]
+            found = [_repeat(cell, at, there, places, tell, busy=busy) for cell in cells]
     claims = tuple(claim for claim, _ in found)
     kept = tuple((claim, path) for claim, path in found if path is not None)
     order = {where: index for index, where in enumerate(dict.fromkeys(claim.where for claim in audited.claims))}
@@ -97,7 +99,7 @@ def _repository(places: Places, commit: str) -> Iterator[Places]:
 
 
 def _repeat(
-    cell: Cell, at: Snapshot, there: Places, places: Places, machine: Node, tell: Callable[[Event], None], *, busy: bool
+    cell: Cell, at: Snapshot, there: Places, places: Places, tell: Callable[[Event], None], *, busy: bool
 ) -> tuple[Claim, Path | None]:
     identity = at.difference.chosen[cell].performance
     record = at.records[identity]
@@ -106,7 +108,9 @@ def _repeat(
     options = Options(select=choice, only=(str(Kind.RUN),), rerun=(*choice, f"kind={Kind.RUN}"), busy=busy)
     if IMPORTED in record.marks:
         return _not_repeated(cell, "its run was imported, and cannot be made here"), None
-    unlike = _unlike(record, machine)
+    look_at(there, systems_of(at.desired), {own.system}, lambda text: tell(Note(text)))
+    launcher = launcher_of(at.desired.detail(record.address).settings) or Launcher()
+    unlike = _unlike(record, probe_nodes(ProbeRequest(), launcher, places.work, (places.root.resolve(),))[0])
     if unlike:
         return _not_repeated(cell, f"this machine is not that of the record: {'; '.join(unlike)}"), None
     if why := _unfit(own, look(there, replace(options, rerun=())), look(there, options)):

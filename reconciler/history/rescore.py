@@ -17,6 +17,7 @@ from reconciler.execute.attempt import Attempt, Intent, create
 from reconciler.execute.child import PATIENCE, Watch, run_child
 from reconciler.execute.commands import SCORE
 from reconciler.execute.finish import finish
+from reconciler.execute.launching import launched
 from reconciler.execute.requests import make_request
 from reconciler.files import Places, offer, sha256_file
 from reconciler.git_history import clone_at
@@ -68,7 +69,8 @@ def _claim(cell: Cell, at: Snapshot, places: Places, root: Path, attempts: Path)
         path = _readable(places, artifact)
         if path is not None:
             offer(path, attempt.inputs / name / file)
-    run_child(attempt, make_request(attempt, Places(root)), Watch(lambda _: None, PATIENCE))
+    request = make_request(attempt, Places(root))
+    run_child(attempt, launched(attempt, request, Places(root)), Watch(lambda _: None, PATIENCE))
     again, _ = finish(attempt)
     return _compared(cell, record, again)
 

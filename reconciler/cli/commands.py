@@ -44,6 +44,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "unpack": ("reconciler.cli.unpack", "Unpack and verify what `package` wrote."),
     "push": ("reconciler.cli.push", "Copy the objects that git does not hold to a store elsewhere."),
     "pull": ("reconciler.cli.pull", "Fetch objects from a store elsewhere, each checked by its digest."),
+    "prune": ("reconciler.cli.prune", "Remove what no spec declares any more: never logs, only when told."),
     "gc": ("reconciler.cli.gc", "Remove stored files that no record names."),
 }
 _HIDDEN: Mapping[str, tuple[str, str]] = {WITHOUT_NAME: ("reconciler.cli.pass_", "Run one pass.")}

@@ -18,7 +18,7 @@ from reconciler.resource.records import Record
 from reconciler.tree.content import LogRef, SubmissionContent
 from reconciler.tree.gather import gather
 from reconciler.tree.render import render
-from reconciler.tree.write import SHARED, by_cell, write_tree
+from reconciler.tree.write import SHARED, by_cell, remove_rendered, write_tree
 
 
 def publishable(difference: Difference) -> dict[Cell, Chosen]:
@@ -84,3 +84,13 @@ def publish(
         files[SHARED] = {**before.files.get(SHARED, {}), **files[SHARED]}
     write_rendered(places, Rendered(spelled(places, tree), cells, files))
     return written
+
+
+def forget_cells(places: Places, tree: Path, cells: Collection[str]) -> None:
+    """Removes what was rendered of these cells alone; what cells share goes with the next rendering."""
+    before = read_rendered(places)
+    files = {name: paths for name, paths in before.files.items() if name not in cells}
+    kept = {path: sha256 for paths in files.values() for path, sha256 in paths.items()}
+    remove_rendered(tree, {path for name in cells for path in before.files.get(name, {})} - kept.keys())
+    left = {name: fingerprint for name, fingerprint in before.cells.items() if name not in cells}
+    write_rendered(places, Rendered(before.tree, left, files))

@@ -32,10 +32,14 @@ def write_tree(
             copy(stored(content), target)
         else:
             replace(target, content)
-    for path in sorted(set(before) - set(written), reverse=True):
+    remove_rendered(tree, set(before) - set(written))
+    return written
+
+
+def remove_rendered(tree: Path, paths: Iterable[str]) -> None:
+    for path in sorted(paths, reverse=True):
         remove(tree / path)
         _remove_empty(tree, (tree / path).parent)
-    return written
 
 
 def _remove_empty(tree: Path, folder: Path) -> None:

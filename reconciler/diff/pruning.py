@@ -1,0 +1,99 @@
+"""What nobody declares any more, and may go. Pure.
+
+Files that were built go first: they can be made again. Records of measurements go only when that is asked for, logs
+never; what anything kept was made from stays with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from reconciler.desired.state import Desired
+from reconciler.diff.accepting import BUILT
+from reconciler.resource.decisions import Decisions, frozen_by
+from reconciler.resource.kinds import Cell, Kind
+from reconciler.resource.records import CHILD_LOG, Artifact, Recorded, Summary
+
+
+@dataclass(frozen=True, slots=True)
+class Prunable:
+    """``files``: built artifacts in the object store that no declared resource could use, each with its record.
+    ``cells``: rendered, and not declared. ``all_…``: of how many."""
+
+    records: tuple[Summary, ...]
+    files: tuple[tuple[Summary, Artifact], ...]
+    cells: tuple[str, ...]
+    all_records: int
+    all_files: int
+    all_cells: int
+
+    @property
+    def empty(self) -> bool:
+        return not (self.records or self.files or self.cells)
+
+    def shares(self) -> tuple[tuple[str, int, int], ...]:
+        """(what, how many go, of how many)."""
+        return (
+            ("record", len(self.records), self.all_records),
+            ("stored file", len(self.files), self.all_files),
+            ("rendered cell", len(self.cells), self.all_cells),
+        )
+
+
+def prunable(
+    desired: Desired,
+    recorded: Recorded,
+    decisions: Decisions,
+    rendered: frozenset[str],
+    stored: frozenset[str],
+    *,
+    measured: bool,
+) -> Prunable:
+    """``rendered``: cells in the tree; ``stored``: digests in the object store. ``measured``: records of runs, scores
+    and tests may go, too."""
+    every = {s.id: s for group in recorded.by_key.values() for s in group}
+    keys = {resource.key for resource in desired.resources}
+    keys |= {key.before for item in decisions.acceptances.values() for key in item.keys}
+    wanted = {s.id for s in every.values() if s.key in keys or _wanted(s, desired, decisions)}
+    used = {a.sha256 for identity in _with_upstream(wanted, every) for a in every[identity].artifacts}
+    files = {
+        a.sha256: (s, a)
+        for s in every.values()
+        for a in s.artifacts
+        if s.address.kind in BUILT and a.sha256 in stored and a.name != CHILD_LOG
+    }
+    gone = {sha256: item for sha256, item in files.items() if sha256 not in used}
+    kept = {s.id for s in every.values() if s.id in wanted or not (measured or s.address.kind in BUILT)}
+    kept = _with_upstream(kept, every)
+    names = {str(r.cell) for r in desired.resources if r.kind is Kind.RESULT}
+    return Prunable(
+        records=tuple(s for s in every.values() if s.id not in kept),
+        files=tuple(sorted(gone.values(), key=lambda item: (item[0].address, item[1].name))),
+        cells=tuple(sorted(c for c in rendered if c not in names and not frozen_by(_cell(c), decisions.frozen))),
+        all_records=len(every),
+        all_files=len(files),
+        all_cells=len(rendered),
+    )
+
+
+def _wanted(summary: Summary, desired: Desired, decisions: Decisions) -> bool:
+    """Whether a declared resource has its address, or a freeze covers it."""
+    addresses = (summary.address, *summary.shared)
+    if any(address in desired.by_address for address in addresses):
+        return True
+    return any(address.cell and frozen_by(address.cell, decisions.frozen) for address in addresses)
+
+
+def _with_upstream(identities: set[str], every: dict[str, Summary]) -> set[str]:
+    """These records and all that they were made from."""
+    found, queue = set(identities), list(identities)
+    while queue:
+        for _, up in every[queue.pop()].upstream:
+            if up in every and up not in found:
+                found.add(up)
+                queue.append(up)
+    return found
+
+
+def _cell(name: str) -> Cell:
+    return Cell(*name.split("/"))

@@ -1,0 +1,122 @@
+"""`reconcile prune` on a real repository: what goes, what never does, and the guards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .conftest import Reconcile, edit, git
+
+ROW = "          Offline: {target_qps: 1000, min_duration: 0, min_query_count: 512}\n"
+SECOND = "          SingleStream: {min_duration: 0, min_query_count: 64}\n"
+ALL = ("--measured", "--max-share", "1")
+
+
+def commit(root: Path, message: str) -> None:
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", message)
+
+
+def logs(root: Path) -> dict[str, bytes]:
+    return {p.name: p.read_bytes() for p in root.glob("state/logs/*")}
+
+
+def objects(root: Path) -> set[str]:
+    return {p.name for p in root.glob(".reconcile/objects/*/*")}
+
+
+def records(root: Path) -> set[str]:
+    return {path.relative_to(root).as_posix() for path in root.glob("state/records/*/*.json")}
+
+
+@pytest.fixture
+def swapped(recorded: Path, reconcile: Reconcile) -> Path:
+    """The recorded cell is not declared any more, another one is; all of it measured, rendered and committed."""
+    edit(recorded, ROW, ROW + SECOND)
+    commit(recorded, "Enter another scenario")
+    assert reconcile("--commit")[0] == 0
+    edit(recorded, ROW, "")
+    commit(recorded, "Leave the first")
+    return recorded
+
+
+def test_prune_shows_and_removes_nothing_until_it_is_told(swapped: Path, reconcile: Reconcile) -> None:
+    before = records(swapped), objects(swapped), logs(swapped)
+    code, out, _ = reconcile("prune", *ALL)
+    assert code == 0
+    assert "Run:open/box/digits/Offline/performance" in out
+    assert "SingleStream" not in out
+    assert "Nothing is removed without --yes." in out
+    assert (records(swapped), objects(swapped), logs(swapped)) == before
+
+
+def test_prune_removes_records_and_cells_but_never_logs_and_git_brings_them_back(
+    swapped: Path, reconcile: Reconcile
+) -> None:
+    before, raw = records(swapped), (objects(swapped), logs(swapped))
+    code, out, err = reconcile("prune", *ALL, "--yes", "--commit")
+    assert code == 0, out + err
+    gone = before - records(swapped)
+    assert {Path(path).parent.name for path in gone} == {"Run", "Score"}
+    assert (objects(swapped), logs(swapped)) == raw
+    assert not list(swapped.glob(".reconcile/tree/**/Offline"))
+    assert list(swapped.glob(".reconcile/tree/**/SingleStream"))
+    assert git(swapped, "log", "-1", "--format=%s") == "Prune 3 records that no spec declares"
+    assert set(git(swapped, "show", "--name-only", "--format=").splitlines()) == gone
+    assert "Nothing to prune" in reconcile("prune", *ALL)[1]
+    back = out.partition("Back again: ")[2].split()
+    git(swapped, *back[1:])
+    assert records(swapped) == before
+    edit(swapped, SECOND, ROW + SECOND)
+    assert reconcile("plan", "--only", "Run")[0] == 0  # what was restored need not be measured again
+
+
+def test_records_of_measurements_stay_unless_they_are_named(swapped: Path, reconcile: Reconcile) -> None:
+    before = records(swapped)
+    assert reconcile("prune", "--max-share", "1", "--yes")[0] == 0
+    assert records(swapped) == before
+
+
+def test_prune_refuses_more_than_its_share_and_names_the_count(swapped: Path, reconcile: Reconcile) -> None:
+    before = records(swapped)
+    code, _, err = reconcile("prune", "--measured", "--yes")
+    assert code == 1
+    assert f"it would remove 3 of {len(before)} records, more than the share of 0.25 that is allowed" in err
+    assert "--max-share 0." in err
+    assert records(swapped) == before
+
+
+def test_prune_refuses_an_empty_and_a_broken_spec(swapped: Path, reconcile: Reconcile) -> None:
+    before = records(swapped)
+    edit(swapped, SECOND, "")
+    commit(swapped, "Declare nothing")
+    code, _, err = reconcile("prune", *ALL, "--yes")
+    assert code == 1, err
+    edit(swapped, "category: edge", "category: edgy")
+    code, _, err = reconcile("prune", *ALL, "--yes")
+    assert (code, "edgy" in err) == (1, True)
+    assert records(swapped) == before
+
+
+def test_prune_refuses_what_git_could_not_bring_back(swapped: Path, reconcile: Reconcile) -> None:
+    before = records(swapped)
+    edit(swapped, "spec:\n", "# edited\nspec:\n")
+    code, _, err = reconcile("prune", *ALL, "--yes")
+    assert (code, "specs/one.yaml: not as in the last commit" in err) == (1, True)
+    git(swapped, "checkout", "--quiet", "specs")
+    git(swapped, "rm", "--quiet", "--cached", "-r", "state/records/Run")
+    git(swapped, "commit", "--quiet", "--message", "Forget the runs")
+    code, _, err = reconcile("prune", *ALL, "--yes")
+    assert (code, "nothing would bring it back" in err) == (1, True)
+    assert records(swapped) == before
+
+
+def test_prune_leaves_what_is_frozen(swapped: Path, reconcile: Reconcile) -> None:
+    edit(swapped, SECOND, ROW + SECOND)
+    assert reconcile("freeze", "digits/Offline", "--reason", "kept for the appeal")[0] == 0
+    edit(swapped, ROW, "")
+    assert "Nothing to prune" in reconcile("prune", *ALL)[1]
+    assert reconcile("freeze", "--all", "--reason", "the deadline is over")[0] == 0
+    code, _, err = reconcile("prune", *ALL, "--yes")
+    assert (code, "frozen since" in err) == (1, True)

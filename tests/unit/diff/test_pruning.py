@@ -1,0 +1,56 @@
+"""What may go, as values alone."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from reconciler.diff.pruning import Prunable, prunable
+from reconciler.resource.decisions import Decisions, Freeze
+from reconciler.resource.kinds import Kind
+
+from .simulated import Wish, World, desire
+
+ONE, OTHER = Wish("one"), Wish("other", data=1, weights=1)
+BUILT = (Kind.DATASET, Kind.MODEL, Kind.ENGINE)
+NOTHING = Decisions({}, {}, {}, date(2026, 3, 15))
+
+
+def pruned(*wishes: Wish, decisions: Decisions = NOTHING, measured: bool = False) -> tuple[World, Prunable]:
+    """Both cells were made, and only these are declared now."""
+    world = World()
+    world.settle(desire([ONE, OTHER]))
+    stored = frozenset(a.sha256 for s in world.summaries for a in s.artifacts)
+    cells = frozenset(map(str, (ONE.cell, OTHER.cell)))
+    return world, prunable(desire(wishes), world.recorded, decisions, cells, stored, measured=measured)
+
+
+def test_all_that_is_declared_stays() -> None:
+    assert pruned(ONE, OTHER, measured=True)[1].empty
+
+
+def test_built_files_go_first_and_records_of_measurements_keep_theirs() -> None:
+    _, found = pruned(ONE)
+    kinds = {summary.address.kind for summary, _ in found.files}
+    assert kinds == set(BUILT)
+    assert not found.records  # a kept run still says what it was made from
+    assert found.cells == (str(OTHER.cell),)
+
+
+def test_measured_records_go_only_when_asked_for() -> None:
+    world, found = pruned(ONE, measured=True)
+    kept = [s for s in world.summaries if s not in found.records]
+    assert found.records
+    assert all("other" in s.address.name for s in found.records)
+    assert all("other" not in s.address.name for s in kept)
+    assert {s.address for s, _ in found.files} == {s.address for s in found.records if s.address.kind in BUILT}
+
+
+def test_an_older_record_of_a_declared_cell_stays() -> None:
+    """Who takes a change back need not measure again."""
+    assert pruned(Wish("one", batch=2), OTHER, measured=True)[1].empty
+
+
+def test_what_is_frozen_stays() -> None:
+    freeze = Freeze(OTHER.cell, "why", "Ada", "2026-03-01", None, "")
+    decisions = Decisions({}, {"state/frozen/x": freeze}, {}, date(2026, 3, 15))
+    assert pruned(ONE, decisions=decisions, measured=True)[1].empty

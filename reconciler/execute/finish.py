@@ -25,7 +25,7 @@ from reconciler.execute.results import (
 )
 from reconciler.files import replace, sha256_file
 from reconciler.mlperf.accuracy import check_bars, parse_accuracy, truncated
-from reconciler.mlperf.compliance.judging import SHOWN_WHOLE
+from reconciler.mlperf.compliance.judging import READS_ANSWERS
 from reconciler.mlperf.compliance.settings import audit_settings
 from reconciler.mlperf.contradictions import Asked, contradictions
 from reconciler.mlperf.log import DetailLog, parse_detail
@@ -298,7 +298,7 @@ def _kept_of_run(attempt: Attempt) -> Iterator[Kept]:
     for path in sorted(p for p in (attempt.output / OUTPUTS).rglob("*") if p.is_file()):
         yield Kept(path, path.relative_to(attempt.output).as_posix())
     if mode == "accuracy":
-        yield from _kept_answers(attempt)
+        yield from _kept_answers(attempt, whole=bool(attempt.intent.settings.get("ruled.answers_compared")))
 
 
 def _kept_of_test(attempt: Attempt) -> Iterator[Kept]:
@@ -306,18 +306,19 @@ def _kept_of_test(attempt: Attempt) -> Iterator[Kept]:
     yield from _kept_of_run(attempt)
     yield Kept(attempt.audit_settings, attempt.audit_settings.name, in_git=True)
     if "audit.accuracy_log_sampling_target" in attempt.intent.inputs:
-        yield from _kept_answers(attempt, whole=attempt.intent.inputs["test"][0] in SHOWN_WHOLE)
+        yield from _kept_answers(attempt, whole=attempt.intent.inputs["test"][0] in READS_ANSWERS)
 
 
 def _kept_answers(attempt: Attempt, *, whole: bool = False) -> Iterator[Kept]:
-    """``whole``: the tree shows the log as it is, where it is small enough."""
+    """``whole``: a verdict reads the log, so that it goes into git where it is small enough: whoever has the repository
+    can take the verdict again."""
     log = attempt.output / ACCURACY_LOG
     if not log.exists():
         return
     short = attempt.folder / TRUNCATED
     replace(short, shortened(log, AccuracyLogRule(*attempt.intent.settings["ruled.accuracy_log"])))
     yield Kept(short, TRUNCATED, in_git=True)
-    yield Kept(log, ACCURACY_LOG, in_git=whole and log.stat().st_size <= LOG_LIMIT)
+    yield Kept(log, ACCURACY_LOG, in_git=whole)
 
 
 def shortened(log: Path, rule: AccuracyLogRule) -> bytes:

@@ -32,7 +32,15 @@ from reconciler.mlperf.verdict import judge_accuracy
 from reconciler.resource.canonical import canonical, digest
 from reconciler.resource.inputs import REVISIONS, Role
 from reconciler.resource.kinds import Address, Kind
-from reconciler.resource.records import IMPORTED, UNKNOWN, Artifact, Ended, Record, RecordedFact, RecordedInput
+from reconciler.resource.records import (
+    IMPORTED,
+    UNKNOWN,
+    Artifact,
+    Ended,
+    Record,
+    RecordedFact,
+    RecordedInput,
+)
 from reconciler.resource.resources import Detail, Resource
 
 # What no log of LoadGen can prove of the run it describes.
@@ -76,7 +84,7 @@ def import_run(
     LogError names every setting in which the log contradicts the cell. An INVALID run is recorded as what it is.
     """
     values = detail.values()
-    differing = contradictions(run.log, _asked(values, run.mode))
+    differing = contradictions(run.log, asked_elsewhere(values, run.mode))
     if differing:
         listed = "\n".join(f"  {item}" for item in differing)
         raise LogError(
@@ -100,7 +108,8 @@ def import_run(
         if run.original:
             lost.append(Artifact(ACCURACY_LOG, run.original, 0))
         else:
-            kept.append(Kept(run.accuracy_log, ACCURACY_LOG))
+            compared = bool(detail.settings.get("ruled.answers_compared"))
+            kept.append(Kept(run.accuracy_log, ACCURACY_LOG, in_git=compared))
     record = _record(resource, detail, run.log, upstream, context, values=found, source=sha256_file(run.detail))
     record = replace(record, artifacts=(*map(artifact_of, kept), *lost))
     return Import(record, tuple(kept), (note,) if note else ())
@@ -157,7 +166,7 @@ def redeclared(record: Record, upstream: Mapping[str, str], context: Context) ->
     )
 
 
-def _asked(values: Mapping[str, Any], mode: str) -> Asked:
+def asked_elsewhere(values: Mapping[str, Any], mode: str) -> Asked:
     """Of an accuracy run no rule asks for seeds, samples in memory or targets, and elsewhere they often differ."""
     wanted = asked(values, mode)
     if mode == "performance":

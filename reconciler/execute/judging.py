@@ -18,14 +18,15 @@ from reconciler.execute.requests import score_request
 from reconciler.files import Places, replace
 from reconciler.mlperf.compliance.entries import read_entries
 from reconciler.mlperf.compliance.judging import (
+    AUDIT,
     SCORED,
     SCORED_WHEN_DIFFERENT,
     MissingLogError,
     Question,
     RunLogs,
     answers_part,
-    dtype_of,
     judge,
+    question_of,
 )
 from reconciler.mlperf.compliance.verdict import AuditVerdict, Part
 from reconciler.mlperf.log_names import ACCURACY_LOG, ACCURACY_TEXT, BASELINE, COMPLIANCE, DETAIL, SUMMARY
@@ -81,19 +82,14 @@ def _judge(attempt: Attempt, places: Places, watch: Watch) -> tuple[AuditVerdict
 
 
 def _question(attempt: Attempt, values: Mapping[str, Any]) -> Question:
-    settings, test = attempt.intent.settings, str(values["test"])
-    known = settings.get(KNOWN)
-    cell = attempt.intent.address.cell
-    return Question(
-        audit=_logs(attempt, "audit"),
-        performance=_logs(attempt, "performance"),
-        accuracy=_logs(attempt, "accuracy"),
-        scenario=cell.scenario if cell else "",
-        dtype=dtype_of(test, str(values.get("dtype", "")), str(settings.get(RESPONSE, ""))),
-        eos_token_id=int(values.get("eos_token_id", 2)),
-        limits={name.removeprefix("limit."): str(v) for name, v in values.items() if name.startswith("limit.")},
-        metrics=tuple(bar[0] for bar in settings.get("ruled.bars", ())),
-        known_answers=Part(tuple(known["reasons"]), known["figures"]) if known else None,
+    settings, cell = attempt.intent.settings, attempt.intent.address.cell
+    return question_of(
+        values,
+        {run: _logs(attempt, run) for run in (AUDIT, "performance", "accuracy")},
+        cell.scenario if cell else "",
+        (bar[0] for bar in settings.get("ruled.bars", ())),
+        str(settings.get(RESPONSE, "")),
+        settings.get(KNOWN),
     )
 
 

@@ -1,69 +1,34 @@
 """Audits one commit from git's objects alone: no artifact, no library of a backend, no network.
 
-Every record is checked against its name and its key, every log against its digest; metric and verdict are derived
+Every record is checked against its name and its key, every log against its digest; metrics and verdicts are derived
 again from the logs, and the tree is rendered again from both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from typing import Any
 
-from reconciler import git
 from reconciler.diff.change import Chosen
 from reconciler.diff.choose import differing
 from reconciler.diff.claims import Audit, Claim, Proof
 from reconciler.diff.difference import ALLOWED_TO_DIFFER, published_cells
-from reconciler.errors import LogError, ReconcilerError
+from reconciler.errors import LogError
 from reconciler.execute.finish import asked, judge_text, performance_values
-from reconciler.files import sha256_bytes
+from reconciler.execute.importing import asked_elsewhere
+from reconciler.history.logs import FOLDER, Logs
+from reconciler.history.rendered import tree_claims
 from reconciler.history.snapshot import Snapshot
+from reconciler.history.verdicts import imported_claims, verdict_claim
 from reconciler.mlperf.contradictions import contradictions
 from reconciler.mlperf.log import parse_detail
-from reconciler.mlperf.log_names import DETAIL
-from reconciler.mlperf.rounds import load_ruleset
+from reconciler.mlperf.log_names import ACCURACY_TEXT, DETAIL
 from reconciler.record.codec import summarize
 from reconciler.render.decisions import acceptance_text
 from reconciler.resource.inputs import Input, make_key
-from reconciler.resource.kinds import Address, Cell, Kind
-from reconciler.resource.records import Artifact, Record
-from reconciler.tree.content import LogRef
-from reconciler.tree.gather import gather
-from reconciler.tree.manifest import manifest
-from reconciler.tree.render import render
-
-_LOGS = "state/logs"
-
-
-@dataclass(slots=True)
-class Logs:
-    """The logs of a commit by digest. Each is checked once; ``wrong`` names those whose bytes are not what their
-    name says."""
-
-    root: Path
-    blobs: Mapping[str, str]
-    checked: dict[str, Proof] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, root: Path, commit: str) -> Logs:
-        files = git.files_at(root, commit, [_LOGS])
-        return cls(root, {path.rpartition("/")[2]: blob for path, (blob, _) in files.items()})
-
-    def read(self, artifacts: list[Artifact]) -> dict[str, bytes]:
-        """Contents by digest, of those that are there and are what their name says; one call of git."""
-        wanted = {a.sha256: self.blobs[a.sha256] for a in artifacts if a.sha256 in self.blobs}
-        contents = git.read_blobs(self.root, wanted.values())
-        good = {}
-        for artifact in artifacts:
-            sha256 = artifact.sha256
-            data = contents.get(wanted.get(sha256, ""))
-            fits = data is not None and sha256_bytes(data) == sha256
-            self.checked[sha256] = Proof.MISSING if data is None else Proof.PROVEN if fits else Proof.CONTRADICTED
-            if data is not None and fits:
-                good[sha256] = data
-        return good
+from reconciler.resource.kinds import Cell, Kind
+from reconciler.resource.records import IMPORTED, UNKNOWN, Record
 
 
 def audit(root: Path, at: Snapshot) -> Audit:
@@ -73,7 +38,7 @@ def audit(root: Path, at: Snapshot) -> Audit:
     published = published_cells(at.difference.chosen)
     for cell in sorted(at.difference.chosen):
         claims += _cell(cell, at, logs, published=str(cell) in published)
-    claims.append(_tree(root, at, logs))
+    claims += tree_claims(root, at, logs)
     return Audit(at.commit, tuple(claims), len(at.records), len(logs.checked))
 
 
@@ -81,20 +46,23 @@ def _cell(cell: Cell, at: Snapshot, logs: Logs, *, published: bool) -> Iterator[
     chosen = at.difference.chosen[cell]
     if not published:
         yield Claim(str(cell), "result", Proof.MISSING, _why_missing(cell, at))
-    parts = (
-        ("performance", chosen.performance),
-        ("accuracy", chosen.accuracy),
-        ("score", chosen.score),
-        *chosen.tests,
-        *((f"{name} verdict", identity) for name, identity in chosen.verdicts),
-    )
-    records = [(name, at.records[i]) for name, i in parts if i in at.records]
-    needed = [artifact for _, record in records for artifact in record.artifacts if artifact.place == "logs"]
+    runs = (("performance", chosen.performance), ("accuracy", chosen.accuracy), ("score", chosen.score), *chosen.tests)
+    records = [(name, at.records[i]) for name, i in runs if i in at.records]
+    verdicts = [(name, at.records[i]) for name, i in chosen.verdicts if i in at.records]
+    needed = [a for _, record in [*records, *verdicts] for a in record.artifacts if a.place == "logs"]
     good = logs.read(needed)
     for name, record in records:
-        yield _inputs(cell, name, record, at)
+        came_whole = record.address.kind is Kind.COMPLIANCE_TEST and IMPORTED in record.marks
+        if not came_whole:
+            yield _inputs(cell, name, record, at)
         yield from _digests(cell, name, record, logs)
+        yield from imported_claims(cell, name, record, chosen, at, good) if came_whole else ()
         yield from _derived(cell, name, record, at, good)
+        yield from _elsewhere(cell, name, record)
+    for name, record in verdicts:
+        yield _inputs(cell, f"{name} verdict", record, at)
+        yield from _digests(cell, f"{name} verdict", record, logs)
+        yield verdict_claim(cell, name, record, chosen, at, good)
     yield from _evidence(cell, chosen, at)
 
 
@@ -131,7 +99,7 @@ def _digests(cell: Cell, name: str, record: Record, logs: Logs) -> Iterator[Clai
     texts = {
         Proof.PROVEN: "SHA-256 {0}",
         Proof.CONTRADICTED: "the bytes are not those that were recorded as {0}",
-        Proof.MISSING: "state/logs/{0} is not in this commit",
+        Proof.MISSING: f"{FOLDER}/{{0}} is not in this commit",
     }
     for artifact in record.artifacts:
         if artifact.place == "logs":
@@ -141,43 +109,72 @@ def _digests(cell: Cell, name: str, record: Record, logs: Logs) -> Iterator[Clai
 
 def _derived(cell: Cell, name: str, record: Record, at: Snapshot, good: Mapping[str, bytes]) -> Iterator[Claim]:
     files = {a.name: good[a.sha256] for a in record.artifacts if a.sha256 in good}
-    if record.address.kind is Kind.RUN and DETAIL in files:
-        yield from _run(cell, name, record, at, files[DETAIL])
-    if record.address.kind is Kind.SCORE and "accuracy.txt" in files:
-        settings = at.desired.detail(Address(Kind.SCORE, str(cell))).settings
-        again = judge_text(files["accuracy.txt"].decode(errors="replace"), settings, {})
-        same = again.values.get("metric") == record.values.get("metric")
-        metric = record.values.get("metric") or {}
-        shown = f"{metric.get('value', '?')} {metric.get('unit', '')}"
-        proof = Proof.ATTESTED if same else Proof.CONTRADICTED
-        detail = f"{shown}, as the scorer wrote it" if same else f"recorded {shown}, accuracy.txt says {again.values}"
-        yield Claim(str(cell), "accuracy", proof, detail)
+    if record.address.kind is Kind.SCORE:
+        yield _score(cell, record, at, files.get(ACCURACY_TEXT))
+    elif "mode" in record.inputs:
+        yield from _run(cell, name, record, at, files.get(DETAIL))
 
 
-def _run(cell: Cell, name: str, record: Record, at: Snapshot, data: bytes) -> Iterator[Claim]:
+def _score(cell: Cell, record: Record, at: Snapshot, text: bytes | None) -> Claim:
+    if text is None:
+        return Claim(str(cell), "accuracy", Proof.MISSING, f"{ACCURACY_TEXT} is not in this commit as recorded")
+    again = judge_text(text.decode(errors="replace"), _settings(record, at), {})
+    metric = record.values.get("metric") or {}
+    shown = f"{metric.get('value', '?')} {metric.get('unit', '')}"
+    if again.values.get("metric") == record.values.get("metric"):
+        return Claim(str(cell), "accuracy", Proof.ATTESTED, f"{shown}, as the scorer wrote it")
+    detail = f"recorded {shown}, {ACCURACY_TEXT} says {again.values or again.problem}"
+    return Claim(str(cell), "accuracy", Proof.CONTRADICTED, detail)
+
+
+def _run(cell: Cell, name: str, record: Record, at: Snapshot, data: bytes | None) -> Iterator[Claim]:
+    """The settings of a run or a test; of the performance run its result too."""
     values = {n: i.value for n, i in record.inputs.items()}
-    mode = str(values.get("mode", "performance"))
+    mode = str(values["mode"])
+    measured = ("validity", "metric") if record.address.kind is Kind.RUN and mode == "performance" else ()
+    if data is None:
+        lost = f"{DETAIL} is not in this commit as recorded"
+        yield from (Claim(str(cell), f"{name}: {what}", Proof.MISSING, lost) for what in ("settings", *measured))
+        return
+    wanted = asked_elsewhere(values, mode) if IMPORTED in record.marks else asked(values, mode)
     try:
         log = parse_detail(data, DETAIL)
-        found = contradictions(log, asked(values, mode))
+        found = contradictions(log, wanted)
     except LogError as error:
         yield Claim(str(cell), f"{name}: settings", Proof.CONTRADICTED, str(error))
         return
     proof = Proof.CONTRADICTED if found else Proof.PROVEN
-    detail = "; ".join(map(str, found)) or "LoadGen's log shows every setting, and the seeds of the round"
+    detail = "; ".join(map(str, found)) or f"LoadGen's log shows every setting{', and the seeds' * bool(wanted.seeds)}"
     yield Claim(str(cell), f"{name}: settings", proof, detail)
-    if mode != "performance":
-        return
-    settings = at.desired.detail(Address(Kind.RUN, f"{cell}/performance")).settings
-    again = performance_values(log, settings)
-    for key in ("validity", "metric"):
+    if measured:
+        yield from _measured(cell, name, record, performance_values(log, _settings(record, at)), measured)
+
+
+def _settings(record: Record, at: Snapshot) -> Mapping[str, Any]:
+    """Of the resource it is chosen for; of an inferred cell's records that is another cell's."""
+    return at.desired.detail(next(a for a in (record.address, *record.shared) if a in at.desired.by_address)).settings
+
+
+def _measured(
+    cell: Cell, name: str, record: Record, again: Mapping[str, object], keys: Iterable[str]
+) -> Iterator[Claim]:
+    for key in keys:
+        shown, recorded = _shown(again[key]), _shown(record.values.get(key))
         same = again[key] == record.values.get(key)
-        shown = _shown(again[key])
-        proof = Proof.PROVEN if same else Proof.CONTRADICTED
-        detail = (
-            f"{shown}, from {DETAIL}" if same else f"recorded {_shown(record.values.get(key))}, the log says {shown}"
-        )
-        yield Claim(str(cell), f"{name}: {key}", proof, detail)
+        detail = f"{shown}, from {DETAIL}" if same else f"recorded {recorded}, the log says {shown}"
+        yield Claim(str(cell), f"{name}: {key}", Proof.PROVEN if same else Proof.CONTRADICTED, detail)
+
+
+def _elsewhere(cell: Cell, name: str, record: Record) -> Iterator[Claim]:
+    """What no log of an imported run proves: as a person declared it, or known to nobody."""
+    if IMPORTED not in record.marks or record.address.kind is Kind.COMPLIANCE_TEST:
+        return
+    unknown = [mark.removeprefix(UNKNOWN) for mark in record.marks if mark.startswith(UNKNOWN)]
+    declared = record.values.get("imported", {}).get("declared", {})
+    if unknown:
+        yield Claim(str(cell), f"{name}: made from", Proof.MISSING, f"nobody has declared its {', '.join(unknown)}")
+    elif declared:
+        yield Claim(str(cell), f"{name}: made from", Proof.ATTESTED, f"{', '.join(declared)} as declared by a person")
 
 
 def _shown(value: object) -> str:
@@ -194,37 +191,3 @@ def _evidence(cell: Cell, chosen: Chosen, at: Snapshot) -> Iterator[Claim]:
     names = ", ".join(name for name, _, _ in unequal)
     detail = f"differs: {names}" if unequal else f"{len(one.evidence)} facts equal (engine bytes, code, versions)"
     yield Claim(str(cell), "runs that count together", proof, detail)
-
-
-def _tree(root: Path, at: Snapshot, logs: Logs) -> Claim:
-    """The tree rendered again from the commit. Its logs go in by digest, which is proven or contradicted on its own."""
-    names = published_cells(at.difference.chosen)
-    chosen = {cell: records for cell, records in at.difference.chosen.items() if str(cell) in names}
-    if not chosen:
-        return Claim("submission", "rendered tree", Proof.MISSING, "no cell is complete")
-    submission = next(r for r in at.desired.resources if r.kind is Kind.SUBMISSION)
-    ruleset = load_ruleset(str(at.desired.detail(submission.address).settings["round"]))
-
-    def text(ref: LogRef) -> str:
-        return logs.read([Artifact("", ref.sha256, ref.size, "logs")])[ref.sha256].decode("utf-8")
-
-    try:
-        with TemporaryDirectory() as folder:
-            _checkout(root, at.commit, Path(folder))
-            content = gather(at.desired, chosen, at.records.__getitem__, text, Path(folder), at.difference.accepted)
-            files = manifest(render(content, ruleset))
-    except (ReconcilerError, KeyError, OSError) as error:
-        return Claim("submission", "rendered tree", Proof.MISSING, f"cannot be rendered from this commit: {error}")
-    whole = sha256_bytes("".join(f"{path}\0{digest}\n" for path, digest in sorted(files.items())).encode())
-    return Claim("submission", "rendered tree", Proof.PROVEN, f"{len(files)} files, together SHA-256 {whole[:16]}")
-
-
-def _checkout(root: Path, commit: str, folder: Path) -> None:
-    """The files of a commit that its tree may show (code, documents): everything but the state."""
-    files = {p: at for p, at in git.files_at(root, commit).items() if not p.startswith("state/") and at[1] <= 50 << 20}
-    contents = git.read_blobs(root, [blob for blob, _ in files.values()])
-    for path, (blob, _) in files.items():
-        target = folder / path
-        if blob in contents and target.resolve().is_relative_to(folder.resolve()):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(contents[blob])

@@ -5,24 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from typing import Any
 
 from reconciler.mlperf.accuracy import parse_accuracy
 from reconciler.mlperf.compliance import test01, test04, test06, test07, test08, test09
 from reconciler.mlperf.compliance.entries import Entry, read_entries
-from reconciler.mlperf.compliance.former import verify_test05
+from reconciler.mlperf.compliance.former import verify_test04_ab, verify_test05
 from reconciler.mlperf.compliance.scores import Slack
 from reconciler.mlperf.compliance.verdict import AuditVerdict, Part
 from reconciler.mlperf.log import DetailLog, parse_detail
 from reconciler.mlperf.log_names import ACCURACY_LOG, BASELINE, COMPLIANCE, DETAIL, SUMMARY, VERIFY_PERFORMANCE
 from reconciler.mlperf.summary import SummaryLog, parse_summary
 
+# TEST04 as two runs, before there was one.
+UNIQUE, SAME = "TEST04-A", "TEST04-B"
 AUDIT = "audit"  # the name of the test's own run among what its verdict is made from
 
 
 @dataclass(frozen=True, slots=True)
 class RunLogs:
-    """The logs of one run. ``answers`` gives the lines of the whole accuracy log, from its beginning at each call; None
-    where it is not at hand."""
+    """The logs of one run, empty where they are not at hand. ``answers`` gives the lines of the whole accuracy log,
+    from its beginning at each call; None where it is not at hand."""
 
     detail: bytes = b""
     summary: bytes = b""
@@ -34,14 +37,18 @@ class RunLogs:
         return read_entries(self.answers(), f"{ACCURACY_LOG} of the {run} run")
 
     def detail_log(self, run: str) -> DetailLog:
+        if not self.detail:
+            raise MissingLogError(run)
         return parse_detail(self.detail, f"{DETAIL} of the {run} run")
 
     def summary_log(self, run: str) -> SummaryLog:
+        if not self.summary:
+            raise MissingLogError(run)
         return parse_summary(self.summary, f"{SUMMARY} of the {run} run")
 
 
 class MissingLogError(LookupError):
-    """A verdict needs the whole accuracy log of a run ("accuracy" or "audit"), and it is not at hand."""
+    """A verdict needs a log of a run (by its name), most often the whole accuracy log, and it is not at hand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +78,30 @@ class Question:
             float(self.limit("short_single_stream_latency", "200000")),
             float(self.limit("short_multi_stream_latency", "1600000")),
         )
+
+
+def question_of(
+    inputs: Mapping[str, Any],
+    runs: Mapping[str, RunLogs],
+    scenario: str,
+    metrics: Iterable[str],
+    response: str = "",
+    known: Mapping[str, Any] | None = None,
+) -> Question:
+    """From the inputs of a verdict and its runs by their names. ``response``: what the audit run answered with;
+    ``known``: reasons and figures of an earlier comparison of answers."""
+    nothing = RunLogs()
+    return Question(
+        audit=runs.get(AUDIT, nothing),
+        performance=runs.get("performance", nothing),
+        accuracy=runs.get("accuracy", nothing),
+        scenario=scenario,
+        dtype=dtype_of(str(inputs["test"]), str(inputs.get("dtype", "")), response),
+        eos_token_id=int(inputs.get("eos_token_id", 2)),
+        limits={name.removeprefix("limit."): str(v) for name, v in inputs.items() if name.startswith("limit.")},
+        metrics=tuple(metrics),
+        known_answers=Part(tuple(known["reasons"]), known["figures"]) if known else None,
+    )
 
 
 def answers_part(question: Question) -> Part:
@@ -112,6 +143,11 @@ def _test04(question: Question) -> AuditVerdict:
     return test04.verdict(reference, audit, question.slack("most_score_gain", "10"))
 
 
+def _test04_ab(question: Question) -> AuditVerdict:
+    """The run with different samples stands for the performance run, that with the same ones for the test's."""
+    return verify_test04_ab(question.performance.summary_log(UNIQUE), question.audit.summary_log(SAME))
+
+
 def _test05(question: Question) -> AuditVerdict:
     return verify_test05(question.performance.summary_log("performance"), question.audit.summary_log("audit"))
 
@@ -142,6 +178,7 @@ def _test09(question: Question) -> AuditVerdict:
 JUDGES: Mapping[str, Callable[[Question], AuditVerdict]] = {
     "TEST01": _test01,
     "TEST04": _test04,
+    UNIQUE: _test04_ab,
     "TEST05": _test05,
     "TEST06": _test06,
     "TEST07": _test07,

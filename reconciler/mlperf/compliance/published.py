@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 from reconciler.errors import LogError
 from reconciler.mlperf.audit_rules import TestRules
-from reconciler.mlperf.compliance.judging import DTYPES, JUDGES, MissingLogError
-from reconciler.mlperf.compliance.verdict import FAIL, PASS, AuditVerdict
-from reconciler.mlperf.log_names import VERIFY_ACCURACY, VERIFY_PERFORMANCE
+from reconciler.mlperf.compliance.judging import (
+    ABOUT_SPEED,
+    DTYPES,
+    JUDGES,
+    SCORED,
+    UNIQUE,
+    MissingLogError,
+    Question,
+    RunLogs,
+    judge,
+)
+from reconciler.mlperf.compliance.verdict import FAIL, PASS, AuditVerdict, Part
+from reconciler.mlperf.log_names import BASELINE, COMPLIANCE, VERIFY_ACCURACY, VERIFY_PERFORMANCE
 
-# TEST04 as two runs, before there was one.
-UNIQUE, SAME = "TEST04-A", "TEST04-B"
 # Its verdict depends on the tokenizer, of which no file says anything: only a pass can be contradicted.
 _UNSURE = frozenset({"TEST06"})
 
@@ -34,34 +43,58 @@ class Judged:
         return tuple(line.removeprefix(f"{FAIL}: ") for line in lines if line.startswith(FAIL)) or self.again.reasons
 
 
-def judged_files(
-    test: str,
-    rules: TestRules | None,
-    text: Callable[[str], str | None],
-    judge: Callable[[str, str], AuditVerdict],
-) -> Iterator[Judged]:
-    """Every verify file of a test that is there (``text`` by its name) and whose logs are whole.
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A test's folder with the runs that it is compared with. ``rules``: None for a test that the round does not have;
+    ``metrics``: the benchmark's; ``text``: a file below the folder by its path, None where it is not there."""
 
-    ``judge`` gets the file and the type that answers are read as ("" for the script's default); it raises
-    MissingLogError, LogError, or KeyError for a limit that the round does not have.
-    """
+    test: str
+    rules: TestRules | None
+    scenario: str
+    metrics: tuple[str, ...]
+    audit: RunLogs
+    performance: RunLogs
+    accuracy: RunLogs
+    text: Callable[[str], str | None]
+
+
+def judged_files(published: Published) -> Iterator[Judged]:
+    """Every verify file that is there and whose logs are, whole."""
+    test, rules = published.test, published.rules
     for file in _verify_files(test, rules):
-        published = text(file)
-        if published is None:
+        text = published.text(file)
+        if text is None:
             continue
-        found = []
-        # No file says as what the answers were read: one type that passes is enough.
-        for dtype in DTYPES.get(test, ("",)) if file == VERIFY_ACCURACY else ("",):
-            try:
-                verdict = judge(file, dtype)
-            except (MissingLogError, LogError, KeyError):
-                continue
-            if file in verdict.files:
-                found.append(verdict)
+        found = [verdict for verdict in _verdicts(published, file) if file in verdict.files]
         passing = [verdict for verdict in found if passes(verdict.files[file], file, rules)]
         if found:
-            again, said = (passing or found)[0], passes(published, file, rules)
+            again, said = (passing or found)[0], passes(text, file, rules)
             yield Judged(file, said, bool(passing), again, sure=said or test not in _UNSURE)
+
+
+def _verdicts(published: Published, file: str) -> Iterator[AuditVerdict]:
+    """No file says as what the answers were read: one for each type that they may be read as."""
+    test = published.test
+    speed = file == ABOUT_SPEED.get(test)
+    reports = {name: published.text(f"accuracy/{name}") for name in (BASELINE, COMPLIANCE)}
+    if test in SCORED:
+        reports = {COMPLIANCE: published.text(VERIFY_ACCURACY)}  # the scorer's words stand in there
+    for dtype in ("",) if speed else DTYPES.get(test, ("",)):
+        question = Question(
+            audit=replace(published.audit, answers=None) if speed else published.audit,
+            performance=published.performance,
+            accuracy=published.accuracy,
+            scenario=published.scenario,
+            dtype=dtype,
+            limits={name: str(limit.value) for name, limit in published.rules.limits.items()}
+            if published.rules
+            else {},
+            metrics=published.metrics,
+            reports={name: text for name, text in reports.items() if text is not None},
+            known_answers=Part() if speed else None,
+        )
+        with suppress(MissingLogError, LogError, KeyError):  # KeyError: a limit that the round does not have
+            yield judge(test, question)
 
 
 def passes(text: str, file: str, rules: TestRules | None) -> bool:

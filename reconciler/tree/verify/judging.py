@@ -10,12 +10,11 @@ from typing import TypeVar
 
 from reconciler.mlperf.accuracy import is_truncated, parse_accuracy
 from reconciler.mlperf.audit_rules import TestRules
-from reconciler.mlperf.compliance.former import verify_test04_ab
-from reconciler.mlperf.compliance.judging import ABOUT_SPEED, MissingLogError, Question, RunLogs, judge
-from reconciler.mlperf.compliance.published import SAME, UNIQUE, Judged, judged_files
-from reconciler.mlperf.compliance.verdict import FAIL, PASS, AuditVerdict, Part
+from reconciler.mlperf.compliance.judging import SAME, UNIQUE, MissingLogError, RunLogs
+from reconciler.mlperf.compliance.published import Judged, Published, judged_files
+from reconciler.mlperf.compliance.verdict import FAIL, PASS
 from reconciler.mlperf.log import DetailLog
-from reconciler.mlperf.log_names import ACCURACY_LOG, ACCURACY_TEXT, BASELINE, COMPLIANCE, VERIFY_ACCURACY
+from reconciler.mlperf.log_names import ACCURACY_LOG, ACCURACY_TEXT
 from reconciler.mlperf.summary import SummaryLog
 from reconciler.tree.check.demands import Complaints
 from reconciler.tree.findings import Complaint, Place, Severity
@@ -42,9 +41,7 @@ class TreeLogs(RunLogs):
 def disagreements(view: CellView) -> Complaints:
     """A verify file that says another thing than its logs do. Where a log is truncated or absent, nobody can say."""
     for test, folder in view.files.tests.items():
-        rules = _rules(view, test)
-        text = partial(_text, view, folder)
-        for item in judged_files(test, rules, text, partial(_judge, view, test, folder, rules)):
+        for item in judged_files(_published(view, test, folder)):
             if item.said is not item.found and item.sure:
                 yield _complaint(test, view.files.text(folder, item.file), item)
 
@@ -61,26 +58,19 @@ def _complaint(test: str, read: Read[str], item: Judged) -> Complaint:
     return Complaint(place, f"no {PASS}", wanted, cause=cause, fix=fix, severity=Severity.WARNING)
 
 
-def _judge(view: CellView, test: str, folder: Folder, rules: TestRules | None, file: str, dtype: str) -> AuditVerdict:
-    runs = view.files.test_runs
-    if test == UNIQUE:
-        return verify_test04_ab(*(_there(runs[n].summary if n in runs else None, n) for n in (UNIQUE, SAME)))
-    answers = file != ABOUT_SPEED.get(test)
-    reports = {name: _text(view, folder / "accuracy", name) for name in (BASELINE, COMPLIANCE)}
-    if test == "TEST07":
-        reports[COMPLIANCE] = _text(view, folder, VERIFY_ACCURACY)  # the scorer's words stand in there
-    question = Question(
-        audit=TreeLogs(answers=_answers(view, folder / "accuracy") if answers else None, files=runs.get(test)),
-        performance=TreeLogs(files=view.files.performance),
-        accuracy=TreeLogs(answers=_answers(view, view.files.accuracy.folder) if answers else None),
+def _published(view: CellView, test: str, folder: Folder) -> Published:
+    runs, accuracy = view.files.test_runs, view.files.accuracy
+    before, own = (runs.get(UNIQUE), runs.get(SAME)) if test == UNIQUE else (view.files.performance, runs.get(test))
+    return Published(
+        test=test,
+        rules=_rules(view, test),
         scenario=view.cell.scenario,
-        dtype=dtype,
-        limits={name: str(value.value) for name, value in rules.limits.items()} if rules else {},
         metrics=tuple(bar.metric for bar in view.rules.bars(view.cell.scenario)) if view.rules else (),
-        reports={name: text for name, text in reports.items() if text is not None},
-        known_answers=None if answers else Part(),
+        audit=TreeLogs(answers=_answers(view, folder / "accuracy"), files=own),
+        performance=TreeLogs(files=before),
+        accuracy=TreeLogs(answers=_answers(view, accuracy.folder), files=accuracy),
+        text=partial(_text, view, folder),
     )
-    return judge(test, question)
 
 
 def _rules(view: CellView, test: str) -> TestRules | None:
@@ -90,8 +80,8 @@ def _rules(view: CellView, test: str) -> TestRules | None:
         return None
 
 
-def _text(view: CellView, folder: Folder, name: str) -> str | None:
-    return view.files.text(folder, name).value
+def _text(view: CellView, folder: Folder, path: str) -> str | None:
+    return view.files.text(folder, path).value
 
 
 def _answers(view: CellView, folder: Folder) -> Callable[[], Iterable[bytes]] | None:

@@ -1,0 +1,42 @@
+"""The logs of a commit, each checked against the digest that is its name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from reconciler import git
+from reconciler.diff.claims import Proof
+from reconciler.files import sha256_bytes
+from reconciler.resource.records import Artifact
+
+FOLDER = "state/logs"
+
+
+@dataclass(slots=True)
+class Logs:
+    """``blobs``: digest → git's blob. ``checked``: what became of each log that was asked for."""
+
+    root: Path
+    blobs: Mapping[str, str]
+    checked: dict[str, Proof] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, root: Path, commit: str) -> Logs:
+        files = git.files_at(root, commit, [FOLDER])
+        return cls(root, {path.rpartition("/")[2]: blob for path, (blob, _) in files.items()})
+
+    def read(self, artifacts: Iterable[Artifact]) -> dict[str, bytes]:
+        """Contents by digest, of those that are there and are what their name says; one call of git."""
+        digests = {a.sha256 for a in artifacts}
+        wanted = {sha256: self.blobs[sha256] for sha256 in digests if sha256 in self.blobs}
+        contents = git.read_blobs(self.root, wanted.values())
+        good = {}
+        for sha256 in digests:
+            data = contents.get(wanted.get(sha256, ""))
+            fits = data is not None and sha256_bytes(data) == sha256
+            self.checked[sha256] = Proof.MISSING if data is None else Proof.PROVEN if fits else Proof.CONTRADICTED
+            if data is not None and fits:
+                good[sha256] = data
+        return good

@@ -1,0 +1,102 @@
+"""The submission tree of a commit, rendered again from it; and against the tree in it, where there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+
+from reconciler import git
+from reconciler.diff.claims import Claim, Proof
+from reconciler.diff.difference import published_cells
+from reconciler.errors import ReconcilerError
+from reconciler.files import sha256_bytes
+from reconciler.history.logs import Logs
+from reconciler.history.snapshot import Snapshot
+from reconciler.mlperf.rounds import load_ruleset
+from reconciler.resource.kinds import Kind
+from reconciler.resource.records import Artifact
+from reconciler.spec.files import blob_id
+from reconciler.tree.content import Content, LogRef
+from reconciler.tree.gather import gather
+from reconciler.tree.manifest import content_digest
+from reconciler.tree.render import render
+
+WHERE, WHAT = "submission", "rendered tree"
+
+
+def tree_claims(root: Path, at: Snapshot, logs: Logs) -> Iterator[Claim]:
+    """The logs in the tree go in by digest, which is proven or contradicted on its own."""
+    submission = next(r for r in at.desired.resources if r.kind is Kind.SUBMISSION)
+    settings = at.desired.detail(submission.address).settings
+    if not published_cells(at.difference.chosen):
+        yield Claim(WHERE, WHAT, Proof.MISSING, "no cell is complete")
+        return
+    try:
+        files = _rendered(root, at, logs, str(settings["round"]))
+    except (ReconcilerError, KeyError, OSError) as error:
+        yield Claim(WHERE, WHAT, Proof.MISSING, f"cannot be rendered from this commit: {error}")
+        return
+    listed = "".join(f"{path}\0{content_digest(content)}\n" for path, content in sorted(files.items()))
+    whole = f"{len(files)} files, together SHA-256 {sha256_bytes(listed.encode())[:16]}"
+    committed = _committed(root, at.commit, str(settings.get("tree") or ""))
+    if not committed:
+        yield Claim(WHERE, WHAT, Proof.PROVEN, f"{whole}, from the records and logs; this commit has none to compare")
+        return
+    wrong = list(_unlike(root, files, committed, logs))
+    for path, proof, why in wrong:
+        yield Claim(WHERE, f"{WHAT}: {path}", proof, why)
+    yield Claim(WHERE, WHAT, Proof.PROVEN, f"{whole}; {len(files) - len(wrong)} of them in this commit byte for byte")
+
+
+def _rendered(root: Path, at: Snapshot, logs: Logs, round_name: str) -> dict[str, Content]:
+    names = published_cells(at.difference.chosen)
+    chosen = {cell: records for cell, records in at.difference.chosen.items() if str(cell) in names}
+
+    def text(ref: LogRef) -> str:
+        read = logs.read([Artifact("", ref.sha256, ref.size, "logs")])
+        return read[ref.sha256].decode("utf-8", "surrogateescape")
+
+    with TemporaryDirectory() as folder:
+        _checkout(root, at.commit, Path(folder))
+        content = gather(at.desired, chosen, at.records.__getitem__, text, Path(folder), at.difference.accepted)
+        return dict(render(content, load_ruleset(round_name)))
+
+
+def _checkout(root: Path, commit: str, folder: Path) -> None:
+    """The files of a commit that its tree may show (code, documents): everything but the state."""
+    files = {p: at for p, at in git.files_at(root, commit).items() if not p.startswith("state/") and at[1] <= 50 << 20}
+    contents = git.read_blobs(root, [blob for blob, _ in files.values()])
+    for path, (blob, _) in files.items():
+        target = folder / path
+        if blob in contents and target.resolve().is_relative_to(folder.resolve()):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(contents[blob])
+
+
+def _committed(root: Path, commit: str, tree: str) -> dict[str, str]:
+    """{path below the tree: blob} of the tree that the commit itself holds; nothing for one that lies elsewhere."""
+    folder = PurePosixPath(tree)
+    if not tree or folder.is_absolute() or ".." in folder.parts:
+        return {}
+    files = git.files_at(root, commit, [str(folder)])
+    return {PurePosixPath(path).relative_to(folder).as_posix(): blob for path, (blob, _) in files.items()}
+
+
+def _unlike(
+    root: Path, files: Mapping[str, Content], committed: Mapping[str, str], logs: Logs
+) -> Iterator[tuple[str, Proof, str]]:
+    """(path, proof, why) of each file that is not there, is another, or was not rendered."""
+    yield from ((path, Proof.MISSING, "it is not in this commit") for path in files if path not in committed)
+    doubtful = {p: committed[p] for p, c in files.items() if p in committed and committed[p] != _blob(c, logs)}
+    contents = git.read_blobs(root, doubtful.values())
+    for path, blob in doubtful.items():
+        found = sha256_bytes(contents[blob]) if blob in contents else ""
+        if found != content_digest(files[path]):
+            yield path, Proof.CONTRADICTED, f"SHA-256 {found[:16]}, rendered again {content_digest(files[path])[:16]}"
+    yield from ((path, Proof.CONTRADICTED, "nothing here renders it") for path in committed if path not in files)
+
+
+def _blob(content: Content, logs: Logs) -> str:
+    """By git's own name most files are known without reading them."""
+    return logs.blobs.get(content.sha256, "") if isinstance(content, LogRef) else blob_id(content)

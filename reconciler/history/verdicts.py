@@ -1,0 +1,177 @@
+"""Verdicts of a commit's compliance tests, taken again from the logs in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+
+from reconciler.diff.change import Chosen
+from reconciler.diff.claims import Claim, Proof
+from reconciler.errors import LogError
+from reconciler.history.snapshot import Snapshot
+from reconciler.mlperf.accuracy import is_truncated
+from reconciler.mlperf.compliance.judging import (
+    AUDIT,
+    KEEPS_ANSWERS,
+    SCORED,
+    MissingLogError,
+    Question,
+    RunLogs,
+    judge,
+    question_of,
+)
+from reconciler.mlperf.compliance.published import Published, judged_files, passes
+from reconciler.mlperf.compliance.verdict import FAIL, PASS, AuditVerdict
+from reconciler.mlperf.log_names import ACCURACY_LOG, BASELINE, COMPLIANCE, DETAIL, SUMMARY, VERIFY_ACCURACY
+from reconciler.mlperf.rounds import load_ruleset
+from reconciler.resource.canonical import digest
+from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.resource.records import Record
+
+Logs = Mapping[str, bytes]  # SHA-256 → bytes, of the logs that are in the commit as they were recorded
+_RUN = "performance/run_1/"
+
+
+def verdict_claim(cell: Cell, name: str, record: Record, chosen: Chosen, at: Snapshot, logs: Logs) -> Claim:
+    """One verdict of ours. ``name``: of the test."""
+    claim = partial(Claim, str(cell), f"{name} verdict")
+    compared = {AUDIT: dict(chosen.tests).get(name), **_runs(chosen)}
+    if strangers := [run for run, own in compared.items() if record.upstream.get(run, own) != own]:
+        return claim(Proof.CONTRADICTED, f"it is of another {' and '.join(strangers)} run than is published")
+    runs = {run: at.records[i] for run in compared if (i := record.upstream.get(run, "")) in at.records}
+    if lacking := _lacking(record, runs, logs):
+        return claim(Proof.MISSING, f"not in this commit as recorded: {', '.join(lacking)}")
+    question = _question(cell, record, runs, at, logs)
+    try:
+        again = judge(name, question)
+    except MissingLogError as error:
+        return claim(Proof.ATTESTED, f"{_word(record)}, as recorded: {_no_answers(str(error))}")
+    except (LogError, ValueError, KeyError) as error:
+        return claim(Proof.CONTRADICTED, f"its logs cannot be judged: {error}")
+    if wrong := _differing(record, again, _texts(record, logs)):
+        return claim(Proof.CONTRADICTED, wrong)
+    attested = _attested(name, question)
+    return claim(Proof.ATTESTED if attested else Proof.PROVEN, f"{_word(record)}, from its logs{attested}")
+
+
+def _lacking(record: Record, runs: Mapping[str, Record], logs: Logs) -> list[str]:
+    needed = [(f"the {run} run's ", item.artifacts, (SUMMARY, DETAIL)) for run, item in runs.items()]
+    needed.append(("", record.artifacts, (BASELINE, COMPLIANCE)))
+    return [f"{of}{a.name}" for of, items, names in needed for a in items if a.name in names and a.sha256 not in logs]
+
+
+def _question(cell: Cell, record: Record, runs: Mapping[str, Record], at: Snapshot, logs: Logs) -> Question:
+    response = runs[AUDIT].values.get("response", {}).get("dtype", "") if AUDIT in runs else ""
+    bars = at.desired.detail(record.address).settings.get("ruled.bars", ())
+    question = question_of(
+        {name: item.value for name, item in record.inputs.items()},
+        {run: _run_logs(_files(made, logs)) for run, made in runs.items()},
+        cell.scenario,
+        (bar[0] for bar in bars),
+        response,
+        record.values.get("answers"),
+    )
+    texts = _texts(record, logs)
+    reports = {name: texts[name] for name in (BASELINE, COMPLIANCE) if name in texts}
+    if record.address.name.endswith("/TEST07"):
+        reports = {COMPLIANCE: texts.get(VERIFY_ACCURACY, "")}  # the scorer's words stand in there
+    return replace(question, reports=reports)
+
+
+def _runs(chosen: Chosen) -> dict[str, str]:
+    return {"performance": chosen.performance, "accuracy": chosen.accuracy}
+
+
+def _files(record: Record, logs: Logs) -> dict[str, bytes]:
+    return {a.name: logs[a.sha256] for a in record.artifacts if a.sha256 in logs}
+
+
+def _run_logs(files: Logs, below: str = "", answers: str = "") -> RunLogs:
+    """``below`` and ``answers``: the folders of the run's logs and of its accuracy log."""
+    log = files.get(f"{answers}{ACCURACY_LOG}")
+    lines: Callable[[], list[bytes]] | None = log.splitlines if log and not is_truncated(log) else None
+    return RunLogs(files.get(f"{below}{DETAIL}", b""), files.get(f"{below}{SUMMARY}", b""), lines)
+
+
+def _texts(record: Record, logs: Logs) -> dict[str, str]:
+    return {name: data.decode(errors="replace") for name, data in _files(record, logs).items()}
+
+
+def _differing(record: Record, again: AuditVerdict, texts: Mapping[str, str]) -> str:
+    """In what the record and its verify files are not what the logs say; "" where they are."""
+    if bool(record.values.get("passed")) is not again.passed:
+        return f"recorded {_word(record)}, the logs say {'; '.join(again.reasons) or PASS}"
+    recorded = record.values.get("figures", {})
+    for name, figure in again.figures.items():
+        if name in recorded and recorded[name] != figure:
+            return f"recorded {name}: {recorded[name]}, the logs say {figure}"
+    for file, text in again.files.items():
+        if file in texts and passes(texts[file], file, None) is not passes(text, file, None):
+            return f"{file} does not say what the logs say: {'; '.join(again.reasons) or PASS}"
+    return ""
+
+
+def _attested(name: str, question: Question) -> str:
+    """What is not derived from the commit, as the end of a sentence; "" where all is."""
+    if name in SCORED:
+        return "; the accuracy as the scorer wrote it"
+    if name in KEEPS_ANSWERS and None in (question.audit.answers, question.accuracy.answers):
+        return f"; the comparison of answers as recorded: {_no_answers(AUDIT)}"
+    return "; the accuracy of answers that differ as the scorer wrote it" if question.reports else ""
+
+
+def _no_answers(run: str) -> str:
+    return f"the whole accuracy log of the {run} run is not in this commit"
+
+
+def _word(record: Record) -> str:
+    return PASS if record.values.get("passed") else FAIL
+
+
+def imported_claims(cell: Cell, name: str, record: Record, chosen: Chosen, at: Snapshot, logs: Logs) -> Iterator[Claim]:
+    """A test whose folder came as it is; ``name`` of the test."""
+    listed = digest([[a.name, a.sha256] for a in record.artifacts])
+    proof = Proof.PROVEN if listed == record.key else Proof.CONTRADICTED
+    detail = f"{len(record.artifacts)} files give key {record.key[:12]}" if listed == record.key else "other files"
+    yield Claim(str(cell), f"{name}: inputs", proof, detail)
+    claim = partial(Claim, str(cell), f"{name} verdict")
+    files = {a.name: logs[a.sha256] for a in record.artifacts if a.sha256 in logs}
+    if lacking := [a.name for a in record.artifacts if a.name not in files and a.place == "logs"]:
+        yield claim(Proof.MISSING, f"not in this commit as recorded: {', '.join(lacking)}")
+        return
+    judged = list(judged_files(_published(cell, name, files, chosen, at, logs)))
+    for item in judged:
+        said, found = (PASS if passed else FAIL for passed in (item.said, item.found))
+        if said != found and item.sure:
+            yield claim(Proof.CONTRADICTED, f"{item.file} says {said}, its logs {found}: {'; '.join(item.reasons)}")
+            return
+    told = [file for file in files if file.startswith("verify_") and file not in {item.file for item in judged}]
+    if told or not judged:
+        detail = f"; {', '.join(told)} as it came" if told else ""
+        yield claim(Proof.ATTESTED, f"{len(judged)} verify files from their logs{detail}")
+        return
+    yield claim(Proof.PROVEN, f"{', '.join(item.file for item in judged)} from the logs")
+
+
+def _published(cell: Cell, name: str, files: Logs, chosen: Chosen, at: Snapshot, logs: Logs) -> Published:
+    submission = next(r for r in at.desired.resources if r.kind is Kind.SUBMISSION)
+    ruleset = load_ruleset(str(at.desired.detail(submission.address).settings["round"]))
+    settings = at.desired.detail(Address(Kind.RESULT, str(cell))).settings
+    benchmark = ruleset.benchmark(str(settings.get("benchmark.official", cell.benchmark)))
+    try:
+        rules = benchmark.test(name, cell.scenario) if benchmark else None
+    except KeyError:
+        rules = None
+    published = {run: at.records.get(identity) for run, identity in _runs(chosen).items()}
+    named = {run: _files(record, logs) if record else {} for run, record in published.items()}
+    return Published(
+        test=name,
+        rules=rules,
+        scenario=cell.scenario,
+        metrics=tuple(bar.metric for bar in benchmark.bars(cell.scenario)) if benchmark else (),
+        audit=_run_logs(files, _RUN, "accuracy/"),
+        performance=_run_logs(named["performance"]),
+        accuracy=_run_logs(named["accuracy"]),
+        text=lambda path: files[path].decode(errors="replace") if path in files else None,
+    )

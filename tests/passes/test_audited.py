@@ -1,0 +1,169 @@
+"""What an audit proves of a cell with compliance tests, in a clone that has nothing but the commit."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from reconciler import git
+from reconciler.diff.claims import Proof
+from reconciler.history.audit import audit
+from reconciler.history.snapshot import snapshot
+from reconciler.mlperf.log_names import ACCURACY_LOG, SUMMARY, VERIFY_PERFORMANCE
+from reconciler.record.codec import decode
+from reconciler.record.store import keep, write_record
+from reconciler.resource.records import Record
+from tests.passes.repository import Repository
+from tests.passes.test_compliance import CELL, VARYING, make
+
+pytest.importorskip("mlperf_loadgen")
+
+Claims = dict[tuple[str, str], tuple[Proof, str]]
+
+
+def committed(repository: Repository) -> Repository:
+    repository.write(".gitignore", ".reconcile/\nbenchmarks/__pycache__/\n")
+    repository.commit()
+    return repository
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    repository = make(tmp_path_factory.mktemp("recorded") / "repository", more=", compliance: {TEST04: {attempts: 3}}")
+    repository.reconcile()
+    return committed(repository)
+
+
+@pytest.fixture
+def clone(recorded: Repository, tmp_path: Path) -> Repository:
+    """Nothing but what git has."""
+    recorded.git("clone", "--quiet", str(recorded.root), str(tmp_path / "clone"))
+    return Repository(tmp_path / "clone")
+
+
+def claims(repository: Repository) -> Claims:
+    found = audit(repository.root, snapshot(repository.root, git.resolve(repository.root, "HEAD")))
+    return {(claim.where, claim.what): (claim.proof, claim.detail) for claim in found.claims}
+
+
+def of(found: Claims, *proofs: Proof) -> set[str]:
+    return {what for (_, what), (proof, _) in found.items() if proof in proofs}
+
+
+def log_of(repository: Repository, address: str, name: str) -> Path:
+    return repository.log_of(address, name)
+
+
+def test_performance_verdicts_and_tree_are_proven_and_accuracy_is_attested(clone: Repository) -> None:
+    found = claims(clone)
+    assert of(found, Proof.ATTESTED) == {"accuracy"}
+    assert of(found, Proof.MISSING, Proof.CONTRADICTED) == set()
+    proven = {"performance: metric", "TEST01 verdict", "TEST04 verdict", "TEST01: settings", "rendered tree"}
+    assert proven <= of(found, Proof.PROVEN)
+    assert found[CELL, "TEST01 verdict"] == (Proof.PROVEN, "TEST PASS, from its logs")
+
+
+def test_one_byte_of_one_log_contradicts_exactly_its_claim(clone: Repository) -> None:
+    clone.flip(log_of(clone, f"ComplianceTest:{CELL}/TEST04", SUMMARY))
+    clone.commit()
+    found = claims(clone)
+    assert of(found, Proof.CONTRADICTED) == {f"TEST04: {SUMMARY}"}
+    assert found[CELL, "TEST04 verdict"] == (
+        Proof.MISSING,
+        f"not in this commit as recorded: the audit run's {SUMMARY}",
+    )
+
+
+def test_without_the_whole_answers_their_comparison_is_attested(clone: Repository) -> None:
+    log_of(clone, f"ComplianceTest:{CELL}/TEST01", ACCURACY_LOG).unlink()
+    clone.commit()
+    proof, detail = claims(clone)[CELL, "TEST01 verdict"]
+    assert proof is Proof.ATTESTED
+    assert "the comparison of answers as recorded" in detail
+
+
+def rewritten(repository: Repository, address: str, change: Callable[[Record], Record]) -> str:
+    """Forge a record with care: its file has the name that its bytes ask for. Gives its id."""
+    (path,) = repository.record_paths(address)
+    record = change(decode(path.read_bytes(), str(path)))
+    path.unlink()
+    return write_record(repository.places, record)
+
+
+def edited(repository: Repository, record: Record, name: str, change: Callable[[str], str]) -> Record:
+    """The record with another text under the name of one of its logs."""
+    (old,) = [a for a in record.artifacts if a.name == name]
+    text = change((repository.places.logs / old.sha256).read_text())
+    repository.write("edited", text)
+    new = keep(repository.places, repository.root / "edited", name, in_git=True)
+    return replace(record, artifacts=tuple(new if a is old else a for a in record.artifacts))
+
+
+def test_figures_that_the_logs_deny_are_contradicted(clone: Repository) -> None:
+    def forged(record: Record) -> Record:
+        return replace(record, values={**record.values, "figures": {"performance run": "1", "audit run": "1"}})
+
+    rewritten(clone, f"Verdict:{CELL}/TEST04", forged)
+    clone.commit()
+    found = claims(clone)
+    assert of(found, Proof.CONTRADICTED) == {"TEST04 verdict"}
+    assert "recorded performance run: 1, the logs say" in found[CELL, "TEST04 verdict"][1]
+
+
+def test_a_pass_that_the_logs_deny_is_contradicted(clone: Repository) -> None:
+    quicker = partial(re.sub, r"(?m)^Samples per second: .*$", "Samples per second: 4000000")
+    test = rewritten(clone, f"ComplianceTest:{CELL}/TEST04", lambda record: edited(clone, record, SUMMARY, quicker))
+    rewritten(
+        clone, f"Verdict:{CELL}/TEST04", lambda record: replace(record, upstream={**record.upstream, "audit": test})
+    )
+    clone.commit()
+    found = claims(clone)
+    assert of(found, Proof.CONTRADICTED) == {"TEST04 verdict"}
+    assert "recorded TEST PASS, the logs say the score 4000000 is +" in found[CELL, "TEST04 verdict"][1]
+
+
+def test_a_verify_file_that_says_another_thing_is_contradicted(clone: Repository) -> None:
+    def failing(text: str) -> str:
+        return text.replace("TEST PASS", "TEST FAIL")
+
+    rewritten(clone, f"Verdict:{CELL}/TEST04", lambda record: edited(clone, record, VERIFY_PERFORMANCE, failing))
+    clone.commit()
+    found = claims(clone)
+    assert of(found, Proof.CONTRADICTED) == {"TEST04 verdict"}
+    assert VERIFY_PERFORMANCE in found[CELL, "TEST04 verdict"][1]
+
+
+def test_a_fallback_rests_on_what_the_scorer_wrote(tmp_path: Path) -> None:
+    repository = make(tmp_path / "repository", VARYING, ", compliance: {TEST04: {attempts: 3}}")
+    repository.reconcile()
+    committed(repository)
+    assert claims(repository)[CELL, "TEST01 verdict"] == (
+        Proof.ATTESTED,
+        "TEST PASS, from its logs; the accuracy of answers that differ as the scorer wrote it",
+    )
+
+
+def test_a_tree_in_the_commit_is_compared_file_by_file(recorded: Repository, tmp_path: Path) -> None:
+    repository = recorded.copy(tmp_path / "copy")
+    repository.edit("specs/spec.yaml", "  rehearsal: true\n", "  rehearsal: true\n  tree: submission\n")
+    repository.reconcile()
+    repository.commit()
+    found = claims(repository)
+    assert of(found, Proof.CONTRADICTED, Proof.MISSING) == set()
+    assert "in this commit byte for byte" in found["submission", "rendered tree"][1]
+    folder = repository.root / "submission/closed/ACME/results/box/tiny/Offline"
+    fields = json.loads((folder / "measurements.json").read_text())
+    (folder / "measurements.json").write_text(json.dumps({**fields, "retraining": "Yes"}))
+    (folder / "user.conf").unlink()
+    (folder / "more.txt").write_text("more\n")
+    repository.commit()
+    found = claims(repository)
+    name = "rendered tree: closed/ACME/results/box/tiny/Offline"
+    assert of(found, Proof.CONTRADICTED) == {f"{name}/measurements.json", f"{name}/more.txt"}
+    assert of(found, Proof.MISSING) == {f"{name}/user.conf"}

@@ -32,7 +32,7 @@ from reconciler.look import Look, Memory, look
 from reconciler.plan.plan import Step
 from reconciler.reconcile import Report, run_pass
 from reconciler.render.plan import LIMIT, plan_text, summary
-from reconciler.render.progress import tally
+from reconciler.render.progress import step_name, tally
 from reconciler.render.quantities import duration
 from reconciler.resource.embargo import embargo_of, refusal
 
@@ -43,7 +43,12 @@ _SPECS = (Topic.SPECS, Topic.GIT)
 
 
 class _SupersededError(Exception):
-    """The spec now asks for something else than the pass under way was begun for."""
+    """The spec now asks for something else than the pass under way was begun for. ``stopped``: the step that was under
+    way, "" when none was."""
+
+    def __init__(self, stopped: str) -> None:
+        super().__init__(stopped)
+        self.stopped = stopped
 
 
 @dataclass(slots=True)
@@ -69,7 +74,7 @@ class Loop:
     why: str = ""
     generation: str = ""
     asked: Desired | None = None
-    checked: int = 0
+    checked: dict[str, int] = field(default_factory=dict)
     left: bool = True
     unwatched: str = ""
     passes: int = 0
@@ -81,7 +86,7 @@ class Loop:
         """Until an exception ends it; KeyboardInterrupt is how it is meant to end."""
         while True:
             self.turn()
-            topics = self.wait()
+            topics = [topic for topic in self.wait() if topic != Topic.UNWATCHED]
             self.why = f"changed: {', '.join(topics)}\n" if topics else ""
 
     def wait(self) -> tuple[str, ...]:
@@ -108,9 +113,12 @@ class Loop:
             self.well()
         except SpecError as error:
             self.broken(error)
-        except (StalePlanError, _SupersededError) as error:
-            if isinstance(error, _SupersededError):
-                self.teller.say("superseded", "the spec asks for something else now: what was queued is given up")
+        except StalePlanError:
+            self.queue.add(Topic.SPECS)
+        except _SupersededError as error:
+            stopped = f"{error.stopped} is stopped, and " if error.stopped else ""
+            text = f"the spec asks for something else now: {stopped}what was queued is given up"
+            self.teller.say("superseded", text, stopped=error.stopped)
             self.queue.add(Topic.SPECS)
         except (ReconcilerError, OSError) as error:
             self.trouble(error)
@@ -155,7 +163,7 @@ class Loop:
         """The specs may name other files now."""
         self.finder.learn(seen)
         if self.source.follow(self.finder.homes()):
-            self.queue.add(Topic.SOURCES)
+            self.queue.add(Topic.UNWATCHED)
         problem, self.unwatched = self.unwatched, self.source.problem
         if self.unwatched not in ("", problem):
             every = duration(self.settings.resync)
@@ -200,7 +208,7 @@ class Loop:
     def do(self, seen: Look, wanted: tuple[Step, ...]) -> Report:
         """One pass over these steps alone. Raises what a pass raises, and _SupersededError."""
         self.passes += 1
-        self.generation, self.asked, self.checked, self.left = seen.plan.desired, None, self.queue.count, True
+        self.generation, self.asked, self.checked, self.left = seen.plan.desired, None, self.queue.added(), True
         self.ended.clear()
         self.teller.now(state="reconciling", passes=self.passes)
         try:
@@ -244,24 +252,28 @@ class Loop:
             return
         wanted = self.asked.by_address.get(step.change.address)
         if not begun or wanted is None or wanted.key != step.change.key:
-            raise _SupersededError
+            raise _SupersededError(step_name(step) if begun else "")
 
     def ask(self, *, wait: bool) -> None:
         """What the specs ask for, when they changed. ``wait``: until it is quiet."""
-        if self.queue.count == self.checked:
+        topics = (*_SPECS, Topic.SOURCES) if wait else _SPECS  # code may write beside itself all through a run
+        if not self.news(topics):
             return
         if wait:
             time.sleep(self.queue.settles_in())
-        topics = (*_SPECS, Topic.SOURCES) if wait else _SPECS  # code may write beside itself all through a run
-        if not self.queue.waiting(topics):
+        if self.queue.settles_in():
             return
-        self.checked = self.queue.count
+        self.checked |= {topic: count for topic, count in self.queue.added().items() if topic in topics}
         try:
             self.asked = self.memory.desired(self.settings.options)
         except (ReconcilerError, OSError):
             return  # a broken spec supersedes nothing: the next turn reports it
         if self.asked.digest == self.generation:
-            self.teller.line("something changed, but no resolved value: the pass goes on")
+            self.teller.line("specs or sources changed, but no resolved value: the pass goes on")
+
+    def news(self, topics: tuple[str, ...]) -> bool:
+        added = self.queue.added()
+        return any(added.get(topic) != self.checked.get(topic) for topic in topics)
 
     def say_state(self, seen: Look) -> None:
         state = "in sync" if seen.plan.in_sync else "not in sync"

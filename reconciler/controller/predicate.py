@@ -17,6 +17,7 @@ class Topic(StrEnum):
     TREE = "rendered tree"
     GIT = "git"
     OURS = "our own working files"
+    UNWATCHED = "files not watched until now"  # perhaps they changed before that; of no event
 
 
 # Files and folders that are watched, and what a change there is about.

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable
 
 _PATIENCE = 10  # times the quiet time: changes that never cease are looked at all the same
 
 
 class Queue:
-    """Filled by any thread, emptied by one. ``count`` grows with everything that was ever added."""
+    """Filled by any thread, emptied by one."""
 
     def __init__(self, quiet: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._quiet, self._clock = quiet, clock
         self._condition = threading.Condition()
         self._topics: dict[str, None] = {}
         self._first = self._last = 0.0
-        self.count = 0
+        self._added = Counter[str]()
 
     def add(self, topic: str) -> None:
         with self._condition:
@@ -25,7 +26,7 @@ class Queue:
             if not self._topics:
                 self._first = self._last
             self._topics[topic] = None
-            self.count += 1
+            self._added[topic] += 1
             self._condition.notify_all()
 
     def take(self, until: float) -> tuple[str, ...]:
@@ -41,10 +42,10 @@ class Queue:
                     return ()
                 self._condition.wait((at if self._topics else until) - now)
 
-    def waiting(self, topics: Iterable[str]) -> bool:
-        """Whether any of these is queued, and it has been quiet since."""
+    def added(self) -> dict[str, int]:
+        """How often each topic was ever added, whether it was taken since or not."""
         with self._condition:
-            return any(topic in self._topics for topic in topics) and self._clock() >= self._ready_at()
+            return dict(self._added)
 
     def settles_in(self) -> float:
         """Seconds until what is queued may be taken; 0 when it may, or nothing is queued."""

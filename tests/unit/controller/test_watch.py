@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.files import machine_lock
 from reconciler.record.decisions import write
 from reconciler.resource.decisions import Freeze
 from tests.passes.repository import SPEC, Repository
@@ -76,6 +77,51 @@ def test_watch_when_the_spec_changes_under_a_run_gives_way(recorded: Repository)
         watching.in_sync()
         assert watching.stop() == 0
     equals_a_clean_pass(recorded)
+
+
+def test_watch_when_another_cell_changes_lets_a_run_that_is_still_wanted_end(recorded: Repository) -> None:
+    server = "Server: {target_qps: 200, target_latency: 9 s, min_query_count: 800}"  # four seconds
+    recorded.edit(SPEC, "Offline: {", f"{server}\n          Offline: {{")
+    with Watching(recorded, "--in-flight", "stop") as watching:
+        watching.wait("began", lambda event: event["address"].endswith("Server/performance"))
+        recorded.edit(SPEC, "{target_qps: 100, min_query", "{target_qps: 200, min_query")
+        done = watching.wait("outcome")
+        assert (done["address"][-18:], done["status"]) == ("Server/performance", "Done")
+        assert watching.wait("superseded")["stopped"] == ""
+        watching.in_sync()
+        assert watching.stop() == 0
+    equals_a_clean_pass(recorded)
+
+
+def test_watch_when_a_run_waits_for_the_machine_gives_it_up_for_another_spec(recorded: Repository) -> None:
+    with machine_lock("quiet").acquire(), Watching(recorded) as watching:
+        watching.wait("plan")
+        recorded.edit(SPEC, "target_qps: 100", "target_qps: 200")
+        watching.wait("note", lambda event: "waiting" in event["text"])
+        recorded.edit(SPEC, "target_qps: 200", "target_qps: 100")
+        watching.wait("superseded")
+        watching.in_sync()
+        assert watching.stop() == 0
+    equals_a_clean_pass(recorded)
+
+
+def test_watch_when_a_file_that_the_spec_names_changes_plans_anew(recorded: Repository) -> None:
+    """Inside the repository, outside it, and behind a link."""
+    far = recorded.root.parent / "far" / "net.onnx"
+    far.parent.mkdir()
+    far.write_text("one")
+    (recorded.root / "net.onnx").symlink_to(far)
+    recorded.edit(SPEC, "model: {retraining", "model: {path: net.onnx, retraining")
+    with Watching(recorded, "--observe", "cell=*") as watching:
+        watching.wait("plan", lambda event: not event["in_sync"])
+        far.with_name("other").write_text("nobody asked for it")
+        far.with_name("new").write_text("two")
+        far.with_name("new").replace(far)
+        assert "models, data or code" in watching.wait("plan")["text"]
+        recorded.edit(SPEC, "path: net.onnx", f"path: {far}")
+        recorded.edit("benchmarks/tiny.py", "A benchmark of", "The benchmark of")
+        assert "models, data or code" in watching.wait("plan", lambda event: "Dataset" in event["text"])["text"]
+        assert watching.stop() == 0
 
 
 @pytest.mark.parametrize("arguments", [("--observe", "scenario=Offline"), ("--freeze", "00:00-00:00")])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +19,9 @@ from reconciler.execute.attempt import Attempt, Intent, attempt_id
 from reconciler.execute.child import Watch, run_child
 from reconciler.execute.outcome import Status
 from reconciler.files import Lock
-from reconciler.reconcile import Report
+from reconciler.look import Options
+from reconciler.plan.plan import Step
+from reconciler.reconcile import Report, run_pass
 from reconciler.resource.kinds import Address, Kind
 from tests.passes.repository import HERE, SPEC, Repository, make_repository
 
@@ -55,6 +58,25 @@ def test_build_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     found = retried(repository.reconcile())
     assert [message.partition(" for ")[0] for message in found.values()] == ["no progress"]
     assert all("s while building" in message for message in found.values())
+
+
+def test_step_that_is_given_up_ends_at_once_whatever_its_child_does(tmp_path: Path) -> None:
+    """It makes no progress, so nothing but the check can say so."""
+    repository = hanging(tmp_path, "build_dataset(source, settings, output, counter)")
+
+    class GivenUpError(Exception):
+        pass
+
+    def check(step: Step, begun: bool) -> None:
+        if begun and time.monotonic() > began + 1.5:
+            raise GivenUpError
+
+    began = time.monotonic()
+    with pytest.raises(GivenUpError):
+        run_pass(repository.places, Options(), tell=lambda _: None, check=check)
+    assert time.monotonic() - began < 8
+    assert not list(repository.places.attempts.iterdir())
+    assert not [p for p in psutil.Process().children(recursive=True) if p.status() != psutil.STATUS_ZOMBIE]
 
 
 def test_score_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

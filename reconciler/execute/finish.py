@@ -14,12 +14,10 @@ from reconciler.errors import ReconcilerError
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.commands import runs_command
 from reconciler.execute.results import (
-    AUDIT,
     contradictions_of,
     leaves_results,
     measured_values,
-    read_audits,
-    read_results,
+    read_left,
     result_files,
     scored_values,
 )
@@ -167,10 +165,10 @@ def _judge_run(attempt: Attempt, result: Result) -> Verdict:
 def _judge_results(attempt: Attempt, result: Result, values: Mapping[str, Any]) -> Verdict:
     """The same for results of the endpoints harness."""
     try:
-        results, audits = read_results(attempt.output), read_audits(attempt.output / AUDIT)
+        left = read_left(attempt.output)
     except ValueError as error:
         return Verdict({}, f"the run left no readable results: {error}", "backend", "see the command's log")
-    differing = contradictions_of(results, audits, values, result.seconds)
+    differing = contradictions_of(left, values, result.seconds)
     if differing:
         problem = f"the endpoints harness did not run what was asked: {'; '.join(differing)}"
         fix = "the results are kept; check the command and its configuration, then run again"
@@ -178,7 +176,7 @@ def _judge_results(attempt: Attempt, result: Result, values: Mapping[str, Any]) 
     kept = {name: value for name, value in result.values.items() if name != "marks"}
     if values["mode"] == "accuracy":
         return Verdict(kept)
-    return Verdict({**kept, **measured_values(results, audits, attempt.intent.settings)})
+    return Verdict({**kept, **measured_values(left, attempt.intent.settings)})
 
 
 def _conf_contradictions(attempt: Attempt, log: DetailLog, values: Mapping[str, Any]) -> list[str]:
@@ -217,7 +215,7 @@ def performance_values(log: DetailLog, settings: Mapping[str, Any]) -> dict[str,
 def _judge_score(attempt: Attempt, result: Result) -> Verdict:
     if leaves_results(attempt.intent.settings):
         try:
-            return Verdict(scored_values(read_results(attempt.inputs / "run"), attempt.intent.settings))
+            return Verdict(scored_values(read_left(attempt.inputs / "run"), attempt.intent.settings))
         except ValueError as error:
             return Verdict({}, f"{ACCURACY_RESULTS} is no score: {error}", "backend", "repeat the accuracy run")
     try:

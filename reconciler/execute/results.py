@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from reconciler.mlperf.documents import Document, json_object, yaml_mapping
@@ -23,36 +24,40 @@ def leaves_results(settings: Mapping[str, Any]) -> bool:
     return settings.get(RESULTS) == ENDPOINTS
 
 
-def read_results(folder: Path) -> Results:
-    """Of a run whose files stand in one folder under their bare names. ValueError names a file that is not there or
-    cannot be read."""
-    config = _document(folder / CONFIG, yaml_mapping)
-    if config is None:
-        raise ValueError(f"there is no {CONFIG}")
-    return Results(config, _document(folder / RESULT_SUMMARY), _document(folder / ACCURACY_RESULTS))
+@dataclass(frozen=True, slots=True)
+class Left:
+    """The results of one run, and of the compliance tests that the harness ran behind it."""
+
+    results: Results
+    audits: Audits
 
 
-def read_audits(folder: Path) -> Audits:
-    """What stands below a run's audit folder. ValueError as above."""
-    stated = {p.stem.removeprefix("audit_"): _there(p) for p in sorted(folder.glob("audit_*.json"))}
-    phases = {p.parent.parent.name: _there(p) for p in sorted(folder.glob(f"*/performance/{RESULT_SUMMARY}"))}
-    return Audits(stated, phases)
-
-
-def _document(path: Path, parse: Callable[[bytes], Document] = json_object) -> Document | None:
+def read_left(folder: Path) -> Left:
+    """Of a folder in which the files have the names of a record's artifacts. ValueError as ``parse_left``."""
+    paths = (folder / name for name in (CONFIG, RESULT_SUMMARY, ACCURACY_RESULTS))
+    found = [*(path for path in paths if path.is_file()), *(folder / AUDIT).rglob("*.json")]
     try:
-        return parse(path.read_bytes())
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, RecursionError) as error:
-        raise ValueError(f"{path.name}: {' '.join(str(error).split())}") from error
+        return parse_left({path.relative_to(folder).as_posix(): path.read_bytes() for path in found})
+    except OSError as error:
+        raise ValueError(f"{error.filename}: {error.strerror}") from error
 
 
-def _there(path: Path) -> Document:
-    found = _document(path)
-    if found is None:
-        raise ValueError(f"{path.name} is not there")
-    return found
+def parse_left(files: Mapping[str, bytes]) -> Left:
+    """``files``: artifacts by name. ValueError names a file that is not there or cannot be read."""
+    if CONFIG not in files:
+        raise ValueError(f"there is no {CONFIG}")
+    read = {name: _document(name, data) for name, data in files.items() if name.endswith((".json", CONFIG))}
+    audits = {PurePosixPath(name): document for name, document in read.items() if name.startswith(f"{AUDIT}/")}
+    stated = {n.stem.removeprefix("audit_"): d for n, d in audits.items() if n.name.startswith("audit_")}
+    phases = {n.parts[1]: d for n, d in audits.items() if n.name == RESULT_SUMMARY and len(n.parts) > 2}
+    return Left(Results(read[CONFIG], read.get(RESULT_SUMMARY), read.get(ACCURACY_RESULTS)), Audits(stated, phases))
+
+
+def _document(name: str, data: bytes) -> Document:
+    try:
+        return yaml_mapping(data) if name == CONFIG else json_object(data)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{name}: {' '.join(str(error).split())}") from error
 
 
 def asked_results(values: Mapping[str, Any], seconds: float = 0.0) -> AskedResults:
@@ -67,20 +72,21 @@ def asked_results(values: Mapping[str, Any], seconds: float = 0.0) -> AskedResul
     )
 
 
-def contradictions_of(results: Results, audits: Audits, values: Mapping[str, Any], seconds: float = 0.0) -> list[str]:
+def contradictions_of(left: Left, values: Mapping[str, Any], seconds: float = 0.0) -> list[str]:
     """Every field in which the results are not those of the run that was asked. ``seconds``: the command took them."""
-    return [*map(str, differences(results, asked_results(values, seconds))), *wrong_audits(audits)]
+    return [*map(str, differences(left.results, asked_results(values, seconds))), *wrong_audits(left.audits)]
 
 
-def measured_values(results: Results, audits: Audits, settings: Mapping[str, Any]) -> dict[str, Any]:
+def measured_values(left: Left, settings: Mapping[str, Any]) -> dict[str, Any]:
     """What a performance run's record says of its results; ``settings`` hold what the round rules."""
-    assert results.summary is not None
+    summary, audits = left.results.summary, left.audits
+    assert summary is not None
     key, unit, divisor, lower = settings["ruled.metric"]
     limits = Limits.of(settings["ruled.endpoints_limits"])
     least = int(settings.get("min_duration") or 0)
-    values = performance_values(results.summary, Metric(key, unit, divisor, lower), limits, least)
+    values = performance_values(summary, Metric(key, unit, divisor, lower), limits, least)
     reasons = [*values["reasons"], *missing_audits(audits, settings["ruled.endpoints_audits"])]
-    reasons += _output_length(results.summary, settings["ruled.endpoints_tokens"])
+    reasons += _output_length(summary, settings["ruled.endpoints_tokens"])
     found = {"audits": audit_values(audits)} if audits.stated else {}
     return {**values, "reasons": reasons, "validity": "INVALID" if reasons else "VALID", **found}
 
@@ -94,13 +100,13 @@ def _output_length(summary: Document, bounds: list[str]) -> Iterator[str]:
         yield f"TEST09: a mean of {mean} output tokens, between {least} and {most} is asked"
 
 
-def scored_values(results: Results, settings: Mapping[str, Any]) -> dict[str, Any]:
+def scored_values(left: Left, settings: Mapping[str, Any]) -> dict[str, Any]:
     """What a score's record says. ValueError: not every dataset has a score."""
-    if results.scores is None:
+    if left.results.scores is None:
         raise ValueError(f"there is no {ACCURACY_RESULTS}")
     bars = [Bar(name, _decimal(least), _decimal(most)) for name, least, most in settings["ruled.bars"]]
     single, binds = bool(settings["ruled.endpoints_single"]), bool(settings["ruled.bars_bind"])
-    return accuracy_values(results.scores, bars, single=single, binds=binds)
+    return accuracy_values(left.results.scores, bars, single=single, binds=binds)
 
 
 def _decimal(text: str | None) -> Decimal | None:

@@ -19,6 +19,7 @@ from reconciler.execute.finish import asked, judge_text, performance_values
 from reconciler.execute.importing import asked_elsewhere
 from reconciler.history.logs import FOLDER, Logs
 from reconciler.history.rendered import tree_claims
+from reconciler.history.results import of_endpoints, result_claims, score_claim
 from reconciler.history.snapshot import Snapshot
 from reconciler.history.verdicts import imported_claims, verdict_claim
 from reconciler.mlperf.contradictions import contradictions
@@ -108,11 +109,20 @@ def _digests(cell: Cell, name: str, record: Record, logs: Logs) -> Iterator[Clai
 
 
 def _derived(cell: Cell, name: str, record: Record, at: Snapshot, good: Mapping[str, bytes]) -> Iterator[Claim]:
-    files = {a.name: good[a.sha256] for a in record.artifacts if a.sha256 in good}
-    if record.address.kind is Kind.SCORE:
+    files = _files(record, good)
+    accuracy = at.records.get(at.difference.chosen[cell].accuracy)
+    if record.address.kind is Kind.SCORE and accuracy is not None and of_endpoints(accuracy):
+        yield score_claim(cell, record, _settings(record, at), _files(accuracy, good))
+    elif of_endpoints(record):
+        yield from result_claims(cell, name, record, _settings(record, at), files)
+    elif record.address.kind is Kind.SCORE:
         yield _score(cell, record, at, files.get(ACCURACY_TEXT))
     elif "mode" in record.inputs:
         yield from _run(cell, name, record, at, files.get(DETAIL))
+
+
+def _files(record: Record, good: Mapping[str, bytes]) -> dict[str, bytes]:
+    return {a.name: good[a.sha256] for a in record.artifacts if a.sha256 in good}
 
 
 def _score(cell: Cell, record: Record, at: Snapshot, text: bytes | None) -> Claim:

@@ -19,6 +19,7 @@ from reconciler.execute.commands import SCORE
 from reconciler.execute.finish import finish
 from reconciler.execute.launching import launched
 from reconciler.execute.requests import make_request
+from reconciler.execute.results import leaves_results
 from reconciler.files import Places, offer, sha256_file
 from reconciler.git_history import clone_at
 from reconciler.history.snapshot import Snapshot
@@ -59,7 +60,7 @@ def _claim(cell: Cell, at: Snapshot, places: Places, root: Path, attempts: Path)
         return None  # the audit says so already
     settings = at.desired.detail(Address(Kind.SCORE, str(cell))).settings
     code = BENCHMARKS.get(at.desired.detail(Address(Kind.SCORE, str(cell))).locations.get("benchmark.code", ""))
-    if code is not None and code.elsewhere and SCORE not in settings:
+    if leaves_results(settings) or (code is not None and code.elsewhere and SCORE not in settings):
         return None
     inputs = dict(_inputs(record, at))
     if lacking := _lacking(inputs, places):

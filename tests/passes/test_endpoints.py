@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
+from reconciler.diff.claims import Proof
 from reconciler.execute.outcome import Status
+from reconciler.history.audit import audit
+from reconciler.history.snapshot import snapshot
 from reconciler.resource.records import Ended, Record
 from reconciler.tree.check.engine import check_tree
 from reconciler.tree.verify.engine import verify_tree
@@ -146,3 +149,15 @@ def test_a_lie_is_refused_by_name_and_its_results_are_kept(made: Repository, tmp
     assert len(kept) == {"no results": 0, "two sets": 2}.get(lie, 1)
     assert all(repository.object_path(artifact.sha256).is_file() for artifact in kept)
     assert not repository.damage()
+
+
+def test_an_audit_of_a_commit_derives_it_again(made: Repository, tmp_path: Path) -> None:
+    repository = made.copy(tmp_path / "copy")
+    repository.write(".gitignore", "/.reconcile/\n")
+    repository.commit()
+    claims = {(claim.what, claim.proof) for claim in audit(repository.root, snapshot(repository.root, "HEAD")).claims}
+    proven = {what for what, proof in claims if proof is Proof.PROVEN}
+    assert {"performance: settings", "performance: metric", "performance: validity", "accuracy: settings"} <= proven
+    assert "rendered tree" in proven
+    assert ("accuracy", Proof.ATTESTED) in claims
+    assert not {what for what, proof in claims if proof in (Proof.MISSING, Proof.CONTRADICTED)}

@@ -1,0 +1,65 @@
+"""What a commit claims of results of the endpoints harness, derived again from its own bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from reconciler.diff.claims import Claim, Proof
+from reconciler.execute.results import contradictions_of, measured_values, parse_left, scored_values
+from reconciler.mlperf.log_names import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
+from reconciler.mlperf.modes import ENDPOINTS, RESULTS
+from reconciler.resource.kinds import Cell, Kind
+from reconciler.resource.records import Record
+
+
+def of_endpoints(record: Record) -> bool:
+    """Whether it is a run whose command left results of the endpoints harness."""
+    return RESULTS in record.inputs and record.inputs[RESULTS].value == ENDPOINTS
+
+
+def result_claims(
+    cell: Cell, name: str, record: Record, settings: Mapping[str, Any], files: Mapping[str, bytes]
+) -> Iterator[Claim]:
+    """Of a run: its settings, and what it measured. ``files``: its artifacts that are there, by name."""
+    values = {n: i.value for n, i in record.inputs.items()}
+    timed = record.address.kind is Kind.RUN and values.get("mode") == "performance"
+    own = RESULT_SUMMARY if timed else ACCURACY_RESULTS
+    lost = [file for file in (CONFIG, own) if file not in files]
+    measured = ("validity", "metric") if timed else ()
+    if lost:
+        why = f"{', '.join(lost)} is not in this commit as recorded"
+        yield from (Claim(str(cell), f"{name}: {what}", Proof.MISSING, why) for what in ("settings", *measured))
+        return
+    try:
+        left = parse_left(files)
+        found = contradictions_of(left, values)
+        again = measured_values(left, settings) if timed else {}
+    except ValueError as error:
+        yield Claim(str(cell), f"{name}: settings", Proof.CONTRADICTED, str(error))
+        return
+    detail = "; ".join(found) or f"{CONFIG} shows every setting, and the seeds"
+    yield Claim(str(cell), f"{name}: settings", Proof.CONTRADICTED if found else Proof.PROVEN, detail)
+    for key in measured:
+        same, shown = again[key] == record.values.get(key), _shown(again[key])
+        detail = f"{shown}, from {own}" if same else f"recorded {_shown(record.values.get(key))}, {own} says {shown}"
+        yield Claim(str(cell), f"{name}: {key}", Proof.PROVEN if same else Proof.CONTRADICTED, detail)
+
+
+def score_claim(cell: Cell, record: Record, settings: Mapping[str, Any], files: Mapping[str, bytes]) -> Claim:
+    """Of a score: what its accuracy run's ``files`` say. The harness scored it, so that it is attested."""
+    if ACCURACY_RESULTS not in files:
+        return Claim(str(cell), "accuracy", Proof.MISSING, f"{ACCURACY_RESULTS} is not in this commit as recorded")
+    try:
+        metric = scored_values(parse_left(files), settings)["metric"]
+    except ValueError as error:
+        return Claim(str(cell), "accuracy", Proof.CONTRADICTED, str(error))
+    recorded = record.values.get("metric")
+    if metric == recorded:
+        return Claim(str(cell), "accuracy", Proof.ATTESTED, f"{_shown(metric)}, as the harness scored it")
+    detail = f"recorded {_shown(recorded)}, {ACCURACY_RESULTS} says {_shown(metric)}"
+    return Claim(str(cell), "accuracy", Proof.CONTRADICTED, detail)
+
+
+def _shown(value: object) -> str:
+    return f"{value['value']} {value['unit']}" if isinstance(value, dict) else str(value)

@@ -10,7 +10,7 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
@@ -149,6 +149,10 @@ def dirty(root: Path, paths: Iterable[str]) -> bool:
     return False
 
 
+def is_shallow(root: Path) -> bool:
+    return ask(root, "rev-parse", "--is-shallow-repository").out.strip() == b"true"
+
+
 def last_commit_of_line(root: Path, file: str, line: int) -> LineCommit | None:
     """Who last changed a 1-based line of the file as it lies on disk; None outside a repository or past the end."""
     return commits_of_lines(root, file, [line]).get(line)
@@ -161,7 +165,10 @@ def commits_of_lines(root: Path, file: str, lines: Iterable[int], at: str = "") 
     ranges = [word for line in wanted for word in ("-L", f"{line},{line}")]
     answer = ask(root, "blame", "--porcelain", *ranges, *filter(None, [at]), "--", file)
     if answer.status == 0:
-        return _parse_blame(answer.out.decode(errors="replace"))
+        found = _parse_blame(answer.out.decode(errors="replace"))
+        if any(line.boundary for line in found.values()) and not is_shallow(root):
+            return {number: replace(line, boundary=False) for number, line in found.items()}  # the first commit of all
+        return found
     if at or find_root(root) is None or not (root / file).is_file():
         return {}
     count = len((root / file).read_bytes().splitlines())
@@ -245,7 +252,7 @@ def resolve(root: Path, name: str) -> str:
     here."""
     answer = ask(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     if answer.status:
-        shallow = ask(root, "rev-parse", "--is-shallow-repository").out.strip() == b"true"
+        shallow = is_shallow(root)
         remote, _, branch = name.partition("/")
         wanted = f"{remote} {branch}" if branch and not shallow else f"origin {name.removeprefix('origin/')}"
         deepen = "--depth=1 " if shallow else ""

@@ -8,6 +8,7 @@ from datetime import datetime
 import click
 
 from reconciler.cli.cells import find_cell
+from reconciler.cli.chain import chain_of
 from reconciler.cli.looking import Commit, asked, commits_of
 from reconciler.cli.options import cell_argument, json_option, spec_option, takes
 from reconciler.cli.output import paint, say, say_json
@@ -16,6 +17,7 @@ from reconciler.diff.conditions import concerns, lineages
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC
 from reconciler.look import Look, look
 from reconciler.plan.plan import Step
+from reconciler.render.chain import chain_part, chain_text
 from reconciler.render.documents import document
 from reconciler.render.explanation import Explanation, Reasoned, explanation_part, explanation_text, origins_of
 from reconciler.render.quantities import age
@@ -25,19 +27,21 @@ from reconciler.resource.kinds import Address, Cell
 @click.command("why")
 @takes([cell_argument(), spec_option(), json_option()])
 def command(cell: str, specs: tuple[str, ...], as_json: bool) -> int:
-    """Say why CELL is, or is not, made again.
+    """Say why CELL is, or is not, made again; and down the chain, from the submission to the model, which commit
+    recorded each step and who last changed a line behind it.
 
     CELL is division/system/benchmark/scenario, any part of it that fits one cell, or a glob.
     """
     places, options = asked(specs)
     seen = look(places, options)
     by_cell = lineages(seen.desired)
-    explanation = explain(seen, find_cell(cell, by_cell))
+    chosen = find_cell(cell, by_cell)
+    explanation, links = explain(seen, chosen), chain_of(seen, chosen)
     commits = {origin: _line(commit) for origin, commit in commits_of(places, origins_of(explanation)).items()}
     if as_json:
-        say_json(document("why", **explanation_part(explanation, commits)))
+        say_json(document("why", **explanation_part(explanation, commits), links=chain_part(links)))
     else:
-        say(explanation_text(explanation, commits, paint()))
+        say("\n".join([explanation_text(explanation, commits, paint()), *chain_text(links, paint())]))
     return IN_SYNC if explanation.in_sync else NOT_IN_SYNC
 
 
@@ -55,7 +59,8 @@ def explain(seen: Look, cell: Cell) -> Explanation:
         # What accepted results were made from may be made anew, for others.
         spared = resource.kind in BUILT and cell in accepted
         due = None if spared else steps.get(resource.address)
-        parts.append(Reasoned(resource, due, inputs, record, _ago(made.get(record, ""), now)))
+        instead = cell in accepted and any(key.address == resource.address for key in accepted[cell].keys)
+        parts.append(Reasoned(resource, due, inputs, record, _ago(made.get(record, ""), now), instead))
     findings = tuple(finding for finding in seen.plan.findings if concerns(finding.where, cell))
     decided = tuple(found for found in seen.difference.acceptances if found[1].cell == cell)
     return Explanation(cell, tuple(parts), findings, decided)

@@ -24,7 +24,8 @@ from reconciler.resource.resources import Resource
 class Reasoned:
     """One resource of a cell. ``step`` None: it is in sync with ``record`` ("" for what is rendered, not recorded).
 
-    ``inputs``: what was compared. ``made``: when the record was made, for people.
+    ``inputs``: what was compared. ``made``: when the record was made, for people. ``accepted``: the record has other
+    inputs, and counts by decision.
     """
 
     resource: Resource
@@ -32,6 +33,7 @@ class Reasoned:
     inputs: tuple[Input, ...]
     record: str = ""
     made: str = ""
+    accepted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,8 @@ def explanation_text(explanation: Explanation, commits: Mapping[Origin, str], pa
 
 
 def _kept(part: Reasoned) -> str:
-    return f"{label(part.resource.address)} ({count(len(part.inputs), 'input')} equal)"
+    how = "accepted" if part.accepted else f"{count(len(part.inputs), 'input')} equal"
+    return f"{label(part.resource.address)} ({how})"
 
 
 def _cause(part: Reasoned, commits: Mapping[Origin, str], paint: Paint) -> list[str]:
@@ -117,6 +120,8 @@ def _cause(part: Reasoned, commits: Mapping[Origin, str], paint: Paint) -> list[
 def _matched(part: Reasoned) -> list[str]:
     record = f"record {part.record}" if part.record else "rendered from the records above"
     made = f", {part.made}" if part.made else ""
+    if part.accepted:
+        return [f"  {label(part.resource.address)}: not equal, accepted; {record}{made}"]
     lines = [f"  {label(part.resource.address)}: {count(len(part.inputs), 'input')} equal; {record}{made}"]
     rows = [(item.name, short(value_text(item.name, item.value)), str(item.origin)) for item in part.inputs]
     return lines + table(rows, indent=6)

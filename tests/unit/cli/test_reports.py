@@ -118,7 +118,8 @@ def test_why_of_a_change(recorded: Path, reconcile: Reconcile) -> None:
     assert f"{git(recorded, 'rev-parse', '--short=7', 'HEAD')}, A Tester, " in out
     assert ": Raise the target\n" in out
     assert "Made again: Run perf → Result\n" in out
-    assert "Run accuracy (" in out.splitlines()[-1]
+    assert "Not made again: Dataset (" in out
+    assert "Run accuracy (" in out
     report = json.loads(reconcile("why", "offline", "--json")[1])
     assert report["causes"] == [f"Run:{CELL}/performance"]
 
@@ -249,3 +250,37 @@ def test_two_passes_at_once(declared: Path, reconcile: Reconcile) -> None:
     assert code == 1
     assert "held by process" in err
     assert "fix: wait" in err
+
+
+def test_why_names_commit_author_and_line_at_each_step_of_the_chain(recorded: Path, reconcile: Reconcile) -> None:
+    edit(recorded, "target_qps: 1000", "target_qps: 1100")
+    git(recorded, "commit", "--quiet", "--all", "--author=Ada <ada@acme.com>", "--message", "Ask for more")
+    asked = git(recorded, "rev-parse", "HEAD")
+    assert reconcile("--commit")[0] == 0
+    made = git(recorded, "rev-parse", "HEAD")
+    links = {link["address"]: link for link in json.loads(reconcile("why", "digits", "--json")[1])["links"]}
+    kinds = [address.partition(":")[0] for address in links]
+    assert kinds == ["Submission", "Result", "Score", "Run", "Run", "Model", "Dataset"]
+    assert links["Submission:one"]["made_from"] == [f"Result:{CELL}"]
+    run = links[f"Run:{CELL}/performance"]
+    assert run["recorded_by"]["commit"] == made
+    assert (run["line"]["name"], run["line"]["value"]) == ("target_qps", "1100")
+    assert (run["line"]["changed_by"]["author"], run["line"]["changed_by"]["commit"]) == ("Ada", asked)
+    assert "target_qps: 1100" in (recorded / run["line"]["file"]).read_text().splitlines()[run["line"]["line"] - 1]
+    model = links["Model:digits"]
+    assert model["recorded_by"]["commit"] == git(recorded, "rev-parse", "HEAD~2")
+    assert model["line"]["changed_by"]["commit"] == git(recorded, "rev-parse", "HEAD~3")
+    out = reconcile("why", "digits")[1]
+    assert f"committed in {made[:7]}, " in out
+    assert f"{asked[:7]}, Ada, " in out
+    assert "shallow" not in out
+
+
+def test_why_of_what_is_not_committed_says_so(recorded: Path, reconcile: Reconcile) -> None:
+    edit(recorded, "target_qps: 1000", "target_qps: 1100")
+    links = json.loads(reconcile("why", "digits", "--json")[1])["links"]
+    run = next(link for link in links if link["address"].endswith("/performance"))
+    assert run["due"] == "InputChanged"
+    assert run["line"]["name"] == "target_qps"
+    assert run["line"]["changed_by"] is None
+    assert run["recorded_by"]["commit"] == git(recorded, "rev-parse", "HEAD")

@@ -24,6 +24,7 @@ from harness.contract import (
     Result,
     RunRequest,
     ScoreRequest,
+    ServiceRequest,
 )
 from harness.errors import HarnessError, explain
 from harness.launched import follow_input, is_launched, is_spare
@@ -31,7 +32,7 @@ from harness.orphan import die_with_parent, keep_descriptors
 
 VERBS: dict[str, type[Message]] = {
     request.verb: request
-    for request in (BuildRequest, RunRequest, ScoreRequest, CommandRequest, ProbeRequest, LaunchRequest)
+    for request in (BuildRequest, RunRequest, ScoreRequest, CommandRequest, ServiceRequest, ProbeRequest, LaunchRequest)
 }
 GiveUp = Callable[[BaseException], None]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from harness.collecting import bring_outputs, collect
 from harness.collecting_results import collect_results
-from harness.contract import CommandRequest, Counter, Fact, Result
+from harness.contract import CommandRequest, Counter, Fact, Result, ServiceRequest, copy_log
 from harness.cuda.nvml import device_evidence
 from harness.digests import code_digest, file_digest
 from harness.errors import HarnessError
@@ -24,7 +24,7 @@ from harness.output import BoundedOutput
 from harness.placing import audit_config
 from harness.telemetry import Telemetry, flagged
 
-LAST_LINE = "last-line"
+LAST_LINE, SERVICE_LOG = "last-line", "service.log"
 _OURS = ("RECONCILE_PARENT", LAUNCHED)
 
 
@@ -37,7 +37,7 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
     cwd = Path(request.cwd)
     if not cwd.is_dir():
         raise HarnessError(f"the command's folder is not there: {cwd}", "missing", "check harness.cwd and harness.code")
-    facts = {"harness.code": Fact(value=code_digest(), role="evidence"), **machine_notes(), **_commit(request.code)}
+    facts = {"harness.code": Fact(value=code_digest(), role="evidence"), **machine_notes(), **code_commit(request.code)}
     # A scorer computes the same on any machine; what runs must have had the same devices and driver each time.
     facts |= device_evidence() if request.purpose == "run" and accelerators() else {}
     output = BoundedOutput(sys.stdout.fileno(), Path(request.counter).with_name(LAST_LINE))
@@ -46,6 +46,8 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
         telemetry = Telemetry([str(gpu["bus"]) for gpu in accelerators() if "bus" in gpu])
         ended = run_group(command, output, clear, telemetry)
     counter.stage("completing")
+    if request.service_log:
+        copy_log(Path(request.service_log), Path(request.counter).with_name(SERVICE_LOG))
     facts |= telemetry.facts()
     flags = telemetry.flags() if request.purpose == "run" else {}
     values: dict[str, Any] = flagged({"exit_status": ended.status, "marks": []}, flags)
@@ -56,7 +58,7 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
     return Result(done=True, seconds=time.monotonic() - began, values=values, facts=facts)
 
 
-def command_environment(request: CommandRequest) -> dict[str, str]:
+def command_environment(request: CommandRequest | ServiceRequest) -> dict[str, str]:
     """The allow-listed environment of this child, the declared variables, and secrets under the names they go by."""
     found = declared_secrets(request.secrets)
     passed = {name: value for name, value in os.environ.items() if name not in found and name not in _OURS}
@@ -132,7 +134,7 @@ def _refused(problem: str, ended: Ended, facts: dict[str, Fact], seconds: float,
     )
 
 
-def _commit(code: str) -> dict[str, Fact]:
+def code_commit(code: str) -> dict[str, Fact]:
     """The commit of the command's code, and whether it was edited since; nothing outside a repository."""
     if not code:
         return {}

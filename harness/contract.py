@@ -1,9 +1,8 @@
 """The contract between a pass and its child processes, in the standard library only.
 
-A child is started as ``python -P -m harness VERB REQUEST.json RESULT.json``; the verb is build, run, score, command,
-probe or launch. It reads one request, works in an empty directory of its own, writes RESULT.json aside and renames it
-into place as its last act: a result file that exists is complete. Progress goes through an mmap counter, nothing else
-is shared.
+A child is started as ``python -P -m harness VERB REQUEST.json RESULT.json``. It reads one request, works in an empty
+directory of its own, writes RESULT.json aside and renames it into place as its last act: a result file that exists is
+complete. Progress goes through an mmap counter, nothing else is shared.
 
 This is the only module of ``harness`` that ``reconciler`` may import, so it also hands on the facts about backends
 and built-in benchmarks that planning needs (``harness.catalog``).
@@ -15,6 +14,7 @@ import dataclasses
 import json
 import mmap
 import os
+import shutil
 import struct
 import time
 import types
@@ -163,6 +163,7 @@ class CommandRequest(Message):
     ``secrets`` maps a variable of the command to the variable of this process that holds its value. ``user_conf`` is
     held against ``user_conf_sha256`` afterwards; with that "", it is copied from ``user_conf_at``, or from beside the
     logs. ``place_audit`` stands as audit.config in ``cwd`` meanwhile, under ``lock``. ``timeout`` in seconds, or 0.
+    ``service_log``: folder of what the server prints that the run asks; a copy goes with the run.
     """
 
     verb: ClassVar[str] = "command"
@@ -185,6 +186,7 @@ class CommandRequest(Message):
     lock: str = ""
     code: str = ""
     results: Literal["loadgen", "endpoints"] = "loadgen"
+    service_log: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,6 +207,42 @@ class LaunchRequest(Message):
     cwd: str
     ending: tuple[str, ...] = ()
     secrets: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """When a server is ready: ``url`` answers a GET with success, ``tcp`` (host:port) takes a connection, or a line
+    that it prints holds ``line``; the one of them that is set. ``timeout``: seconds until then, at most; ``patience``:
+    seconds for which it may leave a probe unanswered afterwards, 0 when it is not asked any more."""
+
+    url: str = ""
+    tcp: str = ""
+    line: str = ""
+    timeout: float
+    patience: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceRequest(Message):
+    """Start a server and keep it until SIGTERM asks for its end.
+
+    A result in ``ready`` says that it is ready, with the facts of it; the child's own result says how it ended. What it
+    prints lies in ``log``, a folder that ``harness.output`` reads and writes. ``stop_signal`` by name, then
+    ``stop_grace`` seconds until what is left of it is killed.
+    """
+
+    verb: ClassVar[str] = "serve"
+    command: tuple[str, ...]
+    cwd: str
+    counter: str
+    ready: str
+    probe: Ready
+    log: str
+    env: dict[str, str] = field(default_factory=dict)
+    secrets: dict[str, str] = field(default_factory=dict)
+    stop_signal: str = "SIGTERM"
+    stop_grace: float = 30.0
+    code: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,7 +312,25 @@ class Result(Message):
 # Progress
 # --------------------------------------------------------------------------------------------------------------
 
-STAGES = ("starting", "loading", "building", "warming up", "running", "completing", "scoring", "done")
+# Files of a server's output: its start, then two that take turns.
+LOG_PARTS = ("log.start", "log.older", "log.newer")
+
+
+def copy_log(folder: Path, target: Path) -> None:
+    """What a server has printed up to now, as one file; none where it printed nothing. For either side: the server goes
+    on meanwhile."""
+    parts = [path for name in LOG_PARTS if (path := folder / name).is_file()]
+    if any(path.stat().st_size for path in parts):
+        with target.open("wb") as out:
+            for path in parts:
+                with path.open("rb") as stream:
+                    shutil.copyfileobj(stream, out)
+
+
+STAGES = (
+    *("starting", "loading", "building", "warming up", "running", "completing", "scoring", "done"),
+    *("starting service", "serving"),
+)
 # Stage, unused, done, expected, when the stage began and when the last bump was (both monotonic ns).
 _COUNTER = struct.Struct("=IIQQQQ")
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from harness.errors import HarnessError
 from harness.output import BoundedOutput
 
-_GRACE = 5.0  # seconds between asking a group to end and making it
+GRACE = 5.0  # seconds between asking a group to end and making it
 _LOOK = 0.05
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -33,7 +33,8 @@ _PR_SET_CHILD_SUBREAPER = 36
 class Command:
     """``timeout`` in seconds, 0 for no bound. ``stdin``: what the command reads first; its input then stays open until
     the pass ends or the command does. None: it has none. ``grace``: seconds to end by itself once its input has ended,
-    and again once it is asked to; 0: it is killed."""
+    and again once it is asked to; 0: it is killed. ``stop_signal`` asks it to end, ``stop_grace`` seconds
+    later it must."""
 
     arguments: Sequence[str]
     cwd: Path
@@ -41,6 +42,8 @@ class Command:
     timeout: float = 0.0
     stdin: bytes | None = None
     grace: float = 0.0
+    stop_signal: signal.Signals = signal.SIGTERM
+    stop_grace: float = GRACE
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +54,35 @@ class Ended:
     timed_out: bool
 
 
+class Stop:
+    """Asks for the end of a command, from any thread and from a signal handler, also before it has started."""
+
+    def __init__(self) -> None:
+        self._descriptor = -1
+        self.asked = False
+
+    def ask(self) -> None:
+        self.asked = True
+        if self._descriptor >= 0:
+            with contextlib.suppress(OSError):
+                os.write(self._descriptor, b"stop")
+
+    def attach(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        if self.asked and descriptor >= 0:
+            self.ask()
+
+
 def run_group(
     command: Command,
     output: BoundedOutput,
     afterwards: Callable[[], None],
     during: AbstractContextManager[object] | None = None,
+    stop: Stop | None = None,
 ) -> Ended:
     """``afterwards`` puts in order what must not outlive the command; called in every case, more than once too.
     ``during`` is entered once the keeper is forked: it may start threads, which must not be there when it forks.
+    ``stop`` ends the command in order before its own end.
 
     Raises HarnessError when the command does not start.
     """
@@ -69,12 +93,15 @@ def run_group(
         _keep(command, (control[0], printed[1], told[1]), (control[1], printed[0], told[0]), afterwards)
     for descriptor in (control[0], printed[1], told[1]):
         os.close(descriptor)
+    stop = stop or Stop()
+    stop.attach(control[1])
     try:
         with during or contextlib.nullcontext():
             while data := os.read(printed[0], 1 << 16):
                 output.take(data)
             answer = os.read(told[0], 1 << 16).decode(errors="replace")
     finally:
+        stop.attach(-1)
         for descriptor in (control[1], printed[0], told[0]):
             os.close(descriptor)
         os.waitpid(keeper, 0)
@@ -96,6 +123,8 @@ def _keep(
     answer = "error the keeper failed"
     try:
         os.setsid()  # a signal to our parent's group does not reach the keeper
+        for number in (signal.SIGINT, signal.SIGTERM):  # what we do with them is not for the command
+            signal.signal(number, signal.SIG_DFL)
         for descriptor in others:
             os.close(descriptor)
         _adopt_orphans()
@@ -123,14 +152,20 @@ def _run(command: Command, control: int, printed: int) -> str:
     )
     _say(process, command.stdin or b"")
     give_up = time.monotonic() + command.timeout if command.timeout else float("inf")
-    asked = False
-    while process.poll() is None and not select.select([control], [], [], _LOOK)[0]:
-        if time.monotonic() >= give_up:
-            _kill_group(process.pid, signal.SIGKILL if asked else signal.SIGTERM)
-            asked, give_up = True, time.monotonic() + _GRACE
+    asked = timed_out = False
+    while process.poll() is None:
+        stop = bool(select.select([control], [], [], _LOOK)[0])
+        if stop and not os.read(control, 64):
+            break  # the pass is gone
+        late = time.monotonic() >= give_up
+        if late and asked:
+            break
+        if (stop or late) and not asked:
+            _kill_group(process.pid, command.stop_signal)
+            asked, timed_out, give_up = True, late, time.monotonic() + command.stop_grace
     _let_end(process, command.grace)
     _kill_group(process.pid, signal.SIGKILL)
-    return f"{process.wait()} {'timeout' if asked else ''}".strip()
+    return f"{process.wait()} {'timeout' if timed_out else ''}".strip()
 
 
 def _say(process: subprocess.Popen[bytes], data: bytes) -> None:

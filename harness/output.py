@@ -7,6 +7,8 @@ import time
 from collections import deque
 from pathlib import Path
 
+from harness.contract import LOG_PARTS
+
 HEAD = TAIL = 8 << 20  # bytes of a log that are kept from its start and from its end
 CAPTURED = 1 << 20  # bytes that a scorer may print
 _LINE = 200
@@ -32,12 +34,15 @@ class BoundedOutput:
             _write(self._descriptor, first)
             self._left -= len(first)
         if rest:
-            self._tail.append(rest)
-            self._held += len(rest)
-            while self._held - len(self._tail[0]) >= self._most:
-                self._dropped += len(self._tail[0])
-                self._held -= len(self._tail.popleft())
+            self._take_rest(rest)
         self._tell(data)
+
+    def _take_rest(self, data: bytes) -> None:
+        self._tail.append(data)
+        self._held += len(data)
+        while self._held - len(self._tail[0]) >= self._most:
+            self._dropped += len(self._tail[0])
+            self._held -= len(self._tail.popleft())
 
     def last_lines(self, count: int = 20) -> str:
         return "\n".join(self._recent.decode(errors="replace").splitlines()[-count:])
@@ -56,6 +61,27 @@ class BoundedOutput:
         if lines:
             self._last_line.write_text(lines[-1].strip()[:_LINE], encoding="utf-8")
             self._told = time.monotonic()
+
+
+class StandingOutput(BoundedOutput):
+    """That of a server, which others read while it goes on: its start in one file, its end in two that take turns."""
+
+    def __init__(self, folder: Path, last_line: Path, *, head: int = HEAD, tail: int = TAIL) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        self._start = os.open(folder / LOG_PARTS[0], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        super().__init__(self._start, last_line, head=head, tail=tail)
+
+    def _take_rest(self, data: bytes) -> None:
+        older, newer = (self._folder / name for name in LOG_PARTS[1:])
+        with newer.open("ab") as stream:
+            stream.write(data)
+            full = stream.tell() >= self._most // 2
+        if full:
+            newer.replace(older)
+
+    def close(self) -> None:
+        os.close(self._start)
 
 
 def _write(descriptor: int, data: bytes) -> None:

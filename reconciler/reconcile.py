@@ -20,6 +20,7 @@ from reconciler.execute.finish import EVIDENT, NOTED
 from reconciler.execute.harvest import harvest
 from reconciler.execute.outcome import Event, Note, Outcome, Status
 from reconciler.execute.perform import Check, Finished, Setting, unchecked
+from reconciler.execute.serving import Services
 from reconciler.execute.walk import Walk
 from reconciler.files import Lock, Places, ignore_work, remove, storage_errors, sweep
 from reconciler.launch.known import launcher_of
@@ -96,6 +97,7 @@ class Pass:
     waited: float = 0.0
     rendered: int = 0
     not_committed: RepositoryError | None = None
+    services: Services = field(default_factory=Services)
     began: float = field(default_factory=time.monotonic)
     wall: datetime = field(default_factory=lambda: datetime.now(UTC))
 
@@ -113,10 +115,12 @@ class Pass:
         if seen.damaged:
             self.repair_records(seen)
             seen = self.look(self.options)  # what a restored record says need not be done again
-        for _ in range(_LOOKS):
-            if not self.execute(seen, saved):
-                break
-            seen = self.look_again()
+        with self.services:
+            for _ in range(_LOOKS):
+                if not self.execute(seen, saved):
+                    break
+                seen = self.look_again()
+        self.waited += self.services.seconds
         seen = self.render(seen)
         commit = self.commit() if self.options.commit else ""
         own = time.monotonic() - self.began - self.child_seconds - self.waited
@@ -170,7 +174,10 @@ class Pass:
         for item in finished.kept:
             keep(self.places, item.path, item.name, in_git=item.in_git)
         identity = write_record(self.places, finished.record)
-        remove(finished.attempt.folder)
+        if finished.lives:
+            finished.attempt.settle()
+        else:
+            remove(finished.attempt.folder)
         return summarize(finished.record, identity)
 
     def repair_records(self, seen: Look) -> None:
@@ -216,7 +223,15 @@ class Pass:
         by_id = {s.id: s for summaries in seen.recorded.by_key.values() for s in summaries}
         used = {address: by_id[identity] for address, identity in seen.difference.recorded_as.items()}
         return Walk(
-            seen.desired, setting, self.tell, self.store, used, self.failures, self.made, busy=self.options.busy
+            seen.desired,
+            setting,
+            self.tell,
+            self.store,
+            used,
+            self.failures,
+            self.made,
+            busy=self.options.busy,
+            services=self.services,
         )
 
     def restore(self, step: Step, tree: Path) -> bool:

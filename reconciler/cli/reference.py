@@ -16,15 +16,16 @@ from reconciler.desired.state import Pins
 from reconciler.files import replace
 from reconciler.mlperf.rounds import load_ruleset
 from reconciler.resource.inputs import Value
-from reconciler.spec import models
+from reconciler.spec import harness_models, models
 from reconciler.spec.files import Source, blob_id
+from reconciler.spec.groups import Group
 from reconciler.spec.loading import load_sources
 from reconciler.spec.shipped import shipped
 
 BEGIN, END = "<!-- spec reference: begin -->", "<!-- spec reference: end -->"
 
 # Title, where it is written, the model, and the prefix of its settings; None: the settings have names of their own.
-_GROUPS: tuple[tuple[str, str, type[models.Group], str | None], ...] = (
+_GROUPS: tuple[tuple[str, str, type[Group], str | None], ...] = (
     ("Submission", "`spec:`", models.Spec, ""),
     ("Documents", "`spec.documents:`", models.Documents, "documents."),
     ("Embargo", "`spec.embargo:`", models.Embargo, "embargo."),
@@ -39,8 +40,11 @@ _GROUPS: tuple[tuple[str, str, type[models.Group], str | None], ...] = (
     ("Compliance test", "`compliance: {TEST01: …}` of a cell", models.Audit, "compliance."),
     ("Engine", "`engine:`", models.Engine, "engine."),
     ("Run", "`run:`", models.Run, "run."),
-    ("Harness", "`harness:`", models.Harness, "harness."),
-    ("Score", "`score:` of a harness", models.Score, "harness.score."),
+    ("Harness", "`harness:`", harness_models.Harness, "harness."),
+    ("Service", "`service:` of a harness", harness_models.Service, "harness.service."),
+    ("Ready", "`ready:` of a service", harness_models.Ready, "harness.service.ready."),
+    ("Stop", "`stop:` of a service", harness_models.Stop, "harness.service.stop."),
+    ("Score", "`score:` of a harness", harness_models.Score, "harness.score."),
     ("Measurements", "`measurements:`", models.Measurements, "measurements."),
 )
 _OTHER_NAMES = {
@@ -61,7 +65,7 @@ _RENDERED = (
 _TEST = "TEST01"  # stands for every compliance test
 _LABELS = {_TEST: "Compliance test", f"{_TEST} verdict": "Verdict"}
 _ORDER = (
-    *("Dataset", "Model", "Engine", "Run accuracy", "Run performance", "Score"),
+    *("Dataset", "Model", "Engine", "Service", "Run accuracy", "Run performance", "Score"),
     *("Compliance test", "Verdict", "Result", "Submission"),
 )
 
@@ -71,7 +75,8 @@ def effects() -> Mapping[str, tuple[str, ...]]:
     data = shipped("specs/quickstart.yaml")
     declared = load_sources([Source("quickstart.yaml", data.decode(), blob_id(data))], Path(), {})
     command = Value(("run",))
-    asked = {f"compliance.{_TEST}": Value(True), "harness.command": command, "harness.score.command": command}
+    commands = ("harness.command", "harness.service.command", "harness.score.command")
+    asked = {f"compliance.{_TEST}": Value(True), **dict.fromkeys(commands, command)}
     cells = tuple(replaced(cell, settings={**cell.settings, **asked}) for cell in declared.cells)
     _, by_label = compile_desired(replaced(declared, cells=cells), load_ruleset(str(declared.round.value)), Pins())
     noted = {_LABELS.get(label, label): names for label, names in by_label.items()}
@@ -95,13 +100,13 @@ def _stale(name: str, table: Mapping[str, tuple[str, ...]]) -> str:
 
 
 def _rows(
-    group: type[models.Group], prefix: str | None, table: Mapping[str, tuple[str, ...]]
+    group: type[Group], prefix: str | None, table: Mapping[str, tuple[str, ...]]
 ) -> Iterator[tuple[str, str, str]]:
     beside = issubclass(group, (models.Benchmark, models.Cell))
     inherited = set(models.Settings.model_fields) if beside else set()
     for name, field in group.model_fields.items():
         annotation = field.annotation
-        nested = isinstance(annotation, type) and issubclass(annotation, models.Group)
+        nested = isinstance(annotation, type) and issubclass(annotation, Group)
         if name in inherited or nested or name in ("systems", "benchmarks", "stores", "divisions", "defaults", "use"):
             continue
         written = field.alias or name

@@ -22,6 +22,7 @@ from reconciler.desired.inputs import (
 from reconciler.desired.making import Making
 from reconciler.desired.readers import CellReaders, below, locations_of, marks_of, plain, source_of, trains
 from reconciler.desired.reuse import Kept
+from reconciler.desired.serving import SERVICE, service_inputs
 from reconciler.mlperf.compliance.judging import READS_ANSWERS
 from reconciler.mlperf.ruleset import TestRules
 from reconciler.resource.inputs import Input, make_key
@@ -48,11 +49,12 @@ class CellCompiler:
         common_dataset, common_model = commons[self._cell.cell.benchmark]
         dataset = self._dataset(common_dataset)
         made_from = self._engine(self._model(common_model, dataset))
+        made_of = [made_from, dataset, *self._service(made_from, dataset)]
         ruled = tests_of(self._cell, self._readers.rules(self._cell), self._readers.ruleset)
         answers = any("accuracy" in READS_ANSWERS.get(test.name, ()) for test in ruled)
-        runs = [self._run(mode, made_from, dataset, answers=answers and mode == "accuracy") for mode in MODES]
+        runs = [self._run(mode, *made_of, answers=answers and mode == "accuracy") for mode in MODES]
         ups = [*runs, self._score(runs[0], dataset)]
-        ups += [self._verdict(test, self._test(test, made_from, dataset), ups, dataset) for test in ruled]
+        ups += [self._verdict(test, self._test(test, *made_of), ups, dataset) for test in ruled]
         reader = self._fresh()
         self._put(Kind.RESULT, "", result_inputs(reader, ups), reader, locations={})
 
@@ -81,10 +83,17 @@ class CellCompiler:
         reader = self._fresh()
         return self._put(Kind.ENGINE, "", engine_inputs(reader, model), reader)
 
-    def _run(self, mode: str, made_from: Input, dataset: Input, *, answers: bool) -> Input:
+    def _service(self, made_from: Input, dataset: Input) -> list[Input]:
+        """The server that the cell's runs ask, where its harness has one."""
+        reader = self._fresh()
+        if not reader.text(f"{SERVICE}.command"):
+            return []
+        return [self._put(Kind.SERVICE, "", service_inputs(reader, self._scenario, made_from, dataset), reader)]
+
+    def _run(self, mode: str, made_from: Input, dataset: Input, *service: Input, answers: bool) -> Input:
         """``answers``: a compliance test compares its own with those of this run."""
         reader = self._fresh()
-        inputs = [*run_inputs(reader, self._scenario, mode, made_from, dataset), *command_inputs(reader)]
+        inputs = [*run_inputs(reader, self._scenario, mode, made_from, dataset), *command_inputs(reader), *service]
         settings = self._effective(inputs) | ({"ruled.answers_compared": True} if answers else {})
         return replace(self._put(Kind.RUN, mode, inputs, reader, settings=settings), name=mode)
 
@@ -93,9 +102,9 @@ class CellCompiler:
         inputs = [*score_inputs(reader, replace(run, name="run"), dataset), *scorer_inputs(reader)]
         return self._put(Kind.SCORE, "", inputs, reader)
 
-    def _test(self, test: TestRules, made_from: Input, dataset: Input) -> Input:
+    def _test(self, test: TestRules, made_from: Input, dataset: Input, *service: Input) -> Input:
         reader = self._fresh()
-        inputs = test_inputs(reader, self._scenario, test, made_from, dataset)
+        inputs = [*test_inputs(reader, self._scenario, test, made_from, dataset), *service]
         settings = {**self._effective(inputs), "ruled.judged": test.performance_checks}
         return self._put(Kind.COMPLIANCE_TEST, test.name, inputs, reader, settings=settings)
 

@@ -63,7 +63,7 @@ class Making:
 
 
 def _attempts(address: Address, reader: Reader | None, cell: DeclaredCell | None) -> int:
-    if cell is not None and address.kind is Kind.RUN and "attempts" in cell.settings:
+    if cell is not None and address.kind in (Kind.RUN, Kind.SERVICE) and "attempts" in cell.settings:
         return int(cell.settings["attempts"].value)
     if reader is not None and address.kind in (Kind.COMPLIANCE_TEST, Kind.VERDICT):
         return attempts_of(reader, address)

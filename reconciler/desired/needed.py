@@ -6,6 +6,7 @@ from harness.contract import BACKENDS
 from reconciler.desired.commands import command_pins
 from reconciler.desired.published import published_pins
 from reconciler.desired.readers import CellReaders
+from reconciler.desired.serving import BUILD, SERVICE, part_pins
 from reconciler.desired.state import Pins
 from reconciler.mlperf.ruleset import Ruleset
 from reconciler.resource.kinds import Cell
@@ -21,7 +22,8 @@ def pins_needed(declared: Declared, ruleset: Ruleset) -> tuple[str, ...]:
         reader = readers.reader(cell)
         needed.update(reader.source_pin(kind) for kind in ("model", "dataset") if not reader.text(f"{kind}.sha256"))
         needed.update((reader.source_pin("benchmark"), reader.source_pin("power")))
-        needed.update(command_pins(reader).values())
+        for pins in (command_pins(reader), part_pins(reader, SERVICE), part_pins(reader, BUILD)):
+            needed.update(pins.values())
         facts = BACKENDS.get(reader.text("engine.backend"))
         if facts is not None and facts.distributions and not reader.text("engine.version"):
             needed.add(reader.version_pin())

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from harness.contract import BACKENDS, BENCHMARKS
 from reconciler.desired.commands import COMMAND
 from reconciler.desired.inputs import Reader, is_endpoints
+from reconciler.desired.serving import BUILD, SERVICE
 from reconciler.desired.state import Pins
 from reconciler.mlperf.endpoints import LIMITS, MEAN_TOKENS, MEAN_TOKENS_LIMITS
 from reconciler.mlperf.ruleset import BenchmarkRules, Ruleset
@@ -116,7 +117,11 @@ def locations_of(reader: Reader) -> dict[str, str]:
     found["backend"] = reader.text("engine.backend")
     found["system"] = reader.text("system.name")
     if reader.text(COMMAND):
-        found |= {"harness.command": "declared", "harness.code": reader.text("harness.code")}
+        code = reader.text("harness.code")
+        found |= {"harness.command": "declared", "harness.code": code}
+        for part in (SERVICE, BUILD):
+            if reader.text(f"{part}.command"):
+                found |= {f"{part}.command": "declared", f"{part}.code": reader.text(f"{part}.code", code)}
     return {name: path for name, path in found.items() if path}
 
 

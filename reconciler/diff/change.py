@@ -35,9 +35,11 @@ class Reason(StrEnum):
 
 
 class How(StrEnum):
-    """The work behind an action: a child process, a copy from the store or git, or rendering."""
+    """The work behind an action: a child process, a server for the runs that are due, a copy from the store or git, or
+    rendering."""
 
     MAKE = "make"
+    START = "start"
     RESTORE = "restore"
     RENDER = "render"
 

@@ -22,7 +22,7 @@ from reconciler.resource.canonical import digest
 from reconciler.resource.decisions import NONE, AcceptedKey, Decisions, Freeze, frozen_by
 from reconciler.resource.inputs import Input
 from reconciler.resource.kinds import Address, Cell, Kind
-from reconciler.resource.records import CHILD_LOG, IMPORTED, Ended, Recorded, Summary
+from reconciler.resource.records import IMPORTED, SPARE_LOGS, Ended, Recorded, Summary
 from reconciler.resource.resources import Resource
 
 RENDERER = 1  # raised when the renderer writes other bytes for the same records
@@ -82,6 +82,8 @@ class Comparison:
         for resource in self.desired.resources:
             if resource.kind in _BUILT:
                 self.built(resource)
+            elif resource.kind is Kind.SERVICE:
+                self.service(resource)
             elif resource.kind is Kind.RUN and resource.address.name.endswith("/performance"):
                 self.cell(resource)
             elif resource.kind is Kind.RESULT and resource.cell not in self.chosen:
@@ -125,23 +127,31 @@ class Comparison:
     def wrong(self, summary: Summary) -> list[tuple[str, Presence]]:
         if not self.observed.artifacts:
             return []
-        needed = (a for a in summary.artifacts if a.name != CHILD_LOG)
+        needed = (a for a in summary.artifacts if a.name not in SPARE_LOGS)
         found = ((a.name, self.observed.artifacts.get(("objects", a.sha256))) for a in needed)
         return [(name, presence) for name, presence in found if presence is not None]
 
-    def absent(self, resource: Resource) -> None:
+    def service(self, resource: Resource) -> None:
+        """A server that never ran with this key. One that did is started again when a run needs it (``needs``)."""
+        done = self.recorded.done(resource.key)
+        if done:
+            self.used[resource.address] = done[-1]
+        else:
+            self.absent(resource, How.START)
+
+    def absent(self, resource: Resource, how: How = How.MAKE) -> None:
         """No record has this key: why, as far as the walk knows; ``explain`` refines InputChanged later."""
         failed = [s for s in self.recorded.by_key.get(resource.key, ()) if s.ended is Ended.FAILED]
         known = self.recorded.by_address.get(resource.address, ())
         action = Action.REPLACE if any(s.ended is Ended.DONE for s in known) else Action.CREATE
         if failed:
-            self.change(resource, action, Reason.PREVIOUS_ATTEMPT_FAILED, failed[-1].problem)
+            self.change(resource, action, Reason.PREVIOUS_ATTEMPT_FAILED, failed[-1].problem, how=how)
         elif not known:
-            self.change(resource, action, Reason.NOT_RECORDED)
+            self.change(resource, action, Reason.NOT_RECORDED, how=how)
         elif any(up in self.changes for up in resource.upstream):
-            self.change(resource, action, Reason.UPSTREAM_REPLACED)
+            self.change(resource, action, Reason.UPSTREAM_REPLACED, how=how)
         else:
-            self.change(resource, action, Reason.INPUT_CHANGED)
+            self.change(resource, action, Reason.INPUT_CHANGED, how=how)
 
     # -- what is measured ---------------------------------------------------------------------------------------
 
@@ -307,24 +317,40 @@ class Comparison:
     # -- what the actions need ----------------------------------------------------------------------------------
 
     def needs(self) -> None:
-        """Artifacts that an action will read must exist: make what is missing again, up the chain."""
+        """Artifacts that an action will read must exist: make what is missing again, up the chain. A server never does,
+        and no server starts that no due run asks."""
         queue = [a for a, change in self.changes.items() if change.how is How.MAKE]
+        started: set[Address] = set()
         while queue:
             resource = self.desired.by_address[queue.pop()]
             if resource.kind is Kind.VERDICT:
                 continue  # it is made from logs; a run is not repeated because a copy of them is elsewhere
             for up in resource.upstream:
+                if up.kind is Kind.SERVICE:
+                    if up not in started:
+                        started.add(up)
+                        queue.append(up)
+                        self.start(self.desired.by_address[up])
+                    continue
                 summary = self.used.get(up)
                 if (up in self.changes and self.changes[up].how is How.MAKE) or summary is None:
                     continue
                 # What was imported may stand for something that nobody has here.
                 absent = IMPORTED in summary.marks and not summary.artifacts
-                if absent or any(self._unreadable(a.sha256, a.place) for a in summary.artifacts if a.name != CHILD_LOG):
+                artifacts = [a for a in summary.artifacts if a.name not in SPARE_LOGS]
+                if absent or any(self._unreadable(a.sha256, a.place) for a in artifacts):
                     self.change(
                         self.desired.by_address[up], Action.REPLACE, Reason.ARTIFACT_MISSING, "needed by a due action"
                     )
                     queue.append(up)
+        idle = [a for a in self.changes if a.kind is Kind.SERVICE and a not in started]
+        for address in idle:
+            del self.changes[address]
         self.drifts = [d for d in self.drifts if d.address not in self.changes]
+
+    def start(self, resource: Resource) -> None:
+        if resource.address not in self.changes:
+            self.change(resource, Action.REPLACE, Reason.ARTIFACT_MISSING, "needed by a due run", how=How.START)
 
     def _unreadable(self, sha256: str, place: str) -> bool:
         places = {"objects", place}

@@ -16,6 +16,7 @@ from typing import Any
 
 from reconciler.files import replace
 from reconciler.resource.kinds import Address
+from reconciler.resource.records import SERVICE_LOG
 
 FORMAT = 1
 
@@ -102,6 +103,15 @@ class Attempt:
     @property
     def user_conf(self) -> Path:
         return self.folder / "user.conf"
+
+    @property
+    def service_log(self) -> Path:
+        """What the server had printed when the command that asked it ended."""
+        return self.folder / SERVICE_LOG
+
+    def settle(self) -> None:
+        """Its record is written, though its folder is still in use: nobody shall harvest it."""
+        (self.folder / "attempt.json").unlink(missing_ok=True)
 
 
 def attempt_id(now: datetime) -> str:

@@ -18,9 +18,12 @@ from harness.contract import (
     Progress,
     Result,
     RunRequest,
+    ServiceRequest,
+    copy_log,
     read_progress,
 )
 from reconciler.execute.attempt import Attempt
+from reconciler.execute.commands import SERVICE_LOG
 from reconciler.execute.leftovers import MARK, adopted, new_mark
 from reconciler.process import Child, child_environment, harness_command, launcher_variables
 
@@ -34,13 +37,15 @@ _LOOK = 0.25
 class Watch:
     """``moved`` is called with each reading of the counter. ``stall``: seconds without progress, in whichever stage,
     after which the child counts as hung; ``start``: those before it begins. A ``stall`` of 0 turns both off.
-    ``check`` is called several times a second, whatever the child does; raising ends the child."""
+    ``check`` is called several times a second, whatever the child does; raising ends the child. ``lost``: how the
+    server that the child asks has ended; then the child has failed, whatever it says."""
 
     moved: Callable[[Progress], None]
     stall: float = STALL
     start: float = START
     keep_open: Sequence[int] = ()
     check: Callable[[], None] = lambda: None
+    lost: Callable[[], Result | None] = lambda: None
 
 
 def run_child(attempt: Attempt, request: Message, watch: Watch) -> Result:
@@ -62,7 +67,7 @@ def run_child(attempt: Attempt, request: Message, watch: Watch) -> Result:
             command,
             folder=attempt.folder,
             log=attempt.log,
-            environment=_environment(request) | marked,
+            environment=environment_for(request) | marked,
             keep_open=watch.keep_open,
         ) as child,
     ):
@@ -71,8 +76,12 @@ def run_child(attempt: Attempt, request: Message, watch: Watch) -> Result:
             progress = read_progress(attempt.counter)
             if progress is not None:
                 watch.moved(replace(progress, text=_last_line(attempt)))
-            if reason := _hung(watch, progress, time.monotonic() - began):
+            if watch.lost() or (reason := _hung(watch, progress, time.monotonic() - began)):
                 child.stop()
+    if lost := watch.lost():
+        copy_log(Path(attempt.intent.settings[SERVICE_LOG]), attempt.service_log)
+        lost.write(attempt.result)
+        return lost
     return _result(attempt, request, reason, status)
 
 
@@ -101,9 +110,9 @@ def _hung(watch: Watch, progress: Progress | None, seconds: float) -> str:
     return f"no progress for {progress.idle:.0f} s while {progress.stage}"
 
 
-def _environment(request: Message) -> dict[str, str]:
+def environment_for(request: Message) -> dict[str, str]:
     """With the variables that a command refers to: they pass from environment to environment, and through no file."""
-    names = request.secrets.values() if isinstance(request, CommandRequest | LaunchRequest) else ()
+    names = request.secrets.values() if isinstance(request, CommandRequest | LaunchRequest | ServiceRequest) else ()
     extra = {name: os.environ[name] for name in names if name in os.environ}
     if isinstance(request, LaunchRequest):
         extra |= launcher_variables()

@@ -17,6 +17,8 @@ from reconciler.mlperf.user_conf import settings_for
 from reconciler.resource.kinds import Kind
 
 COMMAND, SCORE = "harness.command", "harness.score.command"
+# In the settings of an attempt: the port that its server was given, and the folder of what that prints.
+SERVICE_PORT, SERVICE_LOG = "running.port", "running.log"
 _PLACEHOLDER = re.compile(r"(?<!\{)\{([a-z_]+)\}(?!\})")
 _ENV = "harness.env."
 _NONE = ("", "none", "n/a")
@@ -32,13 +34,13 @@ def command_run(attempt: Attempt, places: Places, inputs: Mapping[str, str]) -> 
     """``user.conf`` and the audit settings are written already."""
     settings = attempt.intent.settings
     attempt.run_dir.mkdir(exist_ok=True)
-    values = {**_values(attempt, places, inputs), "run_dir": str(attempt.run_dir)}
-    cwd = Path(_location(settings, "harness.cwd", values, places.root) or _folder(settings, places.root, attempt))
+    values = {**values_of(attempt, places, inputs), "run_dir": str(attempt.run_dir)}
+    cwd = Path(location_of(settings, "harness.cwd", values, places.root) or _folder(settings, places.root, attempt))
     audit = attempt.audit_settings.exists()
     placed = settings.get("harness.audit_config") == "placed"
     written = settings.get("harness.user_conf", "written") == "written"
     endpoints = settings.get(RESULTS) == ENDPOINTS
-    env, secrets = _environment(settings, values)
+    env, secrets = environment_of(settings, values)
     return CommandRequest(
         purpose="run",
         results="endpoints" if endpoints else "loadgen",
@@ -50,25 +52,26 @@ def command_run(attempt: Attempt, places: Places, inputs: Mapping[str, str]) -> 
         env=env,
         secrets=secrets,
         timeout=float(settings.get("harness.timeout", 0)) / 1000,
-        logs=_location(settings, "harness.logs", values, cwd) or str(attempt.run_dir),
+        logs=location_of(settings, "harness.logs", values, cwd) or str(attempt.run_dir),
         since=attempt.intent.started.replace("Z", "+00:00"),
         user_conf=str(attempt.user_conf),
         user_conf_sha256=sha256_file(attempt.user_conf) if written and not endpoints else "",
-        user_conf_at="" if written else _location(settings, "harness.user_conf_at", values, cwd),
+        user_conf_at="" if written else location_of(settings, "harness.user_conf_at", values, cwd),
         outputs=filled_all(settings.get("harness.outputs", ()), values),
         place_audit=str(attempt.audit_settings) if placed and audit else "",
         lock=str(machine_lock(f"folder-{sha256_bytes(str(cwd).encode())[:16]}").path) if placed else "",
-        code=_location(settings, "harness.code", values, places.root),
+        code=location_of(settings, "harness.code", values, places.root),
+        service_log=str(settings.get(SERVICE_LOG, "")),
     )
 
 
 def command_score(attempt: Attempt, places: Places, inputs: Mapping[str, str], accuracy_log: Path) -> CommandRequest:
     settings = attempt.intent.settings
     attempt.run_dir.mkdir(exist_ok=True)
-    values = _values(attempt, places, inputs)
+    values = values_of(attempt, places, inputs)
     values |= {"run_dir": str(attempt.run_dir), "accuracy_log": str(accuracy_log), "mode": "accuracy"}
-    env, secrets = _environment(settings, values)
-    cwd = _location(settings, "harness.cwd", values, places.root) or _folder(settings, places.root, attempt)
+    env, secrets = environment_of(settings, values)
+    cwd = location_of(settings, "harness.cwd", values, places.root) or _folder(settings, places.root, attempt)
     return CommandRequest(
         purpose="score",
         command=filled_all(settings[SCORE], values),
@@ -79,7 +82,7 @@ def command_score(attempt: Attempt, places: Places, inputs: Mapping[str, str], a
         env=env,
         secrets=secrets,
         timeout=float(settings.get("harness.timeout", 0)) / 1000,
-        code=_location(settings, "harness.code", values, places.root),
+        code=location_of(settings, "harness.code", values, places.root),
     )
 
 
@@ -104,7 +107,7 @@ def remove_placed(folder: Path) -> None:
         return
 
 
-def _values(attempt: Attempt, places: Places, inputs: Mapping[str, str]) -> dict[str, str]:
+def values_of(attempt: Attempt, places: Places, inputs: Mapping[str, str]) -> dict[str, str]:
     """What every placeholder stands for, but those of one purpose alone."""
     settings = attempt.intent.settings
     asked = {name: value for name, (value, _) in attempt.intent.inputs.items()}
@@ -127,6 +130,8 @@ def _values(attempt: Attempt, places: Places, inputs: Mapping[str, str]) -> dict
         "system": str(settings.get("system.name", "")),
         "image": str(settings.get("harness.image", "")),
         **_words_of_endpoints(settings, asked, mode, scenario),
+        "port": str(settings.get(SERVICE_PORT, "")),
+        "service_url": f"http://127.0.0.1:{settings[SERVICE_PORT]}" if SERVICE_PORT in settings else "",
     }
 
 
@@ -163,14 +168,16 @@ def _devices(settings: Mapping[str, Any]) -> str:
     return ",".join(map(str, range(int(settings.get("hardware.count", 1) or 1))))
 
 
-def _environment(settings: Mapping[str, Any], values: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+def environment_of(
+    settings: Mapping[str, Any], values: Mapping[str, str], prefix: str = _ENV
+) -> tuple[dict[str, str], dict[str, str]]:
     """Variables by text, and those whose value only the child reads: name → variable that holds it."""
-    declared = {name.removeprefix(_ENV): value for name, value in settings.items() if name.startswith(_ENV)}
+    declared = {name.removeprefix(prefix): value for name, value in settings.items() if name.startswith(prefix)}
     env = {name: filled(value, values) for name, value in declared.items() if isinstance(value, str)}
     return env, {name: str(value[1]) for name, value in declared.items() if not isinstance(value, str)}
 
 
-def _location(settings: Mapping[str, Any], name: str, values: Mapping[str, str], base: Path) -> str:
+def location_of(settings: Mapping[str, Any], name: str, values: Mapping[str, str], base: Path) -> str:
     written = settings.get(name)
     return str((base / filled(str(written), values)).resolve()) if written else ""
 

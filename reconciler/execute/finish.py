@@ -34,7 +34,16 @@ from reconciler.mlperf.ruleset import AccuracyLogRule, Bar, Metric
 from reconciler.mlperf.verdict import judge_accuracy, judge_performance
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Kind
-from reconciler.resource.records import CHILD_LOG, LOG_LIMIT, Artifact, Ended, Record, RecordedFact, RecordedInput
+from reconciler.resource.records import (
+    CHILD_LOG,
+    LOG_LIMIT,
+    SERVICE_LOG,
+    Artifact,
+    Ended,
+    Record,
+    RecordedFact,
+    RecordedInput,
+)
 
 OUTPUTS = "outputs"  # folder of what a harness command left beside its logs
 NOTED, EVIDENT = "noted.", "evident."  # begin settings that become facts of the record
@@ -270,7 +279,7 @@ def _kept(attempt: Attempt, *, failed: bool) -> Iterator[Kept]:
         logs = sorted(path for path in attempt.output.rglob(pattern) if path.is_file() and path.stat().st_size)
         yield from (Kept(path, path.relative_to(attempt.output).as_posix()) for path in logs)
         yield from (Kept(p, p.name) for p in (attempt.user_conf,) if p.exists() and logs and runs_command(attempt))
-        yield from (Kept(p, p.name) for p in (attempt.log,) if p.exists())
+        yield from (Kept(p, p.name) for p in (attempt.log, attempt.service_log) if p.exists())
         return
     if kind is Kind.RUN:
         yield from _kept_of_run(attempt)
@@ -282,6 +291,8 @@ def _kept(attempt: Attempt, *, failed: bool) -> Iterator[Kept]:
             yield Kept(path, path.relative_to(attempt.output).as_posix(), in_git=shown)
     if attempt.log.exists() and attempt.log.stat().st_size:
         yield Kept(attempt.log, CHILD_LOG)
+    if attempt.service_log.exists():
+        yield Kept(attempt.service_log, SERVICE_LOG)
 
 
 def _kept_of_run(attempt: Attempt) -> Iterator[Kept]:

@@ -26,7 +26,7 @@ from reconciler.plan.plan import Step
 from reconciler.resource.canonical import canonical
 from reconciler.resource.inputs import REVISIONS
 from reconciler.resource.kinds import Kind
-from reconciler.resource.records import CHILD_LOG, Artifact, Record, Summary
+from reconciler.resource.records import SPARE_LOGS, Artifact, Record, Summary
 from reconciler.resource.resources import Detail
 
 TRANSIENT = frozenset({"resources"})
@@ -45,7 +45,7 @@ def unchecked(_: Step, __: bool) -> None:
 class Setting:
     """What every attempt of a pass shares. ``path`` gives a stored artifact's file, ``load`` a record by its id;
     ``stall``: seconds without progress after which a run counts as hung. ``nodes``: system → settings that tell in a
-    record which nodes its launcher reached."""
+    record which nodes its launcher reached. ``lost``: how the server of a run ended."""
 
     places: Places
     tool: str
@@ -58,19 +58,21 @@ class Setting:
     stall: float = STALL
     check: Check = unchecked
     nodes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    lost: Callable[[], Result | None] = lambda: None
 
 
 @dataclass(slots=True)
 class Finished:
     """An attempt that came to its end: what to store, then what to record; then its folder may go.
 
-    ``seconds``: how long its child process existed, start-up included.
+    ``seconds``: how long its child process existed, start-up included. ``lives``: it is a server that goes on.
     """
 
     attempt: Attempt
     record: Record
     kept: tuple[Kept, ...] = field(default_factory=tuple)
     seconds: float = 0.0
+    lives: bool = False
 
 
 def begin(step: Step, detail: Detail, upstream: Mapping[str, Summary], setting: Setting) -> Attempt:
@@ -81,7 +83,7 @@ def begin(step: Step, detail: Detail, upstream: Mapping[str, Summary], setting: 
         f"{name}.{artifact.name}": artifact
         for name, summary in upstream.items()
         for artifact in summary.artifacts
-        if artifact.name != CHILD_LOG
+        if artifact.name not in SPARE_LOGS
     }
     settings = dict(detail.settings)
     if change.address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST) and change.address.cell is not None:
@@ -140,7 +142,9 @@ def perform(
         began = time.monotonic()
         # A launcher may wait in a queue for as long as its cluster is busy.
         start = PATIENCE if launcher_of(attempt.intent.settings) else START
-        watch = Watch(moved, stall, start, keep_open=setting.keep_open, check=lambda: setting.check(step, True))
+        watch = Watch(
+            moved, stall, start, setting.keep_open, check=lambda: setting.check(step, True), lost=setting.lost
+        )
         if step.change.address.kind is Kind.VERDICT:
             judge_attempt(attempt, setting.places, watch)
         elif step.change.address.kind is Kind.SCORE and leaves_results(attempt.intent.settings):
@@ -194,6 +198,8 @@ def _summary(record: Record) -> str:
         suggestion = record.values.get("suggestion")
         if suggestion:
             parts.append(f"try {suggestion['setting']}: {suggestion['value']} {suggestion['unit']}".rstrip())
+    if record.address.kind is Kind.SERVICE:
+        parts.append("ready")
     if record.address.kind in (Kind.DATASET, Kind.MODEL, Kind.ENGINE):
         size = sum(a.size for a in record.artifacts)
         parts.append(f"{size / 1e6:.1f} MB")

@@ -14,6 +14,7 @@ from reconciler.errors import LockedError, ReconcilerError
 from reconciler.execute.outcome import Began, Event, Moved, Note, Outcome, Status
 from reconciler.execute.perform import Finished, Setting, outcome_of, perform
 from reconciler.execute.quiet import LOOK, find_busy, lock_name
+from reconciler.execute.serving import Services
 from reconciler.files import Lock, machine_lock, storage_errors
 from reconciler.plan.plan import Plan, Step
 from reconciler.resource.kinds import Address, Kind
@@ -31,7 +32,8 @@ class Walk:
     failed and successful attempts in this pass.
 
     ``store`` makes an attempt permanent and gives its summary. ``waited``: seconds spent waiting for a quiet machine.
-    ``busy``: a timed run may share the machine, and its record says so.
+    ``busy``: a timed run may share the machine, and its record says so. ``servers``: key → the step that starts it,
+    once a run asks for it.
     """
 
     desired: Desired
@@ -44,21 +46,25 @@ class Walk:
     stuck: set[Address] = field(default_factory=set)
     waited: float = 0.0
     busy: bool = False
+    services: Services = field(default_factory=Services)
+    servers: dict[str, Step] = field(default_factory=dict)
 
     def steps(self, plan: Plan) -> Iterator[Outcome]:
         """Every step whose turn it is; what hangs on a failed or blocked one is left for the next look."""
         for step in plan.steps:
-            if step.change.how is not How.MAKE:
+            if step.change.how not in (How.MAKE, How.START):
                 continue
             resource = self.desired.by_address[step.change.address]
             waits = self.stuck.intersection(resource.upstream) or self.unproven(step.change.address)
             if step.blocked or waits or self.given_up(step):
                 self.stuck.update((step.change.address, *step.shared))
+            elif step.change.how is How.START:
+                self.servers[step.change.key] = step
             else:
-                outcome = self.attempt(step)
-                if outcome.status is not Status.DONE:
-                    self.stuck.update((step.change.address, *step.shared))
-                yield outcome
+                for outcome in self.served(step):
+                    if outcome.status is not Status.DONE:
+                        self.stuck.update((outcome.step.change.address, *outcome.step.shared))
+                    yield outcome
 
     def unproven(self, address: Address) -> bool:
         """A compliance test of a run that failed or is INVALID would prove nothing: it comes after a valid one."""
@@ -75,9 +81,50 @@ class Walk:
         names = _counted(step)
         return any(self.failures.get(name, 0) >= attempts or self.made.get(name, 0) > attempts for name in names)
 
+    def served(self, step: Step) -> Iterator[Outcome]:
+        """A step's outcome, after that of starting the server which it asks. A server that it does not ask ends before
+        anything is built or timed on its accelerators."""
+        service = self.service_of(step.change.address)
+        key = self.desired.by_address[service].key if service else ""
+        if step.change.address.kind in _ON_DEVICE and not self.services.runs(key):
+            self.services.stop()
+            if service and key in self.servers:
+                started = self.start(self.servers[key])
+                yield started
+                if started.status is not Status.DONE:
+                    self.stuck.update((step.change.address, *step.shared))
+                    return
+        yield self.attempt(step)
+
+    def service_of(self, address: Address) -> Address | None:
+        return next((up for up in self.desired.by_address[address].upstream if up.kind is Kind.SERVICE), None)
+
+    def start(self, step: Step) -> Outcome:
+        address = step.change.address
+        detail, resource = self.desired.detail(address), self.desired.by_address[address]
+        if missing := [str(up) for up in resource.upstream if up not in self.used]:
+            return Outcome(step, Status.BLOCKED, f"waits for {', '.join(missing)}")
+        self.tell(Began(step, attempt=self.failures.get(step.change.key, 0) + 1))
+
+        def moved(progress: Progress) -> None:
+            self.tell(Moved(step, progress))
+
+        def hold(lock: Lock) -> None:
+            self.hold(lock, step)
+
+        with storage_errors(self.setting.places.attempts):
+            finished = self.services.start(step, detail, self.upstream(detail), self.setting, moved, hold)
+        outcome = self.settle(step, finished)
+        if not finished.lives:
+            self.services.stop()
+        return outcome
+
     def attempt(self, step: Step) -> Outcome:
         address = step.change.address
         detail = self.desired.detail(address)
+        server = self.services.server if self.service_of(address) else None
+        if server is not None:
+            detail = replace(detail, settings={**detail.settings, **server.settings})
         minimum = minimum_seconds(address, detail)
         upstream = self.upstream(detail)
         resource = self.desired.by_address[address]
@@ -86,6 +133,8 @@ class Walk:
             return Outcome(step, Status.BLOCKED, f"waits for {', '.join(missing)}")
         with ExitStack() as stack:
             setting = self.quiet(step, detail, stack)
+            if server is not None:
+                setting = replace(setting, lost=server.lost)
             found = self.shared_with(address, detail)
             if found and not (self.busy or REHEARSAL in detail.marks):
                 outcome = Outcome(step, Status.BLOCKED, f"the machine is not quiet: {found}", NOT_QUIET)
@@ -101,6 +150,11 @@ class Walk:
 
             with storage_errors(setting.places.attempts):
                 finished = perform(step, detail, upstream, setting, moved)
+        return self.settle(step, finished)
+
+    def settle(self, step: Step, finished: Finished) -> Outcome:
+        """Store what an attempt left, and count it."""
+        address = step.change.address
         outcome = outcome_of(step, finished)  # reads the attempt's log, and storing removes its folder
         summary = self.store(finished)
         names = _counted(step)
@@ -145,6 +199,12 @@ class Walk:
         if not is_timed(step.change.address):
             return self.setting
         lock = machine_lock(lock_name(detail.settings))
+        self.hold(lock, step)
+        stack.enter_context(lock)
+        return replace(self.setting, keep_open=(*self.setting.keep_open, lock.descriptor))
+
+    def hold(self, lock: Lock, step: Step) -> None:
+        """However long it takes: who holds it times a run, or keeps a server for its runs."""
         try:
             lock.acquire()
         except LockedError as error:
@@ -152,11 +212,8 @@ class Walk:
             began = time.monotonic()
             self.in_turn(lock, step)
             self.waited += time.monotonic() - began
-        stack.enter_context(lock)
-        return replace(self.setting, keep_open=(*self.setting.keep_open, lock.descriptor))
 
     def in_turn(self, lock: Lock, step: Step) -> None:
-        """However long it takes: who holds it times a run."""
         while True:
             self.setting.check(step, False)
             with suppress(LockedError):
@@ -165,6 +222,7 @@ class Walk:
 
 
 _KINDS = {str(kind) for kind in Kind}
+_ON_DEVICE = (Kind.ENGINE, Kind.RUN, Kind.COMPLIANCE_TEST)
 
 
 def _counted(step: Step) -> tuple[str, ...]:

@@ -90,6 +90,9 @@ def installed_for(
     return found
 
 
+_CODE_OF = {Kind.SERVICE: "harness.service.code", Kind.ENGINE: "harness.build.code"}
+
+
 def obstacles_of(
     address: Address, locations: Mapping[str, str], root: Path, distributions: Mapping[str, str] | None
 ) -> Obstacle | None:
@@ -104,7 +107,8 @@ def obstacles_of(
         return Obstacle("its runs are made elsewhere and imported", fix)
     ours = "harness.command" not in locations  # a command brings its own libraries
     runs = address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST)
-    if distributions is not None and (address.kind is Kind.ENGINE or (runs and ours)) and backend in BACKENDS:
+    built = address.kind is Kind.ENGINE and "harness.build.command" not in locations
+    if distributions is not None and (built or (runs and ours)) and backend in BACKENDS:
         facts = BACKENDS[backend]
         if backend_version(backend, dict(distributions)) is None:
             fix = installing(facts.extra)
@@ -115,6 +119,7 @@ def obstacles_of(
     wanted = [locations.get("benchmark.path")]
     if runs and not ours:
         wanted.append(locations.get("harness.code"))
+    wanted.append(locations.get(_CODE_OF.get(address.kind, "")))
     if address.kind in (Kind.MODEL, Kind.DATASET):
         wanted.append(locations.get(f"{kind}.path"))
     for path in wanted:

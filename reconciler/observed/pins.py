@@ -68,10 +68,18 @@ def recorded_pins(needed: Iterable[str], recorded: Recorded, committed: Mapping[
 def _recorded_source(rest: str, recorded: Recorded) -> str | None:
     kind, _, where = rest.partition("@")
     if kind.startswith(_HARNESS):
-        cell = where.partition("|")[0]
-        return _last(recorded.by_address.get(Address(Kind.RUN, f"{cell}/performance"), ()), kind)
+        return _last(recorded.by_address.get(_user_of(kind, where.partition("|")[0]), ()), kind)
     known = recorded.by_address.get(Address(_KIND[kind], where.partition("|")[0]), ()) if kind in _KIND else ()
     return _last(known, _NAME[kind]) if kind in _KIND else None
+
+
+def _user_of(kind: str, cell: str) -> Address:
+    """Whose record knows a command's code: that of what the command makes, starts or runs."""
+    if kind.startswith("harness.build."):
+        return Address(Kind.ENGINE, cell)
+    if kind.startswith("harness.service."):
+        return Address(Kind.SERVICE, cell)
+    return Address(Kind.RUN, f"{cell}/performance")
 
 
 def _source(rest: str, recorded: Recorded, root: Path, digest: Callable[[Path], str | None]) -> tuple[str | None, str]:

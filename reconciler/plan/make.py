@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from reconciler.diff.change import Change, Difference, How, InputChange
 from reconciler.plan.plan import Plan, Step
 from reconciler.plan.select import Selector
-from reconciler.resource.kinds import DIVISIONS, ORDER, Address, Kind
+from reconciler.resource.kinds import DIVISIONS, ORDER, Address, Cell, Kind
 from reconciler.resource.resources import Resource
 
 # What is known of the world outside the values: blocked(address) → (why, fix) or None; seconds(address) →
@@ -16,6 +16,7 @@ from reconciler.resource.resources import Resource
 Blocked = Callable[[Address], tuple[str, str] | None]
 Predict = Callable[[Address], tuple[float | None, str]]
 Explain = Callable[[Change], tuple[InputChange, ...]]
+_WORK = (How.MAKE, How.START)  # what a child process does, and what may be blocked
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,21 +92,50 @@ def _with_needs(wanted: list[Change], difference: Difference, resources: Mapping
     queue = list(found)
     while queue:
         for up in resources[queue.pop()].upstream:
-            if (
-                up in changes
-                and up not in found
-                and changes[up].how is How.MAKE
-                and ORDER[up.kind] < ORDER[Kind.RESULT]
-            ):
+            if up in changes and up not in found and changes[up].how in _WORK and ORDER[up.kind] < ORDER[Kind.RESULT]:
                 found[up] = changes[up]
                 queue.append(up)
     return list(found.values())
 
 
 def _ordered(changes: list[Change], resources: Mapping[Address, Resource]) -> list[Change]:
-    """The pipeline's own order, cell by cell, so that publishable cells are complete as early as possible."""
+    """The pipeline's own order, cell by cell, so that publishable cells are complete as early as possible; those that
+    ask one server one after the other, so that it starts once."""
     position = {address: index for index, address in enumerate(resources)}
-    return sorted(changes, key=lambda change: position[change.address])
+    groups = _grouped(changes, position, resources)
+    cells = {change.address: resources[change.address].cell for change in changes}
+    ordered = sorted(changes, key=lambda c: (groups.get(cells[c.address], position[c.address]), position[c.address]))
+    return ordered if not groups else _needs_first(ordered, resources)
+
+
+def _grouped(
+    changes: list[Change], position: Mapping[Address, int], resources: Mapping[Address, Resource]
+) -> dict[Cell | None, int]:
+    """Cell → the place of the first cell that asks the same server."""
+    first: dict[str, int] = {}
+    found: dict[Cell | None, int] = {}
+    for change in sorted(changes, key=lambda c: position[c.address]):
+        resource = resources[change.address]
+        if change.how is How.START and resource.cell is not None:
+            found[resource.cell] = first.setdefault(change.key, position[change.address])
+    return found
+
+
+def _needs_first(changes: list[Change], resources: Mapping[Address, Resource]) -> list[Change]:
+    """In the given order, but nothing before what it is made from."""
+    waiting = {change.address: change for change in changes}
+    ordered: list[Change] = []
+
+    def take(address: Address) -> None:
+        change = waiting.pop(address, None)
+        if change is not None:
+            for up in resources[address].upstream:
+                take(up)
+            ordered.append(change)
+
+    for change in changes:
+        take(change.address)
+    return ordered
 
 
 def _by_key(changes: list[Change]) -> list[list[Change]]:
@@ -125,13 +155,14 @@ def _without_idle(steps: list[Step], resources: Mapping[Address, Resource]) -> t
     blocked = {step.change.key: step for step in steps if step.blocked}
     for step in reversed(steps):
         address = step.change.address
-        if step.blocked or step.change.how is not How.MAKE or ORDER[address.kind] > ORDER[Kind.MODEL]:
+        shared = step.change.how is How.MAKE and ORDER[address.kind] <= ORDER[Kind.MODEL]
+        if step.blocked or not (shared or step.change.how is How.START):
             continue
-        needed = [u for a in (address, *step.shared) for u in users.get(a, ()) if u.change.how is How.MAKE]
+        needed = [u for a in (address, *step.shared) for u in users.get(a, ()) if u.change.how in _WORK]
         if needed and all(user.change.key in blocked for user in needed):
             why = f"needed only by what is blocked ({blocked[needed[-1].change.key].blocked})"
             blocked[step.change.key] = replace(step, blocked=why, fix=blocked[needed[-1].change.key].fix)
-    return tuple(blocked.get(step.change.key, step) if step.change.how is How.MAKE else step for step in steps)
+    return tuple(blocked.get(step.change.key, step) if step.change.how in _WORK else step for step in steps)
 
 
 def _step(
@@ -144,7 +175,7 @@ def _step(
     resource = context.resources[change.address]
     because = tuple(up for up in resource.upstream if up in changed)
     reason = _frozen((change.address, *shared), change.how, context)
-    if reason is None and change.how is How.MAKE:
+    if reason is None and change.how in _WORK:
         reason = context.blocked(change.address)
     if reason is None:
         waits = next((up for up in resource.upstream if up in stuck), None)
@@ -158,7 +189,7 @@ def _step(
         )
         for address in (change.address, *shared):
             stuck[address] = root
-    seconds, basis = context.predict(change.address) if change.how is How.MAKE else (0.0, "")
+    seconds, basis = context.predict(change.address) if change.how in _WORK else (0.0, "")
     return Step(
         change=change,
         shared=shared,

@@ -22,7 +22,9 @@ UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 
 # Inputs that a later pass falls back on, where this machine cannot answer.
 _PINS = ("source", "version", "engine.backend", "benchmark.code")
-_COMMAND_PINS = ("harness.code", "harness.config.")
+_COMMAND_PINS = tuple(
+    f"harness.{part}{name}" for part in ("", "service.", "build.") for name in ("code.sha256", "config.")
+)
 
 
 def encode(record: Record) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harness.contract import Progress
+from reconciler.diff.change import How
 from reconciler.execute.outcome import Moved, Outcome, Status
 from reconciler.plan.plan import Step
 from reconciler.render.causes import action_word, label
@@ -71,7 +72,8 @@ def progress_text(moved: Moved) -> str:
 def began_text(step: Step, attempt: int) -> str:
     again = f", attempt {attempt}" if attempt > 1 else ""
     expected = f", about {duration(step.seconds)}" if step.seconds is not None else ""
-    return f"{action_word(step)}{again}{expected}"
+    word = "starting service" if step.change.how is How.START else action_word(step)
+    return f"{word}{again}{expected}"
 
 
 def outcome_text(outcome: Outcome, paint: Paint = plain) -> str:

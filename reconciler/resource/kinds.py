@@ -13,6 +13,7 @@ class Kind(StrEnum):
     DATASET = "Dataset"
     MODEL = "Model"
     ENGINE = "Engine"
+    SERVICE = "Service"
     RUN = "Run"
     SCORE = "Score"
     COMPLIANCE_TEST = "ComplianceTest"

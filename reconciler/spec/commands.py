@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from reconciler.errors import Problem
 from reconciler.mlperf.modes import ENDPOINTS, RESULTS
@@ -11,7 +11,7 @@ from reconciler.spec.checks import problem
 from reconciler.spec.layers import Block, Setting
 from reconciler.spec.names import advice
 
-COMMAND, SCORE = "harness.command", "harness.score.command"
+COMMAND, SCORE, SERVICE = "harness.command", "harness.score.command", "harness.service"
 ENV = "harness.env."
 # What the name in braces stands for, in a run.
 PLACEHOLDERS = {
@@ -39,7 +39,13 @@ PLACEHOLDERS = {
     "sample_index_seed": "the round's seed of the order of samples",
     "schedule_seed": "the round's seed of the arrival of queries",
     "accuracy_log": "path of the accuracy log, when scoring",
+    "port": "a free port of this machine, chosen at each start of the harness's service",
+    "service_url": "http://127.0.0.1:{port}",
 }
+# What a service may be told: it is started for several runs.
+_SHARED = ("run_dir", "scenario", "engine", "model", "dataset", "device", "benchmark", "system", "image")
+SERVICE_PLACEHOLDERS = (*_SHARED, "port", "service_url")
+_WITH_SERVICE = ("port", "service_url")
 # A name in double braces is no placeholder: {{name}} is handed over as {name}.
 PLACEHOLDER = re.compile(r"(?<!\{)\{([a-z_]+)\}(?!\})")
 _TEXTS = (COMMAND, SCORE, "harness.cwd", "harness.logs", "harness.outputs", "harness.user_conf_at")
@@ -48,8 +54,11 @@ _TEXTS = (COMMAND, SCORE, "harness.cwd", "harness.logs", "harness.outputs", "har
 def check_harness(settings: Block) -> Iterator[Problem]:
     """Problems of a cell with a harness command, each where the wrong value is written."""
     texts = {name: layers[0] for name, layers in settings.items() if name in _TEXTS or name.startswith(ENV)}
+    served = f"{SERVICE}.command" in settings
+    known = [name for name in PLACEHOLDERS if served or name not in _WITH_SERVICE]
     for setting in texts.values():
-        yield from _unknown(setting)
+        yield from _unknown(setting, known)
+    yield from _service(settings, texts.values())
     if COMMAND not in settings:
         backend = settings.get("engine.backend")
         if backend is not None and backend[0].value.value == "command":
@@ -64,17 +73,50 @@ def check_harness(settings: Block) -> Iterator[Problem]:
     yield from _unheard(settings, " ".join(text for setting in texts.values() for text in _strings(setting)))
 
 
+def check_launched(settings: Block) -> Iterator[Problem]:
+    """A service starts on this machine, and its runs would look for it behind the launcher."""
+    command = settings.get(f"{SERVICE}.command")
+    if command is not None:
+        fix = "start and end the server in the harness's command, or take the launcher out of the system"
+        yield problem(command[0], "a service does not start behind a launcher", fix)
+
+
 def _strings(setting: Setting) -> list[str]:
     value = setting.value.value
     return [value] if isinstance(value, str) else list(value) if isinstance(value, tuple) else []
 
 
-def _unknown(setting: Setting) -> Iterator[Problem]:
+def _unknown(setting: Setting, known: Collection[str], of: str = "") -> Iterator[Problem]:
     for text in _strings(setting):
         for name in PLACEHOLDER.findall(text):
-            if name not in PLACEHOLDERS:
-                fix = f"{advice(name, PLACEHOLDERS)}; write {{{{{name}}}}} for the braces themselves"
-                yield problem(setting, f"{{{name}}} is no placeholder", fix)
+            if name not in known:
+                fix = f"{advice(name, known)}; write {{{{{name}}}}} for the braces themselves"
+                yield problem(setting, f"{{{name}}} is no placeholder{of}", fix)
+
+
+def _service(settings: Block, asking: Iterable[Setting]) -> Iterator[Problem]:
+    """A server must be startable, and its runs must find it."""
+    own = {name: layers[0] for name, layers in settings.items() if name.startswith(f"{SERVICE}.")}
+    command = own.get(f"{SERVICE}.command")
+    if command is None:
+        for setting in own.values():
+            fix = 'write \'service: {command: ["python", "server.py", "--port", "{port}"]}\', or take the rest out'
+            yield problem(setting, "a service is described without its command", fix)
+            return
+        return
+    for setting in own.values():
+        yield from _unknown(setting, SERVICE_PLACEHOLDERS, " of a service, which several runs share")
+    probes = [own[name] for name in (f"{SERVICE}.ready.{probe}" for probe in ("url", "tcp", "log")) if name in own]
+    listens = any("{port}" in text for setting in own.values() for text in _strings(setting))
+    for extra in probes[1:]:
+        yield problem(extra, "a service is ready in one way alone", "keep one of url, tcp and log")
+    if not probes and not listens:
+        fix = "hand it {port}, or say when it is ready: 'ready: {url: \"http://127.0.0.1:8000/health\"}'"
+        yield problem(command, "nothing tells when the service is ready", fix)
+    told = [text for setting in asking for text in _strings(setting)]
+    if listens and not any(f"{{{name}}}" in text for name in _WITH_SERVICE for text in told):
+        fix = "hand the harness's command {service_url} or {port}"
+        yield problem(command, "nothing tells the command where its service listens", fix)
 
 
 def _unheard(settings: Block, texts: str) -> Iterator[Problem]:

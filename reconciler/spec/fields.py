@@ -20,6 +20,7 @@ from reconciler.spec.scalars import (
     PRECISIONS,
     PUBLISH,
     STATUSES,
+    STOP_SIGNALS,
     USER_CONFS,
     fitting,
     one_of,
@@ -180,6 +181,11 @@ HarnessResults = Annotated[
     str | None,
     fitting(one_of(HARNESS_RESULTS, "form of results")),
     WithJsonSchema({"type": "string", "enum": list(HARNESS_RESULTS)}),
+]
+StopSignal = Annotated[
+    str | None,
+    fitting(one_of(STOP_SIGNALS, "signal to stop a service with")),
+    WithJsonSchema({"type": "string", "enum": list(STOP_SIGNALS)}),
 ]
 AuditConfig = Annotated[
     str | None,

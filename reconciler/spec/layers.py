@@ -14,7 +14,7 @@ from typing import Any
 
 from reconciler.errors import Problem
 from reconciler.resource.inputs import Value
-from reconciler.spec.models import Group
+from reconciler.spec.groups import Group
 from reconciler.spec.nodes import MapNode, Node
 
 # Flat names that differ from the path inside their block.

@@ -112,7 +112,7 @@ def _secret(origin: Origin, path: str, message: str) -> Problem:
 def _is_location(path: tuple[str, ...]) -> bool:
     if "harness" in path[2:-1] and (path[-1] == "command" or path[-2] == "env"):
         return True  # not expanded here: a shell that the command starts may
-    if path[-2:-1] == ("harness",) and path[-1] in _HARNESS_LOCATIONS:
+    if path[-2:-1] in (("harness",), ("service",), ("build",)) and path[-1] in _HARNESS_LOCATIONS:
         return True
     return any(
         len(path) == len(pattern) and all(part in ("*", name) for part, name in zip(pattern, path, strict=True))

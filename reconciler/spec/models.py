@@ -5,34 +5,13 @@ Every model refuses unknown names. A group with nothing under it (``Offline:``) 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field
 
 from reconciler.spec import fields
-
-
-def _empty_is_a_group(value: Any) -> Any:
-    return {} if value is None else value
-
-
-class Group(BaseModel):
-    """A mapping with fixed names."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
-
-    @model_validator(mode="before")
-    @classmethod
-    def _empty(cls, value: Any) -> Any:
-        return _empty_is_a_group(value)
-
-    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
-        """Nothing changes a group once it is made, so pydantic need not copy a default for each cell that takes it."""
-        return self
-
-
-_Empty = BeforeValidator(_empty_is_a_group)
-Options = Annotated[dict[str, fields.FreeValue], _Empty]
+from reconciler.spec.groups import Empty, Group, Options
+from reconciler.spec.harness_models import Harness
 
 
 class Engine(Group):
@@ -113,57 +92,6 @@ def _or_list(schema: dict[str, Any]) -> None:
 def _tests(value: Any) -> Any:
     """A list of names is as good as a mapping without settings."""
     return dict.fromkeys(value) if isinstance(value, list) and all(isinstance(v, str) for v in value) else value
-
-
-class Score(Group):
-    """The command that scores an accuracy log, where the benchmark has no scorer of its own here."""
-
-    command: fields.Command = Field(
-        None, description="Program and arguments; prints or writes accuracy.txt in {run_dir}, from {accuracy_log}."
-    )
-
-
-class Harness(Group):
-    """Your own command runs the benchmark in place of the harness of this project. Placeholders: {run_dir} and others.
-    A change makes runs stale, and only them."""
-
-    command: fields.Command = Field(
-        None, description='Program and arguments of one LoadGen run, such as ["python", "run.py", "{run_dir}"].'
-    )
-    env: Annotated[dict[fields.VariableName, fields.Variable], _Empty] = Field(
-        {}, description="Environment variables of the command: text, or {from_env: NAME} for a secret."
-    )
-    cwd: fields.Location = Field(
-        None, description="Folder the command starts in; default: that of `code`. ${NAME} is expanded."
-    )
-    image: fields.Image = Field(None, description="Container image that the command uses, as name@sha256:….")
-    results: fields.HarnessResults = Field(
-        None, description="What it leaves: loadgen (default): LoadGen's logs; endpoints: those of MLCommons' endpoints."
-    )
-    model_name: fields.OptionalText = Field(
-        None, description="With results endpoints: the model that they must be of, as model_params.name names it."
-    )
-    code: fields.Location = Field(
-        None, description="File or folder of the command's code; of a git repository what git does not ignore counts."
-    )
-    configs: fields.Locations = Field(None, description="More files and folders that decide what the command does.")
-    logs: fields.Location = Field(
-        None, description="Folder below which the command leaves its LoadGen logs; default: {run_dir}."
-    )
-    outputs: fields.Locations = Field(None, description="More files of a run to keep with its record, from cwd.")
-    user_conf: fields.UserConf = Field(
-        None, description="written (default): the command is given {user_conf}; harvested: it writes its own."
-    )
-    user_conf_at: fields.Location = Field(
-        None, description="Where a harvested user.conf is written; default: beside the logs."
-    )
-    audit_config: fields.AuditConfig = Field(
-        None, description="path (default): the command is given {audit_config}; placed: audit.config stands in cwd."
-    )
-    timeout: fields.Milliseconds = Field(
-        None, description="The command has failed when it takes longer, such as 2 h; default: no bound."
-    )
-    score: Score = Field(Score(), description="How an accuracy log is scored.")
 
 
 class Settings(Group):
@@ -301,7 +229,7 @@ class System(Group):
         description="Interpreter of Python behind the launcher that has mlperf-reconciler; default: python3 in a "
         "container, else the one that is running.",
     )
-    description: Annotated[dict[fields.DescriptionName, fields.DescriptionValue], _Empty] = Field(
+    description: Annotated[dict[fields.DescriptionName, fields.DescriptionValue], Empty] = Field(
         {},
         description="Fields of systems/<name>.json, such as cooling: air. Identity comes from the spec's other fields.",
     )
@@ -318,8 +246,8 @@ class Scenarios(Group):
 
 
 Cells = Annotated[
-    dict[fields.Name, Annotated[dict[fields.Name, Scenarios], _Empty]],
-    _Empty,
+    dict[fields.Name, Annotated[dict[fields.Name, Scenarios], Empty]],
+    Empty,
 ]
 
 
@@ -358,7 +286,7 @@ class Store(Group):
         description="Where objects lie, as fsspec names it: s3://bucket/folder, file:///mnt/share, or https://… to "
         "read. ${NAME} is expanded."
     )
-    options: Annotated[dict[fields.Name, fields.StoreOption], _Empty] = Field(
+    options: Annotated[dict[fields.Name, fields.StoreOption], Empty] = Field(
         {}, description="Options of fsspec for this protocol, by name: a value, or {from_env: NAME} for a secret."
     )
 
@@ -374,14 +302,14 @@ class Spec(Group):
     tree: fields.Location = Field(None, description="Folder the submission tree is rendered into; ${NAME} is expanded.")
     documents: Documents = Field(Documents(), description="Documents that the tree carries.")
     embargo: Embargo = Field(Embargo(), description="Until when results are secret.")
-    stores: Annotated[dict[fields.Name, Store], _Empty] = Field(
+    stores: Annotated[dict[fields.Name, Store], Empty] = Field(
         {}, description="Object stores by name, for `push` and `pull`."
     )
-    defaults: Annotated[dict[fields.Name, Settings], _Empty] = Field(
+    defaults: Annotated[dict[fields.Name, Settings], Empty] = Field(
         {}, description="Named blocks of settings, taken with use."
     )
-    systems: Annotated[dict[fields.Name, System], _Empty] = Field({}, description="Systems by name.")
-    benchmarks: Annotated[dict[fields.Name, Benchmark], _Empty] = Field({}, description="Benchmarks by name.")
+    systems: Annotated[dict[fields.Name, System], Empty] = Field({}, description="Systems by name.")
+    benchmarks: Annotated[dict[fields.Name, Benchmark], Empty] = Field({}, description="Benchmarks by name.")
     divisions: Divisions = Field(Divisions(), description="The cells: division, system, benchmark, scenario.")
 
 

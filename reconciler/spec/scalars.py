@@ -38,6 +38,7 @@ DTYPES = ("byte", "int16", "int32", "int64", "float32")
 USER_CONFS = ("written", "harvested")
 AUDIT_CONFIGS = ("path", "placed")
 HARNESS_RESULTS = ("loadgen", "endpoints")
+STOP_SIGNALS = ("SIGTERM", "SIGINT", "SIGQUIT", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGKILL")
 PUBLISH = ("latest", "median", "best")
 PRECISIONS = tuple(sorted({precision for facts in BACKENDS.values() for precision in facts.precisions}))
 

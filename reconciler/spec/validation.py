@@ -14,7 +14,8 @@ from pydantic import ValidationError
 
 from reconciler.errors import Problem
 from reconciler.resource.inputs import Origin
-from reconciler.spec import models
+from reconciler.spec import harness_models, models
+from reconciler.spec.groups import Group
 from reconciler.spec.locations import Variables
 from reconciler.spec.names import advice, nearest
 from reconciler.spec.nodes import MapNode, Node, plain
@@ -34,14 +35,14 @@ _EXAMPLES: dict[str, Any] = {
     "category": "edge",
     "status": "available",
 }
-_NOUNS: dict[type[models.Group], str] = {
+_NOUNS: dict[type[Group], str] = {
     models.Scenarios: "scenario",
     models.Divisions: "division",
 }
-_HOMES: dict[str, type[models.Group]] = {
+_HOMES: dict[str, type[Group]] = {
     "engine": models.Engine,
     "run": models.Run,
-    "harness": models.Harness,
+    "harness": harness_models.Harness,
     "model": models.Model,
     "dataset": models.Dataset,
     "measurements": models.Measurements,
@@ -152,20 +153,20 @@ def _unknown(where: Location) -> tuple[str, str]:
     return message, advice(name, valid)
 
 
-def _names(group: type[models.Group]) -> list[str]:
+def _names(group: type[Group]) -> list[str]:
     return [field.alias or name for name, field in group.model_fields.items()]
 
 
-def _group_at(where: Location) -> type[models.Group] | None:
+def _group_at(where: Location) -> type[Group] | None:
     """The model that reads the group at ``where``; None when there is none with fixed names."""
     kind: Any = models.Document
     for part in where:
         kind = _inner(kind, part)
-    return kind if isinstance(kind, type) and issubclass(kind, models.Group) else None
+    return kind if isinstance(kind, type) and issubclass(kind, Group) else None
 
 
 def _inner(kind: Any, part: str) -> Any:
-    if isinstance(kind, type) and issubclass(kind, models.Group):
+    if isinstance(kind, type) and issubclass(kind, Group):
         found = [field for name, field in kind.model_fields.items() if (field.alias or name) == part]
         kind = found[0].annotation if found else None
     elif typing.get_origin(kind) is dict:

@@ -1,0 +1,32 @@
+"""What every group of a spec is: a mapping with fixed names. One with nothing under it (``Offline:``) is empty."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
+
+from reconciler.spec import fields
+
+
+def _empty_is_a_group(value: Any) -> Any:
+    return {} if value is None else value
+
+
+class Group(BaseModel):
+    """A mapping with fixed names."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty(cls, value: Any) -> Any:
+        return _empty_is_a_group(value)
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+        """Nothing changes a group once it is made, so pydantic need not copy a default for each cell that takes it."""
+        return self
+
+
+Empty = BeforeValidator(_empty_is_a_group)
+Options = Annotated[dict[str, fields.FreeValue], Empty]

@@ -1,0 +1,172 @@
+"""Services: a server with weights is started once for the runs that ask it, and never outlives their pass."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reconciler.execute.outcome import Outcome, Status
+from reconciler.resource.records import Ended, Record
+from tests.passes.repository import Repository
+from tests.passes.server import started, with_service
+from tests.passes.test_commands import PASS, RESULT, RUN, RUNS, SCORE, due, gone, wait_for
+
+pytest.importorskip("mlperf_loadgen")
+SERVICE = "Service:open/box/tiny/Offline"
+HEALTH = '          ready: {url: "{service_url}/health", timeout: 20 s}\n'
+CHECKOUT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    repository = with_service(tmp_path_factory.mktemp("service"), more=HEALTH)
+    repository.reconcile()
+    return repository
+
+
+def records_at(repository: Repository, address: str) -> list[Record]:
+    return [r for r in repository.records().values() if str(r.address) == address]
+
+
+def unhappy(repository: Repository) -> dict[str, Outcome]:
+    outcomes = repository.reconcile().outcomes
+    return {str(o.step.change.address): o for o in outcomes if o.status is not Status.DONE}
+
+
+def test_runs_of_a_cell_share_one_start(made: Repository) -> None:
+    assert all(record.ended is Ended.DONE for record in made.records().values())
+    ((server, worker, _),) = started(made)
+    assert gone([server, worker])
+    assert (made.root / "ended").read_text() == "in order\n"
+    (record,) = records_at(made, SERVICE)
+    identity = next(i for i, r in made.records().items() if r == record)
+    for address in RUNS:
+        (run,) = records_at(made, address)
+        assert run.upstream["service"] == identity
+        (log,) = [a for a in run.artifacts if a.name == "service.log"]
+        assert made.object_path(log.sha256).read_text() == "loading weights\nready to serve\n"
+    assert not made.damage()
+
+
+def test_a_second_pass_starts_nothing(made: Repository, tmp_path: Path) -> None:
+    repository = made.copy(tmp_path / "copy")
+    repository.reconcile()
+    assert not due(repository)
+    assert not repository.reconcile().outcomes
+    assert len(started(repository)) == 1
+
+
+def test_one_line_of_the_servers_code_makes_exactly_its_runs_stale(made: Repository, tmp_path: Path) -> None:
+    repository = made.copy(tmp_path / "copy")
+    repository.reconcile()
+    repository.edit("server/server.py", "loading weights", "loading other weights")
+    assert due(repository) == {SERVICE, *RUNS, SCORE, RESULT}
+    steps = {str(step.change.address): step for step in repository.look().plan.steps}
+    assert [change.name for change in steps[SERVICE].explained] == ["harness.service.code.sha256"]
+    assert str(steps[SERVICE].change.how) == "start"
+    repository.reconcile()
+    assert len(started(repository)) == 2
+    assert not due(repository)
+
+
+def test_what_says_how_it_is_watched_and_stopped_is_no_identity(made: Repository, tmp_path: Path) -> None:
+    repository = made.copy(tmp_path / "copy")
+    repository.edit("specs/spec.yaml", "timeout: 20 s}\n", "timeout: 25 s}\n          stop: {timeout: 3 s}\n")
+    assert not due(repository)
+
+
+def test_a_repeated_run_starts_it_again(made: Repository, tmp_path: Path) -> None:
+    repository = made.copy(tmp_path / "copy")
+    repository.reconcile(rerun=("kind=Run", "mode=performance"))
+    assert len(started(repository)) == 2
+    assert len(records_at(repository, SERVICE)) == 2
+    assert len(records_at(repository, RUN)) == 2
+
+
+def test_cells_with_the_same_service_share_it_and_others_do_not(tmp_path: Path) -> None:
+    repository = with_service(tmp_path)
+    single = "          SingleStream: {target_latency: 10 ms, min_query_count: 100}\n"
+    repository.edit("specs/spec.yaml", "          Offline: {", f"{single}          Offline: {{")
+    assert not unhappy(repository)
+    assert len(started(repository)) == 1
+    (record,) = [r for r in repository.records().values() if str(r.address).startswith("Service:")]
+    assert len(record.shared) == 1
+    repository.edit("specs/spec.yaml", '"{port}", ../starts]', '"{port}", ../starts, "{scenario}"]')
+    assert not unhappy(repository)
+    lines = started(repository)
+    assert len(lines) == 3  # a server of each scenario, one after the other
+    assert len({port for _, _, port in lines}) == 3
+
+
+MISCHIEF = {
+    "dies": ("the service died with status 7", "out of imagined memory", RUN.replace("performance", "accuracy")),
+    "goes silent": ("the service stopped answering for 1 s", "ready to serve", RUN.replace("performance", "accuracy")),
+    "never ready": ("the service was not ready within 1 s", "loading weights", SERVICE),
+    "ends at once": ("the service ended before it was ready with status 1", "there is no such device", SERVICE),
+}
+
+
+@pytest.mark.parametrize("mischief", MISCHIEF)
+def test_what_goes_wrong_with_it_fails_the_run_with_its_last_lines(tmp_path: Path, mischief: str) -> None:
+    problem, line, at = MISCHIEF[mischief]
+    ready = '          ready: {url: "{service_url}/health", timeout: 1 s, unanswered: 1 s}\n'
+    if mischief in ("dies", "goes silent"):
+        ready = ready.replace("timeout: 1 s", "timeout: 20 s")
+    repository = with_service(
+        tmp_path, more=f'{ready}          env: {{MISCHIEF: "{mischief}"}}\n', env="        env: {LINGERS: 60}\n"
+    )
+    if mischief == "goes silent":
+        client = (tmp_path / "client/client.py").read_text()
+        repository.write("client/client.py", client.replace("    held.append", "    time.sleep(60)\n    held.append"))
+    outcome = unhappy(repository)[at]
+    assert outcome.message.startswith(problem)
+    assert line in outcome.log
+    assert outcome.fix
+    assert gone([pid for server, worker, _ in started(repository) for pid in (server, worker)])
+    (failed, *_) = [r for r in records_at(repository, at) if r.ended is Ended.FAILED]
+    (log,) = [a for a in failed.artifacts if a.name == "service.log"]
+    assert line in repository.object_path(log.sha256).read_text()
+    assert not repository.damage()
+    assert {SERVICE, *RUNS} <= due(repository)
+
+
+def test_a_stranger_is_not_taken_for_it(tmp_path: Path) -> None:
+    stranger = subprocess.Popen(
+        [sys.executable, "-c", "import http.server as h; s = h.HTTPServer(('127.0.0.1', 0), h.BaseHTTPRequestHandler);"
+         "print(s.server_port, flush=True); s.serve_forever()"],
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert stranger.stdout is not None
+        place = f"127.0.0.1:{stranger.stdout.readline().strip()}"
+        repository = with_service(tmp_path, more=f'          ready: {{tcp: "{place}"}}\n')
+        assert unhappy(repository)[SERVICE].message == f"another server answers at {place} already"
+        assert not started(repository)
+    finally:
+        stranger.kill()
+        stranger.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_it_ends_with_the_pass(tmp_path: Path, number: signal.Signals) -> None:
+    repository = with_service(tmp_path, env="        env: {WAITS: performance}\n")
+    process = subprocess.Popen(
+        [sys.executable, "-c", PASS, str(tmp_path)],
+        cwd=CHECKOUT,
+        env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+        stderr=subprocess.DEVNULL,
+    )
+    wait_for(tmp_path / "starts")
+    process.send_signal(number)
+    process.wait(30)
+    ((server, worker, _),) = started(repository)
+    assert gone([server, worker])
+    repository.edit("specs/spec.yaml", "        env: {WAITS: performance}\n", "")
+    assert not unhappy(repository)  # nothing of the killed pass is in its way
+    assert len(started(repository)) == 2
+    assert not repository.damage()

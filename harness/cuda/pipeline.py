@@ -107,7 +107,7 @@ class CudaSession:
         self._plan = plan
         waits = plan.scenario in ("SingleStream", "MultiStream")
         devices = [Device(index, spin=waits) for index in chosen(int(plan.options.get("devices", 1)))]
-        self.workers = [Worker(device, _load(load, device), plan) for device in devices]
+        self.workers = [_worker(device, load, plan) for device in devices]
         first = self.workers[0].loaded
         self.batch_size = min(plan.batch_size, first.batch_size)
         self.sizes: Sequence[int] = sizes(self.batch_size, plan.scenario, first.batch_sizes)
@@ -170,11 +170,10 @@ class CudaSession:
 
     def _open(self, arrays: Sequence[np.ndarray]) -> None:
         """Lanes are made once, when the shape of a sample is known; in turns, so that devices fill evenly."""
-        shapes = batch_shapes(self.workers[0].loaded, arrays, tuple(self.sizes))
         for worker in self.workers:
             worker.device.activate()
             try:
-                worker.open(shapes, graphs=self._graphs)
+                worker.open(batch_shapes(worker.loaded, arrays, tuple(self.sizes)), graphs=self._graphs)
             except CudaError as error:
                 raise explained(error, worker.label) from error
             worker.run_threads(self._free)
@@ -193,9 +192,11 @@ def lanes_per_stream(plan: LoadPlan) -> int:
     return lanes
 
 
-def _load(load: Loader, device: Device) -> Loaded:
+def _worker(device: Device, load: Loader, plan: LoadPlan) -> Worker:
+    """With an engine that is loaded on this device, and streams of this device."""
+    device.activate()
     try:
-        return load(device)
+        return Worker(device, load(device), plan)
     except CudaError as error:
         raise explained(error, f"GPU {device.index}") from error
 

@@ -24,21 +24,32 @@ def case() -> Case:
 
 
 def test_out_of_memory_is_told_with_a_batch(case: Case) -> None:
-    """Another program holds nearly all of the device."""
-    from harness.cuda.driver import Device
-
-    assert case.engine
-    device = Device(0)
-    held = device.allocate(device.free_memory() - 150 * 2**20)
+    """The engine is loaded; then another program takes what is left of the device."""
+    session = opened(case, "Server", Answers())
+    device = session.workers[0].device
+    held = all_memory(device)
     try:
-        session = opened(case, "Server", Answers())
         with pytest.raises(HarnessError, match="out of memory") as caught:
             session.place(fresh(case))
         assert caught.value.problem_class == "resources"
         print(caught.value.problem, "|", caught.value.fix)
     finally:
         device.activate()
-        device.free(held)
+        for memory in held:
+            device.free(memory)
+
+
+def all_memory(device: Any) -> list[Any]:
+    """Blocks of device memory until not even a small one is left."""
+    from harness.cuda.driver import DeviceMemoryError
+
+    held, size = [], 2**36
+    while size >= 2**16:
+        try:
+            held.append(device.allocate(size))
+        except DeviceMemoryError:
+            size //= 2
+    return held
 
 
 def changed(case: Case, folder: Path, **changes: Any) -> None:

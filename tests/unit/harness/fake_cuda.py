@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import enum
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -49,6 +50,8 @@ class Fake:
     held: dict[int, Any] = field(default_factory=dict)
     device_bytes: int = 0
     captured: dict[int, list[Callable[[], None]]] = field(default_factory=dict)
+    streams: dict[int, int] = field(default_factory=dict)
+    current: threading.local = field(default_factory=threading.local)
     recorded: dict[int, list[Callable[[], None]] | None] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
     lockable: bool = True
@@ -71,7 +74,20 @@ class Fake:
                 return
         raise AssertionError(f"{size} bytes at {address:#x} are not allocated")
 
+    def activate(self, device: int) -> None:
+        self.current.device = device
+
+    @property
+    def active(self) -> int:
+        """The device of the calling thread."""
+        return int(getattr(self.current, "device", -1))
+
+    def make_stream(self) -> int:
+        self.streams[handle := self.handle()] = self.active
+        return handle
+
     def do(self, stream: int, work: Callable[[], None]) -> None:
+        assert self.streams.get(int(stream)) == self.active, "work on a stream of another device"
         if int(stream) in self.captured:
             self.captured[int(stream)].append(work)
         else:
@@ -128,12 +144,12 @@ def _device_calls(fake: Fake) -> Iterator[tuple[str, Callable[..., Any]]]:
     yield "cuDeviceGet", lambda index: index
     yield "cuDevicePrimaryCtxSetFlags", lambda _device, _flags: None
     yield "cuDevicePrimaryCtxRetain", lambda device: device
-    yield "cuCtxSetCurrent", lambda _: None
+    yield "cuCtxSetCurrent", fake.activate
     yield "cuDeviceGetName", lambda _size, index: b"Fake GPU " + str(index).encode() + b"\0\0"
     yield "cuDeviceGetPCIBusId", lambda _size, index: f"0000:{index:02X}:00.0".encode() + b"\0\0"
     yield "cuDeviceGetAttribute", lambda attribute, _: fake.capability[int(attribute) - 75]
     yield "cuCtxGetStreamPriorityRange", lambda: (0, -5)
-    yield "cuStreamCreateWithPriority", lambda _flags, _priority: fake.handle()
+    yield "cuStreamCreateWithPriority", lambda _flags, _priority: fake.make_stream()
     yield "cuEventCreate", lambda _flags: fake.handle()
     yield "cuModuleLoadData", lambda image: image
     yield "cuModuleGetFunction", lambda _module, name: name.decode()

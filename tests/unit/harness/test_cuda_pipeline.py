@@ -111,20 +111,24 @@ class Answers:
         self.errors.append(error)
 
 
-def session(fake: Fake, scenario: Any = "Offline", engine: Doubling | None = None, **options: Any) -> Any:
-    answers = Answers()
-    engine = engine or Doubling(fake)
-    plan = LoadPlan(
+def plan_of(scenario: Any, answers: Answers, batch_size: int, streams: int, options: dict[str, Any]) -> LoadPlan:
+    return LoadPlan(
         engine=Path(),
         scenario=scenario,
-        batch_size=engine.batch_size,
-        streams=int(options.pop("streams", 2)),
+        batch_size=batch_size,
+        streams=streams,
         threads=0,
         outputs=(),
         options=options,
         completed=answers.completed,
         failed=answers.failed,
     )
+
+
+def session(fake: Fake, scenario: Any = "Offline", engine: Doubling | None = None, **options: Any) -> Any:
+    answers = Answers()
+    engine = engine or Doubling(fake)
+    plan = plan_of(scenario, answers, engine.batch_size, int(options.pop("streams", 2)), options)
     made = pipeline.CudaSession(plan, lambda _device: engine)
     made.answers, made.engine = answers, engine  # type: ignore[attr-defined]
     return made
@@ -204,6 +208,27 @@ def test_every_lane_is_used_and_none_twice_at_once(fake: Fake) -> None:
     assert len(made.answers.outputs) == 160
     made.close()
     assert fake.device_bytes == 0
+
+
+def test_each_device_loads_an_engine_of_its_own(fake: Fake) -> None:
+    """What a library makes belongs to the device that is current; the driver in host memory refuses other streams."""
+    fake.devices = 3
+    loaded: list[tuple[int, int]] = []
+
+    def load(device: driver.Device) -> Doubling:
+        loaded.append((device.index, fake.active))
+        return Doubling(fake)
+
+    answers = Answers()
+    made = pipeline.CudaSession(plan_of("Offline", answers, 16, 1, {"devices": 3}), load)
+    assert loaded == [(0, 0), (1, 1), (2, 2)]
+    samples = points()
+    made.place({"x": samples})
+    for number in range(12):
+        made.submit(slice(number, number + 2), [2 * number, 2 * number + 1])
+    made.drain()
+    assert all(np.array_equal(answers.outputs[2 * n + 1], 2 * samples[n + 1]) for n in range(12))
+    made.close()
 
 
 def test_memory_that_cannot_be_locked_is_copied(fake: Fake) -> None:

@@ -6,25 +6,18 @@ again from the logs, and the tree is rendered again from both.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from reconciler.diff.change import Chosen
 from reconciler.diff.choose import differing
 from reconciler.diff.claims import Audit, Claim, Proof
 from reconciler.diff.difference import ALLOWED_TO_DIFFER, published_cells
-from reconciler.errors import LogError
-from reconciler.execute.finish import asked, judge_text, performance_values
-from reconciler.execute.importing import asked_elsewhere
 from reconciler.history.logs import FOLDER, Logs
 from reconciler.history.rendered import tree_claims
-from reconciler.history.results import of_endpoints, result_claims, score_claim
+from reconciler.history.runs import derived_claims
 from reconciler.history.snapshot import Snapshot
 from reconciler.history.verdicts import imported_claims, verdict_claim
-from reconciler.mlperf.contradictions import contradictions
-from reconciler.mlperf.log import parse_detail
-from reconciler.mlperf.log_names import ACCURACY_TEXT, DETAIL
 from reconciler.record.codec import summarize
 from reconciler.render.decisions import acceptance_text
 from reconciler.resource.inputs import Input, make_key
@@ -58,7 +51,7 @@ def _cell(cell: Cell, at: Snapshot, logs: Logs, *, published: bool) -> Iterator[
             yield _inputs(cell, name, record, at)
         yield from _digests(cell, name, record, logs)
         yield from imported_claims(cell, name, record, chosen, at, good) if came_whole else ()
-        yield from _derived(cell, name, record, at, good)
+        yield from derived_claims(cell, name, record, at, good)
         yield from _elsewhere(cell, name, record)
     for name, record in verdicts:
         yield _inputs(cell, f"{name} verdict", record, at)
@@ -106,73 +99,6 @@ def _digests(cell: Cell, name: str, record: Record, logs: Logs) -> Iterator[Clai
         if artifact.place == "logs":
             proof = logs.checked[artifact.sha256]
             yield Claim(str(cell), f"{name}: {artifact.name}", proof, texts[proof].format(artifact.sha256[:12]))
-
-
-def _derived(cell: Cell, name: str, record: Record, at: Snapshot, good: Mapping[str, bytes]) -> Iterator[Claim]:
-    files = _files(record, good)
-    accuracy = at.records.get(at.difference.chosen[cell].accuracy)
-    if record.address.kind is Kind.SCORE and accuracy is not None and of_endpoints(accuracy):
-        yield score_claim(cell, record, _settings(record, at), _files(accuracy, good))
-    elif of_endpoints(record):
-        yield from result_claims(cell, name, record, _settings(record, at), files)
-    elif record.address.kind is Kind.SCORE:
-        yield _score(cell, record, at, files.get(ACCURACY_TEXT))
-    elif "mode" in record.inputs:
-        yield from _run(cell, name, record, at, files.get(DETAIL))
-
-
-def _files(record: Record, good: Mapping[str, bytes]) -> dict[str, bytes]:
-    return {a.name: good[a.sha256] for a in record.artifacts if a.sha256 in good}
-
-
-def _score(cell: Cell, record: Record, at: Snapshot, text: bytes | None) -> Claim:
-    if text is None:
-        return Claim(str(cell), "accuracy", Proof.MISSING, f"{ACCURACY_TEXT} is not in this commit as recorded")
-    again = judge_text(text.decode(errors="replace"), _settings(record, at), {})
-    metric = record.values.get("metric") or {}
-    shown = f"{metric.get('value', '?')} {metric.get('unit', '')}"
-    if again.values.get("metric") == record.values.get("metric"):
-        return Claim(str(cell), "accuracy", Proof.ATTESTED, f"{shown}, as the scorer wrote it")
-    detail = f"recorded {shown}, {ACCURACY_TEXT} says {again.values or again.problem}"
-    return Claim(str(cell), "accuracy", Proof.CONTRADICTED, detail)
-
-
-def _run(cell: Cell, name: str, record: Record, at: Snapshot, data: bytes | None) -> Iterator[Claim]:
-    """The settings of a run or a test; of the performance run its result too."""
-    values = {n: i.value for n, i in record.inputs.items()}
-    mode = str(values["mode"])
-    measured = ("validity", "metric") if record.address.kind is Kind.RUN and mode == "performance" else ()
-    if data is None:
-        lost = f"{DETAIL} is not in this commit as recorded"
-        yield from (Claim(str(cell), f"{name}: {what}", Proof.MISSING, lost) for what in ("settings", *measured))
-        return
-    wanted = asked_elsewhere(values, mode) if IMPORTED in record.marks else asked(values, mode)
-    try:
-        log = parse_detail(data, DETAIL)
-        found = contradictions(log, wanted)
-    except LogError as error:
-        yield Claim(str(cell), f"{name}: settings", Proof.CONTRADICTED, str(error))
-        return
-    proof = Proof.CONTRADICTED if found else Proof.PROVEN
-    detail = "; ".join(map(str, found)) or f"LoadGen's log shows every setting{', and the seeds' * bool(wanted.seeds)}"
-    yield Claim(str(cell), f"{name}: settings", proof, detail)
-    if measured:
-        yield from _measured(cell, name, record, performance_values(log, _settings(record, at)), measured)
-
-
-def _settings(record: Record, at: Snapshot) -> Mapping[str, Any]:
-    """Of the resource it is chosen for; of an inferred cell's records that is another cell's."""
-    return at.desired.detail(next(a for a in (record.address, *record.shared) if a in at.desired.by_address)).settings
-
-
-def _measured(
-    cell: Cell, name: str, record: Record, again: Mapping[str, object], keys: Iterable[str]
-) -> Iterator[Claim]:
-    for key in keys:
-        shown, recorded = _shown(again[key]), _shown(record.values.get(key))
-        same = again[key] == record.values.get(key)
-        detail = f"{shown}, from {DETAIL}" if same else f"recorded {recorded}, the log says {shown}"
-        yield Claim(str(cell), f"{name}: {key}", Proof.PROVEN if same else Proof.CONTRADICTED, detail)
 
 
 def _elsewhere(cell: Cell, name: str, record: Record) -> Iterator[Claim]:

@@ -9,9 +9,10 @@ from pathlib import Path
 from reconciler import git
 from reconciler.diff.claims import Proof
 from reconciler.files import sha256_bytes
-from reconciler.resource.records import Artifact
+from reconciler.resource.records import Artifact, Record
 
 FOLDER = "state/logs"
+Good = Mapping[str, bytes]  # SHA-256 → bytes, of the logs that are in the commit as they were recorded
 
 
 @dataclass(slots=True)
@@ -40,3 +41,8 @@ class Logs:
             if data is not None and fits:
                 good[sha256] = data
         return good
+
+
+def files_of(record: Record, logs: Good) -> dict[str, bytes]:
+    """A record's own logs by their names."""
+    return {a.name: logs[a.sha256] for a in record.artifacts if a.sha256 in logs}

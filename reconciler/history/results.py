@@ -41,9 +41,14 @@ def result_claims(
     detail = "; ".join(found) or f"{CONFIG} shows every setting, and the seeds"
     yield Claim(str(cell), f"{name}: settings", Proof.CONTRADICTED if found else Proof.PROVEN, detail)
     for key in measured:
-        same, shown = again[key] == record.values.get(key), _shown(again[key])
-        detail = f"{shown}, from {own}" if same else f"recorded {_shown(record.values.get(key))}, {own} says {shown}"
-        yield Claim(str(cell), f"{name}: {key}", Proof.PROVEN if same else Proof.CONTRADICTED, detail)
+        yield Claim(str(cell), f"{name}: {key}", *compared(record.values.get(key), again[key], own))
+
+
+def compared(recorded: object, again: object, source: str) -> tuple[Proof, str]:
+    """A recorded value against what ``source`` says of it."""
+    if again == recorded:
+        return Proof.PROVEN, f"{_shown(again)}, from {source}"
+    return Proof.CONTRADICTED, f"recorded {_shown(recorded)}, {source} says {_shown(again)}"
 
 
 def score_claim(cell: Cell, record: Record, settings: Mapping[str, Any], files: Mapping[str, bytes]) -> Claim:
@@ -54,11 +59,10 @@ def score_claim(cell: Cell, record: Record, settings: Mapping[str, Any], files: 
         metric = scored_values(parse_left(files), settings)["metric"]
     except ValueError as error:
         return Claim(str(cell), "accuracy", Proof.CONTRADICTED, str(error))
-    recorded = record.values.get("metric")
-    if metric == recorded:
-        return Claim(str(cell), "accuracy", Proof.ATTESTED, f"{_shown(metric)}, as the harness scored it")
-    detail = f"recorded {_shown(recorded)}, {ACCURACY_RESULTS} says {_shown(metric)}"
-    return Claim(str(cell), "accuracy", Proof.CONTRADICTED, detail)
+    proof, detail = compared(record.values.get("metric"), metric, ACCURACY_RESULTS)
+    if proof is Proof.CONTRADICTED:
+        return Claim(str(cell), "accuracy", proof, detail)
+    return Claim(str(cell), "accuracy", Proof.ATTESTED, f"{detail}, as the harness scored it")
 
 
 def _shown(value: object) -> str:

@@ -9,6 +9,7 @@ from functools import partial
 from reconciler.diff.change import Chosen
 from reconciler.diff.claims import Claim, Proof
 from reconciler.errors import LogError
+from reconciler.history.logs import Good, files_of
 from reconciler.history.snapshot import Snapshot
 from reconciler.mlperf.accuracy import is_truncated
 from reconciler.mlperf.compliance.judging import (
@@ -29,11 +30,10 @@ from reconciler.resource.canonical import digest
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Record
 
-Logs = Mapping[str, bytes]  # SHA-256 → bytes, of the logs that are in the commit as they were recorded
 _RUN = "performance/run_1/"
 
 
-def verdict_claim(cell: Cell, name: str, record: Record, chosen: Chosen, at: Snapshot, logs: Logs) -> Claim:
+def verdict_claim(cell: Cell, name: str, record: Record, chosen: Chosen, at: Snapshot, logs: Good) -> Claim:
     """One verdict of ours. ``name``: of the test."""
     claim = partial(Claim, str(cell), f"{name} verdict")
     compared = {AUDIT: dict(chosen.tests).get(name), **_runs(chosen)}
@@ -55,18 +55,18 @@ def verdict_claim(cell: Cell, name: str, record: Record, chosen: Chosen, at: Sna
     return claim(Proof.ATTESTED if attested else Proof.PROVEN, f"{_word(record)}, from its logs{attested}")
 
 
-def _lacking(record: Record, runs: Mapping[str, Record], logs: Logs) -> list[str]:
+def _lacking(record: Record, runs: Mapping[str, Record], logs: Good) -> list[str]:
     needed = [(f"the {run} run's ", item.artifacts, (SUMMARY, DETAIL)) for run, item in runs.items()]
     needed.append(("", record.artifacts, (BASELINE, COMPLIANCE)))
     return [f"{of}{a.name}" for of, items, names in needed for a in items if a.name in names and a.sha256 not in logs]
 
 
-def _question(cell: Cell, record: Record, runs: Mapping[str, Record], at: Snapshot, logs: Logs) -> Question:
+def _question(cell: Cell, record: Record, runs: Mapping[str, Record], at: Snapshot, logs: Good) -> Question:
     response = runs[AUDIT].values.get("response", {}).get("dtype", "") if AUDIT in runs else ""
     bars = at.desired.detail(record.address).settings.get("ruled.bars", ())
     question = question_of(
         {name: item.value for name, item in record.inputs.items()},
-        {run: _run_logs(_files(made, logs)) for run, made in runs.items()},
+        {run: _run_logs(files_of(made, logs)) for run, made in runs.items()},
         cell.scenario,
         (bar[0] for bar in bars),
         response,
@@ -83,19 +83,15 @@ def _runs(chosen: Chosen) -> dict[str, str]:
     return {"performance": chosen.performance, "accuracy": chosen.accuracy}
 
 
-def _files(record: Record, logs: Logs) -> dict[str, bytes]:
-    return {a.name: logs[a.sha256] for a in record.artifacts if a.sha256 in logs}
-
-
-def _run_logs(files: Logs, below: str = "", answers: str = "") -> RunLogs:
+def _run_logs(files: Mapping[str, bytes], below: str = "", answers: str = "") -> RunLogs:
     """``below`` and ``answers``: the folders of the run's logs and of its accuracy log."""
     log = files.get(f"{answers}{ACCURACY_LOG}")
     lines: Callable[[], list[bytes]] | None = log.splitlines if log and not is_truncated(log) else None
     return RunLogs(files.get(f"{below}{DETAIL}", b""), files.get(f"{below}{SUMMARY}", b""), lines)
 
 
-def _texts(record: Record, logs: Logs) -> dict[str, str]:
-    return {name: data.decode(errors="replace") for name, data in _files(record, logs).items()}
+def _texts(record: Record, logs: Good) -> dict[str, str]:
+    return {name: data.decode(errors="replace") for name, data in files_of(record, logs).items()}
 
 
 def _differing(record: Record, again: AuditVerdict, texts: Mapping[str, str]) -> str:
@@ -129,7 +125,7 @@ def _word(record: Record) -> str:
     return PASS if record.values.get("passed") else FAIL
 
 
-def imported_claims(cell: Cell, name: str, record: Record, chosen: Chosen, at: Snapshot, logs: Logs) -> Iterator[Claim]:
+def imported_claims(cell: Cell, name: str, record: Record, chosen: Chosen, at: Snapshot, logs: Good) -> Iterator[Claim]:
     """A test whose folder came as it is; ``name`` of the test."""
     listed = digest([[a.name, a.sha256] for a in record.artifacts])
     proof = Proof.PROVEN if listed == record.key else Proof.CONTRADICTED
@@ -154,7 +150,9 @@ def imported_claims(cell: Cell, name: str, record: Record, chosen: Chosen, at: S
     yield claim(Proof.PROVEN, f"{', '.join(item.file for item in judged)} from the logs")
 
 
-def _published(cell: Cell, name: str, files: Logs, chosen: Chosen, at: Snapshot, logs: Logs) -> Published:
+def _published(
+    cell: Cell, name: str, files: Mapping[str, bytes], chosen: Chosen, at: Snapshot, logs: Good
+) -> Published:
     submission = next(r for r in at.desired.resources if r.kind is Kind.SUBMISSION)
     ruleset = load_ruleset(str(at.desired.detail(submission.address).settings["round"]))
     settings = at.desired.detail(Address(Kind.RESULT, str(cell))).settings
@@ -164,7 +162,7 @@ def _published(cell: Cell, name: str, files: Logs, chosen: Chosen, at: Snapshot,
     except KeyError:
         rules = None
     published = {run: at.records.get(identity) for run, identity in _runs(chosen).items()}
-    named = {run: _files(record, logs) if record else {} for run, record in published.items()}
+    named = {run: files_of(record, logs) if record else {} for run, record in published.items()}
     return Published(
         test=name,
         rules=rules,

@@ -15,10 +15,11 @@ from reconciler import git
 from reconciler.diff.claims import Proof
 from reconciler.history.audit import audit
 from reconciler.history.snapshot import snapshot
-from reconciler.mlperf.log_names import ACCURACY_LOG, SUMMARY, VERIFY_PERFORMANCE
+from reconciler.mlperf.log_names import ACCURACY_LOG, RESULT_SUMMARY, SUMMARY, VERIFY_PERFORMANCE
 from reconciler.record.codec import decode
 from reconciler.record.store import keep, write_record
 from reconciler.resource.records import Record
+from tests.passes.endpoints import with_endpoints
 from tests.passes.repository import Repository
 from tests.passes.test_compliance import CELL, VARYING, make
 
@@ -167,3 +168,21 @@ def test_a_tree_in_the_commit_is_compared_file_by_file(recorded: Repository, tmp
     name = "rendered tree: closed/ACME/results/box/tiny/Offline"
     assert of(found, Proof.CONTRADICTED) == {f"{name}/measurements.json", f"{name}/more.txt"}
     assert of(found, Proof.MISSING) == {f"{name}/user.conf"}
+
+
+def test_results_of_the_endpoints_harness_are_judged_again(tmp_path: Path) -> None:
+    repository = with_endpoints(tmp_path / "repository")
+    repository.reconcile()
+    committed(repository)
+    found = claims(repository)
+    assert of(found, Proof.CONTRADICTED, Proof.MISSING) == set()
+    assert of(found, Proof.ATTESTED) == {"accuracy"}
+    assert {"performance: metric", "performance: validity", "accuracy: settings"} <= of(found, Proof.PROVEN)
+    cell = "open/box/llama3.1-8b/Offline"
+
+    def faster(record: Record) -> Record:
+        return edited(repository, record, RESULT_SUMMARY, partial(re.sub, r'"duration_ns": \d', r'"duration_ns": '))
+
+    rewritten(repository, f"Run:{cell}/performance", faster)
+    repository.commit()
+    assert "performance: metric" in of(claims(repository), Proof.CONTRADICTED)

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
+from tests.unit.tree.check.made import set_log
+
 from .conftest import CELL, Reconcile, edit, git
+from .test_import import logs
+
+__all__ = ["logs"]
 
 
 def claims(reconcile: Reconcile, *arguments: str) -> tuple[int, dict[tuple[str, str], str]]:
@@ -82,3 +88,54 @@ def test_audit_when_a_record_is_not_what_the_spec_of_its_commit_asks_for(recorde
     code, out, _ = reconcile("audit", "--at", "HEAD~1")
     assert code == 2
     assert f"{CELL}: 1 missing" in out
+
+
+@pytest.fixture
+def imported(declared: Path, logs: dict[str, Path], reconcile: Reconcile) -> Path:
+    """A repository whose runs were made elsewhere, and what nobody knows of them is not declared."""
+    for mode in ("accuracy", "performance"):
+        assert reconcile("import", str(logs[mode]), "--cell", "offline")[0] == 0
+    (declared / ".gitignore").write_text(".reconcile/\n")
+    git(declared, "init", "--quiet", "--initial-branch=main")
+    commit(declared, "Import runs of a colleague's")
+    return declared
+
+
+def test_audit_of_imported_runs_derives_them_from_their_logs(imported: Path, reconcile: Reconcile) -> None:
+    code, found = claims(reconcile)
+    assert code == 2
+    lost = [what for (_, what), proof in found.items() if proof in ("missing", "contradicted")]
+    assert lost == ["performance: made from", "accuracy: made from", "score: made from"]
+    proven = {"performance: metric", "performance: validity", "performance: settings", "accuracy: settings"}
+    assert all(found[CELL, what] == "proven" for what in proven)
+    said = [f"--declare={name}=known" for name in ("code", "dataset", "engine", "machine")]
+    assert reconcile("import", "--cell", CELL, *said)[0] == 0
+    commit(imported, "Declare the rest")
+    code, found = claims(reconcile)
+    attested = {what for (_, what), proof in found.items() if proof == "attested"}
+    assert (code, attested) == (0, {"accuracy", *lost})
+
+
+def test_audit_of_an_adopted_test_judges_it_by_its_logs(
+    recorded: Path, tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run that is published is its own reference: the same score is a pass, half of it is none."""
+    tree = tmp_path / "sent"
+    assert reconcile()[0] == 0
+    shutil.copytree(recorded / ".reconcile/tree", tree)
+    test = tree / "open/Tester/results/box/digits/Offline/TEST01"
+    shutil.copytree(test.parent / "performance", test / "performance")
+    (test / "verify_performance.txt").write_text("TEST PASS\n")
+    (test / "verify_accuracy.txt").write_text("TEST PASS\n")
+    for name, proof, rate in (("same", "attested", None), ("slower", "contradicted", 2.0)):
+        if rate:
+            set_log(test / "performance/run_1", "result_samples_per_second", rate)
+        root = tmp_path / name
+        root.mkdir()
+        git(root, "init", "--quiet", "--initial-branch=main")
+        (root / ".gitignore").write_text(".reconcile/\n")
+        monkeypatch.chdir(root)
+        assert reconcile("adopt", str(tree), "--rehearsal")[0] == 0
+        commit(root, "Adopt a tree")
+        _, found = claims(reconcile)
+        assert (found[CELL, "TEST01: inputs"], found[CELL, "TEST01 verdict"]) == ("proven", proof)

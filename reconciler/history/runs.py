@@ -1,0 +1,72 @@
+"""What a commit says of its runs and scores, derived again from LoadGen's logs or the endpoints harness's results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from reconciler.diff.claims import Claim, Proof
+from reconciler.errors import LogError
+from reconciler.execute.finish import asked, judge_text, performance_values
+from reconciler.execute.importing import asked_elsewhere
+from reconciler.history.logs import Good, files_of
+from reconciler.history.results import compared, of_endpoints, result_claims, score_claim
+from reconciler.history.snapshot import Snapshot
+from reconciler.mlperf.contradictions import contradictions
+from reconciler.mlperf.log import parse_detail
+from reconciler.mlperf.log_names import ACCURACY_TEXT, DETAIL
+from reconciler.resource.kinds import Cell, Kind
+from reconciler.resource.records import IMPORTED, Record
+
+
+def derived_claims(cell: Cell, name: str, record: Record, at: Snapshot, logs: Good) -> Iterator[Claim]:
+    """Settings of a run or a test, the result of the performance run, accuracy of a score; nothing of other records."""
+    files = files_of(record, logs)
+    accuracy = at.records.get(at.difference.chosen[cell].accuracy)
+    if record.address.kind is Kind.SCORE and accuracy is not None and of_endpoints(accuracy):
+        yield score_claim(cell, record, _settings(record, at), files_of(accuracy, logs))
+    elif of_endpoints(record):
+        yield from result_claims(cell, name, record, _settings(record, at), files)
+    elif record.address.kind is Kind.SCORE:
+        yield _score(cell, record, _settings(record, at), files.get(ACCURACY_TEXT))
+    elif "mode" in record.inputs:
+        yield from _run(cell, name, record, _settings(record, at), files.get(DETAIL))
+
+
+def _settings(record: Record, at: Snapshot) -> Mapping[str, Any]:
+    """Of the resource it is chosen for; of an inferred cell's records that is another cell's."""
+    return at.desired.detail(next(a for a in (record.address, *record.shared) if a in at.desired.by_address)).settings
+
+
+def _run(cell: Cell, name: str, record: Record, settings: Mapping[str, Any], data: bytes | None) -> Iterator[Claim]:
+    values = {n: i.value for n, i in record.inputs.items()}
+    mode, claim = str(values["mode"]), partial(Claim, str(cell))
+    measured = ("validity", "metric") if record.address.kind is Kind.RUN and mode == "performance" else ()
+    if data is None:
+        lost = f"{DETAIL} is not in this commit as recorded"
+        yield from (claim(f"{name}: {what}", Proof.MISSING, lost) for what in ("settings", *measured))
+        return
+    wanted = asked_elsewhere(values, mode) if IMPORTED in record.marks else asked(values, mode)
+    try:
+        log = parse_detail(data, DETAIL)
+        found = contradictions(log, wanted)
+    except LogError as error:
+        yield claim(f"{name}: settings", Proof.CONTRADICTED, str(error))
+        return
+    detail = "; ".join(map(str, found)) or f"LoadGen's log shows every setting{', and the seeds' * bool(wanted.seeds)}"
+    yield claim(f"{name}: settings", Proof.CONTRADICTED if found else Proof.PROVEN, detail)
+    again = performance_values(log, settings) if measured else {}
+    for key in measured:
+        yield claim(f"{name}: {key}", *compared(record.values.get(key), again[key], DETAIL))
+
+
+def _score(cell: Cell, record: Record, settings: Mapping[str, Any], text: bytes | None) -> Claim:
+    claim = partial(Claim, str(cell), "accuracy")
+    if text is None:
+        return claim(Proof.MISSING, f"{ACCURACY_TEXT} is not in this commit as recorded")
+    again = judge_text(text.decode(errors="replace"), settings, {})
+    proof, detail = compared(record.values.get("metric"), again.values.get("metric"), ACCURACY_TEXT)
+    if proof is Proof.CONTRADICTED:
+        return claim(proof, f"{detail}{f': {again.problem}' * bool(again.problem)}")
+    return claim(Proof.ATTESTED, f"{detail}, as the scorer wrote it")

@@ -82,10 +82,12 @@ def _refusals(seen: Look, found: Prunable, max_share: float) -> list[tuple[str, 
     if frozen := frozen_by(None, seen.difference.frozen):
         return [(f"the whole submission is {frozen}", "reconcile unfreeze --all")]
     refused = []
-    for what, gone, of in found.shares():
-        if gone > max_share * of:
-            why = f"it would remove {gone} of {count(of, what)}, more than the share of {max_share:g} that is allowed"
-            refused.append((why, f"see whether the spec is whole; then allow it: --max-share {_rounded_up(gone / of)}"))
+    over = [(what, gone, of) for what, gone, of in found.shares() if gone > max_share * of]
+    if over:
+        counts = listing(f"{gone} of {count(of, what)}" for what, gone, of in over)
+        share = _rounded_up(max(gone / of for _, gone, of in over))
+        why = f"it would remove {counts}, more than the share of {max_share:g} that is allowed"
+        refused.append((why, f"see whether the spec is whole; then allow it: --max-share {share}"))
     if not found.empty and (uncommitted := _uncommitted(seen, found)):
         why = f"{listing(uncommitted, most=3)}: not as in the last commit, so that nothing would bring it back"
         refused.append((why, "commit specs/ and state/ first"))

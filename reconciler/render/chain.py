@@ -33,8 +33,8 @@ class By:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One step. ``record`` "" for what is rendered or not there; ``metric``: (value, unit); ``due``: why it is to be made,
-    so the record, if any, is the last one. ``brought``: the commit that brought the record, None before one does.
+    """One step. ``record`` "" for what is rendered or not there; ``metric``: (value, unit); ``due``: why it is to be
+    made, so that the record, if any, is the last one. ``brought``: the commit that brought the record, if any.
     ``line``: of its own inputs that a spec line sets, the one that changed last, and by whom."""
 
     address: Address

@@ -119,7 +119,8 @@ def _notes(plan: Plan, limit: int | None, paint: Paint) -> list[str]:
     for text in _limited(list(acceptance_lines(plan.acceptances)), limit):
         lines.append(f"{paint('accepted', Tone.DOUBT)} {text}")
     for freeze in plan.frozen[:limit]:
-        lines.append(f"{paint('frozen', Tone.DOUBT)} {freeze.cell or 'the whole submission'}: {freeze}")
+        text = str(freeze).removeprefix("frozen ")
+        lines.append(f"{paint('frozen', Tone.DOUBT)} {freeze.cell or 'the whole submission'}: {text}")
     if plan.undeclared:
         names = listing(map(str, plan.undeclared), most=3)
         lines.append(f"{paint('not declared', Tone.FAINT)} {names}: recorded, no longer in a spec; kept")

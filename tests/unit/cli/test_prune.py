@@ -82,7 +82,8 @@ def test_prune_refuses_more_than_its_share_and_names_the_count(swapped: Path, re
     before = records(swapped)
     code, _, err = reconcile("prune", "--measured", "--yes")
     assert code == 1
-    assert f"it would remove 3 of {len(before)} records, more than the share of 0.25 that is allowed" in err
+    counts = f"3 of {len(before)} records and 1 of 2 rendered cells"
+    assert f"it would remove {counts}, more than the share of 0.25 that is allowed" in err
     assert "--max-share 0." in err
     assert records(swapped) == before
 

@@ -48,7 +48,7 @@ class Options:
     make again anyway, runs unless a kind is named.
 
     ``deep`` hashes every artifact and opens every record; ``busy`` times runs although others use the machine;
-    ``wait``: seconds to wait for another pass to end.
+    ``wait``: seconds to wait for another pass to end. ``sign`` False: no record is signed, whatever the spec says.
     """
 
     specs: tuple[str, ...] = ()
@@ -60,6 +60,7 @@ class Options:
     commit: bool = False
     busy: bool = False
     wait: float = 0.0
+    sign: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from reconciler.errors import ReconcilerError
@@ -142,3 +143,37 @@ def call(command: Sequence[str], *, folder: Path, stdin: bytes, limit: float) ->
     if ended.returncode:
         said = ended.stderr.decode(errors="replace").strip()[-200:]
         raise ReconcilerError(f"{command[0]}: ended with {ended.returncode} {said}".rstrip(), fix="see what it says")
+
+
+# What programs that sign, and their agents, read of the caller's environment.
+_KEYS = ("SSH_AUTH_SOCK", "GNUPGHOME", "GPG_AGENT_INFO", "XDG_RUNTIME_DIR", "SSH_SK_PROVIDER")
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a short program ended; its output, and the text that it wrote beside."""
+
+    status: int
+    out: bytes
+    error: str
+
+
+def ended(command: Sequence[str], stdin: bytes, limit: float) -> Ended:
+    """Run a program of the user's keys to its end. Never raises for what the program does: 127 when it is not there,
+    124 when it takes longer than ``limit`` seconds. It has no terminal, so that it cannot wait for a passphrase."""
+    keys = {name: os.environ[name] for name in _KEYS if name in os.environ}
+    try:
+        done = subprocess.run(
+            list(command),
+            env=child_environment(keys),
+            input=stdin,
+            capture_output=True,
+            timeout=limit,
+            check=False,
+            start_new_session=True,
+        )
+    except subprocess.TimeoutExpired:
+        return Ended(124, b"", f"{command[0]}: not ended after {limit:g} s")
+    except OSError as error:
+        return Ended(127, b"", f"{command[0]}: {error.strerror}")
+    return Ended(done.returncode, done.stdout, done.stderr.decode(errors="replace").strip())

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from reconciler import __version__
+from reconciler.desired.state import submission_settings
 from reconciler.diff.change import Difference, How
-from reconciler.errors import RepositoryError
+from reconciler.errors import ReconcilerError, RepositoryError
 from reconciler.execute.finish import EVIDENT, NOTED
 from reconciler.execute.harvest import harvest
 from reconciler.execute.outcome import Event, Note, Outcome, Status
@@ -96,6 +97,8 @@ class Pass:
     child_seconds: float = 0.0
     waited: float = 0.0
     rendered: int = 0
+    unsigned: list[str] = field(default_factory=list)
+    signer: Any = None
     not_committed: RepositoryError | None = None
     services: Services = field(default_factory=Services)
     began: float = field(default_factory=time.monotonic)
@@ -111,6 +114,7 @@ class Pass:
         seen = self.reached(self.look(self.options))
         if saved is not None:
             refuse_stale(saved, seen.plan)
+        self.prepare_signing(seen)
         sweep(seen.tree)
         if seen.damaged:
             self.repair_records(seen)
@@ -150,6 +154,20 @@ class Pass:
                 f"--commit: {self.places.root} lies in no git repository", fix="run `git init`, or leave --commit out"
             )
 
+    def prepare_signing(self, seen: Look) -> None:
+        """A key that cannot sign is better known before hours of runs than after."""
+        due = self.unsigned or any(step.change.how is How.MAKE for step in seen.plan.steps)
+        if due and self.options.sign and submission_settings(seen.desired).get("signing.sign"):
+            self.signer = importlib.import_module("reconciler.record.signing").signer_of(self.places.root)
+            for identity in self.unsigned:
+                self.sign(identity)
+
+    def sign(self, identity: str) -> None:
+        try:
+            importlib.import_module("reconciler.record.signing").sign_record(self.places, identity, self.signer)
+        except ReconcilerError as error:
+            self.tell(Note(f"{identity} is not signed: {error}; `reconcile sign` signs it later"))
+
     def look(self, options: Options) -> Look:
         seen = look(self.places, options, self.memory)
         self.memory.save()  # a pass may last for days, and others plan meanwhile
@@ -174,6 +192,10 @@ class Pass:
         for item in finished.kept:
             keep(self.places, item.path, item.name, in_git=item.in_git)
         identity = write_record(self.places, finished.record)
+        if self.signer is None:
+            self.unsigned.append(identity)
+        else:
+            self.sign(identity)
         if finished.lives:
             finished.attempt.settle()
         else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from reconciler import git
@@ -14,6 +16,7 @@ from reconciler.errors import IN_SYNC, NOT_IN_SYNC
 from reconciler.history.audit import audit
 from reconciler.history.rerun import repeated
 from reconciler.history.rescore import rescored
+from reconciler.history.signatures import with_signatures
 from reconciler.history.snapshot import snapshot
 from reconciler.render import audit as views
 from reconciler.render.lines import Lines
@@ -27,12 +30,26 @@ _RERUN = click.Option(
     metavar="SELECTOR",
     help="Measure matching published cells again on a machine like theirs. The repeat never becomes a result.",
 )
+_SIGNERS = click.Option(
+    ["--signers"],
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Allowed signers of records, instead of those that the spec or git names.",
+)
 _AT = click.Option(["--at"], default="HEAD", metavar="COMMIT", help="The commit to audit. Default: HEAD.")
 
 
 @click.command("audit")
-@takes([_AT, _RESCORE, _RERUN, busy_option(), *reporting_options()])
-def command(at: str, rescore: bool, rerun: tuple[str, ...], busy: bool, as_json: bool, show_all: bool) -> int:
+@takes([_AT, _SIGNERS, _RESCORE, _RERUN, busy_option(), *reporting_options()])
+def command(
+    at: str,
+    signers: Path | None,
+    rescore: bool,
+    rerun: tuple[str, ...],
+    busy: bool,
+    as_json: bool,
+    show_all: bool,
+) -> int:
     """Check every record, log, metric, verdict and rendered file of a commit, from its own bytes alone.
 
     Each claim ends proven (derived again here), attested (the digest fits, and the scorer says so), accepted (somebody
@@ -41,7 +58,7 @@ def command(at: str, rescore: bool, rerun: tuple[str, ...], busy: bool, as_json:
     """
     places = places_for(())
     seen = snapshot(places.root, git.resolve(places.root, at))
-    found = audit(places.root, seen)
+    found = with_signatures(places.root, seen, audit(places.root, seen), signers)
     if rescore:
         found = rescored(places, seen, found)
     if rerun:

@@ -42,6 +42,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "move": ("reconciler.cli.move", "Move a cell to another division in the spec, and say what that changes."),
     "package": ("reconciler.cli.package", "Pack the submission tree reproducibly, or say what speaks against it."),
     "unpack": ("reconciler.cli.unpack", "Unpack and verify what `package` wrote."),
+    "sign": ("reconciler.cli.sign", "Sign records that have no signature yet, with the key that git signs with."),
     "push": ("reconciler.cli.push", "Copy the objects that git does not hold to a store elsewhere."),
     "pull": ("reconciler.cli.pull", "Fetch objects from a store elsewhere, each checked by its digest."),
     "prune": ("reconciler.cli.prune", "Remove what no spec declares any more: never logs, only when told."),

@@ -29,6 +29,7 @@ _GROUPS: tuple[tuple[str, str, type[Group], str | None], ...] = (
     ("Submission", "`spec:`", models.Spec, ""),
     ("Documents", "`spec.documents:`", models.Documents, "documents."),
     ("Embargo", "`spec.embargo:`", models.Embargo, "embargo."),
+    ("Signing", "`spec.signing:`", models.Signing, "signing."),
     ("Store", "`spec.stores.NAME:`", models.Store, "stores."),
     ("System", "`spec.systems.NAME:`", models.System, "system."),
     ("Hardware", "`hardware:` of a system", models.Hardware, "hardware."),

@@ -105,7 +105,7 @@ def _repeat(
     record = at.records[identity]
     own = record.address.cell or cell  # another's, where the result is inferred
     choice = (f"cell={own}", "mode=performance")
-    options = Options(select=choice, only=(str(Kind.RUN),), rerun=(*choice, f"kind={Kind.RUN}"), busy=busy)
+    options = Options(select=choice, only=(str(Kind.RUN),), rerun=(*choice, f"kind={Kind.RUN}"), busy=busy, sign=False)
     if IMPORTED in record.marks:
         return _not_repeated(cell, "its run was imported, and cannot be made here"), None
     look_at(there, systems_of(at.desired), {own.system}, lambda text: tell(Note(text)))

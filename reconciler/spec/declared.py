@@ -77,7 +77,8 @@ class Declared:
     """``variables``: each environment variable that was read in a location field, and its value then (None: not set).
 
     ``settings`` of the whole submission: tree, documents.calibration, documents.bandwidth (locations), embargo.until (a
-    day), embargo.allow (patterns), stores (name → url and options; an option is a value, or a pair: from_env, name).
+    day), embargo.allow (patterns), signing.sign, signing.signers (location),
+    stores (name → url and options; an option is a value, or a pair: from_env, name).
     ``cells`` are sorted, scenarios in the order of SCENARIOS.
     """
 

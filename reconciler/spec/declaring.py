@@ -63,6 +63,8 @@ class Declaring:
         stores = {name: {"url": store.url, "options": dict(store.options)} for name, store in self.spec.stores.items()}
         named: dict[tuple[str, ...], object] = {
             ("stores",): stores or None,
+            ("signing", "sign"): self.spec.signing.sign,
+            ("signing", "signers"): self.spec.signing.signers,
             ("tree",): self.spec.tree,
             ("documents", "calibration"): documents.calibration,
             ("documents", "bandwidth"): documents.bandwidth,

@@ -21,6 +21,7 @@ _LOCATIONS = (
     ("spec", "documents", "calibration"),
     ("spec", "documents", "bandwidth"),
     ("spec", "stores", "*", "url"),
+    ("spec", "signing", "signers"),
     ("spec", "benchmarks", "*", "code"),
     ("spec", "benchmarks", "*", "source"),
     ("spec", "divisions", "*", "*", "*", "*", "power"),
@@ -28,7 +29,9 @@ _LOCATIONS = (
     ("spec", "benchmarks", "*", "dataset", "path"),
 )
 _HARNESS_LOCATIONS = ("cwd", "code", "configs", "logs", "outputs", "user_conf_at")
-_LOCATION_NAMES = "tree, code, source, documents, power, store url, model.path, dataset.path and the paths of a harness"
+_LOCATION_NAMES = (
+    "tree, code, source, documents, power, signers, url, model.path, dataset.path and the paths of a harness"
+)
 
 _SECRET = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----"

@@ -279,6 +279,19 @@ class Embargo(Group):
     )
 
 
+class Signing(Group):
+    """Signatures of records by the keys of those who made them. Nothing of it enters a key."""
+
+    sign: fields.Flag = Field(
+        None, description="true: a pass signs each record as git is configured to sign (gpg.format, user.signingkey)."
+    )
+    signers: fields.Location = Field(
+        None,
+        description="File of allowed signers (ssh-keygen(1)), which `audit` goes by; default: that of git "
+        "(gpg.ssh.allowedSignersFile).",
+    )
+
+
 class Store(Group):
     """A place elsewhere for the artifacts that git does not hold. Nothing of it enters a key."""
 
@@ -302,6 +315,7 @@ class Spec(Group):
     tree: fields.Location = Field(None, description="Folder the submission tree is rendered into; ${NAME} is expanded.")
     documents: Documents = Field(Documents(), description="Documents that the tree carries.")
     embargo: Embargo = Field(Embargo(), description="Until when results are secret.")
+    signing: Signing = Field(Signing(), description="Whether records are signed, and by whom.")
     stores: Annotated[dict[fields.Name, Store], Empty] = Field(
         {}, description="Object stores by name, for `push` and `pull`."
     )

@@ -1,0 +1,114 @@
+"""What the signatures beside a commit's records are worth. A commit without any, whose spec asks for none, claims
+nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from reconciler import git
+from reconciler.desired.state import submission_settings
+from reconciler.diff.change import Chosen
+from reconciler.diff.claims import Audit, Claim, Proof
+from reconciler.errors import RepositoryError
+from reconciler.history.snapshot import RECORDS, Snapshot
+from reconciler.record.signing import SUFFIX, Checked, Standing, allowed_signers, check
+from reconciler.resource.records import Record
+
+_PARALLEL = 4
+
+
+def with_signatures(root: Path, at: Snapshot, audited: Audit, signers: Path | None) -> Audit:
+    """The audit with a claim for each signature that is there, or should be. ``signers``: the file to go by, instead
+    of the one that the commit's spec names, or git is configured with. Raises RepositoryError when it is not there."""
+    settings = submission_settings(at.desired)
+    demanded = bool(settings.get("signing.sign"))
+    chosen = {cell: list(_records(records)) for cell, records in at.difference.chosen.items()}
+    signed = _signatures(root, at, {identity for ids in chosen.values() for identity in ids})
+    if not demanded and not signed:
+        return audited
+    with TemporaryDirectory() as folder:
+        file = _signers(root, at, signers, settings.get("signing.signers"), Path(folder))
+        checked = _checked(root, at, signed, file)
+    claims = list(audited.claims)
+    for cell, identities in chosen.items():
+        for identity in identities:
+            record = at.records[identity]
+            if signed.get(identity) or demanded:
+                claims.append(_claim(str(cell), record, checked.get(identity, ()), known=file is not None))
+    order = {where: index for index, where in enumerate(dict.fromkeys(claim.where for claim in audited.claims))}
+    return replace(audited, claims=tuple(sorted(claims, key=lambda claim: order.get(claim.where, len(order)))))
+
+
+def _records(chosen: Chosen) -> Iterator[str]:
+    """Every record that a cell stands on and that a person's pass made."""
+    ids = (chosen.performance, chosen.accuracy, chosen.score, *(i for _, i in (*chosen.tests, *chosen.verdicts)))
+    yield from dict.fromkeys(filter(None, ids))
+
+
+def _signatures(root: Path, at: Snapshot, wanted: set[str]) -> dict[str, list[str]]:
+    """Record id → blobs of its signatures."""
+    found: dict[str, list[str]] = {}
+    for path, (blob, _) in sorted(git.files_at(root, at.commit, [RECORDS]).items()):
+        identity = path.removeprefix(f"{RECORDS}/").partition(".")[0]
+        if path.endswith(SUFFIX) and identity in wanted:
+            found.setdefault(identity, []).append(blob)
+    return found
+
+
+def _signers(root: Path, at: Snapshot, given: Path | None, declared: object, folder: Path) -> Path | None:
+    """The file of allowed signers; that of the spec as the commit has it, when it lies in the repository."""
+    if given is None and declared:
+        files = git.files_at(root, at.commit, [str(declared)])
+        for blob, _ in files.values():
+            path = folder / Path(str(declared)).name
+            path.write_bytes(git.read_blobs(root, [blob]).get(blob, b""))
+            return path
+    found = given or ((root / str(declared)) if declared else allowed_signers(root))
+    if found is not None and not found.is_file():
+        raise RepositoryError(f"no file of allowed signers: {found}", fix="name it with --signers, or commit it")
+    return found
+
+
+def _checked(
+    root: Path, at: Snapshot, signed: Mapping[str, Sequence[str]], signers: Path | None
+) -> dict[str, list[Checked]]:
+    records = _blobs(root, at)
+    contents = git.read_blobs(root, [*(records[i] for i in signed), *(b for blobs in signed.values() for b in blobs)])
+
+    def one(pair: tuple[str, str]) -> Checked:
+        identity, blob = pair
+        return check(contents[records[identity]], contents[blob], signers, at.records[identity].started)
+
+    pairs = [(identity, blob) for identity, blobs in signed.items() for blob in blobs]
+    found: dict[str, list[Checked]] = {}
+    with ThreadPoolExecutor(_PARALLEL) as pool:
+        for (identity, _), result in zip(pairs, pool.map(one, pairs), strict=True):
+            found.setdefault(identity, []).append(result)
+    return found
+
+
+def _blobs(root: Path, at: Snapshot) -> dict[str, str]:
+    files = git.files_at(root, at.commit, [RECORDS])
+    return {
+        p.removeprefix(f"{RECORDS}/").removesuffix(".json"): b for p, (b, _) in files.items() if p.endswith(".json")
+    }
+
+
+def _claim(where: str, record: Record, found: Sequence[Checked], *, known: bool) -> Claim:
+    """One bad signature spoils the good ones: somebody put it there."""
+    what = f"{record.address.label}: signature"
+    by = {standing: [c for c in found if c.standing is standing] for standing in Standing}
+    if by[Standing.BAD]:
+        return Claim(where, what, Proof.CONTRADICTED, f"invalid: {by[Standing.BAD][0].why}")
+    if by[Standing.GOOD]:
+        return Claim(where, what, Proof.PROVEN, f"by {', '.join(c.who for c in by[Standing.GOOD])}")
+    if not found:
+        return Claim(where, what, Proof.MISSING, "unsigned, and the spec wants records signed; `reconcile sign` signs")
+    first = by[Standing.UNKNOWN][0]
+    # Whoever names no signers asked for no names: that the bytes are signed is attested all the same.
+    proof = Proof.MISSING if known else Proof.ATTESTED
+    return Claim(where, what, proof, f"unknown signer {first.who}: {first.why}")

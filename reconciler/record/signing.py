@@ -1,0 +1,192 @@
+"""Signatures of records by the user's own key, made and checked by the programs that git is configured with.
+
+A signature is a file beside its record, ``<record>.<digest>.sig``, over the record's bytes: two people who sign one
+record write two files, so that branches merge without conflict. An SSH signature names a namespace of its own, and so
+never passes for that of a commit.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from reconciler.errors import RecordError, RepositoryError
+from reconciler.files import Places, replace, sha256_bytes
+from reconciler.git import ask
+from reconciler.process import Ended, ended
+from reconciler.record.index import record_path
+
+NAMESPACE = "mlperf-reconciler-record"
+SUFFIX = ".sig"
+_SSH, _PGP = "ssh", "openpgp"
+_LIMIT = 60.0  # seconds; a key on a token may want to be touched
+_NO_PROGRAM = 127
+_KEYGEN = ("ssh-keygen", "-Y")
+_TRIAL = b"may this key sign records?\n"
+_HEAD = {b"-----BEGIN SSH SIGNATURE-----": _SSH, b"-----BEGIN PGP SIGNATURE-----": _PGP}
+
+
+@dataclass(frozen=True, slots=True)
+class Signer:
+    """What git is configured to sign with: ``kind`` ssh or openpgp, the program, and the key as git names it."""
+
+    kind: str
+    program: str
+    key: str
+
+    def sign(self, data: bytes) -> bytes:
+        """An armored signature. Raises RepositoryError with what the program said."""
+        if self.kind == _PGP:
+            words = [*_words(self.program), "--batch", "--detach-sign", "--armor"]
+            return _signature(ended([*words, *(("--local-user", self.key) if self.key else ())], data, _LIMIT))
+        with TemporaryDirectory() as folder:
+            key, agent = self.key, list[str]()
+            if _is_literal(key):
+                path = Path(folder) / "key.pub"
+                path.write_text(key.removeprefix("key::") + "\n", encoding="utf-8")
+                key, agent = str(path), ["-U"]
+            words = [*_words(self.program), "-Y", "sign", "-n", NAMESPACE, "-f", str(Path(key).expanduser()), *agent]
+            return _signature(ended(words, data, _LIMIT))
+
+
+def _words(program: str) -> list[str]:
+    return shlex.split(program)
+
+
+def _is_literal(key: str) -> bool:
+    return key.startswith(("key::", "ssh-", "ecdsa-", "sk-"))
+
+
+def _signature(made: Ended) -> bytes:
+    if made.status or kind_of(made.out) is None:
+        fix = "see that `git commit -S` works here: git config gpg.format, user.signingkey, and the key's agent"
+        raise RepositoryError(f"a record cannot be signed: {made.error[-300:] or 'no signature came out'}", fix=fix)
+    return made.out
+
+
+def kind_of(signature: bytes) -> str | None:
+    return next((kind for head, kind in _HEAD.items() if signature.lstrip().startswith(head)), None)
+
+
+def signer_of(root: Path) -> Signer:
+    """As git is configured, and tried out. Raises RepositoryError when it cannot sign."""
+    kind, key = _config(root, "gpg.format") or _PGP, _config(root, "user.signingkey")
+    programs = {_SSH: ("gpg.ssh.program", "ssh-keygen"), _PGP: ("gpg.program", "gpg")}
+    if kind not in programs:
+        fix = "git config gpg.format ssh (or openpgp)"
+        raise RepositoryError(f"records cannot be signed in git's format {kind}", fix=fix)
+    if kind == _SSH and not key:
+        fix = "git config user.signingkey ~/.ssh/id_ed25519.pub"
+        raise RepositoryError("records cannot be signed: git names no user.signingkey", fix=fix)
+    name, usual = programs[kind]
+    signer = Signer(kind, _config(root, name) or _config(root, f"gpg.{kind}.program") or usual, key)
+    signer.sign(_TRIAL)
+    return signer
+
+
+def _config(root: Path, name: str) -> str:
+    answer = ask(root, "config", "--get", name)
+    return answer.out.decode(errors="surrogateescape").strip() if answer.status == 0 else ""
+
+
+def allowed_signers(root: Path) -> Path | None:
+    """The file that git itself is configured with; None where there is none."""
+    named = _config(root, "gpg.ssh.allowedSignersFile")
+    return (root / Path(named).expanduser()) if named else None
+
+
+def signature_paths(places: Places, identity: str) -> list[Path]:
+    record = record_path(places, identity)
+    return sorted(record.parent.glob(f"{record.stem}.*{SUFFIX}"))
+
+
+def sign_record(places: Places, identity: str, signer: Signer) -> Path:
+    """Raises RepositoryError, and RecordError for a record that is not what its name says: nobody signs that."""
+    path = record_path(places, identity)
+    data = path.read_bytes()
+    if sha256_bytes(data)[:20] != identity.rpartition("-")[2]:
+        raise RecordError(f"{path}: it was changed after it was written", fix="restore it from git")
+    signature = signer.sign(data)
+    target = path.with_name(f"{path.stem}.{sha256_bytes(signature)[:12]}{SUFFIX}")
+    replace(target, signature)
+    return target
+
+
+class Standing(StrEnum):
+    """What a signature is worth. UNKNOWN: it fits the bytes, but nobody here says whose key it is."""
+
+    GOOD = "good"
+    UNKNOWN = "unknown"
+    BAD = "bad"
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """``who``: the signer as the allowed signers, or the keyring, call them; the key where they do not."""
+
+    standing: Standing
+    who: str = ""
+    why: str = ""
+
+
+def check(data: bytes, signature: bytes, signers: Path | None, when: str) -> Checked:
+    """``signers``: a file of allowed signers as ssh-keygen(1) describes it, for SSH. ``when``: UTC, ISO 8601, the time
+    at which a key must have been valid."""
+    kind = kind_of(signature)
+    if kind is None:
+        return Checked(Standing.BAD, why="it is no SSH or OpenPGP signature")
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "signature"
+        path.write_bytes(signature)
+        return _check_ssh(data, path, signers, when) if kind == _SSH else _check_pgp(data, path)
+
+
+def _check_ssh(data: bytes, signature: Path, signers: Path | None, when: str) -> Checked:
+    named, why = False, "no file of allowed signers is named"
+    if signers is not None:
+        at = f"-Overify-time={when[:19].translate(str.maketrans('', '', '-:T'))}"
+        who = ["-f", str(signers), "-s", str(signature), at]
+        found = ended([*_KEYGEN, "find-principals", *who], b"", _LIMIT)
+        for name in found.out.decode(errors="replace").splitlines() if found.status == 0 else ():
+            named = True
+            if ended([*_KEYGEN, "verify", "-n", NAMESPACE, "-I", name, *who], data, _LIMIT).status == 0:
+                return Checked(Standing.GOOD, name)
+        but = f"does not let that key sign {NAMESPACE}" if named else "does not name that key, or not for that time"
+        why = f"{signers.name} {but}"
+    fits = ended([*_KEYGEN, "check-novalidate", "-n", NAMESPACE, "-s", str(signature)], data, _LIMIT)
+    if fits.status == _NO_PROGRAM:
+        return Checked(Standing.UNKNOWN, why=fits.error)
+    if fits.status:
+        return Checked(Standing.BAD, why=_last(fits) or "it does not fit the record")
+    return Checked(Standing.UNKNOWN, fits.out.decode(errors="replace").strip().rpartition(" with ")[2], why)
+
+
+def _check_pgp(data: bytes, signature: Path) -> Checked:
+    checked = ended(["gpg", "--batch", "--status-fd", "1", "--verify", str(signature), "-"], data, _LIMIT)
+    if checked.status == _NO_PROGRAM:
+        return Checked(Standing.UNKNOWN, why=checked.error)
+    rows = dict(_status(checked.out.decode(errors="replace").splitlines()))
+    if "GOODSIG" in rows and checked.status == 0:
+        return Checked(Standing.GOOD, rows["GOODSIG"].partition(" ")[2])
+    if "NO_PUBKEY" in rows:
+        return Checked(Standing.UNKNOWN, rows["NO_PUBKEY"], "the keyring here does not hold that key")
+    for name in ("EXPKEYSIG", "REVKEYSIG", "EXPSIG"):
+        if name in rows:
+            return Checked(Standing.UNKNOWN, rows[name], "the key has expired or was revoked")
+    return Checked(Standing.BAD, why=_last(checked) or "it does not fit the record")
+
+
+def _status(rows: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for row in rows:
+        if row.startswith("[GNUPG:] "):
+            name, _, rest = row.removeprefix("[GNUPG:] ").partition(" ")
+            yield name, rest
+
+
+def _last(checked: Ended) -> str:
+    rows = checked.error.splitlines()
+    return rows[-1][-200:] if rows else ""

@@ -1,0 +1,256 @@
+"""Records signed with a real key made here, by a pass and by `reconcile sign`, and what an audit says of them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reconciler.record.signing import NAMESPACE
+
+from .conftest import CELL, Reconcile, console, edit, git
+
+SIGNED = {f"{label}: signature" for label in ("Run performance", "Run accuracy", "Score")}
+
+
+def keygen(folder: Path, name: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(folder / name)], check=True)
+    return folder / f"{name}.pub"
+
+
+def use(root: Path, key: Path) -> None:
+    git(root, "config", "gpg.format", "ssh")
+    git(root, "config", "user.signingkey", str(key))
+
+
+def commit(root: Path, message: str) -> None:
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", message)
+
+
+def allow(root: Path, name: str, key: Path, options: str = "") -> None:
+    with (root / "signers").open("a") as stream:
+        stream.write(f"{name} {options} {key.read_text()}")
+    commit(root, f"Allow {name}")
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> Path:
+    return keygen(tmp_path / "keys", "ann")
+
+
+@pytest.fixture
+def signing(recorded: Path, key: Path) -> Path:
+    """A repository that wants records signed, with a key that can; its records are older and unsigned."""
+    edit(recorded, "  rehearsal: true\n", "  rehearsal: true\n  signing: {sign: true, signers: signers}\n")
+    allow(recorded, "ann@lab", key)
+    use(recorded, key)
+    return recorded
+
+
+def signatures(reconcile: Reconcile, *arguments: str) -> tuple[int, dict[str, tuple[str, str]]]:
+    code, out, _ = reconcile("audit", "--json", *arguments)
+    claims = json.loads(out)["claims"]
+    return code, {c["what"]: (c["proof"], c["detail"]) for c in claims if c["what"].endswith("signature")}
+
+
+def test_a_pass_signs_what_it_records_and_an_audit_names_the_signer(signing: Path, reconcile: Reconcile) -> None:
+    edit(signing, "target_qps: 1000", "target_qps: 1100")
+    commit(signing, "Ask for more")
+    assert reconcile("--commit")[0] == 0
+    files = list((signing / "state/records").rglob("*.sig"))
+    assert len(files) == 1  # of the performance run alone: nothing else was made
+    assert git(signing, "status", "--porcelain") == ""
+    code, found = signatures(reconcile)
+    assert code == 2
+    assert found.pop("Run performance: signature") == ("proven", "by ann@lab")
+    assert {proof for proof, _ in found.values()} == {"missing"}
+    assert all("unsigned" in detail for _, detail in found.values())
+    assert reconcile("plan")[0] == 0
+
+
+def test_sign_signs_what_has_none_and_a_clone_proves_it(
+    signing: Path, tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = len(list((signing / "state/records").rglob("*.json")))
+    assert reconcile("sign")[1] == f"Signed {count} records.\n"
+    assert "Nothing to sign" in reconcile("sign")[1]
+    commit(signing, "Sign")
+    git(tmp_path, "clone", "--quiet", str(signing), "clone")
+    monkeypatch.chdir(tmp_path / "clone")
+    code, found = signatures(reconcile)
+    assert code == 0
+    assert found == dict.fromkeys(SIGNED, ("proven", "by ann@lab"))
+
+
+def test_a_signature_of_other_bytes_is_invalid(signing: Path, reconcile: Reconcile) -> None:
+    reconcile("sign")
+    runs = sorted((signing / "state/records/Run").glob("*.sig"))
+    assert len(runs) == 2
+    runs[0].write_bytes(runs[1].read_bytes())
+    commit(signing, "Put a signature under another record")
+    code, found = signatures(reconcile)
+    assert code == 2
+    assert sorted(proof for proof, _ in found.values()) == ["contradicted", "proven", "proven"]
+    detail = next(detail for proof, detail in found.values() if proof == "contradicted")
+    assert detail.startswith("invalid: ")
+
+
+def test_a_key_that_nobody_allowed_is_named(signing: Path, tmp_path: Path, reconcile: Reconcile) -> None:
+    stranger = keygen(tmp_path / "keys", "eve")
+    use(signing, stranger)
+    reconcile("sign")
+    commit(signing, "Sign")
+    code, found = signatures(reconcile)
+    assert code == 2
+    fingerprint = subprocess.run(
+        ["ssh-keygen", "-l", "-f", str(stranger)], capture_output=True, text=True, check=True
+    ).stdout.split()[1]
+    for proof, detail in found.values():
+        assert proof == "missing"
+        assert "unknown signer" in detail
+        assert fingerprint in detail
+    # an auditor may go by a file of their own
+    own = tmp_path / "mine"
+    own.write_text(f"eve@lab {stranger.read_text()}")
+    code, found = signatures(reconcile, "--signers", str(own))
+    assert (code, found["Score: signature"]) == (0, ("proven", "by eve@lab"))
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ('namespaces="git"', f"does not let that key sign {NAMESPACE}"),
+        ('valid-before="20200101"', "does not name that key, or not for that time"),
+    ],
+)
+def test_a_key_that_is_allowed_for_something_else_is_none(
+    recorded: Path, key: Path, reconcile: Reconcile, options: str, why: str
+) -> None:
+    edit(recorded, "  rehearsal: true\n", "  rehearsal: true\n  signing: {sign: true, signers: signers}\n")
+    allow(recorded, "ann@lab", key, options)
+    use(recorded, key)
+    reconcile("sign")
+    commit(recorded, "Sign")
+    code, found = signatures(reconcile)
+    assert code == 2
+    whys = {detail.partition("unknown signer ")[2].partition(": ")[2] for _, detail in found.values()}
+    assert whys == {f"signers {why}"}
+
+
+def test_signatures_without_any_allowed_signers_are_attested(recorded: Path, key: Path, reconcile: Reconcile) -> None:
+    assert signatures(reconcile) == (0, {})
+    use(recorded, key)
+    reconcile("sign")
+    commit(recorded, "Sign")
+    code, found = signatures(reconcile)
+    assert code == 0
+    assert {proof for proof, _ in found.values()} == {"attested"}
+    git(recorded, "config", "gpg.ssh.allowedSignersFile", "allowed")
+    assert "no file of allowed signers" in reconcile("audit")[2]
+    (recorded / "allowed").write_text(f"ann@home {key.read_text()}")
+    assert signatures(reconcile)[1]["Score: signature"] == ("proven", "by ann@home")
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({}, "No secret key|names no user.signingkey|cannot be signed"),
+        ({"gpg.format": "ssh"}, "git names no user.signingkey"),
+        ({"gpg.format": "ssh", "user.signingkey": "/nowhere/key"}, "/nowhere/key"),
+        ({"gpg.format": "x509"}, "format x509"),
+    ],
+)
+def test_a_key_that_cannot_sign_is_named_before_anything_runs(
+    recorded: Path,
+    tmp_path: Path,
+    reconcile: Reconcile,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: dict[str, str],
+    said: str,
+) -> None:
+    monkeypatch.setenv("GNUPGHOME", str(tmp_path / "empty"))
+    (tmp_path / "empty").mkdir(mode=0o700)
+    edit(recorded, "  rehearsal: true\n", "  rehearsal: true\n  signing: {sign: true}\n")
+    for name, value in settings.items():
+        git(recorded, "config", name, value)
+    assert reconcile()[0] == 0  # nothing is due, so that nothing is to be signed
+    edit(recorded, "target_qps: 1000", "target_qps: 1100")
+    before = len(list((recorded / "state/records").rglob("*.json")))
+    code, _, error = reconcile()
+    assert code == 1
+    assert any(part in error for part in said.split("|"))
+    assert "git config" in error
+    assert len(list((recorded / "state/records").rglob("*.json"))) == before
+
+
+def test_two_labs_that_sign_the_same_and_other_records_merge_without_conflict(
+    signing: Path, tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(tmp_path, "clone", "--quiet", str(signing), "other")
+    other = tmp_path / "other"
+    second = keygen(tmp_path / "keys", "bob")
+    use(other, second)
+    for root, target in ((signing, "1100"), (other, "1200")):
+        assert console("sign", at=root).returncode == 0
+        edit(root, "target_qps: 1000", f"target_qps: {target}")
+        assert console(at=root).returncode == 0
+        edit(root, f"target_qps: {target}", "target_qps: 1000")
+        commit(root, f"Measure and sign in {root.name}")
+    git(signing, "pull", "--quiet", "--no-rebase", "--no-edit", str(other), "main")
+    allow(signing, "bob@lab", second)
+    code, found = signatures(reconcile)
+    assert code == 0
+    assert {proof for proof, _ in found.values()} == {"proven"}
+    assert {detail for _, detail in found.values()} <= {"by ann@lab, bob@lab", "by bob@lab, ann@lab"}
+
+
+def test_a_harvested_record_is_signed_too(signing: Path, reconcile: Reconcile) -> None:
+    """What a pass that was killed left is recorded by the next one, under the same rule."""
+    edit(signing, "target_qps: 1000", "target_qps: 1100")
+    program = (
+        "import os; from reconciler import reconcile; from reconciler.cli.main import main;"
+        "reconcile.write_record = lambda *_: os._exit(9); main([])"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=signing, check=False, capture_output=True)
+    assert list((signing / ".reconcile/attempts").iterdir())
+    assert not list((signing / "state/records").rglob("*.sig"))
+    _, out, _ = reconcile()
+    assert "took over" in out
+    assert len(list((signing / "state/records").rglob("*.sig"))) == 1
+
+
+def test_records_are_signed_with_openpgp_where_git_is_configured_so(
+    recorded: Path, tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "gnupg"
+    home.mkdir(mode=0o700)
+    monkeypatch.setenv("GNUPGHOME", str(home))
+    made = ["gpg", "--batch", "--passphrase", "", "--quick-generate-key", "Ann <ann@lab>", "ed25519", "sign"]
+    try:
+        subprocess.run(made, check=True, capture_output=True)
+    except FileNotFoundError:
+        pytest.skip("no gpg here")
+    git(recorded, "config", "user.signingkey", "ann@lab")
+    assert reconcile("sign")[0] == 0
+    commit(recorded, "Sign")
+    code, found = signatures(reconcile)
+    assert code == 0
+    assert found == dict.fromkeys(SIGNED, ("proven", "by Ann <ann@lab>"))
+    monkeypatch.setenv("GNUPGHOME", str(tmp_path / "other"))
+    (tmp_path / "other").mkdir(mode=0o700)
+    code, found = signatures(reconcile)
+    assert (code, found["Score: signature"][0]) == (0, "attested")
+    assert "keyring" in found["Score: signature"][1]
+    subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "all"], check=False, capture_output=True)
+
+
+def test_rerun_signs_nothing(signing: Path, reconcile: Reconcile) -> None:
+    git(signing, "config", "--unset", "user.signingkey")
+    _, out, _ = reconcile("audit", "--json", "--rerun", CELL)
+    claim = next(c for c in json.loads(out)["claims"] if c["what"] == "performance: repeated")
+    assert "not repeated" not in claim["detail"]

@@ -219,14 +219,48 @@ def test_new_model_bytes_repeat_accuracy_and_tests(audited: Repository, tmp_path
     assert made(repository.reconcile()) == {}
 
 
-def test_new_engine_bytes_and_the_plan_names_accuracy_and_tests(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def with_engine(tmp_path_factory: pytest.TempPathFactory) -> Repository:
     for library in ("onnx", "onnxruntime"):
         pytest.importorskip(library)
-    repository = make(tmp_path / "repository")
+    repository = make(tmp_path_factory.mktemp("engine") / "repository")
     own_bytes = '\n    (output / "model.onnx").write_bytes(os.urandom(16))\n'
     repository.edit("benchmarks/tiny.py", own_bytes, WEIGHTS)
     repository.edit(SPEC, 'backend: "null"', "backend: onnxruntime")
     assert {outcome.status for outcome in repository.reconcile().outcomes} == {Status.DONE}
+    return repository
+
+
+def test_an_engine_made_again_with_other_bytes_makes_no_run_stale(with_engine: Repository, tmp_path: Path) -> None:
+    repository = with_engine.copy(tmp_path / "copy")
+    (before,) = repository.objects_of(f"Engine:{CELL}", "model.onnx")
+    tree = repository.tree()
+    report = repository.reconcile(rerun=("kind=Model,Engine",))
+    assert made(report) == {"Model:tiny": 1, f"Engine:{CELL}": 1}
+    assert len(set(repository.objects_of(f"Engine:{CELL}", "model.onnx")) - {before}) == 1
+    assert not repository.look().plan.steps
+    assert repository.tree() == tree
+    # A new run uses the new bytes; until the accuracy run does, too, neither is published without the other.
+    published = _published(repository)
+    repository.edit(SPEC, "target_qps: 400, min_query_count: 320", "target_qps: 390, min_query_count: 320")
+    repository.reconcile(select=("kind=run", "mode=performance"))
+    assert _published(repository) == published
+    repository.reconcile()
+    assert len(_published(repository)) == len(published) == 4
+    assert not _published(repository) & published
+
+
+def _published(repository: Repository) -> set[str]:
+    """Digests of the detail logs in the tree: performance, accuracy and two tests."""
+    return {
+        digest
+        for path, digest in repository.tree().items()
+        if path.endswith("mlperf_log_detail.txt") and "/results/" in path
+    }
+
+
+def test_new_engine_bytes_and_the_plan_names_accuracy_and_tests(with_engine: Repository, tmp_path: Path) -> None:
+    repository = with_engine.copy(tmp_path / "copy")
     before = repository.objects_of(f"Engine:{CELL}", "model.onnx")
     for path in [*before, *repository.objects_of("Model:tiny")]:
         path.unlink()

@@ -16,7 +16,8 @@ from reconciler.cli.output import say, say_json
 from reconciler.desired.state import Desired
 from reconciler.diff.conditions import lineages
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC
-from reconciler.execute.found import find_run
+from reconciler.execute.found import FoundRun, find_run
+from reconciler.execute.found_results import FoundResults, find_results, holds_results
 from reconciler.execute.importing import UNKNOWABLE, Context, check_declared
 from reconciler.files import Lock, Places
 from reconciler.look import Look, look
@@ -65,19 +66,23 @@ def command(
     if folder is None and not declared:
         raise click.UsageError("name the folder with the logs, or --declare something of runs imported before")
     places, options = asked(specs)
-    found = find_run(folder, user_conf) if folder is not None else None
+    found = _found(folder, user_conf) if folder is not None else ()
     places.work.mkdir(parents=True, exist_ok=True)
     with Lock(places.pass_lock, purpose="import").acquire(), tempfile.TemporaryDirectory(dir=places.work) as scratch:
         seen = look(places, options)
         chosen = find_cell(cell, lineages(seen.desired))
         recorder = recorder_for(places, seen, Path(scratch), declared)
-        taken = recorder.redeclare(chosen) if found is None else recorder.run(chosen, found)
+        taken = tuple(item for run in found for item in recorder.run(chosen, run)) or recorder.redeclare(chosen)
     if as_json:
         say_json(document("import", cell=str(chosen), records=[_part(item) for item in taken]))
     else:
         say("\n".join(told(taken)))
         say(_next(chosen, taken))
     return NOT_IN_SYNC if any(item.validity == "INVALID" for item in taken) else IN_SYNC
+
+
+def _found(folder: Path, user_conf: Path | None) -> tuple[FoundRun | FoundResults, ...]:
+    return find_results(folder) if holds_results(folder) else (find_run(folder, user_conf),)
 
 
 def declarations(words: Iterable[str]) -> dict[str, str]:

@@ -15,13 +15,13 @@ CODE, CONFIG = "harness.code.sha256", "harness.config"
 
 def command_inputs(reader: Reader) -> list[Input]:
     """Of a run; nothing where our own harness runs it."""
-    if not reader.text(COMMAND):
-        return []
-    said = reader.take(COMMAND, "harness.image", "harness.user_conf", "harness.audit_config")
     results = reader.take(RESULTS, "harness.model_name")
-    said += results if is_endpoints(reader.settings) else []  # LoadGen's logs are what there always was
+    results = results if is_endpoints(reader.settings) else []  # LoadGen's logs are what there always was
+    if not reader.text(COMMAND):
+        return results
+    said = reader.take(COMMAND, "harness.image", "harness.user_conf", "harness.audit_config")
     official = reader.take("benchmark.official")
-    return [*said, *official, *reader.under("harness.env"), *_sources(reader)]
+    return [*said, *results, *official, *reader.under("harness.env"), *_sources(reader)]
 
 
 def scorer_inputs(reader: Reader) -> list[Input]:

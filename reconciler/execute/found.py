@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from reconciler.errors import LogError
@@ -13,6 +14,16 @@ from reconciler.mlperf.summary import SummaryLog, parse_summary
 
 MODES = {"PerformanceOnly": "performance", "AccuracyOnly": "accuracy"}
 _ENDS = 1 << 16  # bytes at each end of an accuracy log in which a truncation would show
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """By what and when a run was made elsewhere, as its own files say: ``fact`` names the program, in UTC."""
+
+    fact: str
+    version: str
+    started: datetime | None = None
+    ended: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +39,10 @@ class FoundRun:
     accuracy_log: Path | None = None
     accuracy_text: Path | None = None
     original: str = ""
+
+    @property
+    def made(self) -> Made:
+        return Made("loadgen.version", self.log.version, self.log.started, self.log.ended)
 
     @property
     def detail(self) -> Path:

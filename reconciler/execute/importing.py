@@ -18,14 +18,15 @@ from reconciler.execute.finish import (
     performance_values,
     shortened,
 )
-from reconciler.execute.found import FoundRun
+from reconciler.execute.found import FoundRun, Made
+from reconciler.execute.found_results import FoundResults
+from reconciler.execute.results import contradictions_of, measured_values, scored_values
 from reconciler.files import replace as write
 from reconciler.files import sha256_file
 from reconciler.mlperf.contradictions import Asked, contradictions
-from reconciler.mlperf.log import DetailLog
 from reconciler.mlperf.log_names import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY, TRUNCATED
 from reconciler.mlperf.logged import conf_contradictions
-from reconciler.mlperf.modes import conf_settings
+from reconciler.mlperf.modes import ENDPOINTS_SEEDS, conf_settings
 from reconciler.mlperf.ruleset import AccuracyLogRule
 from reconciler.mlperf.user_conf import settings_for, write_user_conf
 from reconciler.mlperf.verdict import judge_accuracy
@@ -110,9 +111,41 @@ def import_run(
         else:
             compared = bool(detail.settings.get("ruled.answers_compared"))
             kept.append(Kept(run.accuracy_log, ACCURACY_LOG, in_git=compared))
-    record = _record(resource, detail, run.log, upstream, context, values=found, source=sha256_file(run.detail))
+    record = _record(resource, detail, run.made, upstream, context, values=found, source=sha256_file(run.detail))
     record = replace(record, artifacts=(*map(artifact_of, kept), *lost))
     return Import(record, tuple(kept), (note,) if note else ())
+
+
+def import_results(
+    run: FoundResults, resource: Resource, detail: Detail, upstream: Mapping[str, str], context: Context
+) -> Import:
+    """The same of a run of the endpoints harness."""
+    wanted = detail.values()
+    if run.mode == "accuracy":
+        wanted = {name: value for name, value in wanted.items() if name not in ENDPOINTS_SEEDS}
+    differing = contradictions_of(run.left, wanted)
+    if differing:
+        listed = "\n".join(f"  {item}" for item in differing)
+        raise LogError(
+            f"{run.folder} holds no run of {resource.address}; the spec asks for something else:\n{listed}",
+            fix="change the cell's settings to what ran, or import the results of a run with the declared settings",
+        )
+    values = measured_values(run.left, detail.settings) if run.mode == "performance" else {}
+    kept = tuple(Kept(path, name, in_git=True) for name, path in run.files.items())
+    source = digest([[name, sha256_file(path)] for name, path in run.files.items()])
+    record = _record(resource, detail, run.made, upstream, context, values=values, source=source)
+    return Import(replace(record, artifacts=tuple(map(artifact_of, kept))), kept)
+
+
+def import_result_score(
+    run: FoundResults, resource: Resource, detail: Detail, upstream: Mapping[str, str], context: Context
+) -> Import:
+    """The record of the score that an accuracy run of the endpoints harness states. LogError when it has none."""
+    try:
+        values = scored_values(run.left, detail.settings)
+    except ValueError as error:
+        raise LogError(f"{run.folder}: {error}", fix="score the accuracy run with the harness") from error
+    return Import(_record(resource, detail, run.made, upstream, context, values=values, source=resource.key))
 
 
 def import_score(
@@ -125,12 +158,12 @@ def import_score(
     if verdict.problem:
         raise LogError(f"{run.accuracy_text}: {verdict.problem}", fix="score the accuracy log with the official script")
     source = sha256_file(run.accuracy_text)
-    record = _record(resource, detail, run.log, upstream, context, values=verdict.values, source=source)
+    record = _record(resource, detail, run.made, upstream, context, values=verdict.values, source=source)
     kept = (Kept(run.accuracy_text, ACCURACY_TEXT, in_git=True),)
     return Import(replace(record, artifacts=tuple(map(artifact_of, kept))), kept)
 
 
-def placeholder(resource: Resource, detail: Detail, run: DetailLog, context: Context) -> Import:
+def placeholder(resource: Resource, detail: Detail, run: Made, context: Context) -> Import:
     """Stands for a dataset, model or engine that an imported run was made from: it is not here, and has no files. Where
     a run is due here, it is made like anything that is missing."""
     values = {"imported": {"made_elsewhere": True}}
@@ -138,7 +171,7 @@ def placeholder(resource: Resource, detail: Detail, run: DetailLog, context: Con
     return Import(replace(record, marks=tuple(m for m in record.marks if not m.startswith(UNKNOWN))))
 
 
-def import_test(address: Address, files: Mapping[str, Path], run: DetailLog, context: Context) -> Import:
+def import_test(address: Address, files: Mapping[str, Path], run: Made, context: Context) -> Import:
     """A compliance test's folder as it came: shown in the tree, judged by nobody here."""
     kept = tuple(Kept(path, name, in_git=True) for name, path in sorted(files.items()))
     artifacts = tuple(map(artifact_of, kept))
@@ -178,14 +211,14 @@ def asked_elsewhere(values: Mapping[str, Any], mode: str) -> Asked:
 def _record(
     resource: Resource,
     detail: Detail,
-    log: DetailLog,
+    made: Made,
     upstream: Mapping[str, str],
     context: Context,
     *,
     values: Mapping[str, Any],
     source: str,
 ) -> Record:
-    began, ended = log.started, log.ended
+    began, ended = made.started, made.ended
     return Record(
         address=resource.address,
         key=resource.key,
@@ -195,7 +228,8 @@ def _record(
         seconds=round((ended - began).total_seconds(), 3) if began and ended and resource.kind is Kind.RUN else 0.0,
         attempt=f"import-{source[:16]}",
         inputs={i.name: RecordedInput(canonical(i.value), str(i.origin)) for i in detail.inputs if i.value is not None},
-        facts=_facts(context.declared) | {"loadgen.version": RecordedFact(log.version, Role.EVIDENCE)},
+        facts=_facts(context.declared)
+        | ({made.fact: RecordedFact(made.version, Role.EVIDENCE)} if made.version else {}),
         values={**values, "imported": {**values.get("imported", {}), "declared": dict(context.declared)}},
         upstream=upstream,
         spec=context.spec,

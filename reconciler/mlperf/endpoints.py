@@ -219,6 +219,22 @@ def percentile(summary: Document, series: str, percent: Decimal = Decimal(99)) -
     return None
 
 
+def result_settings(config: Document) -> dict[str, Any]:
+    """What a spec must ask for to have had this configuration, under its names: durations in ms, a whole rate as an
+    integer."""
+    found: dict[str, Any] = {}
+    rate_asked = number(config.within("settings", "load_pattern", "target_qps"))
+    if rate_asked is not None:
+        found["target_qps"] = int(rate_asked) if rate_asked == int(rate_asked) else rate_asked
+    found["min_duration"] = 0
+    runtime = {**_DURATIONS, "min_query_count": "n_samples_to_issue"}
+    for name, own in runtime.items():
+        value = number(config.within("settings", "runtime", own))
+        if value and value == int(value):
+            found[name] = int(value)
+    return found
+
+
 def shortcomings(summary: Document, limits: Limits, min_duration: int) -> Iterator[str]:
     """What makes a run INVALID though it is the one that was asked. ``min_duration`` in ms."""
     failed = number(summary.get("n_samples_failed"))

@@ -12,7 +12,7 @@ from reconciler.spec.layers import Block, Setting
 from reconciler.spec.names import advice
 
 COMMAND, SCORE, SERVICE = "harness.command", "harness.score.command", "harness.service"
-ENV = "harness.env."
+ENV, MODEL = "harness.env.", "harness.model_name"
 # What the name in braces stands for, in a run.
 PLACEHOLDERS = {
     "run_dir": "an empty folder of this run alone, for its logs",
@@ -64,8 +64,11 @@ def check_harness(settings: Block) -> Iterator[Problem]:
         if backend is not None and backend[0].value.value == "command":
             fix = 'write \'harness: {command: ["python", "run.py", "{run_dir}"]}\' instead'
             yield problem(backend[0], "backend command names no command", fix)
+        elsewhere = backend is not None and backend[0].value.value == "external"
+        if elsewhere:
+            yield from _unnamed_model(settings)
         for name, layers in settings.items():
-            if name.startswith("harness."):
+            if name.startswith("harness.") and not (elsewhere and name in (RESULTS, MODEL)):
                 fix = 'write \'harness: {command: ["python", "run.py", "{run_dir}"]}\', or take the rest out'
                 yield problem(layers[0], "a harness is described without its command", fix)
                 return
@@ -79,6 +82,16 @@ def check_launched(settings: Block) -> Iterator[Problem]:
     if command is not None:
         fix = "start and end the server in the harness's command, or take the launcher out of the system"
         yield problem(command[0], "a service does not start behind a launcher", fix)
+
+
+def _endpoints(settings: Block) -> bool:
+    return RESULTS in settings and settings[RESULTS][0].value.value == ENDPOINTS
+
+
+def _unnamed_model(settings: Block) -> Iterator[Problem]:
+    if _endpoints(settings) and MODEL not in settings:
+        fix = "write `model_name: NAME`, as model_params.name of its config.yaml has it"
+        yield problem(settings[RESULTS][0], "nothing says which model the results must be of", fix)
 
 
 def _strings(setting: Setting) -> list[str]:
@@ -123,10 +136,8 @@ def _unheard(settings: Block, texts: str) -> Iterator[Problem]:
     """A command that is told nothing of what is written for it would run with something else."""
     command = settings[COMMAND][0]
     code = settings.get("benchmark.code")
-    endpoints = RESULTS in settings and settings[RESULTS][0].value.value == ENDPOINTS
-    if endpoints and "harness.model_name" not in settings:
-        fix = "write `model_name: NAME`, as model_params.name of its config.yaml has it"
-        yield problem(settings[RESULTS][0], "nothing says which model the results must be of", fix)
+    endpoints = _endpoints(settings)
+    yield from _unnamed_model(settings)
     if not endpoints and code is not None and code[0].value.value == "command" and SCORE not in settings:
         fix = 'write \'score: {command: ["python", "accuracy.py", "{accuracy_log}"]}\', or name the benchmark\'s code'
         yield problem(command, "nothing scores the accuracy run of this benchmark", fix)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from reconciler.cli.main import main
 from reconciler.diff.claims import Proof
 from reconciler.execute.outcome import Status
 from reconciler.history.audit import audit
@@ -161,3 +163,73 @@ def test_an_audit_of_a_commit_derives_it_again(made: Repository, tmp_path: Path)
     assert "rendered tree" in proven
     assert ("accuracy", Proof.ATTESTED) in claims
     assert not {what for what, proof in claims if proof in (Proof.MISSING, Proof.CONTRADICTED)}
+
+
+def elsewhere(root: Path) -> Repository:
+    """A repository whose cell is measured by somebody else's endpoints harness."""
+    repository = with_endpoints(root)
+    spec = (root / SPEC).read_text(encoding="utf-8")
+    start, end = spec.index("      harness:\n"), spec.index("      model:")
+    own = "      code: external\n      engine: {backend: external}\n"
+    own += "      harness: {results: endpoints, model_name: tiny-llm}\n"
+    repository.write(SPEC, spec[:start] + own + spec[end:])
+    repository.write(".gitignore", "/.reconcile/\n")
+    repository.commit()
+    return repository
+
+
+def report_of(made: Repository, folder: Path) -> Path:
+    """The folder that the harness reported into, with both runs."""
+    names = {
+        "config.yaml": (RUN, "config.yaml"),
+        f"performance/{SUMMARY}": (RUN, SUMMARY),
+        "accuracy/accuracy_results.json": (ACCURACY, "accuracy_results.json"),
+    }
+    for name, (address, artifact) in names.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(made.log_of(address, artifact).read_bytes())
+    return folder
+
+
+def test_results_made_elsewhere_are_imported(
+    made: Repository, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repository, report = elsewhere(tmp_path / "mine"), report_of(made, tmp_path / "report")
+    assert main(["-C", str(repository.root), "import", str(report), "--cell", "Offline", "--json"]) == 0
+    taken = json.loads(capsys.readouterr().out)["records"]
+    assert [item["address"] for item in taken] == [ACCURACY, f"Score:{CELL}", RUN]
+    assert record_of(repository, RUN).values["metric"] == record_of(made, RUN).values["metric"]
+    assert main(["-C", str(repository.root), "apply"]) == 0
+    assert not repository.look().plan.steps
+    top = f"open/ACME/results/box/{CELL.partition('box/')[2]}/"
+    for name in ("config.yaml", f"performance/{SUMMARY}", "accuracy/accuracy_results.json"):
+        assert repository.tree()[top + name] == made.tree()[top + name]
+
+
+def test_results_of_something_else_are_not(
+    made: Repository, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repository, report = elsewhere(tmp_path / "mine"), report_of(made, tmp_path / "report")
+    repository.edit(SPEC, "target_qps: 100}", "target_qps: 120}")
+    assert main(["-C", str(repository.root), "import", str(report), "--cell", "Offline"]) == 1
+    assert "target_qps: asked 120, config.yaml says 100.0 (line 6)" in capsys.readouterr().err
+    repository.edit(SPEC, "harness: {results: endpoints, model_name: tiny-llm}", "run: {}")
+    assert main(["-C", str(repository.root), "import", str(report), "--cell", "Offline"]) == 1
+    assert "is measured by LoadGen's logs" in capsys.readouterr().err
+
+
+def test_a_tree_of_results_is_adopted(made: Repository, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sent = tmp_path / "sent"
+    shutil.copytree(made.places.tree, sent)
+    system = sent / "open/ACME/systems/box.json"
+    values = json.loads(system.read_text(encoding="utf-8"))
+    system.write_text(json.dumps({name: value or "stated" for name, value in values.items()}), encoding="utf-8")
+    mine = Repository(tmp_path / "mine")
+    mine.write(".gitignore", "/.reconcile/\n")
+    mine.commit()
+    assert main(["-C", str(mine.root), "adopt", str(sent), "--rehearsal", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["cells"], len(report["records"]), report["left_out"]) == (1, 3, {})
+    same = {Path(path).name for path in report["reproduced"]["same"]}
+    assert {"config.yaml", SUMMARY, "accuracy_results.json", "measurements.json"} <= same
+    assert main(["-C", str(mine.root), "plan"]) == 0

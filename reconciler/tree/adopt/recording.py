@@ -7,17 +7,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from reconciler.desired.state import Desired
-from reconciler.errors import ReconcilerError
+from reconciler.errors import LogError, ReconcilerError
 from reconciler.execute.found import FoundRun
+from reconciler.execute.found_results import FoundResults
 from reconciler.execute.importing import (
     Context,
     Import,
+    import_result_score,
+    import_results,
     import_run,
     import_score,
     import_test,
     placeholder,
     redeclared,
 )
+from reconciler.execute.results import leaves_results
 from reconciler.files import Places, copy
 from reconciler.record.index import load_record
 from reconciler.record.store import keep, write_record
@@ -50,10 +54,13 @@ class Recorder:
     context: Context
     made: dict[str, str] = field(default_factory=dict)
 
-    def run(self, cell: Cell, found: FoundRun) -> tuple[Taken, ...]:
+    def run(self, cell: Cell, found: FoundRun | FoundResults) -> tuple[Taken, ...]:
         """Records a run, and the score that came with it. LogError when it is not what the cell asks for."""
         resource = self._resource(Kind.RUN, f"{cell}/{found.mode}", cell)
         detail = self.desired.detail(resource.address)
+        self._refuse_other(cell, found, leaves_results(detail.settings))
+        if isinstance(found, FoundResults):
+            return self._results(cell, found, resource, detail)
         made = import_run(found, resource, detail, {}, self.context)
         upstream = self._upstream(detail, found)
         taken = [self._store(replace(made, record=replace(made.record, upstream=upstream)))]
@@ -63,10 +70,30 @@ class Recorder:
             taken.append(self._store(import_score(found, score, self.desired.detail(score.address), ups, self.context)))
         return tuple(taken)
 
-    def test(self, cell: Cell, name: str, files: Mapping[str, Path], found: FoundRun) -> Taken:
+    @staticmethod
+    def _refuse_other(cell: Cell, found: FoundRun | FoundResults, wanted: bool) -> None:
+        if isinstance(found, FoundResults) is not wanted:
+            words = ("LoadGen's logs", "results of the endpoints harness")
+            raise LogError(
+                f"{found.folder} holds {words[not wanted]}, and {cell} is measured by {words[wanted]}",
+                fix="write `harness: {results: endpoints, model_name: …}` for the one, and leave it out for the other",
+            )
+
+    def _results(self, cell: Cell, found: FoundResults, resource: Resource, detail: Detail) -> tuple[Taken, ...]:
+        made = import_results(found, resource, detail, {}, self.context)
+        upstream = self._upstream(detail, found)
+        taken = [self._store(replace(made, record=replace(made.record, upstream=upstream)))]
+        if found.mode == "accuracy":
+            score = self._resource(Kind.SCORE, str(cell), cell)
+            detail = self.desired.detail(score.address)
+            ups = {**self._upstream(detail, found), "run": taken[0].identity}
+            taken.append(self._store(import_result_score(found, score, detail, ups, self.context)))
+        return tuple(taken)
+
+    def test(self, cell: Cell, name: str, files: Mapping[str, Path], found: FoundRun | FoundResults) -> Taken:
         """Records a compliance test's folder as it is; ``found``: the run beside which it stands."""
         address = Address(Kind.COMPLIANCE_TEST, f"{cell}/{name}")
-        return self._store(import_test(address, files, found.log, self.context))
+        return self._store(import_test(address, files, found.made, self.context))
 
     def redeclare(self, cell: Cell) -> tuple[Taken, ...]:
         """Says more of runs that were imported before. ReconcilerError when the cell has none."""
@@ -91,7 +118,7 @@ class Recorder:
             raise ReconcilerError(f"{cell} has no runs of its own: it is inferred", fix="import into its source cell")
         return found
 
-    def _upstream(self, detail: Detail, found: FoundRun) -> dict[str, str]:
+    def _upstream(self, detail: Detail, found: FoundRun | FoundResults) -> dict[str, str]:
         """Input name → record id; what nobody has recorded gets a record that stands for it."""
         names = {}
         for item in detail.inputs:
@@ -100,14 +127,14 @@ class Recorder:
                 names[item.name] = self._known(Address.parse(item.origin.file), found)
         return names
 
-    def _known(self, address: Address, found: FoundRun) -> str:
+    def _known(self, address: Address, found: FoundRun | FoundResults) -> str:
         resource = self.desired.by_address[address]
         done = self.recorded.done(resource.key)
         if resource.key not in self.made and done:
             self.made[resource.key] = done[-1].id
         if resource.key not in self.made:
             detail = self.desired.detail(address)
-            made = placeholder(resource, detail, found.log, self.context)
+            made = placeholder(resource, detail, found.made, self.context)
             self._store(replace(made, record=replace(made.record, upstream=self._upstream(detail, found))))
         return self.made[resource.key]
 

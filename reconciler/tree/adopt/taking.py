@@ -9,6 +9,8 @@ from typing import Any
 
 from reconciler.errors import LogError, ReconcilerError
 from reconciler.execute.found import FoundRun, find_run
+from reconciler.execute.found_results import FoundResults, find_results
+from reconciler.mlperf.endpoints import result_settings
 from reconciler.mlperf.logged import logged_settings
 from reconciler.mlperf.modes import settings_of
 from reconciler.mlperf.ruleset import Ruleset
@@ -24,16 +26,18 @@ from reconciler.tree.reading.system import SubmitterFiles, SystemFile
 class TakenCell:
     """One scenario folder. ``settings``: what its performance log says a spec must ask for.
 
-    ``problems``: what could not be taken of it, and why. ``source``: the cell whose logs these are."""
+    ``problems``: what could not be taken of it, and why. ``source``: the cell whose logs these are. ``model_name``: of
+    results of the endpoints harness, the model that they are of."""
 
     cell: Cell
     official: str
     settings: Mapping[str, Any]
     measurements: Mapping[str, str]
-    runs: tuple[FoundRun, ...] = ()
+    runs: tuple[FoundRun | FoundResults, ...] = ()
     tests: Mapping[str, Mapping[str, Path]] = field(default_factory=dict)
     source: Cell | None = None
     problems: tuple[str, ...] = ()
+    model_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +99,10 @@ def _cell(files: CellFiles, official: str, ruleset: Ruleset) -> TakenCell:
     read = files.measurements.value
     measured = {str(name): _text(value) for name, value in read.values.items()} if read else {}
     own = TakenCell(cell, official, {}, measured)
-    if files.endpoints:
-        return replace(own, problems=("it is output of the endpoints harness, which has no LoadGen log",))
     if rules is None:
         return replace(own, problems=(f"round {ruleset.round} knows no such benchmark",))
+    if files.endpoints:
+        return _of_endpoints(own, files)
     runs, problems = _runs(files)
     settings: dict[str, Any] = {}
     performance = next((run for run in runs if run.mode == "performance"), None)
@@ -107,6 +111,19 @@ def _cell(files: CellFiles, official: str, ruleset: Ruleset) -> TakenCell:
         settings = logged_settings(performance.log, files.user_conf.value, key)
     tests = {name: dict(_files(folder.path)) for name, folder in files.tests.items()}
     return replace(own, settings=settings, runs=tuple(runs), tests=tests, problems=tuple(problems))
+
+
+def _of_endpoints(own: TakenCell, files: CellFiles) -> TakenCell:
+    """Results of the endpoints harness: its configuration says what a spec must ask for."""
+    try:
+        runs = find_results(files.results.path)
+    except LogError as error:
+        return replace(own, problems=(str(error.message),))
+    there = {run.mode for run in runs}
+    missing = tuple(f"{mode} run: it left no results" for mode in ("accuracy", "performance") if mode not in there)
+    settings = result_settings(runs[-1].left.results.config)
+    model = str(runs[-1].left.results.config.within("model_params", "name") or "")
+    return replace(own, settings=settings, runs=runs, model_name=model, problems=missing)
 
 
 def _runs(files: CellFiles) -> tuple[list[FoundRun], list[str]]:
@@ -138,7 +155,7 @@ def _with_sources(cells: list[TakenCell]) -> tuple[TakenCell, ...]:
 
 
 def _with_source(item: TakenCell, by_cell: Mapping[Cell, TakenCell]) -> TakenCell:
-    logged = {run.log.scenario for run in item.runs}
+    logged = {run.log.scenario for run in item.runs if isinstance(run, FoundRun)}
     if not logged or logged == {loadgen_scenario(item.cell.scenario)}:
         return item
     cell = item.cell
@@ -151,7 +168,7 @@ def _with_source(item: TakenCell, by_cell: Mapping[Cell, TakenCell]) -> TakenCel
 
 
 def _details(item: TakenCell) -> list[bytes]:
-    return [run.detail.read_bytes() for run in item.runs]
+    return [run.detail.read_bytes() for run in item.runs if isinstance(run, FoundRun)]
 
 
 def cell_settings(item: TakenCell, ruleset: Ruleset) -> dict[str, Any]:

@@ -127,6 +127,8 @@ def _settings(item: TakenCell, ruleset: Ruleset, shared: Mapping[str, str]) -> s
     }
     if own:
         values["measurements"] = own
+    if item.model_name:
+        values["harness"] = {"results": "endpoints", "model_name": item.model_name}
     return rendered(values)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,16 +12,19 @@ from string import Template
 
 import click
 
+from harness.contract import ProbeRequest
 from reconciler import git
 from reconciler.cli.options import takes
 from reconciler.cli.output import say
-from reconciler.cli.this_machine import machine_facts
 from reconciler.errors import IN_SYNC, ReconcilerError, RepositoryError, StorageError
 from reconciler.files import replace
+from reconciler.launch.known import Launcher
+from reconciler.launch.nodes import probe_nodes
+from reconciler.spec.proposal import Proposal, propose
 from reconciler.spec.quantities import UnfitError
 from reconciler.spec.scalars import name as folder_name
 from reconciler.spec.shipped import shipped
-from reconciler.spec.starter import starter_spec
+from reconciler.spec.starter import NOTHING_READ, starter_spec
 
 _SCHEMA = "schemas/submission.schema.json"
 _FOLDER = click.Argument(["folder"], required=False, default=".", metavar="[DIR]", type=click.Path(file_okay=False))
@@ -77,7 +81,7 @@ def command(folder: str, name: str | None) -> int:
 
 
 def _write(root: Path, spec: Path, name: str) -> None:
-    replace(spec, starter_spec(machine_facts(), name=name, schema=f"../{_SCHEMA}").encode())
+    replace(spec, starter_spec(_this_machine(), name=name, schema=f"../{_SCHEMA}").encode())
     replace(root / _SCHEMA, shipped(_SCHEMA))
     for kept in ("state/records/.gitkeep", "state/logs/.gitkeep"):
         replace(root / kept, b"")
@@ -88,6 +92,15 @@ def _write(root: Path, spec: Path, name: str) -> None:
     for path, text in (("README.md", _README.substitute(name=name)), (_WORKFLOW_FILE, _WORKFLOW)):
         if not (root / path).exists():
             replace(root / path, text.encode())
+
+
+def _this_machine() -> Proposal:
+    """As `reconcile detect` reads it; a machine that cannot be read is for the user to describe."""
+    try:
+        (node,) = probe_nodes(ProbeRequest(hardware=True), Launcher(), Path(tempfile.gettempdir()))
+    except ReconcilerError:
+        return NOTHING_READ
+    return propose(node)
 
 
 def _checked(name: str) -> str:

@@ -22,7 +22,8 @@ _ACCELERATOR = (
     "accelerator_host_interconnect",
     "accelerator_interconnect",
 )
-_FIRST_OPTIONAL = list(DESCRIPTION_FIELDS).index("power_management")
+# Those that the file must have; the rest is declared for power submissions.
+REQUIRED = tuple(DESCRIPTION_FIELDS)[: list(DESCRIPTION_FIELDS).index("power_management")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +50,7 @@ def propose(node: Mapping[str, Any], nodes: int = 1) -> Proposal:
         "boot_firmware_version": str(facts.get("firmware", "")),
     }
     description = {name: found[name] for name in DESCRIPTION_FIELDS if found.get(name)}
-    wanted = list(DESCRIPTION_FIELDS)[:_FIRST_OPTIONAL]
-    unread = tuple(name for name in wanted if name not in description)
+    unread = tuple(name for name in REQUIRED if name not in description)
     hardware: dict[str, str | int] = {"accelerator": str(gpus[0].get("name", ""))} if gpus else {}
     hardware["count"] = len(gpus)
     if not gpus and facts.get("cpu.model"):

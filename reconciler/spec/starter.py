@@ -2,45 +2,52 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
 from string import Template
 
+from reconciler.spec.descriptions import DESCRIPTION_FIELDS
 from reconciler.spec.edit import rendered
+from reconciler.spec.proposal import REQUIRED, Proposal
+
+NOTHING_READ = Proposal({}, {}, ())
+# What the starter says of fields that no machine tells.
+_SAID = {
+    "system_name": "this-machine",
+    "system_type_detail": "N/A",
+    "number_of_nodes": "1",
+    "accelerators_per_node": "0",
+    "framework": "ONNX Runtime",
+}
+_COMMENTS = {"accelerators_per_node": "   # in quotes: a checker takes a bare 0 for an empty field"}
 
 
-@dataclass(frozen=True, slots=True)
-class MachineFacts:
-    """What the starter says of a machine; text as it shall stand in the system description.
-
-    ``cores`` per CPU socket; ``memory`` such as "64 GiB"; ``accelerator`` "" for none. The defaults are honest for a
-    machine of which nothing is known.
-    """
-
-    cpu: str = "unknown CPU"
-    sockets: int = 1
-    cores: int = 1
-    memory: str = "unknown"
-    operating_system: str = "Linux"
-    accelerator: str = ""
-    accelerators: int = 0
-
-
-def starter_spec(facts: MachineFacts, *, name: str = "my-submission", schema: str = "") -> str:
-    """A spec that loads as it is. ``schema``: path or address of the JSON Schema, for editors; "" leaves it out."""
+def starter_spec(read: Proposal = NOTHING_READ, *, name: str = "my-submission", schema: str = "") -> str:
+    """A spec that loads as it is. ``read``: what is known of the machine. ``schema``: path or address of the JSON
+    Schema, for editors; "" leaves it out."""
     modeline = f"# yaml-language-server: $schema={schema}\n" if schema else ""
-    accelerated = bool(facts.accelerator)
     return modeline + _TEXT.substitute(
         name=rendered(name),
-        cpu=rendered(facts.cpu),
-        sockets=facts.sockets,
-        cores=facts.cores,
-        memory=rendered(facts.memory),
-        operating_system=rendered(facts.operating_system),
-        accelerator_line=f"accelerator: {rendered(facts.accelerator)}" if accelerated else "# accelerator: NVIDIA H200",
-        accelerators=facts.accelerators,
-        accelerator=rendered(facts.accelerator or "N/A"),
-        unknown=rendered("not declared" if accelerated else "N/A"),
+        hardware="\n".join(f"        {line}" for line in _hardware(read)),
+        description="\n".join(f"        {line}" for line in _description(read)),
     )
+
+
+def _hardware(read: Proposal) -> Iterator[str]:
+    examples = {"accelerator": "NVIDIA H200", "cpu": "AMD EPYC 9654"}
+    for field in ("cpu", "accelerator"):
+        value = read.hardware.get(field)
+        yield f"{field}: {rendered(value)}" if value else f"# {field}: {examples[field]}"
+    yield f"count: {read.hardware.get('count', 0)}"
+
+
+def _description(read: Proposal) -> Iterator[str]:
+    """Every field that a submission needs, and what else was read."""
+    for field, meaning in DESCRIPTION_FIELDS.items():
+        value = read.description.get(field)
+        if value is None and field in REQUIRED:
+            value = _SAID.get(field, "" if "may be empty" in meaning else "not declared")
+        if value is not None:
+            yield f"{field}: {rendered(value)}{_COMMENTS.get(field, '')}"
 
 
 _TEXT = Template("""\
@@ -72,43 +79,11 @@ spec:
       category: edge         # datacenter, edge, or "datacenter,edge"
       status: available      # available, preview, or rdi (research, development, internal)
       hardware:              # on a machine that differs from what is declared here, cells are Blocked
-        cpu: $cpu
-        $accelerator_line
-        count: $accelerators
+$hardware
         # nodes: 1
         # power_limit: 300 W
       description:           # the fields of systems/this-machine.json; complete them before you submit
-        system_name: this-machine
-        system_type_detail: N/A
-        number_of_nodes: 1
-        host_processor_model_name: $cpu
-        host_processors_per_node: $sockets
-        host_processor_core_count: $cores
-        host_processor_frequency: ""
-        host_processor_caches: ""
-        host_processor_interconnect: ""
-        host_memory_capacity: $memory
-        host_memory_configuration: not declared
-        host_storage_capacity: not declared
-        host_storage_type: not declared
-        host_networking: N/A
-        host_networking_topology: N/A
-        host_network_card_count: N/A
-        accelerators_per_node: "$accelerators"   # in quotes: a checker takes a bare 0 for an empty field
-        accelerator_model_name: $accelerator
-        accelerator_memory_capacity: $unknown
-        accelerator_memory_configuration: $unknown
-        accelerator_host_interconnect: $unknown
-        accelerator_interconnect: $unknown
-        accelerator_interconnect_topology: ""
-        accelerator_frequency: ""
-        accelerator_on-chip_memories: ""
-        cooling: not declared
-        framework: ONNX Runtime
-        operating_system: $operating_system
-        other_software_stack: Python
-        hw_notes: ""
-        sw_notes: ""
+$description
 
   benchmarks:
     # Built in: real handwritten digits and a small net that is trained in seconds. Good for a first pass.

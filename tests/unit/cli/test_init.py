@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
+from reconciler.cli import init
+from reconciler.errors import ReconcilerError
 from tests.unit.cli.conftest import Reconcile, git
 
 
@@ -86,3 +88,22 @@ def test_a_linked_store_is_ignored(tmp_path: Path, reconcile: Reconcile) -> None
     assert reconcile("init", "lab")[0] == 0
     (tmp_path / "lab/.reconcile").symlink_to(tmp_path)
     assert git(tmp_path / "lab", "status", "--porcelain", "--", ".reconcile") == ""
+
+
+def test_spec_says_of_the_machine_what_detect_reads(tmp_path: Path, reconcile: Reconcile) -> None:
+    assert reconcile("init", "lab")[0] == 0
+    out = reconcile("-C", str(tmp_path / "lab"), "detect")[1]
+    assert out.startswith("lab.yaml says of this-machine all that can be read.\n")
+    assert "Kept:" not in out
+
+
+def test_machine_that_cannot_be_read_is_left_to_the_user(
+    tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise ReconcilerError("the probe failed")
+
+    monkeypatch.setattr(init, "probe_nodes", refuse)
+    assert reconcile("init", "lab")[0] == 0
+    assert "host_memory_capacity: not declared" in (tmp_path / "lab/specs/lab.yaml").read_text()
+    assert reconcile("-C", str(tmp_path / "lab"), "validate")[0] == 0

@@ -12,7 +12,7 @@ from harness.contract import BACKENDS
 from reconciler.spec.models import Document
 from reconciler.spec.nodes import parse
 from reconciler.spec.schema import NAME_IN_CHECKOUT, schema_text, submission_schema
-from reconciler.spec.starter import MachineFacts, starter_spec
+from reconciler.spec.starter import starter_spec
 from tests.unit.spec.writing import VALID, replaced
 
 ROOT = Path(__file__).parents[3]
@@ -33,7 +33,7 @@ def test_it_is_a_schema() -> None:
     assert set(json.loads(schema_text())["properties"]) == set(Document.model_fields)
 
 
-@pytest.mark.parametrize("text", [(ROOT / "specs/quickstart.yaml").read_text(), VALID, starter_spec(MachineFacts())])
+@pytest.mark.parametrize("text", [(ROOT / "specs/quickstart.yaml").read_text(), VALID, starter_spec()])
 def test_valid_specs_fit(text: str) -> None:
     assert errors(text) == []
 

@@ -34,13 +34,12 @@ def stand_of(acceptance: Acceptance, desired: Desired, recorded: Recorded, today
     """Whole or not at all: one further change, and everything it accepted is stale again."""
     if today >= acceptance.until:
         return Stand.EXPIRED
-    for key in acceptance.keys:
-        resource = desired.by_address.get(key.address)
-        if resource is None or resource.key != key.after:
-            return Stand.CHANGED
+    now = {address: desired.by_address[address].key for address, *_ in acceptance.keys if address in desired.by_address}
+    if any(now.get(key.address) not in (key.before, key.after) for key in acceptance.keys):
+        return Stand.CHANGED
     measured = [key for key in acceptance.keys if key.address.kind not in BUILT]
-    if all(recorded.done(key.after) for key in measured):
-        return Stand.MEASURED
+    if all(recorded.done(now[key.address]) for key in measured):
+        return Stand.MEASURED  # also where the change was taken back
     if not all(recorded.done(key.after) or recorded.done(key.before) for key in measured):
         return Stand.CHANGED
     return Stand.IN_FORCE

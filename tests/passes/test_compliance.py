@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.cli.main import main
 from reconciler.diff.change import Reason
 from reconciler.execute.outcome import Status
 from reconciler.files import remove
@@ -364,3 +366,23 @@ def wait_for(found: object, seconds: float = 60.0) -> None:
     while not found():  # type: ignore[operator]
         assert time.monotonic() < give_up, "it never happened"
         time.sleep(0.02)
+
+
+def test_accepted_results_bring_their_tests_and_verdicts(
+    audited: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of a cell is accepted or nothing of it, and the tree stays as it was."""
+    repository = audited.copy(tmp_path / "copy")
+    repository.commit()
+    before = repository.tree()
+    repository.edit(SPEC, "batch_size: 16", "batch_size: 8")
+    assert {step.change.address.label for step in repository.look().plan.steps} >= {"Run accuracy", *TESTS}
+    monkeypatch.chdir(repository.root)
+    assert main(["accept", CELL, "--reason", "nothing reads it", "--for", "1w"]) == 0
+    (path,) = repository.matching("state/accepted/*.json")
+    assert {f"{test} verdict" for test in TESTS} <= {
+        Address.parse(entry["address"]).label for entry in json.loads(path.read_text())["accepted"]
+    }
+    assert not [outcome for outcome in repository.reconcile().outcomes if outcome.record is not None]
+    assert not repository.look().plan.steps
+    assert repository.tree() == before

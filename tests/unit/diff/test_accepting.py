@@ -117,3 +117,10 @@ def test_an_invalid_run_is_no_difference() -> None:
     keys, refused = accepting(world, desired, Wish("a").cell)
     assert not keys
     assert "no difference of inputs" in refused[0].why
+
+
+def test_when_the_change_is_taken_back_the_acceptance_is_not_needed() -> None:
+    world, desired = settled(BEFORE[:1]), desire(AFTER[:1])
+    item = accepted(world, desired, AFTER[0].cell)
+    assert stand_of(item, desire(BEFORE[:1]), world.recorded, TODAY) is Stand.MEASURED
+    assert not with_it(world, desire(BEFORE[:1]), item).accepted

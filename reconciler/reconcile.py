@@ -143,7 +143,10 @@ class Pass:
     def reached(self, seen: Look) -> Look:
         """After a look at the machines where something is to be done, if only a probe can tell what they are."""
         due = {cell.system for s in seen.plan.steps if s.change.how is How.MAKE and (cell := s.change.address.cell)}
-        if not look_at(self.places, systems_of(seen.desired), due, lambda text: self.tell(Note(text))):
+        began = time.monotonic()
+        looked = look_at(self.places, systems_of(seen.desired), due, lambda text: self.tell(Note(text)))
+        self.waited += time.monotonic() - began
+        if not looked:
             return seen
         return self.look(self.options)
 

@@ -26,6 +26,14 @@ def author(root: Path) -> str:
     return answer.out.decode(errors="replace").rpartition(">")[0] + ">" if answer.status == 0 else ""
 
 
+def hook_path(root: Path, name: str) -> Path:
+    """Where git looks for a hook of this clone. Raises RepositoryError outside a repository."""
+    answer = ask(root, "rev-parse", "--git-path", f"hooks/{name}")
+    if answer.status:
+        raise RepositoryError(f"{root} lies in no git repository", fix="`git init` makes one")
+    return (root / answer.out.decode(errors="surrogateescape").rstrip("\n")).resolve()
+
+
 def branch(root: Path) -> str:
     """The branch checked out; "" on a detached HEAD."""
     answer = ask(root, "symbolic-ref", "--quiet", "--short", "HEAD")

@@ -27,6 +27,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "accept": ("reconciler.cli.accept", "Let results count although their inputs differ, for a while."),
     "freeze": ("reconciler.cli.freeze", "Run, rebuild and render nothing of a cell, or of the submission."),
     "unfreeze": ("reconciler.cli.unfreeze", "End a freeze."),
+    "embargo": ("reconciler.cli.embargo", "Say where results may go today; make git ask before each push."),
     "logs": ("reconciler.cli.logs", "Find or print the logs of a cell."),
     "pr": ("reconciler.cli.pr", "Compare two commits: what merging would make stale, build and run."),
     "diff": ("reconciler.cli.diff", "Show what differs between two commits: inputs and results."),

@@ -1,0 +1,86 @@
+"""`reconcile embargo [ADDRESS]`: may results leave for that place? Also as the hook that git asks before a push."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from reconciler import git, git_remotes
+from reconciler.cli.options import json_option, takes
+from reconciler.cli.output import say, say_json
+from reconciler.cli.places import places_for
+from reconciler.desired.state import submission_settings
+from reconciler.errors import IN_SYNC, ReconcilerError, RepositoryError
+from reconciler.files import Places, replace
+from reconciler.look import Memory, Options
+from reconciler.render.documents import document
+from reconciler.resource.embargo import Embargo, embargo_of, refusal, shown
+
+_ADDRESS = click.Argument(["address"], required=False, metavar="[ADDRESS]", envvar="PRE_COMMIT_REMOTE_URL")
+_INSTALL = click.Option(["--install"], is_flag=True, help="Make git ask before each push from this clone.")
+_HOOK = """\
+#!/bin/sh
+# Written by `reconcile embargo --install`: no push to a place that the spec's embargo does not allow.
+exec {command} "$2"
+"""
+
+
+@click.command("embargo")
+@takes([_ADDRESS, _INSTALL, json_option()])
+def command(address: str | None, install: bool, as_json: bool) -> int:
+    """Say whether results may leave for ADDRESS today, and end with 1 when not; without one, say it of each remote.
+
+    ADDRESS is what git pushes to, the URL of a store, or exec:COMMAND. The specs of the work tree decide.
+    """
+    places = places_for()
+    if install:
+        return _install(places)
+    embargo, today = _declared(places), datetime.now(UTC).date()
+    if address is not None:
+        if why := refusal(embargo, address, today):
+            raise ReconcilerError(why, fix="name it in spec.embargo.allow if it is private, or wait for that day")
+        if as_json:
+            say_json(document("embargo", address=shown(address), allowed=True))
+        else:
+            say(f"{shown(address)}: allowed")
+        return IN_SYNC
+    remotes = [(name, url, refusal(embargo, url, today)) for name, url in git.remotes(places.root)]
+    if as_json:
+        rows = [{"remote": name, "address": shown(url), "allowed": not why} for name, url, why in remotes]
+        parts = {"until": embargo.until, "allow": embargo.allow} if embargo else {}
+        say_json(document("embargo", declared=embargo is not None, **parts, remotes=rows))
+        return IN_SYNC
+    say(_standing(embargo))
+    for name, url, why in remotes:
+        say(f"  {name} {shown(url)}: {'refused' if why else 'allowed'}")
+    return IN_SYNC
+
+
+def _declared(places: Places) -> Embargo | None:
+    return embargo_of(submission_settings(Memory.of(places).desired(Options())))
+
+
+def _standing(embargo: Embargo | None) -> str:
+    if embargo is None:
+        return "No embargo is declared: results may go anywhere."
+    if not embargo.holds(datetime.now(UTC).date()):
+        return f"The embargo ended on {embargo.until}: results may go anywhere."
+    return f"An {embargo}: results may go to {', '.join(embargo.allow) or 'no place'} alone."
+
+
+def _install(places: Places) -> int:
+    path = git_remotes.hook_path(places.root, "pre-push")
+    words = [sys.executable, "-P", "-m", "reconciler.cli.main", "-C", str(places.root), "embargo"]
+    text = _HOOK.format(command=shlex.join(words))
+    if path.exists() and "reconcile embargo" not in path.read_text(errors="replace"):
+        raise RepositoryError(
+            f"{path} is there already", fix=f'add this line to it: {shlex.join(words)} "$2" || exit 1'
+        )
+    replace(path, text.encode())
+    Path(path).chmod(0o755)
+    say(f"Wrote {path}: git asks before each push.")
+    return IN_SYNC

@@ -72,14 +72,19 @@ def collect(logs: Path, since: datetime, run_dir: Path, output: Path) -> Collect
 def bring_outputs(patterns: tuple[str, ...], cwd: Path, run_dir: Path, output: Path) -> None:
     """Further files to keep: files, folders, or patterns; what is not there is no fault."""
     for pattern in patterns:
-        path = Path(pattern)
-        base, relative = (cwd, pattern) if not path.is_absolute() else (Path("/"), str(path.relative_to("/")))
-        for found in sorted(base.glob(relative)):
+        for found in matching(pattern, cwd):
             target = output / "outputs" / found.name
             if found.is_dir():
                 shutil.copytree(found, target, dirs_exist_ok=True)
             elif found.is_file():
                 take(found, target, run_dir)
+
+
+def matching(pattern: str, cwd: Path) -> list[Path]:
+    """Files and folders by a pattern, which is absolute or begins in ``cwd``."""
+    path = Path(pattern)
+    base, relative = (cwd, pattern) if not path.is_absolute() else (Path("/"), str(path.relative_to("/")))
+    return sorted(base.glob(relative))
 
 
 def _bring(folder: Path, target: Path, run_dir: Path) -> None:

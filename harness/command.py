@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from harness.building import collect_built, written
 from harness.collecting import bring_outputs, collect
 from harness.collecting_results import collect_results
 from harness.contract import CommandRequest, Counter, Fact, Result, ServiceRequest, copy_log
@@ -25,6 +26,7 @@ from harness.placing import audit_config
 from harness.telemetry import Telemetry, flagged
 
 LAST_LINE, SERVICE_LOG = "last-line", "service.log"
+_STAGES = {"build": "building", "run": "running", "score": "scoring"}
 _OURS = ("RECONCILE_PARENT", LAUNCHED)
 
 
@@ -32,15 +34,16 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
     """values: exit_status, logs (where the set was found); marks. ``done`` says that the files are there, no more."""
     began = time.monotonic()
     counter = Counter(request.counter)
-    counter.stage("running" if request.purpose == "run" else "scoring")
+    counter.stage(_STAGES[request.purpose])
     environment = command_environment(request)
     cwd = Path(request.cwd)
     if not cwd.is_dir():
         raise HarnessError(f"the command's folder is not there: {cwd}", "missing", "check harness.cwd and harness.code")
     facts = {"harness.code": Fact(value=code_digest(), role="evidence"), **machine_notes(), **code_commit(request.code)}
     # A scorer computes the same on any machine; what runs must have had the same devices and driver each time.
-    facts |= device_evidence() if request.purpose == "run" and accelerators() else {}
+    facts |= device_evidence() if request.purpose != "score" and accelerators() else {}
     output = BoundedOutput(sys.stdout.fileno(), Path(request.counter).with_name(LAST_LINE))
+    before = written(request) if request.purpose == "build" else {}
     with audit_config(request.place_audit, cwd, request.lock) as clear:
         command = Command(request.command, cwd, environment, request.timeout)
         telemetry = Telemetry([str(gpu["bus"]) for gpu in accelerators() if "bus" in gpu])
@@ -51,10 +54,13 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
     facts |= telemetry.facts()
     flags = telemetry.flags() if request.purpose == "run" else {}
     values: dict[str, Any] = flagged({"exit_status": ended.status, "marks": []}, flags)
-    problem = _problem(request, ended, values, output, int(began * 1e9))
+    if request.purpose == "build":
+        problem = collect_built(request, ended, before)
+    else:
+        problem = _problem(request, ended, values, output, int(began * 1e9))
     counter.stage("done")
     if problem:
-        return _refused(problem, ended, facts, time.monotonic() - began, output)
+        return _refused(request.purpose, problem, ended, facts, time.monotonic() - began, output)
     return Result(done=True, seconds=time.monotonic() - began, values=values, facts=facts)
 
 
@@ -121,7 +127,9 @@ def _score(run_dir: Path, target: Path, ended: Ended, output: BoundedOutput) -> 
     return ""
 
 
-def _refused(problem: str, ended: Ended, facts: dict[str, Fact], seconds: float, output: BoundedOutput) -> Result:
+def _refused(
+    purpose: str, problem: str, ended: Ended, facts: dict[str, Fact], seconds: float, output: BoundedOutput
+) -> Result:
     ending = f"signal {-ended.status}" if ended.status < 0 else f"status {ended.status}"
     return Result(
         done=False,
@@ -129,8 +137,8 @@ def _refused(problem: str, ended: Ended, facts: dict[str, Fact], seconds: float,
         values={"log": output.last_lines(), "exit_status": ended.status},
         facts=facts,
         problem=f"{problem} (the command ended with {ending})",
-        problem_class="contradiction",
-        fix="what it left is kept; see the log of the command",
+        problem_class="backend" if purpose == "build" else "contradiction",
+        fix="see the log of the command" if purpose == "build" else "what it left is kept; see the log of the command",
     )
 
 

@@ -160,6 +160,7 @@ class CommandRequest(Message):
 
     ``purpose`` "run": exactly one LoadGen log set that began at or after ``since`` (UTC, ISO) must lie below ``logs``;
     it goes to ``output``. "score": accuracy.txt in ``run_dir``, else what the command printed, goes to ``output``.
+    "build": ``outputs``, by default everything in ``run_dir``, goes there, each file newly written.
     ``secrets`` maps a variable of the command to the variable of this process that holds its value. ``user_conf`` is
     held against ``user_conf_sha256`` afterwards; with that "", it is copied from ``user_conf_at``, or from beside the
     logs. ``place_audit`` stands as audit.config in ``cwd`` meanwhile, under ``lock``. ``timeout`` in seconds, or 0.
@@ -167,7 +168,7 @@ class CommandRequest(Message):
     """
 
     verb: ClassVar[str] = "command"
-    purpose: Literal["run", "score"]
+    purpose: Literal["build", "run", "score"]
     command: tuple[str, ...]
     cwd: str
     run_dir: str

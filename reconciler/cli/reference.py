@@ -42,6 +42,7 @@ _GROUPS: tuple[tuple[str, str, type[Group], str | None], ...] = (
     ("Engine", "`engine:`", models.Engine, "engine."),
     ("Run", "`run:`", models.Run, "run."),
     ("Harness", "`harness:`", harness_models.Harness, "harness."),
+    ("Build", "`build:` of a harness", harness_models.Build, "harness.build."),
     ("Service", "`service:` of a harness", harness_models.Service, "harness.service."),
     ("Ready", "`ready:` of a service", harness_models.Ready, "harness.service.ready."),
     ("Stop", "`stop:` of a service", harness_models.Stop, "harness.service.stop."),
@@ -76,7 +77,7 @@ def effects() -> Mapping[str, tuple[str, ...]]:
     data = shipped("specs/quickstart.yaml")
     declared = load_sources([Source("quickstart.yaml", data.decode(), blob_id(data))], Path(), {})
     command = Value(("run",))
-    commands = ("harness.command", "harness.service.command", "harness.score.command")
+    commands = ("harness.command", "harness.build.command", "harness.service.command", "harness.score.command")
     asked = {f"compliance.{_TEST}": Value(True), **dict.fromkeys(commands, command)}
     cells = tuple(replaced(cell, settings={**cell.settings, **asked}) for cell in declared.cells)
     _, by_label = compile_desired(replaced(declared, cells=cells), load_ruleset(str(declared.round.value)), Pins())

@@ -22,7 +22,7 @@ from reconciler.desired.inputs import (
 from reconciler.desired.making import Making
 from reconciler.desired.readers import CellReaders, below, locations_of, marks_of, plain, source_of, trains
 from reconciler.desired.reuse import Kept
-from reconciler.desired.serving import SERVICE, service_inputs
+from reconciler.desired.serving import BUILD, SERVICE, built_inputs, service_inputs
 from reconciler.mlperf.compliance.judging import READS_ANSWERS
 from reconciler.mlperf.ruleset import TestRules
 from reconciler.resource.inputs import Input, make_key
@@ -48,7 +48,7 @@ class CellCompiler:
         """A result of the cell's own runs."""
         common_dataset, common_model = commons[self._cell.cell.benchmark]
         dataset = self._dataset(common_dataset)
-        made_from = self._engine(self._model(common_model, dataset))
+        made_from = self._engine(self._model(common_model, dataset), dataset)
         made_of = [made_from, dataset, *self._service(made_from, dataset)]
         ruled = tests_of(self._cell, self._readers.rules(self._cell), self._readers.ruleset)
         answers = any("accuracy" in READS_ANSWERS.get(test.name, ()) for test in ruled)
@@ -75,8 +75,11 @@ class CellCompiler:
         reader = self._fresh()
         return self._put_shared(Kind.MODEL, model_inputs(reader, dataset if trains(reader) else None), reader, common)
 
-    def _engine(self, model: Input) -> Input:
-        """The engine, or the model where the backend builds none."""
+    def _engine(self, model: Input, dataset: Input) -> Input:
+        """The engine, or the model where neither a command of the user's nor the backend builds one."""
+        if self._reader.text(f"{BUILD}.command"):
+            reader = self._fresh()
+            return self._put(Kind.ENGINE, "", built_inputs(reader, self._scenario, model, dataset), reader)
         facts = BACKENDS.get(self._reader.text("engine.backend"))
         if facts is None or not facts.builds_engine:
             return model

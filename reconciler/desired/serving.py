@@ -6,20 +6,44 @@ does not say of itself, it has from the harness.
 
 from __future__ import annotations
 
-from reconciler.desired.inputs import Reader
+from reconciler.desired.inputs import Reader, engine_inputs
 from reconciler.resource.inputs import Input, Origin, Value
 
 SERVICE, BUILD = "harness.service", "harness.build"
+# Placeholders that differ between cells, and the settings that they stand for.
+_SETTINGS = {
+    "benchmark": "benchmark.official",
+    "system": "system.name",
+    "precision": "engine.precision",
+    "batch_size": "engine.batch_size",
+    "device": "hardware.count",
+}
 
 
 def service_inputs(reader: Reader, scenario: str, made_from: Input, dataset: Input) -> list[Input]:
     """``made_from``: the engine or the model, which a server holds whatever its words say. Of what else may differ
     between cells only what it is told counts: so a server is shared by the cells that need the same."""
-    said = " ".join(_texts(reader, SERVICE))
-    told = [Input("scenario", scenario)] if "{scenario}" in said else []
-    told += reader.take("benchmark.official") if "{benchmark}" in said else []
-    told += [dataset] if "{dataset}" in said else []
-    return [made_from, *told, *_said(reader, SERVICE), *reader.take("system.name"), *reader.under("hardware")]
+    told = _told(reader, SERVICE, scenario, dataset)
+    machine = [item for item in (*reader.take("system.name"), *reader.under("hardware")) if item not in told]
+    return [made_from, *told, *_said(reader, SERVICE), *machine]
+
+
+def built_inputs(reader: Reader, scenario: str, model: Input, dataset: Input) -> list[Input]:
+    """Of an engine that a command of the user's builds: as of any engine, with what the command is told."""
+    own = engine_inputs(reader, model)
+    known = {item.name for item in own}
+    told = [item for item in _told(reader, BUILD, scenario, dataset) if item.name not in known]
+    return [*own, *told, *_said(reader, BUILD)]
+
+
+def _told(reader: Reader, part: str, scenario: str, dataset: Input) -> list[Input]:
+    """What its words ask for beyond what it is made from."""
+    said = " ".join(_texts(reader, part))
+    found = [Input("scenario", scenario)] if "{scenario}" in said else []
+    found += [dataset] if "{dataset}" in said else []
+    for name, setting in _SETTINGS.items():
+        found += reader.take(setting) if f"{{{name}}}" in said else []
+    return found
 
 
 def part_pins(reader: Reader, part: str) -> dict[str, str]:

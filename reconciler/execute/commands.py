@@ -19,6 +19,7 @@ from reconciler.resource.kinds import Kind
 COMMAND, SCORE = "harness.command", "harness.score.command"
 # In the settings of an attempt: the port that its server was given, and the folder of what that prints.
 SERVICE_PORT, SERVICE_LOG = "running.port", "running.log"
+BUILD = "harness.build"
 _PLACEHOLDER = re.compile(r"(?<!\{)\{([a-z_]+)\}(?!\})")
 _ENV = "harness.env."
 _NONE = ("", "none", "n/a")
@@ -26,7 +27,7 @@ _NONE = ("", "none", "n/a")
 
 def runs_command(attempt: Attempt) -> bool:
     """Whether it is a harness command that this attempt starts."""
-    named = {Kind.RUN: COMMAND, Kind.COMPLIANCE_TEST: COMMAND, Kind.SCORE: SCORE}
+    named = {Kind.ENGINE: f"{BUILD}.command", Kind.RUN: COMMAND, Kind.COMPLIANCE_TEST: COMMAND, Kind.SCORE: SCORE}
     return named.get(attempt.intent.address.kind) in attempt.intent.settings
 
 
@@ -86,6 +87,28 @@ def command_score(attempt: Attempt, places: Places, inputs: Mapping[str, str], a
     )
 
 
+def command_build(attempt: Attempt, places: Places, inputs: Mapping[str, str]) -> CommandRequest:
+    settings = attempt.intent.settings
+    attempt.run_dir.mkdir(exist_ok=True)
+    image = str(settings.get(f"{BUILD}.image") or settings.get("harness.image", ""))
+    values = {**values_of(attempt, places, inputs), "run_dir": str(attempt.run_dir), "image": image}
+    env, secrets = environment_of(settings, values, f"{BUILD}.env.")
+    return CommandRequest(
+        purpose="build",
+        command=filled_all(settings[f"{BUILD}.command"], values),
+        cwd=folder_of(settings, BUILD, values, places.root) or str(attempt.run_dir),
+        run_dir=str(attempt.run_dir),
+        output=str(attempt.output),
+        counter=str(attempt.counter),
+        env=env,
+        secrets=secrets,
+        timeout=float(settings.get(f"{BUILD}.timeout", 0)) / 1000,
+        since=attempt.intent.started.replace("Z", "+00:00"),
+        outputs=filled_all(settings.get(f"{BUILD}.outputs", ()), values),
+        code=part_location(settings, BUILD, "code", values, places.root),
+    )
+
+
 def filled(text: str, values: Mapping[str, str]) -> str:
     """``{name}`` is replaced, ``{{name}}`` becomes ``{name}``; a checked spec has no others."""
     replaced = _PLACEHOLDER.sub(lambda found: values.get(found[1], ""), text)
@@ -129,6 +152,8 @@ def values_of(attempt: Attempt, places: Places, inputs: Mapping[str, str]) -> di
         "benchmark": str(settings.get("benchmark.official", "")),
         "system": str(settings.get("system.name", "")),
         "image": str(settings.get("harness.image", "")),
+        "precision": str(settings.get("engine.precision", "")),
+        "batch_size": str(settings.get("engine.batch_size", "")),
         **_words_of_endpoints(settings, asked, mode, scenario),
         "port": str(settings.get(SERVICE_PORT, "")),
         "service_url": f"http://127.0.0.1:{settings[SERVICE_PORT]}" if SERVICE_PORT in settings else "",
@@ -189,3 +214,18 @@ def _folder(settings: Mapping[str, Any], root: Path, attempt: Attempt) -> Path:
         return attempt.run_dir
     path = (root / str(code)).resolve()
     return path if path.is_dir() else path.parent
+
+
+def part_location(settings: Mapping[str, Any], part: str, name: str, values: Mapping[str, str], root: Path) -> str:
+    """Of a part of the harness, else of the harness."""
+    return location_of(settings, f"{part}.{name}", values, root) or location_of(
+        settings, f"harness.{name}", values, root
+    )
+
+
+def folder_of(settings: Mapping[str, Any], part: str, values: Mapping[str, str], root: Path) -> str:
+    """Where its command starts: as declared, else beside its code."""
+    if own := part_location(settings, part, "cwd", values, root):
+        return own
+    code = part_location(settings, part, "code", values, root)
+    return "" if not code else code if Path(code).is_dir() else str(Path(code).parent)

@@ -14,7 +14,7 @@ from harness.contract import (
     ScoreRequest,
 )
 from reconciler.execute.attempt import Attempt
-from reconciler.execute.commands import SCORE, command_run, command_score, runs_command
+from reconciler.execute.commands import SCORE, command_build, command_run, command_score, runs_command
 from reconciler.files import Places, replace
 from reconciler.mlperf.compliance.settings import audit_settings, write_audit_settings
 from reconciler.mlperf.log_names import ACCURACY_LOG
@@ -32,7 +32,7 @@ def make_request(attempt: Attempt, places: Places) -> Message:
     if kind is Kind.SCORE:
         inputs = _inputs(attempt)
         return score_request(attempt, places, inputs, Path(inputs.pop("run")) / ACCURACY_LOG)
-    return _build(attempt, places)
+    return command_build(attempt, places, _inputs(attempt)) if runs_command(attempt) else _build(attempt, places)
 
 
 def benchmark_of(attempt: Attempt, places: Places) -> Benchmark:

@@ -23,7 +23,8 @@ from reconciler.execute.commands import (
     environment_of,
     filled,
     filled_all,
-    location_of,
+    folder_of,
+    part_location,
     values_of,
 )
 from reconciler.execute.finish import finish
@@ -161,21 +162,6 @@ def service_request(attempt: Attempt, places: Places) -> ServiceRequest:
         stop_grace=_seconds(settings, "stop.timeout", _STOP),
         code=part_location(settings, SERVICE, "code", values, places.root),
     )
-
-
-def part_location(settings: Mapping[str, Any], part: str, name: str, values: Mapping[str, str], root: Path) -> str:
-    """Of a part of the harness, else of the harness."""
-    return location_of(settings, f"{part}.{name}", values, root) or location_of(
-        settings, f"harness.{name}", values, root
-    )
-
-
-def folder_of(settings: Mapping[str, Any], part: str, values: Mapping[str, str], root: Path) -> str:
-    """Where its command starts: as declared, else beside its code."""
-    if own := part_location(settings, part, "cwd", values, root):
-        return own
-    code = part_location(settings, part, "code", values, root)
-    return "" if not code else code if Path(code).is_dir() else str(Path(code).parent)
 
 
 def _probe(settings: Mapping[str, Any], values: Mapping[str, str]) -> Ready:

@@ -13,6 +13,7 @@ from reconciler.spec.names import advice
 
 COMMAND, SCORE, SERVICE = "harness.command", "harness.score.command", "harness.service"
 ENV, MODEL = "harness.env.", "harness.model_name"
+BUILD = "harness.build"
 # What the name in braces stands for, in a run.
 PLACEHOLDERS = {
     "run_dir": "an empty folder of this run alone, for its logs",
@@ -39,12 +40,17 @@ PLACEHOLDERS = {
     "sample_index_seed": "the round's seed of the order of samples",
     "schedule_seed": "the round's seed of the arrival of queries",
     "accuracy_log": "path of the accuracy log, when scoring",
+    "precision": "engine.precision of the cell",
+    "batch_size": "engine.batch_size of the cell",
     "port": "a free port of this machine, chosen at each start of the harness's service",
     "service_url": "http://127.0.0.1:{port}",
 }
-# What a service may be told: it is started for several runs.
-_SHARED = ("run_dir", "scenario", "engine", "model", "dataset", "device", "benchmark", "system", "image")
-SERVICE_PLACEHOLDERS = (*_SHARED, "port", "service_url")
+# What a build may be told, and a service, which is started for several runs.
+BUILD_PLACEHOLDERS = (
+    *("run_dir", "scenario", "model", "dataset", "device", "benchmark", "system", "image"),
+    *("precision", "batch_size"),
+)
+SERVICE_PLACEHOLDERS = (*BUILD_PLACEHOLDERS, "engine", "port", "service_url")
 _WITH_SERVICE = ("port", "service_url")
 # A name in double braces is no placeholder: {{name}} is handed over as {name}.
 PLACEHOLDER = re.compile(r"(?<!\{)\{([a-z_]+)\}(?!\})")
@@ -58,6 +64,7 @@ def check_harness(settings: Block) -> Iterator[Problem]:
     known = [name for name in PLACEHOLDERS if served or name not in _WITH_SERVICE]
     for setting in texts.values():
         yield from _unknown(setting, known)
+    yield from _build(settings)
     yield from _service(settings, texts.values())
     if COMMAND not in settings:
         backend = settings.get("engine.backend")
@@ -105,6 +112,23 @@ def _unknown(setting: Setting, known: Collection[str], of: str = "") -> Iterator
             if name not in known:
                 fix = f"{advice(name, known)}; write {{{{{name}}}}} for the braces themselves"
                 yield problem(setting, f"{{{name}}} is no placeholder{of}", fix)
+
+
+def _build(settings: Block) -> Iterator[Problem]:
+    own = {name: layers[0] for name, layers in settings.items() if name.startswith(f"{BUILD}.")}
+    command = own.get(f"{BUILD}.command")
+    if command is None:
+        for setting in own.values():
+            fix = 'write \'build: {command: ["python", "build.py", "{model}", "{run_dir}"]}\', or take the rest out'
+            yield problem(setting, "a build is described without its command", fix)
+            return
+        return
+    for setting in own.values():
+        yield from _unknown(setting, BUILD_PLACEHOLDERS, " of a build")
+    told = any("{run_dir}" in text for setting in own.values() for text in _strings(setting))
+    if f"{BUILD}.outputs" not in own and not told:
+        fix = "hand it {run_dir}, an empty folder whose files are the engine; or name what it leaves as outputs"
+        yield problem(command, "nothing tells where the build leaves the engine", fix)
 
 
 def _service(settings: Block, asking: Iterable[Setting]) -> Iterator[Problem]:

@@ -20,6 +20,26 @@ class Score(Group):
     )
 
 
+class Build(Group):
+    """A command that builds the engine which the runs are given as {engine}. A change makes the engine and its runs
+    stale."""
+
+    command: fields.Command = Field(
+        None, description='Program and arguments, such as ["python", "build.py", "{model}", "{run_dir}"].'
+    )
+    outputs: fields.Locations = Field(
+        None, description="Files and folders that are the engine, from cwd; default: everything in {run_dir}."
+    )
+    env: Variables = Field({}, description="Environment variables of the build: text, or {from_env: NAME}.")
+    cwd: fields.Location = Field(None, description="Folder it starts in; default: that of its code.")
+    image: fields.Image = Field(None, description="Container image that it uses; default: that of the harness.")
+    code: fields.Location = Field(None, description="File or folder of its code; default: that of the harness.")
+    configs: fields.Locations = Field(None, description="More files and folders that decide what it builds.")
+    timeout: fields.Milliseconds = Field(
+        None, description="The build has failed when it takes longer, such as 2 h; default: no bound."
+    )
+
+
 class Ready(Group):
     """When a service is ready: at most one of url, tcp and log; default: it takes a connection at {port}."""
 
@@ -100,5 +120,6 @@ class Harness(Group):
     timeout: fields.Milliseconds = Field(
         None, description="The command has failed when it takes longer, such as 2 h; default: no bound."
     )
+    build: Build = Field(Build(), description="How an engine for it is built by a command of your own.")
     service: Service = Field(Service(), description="A server that the command asks, kept for all runs that share it.")
     score: Score = Field(Score(), description="How an accuracy log is scored.")

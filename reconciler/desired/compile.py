@@ -29,7 +29,9 @@ def compile_desired(
     """
     making, readers, reuse = Making(), CellReaders(declared, ruleset, pins), reuse or Reuse()
     reuse.begin((ruleset, declared.rehearsal.value, dict(pins.values)))
-    kept = {cell.cell: reuse.known(cell) for cell in declared.cells if "infer_from" not in cell.settings}
+    kept = {
+        cell.cell: reuse.known(cell.cell, cell.settings) for cell in declared.cells if "infer_from" not in cell.settings
+    }
     commons = common_keys(readers, kept)
     own = [cell for cell in declared.cells if cell.cell in kept]
     reuse.cells = {cell.cell: _own(making, readers, commons, cell, kept[cell.cell]) for cell in own}

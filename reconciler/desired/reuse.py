@@ -5,11 +5,12 @@ A cell's resources follow from its values alone, wherever they are written, so t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from reconciler.resource.inputs import Value
 from reconciler.resource.kinds import Cell
 from reconciler.resource.resources import Resource
-from reconciler.spec.declared import DeclaredCell
 
 
 @dataclass(slots=True)
@@ -36,8 +37,8 @@ class Reuse:
         if self.world != world:
             self.world, self.cells = world, {}
 
-    def known(self, cell: DeclaredCell) -> Kept:
+    def known(self, cell: Cell, settings: Mapping[str, Value]) -> Kept:
         # As text, since True equals 1 and is not the same value.
-        of = repr([(name, value.value) for name, value in cell.settings.items()])
-        kept = self.cells.get(cell.cell)
+        of = repr([(name, value.value) for name, value in settings.items()])
+        kept = self.cells.get(cell)
         return kept if kept is not None and kept.of == of else Kept(of)

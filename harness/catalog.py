@@ -27,7 +27,7 @@ class BackendFacts:
     empty for a backend that needs none. ``extra``: the extra of this project that installs it. ``revision`` is
     raised when a change of our code must make its engines and runs stale. ``engine`` options are read by a build
     (a change makes the engine stale), ``run`` options by a run only. ``elsewhere``: nothing runs here, its runs are
-    imported.
+    imported. ``builds_without_device``: where there is no GPU, a build makes an engine for any that its library knows.
     """
 
     distributions: tuple[str, ...]
@@ -39,6 +39,7 @@ class BackendFacts:
     run: dict[str, Option] = field(default_factory=dict)
     synthetic: bool = False
     elsewhere: bool = False
+    builds_without_device: bool = False
 
 
 _COMMON_RUN = {
@@ -146,6 +147,7 @@ BACKENDS: dict[str, BackendFacts] = {
         precisions=("fp32", "fp16", "bf16", "int8", "fp8"),
         engine=_TENSORRT_ENGINE,
         run=_CUDA_RUN,
+        builds_without_device=True,
     ),
 }
 

@@ -24,7 +24,7 @@ from reconciler.mlperf.compliance.settings import audit_settings
 from reconciler.mlperf.duration import predict
 from reconciler.mlperf.modes import conf_settings
 from reconciler.observed.installed import installed
-from reconciler.observed.observe import installed_for, observe, obstacles_of, systems_of
+from reconciler.observed.observe import builds_anywhere, installed_for, observe, obstacles_of, systems_of
 from reconciler.observed.reached import read_reached
 from reconciler.observed.stamps import Stamps
 from reconciler.observed.state import Observed
@@ -206,12 +206,13 @@ def plan_of(
 
     def blocked(address: Address) -> tuple[str, str] | None:
         cell = address.cell
-        if cell is not None and cell.system in observed.systems and address.kind is not Kind.VERDICT:
+        locations = desired.detail(address).locations
+        elsewhere = address.kind is not Kind.VERDICT and not builds_anywhere(address, locations)
+        if cell is not None and cell.system in observed.systems and elsewhere:
             obstacle = observed.systems[cell.system]
             return obstacle.message, obstacle.fix
         if address.kind is Kind.VERDICT and (run := lacking(desired, recorded, observed, difference, address)):
             return missing_answers(run)
-        locations = desired.detail(address).locations
         found = obstacles_of(address, locations, places.root, there.get(locations.get("system", ""), {}))
         return (found.message, found.fix) if found else None
 

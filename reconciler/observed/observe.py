@@ -12,7 +12,7 @@ from reconciler.files import Places
 from reconciler.launch.known import launcher_of
 from reconciler.observed.artifacts import observe_artifacts
 from reconciler.observed.installed import backend_version
-from reconciler.observed.machine import unlike
+from reconciler.observed.machine import accelerators, unlike
 from reconciler.observed.reached import (
     Reached,
     asks_probe,
@@ -88,6 +88,14 @@ def installed_for(
             seen = reached.get(name_of(system["settings"]))
             found[name] = distributions_there(seen) if seen is not None and seen.nodes else None
     return found
+
+
+def builds_anywhere(address: Address, locations: Mapping[str, str]) -> bool:
+    """Whether an engine is made for whatever device the system has: its library needs none, and there is none here
+    that it would make it for instead."""
+    facts = BACKENDS.get(locations.get("backend", ""))
+    ours = address.kind is Kind.ENGINE and "harness.build.command" not in locations
+    return ours and facts is not None and facts.builds_without_device and not accelerators()
 
 
 _CODE_OF = {Kind.SERVICE: "harness.service.code", Kind.ENGINE: "harness.build.code"}

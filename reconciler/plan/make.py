@@ -16,6 +16,7 @@ from reconciler.resource.resources import Resource
 Blocked = Callable[[Address], tuple[str, str] | None]
 Predict = Callable[[Address], tuple[float | None, str]]
 Explain = Callable[[Change], tuple[InputChange, ...]]
+_NEEDED = "needed only by what is blocked"
 _WORK = (How.MAKE, How.START)  # what a child process does, and what may be blocked
 
 
@@ -160,8 +161,9 @@ def _without_idle(steps: list[Step], resources: Mapping[Address, Resource]) -> t
             continue
         needed = [u for a in (address, *step.shared) for u in users.get(a, ()) if u.change.how in _WORK]
         if needed and all(user.change.key in blocked for user in needed):
-            why = f"needed only by what is blocked ({blocked[needed[-1].change.key].blocked})"
-            blocked[step.change.key] = replace(step, blocked=why, fix=blocked[needed[-1].change.key].fix)
+            user = blocked[needed[-1].change.key]
+            why = user.blocked if user.blocked.startswith(_NEEDED) else f"{_NEEDED} ({user.blocked})"
+            blocked[step.change.key] = replace(step, blocked=why, fix=user.fix)
     return tuple(blocked.get(step.change.key, step) if step.change.how in _WORK else step for step in steps)
 
 

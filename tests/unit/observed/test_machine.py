@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.observed import machine
+from reconciler.observed import machine, observe
 from reconciler.observed.installed import backend_version, installed
 from reconciler.observed.machine import accelerators, cpu_model, unlike
+from reconciler.resource.kinds import Address, Kind
 
 H200 = ["NVIDIA H200"] * 8
 
@@ -38,6 +39,25 @@ def test_declared_hardware(
     if found is not None and said is not None:
         assert said in found.message
         assert found.fix
+
+
+@pytest.mark.parametrize(
+    ("backend", "gpus", "kind", "anywhere"),
+    [
+        ("tensorrt-rtx", [], Kind.ENGINE, True),
+        ("tensorrt-rtx", [], Kind.RUN, False),
+        ("tensorrt-rtx", H200, Kind.ENGINE, False),  # it would be made for this GPU
+        ("tensorrt", [], Kind.ENGINE, False),
+        ("", [], Kind.ENGINE, False),
+    ],
+)
+def test_an_engine_that_needs_no_device_is_built_where_there_is_none(
+    monkeypatch: pytest.MonkeyPatch, backend: str, gpus: list[str], kind: Kind, anywhere: bool
+) -> None:
+    monkeypatch.setattr(observe, "accelerators", lambda: gpus)
+    address = Address(kind, "open/box/tiny/Offline")
+    assert observe.builds_anywhere(address, {"backend": backend}) is anywhere
+    assert not observe.builds_anywhere(address, {"backend": backend, "harness.build.command": "here"})
 
 
 def test_cpu_is_read_from_the_kernel(tmp_path: Path) -> None:

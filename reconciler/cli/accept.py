@@ -91,7 +91,7 @@ def command(
     for address, item in acceptance.inputs:
         say(f"    {input_text(address, item)}  {item.origin}")
     say(f"Not made again: {', '.join(key.address.label for key in keys)}")
-    say_next(made, [path])
+    say_next(places, made, [path])
     return IN_SYNC
 
 
@@ -153,5 +153,5 @@ def _revoke(places: Places, text: str, *, commit: bool) -> int:
         remove(places.root / path)
     made = conclude(places, ACCEPTED, f"Revoke what was accepted for {cell}", commit=commit)
     say(f"Revoked for {cell}: {', '.join(paths)}")
-    say_next(made, paths)
+    say_next(places, made, paths)
     return IN_SYNC

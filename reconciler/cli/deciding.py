@@ -92,8 +92,10 @@ def conclude(places: Places, folder: str, message: str, *, commit: bool) -> str:
     return git.commit(places.root, [folder], message) if commit else ""
 
 
-def say_next(made: str, paths: Iterable[str]) -> None:
+def say_next(places: Places, made: str, paths: Iterable[str]) -> None:
+    """``paths``: what was written or removed; what was removed before anybody committed it is nobody's concern."""
+    known = [p for p in paths if (places.root / p).exists() or git.head_file(places.root, p) is not None]
     if made:
         say(f"Committed as {made[:7]}.")
-    else:
-        say(f"Commit it, so that others see it: git add {' '.join(paths)} && git commit")
+    elif known:
+        say(f"Commit it, so that others see it: git add {' '.join(known)} && git commit")

@@ -76,7 +76,7 @@ def command(
         say_json(document("freeze", file=path, commit_made=made or None, **freeze_document(freeze)))
         return IN_SYNC
     say(f"{chosen or 'The whole submission'} is {freeze}")
-    say_next(made, [path])
+    say_next(places, made, [path])
     return IN_SYNC
 
 

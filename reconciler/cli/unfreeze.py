@@ -26,5 +26,5 @@ def command(cell: str | None, everything: bool, commit: bool) -> int:
         remove(places.root / path)
     made = conclude(places, FROZEN, f"Unfreeze {name}", commit=commit)
     say(f"Not frozen any more: {name}")
-    say_next(made, paths)
+    say_next(places, made, paths)
     return IN_SYNC

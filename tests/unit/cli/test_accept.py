@@ -6,9 +6,11 @@ import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from reconciler.files import sha256_bytes
+from reconciler.spec.shipped import shipped
 
 from .conftest import CELL, Reconcile, edit, expire, git
 
@@ -229,3 +231,16 @@ def test_pr_of_an_edited_acceptance_is_an_error(recorded: Path, reconcile: Recon
     code, out, _ = reconcile("pr", "--base", "HEAD~1", "--json")
     assert code == 1
     assert json.loads(out)["remarks"][0]["message"].startswith("the decision is damaged")
+
+
+def test_plan_as_json_names_decisions_and_a_saved_plan_is_bound_to_them(recorded: Path, reconcile: Reconcile) -> None:
+    edit(recorded, "target_qps: 1000", "target_qps: 1100")
+    assert reconcile("plan", "-o", "plan.json")[0] == 2
+    accept(reconcile)
+    reconcile("freeze", "digits", "--reason", "the deadline is over")
+    document = json.loads(reconcile("plan", "--json")[1])
+    jsonschema.validate(document, json.loads(shipped("schemas/plan.schema.json")))
+    assert [(a["cell"], a["stands"]) for a in document["acceptances"]] == [(CELL, "in force")]
+    assert [(f["cell"], f["reason"]) for f in document["frozen"]] == [(CELL, "the deadline is over")]
+    code, _, err = reconcile("apply", "plan.json")
+    assert (code, "decisions made" in err) == (1, True)

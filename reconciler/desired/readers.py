@@ -84,6 +84,7 @@ class CellReaders:
             "ruled.endpoints_audits": {test: ruled.tests[test] for test in tests if test in ruled.required},
             "ruled.endpoints_tokens": [str(tokens[name].value) for name in MEAN_TOKENS_LIMITS if name in tokens],
             "ruled.endpoints_single": rules.name in ruled.single,
+            "ruled.min_duration": ruling.value if (ruling := self.rules_of(rules, scenario).get("min_duration")) else 0,
         }
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from harness.contract import CommandRequest
 from reconciler.execute.attempt import Attempt
+from reconciler.execute.results import leaves_results
 from reconciler.files import Places, machine_lock, sha256_bytes, sha256_file
-from reconciler.mlperf.modes import ENDPOINTS, RESULTS
 from reconciler.mlperf.scenarios import ACCURACY, LOADGEN_MODE
 from reconciler.mlperf.user_conf import settings_for
 from reconciler.resource.kinds import Kind
@@ -40,7 +40,7 @@ def command_run(attempt: Attempt, places: Places, inputs: Mapping[str, str]) -> 
     audit = attempt.audit_settings.exists()
     placed = settings.get("harness.audit_config") == "placed"
     written = settings.get("harness.user_conf", "written") == "written"
-    endpoints = settings.get(RESULTS) == ENDPOINTS
+    endpoints = leaves_results(settings)
     env, secrets = environment_of(settings, values)
     return CommandRequest(
         purpose="run",
@@ -136,6 +136,8 @@ def values_of(attempt: Attempt, places: Places, inputs: Mapping[str, str]) -> di
     asked = {name: value for name, (value, _) in attempt.intent.inputs.items()}
     cell = attempt.intent.address.cell
     scenario, mode = cell.scenario if cell else "", str(asked.get("mode", "accuracy"))
+    if leaves_results(settings):
+        asked = {**_standing(settings), **asked}
     texts = settings_for(scenario, {n: asked[n] for n in ("target_qps", "target_latency") if asked.get(n) is not None})
     return {
         "mode": mode,
@@ -158,6 +160,13 @@ def values_of(attempt: Attempt, places: Places, inputs: Mapping[str, str]) -> di
         "port": str(settings.get(SERVICE_PORT, "")),
         "service_url": f"http://127.0.0.1:{settings[SERVICE_PORT]}" if SERVICE_PORT in settings else "",
     }
+
+
+def _standing(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What the endpoints harness reads of its configuration in an accuracy run too, though nothing hangs on it."""
+    names = ("target_qps", "max_duration", "min_query_count")
+    ruled = {"min_duration": settings.get("min_duration", settings.get("ruled.min_duration"))}
+    return {**{name: settings.get(name) for name in names}, **ruled}
 
 
 def _words_of_endpoints(

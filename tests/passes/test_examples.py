@@ -1,0 +1,332 @@
+"""The worked examples of the README, each run as it stands: only the folders they name are others.
+
+The programs that they start are stand-ins around LoadGen, as strict about their options as the real ones are.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from reconciler.execute.outcome import Status
+from reconciler.resource.records import Ended, Record
+from tests.passes.endpoints import SCRIPT
+from tests.passes.repository import Repository, make_repository
+
+pytest.importorskip("mlperf_loadgen")
+README = Path(__file__).parents[2] / "README.md"
+# What each stand-in needs of LoadGen; no answer says anything.
+LOADGEN = """\
+import os
+from pathlib import Path
+
+import mlperf_loadgen as lg
+import numpy as np
+
+ANSWER = np.zeros(1, np.int32)
+
+
+def measure(key, scenario, accuracy, conf, logs, audit=""):
+    settings = lg.TestSettings()
+    settings.FromConfig(str(conf), key, scenario)
+    settings.scenario = getattr(lg.TestScenario, scenario)
+    settings.mode = lg.TestMode.AccuracyOnly if accuracy else lg.TestMode.PerformanceOnly
+    kinds, where = lg.LogSettings(), lg.LogOutputSettings()
+    Path(logs).mkdir(parents=True, exist_ok=True)
+    where.outdir, kinds.enable_trace = str(logs), False
+    kinds.log_output = where
+
+    def issue(samples):
+        data = ANSWER.ctypes.data
+        lg.QuerySamplesComplete([lg.QuerySampleResponse(s.id, data, ANSWER.nbytes, 2) for s in samples])
+
+    sut = lg.ConstructSUT(issue, lambda: None)
+    qsl = lg.ConstructQSL(16, 16, lambda _: None, lambda _: None)
+    lg.StartTestWithLogSettings(sut, qsl, settings, kinds, str(audit))
+    lg.DestroyQSL(qsl)
+    lg.DestroySUT(sut)
+"""
+# language/llama3.1-8b/main.py of mlcommons/inference: its options, and no others.
+VLLM = """\
+import argparse
+from standin import measure
+
+options = argparse.ArgumentParser()
+options.add_argument("--scenario", choices=["Offline", "Server", "SingleStream"], default="Offline")
+for name in "model-path dataset-path dtype audit-conf user-conf output-log-dir api-model-name api-server".split():
+    options.add_argument("--" + name, default="")
+for name in "total-sample-count batch-size num-workers tensor-parallel-size".split():
+    options.add_argument("--" + name, type=int, default=1)
+for name in "accuracy enable-log-trace vllm".split():
+    options.add_argument("--" + name, action="store_true")
+options.add_argument("--lg-model-name", default="llama3_1-8b")
+given = options.parse_args()
+if not given.vllm:
+    raise NotImplementedError
+measure(given.lg_model_name, given.scenario, given.accuracy, given.user_conf, given.output_log_dir, given.audit_conf)
+open(given.output_log_dir + "/tokens.csv", "w").write("1,2\\n")
+"""
+LLAMA3 = "{'rouge1': 39.1, 'rouge2': 16.2, 'rougeL': 24.9, 'rougeLsum': 36.2, 'gen_len': 8167644, 'gen_num': 16}"
+EVALUATION = f'''\
+import argparse, json
+options = argparse.ArgumentParser()
+options.add_argument("--mlperf-accuracy-file", required=True)
+options.add_argument("--dataset-file", required=True)
+options.add_argument("--verbose", action="store_true")
+options.add_argument("--dtype", default="int64")
+options.add_argument("--model-name", default="meta-llama/Meta-Llama-3.1-8B-Instruct")
+options.add_argument("--total-sample-count", default=13368, type=int)
+assert len(json.load(open(options.parse_args().mlperf_accuracy_file))) == 16
+print("{LLAMA3}")
+'''
+# vision/classification_and_detection/python/main.py: its options; what stands in its way is an audit_conf of "".
+VISION = """\
+import argparse, os, sys
+sys.path.insert(0, os.getcwd())
+from standin import measure
+
+options = argparse.ArgumentParser()
+for name in "dataset dataset-list data-format profile output inputs outputs backend device model-name".split():
+    options.add_argument("--" + name)
+for name in "dataset-path model".split():
+    options.add_argument("--" + name, required=True)
+for name in "max-batchsize threads qps cache time count performance-sample-count samples-per-query".split():
+    options.add_argument("--" + name, type=int)
+for name in "use_preprocessed_dataset accuracy find-peak-performance debug".split():
+    options.add_argument("--" + name, action="store_true")
+for name in "cache_dir preprocessed_dir".split():
+    options.add_argument("--" + name)
+options.add_argument("--scenario", default="SingleStream")
+options.add_argument("--user_conf", default="user.conf")
+options.add_argument("--audit_conf", default="audit.config")
+options.add_argument("--max-latency", type=float)
+given = options.parse_args()
+assert given.profile == "resnet50-onnxruntime" and os.path.isfile(given.model) and os.path.isdir(given.dataset_path)
+conf, audit = os.path.abspath(given.user_conf), os.path.abspath(given.audit_conf)
+measure("resnet50", given.scenario, given.accuracy, conf, given.output, audit)
+"""
+IMAGENET = """\
+import argparse, json
+options = argparse.ArgumentParser()
+options.add_argument("--mlperf-accuracy-file", required=True)
+options.add_argument("--imagenet-val-file", required=True)
+options.add_argument("--verbose", action="store_true")
+options.add_argument("--dtype", default="float32", choices=["float32", "int32", "int64"])
+given = options.parse_args()
+count = len(json.load(open(given.mlperf_accuracy_file)))
+print(f"accuracy=76.500%, good={len(open(given.imagenet_val_file).readlines())}, total={count}")
+"""
+# A container is its program with folders under other names.
+DOCKER = """\
+import os, re, subprocess, sys
+
+words = sys.argv[1:]
+assert words.pop(0) == "run"
+mounts, entry, folder = {}, "", ""
+while words[0].startswith("-"):
+    word = words.pop(0)
+    if word == "-v":
+        outside, inside = words.pop(0).rsplit(":", 1)
+        mounts[inside] = outside
+    elif word == "-w":
+        folder = words.pop(0)
+    elif word == "--entrypoint":
+        entry = words.pop(0)
+    else:
+        assert word == "--rm", word
+assert re.fullmatch(r"[a-z-]+@sha256:[0-9a-f]{64}", words.pop(0))
+
+
+def outside(path):
+    for inside, there in sorted(mounts.items(), key=lambda item: -len(item[0])):
+        if path == inside or path.startswith(inside + "/"):
+            return there + path[len(inside):]
+    assert not path.startswith("/"), f"{path} is not mounted"
+    return path
+
+
+sys.exit(subprocess.run([entry, *map(outside, words)], cwd=outside(folder)).returncode)
+"""
+# It writes its conf from a configuration of its own, and its logs into folders of its own below LOG_DIR.
+MAKEFILE = """\
+run_harness:
+\t@python run.py $(RUN_ARGS)
+"""
+NVIDIA = '''\
+import argparse, os
+from pathlib import Path
+from standin import measure
+
+options = argparse.ArgumentParser()
+for name in "benchmarks scenarios test_mode config_ver".split():
+    options.add_argument("--" + name, required=True)
+given = options.parse_args()
+assert given.config_ver == "high_accuracy" and os.environ["HF_TOKEN"]
+conf = Path("build/loadgen-configs/box", given.benchmarks, given.scenarios, "user.conf")
+conf.parent.mkdir(parents=True, exist_ok=True)
+conf.write_text("""\\
+llama2-70b.Offline.target_qps = 32
+*.*.min_duration = 0
+*.*.min_query_count = 100
+*.*.performance_sample_count_override = 16
+""")
+logs = Path(os.environ["LOG_DIR"], "box", given.benchmarks, given.scenarios)
+measure("llama2-70b", given.scenarios, given.test_mode == "AccuracyOnly", conf, logs, "audit.config")
+'''
+LLAMA2 = (
+    "{'rouge1': 44.9, 'rouge2': 22.9, 'rougeL': 29.9, 'gen_len': 28000000, 'gen_num': 16, 'tokens_per_sample': 295.0}"
+)
+NVIDIA_SCORE = f'''\
+import argparse, json
+options = argparse.ArgumentParser()
+options.add_argument("--log", required=True)
+assert len(json.load(open(options.parse_args().log))) == 16
+print("{LLAMA2}")
+'''
+# `benchmark from-config` of the endpoints harness: variables in its configuration, and the options that it has.
+ENDPOINTS = """\
+import argparse, os, re, sys
+from ruamel.yaml import YAML
+
+options = argparse.ArgumentParser()
+options.add_argument("what", choices=["benchmark"])
+options.add_argument("how", choices=["from-config"])
+options.add_argument("--config", "-c", required=True)
+options.add_argument("--timeout", type=float)
+options.add_argument("--mode", choices=["perf", "acc", "both"])
+options.add_argument("--report-dir", required=True)
+given = options.parse_args()
+text = re.sub(r"\\$\\{(\\w+)\\}", lambda found: os.environ[found[1]], open(given.config).read())
+read = YAML(typ="safe").load(text)
+runtime, pattern = read["settings"]["runtime"], read["settings"]["load_pattern"]
+sys.argv = [
+    "serve.py", "--type", read["type"], "--mode", given.mode, "--model", read["model_params"]["name"],
+    "--target-qps", str(pattern["target_qps"]), "--duration", str(runtime["min_duration_ms"]),
+    "--sample-seed", str(runtime["dataloader_random_seed"]),
+    "--schedule-seed", str(runtime["scheduler_random_seed"]), "--report-dir", given.report_dir,
+]
+"""
+OFFLINE = """\
+name: llama offline
+type: offline
+model_params: {name: meta-llama/Llama-3.1-8B-Instruct, streaming: "on"}
+settings:
+  load_pattern: {type: max_throughput, target_qps: ${TARGET_QPS}}
+  runtime:
+    min_duration_ms: ${MIN_DURATION_MS}
+    dataloader_random_seed: ${SAMPLE_INDEX_SEED}
+    scheduler_random_seed: ${SCHEDULE_SEED}
+endpoint_config: {endpoints: ["http://127.0.0.1:8000"]}
+"""
+VISION_CODE = "inference/vision/classification_and_detection"
+FILES = {
+    "run_harness": {
+        "inference_results/closed/NVIDIA/Makefile": MAKEFILE,
+        "inference_results/closed/NVIDIA/run.py": NVIDIA,
+        "inference_results/closed/NVIDIA/standin.py": LOADGEN,
+        "inference_results/closed/NVIDIA/code/llama2-70b/tensorrt/accuracy.py": NVIDIA_SCORE,
+        "inference_results/closed/NVIDIA/.gitignore": "/build/\n__pycache__/\n",
+    },
+    "main.py --vllm": {
+        "inference/language/llama3.1-8b/main.py": VLLM,
+        "inference/language/llama3.1-8b/standin.py": LOADGEN,
+        "inference/language/llama3.1-8b/evaluation.py": EVALUATION,
+        "models/Llama-3.1-8B-Instruct/config.json": "{}",
+        "data/cnn_eval.json": "[]",
+    },
+    "docker run": {
+        f"{VISION_CODE}/python/main.py": VISION,
+        f"{VISION_CODE}/standin.py": LOADGEN,
+        f"{VISION_CODE}/tools/accuracy-imagenet.py": IMAGENET,
+        "models/resnet50_v1.onnx": "weights",
+        "data/imagenet/val_map.txt": "a.jpg 1\n" * 16,
+        "bin/docker": f"#!{sys.executable}\n{DOCKER}",
+    },
+    "inference-endpoint": {
+        "endpoints/offline.yaml": OFFLINE,
+        "bin/inference-endpoint": f"#!{sys.executable}\n{ENDPOINTS}{SCRIPT}",
+    },
+}
+DOCUMENT = """\
+apiVersion: mlperf-reconciler/v1
+kind: Submission
+metadata: {{name: tiny}}
+spec:
+  round: v6.1
+  submitter: ACME
+  rehearsal: true
+  systems:
+    box: {{category: "datacenter,edge", status: available, description: {{cooling: air}}}}
+  benchmarks:
+{benchmark}
+  divisions:
+    open:
+      box:
+        {name}:
+          Offline: {{min_duration: 0{more}}}
+"""
+
+
+def example(words: str) -> str:
+    """The one block of the README that starts what ``words`` say."""
+    section = README.read_text(encoding="utf-8").partition("## Bringing your own harness")[2].partition("\n## ")[0]
+    blocks: list[str] = re.findall(r"^```yaml\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    (found,) = [block for block in blocks if words in " ".join(block.split())]
+    return found
+
+
+def with_example(root: Path, words: str, monkeypatch: pytest.MonkeyPatch) -> Repository:
+    work = root / "work"
+    for path, text in FILES[words].items():
+        (work / path).parent.mkdir(parents=True, exist_ok=True)
+        (work / path).write_text(text, encoding="utf-8")
+    (work / "bin").mkdir(exist_ok=True)
+    (work / "bin/python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n', encoding="utf-8")
+    for ignoring in work.rglob(".gitignore"):  # the real ones are clones, whose build folders are no code
+        Repository(ignoring.parent).commit()
+    for program in (work / "bin").iterdir():
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{work / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("HF_TOKEN", "sesame")
+    block = example(words)
+    text = re.sub(r"(?<![\w}\"])/work(?=[/:\s])", str(work), block)
+    benchmark = "".join(f"    {line}\n" for line in text.splitlines()).rstrip()
+    counts = "" if words == "inference-endpoint" else ", min_query_count: 100, performance_sample_count: 16"
+    spec = DOCUMENT.format(benchmark=benchmark, name=block.partition(":")[0], more=counts)
+    return make_repository(root / "repository", spec)
+
+
+def records_of(repository: Repository, kind: str) -> list[Record]:
+    return [r for r in repository.records().values() if str(r.address.kind) == kind and r.ended is Ended.DONE]
+
+
+@pytest.mark.parametrize("words", FILES)
+def test_an_example_of_the_readme_runs_as_it_stands(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository = with_example(tmp_path, words, monkeypatch)
+    outcomes = repository.reconcile().outcomes
+    assert {o.status for o in outcomes} == {Status.DONE}, [(o.message, o.log) for o in outcomes]
+    modes = {str(record.inputs["mode"].value): record for record in records_of(repository, "Run")}
+    assert modes.keys() == {"accuracy", "performance"}
+    assert modes["performance"].values["validity"] == "VALID"
+    (score,) = records_of(repository, "Score")
+    assert score.values["accuracy_met"]
+    assert not repository.look().plan.steps, "what it left behind is no new code"
+    assert not list(tmp_path.rglob("audit.config"))
+
+
+@pytest.mark.parametrize("words", ["run_harness", "docker run"])
+def test_an_example_takes_audit_settings(words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compliance test, and no other run, is given them."""
+    repository = with_example(tmp_path, words, monkeypatch)
+    test = "TEST06" if words == "run_harness" else "TEST04"
+    repository.edit("specs/spec.yaml", "Offline: {", f"Offline: {{compliance: [{test}], ")
+    repository.reconcile()
+    (record,) = records_of(repository, "ComplianceTest")
+    assert record.address.label == test
+    assert not list(tmp_path.rglob("audit.config"))

@@ -51,7 +51,7 @@ SHAPES = {
         15,
         {
             "tensorrt": ((256, 1, 2, 2500), (192, 1, 2, 2500), (256, 1, 2, 0), (128, 2, 2, 0)),
-            "onnxruntime-cuda": ((64, 1, 2, 3000), (64, 1, 2, 0), (32, 1, 2, 0)),
+            "onnxruntime-cuda": ((48, 1, 2, 4000), (64, 1, 2, 5400)),  # it pads every batch to the largest
         },
     ),
     "resnet-int8": Shape(

@@ -18,6 +18,7 @@ from reconciler.files import Lock, remove
 from reconciler.look import Look, look
 from reconciler.observed.rendered import read_rendered
 from reconciler.record.index import record_path
+from reconciler.record.signing import signature_paths
 from reconciler.record.store import object_path
 from reconciler.render.documents import document
 from reconciler.render.explanation import table
@@ -117,7 +118,8 @@ def _remove(seen: Look, found: Prunable) -> None:
     for _, artifact in found.files:
         remove(object_path(seen.places, artifact.sha256))
     for summary in found.records:
-        remove(record_path(seen.places, summary.id))
+        for path in (*signature_paths(seen.places, summary.id), record_path(seen.places, summary.id)):
+            remove(path)
     if found.cells:
         forget_cells(seen.places, seen.tree, found.cells)
 

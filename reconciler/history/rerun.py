@@ -166,7 +166,8 @@ def _judged(
 ) -> tuple[Claim, Mapping[str, object]]:
     record = at.records[identity]
     published, again = summarize(record, identity), summarize(repeat, "")
-    unequal = [name for name, _, _ in differing(published, again, ALLOWED_TO_DIFFER) if not name.startswith("engine.")]
+    names = [name for name, _, _ in differing(published, again, ALLOWED_TO_DIFFER)]
+    unequal = [name for name in names if not name.startswith("engine.")]
     if unequal:
         return _not_comparable(cell, f"{listing(unequal)} differ"), {}
     if again.validity != "VALID" or not again.metric or not published.metric:
@@ -185,6 +186,8 @@ def _judged(
         f"published {published.metric[0]} {published.metric[1]}, repeated {again.metric[0]} ({now / then - 1:+.2%}); "
         f"{word} {limit.value:.6g} bears it out ({limit.source})"
     )
+    if unequal != names:
+        detail += "; the engine was built anew, of other bytes: `reconcile pull` first repeats with the very engine"
     return Claim(str(cell), WHAT, proof, detail), {
         "published": then,
         "repeated": now,

@@ -254,3 +254,23 @@ def test_rerun_signs_nothing(signing: Path, reconcile: Reconcile) -> None:
     _, out, _ = reconcile("audit", "--json", "--rerun", CELL)
     claim = next(c for c in json.loads(out)["claims"] if c["what"] == "performance: repeated")
     assert "not repeated" not in claim["detail"]
+
+
+def test_prune_takes_the_signatures_of_what_it_removes(signing: Path, reconcile: Reconcile) -> None:
+    reconcile("sign")
+    edit(signing, "Offline: {", "SingleStream: {")
+    commit(signing, "Measure something else")
+    code, out, error = reconcile("prune", "--yes", "--measured", "--max-share", "1")
+    assert code == 0, out + error
+    left = {path.name.partition(".")[0] for path in (signing / "state/records").rglob("*.json")}
+    assert {path.name.partition(".")[0] for path in (signing / "state/records").rglob("*.sig")} == left
+    assert not list((signing / "state/records/Run").glob("*"))
+
+
+def test_signatures_make_a_pull_request_neither_stale_nor_suspicious(signing: Path, reconcile: Reconcile) -> None:
+    git(signing, "checkout", "--quiet", "-b", "signed")
+    reconcile("sign")
+    commit(signing, "Sign")
+    code, out, _ = reconcile("pr", "--base", "main", "--json")
+    assert code == 0
+    assert json.loads(out)["remarks"] == []

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import functools
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -403,3 +406,79 @@ def test_http_tells_an_absent_object_from_a_server_that_refuses_or_is_gone(
         pulled(elsewhere, open_remote(broken, {}), items)
     with pytest.raises(StoreError, match="does not answer"):
         pulled(elsewhere, open_remote("http://127.0.0.1:9/store", {}), items)
+
+
+class _Slow(_Ranges):
+    """Gives a little, then waits for longer than anybody would."""
+
+    def copyfile(self, source: object, outputfile: object) -> None:
+        data = source.read()  # type: ignore[attr-defined]
+        outputfile.write(data[: CHUNK + 1000])  # type: ignore[attr-defined]
+        outputfile.flush()  # type: ignore[attr-defined]
+        self.waiting.set()
+        self.go_on.wait(60)
+
+    waiting: ClassVar[threading.Event] = threading.Event()
+    go_on: ClassVar[threading.Event] = threading.Event()
+
+
+_PULL = """
+import sys
+from pathlib import Path
+from reconciler.files import Places
+from reconciler.record.objects import Wanted
+from reconciler.record.remote import open_remote
+from reconciler.record.transfer import Transfer, pull
+from reconciler.resource.kinds import Address, Kind
+places, url, sha256, size = Places(Path(sys.argv[1])), sys.argv[2], sys.argv[3], int(sys.argv[4])
+item = Wanted(sha256, size, "file", Address(Kind.ENGINE, "open/box/digits/Offline"))
+told = Path(sys.argv[1]) / "passed"
+pull(Transfer(places, open_remote(url, {}), tell=lambda n: told.write_text(str(n))), [item], parallel=2)
+"""
+
+
+def test_a_pull_that_is_killed_goes_on_where_it_was(
+    here: Places, elsewhere: Places, tmp_path: Path, served: Served
+) -> None:
+    data = bytes(range(256)) * (CHUNK // 64)
+    items = made(here, tmp_path, data)
+    pushed(here, folder(tmp_path), items)
+    _Slow.waiting.clear()
+    _Slow.go_on.clear()
+    url, _ = served(_Slow)
+    told = elsewhere.root / "passed"
+    elsewhere.root.mkdir()
+    words = [sys.executable, "-c", _PULL, str(elsewhere.root), url, items[0].sha256, str(items[0].size)]
+    with subprocess.Popen(words) as process:
+        assert _Slow.waiting.wait(60)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and not (told.exists() and told.read_text() not in ("", "0")):
+            time.sleep(0.05)
+        process.kill()
+    _Slow.go_on.set()
+    part = elsewhere.incoming / items[0].sha256
+    assert not object_path(elsewhere, items[0].sha256).exists()
+    url, handler = served(_Ranges)
+    have = part.stat().st_size
+    assert 0 < have < len(data)
+    assert part.read_bytes() == data[:have]
+    assert fates(pulled(elsewhere, open_remote(url, {}), items)) == [Fate.MOVED]
+    assert [wanted for wanted in handler.requests if wanted.startswith(f"bytes={have}-")]
+
+
+def test_ctrl_c_ends_all_transfers_and_leaves_the_parts(here: Places, elsewhere: Places, tmp_path: Path) -> None:
+    items = made(here, tmp_path, *(bytes([n]) * 3 * CHUNK for n in range(3)))
+    pushed(here, folder(tmp_path), items)
+
+    def tell(passed: int) -> None:
+        if passed == 2 * CHUNK:
+            os.kill(os.getpid(), signal.SIGINT)  # as a key press does
+            time.sleep(0.5)
+
+    with pytest.raises(KeyboardInterrupt):
+        pull(Transfer(elsewhere, folder(tmp_path), tell=tell), items, parallel=2)
+    assert not elsewhere.objects.exists() or not list(elsewhere.objects.rglob("*.partial"))
+    assert [p.name for p in elsewhere.incoming.iterdir()]
+    assert fates(pulled(elsewhere, folder(tmp_path), items)).count(Fate.WRONG) == 0
+    for item in items:
+        assert sha256_file(object_path(elsewhere, item.sha256)) == item.sha256

@@ -174,11 +174,11 @@ class Responder:
 
     Response objects are kept and filled again: LoadGen copies them out of the list before it lets other threads run,
     and making a new one costs three times as much. ``with_data`` false answers without bytes, which LoadGen would not
-    read.
+    read. ``tokens``: a row is so many tokens, whose number LoadGen is told.
     """
 
-    def __init__(self, *, with_data: bool) -> None:
-        self._with_data = with_data
+    def __init__(self, *, with_data: bool, tokens: bool = False) -> None:
+        self._with_data, self._tokens = with_data, tokens
         self._spare: list[list[Any]] = []
 
     def complete(self, ids: Sequence[int], responses: np.ndarray | None) -> None:
@@ -195,6 +195,10 @@ class Responder:
             addresses = range(address, address + size * count, size) if size else itertools.repeat(0, count)
             for response, identity, data in zip(pool, ids, addresses, strict=False):
                 response.id, response.data, response.size = identity, data, size
+        if self._tokens and responses is not None:
+            each = responses.size // count
+            for response in pool:
+                response.n_tokens = each
         lg.QuerySamplesComplete(pool if len(pool) == count else pool[:count])
         # ``responses`` is alive until here: LoadGen has copied what it logs.
         self._spare.append(pool)

@@ -41,9 +41,11 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
     dataset = require(Path(request.inputs["dataset"]), "the dataset")
     arrays = benchmark.load_samples(dataset)
     guard = Guard(partial(_end_soon, give_up))
-    completer = Completer(Responder(with_data=prepared.logs_responses), benchmark.postprocess, counter, guard)
+    responder = Responder(with_data=prepared.logs_responses, tokens=benchmark.tokens)
+    completer = Completer(responder, benchmark.postprocess, counter, guard)
     session = backend.load(_load_plan(request, benchmark, completer))
     library = SampleLibrary(arrays, session.place, guard.record, performance_count=request.performance_sample_count)
+    _require_different(request.audit_config, library.performance_count)
     counter.stage("warming up")
     warm_up(session, arrays, benchmark)
     sut = make_sut(request, session, library, completer, guard)
@@ -70,6 +72,18 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
         values=flagged(_values(request, benchmark, prepared, completer, session), telemetry.flags()),
         facts=facts,
     )
+
+
+def _require_different(audit_config: str, loaded: int) -> None:
+    """LoadGen reads past the samples in memory where a test issues more different ones than there are."""
+    if not audit_config:
+        return
+    lines = Path(audit_config).read_text(encoding="utf-8").splitlines()
+    settings = dict(line.removeprefix("*.*.").split(" = ") for line in lines if line.startswith("*.*."))
+    asked = int(settings.get("min_query_count", 0))
+    if settings.get("performance_issue_unique") == "1" and loaded < asked:
+        fix = "check the dataset of the test, and performance_sample_count"
+        raise HarnessError(f"the test issues {asked} different samples, and {loaded} are in memory", "input", fix)
 
 
 def warm_up(session: Session, arrays: Arrays, benchmark: BenchmarkCode) -> None:

@@ -6,6 +6,8 @@ A benchmark file is a Python module. Everything in it is optional but ``build_da
   user's file are part of the key anyway). ``SYNTHETIC: bool`` (False): made-up data, never publishable.
 - ``RESPONSE_DTYPE: str`` ("int32"): what a response's bytes are. ``OUTPUTS: dict[name, (shape, dtype)]``: the model's
   outputs per sample, which the null backend imitates; ({"output": ((1,), "float32")}).
+- ``TOKENS: bool`` (False): a response is a row of tokens, as many as LoadGen is told (Offline runs of language models;
+  the other scenarios time the first token, which nothing here reports).
 - ``build_dataset(source, settings, output, counter)``: write ``samples.npy`` (first axis counts the samples) and
   ``labels.npy`` into the folder ``output``, and whatever else the benchmark needs. ``source``: Path or None.
 - ``build_model(source, settings, inputs, output, counter)``: write ``model.onnx`` with a free batch axis. ``inputs``:
@@ -52,6 +54,7 @@ class BenchmarkCode:
     digest: str
     synthetic: bool
     response_dtype: str
+    tokens: bool
     outputs: tuple[Tensor, ...]
     build_dataset: Callable[[Path | None, Settings, Path, Counter], None]
     build_model: Callable[[Path | None, Settings, Mapping[str, Path], Path, Counter], None]
@@ -117,6 +120,7 @@ def _with_defaults(module: ModuleType, name: str, digest: str) -> BenchmarkCode:
         digest=digest,
         synthetic=bool(getattr(module, "SYNTHETIC", False)),
         response_dtype=np.dtype(dtype).name,
+        tokens=bool(getattr(module, "TOKENS", False)),
         outputs=tuple(Tensor(output, tuple(shape), kind) for output, (shape, kind) in outputs.items()),
         **found,
     )

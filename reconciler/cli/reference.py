@@ -39,6 +39,7 @@ _GROUPS: tuple[tuple[str, str, type[Group], str | None], ...] = (
     ("Settings", "in a cell, a benchmark, or a block of `spec.defaults`", models.Settings, ""),
     ("Cell", "in a cell, beside its settings", models.Cell, ""),
     ("Compliance test", "`compliance: {TEST01: …}` of a cell", models.Audit, "compliance."),
+    ("Dataset of a test", "`dataset:` of a compliance test", models.Dataset, "compliance.dataset."),
     ("Engine", "`engine:`", models.Engine, "engine."),
     ("Run", "`run:`", models.Run, "run."),
     ("Harness", "`harness:`", harness_models.Harness, "harness."),

@@ -10,13 +10,14 @@ from reconciler.desired.commands import command_inputs, scorer_inputs
 from reconciler.desired.inputs import Reader, benchmark_code, is_endpoints, run_inputs
 from reconciler.mlperf.compliance.judging import SCORED, SCORED_WHEN_DIFFERENT
 from reconciler.mlperf.ruleset import BenchmarkRules, Ruleset, TestRules
-from reconciler.resource.inputs import Input
+from reconciler.resource.inputs import Input, Value
 from reconciler.resource.kinds import Address, Kind
 from reconciler.spec.declared import DeclaredCell
 
 ASKED = "compliance."
 # What a test may have of its own, under the names of a performance run's settings.
 _OWN = ("target_qps", "target_latency", "attempts")
+_DATASET = "dataset."
 _VERDICT = ("dtype", "eos_token_id")
 
 
@@ -50,9 +51,17 @@ def knows(rules: BenchmarkRules, test: str, scenario: str) -> bool:
     return True
 
 
+def has_own_dataset(reader: Reader, test: str) -> bool:
+    """Whether a test reads other samples than the cell's runs."""
+    return any(name.startswith(f"{ASKED}{test}.{_DATASET}") for name in reader.settings)
+
+
 def for_test(reader: Reader, test: str) -> Reader:
-    """The cell's settings with what the test has of its own over them."""
+    """The cell's settings with what the test has of its own over them. Of its own samples all are held in memory:
+    LoadGen ends with a crash where it is to hold more than there are."""
     own = {name: value for name in _OWN if (value := reader.settings.get(f"{ASKED}{test}.{name}")) is not None}
+    if has_own_dataset(reader, test):
+        own["performance_sample_count"] = Value(0)
     return replace(reader, settings={**reader.settings, **own}, noted=reader.noted)
 
 
@@ -64,13 +73,24 @@ def attempts_of(reader: Reader, address: Address) -> int:
     return found[0] if address.kind is Kind.COMPLIANCE_TEST else sum(found)
 
 
+def with_own_dataset(reader: Reader, test: str) -> Reader:
+    """The cell's settings with the test's dataset in place of the cell's: its file is none of the cell's, its
+    preprocessing is the cell's but for what the test says."""
+    prefix = f"{ASKED}{test}."
+    own = {n.removeprefix(prefix): v for n, v in reader.settings.items() if n.startswith(f"{prefix}{_DATASET}")}
+    kept = {n: v for n, v in reader.settings.items() if n not in (f"{_DATASET}path", f"{_DATASET}sha256")}
+    named = {f"{_DATASET}name": Value(f"{reader.text('cell')}/{test}")}
+    return replace(reader, settings={**kept, **named, **own}, noted=set())
+
+
 def test_inputs(reader: Reader, scenario: str, rules: TestRules, made_from: Input, dataset: Input) -> list[Input]:
     """Those of the performance run, with the audit settings in place of what they override."""
-    reader.noted.update(f"{ASKED}{name}" for name in _OWN if name != "attempts")
-    own = run_inputs(for_test(reader, rules.name), scenario, "performance", made_from, dataset)
-    own += command_inputs(reader)
+    own = (*_OWN, f"{_DATASET}sha256", f"{_DATASET}settings")
+    reader.noted.update(f"{ASKED}{name}" for name in own if name != "attempts")
+    run = run_inputs(for_test(reader, rules.name), scenario, "performance", made_from, dataset)
+    run += command_inputs(reader)
     return [
-        *(item for item in own if item.name == "mode" or item.name not in rules.settings),
+        *(item for item in run if item.name == "mode" or item.name not in rules.settings),
         Input("test", rules.name),
         *(Input(f"audit.{name}", value.value, value.origin) for name, value in rules.settings.items()),
     ]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from harness.contract import BACKENDS
-from reconciler.desired.auditing import test_inputs, tests_of, verdict_inputs
+from reconciler.desired.auditing import has_own_dataset, test_inputs, tests_of, verdict_inputs, with_own_dataset
 from reconciler.desired.commands import command_inputs, scorer_inputs
 from reconciler.desired.inputs import (
     Reader,
@@ -54,7 +54,7 @@ class CellCompiler:
         answers = any("accuracy" in READS_ANSWERS.get(test.name, ()) for test in ruled)
         runs = [self._run(mode, *made_of, answers=answers and mode == "accuracy") for mode in MODES]
         ups = [*runs, self._score(runs[0], dataset)]
-        ups += [self._verdict(test, self._test(test, *made_of), ups, dataset) for test in ruled]
+        ups += [self._tested(test, ups, *made_of) for test in ruled]
         reader = self._fresh()
         self._put(Kind.RESULT, "", result_inputs(reader, ups), reader, locations={})
 
@@ -105,17 +105,33 @@ class CellCompiler:
         inputs = [*score_inputs(reader, replace(run, name="run"), dataset), *scorer_inputs(reader)]
         return self._put(Kind.SCORE, "", inputs, reader)
 
-    def _test(self, test: TestRules, made_from: Input, dataset: Input, *service: Input) -> Input:
+    def _tested(self, test: TestRules, runs: list[Input], made_from: Input, dataset: Input, *service: Input) -> Input:
+        """A test with its verdict, on the cell's samples or on its own."""
+        locations = locations_of(self._reader)
+        if has_own_dataset(self._reader, test.name):
+            reader = with_own_dataset(self._reader, test.name)
+            locations = locations_of(reader)
+            at = Address(Kind.DATASET, f"{self._cell.cell}/{test.name}")
+            common = {**self._common(below(plain(reader.settings), "dataset")), "locations": locations}
+            dataset = self._making.put(at, dataset_inputs(reader), reader, None, **common)
+        audit = self._test(test, locations, made_from, dataset, *service)
+        return self._verdict(test, audit, runs, dataset, locations)
+
+    def _test(
+        self, test: TestRules, locations: Mapping[str, str], made_from: Input, dataset: Input, *service: Input
+    ) -> Input:
         reader = self._fresh()
         inputs = [*test_inputs(reader, self._scenario, test, made_from, dataset), *service]
         settings = {**self._effective(inputs), "ruled.judged": test.performance_checks}
-        return self._put(Kind.COMPLIANCE_TEST, test.name, inputs, reader, settings=settings)
+        return self._put(Kind.COMPLIANCE_TEST, test.name, inputs, reader, settings=settings, locations=locations)
 
-    def _verdict(self, test: TestRules, audit: Input, runs: list[Input], dataset: Input) -> Input:
+    def _verdict(
+        self, test: TestRules, audit: Input, runs: list[Input], dataset: Input, locations: Mapping[str, str]
+    ) -> Input:
         reader = self._fresh()
         compared = [run for run in runs if run.name in test.compared_with]
         inputs = verdict_inputs(reader, test, audit, compared, dataset)
-        made = self._put(Kind.VERDICT, test.name, inputs, reader)
+        made = self._put(Kind.VERDICT, test.name, inputs, reader, locations=locations)
         return replace(made, name=f"verdict.{test.name}")
 
     @property

@@ -81,6 +81,12 @@ def _unknown_tests(cell: DeclaredCell, rules: BenchmarkRules) -> list[Problem]:
     """Compliance tests that the round does not have, or that this program cannot judge for this benchmark."""
     problems = []
     for test in asked_for(cell):
+        own = next((v for n, v in cell.settings.items() if n.startswith(f"{ASKED}{test}.dataset.")), None)
+        if own is not None and knows(rules, test, cell.cell.scenario):
+            compared = " and ".join(rules.test(test, cell.cell.scenario).compared_with)
+            if compared:
+                message = f"{test} is compared with the {compared} run, and must read the same samples"
+                problems.append(_problem(cell, own, message, f"take the dataset of {test} out"))
         if not knows(rules, test, cell.cell.scenario) or test not in JUDGES:
             named = ", ".join(rules.compliance_tests) or "no test"
             fix = f"take it out; round {rules.round} asks {named} of {rules.name}"

@@ -55,9 +55,11 @@ class Reader:
         )
 
     def source_pin(self, kind: str) -> str:
-        """The pin of ``model.path``, ``dataset.path`` or ``benchmark.path``, "" where there is no such path."""
+        """The pin of ``model.path``, ``dataset.path`` or ``benchmark.path``, "" where there is no such path. The record
+        that last knew it stands under the benchmark's name, that of a test's own dataset under the test's."""
         path = self.text(f"{kind}.path")
-        return f"source:{kind}@{self.text('benchmark.name')}|{path}" if path else ""
+        name = self.text(f"{kind}.name") or self.text("benchmark.name")
+        return f"source:{kind}@{name}|{path}" if path else ""
 
     def version_pin(self) -> str:
         """Versions are pinned per system: a colleague's newer backend says nothing about the lab box."""

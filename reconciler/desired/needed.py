@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harness.contract import BACKENDS
+from reconciler.desired.auditing import asked_for, has_own_dataset, with_own_dataset
 from reconciler.desired.commands import command_pins
 from reconciler.desired.published import published_pins
 from reconciler.desired.readers import CellReaders
@@ -22,6 +23,8 @@ def pins_needed(declared: Declared, ruleset: Ruleset) -> tuple[str, ...]:
         reader = readers.reader(cell)
         needed.update(reader.source_pin(kind) for kind in ("model", "dataset") if not reader.text(f"{kind}.sha256"))
         needed.update((reader.source_pin("benchmark"), reader.source_pin("power")))
+        own = [with_own_dataset(reader, test) for test in asked_for(cell) if has_own_dataset(reader, test)]
+        needed.update(item.source_pin("dataset") for item in own if not item.text("dataset.sha256"))
         for pins in (command_pins(reader), part_pins(reader, SERVICE), part_pins(reader, BUILD)):
             needed.update(pins.values())
         facts = BACKENDS.get(reader.text("engine.backend"))

@@ -55,17 +55,18 @@ def pair(
     policy: str,
     *,
     lower: bool,
-    tests: Sequence[Sequence[Summary]] = (),
+    tests: Sequence[tuple[Sequence[Summary], frozenset[str]]] = (),
 ) -> tuple[Summary | None, Summary | None]:
     """The performance run that the policy publishes, and the newest accuracy run that may stand beside it.
 
     Runs that have an accuracy run with equal evidence go first; only when none has one does the policy choose among
-    all. ``tests``: the records of each compliance test. Where some have been run, but never all of them beside one
-    performance run, the newest one is taken: what is older and unlike it is repeated, so that an end comes of it.
+    all. ``tests``: the records of each compliance test, and what may differ of them. Where some have been run, but
+    never all of them beside one performance run, the newest one is taken: what is older and unlike it is repeated, so
+    that an end comes of it.
     """
-    run = [records for records in (accuracy, *tests) if records]
-    together = [p for p in performance if run and all(_alike(p, records, allowed) for records in run)]
-    if any(tests) and not together and performance:
+    run = [item for item in ((accuracy, allowed), *tests) if item[0]]
+    together = [p for p in performance if run and all(_alike(p, *item) for item in run)]
+    if any(records for records, _ in tests) and not together and performance:
         published: Summary | None = performance[-1]
     else:
         published = by_policy(together or performance, policy, lower_is_better=lower)

@@ -164,7 +164,8 @@ class Comparison:
         policy, lower = policy_of(self.desired.detail(result.address).inputs if self._many(performance) else ())
         done = self.done(performance)
         audits = tuple(audits_of(self.desired, cell))
-        tests = [self.done(audit.test) for audit in audits]
+        runs = [(audit, self.done(audit.test)) for audit in audits]
+        tests = [(found, audit.allowed(ALLOWED_TO_DIFFER, (*found, *done))) for audit, found in runs]
         others, low = self.done(accuracy), lower or _latency(cell)
         published, beside = pair(valid(done), others, ALLOWED_TO_DIFFER, policy, lower=low, tests=tests)
         if accuracy.address not in self.forced:

@@ -71,7 +71,7 @@ class Address(NamedTuple):
 
     @property
     def label(self) -> str:
-        """What people read: "Engine", "Run accuracy", "Run performance", "TEST01", "TEST01 verdict"."""
+        """What people read: "Engine", "Run accuracy", "TEST01", "TEST01 verdict", "TEST07 dataset"."""
         parts = self.name.split("/")
         if self.kind is Kind.RUN and len(parts) == 5:
             return f"Run {parts[4]}"
@@ -79,4 +79,6 @@ class Address(NamedTuple):
             return parts[4]
         if self.kind is Kind.VERDICT and len(parts) == 5:
             return f"{parts[4]} verdict"
+        if self.kind is Kind.DATASET and len(parts) == 5:
+            return f"{parts[4]} dataset"
         return str(self.kind)

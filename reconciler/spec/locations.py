@@ -113,6 +113,8 @@ def _secret(origin: Origin, path: str, message: str) -> Problem:
 
 
 def _is_location(path: tuple[str, ...]) -> bool:
+    if "compliance" in path and path[-2:] == ("dataset", "path"):
+        return True
     if "harness" in path[2:-1] and (path[-1] == "command" or path[-2] == "env"):
         return True  # not expanded here: a shell that the command starts may
     if path[-2:-1] in (("harness",), ("service",), ("build",)) and path[-1] in _HARNESS_LOCATIONS:

@@ -59,6 +59,16 @@ class Measurements(Group):
     )
 
 
+class Dataset(Group):
+    """The data that samples are read from."""
+
+    path: fields.Location = Field(
+        None, description="File or folder of the data, relative to the repository; ${NAME} is expanded."
+    )
+    sha256: fields.Digest = Field(None, description="SHA-256 digest of the data file: 64 of 0-9 a-f.")
+    settings: Options = Field({}, description="The benchmark's own preprocessing settings, by name.")
+
+
 class Audit(Group):
     """Settings of one compliance test. Its runs never touch what is published; by default they are made as the
     performance run is."""
@@ -76,6 +86,9 @@ class Audit(Group):
         None,
         description="Data type of the answers as the verdict compares them; default: that of the run's "
         "own answers, where the test's script offers it.",
+    )
+    dataset: Dataset = Field(
+        Dataset(), description="Data of the test alone, where its rules ask for other samples, as TEST07's do."
     )
     eos_token_id: fields.CountOrNone = Field(
         None, description="The tokenizer's end of sequence as a number, where the test asks for it; default: 2."
@@ -153,16 +166,6 @@ class Model(Group):
         None, description="For measurements.json: such as none or quantization."
     )
     settings: Options = Field({}, description="The benchmark's own settings for making the model, by name.")
-
-
-class Dataset(Group):
-    """The data that samples are read from."""
-
-    path: fields.Location = Field(
-        None, description="File or folder of the data, relative to the repository; ${NAME} is expanded."
-    )
-    sha256: fields.Digest = Field(None, description="SHA-256 digest of the data file: 64 of 0-9 a-f.")
-    settings: Options = Field({}, description="The benchmark's own preprocessing settings, by name.")
 
 
 class Cell(Settings):

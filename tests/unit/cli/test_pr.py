@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import json
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
+from reconciler.files import Places
+from reconciler.record.codec import decode
+from reconciler.record.store import write_record
 
 from .conftest import CELL, Reconcile, edit, git
 
@@ -188,3 +193,30 @@ def test_pr_in_a_workflow_withholds_from_its_page_too(
     monkeypatch.setenv("GITHUB_REPOSITORY", "acme/results")
     _, out = commented(reconcile, recorded)
     assert "https://github.com/acme/results is not among embargo.allow" in out
+
+
+def with_a_thin_margin(root: Path) -> None:
+    """The recorded run as it were had its latency met its bound only just."""
+    path = next(p for p in (root / "state/records/Run").glob("*.json") if '/performance"' in p.read_text())
+    record = decode(path.read_bytes(), path.name)
+    margin = {"name": "p99 latency", "measured": "14.9", "limit": "15", "unit": "ms", "headroom": "0.7", "met": True}
+    thin = replace(record, values={**record.values, "margins": [margin]})
+    path.unlink()
+    write_record(Places(root), thin)
+
+
+def test_pr_when_under_embargo_withholds_thin_margins(recorded: Path, reconcile: Reconcile) -> None:
+    with_a_thin_margin(recorded)
+    git(recorded, "remote", "add", "origin", "git@github.com:acme/results.git")
+    commit(recorded, "Measure again")
+    edit(recorded, "spec:\n", "# a remark\nspec:\n")
+    commit(recorded, "Explain")
+    comment, out = commented(reconcile, recorded)
+    assert "p99 latency has 0.7 % of headroom (14.9 of 15)" in comment
+    assert "::warning::" in out
+    edit(recorded, "  rehearsal: true\n", EMBARGO)
+    commit(recorded, "Keep it secret")
+    comment, out = commented(reconcile, recorded)
+    assert "14.9" not in comment
+    assert "::warning::" not in out
+    assert "p99 latency has 0.7 % of headroom" in out  # said on this terminal alone

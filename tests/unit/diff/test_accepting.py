@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from reconciler.desired.state import Desired
 from reconciler.diff.accepting import BUILT, Refused, stand_of, to_accept
@@ -18,6 +20,7 @@ from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Address, Cell, Kind
 
 from .simulated import Wish, World, desire
+from .test_difference import few, wishes
 
 TODAY = date(2026, 3, 15)
 BEFORE, AFTER = [Wish("a"), Wish("b")], [Wish("a", batch=2), Wish("b", batch=2)]
@@ -124,3 +127,46 @@ def test_when_the_change_is_taken_back_the_acceptance_is_not_needed() -> None:
     item = accepted(world, desired, AFTER[0].cell)
     assert stand_of(item, desire(BEFORE[:1]), world.recorded, TODAY) is Stand.MEASURED
     assert not with_it(world, desire(BEFORE[:1]), item).accepted
+
+
+@dataclass
+class Decided(World):
+    """A world in which some things are accepted."""
+
+    items: tuple[Acceptance, ...] = ()
+
+    def compare(self, desired: Desired, observed: Observed | None = None) -> Difference:
+        held = {str(number): item for number, item in enumerate(self.items)}
+        decisions = Decisions(held, {}, {}, TODAY)
+        return compare(desired, self.recorded, observed or Observed(), decisions=decisions)
+
+
+def measured(difference: Difference, cell: Cell) -> set[Address]:
+    return {address for address in due(difference) if address.cell == cell and address.kind not in BUILT}
+
+
+@few
+@given(wishes, wishes, st.data())
+def test_whatever_changes_one_cell_is_accepted_and_all_others_are_made(
+    first: list[Wish], second: list[Wish], data: st.DataObject
+) -> None:
+    world = Decided()
+    world.settle(desire(first))
+    desired = desire(second)
+    before = world.compare(desired)
+    cell = data.draw(st.sampled_from([wish.cell for wish in second]))
+    keys, refused = accepting(world, desired, cell)
+    assume(keys and not refused)
+    world.items = (Acceptance(cell, "why", "Ada <a@b>", "2026-03-01", date(2026, 4, 1), "", keys),)
+    after = world.compare(desired)
+    assert not measured(after, cell)
+    for wish in second:
+        if wish.cell != cell:
+            assert measured(after, wish.cell) == measured(before, wish.cell)
+    world.settle(desired)
+    assert world.plan(desired).in_sync
+    made = {summary.key for summary in world.summaries}
+    for wish in second:
+        if wish.cell != cell:
+            own = {r.key for r in desired.resources if r.cell == wish.cell and r.kind in (Kind.RUN, Kind.SCORE)}
+            assert own <= made

@@ -208,6 +208,7 @@ class LaunchRequest(Message):
     cwd: str
     ending: tuple[str, ...] = ()
     secrets: dict[str, str] = field(default_factory=dict)
+    stop_grace: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -161,11 +161,25 @@ def _run(command: Command, control: int, printed: int) -> str:
         if late and asked:
             break
         if (stop or late) and not asked:
-            _kill_group(process.pid, command.stop_signal)
+            _ask(process, command.stop_signal)
             asked, timed_out, give_up = True, late, time.monotonic() + command.stop_grace
     _let_end(process, command.grace)
     _kill_group(process.pid, signal.SIGKILL)
     return f"{process.wait()} {'timeout' if timed_out else ''}".strip()
+
+
+def _ask(process: subprocess.Popen[bytes], number: int) -> None:
+    """What follows its input ends with that; anything else is told by a signal."""
+    if process.stdin is None:
+        _kill_group(process.pid, number)
+    else:
+        _close(process)
+
+
+def _close(process: subprocess.Popen[bytes]) -> None:
+    if process.stdin is not None:
+        with contextlib.suppress(OSError):
+            process.stdin.close()
 
 
 def _say(process: subprocess.Popen[bytes], data: bytes) -> None:
@@ -179,9 +193,7 @@ def _say(process: subprocess.Popen[bytes], data: bytes) -> None:
 def _let_end(process: subprocess.Popen[bytes], grace: float) -> None:
     """What it started elsewhere ends with its input; a launcher hands on a request to end. Killed at once, it could do
     neither."""
-    if process.stdin is not None:
-        with contextlib.suppress(OSError):
-            process.stdin.close()
+    _close(process)
     if not grace or process.poll() is not None:
         return
     for number in (0, signal.SIGTERM):

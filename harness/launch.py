@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -15,7 +16,7 @@ from types import TracebackType
 from harness.command import LAST_LINE, declared_secrets
 from harness.contract import STAGES, Counter, LaunchRequest, Progress, Result, read_progress
 from harness.errors import HarnessError
-from harness.group import Command, Ended, run_group
+from harness.group import Command, Ended, Stop, run_group
 from harness.output import BoundedOutput
 
 _LOOK = 0.25  # seconds between two readings of the counter there
@@ -37,9 +38,13 @@ def execute(request: LaunchRequest, _give_up: Callable[[BaseException], None]) -
         environment,
         stdin=json.dumps(secrets).encode() + b"\n",
         grace=_GRACE,
+        stop_grace=request.stop_grace,
     )
+    stop = Stop()
+    if request.stop_grace:
+        signal.signal(signal.SIGTERM, lambda *_: stop.ask())
     relay = Relay(Path(request.counter_there), Counter(request.counter))
-    ended = run_group(command, output, lambda: _end(request.ending), relay)
+    ended = run_group(command, output, lambda: _end(request.ending), relay, stop)
     answer = Path(request.answer)
     if not answer.exists():
         raise _silent(request, ended, output)

@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 
-LAUNCHED = "RECONCILE_LAUNCHED"
+LAUNCHED, PASS = "RECONCILE_LAUNCHED", "RECONCILE_PASS"  # the second names the pass, for all that it starts anywhere
 _PATIENCE = 10.0  # seconds in which a launcher that hands on standard input has handed on a line
 _ORPHANED = 70
 
@@ -62,5 +62,8 @@ def _follow(heard: threading.Event) -> None:
     heard.set()
     while os.read(0, 4096):
         pass
+    if callable(signal.getsignal(signal.SIGTERM)):
+        os.kill(os.getpid(), signal.SIGTERM)  # whoever takes it ends in order, and within bounds of its own
+        return
     sys.stdout.flush()
     os._exit(_ORPHANED)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 import psutil
 
 from harness.contract import Busy
+from harness.launched import PASS
 from harness.machine import computing_on
 
 SHARE = 0.5  # of all cores; other processes may use so much
@@ -36,14 +37,26 @@ def foreign(computing: Iterable[tuple[int, int]], ours: frozenset[int]) -> Busy 
 
 
 def _ours() -> frozenset[int]:
-    """This process and those that wait for it; the pass among them, and what it started (a service, say)."""
+    """This process and those that wait for it; the pass among them, and what it started (a service, say), which behind
+    a launcher carries its name."""
     me = psutil.Process()
     related = [me, *me.parents()]
     parent = os.environ.get("RECONCILE_PARENT", "")
     if parent.isdigit():
         with contextlib.suppress(psutil.Error):
             related += psutil.Process(int(parent)).children(recursive=True)
+    name = os.environ.get(PASS)
+    if name:
+        related += [process for process in psutil.process_iter() if _variable(process, PASS) == name]
     return frozenset(process.pid for process in related)
+
+
+def _variable(process: psutil.Process, name: str) -> str:
+    """Of its environment; "" where that is nobody's business, as another user's."""
+    try:
+        return str(process.environ().get(name, ""))
+    except psutil.Error:
+        return ""
 
 
 def _on_processors(look: float) -> Busy | None:

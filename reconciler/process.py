@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -46,6 +47,11 @@ def launcher_environment() -> dict[str, str]:
     environment = child_environment(launcher_variables())
     del environment["RECONCILE_PARENT"]
     return environment
+
+
+def elsewhere_environment() -> dict[str, str]:
+    """Of a child behind a launcher: what it must have whatever is set there, and the name of this pass."""
+    return {**FIXED, "RECONCILE_LAUNCHED": "1", "RECONCILE_PASS": f"{platform.node()}-{os.getpid()}"}
 
 
 def launcher_variables() -> dict[str, str]:

@@ -6,7 +6,7 @@ does not say of itself, it has from the harness.
 
 from __future__ import annotations
 
-from reconciler.desired.inputs import Reader, engine_inputs
+from reconciler.desired.inputs import Reader, engine_inputs, launched
 from reconciler.resource.inputs import Input, Origin, Value
 
 SERVICE, BUILD = "harness.service", "harness.build"
@@ -25,7 +25,7 @@ def service_inputs(reader: Reader, scenario: str, made_from: Input, dataset: Inp
     between cells only what it is told counts: so a server is shared by the cells that need the same."""
     told = _told(reader, SERVICE, scenario, dataset)
     machine = [item for item in (*reader.take("system.name"), *reader.under("hardware")) if item not in told]
-    return [made_from, *told, *_said(reader, SERVICE), *machine]
+    return [made_from, *told, *_said(reader, SERVICE), *machine, *launched(reader)]
 
 
 def built_inputs(reader: Reader, scenario: str, model: Input, dataset: Input) -> list[Input]:

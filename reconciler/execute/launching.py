@@ -8,22 +8,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from harness.contract import BuildRequest, CommandRequest, LaunchRequest, Message, RunRequest
+from harness.contract import BuildRequest, CommandRequest, LaunchRequest, Message, RunRequest, ServiceRequest
 from reconciler.execute.attempt import Attempt
 from reconciler.files import Places
 from reconciler.launch.known import launcher_of, outermost, start
-from reconciler.launch.nodes import LAUNCHED
-from reconciler.process import FIXED, harness_command
+from reconciler.process import elsewhere_environment, harness_command
 from reconciler.resource.kinds import Kind
 
+_MARGIN = 5.0  # seconds beyond those that a server may take to end, for its end to be told
 # What belongs to the machine of a system. Data sets, models and scores are the same wherever they are made; a command
-# that scores comes with the image of the command that runs.
+# that scores, or a server, comes with the image of the command that runs.
 _OF_THE_MACHINE = (Kind.ENGINE, Kind.RUN, Kind.COMPLIANCE_TEST)
 
 
 def launched(attempt: Attempt, request: Message, places: Places) -> Message:
     """The request as it is, or one that starts its child behind the launcher of the attempt's system."""
-    of_the_machine = attempt.intent.address.kind in _OF_THE_MACHINE or isinstance(request, CommandRequest)
+    users = isinstance(request, CommandRequest | ServiceRequest)
+    of_the_machine = attempt.intent.address.kind in _OF_THE_MACHINE or users
     launcher = launcher_of(attempt.intent.settings) if of_the_machine else None
     if launcher is None:
         return request
@@ -33,7 +34,7 @@ def launched(attempt: Attempt, request: Message, places: Places) -> Message:
     child = harness_command(inner.verb, attempt.request, attempt.answer, launcher.interpreter(sys.executable))
     seen = outermost([places.root, places.work, *_locations(request)])
     name = f"reconcile-{attempt.intent.id}"
-    started = start(launcher, child, {**FIXED, LAUNCHED: "1"}, name, seen)
+    started = start(launcher, child, elsewhere_environment(), name, seen)
     return LaunchRequest(
         command=started.command,
         answer=str(attempt.answer),
@@ -41,7 +42,8 @@ def launched(attempt: Attempt, request: Message, places: Places) -> Message:
         counter_there=str(counter_there),
         cwd=str(places.root),
         ending=started.ending,
-        secrets=dict(request.secrets) if isinstance(request, CommandRequest) else {},
+        secrets=dict(request.secrets) if isinstance(request, CommandRequest | ServiceRequest) else {},
+        stop_grace=request.stop_grace + _MARGIN if isinstance(request, ServiceRequest) else 0.0,
     )
 
 
@@ -51,6 +53,6 @@ def _locations(request: Message) -> Iterator[Path]:
         yield Path(request.benchmark.path)
     if isinstance(request, BuildRequest) and request.source:
         yield Path(request.source)
-    if isinstance(request, CommandRequest):
-        named = (request.cwd, request.code, request.logs, request.user_conf_at)
-        yield from (Path(name) for name in named if name)
+    if isinstance(request, CommandRequest | ServiceRequest):
+        own = (request.logs, request.user_conf_at) if isinstance(request, CommandRequest) else ()
+        yield from (Path(name) for name in (request.cwd, request.code, *own) if name)

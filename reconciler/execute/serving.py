@@ -14,7 +14,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from harness.contract import LOG_PARTS, Progress, Ready, Result, ServiceRequest, copy_log, read_progress
+from harness.contract import (
+    LOG_PARTS,
+    LaunchRequest,
+    Progress,
+    Ready,
+    Result,
+    ServiceRequest,
+    copy_log,
+    read_progress,
+)
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.child import environment_for, last_lines
 from reconciler.execute.commands import (
@@ -28,6 +37,7 @@ from reconciler.execute.commands import (
     values_of,
 )
 from reconciler.execute.finish import finish
+from reconciler.execute.launching import launched
 from reconciler.execute.perform import Finished, Setting, begin
 from reconciler.files import Lock, Places, machine_lock, remove
 from reconciler.plan.plan import Step
@@ -185,13 +195,15 @@ def _seconds(settings: Mapping[str, Any], name: str, default: float) -> float:
 
 def _started(key: str, attempt: Attempt, setting: Setting, port: int, lock: Lock | None) -> Server:
     request = service_request(attempt, setting.places)
-    request.write(attempt.request)
-    command = harness_command(request.verb, attempt.request, attempt.folder / "ended.json")
+    outer = launched(attempt, request, setting.places)
+    path = attempt.launch if isinstance(outer, LaunchRequest) else attempt.request
+    outer.write(path)
+    command = harness_command(outer.verb, path, attempt.folder / "ended.json")
     child = Child(
         command,
         folder=attempt.folder,
         log=attempt.log,
-        environment=environment_for(request),
+        environment=environment_for(outer),
         keep_open=(*setting.keep_open, *((lock.descriptor,) if lock else ())),
     )
     return Server(key, attempt, request, child, {SERVICE_PORT: port, SERVICE_LOG: request.log})

@@ -14,10 +14,15 @@ from typing import Any
 from harness.contract import Busy, ProbeRequest, Result
 from reconciler.errors import ReconcilerError
 from reconciler.launch.known import Launcher, start
-from reconciler.process import FIXED, Child, child_environment, harness_command, launcher_environment
+from reconciler.process import (
+    Child,
+    child_environment,
+    elsewhere_environment,
+    harness_command,
+    launcher_environment,
+)
 
 LIMIT = 300.0  # seconds that a launcher may take; a queue may have to give it nodes first
-LAUNCHED = "RECONCILE_LAUNCHED"  # tells a child that its parent is none of ours
 _LATE = 2.0  # seconds in which the files of other nodes come to sight here
 
 # A node's facts: ``hardware``, ``accelerators``, ``machine``, ``backends`` and ``loadgen``.
@@ -86,7 +91,7 @@ def _ended(launcher: Launcher, folder: Path, answers: Path, seen: Sequence[Path]
     environment, command = child_environment(), tuple(child)
     ending: tuple[str, ...] = ()
     if launcher.words:
-        started = start(launcher, child, {**FIXED, LAUNCHED: "1"}, f"reconcile-probe-{secrets.token_hex(4)}", seen)
+        started = start(launcher, child, elsewhere_environment(), f"reconcile-probe-{secrets.token_hex(4)}", seen)
         command, ending = started.command, started.ending
         environment = launcher_environment()
     try:

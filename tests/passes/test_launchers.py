@@ -23,6 +23,7 @@ from reconciler.render.plan import plan_text
 from reconciler.resource.records import Record
 from tests.launchers import Cluster, installed
 from tests.passes.repository import SPEC, Repository, make_repository
+from tests.passes.server import started, with_service
 from tests.passes.standin import with_command
 from tests.passes.test_commands import PASS, SLEEPER, gone, wait_for
 
@@ -231,6 +232,28 @@ def test_container_that_hears_nothing_is_removed_by_its_name(
     assert gone([pid], 30)
     assert cluster.containers() == []
     assert ["rm", "--force", "mute"] in cluster.calls("docker")
+
+
+def test_server_runs_where_its_runs_do_and_is_no_stranger_there(
+    tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its launcher is told of the end by its input, which the server learns as the signal that puts it in order."""
+    monkeypatch.setattr(walk, "REHEARSAL", "nothing is one")
+    more = '          ready: {url: "{service_url}/health", timeout: 60 s}\n'
+    repository = behind(with_service(tmp_path / "lab", more=more), "[srun, --overlap]")
+    gpu = {"name": "NVIDIA H200", "watts": 700}
+    cluster.nodes(n0={"gpus": [gpu]})
+    repository.edit(SPEC, "[srun, --overlap]\n", "[srun, --overlap]\n      hardware: {count: 1}\n")
+    repository.reconcile(busy=True)
+    assert repository.look().plan.in_sync
+    ((server, worker, _),) = started(repository)
+    assert gone([server, worker])
+    assert (repository.root / "ended").read_text() == "in order\n"
+    service = record_of(repository, "Service:open/box/tiny/Offline")
+    assert service.inputs["launcher"].value == ["srun", "--overlap"]
+    assert service.facts["machine.host"].value == "n0"
+    calls = [call[call.index("harness") + 1] for call in cluster.calls("srun")]
+    assert Counter(calls) == {"probe": 2, "serve": 1, "command": 2}
 
 
 # -- runs that count together ----------------------------------------------------------------------------------------

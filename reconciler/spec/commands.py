@@ -83,14 +83,6 @@ def check_harness(settings: Block) -> Iterator[Problem]:
     yield from _unheard(settings, " ".join(text for setting in texts.values() for text in _strings(setting)))
 
 
-def check_launched(settings: Block) -> Iterator[Problem]:
-    """A service starts on this machine, and its runs would look for it behind the launcher."""
-    command = settings.get(f"{SERVICE}.command")
-    if command is not None:
-        fix = "start and end the server in the harness's command, or take the launcher out of the system"
-        yield problem(command[0], "a service does not start behind a launcher", fix)
-
-
 def _endpoints(settings: Block) -> bool:
     return RESULTS in settings and settings[RESULTS][0].value.value == ENDPOINTS
 

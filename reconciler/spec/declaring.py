@@ -10,7 +10,7 @@ from reconciler.errors import Problem
 from reconciler.resource.inputs import DEFAULT, Value
 from reconciler.resource.kinds import SCENARIOS, Cell
 from reconciler.spec.checks import check_cell
-from reconciler.spec.commands import COMMAND, check_harness, check_launched
+from reconciler.spec.commands import COMMAND, check_harness
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, SpecFile
 from reconciler.spec.layers import Block, Setting, break_cycles, combine, flatten, resolve_blocks
 from reconciler.spec.models import Benchmark, Document, Settings
@@ -205,8 +205,6 @@ class Declaring:
             fix = f"write 'engine: {{backend: onnxruntime}}' under spec.benchmarks.{cell.benchmark}"
             self._complain(where, "no backend is chosen for this cell", fix)
         system = self._systems.get(cell.system)
-        if system is not None and "system.launcher" in system.settings:
-            self.problems += check_launched(block)
         settings = {name: layers[0].value for name, layers in block.items()} | (dict(system.settings) if system else {})
         overridden = {
             name: tuple(s.value for s in layers[1:]) for name, layers in sorted(block.items()) if len(layers) > 1

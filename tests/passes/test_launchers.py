@@ -234,18 +234,11 @@ def test_container_that_hears_nothing_is_removed_by_its_name(
     assert ["rm", "--force", "mute"] in cluster.calls("docker")
 
 
-def test_server_runs_where_its_runs_do_and_is_no_stranger_there(
-    tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_server_runs_where_its_runs_do(tmp_path: Path, cluster: Cluster) -> None:
     """Its launcher is told of the end by its input, which the server learns as the signal that puts it in order."""
-    monkeypatch.setattr(walk, "REHEARSAL", "nothing is one")
     more = '          ready: {url: "{service_url}/health", timeout: 60 s}\n'
     repository = behind(with_service(tmp_path / "lab", more=more), "[srun, --overlap]")
-    gpu = {"name": "NVIDIA H200", "watts": 700}
-    cluster.nodes(n0={"gpus": [gpu]})
-    repository.edit(SPEC, "[srun, --overlap]\n", "[srun, --overlap]\n      hardware: {count: 1}\n")
-    repository.reconcile(busy=True)
-    assert repository.look().plan.in_sync
+    assert repository.reconcile().look.plan.in_sync
     ((server, worker, _),) = started(repository)
     assert gone([server, worker])
     assert (repository.root / "ended").read_text() == "in order\n"

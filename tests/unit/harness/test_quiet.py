@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -49,6 +51,28 @@ def test_what_the_pass_started_is_ours(tmp_path: Path, monkeypatch: pytest.Monke
         monkeypatch.delenv("RECONCILE_PARENT")
         assert service.pid not in quiet._ours()
         service.kill()
+
+
+def test_what_the_pass_started_behind_a_launcher_is_ours_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its server, say: no relative of what looks here for others."""
+    line = f"'{sys.executable}' -c 'import time; time.sleep(60)' > /dev/null 2>&1 & echo $!"
+    environment = {**os.environ, "RECONCILE_PASS": "login-41"}
+    said = subprocess.run(["sh", "-c", line], env=environment, capture_output=True, text=True, check=True).stdout
+    server = int(said)
+    try:
+        wait_until(lambda: b"RECONCILE_PASS" in Path(f"/proc/{server}/environ").read_bytes())
+        for name, ours in (("login-41", True), ("login-42", False)):
+            monkeypatch.setenv("RECONCILE_PASS", name)
+            assert (server in quiet._ours()) == ours
+    finally:
+        os.kill(server, signal.SIGKILL)
+
+
+def wait_until(true: Callable[[], bool], seconds: float = 10.0) -> None:
+    give_up = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
 
 
 def test_quiet_machine_costs_one_glance(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,14 +138,14 @@ def _unlike(record: Record, machine: Node) -> list[str]:
         "harness.code": machine["harness.code"],
     }
     then = {name: record.facts[name].value for name in here if name in record.facts}
-    return [
-        f"{name} was {_shown(then[name])}, here it is {_shown(here[name])}" for name in then if then[name] != here[name]
-    ]
+    unequal = [name for name in then if then[name] != here[name]]
+    found = [f"{name} was {_shown(then[name])}, here it is {_shown(here[name])}" for name in unequal]
+    return [*found, *([f"the record was made by {record.tool}"] if "harness.code" in unequal else ())]
 
 
 def _shown(value: Any) -> str:
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-    return text[:60] or "none"
+    return (text if len(text) < 64 else text[:12]) or "none"  # a digest is known by its beginning
 
 
 def _unfit(cell: Cell, still: Look, forced: Look) -> str:

@@ -239,3 +239,17 @@ def test_rerun_waits_for_no_other_pass(served: Path, reconcile: Reconcile) -> No
     with Lock(Places(served).pass_lock, purpose="pass over this repository").acquire():
         code, _, error = reconcile("audit", "--rerun", "digits")
     assert (code, "held by" in error) == (1, True)
+
+
+def test_rerun_with_other_code_names_the_program_that_made_the_record(served: Path, reconcile: Reconcile) -> None:
+    record = next(
+        r
+        for p in (served / "state/records/Run").glob("*.json")
+        if str((r := decode(p.read_bytes(), p.name)).address) == f"Run:{SERVED}/performance"
+    )
+    code = str(record.facts["harness.code"].value)
+    changed(served, f'"value": "{code}"', f'"value": "{"0" * 64}"')
+    status, found = claims(reconcile, "--rerun", "digits")
+    proof, detail = found[REPEATED]
+    assert (status, proof) == (2, "missing")
+    assert f"harness.code was {'0' * 12}, here it is {code[:12]}; the record was made by {record.tool}" in detail

@@ -6,13 +6,13 @@ What the rules of a round forbid is refused: other evidence within a cell, anoth
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 
 from reconciler.desired.state import Desired
 from reconciler.diff.change import Change, Difference, How, InputChange, Reason
 from reconciler.diff.explain import is_upstream
-from reconciler.resource.decisions import Acceptance, AcceptedInput, AcceptedKey, Decisions, Stand
+from reconciler.resource.decisions import Acceptance, AcceptedInput, AcceptedKey, Decisions, Freeze, Stand, frozen_by
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Recorded
 from reconciler.resource.resources import Resource
@@ -54,6 +54,18 @@ def stands(decisions: Decisions, desired: Desired, recorded: Recorded) -> tuple[
 def accepted_keys(found: Iterable[tuple[str, Acceptance, Stand]]) -> dict[Address, AcceptedKey]:
     held = sorted((a for _, a, stand in found if stand is Stand.IN_FORCE), key=lambda item: item.made)
     return {key.address: key for acceptance in held for key in acceptance.keys}
+
+
+def spread(freezes: tuple[Freeze, ...], resources: Iterable[Resource]) -> tuple[Freeze, ...]:
+    """The freezes, and the same for each cell that publishes the runs of a frozen one."""
+    own = tuple(freeze for freeze in freezes if freeze.cell is not None)
+    also = []
+    for resource in resources if own else ():
+        if resource.kind is Kind.RESULT and frozen_by(resource.cell, freezes) is None:
+            found = (frozen_by(up.cell, own) for up in resource.upstream)
+            source = next((freeze for freeze in found if freeze is not None), None)
+            also += [replace(source, cell=resource.cell)] if source else []
+    return (*freezes, *also)
 
 
 def to_accept(

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from reconciler.desired.state import Desired
-from reconciler.diff.accepting import accepted_keys, stands
+from reconciler.diff.accepting import accepted_keys, spread, stands
 from reconciler.diff.auditing import audits_of, compare_audits
 from reconciler.diff.change import Action, Change, Chosen, Difference, Drift, Finding, How, Reason
 from reconciler.diff.choose import differing, pair, valid
@@ -401,8 +401,8 @@ def compare(
     decisions: Decisions = NONE,
 ) -> Difference:
     """Every change that would make recorded and observed state match the desired one, and every drift and finding."""
-    found = stands(decisions, desired, recorded)
-    walk = Comparison(desired, recorded, observed, forced, accepted=accepted_keys(found), frozen=decisions.frozen)
+    found, frozen = stands(decisions, desired, recorded), spread(decisions.frozen, desired.resources)
+    walk = Comparison(desired, recorded, observed, forced, accepted=accepted_keys(found), frozen=frozen)
     for path, why in sorted(decisions.damaged.items()):
         fix = f"restore it (git checkout -- {path}), or remove it and decide anew"
         walk.findings.append(Finding("DamagedDecision", path, f"{why}: it counts for nothing", fix))
@@ -426,5 +426,5 @@ def compare(
         undeclared=undeclared,
         unchanged=len(keys - changed),
         acceptances=found,
-        frozen=decisions.frozen,
+        frozen=frozen,
     )

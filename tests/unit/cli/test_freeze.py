@@ -132,3 +132,19 @@ def test_pr_warns_at_the_line_that_changes_a_frozen_cell(recorded: Path, reconci
     reconcile("unfreeze", "digits", "--commit")
     _, out, _ = reconcile("pr", "--base", "HEAD~1", "--json")
     assert "is to be unfrozen" in json.loads(out)["remarks"][0]["message"]
+
+
+def test_a_cell_that_publishes_the_runs_of_a_frozen_one_is_frozen_with_it(declared: Path, reconcile: Reconcile) -> None:
+    row = "          Offline: {target_qps: 1000, min_duration: 0, min_query_count: 512}\n"
+    single = "          SingleStream: {min_duration: 0, min_query_count: 700}\n"
+    spec = declared / "specs/one.yaml"
+    spec.write_text(spec.read_text().replace(row, f"{single}          Offline: {{infer_from: SingleStream}}\n"))
+    git(declared, "init", "--quiet")
+    assert reconcile()[0] == 0
+    before = tree(declared)
+    freeze(reconcile, OTHER)
+    edit(declared, "min_query_count: 700", "min_query_count: 720")
+    assert reconcile()[0] == 2
+    assert tree(declared) == before
+    steps = json.loads(reconcile("plan", "--json")[1])["steps"]
+    assert all(step["blocked"].startswith("frozen since") for step in steps), steps

@@ -113,7 +113,7 @@ class Memory:
 def look(places: Places, options: Options, memory: Memory | None = None) -> Look:
     """desired → observed → diff → plan; writes nothing but disposable caches, and leaves those that are slow to write
     to who keeps the ``memory``. Raises SpecError."""
-    with _collector_paused():
+    with collector_paused():
         kept = memory or Memory.of(places)
         seen = _look(places, options, kept)
         if memory is None:
@@ -122,7 +122,7 @@ def look(places: Places, options: Options, memory: Memory | None = None) -> Look
 
 
 @contextlib.contextmanager
-def _collector_paused() -> Iterator[None]:
+def collector_paused() -> Iterator[None]:
     """Nearly everything a look makes lives on, so that the garbage collector would only search it again and again: a
     fifth of the time of a large plan."""
     was = gc.isenabled()

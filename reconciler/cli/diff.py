@@ -10,7 +10,7 @@ from reconciler.cli.output import say, say_json
 from reconciler.cli.places import places_for
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC
 from reconciler.history.between import changes
-from reconciler.history.snapshot import snapshot
+from reconciler.history.snapshot import Shared, snapshot
 from reconciler.render.documents import document
 from reconciler.render.timeline import changes_text
 
@@ -25,7 +25,8 @@ def command(commits: str, as_json: bool) -> int:
     root = places_for().root
     first, _, second = commits.partition("..")
     names = git.resolve(root, first or "HEAD"), git.resolve(root, second or "HEAD")
-    found = changes(snapshot(root, names[0]), snapshot(root, names[1]))
+    shared = Shared()
+    found = changes(snapshot(root, names[0], shared=shared), snapshot(root, names[1], shared=shared))
     if as_json:
         say_json(document("diff", before=names[0], after=names[1], cells=found))
     else:

@@ -19,7 +19,7 @@ from reconciler.errors import ERROR, IN_SYNC, NOT_IN_SYNC, SpecError
 from reconciler.files import replace
 from reconciler.history.pull_request import impact
 from reconciler.history.review import review, spec_remarks
-from reconciler.history.snapshot import Snapshot, snapshot
+from reconciler.history.snapshot import Shared, Snapshot, snapshot
 from reconciler.look import predicted
 from reconciler.render import pull_request as views
 from reconciler.resource.embargo import embargo_of, refusal
@@ -90,15 +90,15 @@ def compare_commits(root: Path, base: str, head: str) -> Compared:
     here."""
     tip, wanted = git.resolve(root, base), git.resolve(root, head)
     base_commit = git.merge_base(root, tip, wanted) or tip
-    today = datetime.now(UTC).date()
+    today, shared = datetime.now(UTC).date(), Shared()
     try:
-        after = snapshot(root, wanted, today=today)
+        after = snapshot(root, wanted, today=today, shared=shared)
     except SpecError as error:
         broken = Impact(base_commit, wanted, (), remarks=(*spec_remarks(error), *review(root, base_commit, wanted, {})))
         return Compared(broken, broken)
     remarks = review(root, base_commit, wanted, after.damaged)
     try:
-        before = snapshot(root, base_commit, today=today)
+        before = snapshot(root, base_commit, today=today, shared=shared)
     except SpecError:
         before = _nothing(after, base_commit)
     found = impact(before, after, _predict, remarks)

@@ -16,12 +16,14 @@ from reconciler import git
 from reconciler.desired.checks import check, ruleset_of
 from reconciler.desired.compile import compile_desired
 from reconciler.desired.needed import pins_needed
+from reconciler.desired.reuse import Reuse
 from reconciler.desired.state import Desired
 from reconciler.diff.change import Difference
 from reconciler.diff.difference import compare
 from reconciler.errors import RecordError
 from reconciler.files import sha256_bytes, sha256_listing
 from reconciler.git_history import day_of
+from reconciler.look import collector_paused
 from reconciler.mlperf.rounds import load_ruleset
 from reconciler.observed.pins import recorded_pins
 from reconciler.observed.state import Observed
@@ -51,16 +53,32 @@ class Snapshot:
     decisions: Decisions = NONE
 
 
-def read_records(root: Path, commit: str) -> tuple[dict[str, Record], dict[str, str]]:
-    """Every record of a commit by id, and those that are not what their names say; one batch of git objects."""
+@dataclass(slots=True)
+class Shared:
+    """What snapshots of one repository have in common, which the second need not make again: most records, and cells.
+    ``records``: (path, blob id) → the record, ``summaries``: record id → its summary."""
+
+    records: dict[tuple[str, str], Record] = field(default_factory=dict)
+    summaries: dict[str, Summary] = field(default_factory=dict)
+    reuse: Reuse = field(default_factory=Reuse)
+
+
+def read_records(
+    root: Path, commit: str, known: dict[tuple[str, str], Record] | None = None
+) -> tuple[dict[str, Record], dict[str, str]]:
+    """Every record of a commit by id, and those that are not what their names say; one batch of git objects. ``known``:
+    those by path and blob that need not be read; more are added."""
+    known = {} if known is None else known
     files = {path: at for path, at in git.files_at(root, commit, [RECORDS]).items() if path.endswith(".json")}
-    contents = git.read_blobs(root, [blob for blob, _ in files.values()])
+    contents = git.read_blobs(root, [blob for path, (blob, _) in files.items() if (path, blob) not in known])
     records: dict[str, Record] = {}
     damaged: dict[str, str] = {}
     for path, (blob, _) in files.items():
         identity = path.removeprefix(f"{RECORDS}/").removesuffix(".json")
         data = contents.get(blob)
-        if data is None:
+        if (path, blob) in known:
+            records[identity] = known[path, blob]
+        elif data is None:
             damaged[path] = "its bytes are not in this clone"
         elif sha256_bytes(data)[:20] != identity.rpartition("-")[2]:
             damaged[path] = "it was changed after it was written"
@@ -71,30 +89,43 @@ def read_records(root: Path, commit: str) -> tuple[dict[str, Record], dict[str, 
                 damaged[path] = error.message
                 continue
             if record_id(record.address, record.key, data) == identity:
-                records[identity] = record
+                records[identity] = known[path, blob] = record
             else:
                 damaged[path] = "it lies under another record's name"
     return records, damaged
 
 
-def summaries(records: Mapping[str, Record]) -> list[Summary]:
-    return [summarize(record, identity) for identity, record in records.items()]
+def _summaries(records: Mapping[str, Record], known: dict[str, Summary]) -> list[Summary]:
+    known |= {identity: summarize(record, identity) for identity, record in records.items() if identity not in known}
+    return [known[identity] for identity in records]
 
 
-def snapshot(root: Path, commit: str, specs: tuple[str, ...] = ("specs",), *, today: date | None = None) -> Snapshot:
+def snapshot(
+    root: Path,
+    commit: str,
+    specs: tuple[str, ...] = ("specs",),
+    *,
+    today: date | None = None,
+    shared: Shared | None = None,
+) -> Snapshot:
     """``today``: the day (UTC) on which decisions are to hold; by default that of the commit, so that a commit says the
-    same for ever. Raises SpecError with every problem of that commit's spec."""
+    same for ever. ``shared``: of other snapshots. Raises SpecError with every problem of that commit's spec."""
+    with collector_paused():
+        return _snapshot(root, commit, specs, today, shared or Shared())
+
+
+def _snapshot(root: Path, commit: str, specs: tuple[str, ...], today: date | None, shared: Shared) -> Snapshot:
     files = {p: b for p, (b, _) in git.files_at(root, commit, specs).items() if p.endswith((".yaml", ".yml"))}
     contents = git.read_blobs(root, files.values())
     sources = [Source(path, contents[blob].decode("utf-8", errors="replace"), blob) for path, blob in files.items()]
-    records, damaged = read_records(root, commit)
-    recorded = recorded_of(summaries(records))
+    records, damaged = read_records(root, commit, shared.records)
+    recorded = recorded_of(_summaries(records, shared.summaries))
     declared = load_sources(sources, root, _Unset(os.environ))
     ruleset = ruleset_of(declared, load_ruleset)
     check(declared, ruleset)
     needed = pins_needed(declared, ruleset)
     pins = recorded_pins(needed, recorded, _committed(root, commit, needed))
-    desired, _ = compile_desired(declared, ruleset, pins)
+    desired, _ = compile_desired(declared, ruleset, pins, shared.reuse)
     decisions = read_decisions(root, commit, today)
     difference = compare(desired, recorded, Observed(), decisions=decisions)
     return Snapshot(commit, files, desired, recorded, difference, records, damaged, decisions)

@@ -7,6 +7,7 @@ integer keys get plain decimal integers ("1e3" would be read as 1). ``user_conf_
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -63,6 +64,7 @@ CONF_KEYS = (
 _MAX = 2**64 - 1
 
 
+@functools.cache
 def conf_keys(scenario: str) -> tuple[ConfKey, ...]:
     """The keys that a scenario reads; Interactive reads those of Server."""
     name = loadgen_scenario(scenario)

@@ -78,6 +78,9 @@ def decode(data: bytes, where: str) -> Record:
         raise RecordError(f"{where}: not a readable record: {error}", fix="restore the file from git") from error
 
 
+_ROLES = {role.value: role for role in Role}  # three times as fast as Role(name)
+
+
 def _decode(document: dict[str, Any]) -> Record:
     return Record(
         address=Address.parse(document["address"]),
@@ -89,7 +92,7 @@ def _decode(document: dict[str, Any]) -> Record:
         attempt=document["attempt"],
         tool=document["tool"],
         inputs={name: RecordedInput(i["value"], i["origin"]) for name, i in document["inputs"].items()},
-        facts={name: RecordedFact(f["value"], Role(f["role"])) for name, f in document["facts"].items()},
+        facts={name: RecordedFact(f["value"], _ROLES[f["role"]]) for name, f in document["facts"].items()},
         artifacts=tuple(Artifact(*a) for a in document["artifacts"]),
         values=document["values"],
         upstream=document["upstream"],
@@ -104,6 +107,7 @@ def _decode(document: dict[str, Any]) -> Record:
     )
 
 
+_SORTED = json.JSONEncoder(sort_keys=True)
 _TOLD = ("machine.host", "machine.kernel")
 
 
@@ -111,7 +115,7 @@ def summarize(record: Record, identity: str) -> Summary:
     values, metric = record.values, record.values.get("metric")
     pins = [(name, record.inputs[name].value) for name in _PINS if name in record.inputs]
     pins += [(name, item.value) for name, item in sorted(record.inputs.items()) if name.startswith(_COMMAND_PINS)]
-    evidence = ((name, json.dumps(value, sort_keys=True)) for name, value in record.evidence().items())
+    evidence = ((name, _SORTED.encode(value)) for name, value in record.evidence().items())
     return Summary(
         id=identity,
         address=record.address,

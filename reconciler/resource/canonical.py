@@ -16,6 +16,9 @@ _PLAIN = (int, bool, type(None))
 _AS_THEY_ARE = frozenset({str, *_PLAIN})
 
 
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
 def decimal_text(value: Decimal | int | str) -> str:
     """``54``, ``54.0`` and ``5.4e1`` are one number: "54"."""
     number = Decimal(value)
@@ -41,7 +44,7 @@ def canonical(value: Any) -> Any:
 
 
 def canonical_json(value: Any) -> bytes:
-    return json.dumps(canonical(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    return _ENCODER.encode(canonical(value)).encode()
 
 
 def digest(value: Any) -> str:

@@ -1,6 +1,7 @@
 """How long git's history takes to answer: ``python -m tests.benchmarks.history [--json]``.
 
-A made-up repository (see ``made_up``) of about 1,000 records, each brought by a commit of its own with its logs.
+A made-up repository (see ``made_up``) of about 1,000 records, each brought by a commit of its own with its logs; and
+one of 1,000 cells, for `pr` alone.
 They are no LoadGen logs: an audit reads, hashes and refuses each of them, so parsing is not in its figure.
 """
 
@@ -22,12 +23,18 @@ from tests.benchmarks.rounds import Measure, report
 
 LIMITS = {"pr": 5.0, "audit": 30.0, "history": 5.0, "blame": 5.0, "diff": 5.0}
 SYSTEMS, BENCHMARKS = 6, 10
+CELLS = (25, 10)  # systems and benchmarks with four scenarios each
+CELLS_LIMIT = 2.0
+
+
+def make(root: Path, systems: int, benchmarks: int) -> None:
+    made = [sys.executable, "-m", "tests.benchmarks.made_up", str(root), str(systems), str(benchmarks)]
+    subprocess.run(made, check=True, stdout=subprocess.DEVNULL)
 
 
 def make_history(root: Path, systems: int) -> int:
     """Gives the number of commits; the last one changes a target."""
-    made = [sys.executable, "-m", "tests.benchmarks.made_up", str(root), str(systems), str(BENCHMARKS)]
-    subprocess.run(made, check=True, stdout=subprocess.DEVNULL)
+    make(root, systems, BENCHMARKS)
     stream = "".join(_commits(root))
     subprocess.run(["git", "fast-import", "--quiet", "--force"], cwd=root, input=stream.encode(), check=True)
     subprocess.run(["git", "reset", "--quiet", "--hard", "long"], cwd=root, check=True)
@@ -88,13 +95,23 @@ def measure(folder: Path, rounds: int) -> Iterator[Measure]:
         yield Measure(name, seconds, LIMITS[name], False, " s", detail)
 
 
+def measure_cells(folder: Path, rounds: int) -> Measure:
+    root = folder / "cells"
+    make(root, *CELLS)
+    change_target(root)
+    subprocess.run(["git", "commit", "--quiet", "--all", "--message", "Ask for less"], cwd=root, check=True)
+    seconds = took(root, commands("")["pr"], rounds)
+    records = len(list(root.glob("state/records/*/*")))
+    return Measure("pr of 1,000 cells", seconds, CELLS_LIMIT, False, " s", f"{records} records")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.add_argument("--rounds", type=int, default=3, help="processes of each (default %(default)s)")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        measures = list(measure(Path(folder), given.rounds))
+        measures = [*measure(Path(folder), given.rounds), measure_cells(Path(folder), given.rounds)]
     return report("history", measures, as_json=given.json)
 
 

@@ -40,12 +40,13 @@ server = ThreadingHTTPServer(("127.0.0.1", 0), Model)
 threading.Thread(target=server.serve_forever, daemon=True).start()
 
 
-def ask(count):
+def ask(count, pause=0.0):
     """Latencies in ns, number of output tokens, and how long it took in ns."""
     latencies, tokens = [], 0
     to = http.client.HTTPConnection("127.0.0.1", server.server_port)
     began = time.monotonic_ns()
     for number in range(count):
+        time.sleep(pause)
         start = time.monotonic_ns()
         to.request("POST", "/v1/completions", json.dumps({"prompt": number}))
         tokens += len(json.loads(to.getresponse().read())["tokens"])
@@ -62,8 +63,8 @@ def series(values):
     }
 
 
-def summary(count):
-    latencies, tokens, took = ask(count)
+def summary(count, pause=0.0):
+    latencies, tokens, took = ask(count, pause)
     return {
         "version": "0.9", "git_sha": "abc1234", "test_started_at": 0, "state": "complete", "complete": True,
         "n_samples_issued": count, "n_samples_completed": count, "n_samples_failed": 0, "duration_ns": took,
@@ -76,6 +77,8 @@ def summary(count):
 def write(folder, kind=given.type, mode=given.mode, model=given.model, seed=given.sample_seed, qps=given.target_qps):
     folder.mkdir(parents=True, exist_ok=True)
     pattern = "max_throughput" if kind == "offline" else "poisson"
+    if os.environ.get("ALONE"):
+        pattern = "concurrency, target_concurrency: 1" if kind == "online" else pattern
     (folder / "config.yaml").write_text(f"""\\
 name: a run
 version: "1.0"
@@ -99,6 +102,8 @@ endpoint_config: {{endpoints: ["http://127.0.0.1:8000"], api_key: <redacted>}}
         return folder / "performance/result_summary.json"
     parts = {"rouge1": "39.1", "rouge2": "16.2", "rougeL": "24.9", "rougeLsum": "36.2", "gen_len": "8167644"}
     entry = {"dataset_name": "cnn", "score": parts, "total_samples": 13368, "dataset_type": "accuracy"}
+    if model == "wan22":
+        entry = {"dataset_name": "prompts", "score": 0.71, "total_samples": 248, "dataset_type": "accuracy"}
     (folder / "accuracy").mkdir(exist_ok=True)
     (folder / "accuracy/accuracy_results.json").write_text(json.dumps({"accuracy_scores": [entry]}, indent=2))
     return folder / "accuracy/accuracy_results.json"
@@ -106,6 +111,21 @@ endpoint_config: {{endpoints: ["http://127.0.0.1:8000"], api_key: <redacted>}}
 
 def change(path, **fields):
     path.write_text(json.dumps({**json.loads(path.read_text()), **fields}, indent=2))
+
+
+def audit(folder, how):
+    """The test that the harness runs behind a performance run: distinct samples, then one sample again and again."""
+    pauses = {"reference": 0.02 if how == "cached" else 0.0, "output_caching": 0.0 if how == "cached" else 0.02}
+    phases = {name: summary(20, pause) for name, pause in pauses.items()}
+    for name, phase in phases.items():
+        (folder / "audit" / name / "performance").mkdir(parents=True)
+        shutil.copyfile(folder / "config.yaml", folder / "audit" / name / "config.yaml")
+        (folder / "audit" / name / "performance/result_summary.json").write_text(json.dumps(phase, indent=2))
+    slow, fast = phases["reference"]["qps"], phases["output_caching"]["qps"]
+    said = {"test": "output_caching_test", "passed": fast < slow * 1.1 or LIE == "said to pass", "ref_qps": slow,
+            "audit_qps": fast, "threshold": 0.1, "ref_requested": 20, "audit_requested": 20,
+            "reason": f"audit_qps={fast:.4f}"}
+    (folder / "audit/audit_output_caching_test.json").write_text(json.dumps(said, indent=2))
 
 
 folder = Path(given.report_dir)
@@ -141,6 +161,8 @@ elif LIE == "broken":
     write(folder).write_text("{")
 else:
     write(folder)
+if os.environ.get("AUDIT") and given.mode == "perf":
+    audit(folder, os.environ["AUDIT"])
 raise SystemExit(0 if LIE else 3)  # the status says nothing
 '''
 DOCUMENT = f"""\

@@ -233,3 +233,55 @@ def test_a_tree_of_results_is_adopted(made: Repository, tmp_path: Path, capsys: 
     same = {Path(path).name for path in report["reproduced"]["same"]}
     assert {"config.yaml", SUMMARY, "accuracy_results.json", "measurements.json"} <= same
     assert main(["-C", str(mine.root), "plan"]) == 0
+
+
+WAN = "closed/box/wan-2.2-t2v-a14b/"
+
+
+def with_audit(root: Path, environment: str) -> Repository:
+    """A benchmark of which the round wants TEST04 in the closed division."""
+    repository = with_endpoints(root)
+    spec = (root / SPEC).read_text(encoding="utf-8")
+    spec = (
+        spec.replace("llama3.1-8b", "wan-2.2-t2v-a14b").replace("tiny-llm", "wan22").replace("    open:", "    closed:")
+    )
+    spec = spec.replace("Offline: {target_qps: 100}", "Offline: {target_qps: 100}\n          SingleStream: {}")
+    repository.write(
+        SPEC, spec.replace("        code: ours\n", f"        env: {{{environment}}}\n        code: ours\n")
+    )
+    return repository
+
+
+def test_a_compliance_test_comes_with_its_run(tmp_path: Path) -> None:
+    repository = with_audit(tmp_path, "AUDIT: honest, ALONE: 1")
+    assert {o.status for o in repository.reconcile().outcomes} == {Status.DONE}
+    for scenario, unit in (("Offline", "samples/s"), ("SingleStream", "s")):
+        values = record_of(repository, f"Run:{WAN}{scenario}/performance").values
+        assert (values["validity"], values["reasons"], values["metric"]["unit"]) == ("VALID", [], unit)
+        assert values["audits"] == {"output_caching_test": True}
+        top = f"closed/ACME/results/{WAN.removeprefix('closed/')}{scenario}/"
+        audits = {path.removeprefix(top) for path in repository.tree() if path.startswith(f"{top}audit/")}
+        assert audits == {"audit/audit_output_caching_test.json"}
+    findings = check_tree(repository.places.tree, round_name="v6.1").findings
+    assert not [f for f in findings if f.rule.id in ("endpoints.audits", "endpoints.scenario", "endpoints.metric")]
+    assert not repository.look().plan.steps
+
+
+@pytest.mark.parametrize(
+    ("environment", "reason"),
+    [("ALONE: 1", "TEST04: the round asks for audit/audit_output_caching_test.json"),
+     ("AUDIT: cached, ALONE: 1", "TEST04: output_caching_test failed")],
+)  # fmt: skip
+def test_a_run_without_a_passing_compliance_test_is_invalid(tmp_path: Path, environment: str, reason: str) -> None:
+    repository = with_audit(tmp_path, environment)
+    repository.reconcile()
+    values = record_of(repository, f"Run:{WAN}Offline/performance").values
+    assert values["validity"] == "INVALID"
+    assert values["reasons"][0].startswith(reason)
+
+
+def test_a_compliance_test_is_judged_from_its_phases(tmp_path: Path) -> None:
+    repository = with_audit(tmp_path, "AUDIT: cached, ALONE: 1, LIE: said to pass")
+    repository.reconcile()
+    record = record_of(repository, f"Run:{WAN}Offline/performance", Ended.FAILED)
+    assert "passed: audit_output_caching_test.json says passed, its phases say failed" in record.problem

@@ -11,6 +11,7 @@ import pytest
 
 from reconciler.cli.main import main
 from reconciler.diff.claims import Proof
+from reconciler.errors import SpecError
 from reconciler.execute.outcome import Status
 from reconciler.history.audit import audit
 from reconciler.history.snapshot import snapshot
@@ -285,3 +286,47 @@ def test_a_compliance_test_is_judged_from_its_phases(tmp_path: Path) -> None:
     repository.reconcile()
     record = record_of(repository, f"Run:{WAN}Offline/performance", Ended.FAILED)
     assert "passed: audit_output_caching_test.json says passed, its phases say failed" in record.problem
+
+
+def problems(repository: Repository, *edits: tuple[str, str]) -> str:
+    for old, new in edits:
+        repository.edit(SPEC, old, new)
+    with pytest.raises(SpecError) as raised:
+        repository.look()
+    return "\n".join(str(problem) for problem in raised.value.problems)
+
+
+@pytest.mark.parametrize(
+    ("edits", "message"),
+    [
+        pytest.param((("        model_name: tiny-llm\n", ""),), "nothing says which model", id="no model"),
+        pytest.param(
+            (("  benchmarks:\n    llama3.1-8b:\n", "  benchmarks:\n    llama3.1-8b:\n      as: resnet\n"),),
+            "takes no results of the endpoints harness for resnet",
+            id="another benchmark",
+        ),
+        pytest.param(
+            (("Offline: {target_qps: 100}", "Offline: {target_qps: 100, compliance: [TEST06]}"),),
+            "TEST06 is run by the endpoints harness itself",
+            id="a test",
+        ),
+        pytest.param(
+            (("Offline: {target_qps: 100}", "SingleStream: {}\n          Offline: {infer_from: SingleStream}"),),
+            "from which no other scenario follows",
+            id="inferred",
+        ),
+    ],
+)
+def test_a_spec_that_cannot_be(tmp_path: Path, edits: tuple[tuple[str, str], ...], message: str) -> None:
+    assert message in problems(with_endpoints(tmp_path), *edits)
+
+
+def test_the_length_of_answers_is_a_test_of_its_own(tmp_path: Path) -> None:
+    """TEST09, which the checker takes from the performance run."""
+    repository = with_endpoints(tmp_path)
+    spec = (tmp_path / SPEC).read_text(encoding="utf-8")
+    repository.write(SPEC, spec.replace("llama3.1-8b", "gpt-oss-120b").replace("    open:", "    closed:"))
+    repository.reconcile()
+    values = record_of(repository, "Run:closed/box/gpt-oss-120b/Offline/performance").values
+    assert values["validity"] == "INVALID"
+    assert values["reasons"] == ["TEST09: a mean of 7.0 output tokens, between 1150.38 and 1406.02 is asked"]

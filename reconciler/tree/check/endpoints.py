@@ -10,6 +10,7 @@ from reconciler.mlperf.documents import Document
 from reconciler.mlperf.endpoints import LIMITS, SEEDS, Limits, measured, over_limits, percentile, scenarios_of
 from reconciler.mlperf.endpoints_accuracy import accuracy_scores, sample_count
 from reconciler.resource.inputs import Value
+from reconciler.tree.check.accuracy import extra_files
 from reconciler.tree.check.demands import NEW, OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule
 from reconciler.tree.reading.files import Read
@@ -162,5 +163,6 @@ ENDPOINTS_RULES = (
     (Rule("endpoints.metric", "the metric that is published", (_CHECK,)), metric),
     (Rule("endpoints.latencies", "TTFT, TPOT or latency", (_CHECK,)), latencies),
     (Rule("endpoints.accuracy", "every dataset is scored, in full", (_CHECK,)), accuracy),
+    (Rule("endpoints.extra", "images or videos that the round asks for", (_CHECK,)), extra_files),
     (Rule("endpoints.audits", "the compliance tests", (_CHECK,)), audits),
 )

@@ -37,7 +37,8 @@ _LAUNCHER = click.Option(
     ["--launcher"],
     default="",
     metavar="WORDS",
-    help='Read each node that a launcher starts a process on, such as "srun -N 2".',
+    help='Read each node that a launcher starts a process on, such as "srun -N 2"; default: the one that the spec '
+    "declares for the system.",
 )
 _NOT_COMPARED = ("system_name", "number_of_nodes")
 
@@ -64,7 +65,9 @@ def command(
     places = Places(root) if root is not None else None
     target = _target(places, specs, system)
     shared = places.work if places is not None else Path(tempfile.gettempdir())
-    nodes = probe_nodes(ProbeRequest(hardware=True), Launcher(tuple(shlex.split(launcher))), shared)
+    through = Launcher(tuple(shlex.split(launcher))) if launcher else _declared(target)
+    seen = (places.root.resolve(),) if places is not None else ()
+    nodes = probe_nodes(ProbeRequest(hardware=True), through, shared, seen)
     proposal = propose(nodes[0], len(nodes))
     try:
         described = describe(target.text, target.system, proposal, overwrite=overwrite) if target.path else None
@@ -98,6 +101,17 @@ def _target(places: Places | None, specs: tuple[str, ...], system: str | None) -
     chosen = system or next(iter(declared), _own_name())
     source = declared.get(chosen) or next(iter(declared.values()), sources[0])
     return _Target(places.root / source.name, source.text, chosen)
+
+
+def _declared(target: _Target) -> Launcher:
+    """The launcher that the spec declares for the system; else this machine is meant."""
+    system = systems_of(target.text).get(target.system) if target.path else None
+    words = system.get("launcher") if isinstance(system, dict) else None
+    if not words or not isinstance(system, dict):
+        return Launcher()
+    if not isinstance(words, list):
+        raise ReconcilerError(f"{target.path}: {target.system}: launcher is no list of words", fix="reconcile validate")
+    return Launcher(tuple(map(str, words)), str(system.get("python", "")))
 
 
 def _own_name() -> str:

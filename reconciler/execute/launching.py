@@ -30,6 +30,8 @@ def launched(attempt: Attempt, request: Message, places: Places) -> Message:
         return request
     counter_there = attempt.counter.with_name("counter-there")
     inner: Any = dataclasses.replace(request, counter=str(counter_there))  # type: ignore[call-arg]
+    if isinstance(inner, CommandRequest) and inner.lock:  # where each node, and a container, sees it
+        inner = dataclasses.replace(inner, lock=str(places.work / "locks" / Path(inner.lock).name))
     inner.write(attempt.request)
     child = harness_command(inner.verb, attempt.request, attempt.answer, launcher.interpreter(sys.executable))
     seen = outermost([places.root, places.work, *_locations(request)])

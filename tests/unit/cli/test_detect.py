@@ -13,7 +13,7 @@ from reconciler.errors import ReconcilerError
 from reconciler.launch.known import Launcher
 from reconciler.launch.nodes import differences, probe_nodes
 from reconciler.spec.describing import describe
-from reconciler.spec.edit import read
+from reconciler.spec.edit import read, set_value
 from reconciler.spec.proposal import propose
 from tests.unit.cli.conftest import Reconcile
 
@@ -159,6 +159,17 @@ def test_launcher_of_two_local_processes(declared: Path, reconcile: Reconcile) -
     assert found["description"]["number_of_nodes"] == "2"
     assert found["differences"] == []
     assert not list((declared / ".reconcile").glob("probe-*"))
+
+
+def test_declared_launcher_of_the_system_is_the_one(declared: Path, reconcile: Reconcile) -> None:
+    words = launcher(declared, 'RANK=1 "$@" &\nRANK=0 "$@"\nwait')
+    spec = declared / "specs/one.yaml"
+    system = next(iter(read(spec.read_text())["spec"]["systems"]))
+    text = set_value(spec.read_text(), ("spec", "systems", system, "launcher"), "WORDS")
+    spec.write_text(text.replace("launcher: WORDS", f'launcher: ["{words}"]'))
+    found = json.loads(reconcile("detect", "--json")[1])
+    assert (found["system"], len(found["nodes"])) == (system, 2)
+    assert len(json.loads(reconcile("detect", "--json", "--launcher", "env")[1])["nodes"]) == 1
 
 
 def test_processes_of_one_node_count_once(tmp_path: Path) -> None:

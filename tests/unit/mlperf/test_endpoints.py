@@ -13,7 +13,6 @@ from reconciler.mlperf.endpoints_accuracy import accuracy_values, sample_count
 from reconciler.mlperf.rounds import load_ruleset
 from reconciler.mlperf.rule_values import Bar
 
-
 PATTERN = "settings: {load_pattern: {type: "
 
 

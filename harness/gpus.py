@@ -57,12 +57,36 @@ def _links(nvml: Any, handle: Any) -> dict[str, int] | None:
     return {"links": active, "version": version} if active else None
 
 
-def computing(nvml: Any, count: int) -> Iterator[tuple[int, int]]:
-    """(device, process id) of what computes on the first ``count`` devices."""
-    for index in range(min(count, nvml.nvmlDeviceGetCount())):
+def computing(nvml: Any, count: int, chosen: str | None = None) -> Iterator[tuple[int, int]]:
+    """(device, process id) of what computes on the first ``count`` devices that CUDA shows; ``chosen``: the variable
+    CUDA_VISIBLE_DEVICES."""
+    for index in visible(nvml, chosen)[:count]:
         handle = nvml.nvmlDeviceGetHandleByIndex(index)
         for process in _processes(nvml, handle):
             yield index, int(process.pid)
+
+
+def visible(nvml: Any, chosen: str | None) -> list[int]:
+    """NVML's numbers of the devices that CUDA shows, in CUDA's order: all of them unless some are chosen, by numbers or
+    by the beginnings of their UUIDs. What fits no device ends the list, as for CUDA; parts of devices (MIG) are not
+    told apart, so that all devices count."""
+    here = list(range(nvml.nvmlDeviceGetCount()))
+    if chosen is None or "MIG-" in chosen:
+        return here
+    found: list[int] = []
+    for word in chosen.split(","):
+        fits = [number for number in here if _is(nvml, number, word.strip())]
+        if len(fits) != 1:
+            break
+        found += fits
+    return found
+
+
+def _is(nvml: Any, number: int, word: str) -> bool:
+    if word.isdecimal():
+        return int(word) == number
+    uuid = _try(nvml, lambda: text(nvml.nvmlDeviceGetUUID(nvml.nvmlDeviceGetHandleByIndex(number))))
+    return bool(word and uuid and uuid.startswith(word))
 
 
 def text(value: str | bytes) -> str:

@@ -62,9 +62,9 @@ def accelerators() -> list[dict[str, Any]]:
 
 
 def computing_on(count: int) -> list[tuple[int, int]]:
-    """(device, process id) of what computes on the first ``count`` NVIDIA devices."""
+    """(device, process id) of what computes on the first ``count`` NVIDIA devices that CUDA shows here."""
     with _opened() as nvml:
-        return list(computing(nvml, count)) if nvml is not None else []
+        return list(computing(nvml, count, os.environ.get("CUDA_VISIBLE_DEVICES"))) if nvml is not None else []
 
 
 @contextlib.contextmanager

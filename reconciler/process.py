@@ -16,8 +16,12 @@ from pathlib import Path
 
 from reconciler.errors import ReconcilerError
 
+CHOSEN_DEVICES = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
 # What a child may see of the caller's environment; everything else, secrets above all, stays outside.
-ALLOWED = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH")
+ALLOWED = (
+    *("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH"),
+    *CHOSEN_DEVICES,
+)
 FIXED = {
     "LANG": "C.UTF-8",
     "LC_ALL": "C.UTF-8",
@@ -43,8 +47,8 @@ def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 def launcher_environment() -> dict[str, str]:
     """Of a launcher: also what it reads itself. What it starts has a parent that is none of ours, perhaps on another
-    machine."""
-    environment = child_environment(launcher_variables())
+    machine, whose devices are not those that were chosen here."""
+    environment = launched_environment()
     del environment["RECONCILE_PARENT"]
     return environment
 
@@ -52,6 +56,12 @@ def launcher_environment() -> dict[str, str]:
 def elsewhere_environment() -> dict[str, str]:
     """Of a child behind a launcher: what it must have whatever is set there, and the name of this pass."""
     return {**FIXED, "RECONCILE_LAUNCHED": "1", "RECONCILE_PASS": f"{platform.node()}-{os.getpid()}"}
+
+
+def launched_environment() -> dict[str, str]:
+    """Of a child that starts a launcher."""
+    environment = child_environment(launcher_variables())
+    return {name: value for name, value in environment.items() if name not in CHOSEN_DEVICES}
 
 
 def launcher_variables() -> dict[str, str]:

@@ -25,7 +25,7 @@ from harness.contract import (
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.commands import SERVICE_LOG
 from reconciler.execute.leftovers import MARK, adopted, new_mark
-from reconciler.process import Child, child_environment, harness_command, launcher_variables
+from reconciler.process import Child, child_environment, harness_command, launched_environment
 
 STALL = 900.0  # seconds without any finished work in a run before it counts as hung; the spec may say otherwise
 PATIENCE = 6 * 3600.0  # the same for builds and scores: TensorRT, and a benchmark's own code, may be silent for long
@@ -115,7 +115,7 @@ def environment_for(request: Message) -> dict[str, str]:
     names = request.secrets.values() if isinstance(request, CommandRequest | LaunchRequest | ServiceRequest) else ()
     extra = {name: os.environ[name] for name in names if name in os.environ}
     if isinstance(request, LaunchRequest):
-        extra |= launcher_variables()
+        return launched_environment() | extra
     return child_environment(extra)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.process import Child, child_environment, harness_command
+from reconciler.process import Child, child_environment, harness_command, launcher_environment
 
 
 def start(folder: Path, code: str) -> Child:
@@ -32,6 +32,12 @@ def test_secrets_stay_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "value" not in found.values()
     assert (found["TZ"], found["RECONCILE_PARENT"]) == ("UTC", str(os.getpid()))
     assert child_environment({"TZ": "PST8PDT"})["TZ"] == "PST8PDT"
+
+
+def test_chosen_devices_reach_a_child_here_and_no_other_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    assert child_environment()["CUDA_VISIBLE_DEVICES"] == "1"
+    assert "CUDA_VISIBLE_DEVICES" not in launcher_environment()
 
 
 def test_environment_of_a_child_is_just_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

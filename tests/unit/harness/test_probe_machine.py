@@ -11,7 +11,7 @@ import pytest
 
 from harness.contract import ProbeRequest, Result
 from harness.cuda.nvml import Gpus
-from harness.gpus import computing, inventory
+from harness.gpus import computing, inventory, visible
 from harness.hardware import describe_hardware, parse_modules, parse_release
 from harness.telemetry import Telemetry, flagged
 from tests.unit.harness import machines
@@ -158,6 +158,29 @@ def test_computing_processes_by_device() -> None:
     module = nvml(nvmlDeviceGetComputeRunningProcesses=lambda _: [SimpleNamespace(pid=77)])
     assert list(computing(module, 8)) == [(0, 77)]
     assert list(computing(nvml(), 8)) == []
+
+
+@pytest.mark.parametrize(
+    ("chosen", "found"),
+    [
+        (None, [0, 1, 2]),
+        ("", []),
+        ("2,0", [2, 0]),
+        ("GPU-b, 0", [1, 0]),
+        ("1,7,0", [1]),
+        ("GPU-", []),  # fits several
+        ("MIG-GPU-b/1/0", [0, 1, 2]),
+    ],
+)
+def test_devices_that_cuda_shows(chosen: str | None, found: list[int]) -> None:
+    uuids = ["GPU-a0", "GPU-b1", "GPU-c2"]
+    module = nvml(
+        nvmlDeviceGetUUID=lambda index: uuids[index].encode(),
+        nvmlDeviceGetComputeRunningProcesses=lambda index: [SimpleNamespace(pid=70 + index)],
+    )
+    module.nvmlDeviceGetCount = lambda: 3
+    assert visible(module, chosen) == found
+    assert list(computing(module, 1, chosen)) == [(index, 70 + index) for index in found[:1]]
 
 
 def test_heat_flags_a_run_and_the_power_cap_does_not() -> None:

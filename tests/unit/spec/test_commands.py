@@ -56,7 +56,7 @@ def test_the_examples_of_the_readme_are_specs(example: str) -> None:
 
 
 def test_there_is_an_example_of_each_kind() -> None:
-    assert len(examples()) == 3
+    assert len(examples()) == 4
 
 
 def test_an_unknown_placeholder_is_named_with_the_nearest() -> None:

@@ -218,6 +218,9 @@ TEST04 = (
     case04("single-stream-very-short-15-percent-faster", False, "SingleStream", "4000", "3478"),
     case04("multi-stream-15-percent-faster", True, "MultiStream", "1000000", "870000"),
     case04("multi-stream-30-percent-faster", False, "MultiStream", "1000000", "769000"),
+    case04("server-slower", True, "Server", "2000.00", "400.00"),
+    case04("single-stream-slower", True, "SingleStream", "1000000", "9000000"),
+    case04("multi-stream-slower", True, "MultiStream", "1000000", "4000000"),
     case04("audit-invalid", False, "Offline", "1000", "1000", _valid(AUDIT, "INVALID")),
     case04("performance-invalid", False, "Offline", "1000", "1000", _valid(REFERENCE, "INVALID")),
     case04("no-score", False, "SingleStream", "1000", "1000", _without(REFERENCE, "90.0th percentile estimate")),
@@ -280,6 +283,8 @@ TEST06 = (
     case06("cut-token", False, "Server", _first_entry(data="0A00000002")),
     case06("no-length", False, "Offline", _drop("token_count")),
     case06("interactive", True, "Interactive", audit="TEST06/Server"),
+    case06("first-token-of-another-answer", False, "SingleStream", _first_entry(token_data=_packed(10, 99))),
+    case06("one-token-too-few", False, "Offline", _first_entry(data=_packed(10, EOS), token_count=3)),
     case06("cut-log", False, "Server", text(f"audit/{ANSWERS}", lambda t: t[: len(t) // 2])),
 )  # fmt: skip
 
@@ -306,6 +311,11 @@ TEST07 = (
     case07("first-counts", False, "'exact_match': 10\n'exact_match': 90\n"),
     case07("in-the-middle-of-a-line", True, "results: {'other': 1, 'exact_match': 90}\n"),
     case07("whole-number", True, "'exact_match': 61\n"),
+    case07("perfect", True, "'exact_match': 100.0\n"),
+    case07("blanks-before-the-number", True, "'exact_match':      75.5\n"),
+    case07("no-blank-before-the-number", True, "{'exact_match':75.5}\n"),
+    case07("behind-much-talk", True, "loading\n" * 500 + "'exact_match': 60.7\n" + "done\n" * 500),
+    case07("a-second-score-below", True, "'exact_match': 90\n'exact_match': 10\n"),
     case07("claims-to-pass", False, "TEST PASSED, said the scorer\n'exact_match': 3\n"),
 )
 
@@ -354,6 +364,11 @@ def _same_label(entries: list[dict[str, Any]]) -> None:
 TEST08 = (
     case08("equal", True, lambda folder: None),
     case08("a-little-off", True, _scaled(1.0002)),
+    case08("a-little-less", True, _scaled(0.9998)),
+    case08("fewer-than-the-accuracy-run", True, answers(AUDIT, lambda e: e.__delitem__(slice(20, None)))),
+    case08("one-sample", True, answers(AUDIT, lambda e: e.__delitem__(slice(1, None)))),
+    case08("repeated", True, answers(AUDIT, lambda e: e.extend(e[:5]))),
+    case08("in-other-order", True, answers(AUDIT, lambda e: e.reverse())),
     case08("more-than-a-little-off", False, _scaled(1.05)),
     case08("far-off", False, _audit_values(lambda v: v.__setitem__(2, 0.999))),
     case08("saturated", False, _audit_values(lambda v: v.__setitem__(slice(2, 5), [1.0, 0.0, 1.0]))),
@@ -423,6 +438,11 @@ TEST09 = (
         "half-a-token", True, "5", "5",
         answers(AUDIT, lambda entries: [e.update(data=_packed(*range(5)) + "0000") for e in entries]),
     ),
+    case09("three-lengths", True, "3.99", "3.99", _lengths(3, 4, 5)),
+    case09("one-long-answer-in-many", True, "5", "6", _lengths(5, 5, 5, 7)),
+    case09("single-tokens", True, "1", "1", _lengths(1)),
+    case09("three-lengths-below", False, "4.3", "9", _lengths(3, 4, 5)),
+    case09("long-answers", False, "1", "1406", _lengths(2000)),
     case09("as-logged", True, "4", "7", lambda folder: None),
     case09("as-logged-too-strict", False, "1278", "1406", lambda folder: None),
 )  # fmt: skip

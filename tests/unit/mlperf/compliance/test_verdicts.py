@@ -75,8 +75,8 @@ def test_verdict(case: Case, runs: Path, tmp_path: Path) -> None:
 def test_every_test_has_passing_and_failing_cases() -> None:
     for test in sorted(set(JUDGES) - {"TEST05", UNIQUE}):
         verdicts = [case.passes for case in CASES if case.test == test]
-        assert len(verdicts) >= 10
-        assert {True, False} == set(verdicts)
+        assert verdicts.count(True) >= 10, test
+        assert verdicts.count(False) >= 10, test
 
 
 def test_names_are_unique() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -18,8 +19,8 @@ from harness.contract import CommandRequest, Counter, Fact, Result, ServiceReque
 from harness.cuda.nvml import device_evidence
 from harness.digests import code_digest, file_digest
 from harness.errors import HarnessError
-from harness.group import Command, Ended, run_group
-from harness.launched import LAUNCHED
+from harness.group import Command, Ended, Stop, run_group
+from harness.launched import LAUNCHED, ORPHANED, is_launched
 from harness.machine import accelerators, machine_notes
 from harness.output import BoundedOutput
 from harness.placing import audit_config
@@ -44,10 +45,16 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
     facts |= device_evidence() if request.purpose != "score" and accelerators() else {}
     output = BoundedOutput(sys.stdout.fileno(), Path(request.counter).with_name(LAST_LINE))
     before = written(request) if request.purpose == "build" else {}
+    stop = Stop()
+    if is_launched():
+        # The first process of a container takes the others with it: what was placed must be cleared before it ends.
+        signal.signal(signal.SIGTERM, lambda *_: stop.ask())
     with audit_config(request.place_audit, cwd, request.lock) as clear:
         command = Command(request.command, cwd, environment, request.timeout)
         telemetry = Telemetry([str(gpu["bus"]) for gpu in accelerators() if "bus" in gpu])
-        ended = run_group(command, output, clear, telemetry)
+        ended = run_group(command, output, clear, telemetry, stop)
+    if stop.asked:
+        os._exit(ORPHANED)
     counter.stage("completing")
     if request.service_log:
         copy_log(Path(request.service_log), Path(request.counter).with_name(SERVICE_LOG))

@@ -21,7 +21,7 @@ from harness.output import BoundedOutput
 
 _LOOK = 0.25  # seconds between two readings of the counter there
 _ENDING = 30.0  # seconds that a container may take to be removed
-_GRACE = 5.0
+_GRACE = 8.0  # more than a command has there, once it is asked to end
 
 
 def execute(request: LaunchRequest, _give_up: Callable[[BaseException], None]) -> Result:

@@ -14,7 +14,7 @@ import threading
 
 LAUNCHED, PASS = "RECONCILE_LAUNCHED", "RECONCILE_PASS"  # the second names the pass, for all that it starts anywhere
 _PATIENCE = 10.0  # seconds in which a launcher that hands on standard input has handed on a line
-_ORPHANED = 70
+ORPHANED = 70
 
 # Which process of all, and which of its node, as Slurm, Open MPI, MPICH and PMIx tell.
 _RANKS = ("SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "RANK")
@@ -66,4 +66,4 @@ def _follow(heard: threading.Event) -> None:
         os.kill(os.getpid(), signal.SIGTERM)  # whoever takes it ends in order, and within bounds of its own
         return
     sys.stdout.flush()
-    os._exit(_ORPHANED)
+    os._exit(ORPHANED)

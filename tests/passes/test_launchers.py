@@ -10,6 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from harness.contract import LaunchRequest
 from reconciler.diff.change import Reason
 from reconciler.execute import walk
 from reconciler.execute.outcome import Status
+from reconciler.files import Lock
 from reconciler.process import harness_command
 from reconciler.reconcile import Report
 from reconciler.render.plan import plan_text
@@ -26,6 +28,7 @@ from tests.launchers import Cluster, installed
 from tests.passes.repository import SPEC, Repository, make_repository
 from tests.passes.server import started, with_service
 from tests.passes.standin import with_command
+from tests.passes.test_command_files import audited
 from tests.passes.test_commands import PASS, SLEEPER, gone, wait_for
 
 pytest.importorskip("mlperf_loadgen")
@@ -183,6 +186,19 @@ def test_what_fails_behind_a_launcher_is_told_with_its_last_words(tmp_path: Path
     assert failed.message == f"the launcher {script} ended with status 9 and its child left no result: node fell over"
 
 
+@contextmanager
+def killed(root: Path, told: Path, number: signal.Signals) -> Iterator[list[int]]:
+    """A pass that is sent a signal at the end of this, with the processes of its command."""
+    top = Path(__file__).parents[2]
+    environment = {**os.environ, "PYTHONPATH": str(top)}
+    command = [sys.executable, "-c", PASS, str(root)]
+    started = subprocess.Popen(command, cwd=top, env=environment, stderr=subprocess.DEVNULL)
+    wait_for(told, 60)
+    yield [int(pid) for pid in told.read_text(encoding="utf-8").split()]
+    started.send_signal(number)
+    started.wait(30)
+
+
 @pytest.mark.parametrize("launcher", [SRUN, DOCKER, SSH], ids=["srun", "docker", "ssh"])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_what_runs_elsewhere_ends_with_the_pass(
@@ -192,19 +208,28 @@ def test_what_runs_elsewhere_ends_with_the_pass(
     root = tmp_path / "lab"
     repository = behind(with_command(root), launcher)
     repository.write("ours/run.py", SLEEPER)
-    top = Path(__file__).parents[2]
-    environment = {**os.environ, "PYTHONPATH": str(top)}
-    command = [sys.executable, "-c", PASS, str(root)]
-    started = subprocess.Popen(command, cwd=top, env=environment, stderr=subprocess.DEVNULL)
-    wait_for(root / "ours/pids", 60)
-    pids = [int(pid) for pid in (root / "ours/pids").read_text(encoding="utf-8").split()]
-    started.send_signal(number)
-    started.wait(30)
+    with killed(root, root / "ours/pids", number) as pids:
+        pass
     assert gone(pids)
     assert not [r for r in repository.records().values() if str(r.address).startswith("Run")]
     give_up = time.monotonic() + 20
     while cluster.containers() and time.monotonic() < give_up:
         time.sleep(0.1)
+    assert cluster.containers() == []
+
+
+def test_no_audit_settings_stay_behind_a_pass_that_was_killed(tmp_path: Path, cluster: Cluster) -> None:
+    """Whoever placed them is the first process of a container, and all others there end with it."""
+    root = tmp_path / "lab"
+    repository = behind(audited(root), DOCKER)
+    sleep = 'if os.path.exists("audit.config"):\n    open("../pids.partial", "w").write(str(os.getpid()))\n'
+    sleep += '    os.rename("../pids.partial", "../pids")\n    time.sleep(600)\n'
+    repository.edit("ours/run.py", "folder = Path(logs)\n", f"{sleep}folder = Path(logs)\n")
+    with killed(root, root / "pids", signal.SIGKILL) as pids:
+        assert (root / "ours/audit.config").exists()
+    assert gone(pids)
+    with Lock(repository.places.pass_lock, purpose="a test").acquire(wait=20):  # the keeper holds it to its end
+        assert not (root / "ours/audit.config").exists()
     assert cluster.containers() == []
 
 

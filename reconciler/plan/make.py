@@ -40,7 +40,8 @@ class Context:
 
 
 def make_plan(name: str, desired: str, recorded: str, difference: Difference, policy: Policy, context: Context) -> Plan:
-    wanted = [c for c in difference.changes if _selected(c.address, policy, context.resources)]
+    selected = (c for c in difference.changes if _selected(c.address, policy, context.resources))
+    wanted = [change for change in selected if change.how is not How.START]  # runs bring their servers
     wanted = _with_needs(wanted, difference, context.resources)
     changed = {change.address for change in difference.changes}
     steps: list[Step] = []

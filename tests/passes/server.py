@@ -76,6 +76,7 @@ out.enable_trace = False
 outputs.outdir, outputs.copy_summary_to_stdout = logs, False
 out.log_output = outputs
 if os.environ.get("WAITS") == mode:
+    open("../waiting", "w").close()
     time.sleep(600)
 
 

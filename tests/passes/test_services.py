@@ -6,15 +6,20 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from reconciler.execute.outcome import Outcome, Status
+from reconciler.execute.outcome import Began, Event, Outcome, Status
+from reconciler.look import Options
+from reconciler.reconcile import run_pass
+from reconciler.resource.kinds import Kind
 from reconciler.resource.records import Ended, Record
 from tests.passes.repository import Repository
 from tests.passes.server import started, with_service
-from tests.passes.test_commands import PASS, RESULT, RUN, RUNS, SCORE, due, gone, wait_for
+from tests.passes.test_commands import PASS, RESULT, RUN, RUNS, SCORE, alive, due, gone, wait_for
 
 pytest.importorskip("mlperf_loadgen")
 SERVICE = "Service:open/box/tiny/Offline"
@@ -152,8 +157,57 @@ def test_a_stranger_is_not_taken_for_it(tmp_path: Path) -> None:
         stranger.communicate()
 
 
+def test_a_run_that_is_tried_again_finds_it_running(tmp_path: Path) -> None:
+    repository = with_service(tmp_path)
+    tight = "{target_qps: 100, target_latency: 1 ms, min_query_count: 100, attempts: 3}"
+    repository.edit("specs/spec.yaml", "{target_qps: 100, min_query_count: 100}", tight)
+    repository.edit("specs/spec.yaml", "          Offline:", "          Server:")
+    repository.edit(
+        "server/server.py", "            asked += 1\n", "            asked += 1\n            time.sleep(0.02)\n"
+    )
+    repository.reconcile()
+    runs = records_at(repository, RUN.replace("Offline", "Server"))
+    assert [run.values["validity"] for run in runs] == ["INVALID"] * 3
+    assert len(started(repository)) == 1
+
+
+def test_a_compliance_test_asks_the_same_server(tmp_path: Path) -> None:
+    repository = with_service(tmp_path)
+    repository.edit("specs/spec.yaml", "min_query_count: 100}", "min_query_count: 100, compliance: [TEST01]}")
+    repository.reconcile()
+    (test,) = records_at(repository, "ComplianceTest:open/box/tiny/Offline/TEST01")
+    (service,) = (i for i, r in repository.records().items() if str(r.address) == SERVICE)
+    assert test.upstream["service"] == service
+    assert len(started(repository)) == 1
+
+
+def test_another_run_does_not_start_while_it_is_up(tmp_path: Path) -> None:
+    """What does not ask the server would share the machine with it."""
+    repository = with_service(tmp_path)
+    spec = (tmp_path / "specs/spec.yaml").read_text()
+    first = spec[spec.index("    tiny:") : spec.index("      model:")]
+    other = '    plain:\n      as: resnet\n      code: benchmarks/tiny.py\n      engine: {backend: "null"}\n'
+    other += "      min_duration: 0\n      performance_sample_count: 16\n"
+    cell = "        plain:\n          Offline: {target_qps: 100, min_query_count: 100}\n"
+    repository.write("specs/spec.yaml", spec.replace(first, other + first) + cell)
+    told: list[str] = []
+    report = run_pass(repository.places, Options(), tell=lambda event: told.extend(seen(repository, event)))
+    assert all(outcome.status is Status.DONE for outcome in report.outcomes)
+    assert "tiny: up" in told
+    assert "plain: down" in told
+    assert not {"tiny: down", "plain: up"}.intersection(told)
+
+
+def seen(repository: Repository, event: Event) -> Iterator[str]:
+    """Of each run that begins, whether a server is up."""
+    if isinstance(event, Began) and event.step.change.address.kind is Kind.RUN:
+        up = any(alive(server) for server, _, _ in started(repository))
+        yield f"{event.step.change.address.cell.benchmark}: {'up' if up else 'down'}"  # type: ignore[union-attr]
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_it_ends_with_the_pass(tmp_path: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize("during", ["starts", "waiting"])
+def test_it_ends_with_the_pass(tmp_path: Path, number: signal.Signals, during: str) -> None:
     repository = with_service(tmp_path, env="        env: {WAITS: performance}\n")
     process = subprocess.Popen(
         [sys.executable, "-c", PASS, str(tmp_path)],
@@ -161,7 +215,9 @@ def test_it_ends_with_the_pass(tmp_path: Path, number: signal.Signals) -> None:
         env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
         stderr=subprocess.DEVNULL,
     )
-    wait_for(tmp_path / "starts")
+    wait_for(tmp_path / during)
+    while not started(repository):  # written a moment after it is there
+        time.sleep(0.02)
     process.send_signal(number)
     process.wait(30)
     ((server, worker, _),) = started(repository)

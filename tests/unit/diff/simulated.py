@@ -28,6 +28,7 @@ class Wish:
     batch: int = 1
     target: int = 1
     note: int = 0
+    service: str = ""
     attempts: int = 1
 
     @property
@@ -53,7 +54,8 @@ def desire(wishes: Iterable[Wish]) -> Desired:
         dataset = put(Kind.DATASET, own, None, Input("data", wish.data))
         model = put(Kind.MODEL, own, None, Input("weights", wish.weights), dataset)
         engine = put(Kind.ENGINE, cell, wish, model, Input("batch", wish.batch))
-        common = (engine, dataset, Input("scenario", wish.scenario))
+        service = [put(Kind.SERVICE, cell, wish, engine, Input("argv", wish.service))] if wish.service else []
+        common = (engine, dataset, *service, Input("scenario", wish.scenario))
         runs = []
         for mode, extra in (("accuracy", ()), ("performance", (Input("target_qps", wish.target),))):
             name, inputs = f"{cell}/{mode}", (*common, Input("mode", mode), *extra)
@@ -115,9 +117,10 @@ class World:
         for step in plan.steps:
             address, key = step.change.address, step.change.key
             waits = step.blocked or any(up not in used for up in desired.by_address[address].upstream)
-            if step.change.how is not How.MAKE or waits:
+            started = step.change.how is How.START
+            if not (step.change.how is How.MAKE or started) or waits:
                 continue
-            made += 1
+            made += not started
             failed = key in self.failing
             upstream = [
                 (i.name, used[Address.parse(i.origin.file)])
@@ -133,7 +136,7 @@ class World:
                 ended=Ended.FAILED if failed else Ended.DONE,
                 started=f"2026-01-01T{self.clock:06}",
                 seconds=1.0,
-                artifacts=(Artifact("file", f"{self.clock:064}", 1, "objects"),),
+                artifacts=() if started else (Artifact("file", f"{self.clock:064}", 1, "objects"),),
                 validity=("INVALID" if key in self.invalid else "VALID") if run and performance else "",
                 evidence=(("driver", self.evidence),) if run else (),
                 metric=("1", "samples/s") if performance else None,

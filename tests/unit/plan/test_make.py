@@ -123,3 +123,35 @@ def test_selection_keeps_findings_of_its_cells_and_of_files() -> None:
         Context({}, lambda _: None, lambda _: (None, ""), lambda _: ()),
     )  # fmt: skip
     assert plan.findings == (found[0], found[2])
+
+
+@few
+@given(wishes)
+def test_runs_of_one_server_follow_each_other(cells: list[Wish]) -> None:
+    desired = desire(cells)
+    asked: list[str] = []
+    for step in World().plan(desired).steps:
+        if step.change.address.kind is Kind.RUN:
+            ups = desired.by_address[step.change.address].upstream
+            asked += [desired.by_address[up].key for up in ups if up.kind is Kind.SERVICE]
+    starts = [key for before, key in zip(["", *asked], asked, strict=False) if key != before]
+    assert len(starts) == len(set(starts))
+
+
+def test_cells_of_one_server_come_together_with_what_they_need() -> None:
+    first = Wish(benchmark="a", service="one", data=1)
+    between, last = Wish(benchmark="b"), Wish(benchmark="c", scenario="Server", service="one", data=1)
+    labels = [f"{s.change.address}" for s in World().plan(desire([first, between, last])).steps]
+    cells = list(dict.fromkeys(label.split("/")[2] for label in labels if label.startswith("Run:")))
+    assert cells == ["a", "c", "b"]
+
+
+def test_no_server_starts_for_nothing() -> None:
+    world, desired = World(), desire([Wish(service="one")])
+    world.settle(desired)
+    assert world.plan(desired).in_sync
+    only = World().plan(desired, Policy(only=frozenset({"service"})))
+    assert not only.steps
+    again = desire([Wish(service="one", target=2)])
+    starts = [str(s.change.how) for s in world.plan(again).steps if s.change.address.kind is Kind.SERVICE]
+    assert starts == ["start"]

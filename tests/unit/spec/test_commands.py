@@ -56,7 +56,7 @@ def test_the_examples_of_the_readme_are_specs(example: str) -> None:
 
 
 def test_there_is_an_example_of_each_kind() -> None:
-    assert len(examples()) == 4
+    assert len(examples()) == 6
 
 
 def test_an_unknown_placeholder_is_named_with_the_nearest() -> None:
@@ -95,3 +95,51 @@ def test_a_command_must_hear_where_its_logs_and_its_conf_are() -> None:
 )
 def test_what_cannot_be_meant_is_refused(harness: str, message: str) -> None:
     assert message in "\n".join(refused(harness))
+
+
+TOLD = '{command: [run, "{run_dir}", "{user_conf}", "{service_url}"], score: {command: [s]}, '
+
+
+@pytest.mark.parametrize(
+    ("service", "message"),
+    [
+        ("{code: server}", "a service is described without its command"),
+        ("{command: [serve]}", "nothing tells when the service is ready"),
+        ('{command: [serve, "{port}", "{mode}"]}', "{mode} is no placeholder of a service, which several runs share"),
+        ('{command: [serve, "{port}"], env: {A: "{user_conf}"}}', "{user_conf} is no placeholder of a service"),
+        ('{command: [serve, "{port}"], ready: {tcp: "a:1", log: up}}', "a service is ready in one way alone"),
+        ('{command: [serve, "{port}"], stop: {signal: SIGSTOP}}', "'SIGSTOP' is no signal to stop a service with"),
+        ('{command: [serve, "{port}"], ready: {timeout: 5}}', "'5' has no unit"),
+        ('{comand: [serve, "{port}"]}', "comand is no setting of"),
+    ],
+)
+def test_a_service_that_cannot_be_started_is_refused(service: str, message: str) -> None:
+    assert message in "\n".join(refused(f"{TOLD}service: {service}}}"))
+
+
+def test_a_command_must_hear_where_its_service_listens() -> None:
+    harness = '{command: [run, "{run_dir}", "{user_conf}"], score: {command: [s]}, service: {command: [s, "{port}"]}}'
+    assert "nothing tells the command where its service listens" in refused(harness)[0]
+    without = '{command: [run, "{run_dir}", "{user_conf}", "{service_url}"], score: {command: [s]}}'
+    assert "{service_url} is no placeholder" in refused(without)[0]
+
+
+def test_a_service_does_not_start_behind_a_launcher() -> None:
+    harness = f'resnet: {{harness: {TOLD}service: {{command: [s, "{{port}}"]}}}}}}'
+    assert load(harness)
+    text = (_SPEC % (textwrap.indent(harness, "    "), "resnet")).replace("status: a", "launcher: [ssh, n], status: a")
+    with pytest.raises(SpecError, match="a service does not start behind a launcher"):
+        load_sources([Source("a.yaml", text, blob_id(text.encode()))], Path(), {})
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        ("{code: builder}", "a build is described without its command"),
+        ("{command: [build]}", "nothing tells where the build leaves the engine"),
+        ('{command: [build, "{run_dir}", "{engine}"]}', "{engine} is no placeholder of a build"),
+        ('{command: [build, "{run_dir}"], outputs: ["{modell}"]}', "{modell} is no placeholder of a build"),
+    ],
+)
+def test_a_build_that_cannot_be_meant_is_refused(build: str, message: str) -> None:
+    assert message in "\n".join(refused(f"{TOLD.replace('{service_url}', '{engine}')}build: {build}}}"))

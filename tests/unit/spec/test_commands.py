@@ -124,14 +124,6 @@ def test_a_command_must_hear_where_its_service_listens() -> None:
     assert "{service_url} is no placeholder" in refused(without)[0]
 
 
-def test_a_service_does_not_start_behind_a_launcher() -> None:
-    harness = f'resnet: {{harness: {TOLD}service: {{command: [s, "{{port}}"]}}}}}}'
-    assert load(harness)
-    text = (_SPEC % (textwrap.indent(harness, "    "), "resnet")).replace("status: a", "launcher: [ssh, n], status: a")
-    with pytest.raises(SpecError, match="a service does not start behind a launcher"):
-        load_sources([Source("a.yaml", text, blob_id(text.encode()))], Path(), {})
-
-
 @pytest.mark.parametrize(
     ("build", "message"),
     [

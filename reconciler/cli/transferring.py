@@ -15,7 +15,7 @@ from reconciler.cli.door import door
 from reconciler.cli.options import json_option
 from reconciler.cli.output import colour, say, say_json
 from reconciler.desired.state import submission_settings
-from reconciler.errors import IN_SYNC, INTERRUPTED, NOT_IN_SYNC, ReconcilerError
+from reconciler.errors import IN_SYNC, INTERRUPTED, NOT_IN_SYNC, LockedError, ReconcilerError
 from reconciler.files import Lock, Places, machine_lock
 from reconciler.look import Memory, Options
 from reconciler.plan.select import parse
@@ -95,8 +95,14 @@ def objects(places: Places, selectors: Sequence[str]) -> tuple[Wanted, ...]:
 def taking_turns(places: Places, wait: float) -> Iterator[None]:
     """Copying loads the machine, so it takes turns with timed runs; and with another transfer here, whose parts it
     would share."""
-    transfer = Lock(places.transfer_lock, purpose="transfer of objects")
-    with transfer.acquire(wait=wait), machine_lock("quiet").acquire(wait=wait):
+    transfer, quiet = Lock(places.transfer_lock, purpose="transfer of objects"), machine_lock("quiet")
+    try:
+        held = transfer.acquire(wait=wait), quiet.acquire(wait=wait)
+    except LockedError as error:
+        transfer.release()
+        what = "a timed run, or another transfer, is under way on this machine"
+        raise LockedError(f"{what}: {error.message}", fix="--wait SECONDS waits for it") from error
+    with held[0], held[1]:
         yield
 
 

@@ -149,7 +149,8 @@ def test_a_store_that_cannot_be_one_is_refused_at_its_line(
 def test_a_transfer_takes_turns_with_timed_runs_and_other_transfers(stored: Path, reconcile: Reconcile) -> None:
     with machine_lock("quiet").acquire():
         code, _, error = reconcile("push")
-        assert (code, "quiet lock of this machine" in error) == (1, True)
+        assert (code, "a timed run, or another transfer, is under way" in error) == (1, True)
+        assert "--wait SECONDS" in error
     with Lock(Places(stored).transfer_lock, purpose="transfer of objects").acquire():
         assert "transfer of objects: held by" in reconcile("pull")[2]
     assert reconcile("push")[0] == 0

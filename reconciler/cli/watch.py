@@ -78,7 +78,8 @@ def command(
     health: int | None,
     systemd: bool,
 ) -> int:
-    """Pass whenever the specs, the records, the rendered tree or the branch changed, until Ctrl-C or SIGTERM.
+    """Pass whenever the specs, the files that they name, the records, the rendered tree or the branch changed, until
+    Ctrl-C or SIGTERM.
 
     A change of the spec that alters a resolved value supersedes what is queued; any other supersedes nothing. The hook
     gets one JSON object on its standard input, and ten seconds.

@@ -103,6 +103,9 @@ def _unfit_for_endpoints(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Rul
         fix = f"take `results: endpoints` out; it is for {known}"
         message = f"round {ruleset.round} takes no results of the endpoints harness for {rules.name}"
         problems.append(_problem(cell, value, message, fix))
+    if power := cell.settings.get("power.path"):
+        message = "a power measurement stands beside LoadGen's logs, which the endpoints harness does not leave"
+        problems.append(_problem(cell, power, message, "take `power` out"))
     for test in asked_for(cell):
         fix = "take it out, and add the test to the harness's own configuration (`audit:`)"
         message = f"{test} is run by the endpoints harness itself, behind its performance run"

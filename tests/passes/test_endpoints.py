@@ -311,6 +311,11 @@ def problems(repository: Repository, *edits: tuple[str, str]) -> str:
             id="a test",
         ),
         pytest.param(
+            (("Offline: {target_qps: 100}", "Offline: {target_qps: 100, power: measured}"),),
+            "a power measurement stands beside LoadGen's logs",
+            id="power",
+        ),
+        pytest.param(
             (("Offline: {target_qps: 100}", "SingleStream: {}\n          Offline: {infer_from: SingleStream}"),),
             "from which no other scenario follows",
             id="inferred",

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from reconciler.mlperf.log_names import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY
+from reconciler.tree.check import listing
 from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
-from reconciler.tree.reading.cell import README, USER_CONF, Folder
+from reconciler.tree.reading.cell import README, USER_CONF
 from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.values import shown
 from reconciler.tree.reading.view import CellView
 
-_TOLERATED = frozenset({ACCURACY_LOG, "mlperf_log_trace.json", "results.json", ".gitkeep"})
+_LOGS_ALONE = "LoadGen's files only"
 _POWER = ("client.json", "client.log", "ptd_logs.txt", "server.json", "server.log")
 
 
 def run_files(view: CellView) -> Complaints:
     """run_1 and accuracy/ hold their logs."""
     files = view.files
-    yield from _missing(files.performance.folder, (SUMMARY, DETAIL))
-    yield from _missing(files.accuracy.folder, (SUMMARY, DETAIL, ACCURACY_LOG, ACCURACY_TEXT))
+    yield from listing.missing(files.performance.folder, (SUMMARY, DETAIL))
+    yield from listing.missing(files.accuracy.folder, (SUMMARY, DETAIL, ACCURACY_LOG, ACCURACY_TEXT))
 
 
 def extra_files(view: CellView) -> Complaints:
     files = view.files
     power = {"spl.txt"} if is_power(view) else set()
-    yield from _extra(files.performance.folder, {SUMMARY, DETAIL, *_TOLERATED, *power})
-    yield from _extra(files.accuracy.folder, {SUMMARY, DETAIL, ACCURACY_TEXT, *_TOLERATED})
+    yield from listing.unlisted(files.performance.folder, {SUMMARY, DETAIL, *listing.TOLERATED, *power}, _LOGS_ALONE)
+    yield from listing.unlisted(
+        files.accuracy.folder, {SUMMARY, DETAIL, ACCURACY_TEXT, *listing.TOLERATED}, _LOGS_ALONE
+    )
 
 
 def documents(view: CellView) -> Complaints:
@@ -103,9 +106,9 @@ def power_files(view: CellView) -> Complaints:
     if not is_power(view):
         return
     performance = view.files.results / "performance"
-    yield from _missing(performance / "run_1", ("spl.txt",))
-    yield from _missing(performance / "ranging", (SUMMARY, DETAIL, "spl.txt"))
-    yield from _missing(performance / "power", _POWER)
+    yield from listing.missing(performance / "run_1", ("spl.txt",))
+    yield from listing.missing(performance / "ranging", (SUMMARY, DETAIL, "spl.txt"))
+    yield from listing.missing(performance / "power", _POWER)
 
 
 def is_power(view: CellView) -> bool:
@@ -122,22 +125,6 @@ def scenario_name(view: CellView) -> Complaints:
             cause="the checker takes such a result for an inferred one",
             fix=f"rename the folder to {proper}",
         )
-
-
-def _missing(folder: Folder, names: Iterable[str]) -> Complaints:
-    if not folder.exists:
-        yield Complaint(Place(folder.shown), "missing", f"a folder with {', '.join(names)}")
-        return
-    there = set(folder.files())
-    for name in names:
-        if name not in there:
-            yield Complaint(Place(f"{folder.shown}/{name}"), "missing", name)
-
-
-def _extra(folder: Folder, allowed: set[str]) -> Complaints:
-    for name in folder.files():
-        if name not in allowed:
-            yield Complaint(Place(f"{folder.shown}/{name}"), f"a file {name}", "LoadGen's files only", fix="remove it")
 
 
 LOADGEN_FILE_RULES = (

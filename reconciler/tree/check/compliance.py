@@ -16,13 +16,14 @@ from reconciler.mlperf.log_names import (
     SUMMARY,
     VERIFY_ACCURACY,
 )
+from reconciler.tree.check import listing
 from reconciler.tree.check.accuracy import metric_values
 from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule
 from reconciler.tree.reading.cell import Folder
 from reconciler.tree.reading.view import CellView, RunView
 
-_TOLERATED = {ACCURACY_LOG, "mlperf_log_trace.json", "results.json", ".gitkeep"}
+_LISTED_ALONE = "the listed files only"
 _RUN = "performance/run_1"
 # The limit of a test that may fail its accuracy verdict when its score is that of the accuracy run.
 _CHANGE = "most_accuracy_change"
@@ -39,16 +40,16 @@ def files(view: CellView) -> Complaints:
     for rules, folder in _present(view):
         wanted = [*rules.files, *(f"accuracy/{name}" for name in sorted(_accuracy_files(view, rules, folder)))]
         for place, names in _grouped(folder, wanted):
-            yield from _absent(place, names)
+            yield from listing.missing(place, names)
 
 
 def extra(view: CellView) -> Complaints:
     for rules, folder in _present(view):
         if rules.performance_checks:
-            yield from _extra(folder / _RUN, {SUMMARY, DETAIL, *_TOLERATED})
+            yield from listing.unlisted(folder / _RUN, {SUMMARY, DETAIL, *listing.TOLERATED}, _LISTED_ALONE)
         listed = _accuracy_files(view, rules, folder)
         if listed:
-            yield from _extra(folder / "accuracy", listed)
+            yield from listing.unlisted(folder / "accuracy", listed, _LISTED_ALONE)
 
 
 def verdicts(view: CellView) -> Complaints:
@@ -132,22 +133,6 @@ def _grouped(folder: Folder, wanted: list[str]) -> Iterator[tuple[Folder, list[s
         groups.setdefault(str(path.parent), []).append(path.name)
     for parent, names in groups.items():
         yield folder if parent == "." else folder / parent, names
-
-
-def _absent(folder: Folder, names: list[str]) -> Complaints:
-    there = set(folder.files())
-    if not folder.exists:
-        yield Complaint(Place(folder.shown), "missing", f"a folder with {', '.join(names)}")
-        return
-    for name in names:
-        if name not in there:
-            yield Complaint(Place(f"{folder.shown}/{name}"), "missing", name)
-
-
-def _extra(folder: Folder, allowed: set[str]) -> Complaints:
-    for name in folder.files():
-        if name not in allowed:
-            yield Complaint(Place(f"{folder.shown}/{name}"), f"a file {name}", "the listed files only", fix="remove it")
 
 
 def _line_of(lines: list[str], wanted: str) -> int:

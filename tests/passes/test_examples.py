@@ -222,6 +222,62 @@ settings:
     scheduler_random_seed: ${SCHEDULE_SEED}
 endpoint_config: {endpoints: ["http://127.0.0.1:8000"]}
 """
+# What `vllm serve` is told, and what it answers; it ends by SIGINT as a person would end it.
+SERVE = """\
+import argparse, http.server
+options = argparse.ArgumentParser()
+options.add_argument("what", choices=["serve"])
+options.add_argument("model")
+options.add_argument("--port", type=int, required=True)
+options.add_argument("--tensor-parallel-size", type=int)
+given = options.parse_args()
+assert open(given.model + "/config.json").read() == "{}"
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200 if self.path == "/health" else 404)
+        self.end_headers()
+
+
+try:
+    http.server.ThreadingHTTPServer(("127.0.0.1", given.port), Handler).serve_forever()
+except KeyboardInterrupt:
+    print("shut down in order", flush=True)
+    raise SystemExit(0)
+"""
+CLIENT = """\
+import argparse, urllib.request
+from standin import measure
+options = argparse.ArgumentParser()
+for name in "server dataset-path scenario mode user-conf output-log-dir".split():
+    options.add_argument("--" + name, required=True)
+options.add_argument("--audit-conf", default="")
+given = options.parse_args()
+assert urllib.request.urlopen(given.server + "/health").status == 200
+accuracy = given.mode == "accuracy"
+measure("llama3_1-8b", given.scenario, accuracy, given.user_conf, given.output_log_dir, given.audit_conf)
+"""
+BUILD = """\
+import argparse, pathlib
+options = argparse.ArgumentParser()
+for name in "checkpoint_dir output_dir".split():
+    options.add_argument("--" + name, type=pathlib.Path, required=True)
+options.add_argument("--max_batch_size", type=int, required=True)
+given = options.parse_args()
+weights = (given.checkpoint_dir / "config.json").read_text()
+(given.output_dir / "rank0.engine").write_text(weights + str(given.max_batch_size))
+"""
+HARNESS = """\
+import argparse
+from standin import measure
+options = argparse.ArgumentParser()
+for name in "engine scenario mode user-conf logs".split():
+    options.add_argument("--" + name, required=True)
+given = options.parse_args()
+assert open(given.engine + "/rank0.engine").read() == "{}2048"
+measure("llama2-70b", given.scenario, given.mode == "accuracy", given.user_conf, given.logs)
+"""
 VISION_CODE = "inference/vision/classification_and_detection"
 FILES = {
     "run_harness": {
@@ -245,6 +301,23 @@ FILES = {
         "models/resnet50_v1.onnx": "weights",
         "data/imagenet/val_map.txt": "a.jpg 1\n" * 16,
         "bin/docker": f"#!{sys.executable}\n{DOCKER}",
+    },
+    "vllm, serve": {
+        "client/client.py": CLIENT,
+        "client/standin.py": LOADGEN,
+        "client/evaluation.py": EVALUATION,
+        "server/requirements.lock": "vllm==0.0\n",
+        "models/Llama-3.1-8B-Instruct/config.json": "{}",
+        "data/cnn_eval.json": "[]",
+        "bin/vllm": f"#!{sys.executable}\n{SERVE}",
+    },
+    "trtllm-build": {
+        "trtllm-harness/harness.py": HARNESS,
+        "trtllm-harness/standin.py": LOADGEN,
+        "trtllm-harness/evaluate.py": f"import sys\nassert len(sys.argv) == 3\nprint({LLAMA2!r})\n",
+        "models/llama2-70b-fp8/config.json": "{}",
+        "data/open_orca.pkl": "",
+        "bin/trtllm-build": f"#!{sys.executable}\n{BUILD}",
     },
     "inference-endpoint": {
         "endpoints/offline.yaml": OFFLINE,

@@ -181,6 +181,20 @@ def test_a_compliance_test_asks_the_same_server(tmp_path: Path) -> None:
     assert len(started(repository)) == 1
 
 
+@pytest.mark.parametrize(("heard", "left"), [("SIGINT", ["in order"]), ("SIGHUP", [])])
+def test_it_is_asked_by_its_signal_then_killed(tmp_path: Path, heard: str, left: list[str]) -> None:
+    """Python ignores an interrupt that its parent ignores: a server must not inherit that of ours."""
+    repository = with_service(tmp_path, more="          stop: {signal: SIGINT, timeout: 1 s}\n")
+    deaf = "" if heard == "SIGINT" else "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+    repository.edit(
+        "server/server.py", "signal.signal(signal.SIGTERM, end)", f"{deaf}signal.signal(signal.{heard}, end)"
+    )
+    assert not unhappy(repository)
+    ended = tmp_path / "ended"
+    assert (ended.read_text().splitlines() if ended.exists() else []) == left
+    assert gone([pid for server, worker, _ in started(repository) for pid in (server, worker)])
+
+
 def test_another_run_does_not_start_while_it_is_up(tmp_path: Path) -> None:
     """What does not ask the server would share the machine with it."""
     repository = with_service(tmp_path)

@@ -64,7 +64,8 @@ def _noun(address: Address) -> str:
     """Mid-sentence: "engine", "accuracy run", but "TEST01"."""
     if address.label.startswith("Run "):
         return f"{address.label.removeprefix('Run ')} run"
-    return address.label if address.label.isupper() or address.label[-1:].isdigit() else address.label.lower()
+    words = address.label.split()
+    return " ".join(word if word.isupper() else word.lower() for word in words)
 
 
 def origin(step: Step) -> Origin | None:

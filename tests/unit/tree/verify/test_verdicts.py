@@ -127,3 +127,14 @@ def test_the_two_runs_of_an_older_test_are_compared(tree: Path) -> None:
     (finding,) = denied(tree)
     assert finding.complaint.place.file == f"{CELL}/TEST04-A/verify_performance.txt"
     assert "TEST04-B is faster" in finding.complaint.wanted
+
+
+def test_the_other_seeds_of_an_older_round_are_compared(tree: Path) -> None:
+    cell = tree / CELL
+    shutil.copytree(cell / "performance/run_1", cell / "TEST05/performance/run_1")
+    write(cell / "TEST05/verify_performance.txt", "TEST PASS\n")
+    assert denied(tree, round_name="v4.1") == []
+    scaled("TEST05", 0.9, tree)
+    (finding,) = denied(tree, round_name="v4.1")
+    assert finding.complaint.place.file == f"{CELL}/TEST05/verify_performance.txt"
+    assert denied(tree) == []  # a round that has no such test

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 from collections.abc import Callable
 
@@ -115,6 +116,9 @@ def _unfit_for_endpoints(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Rul
 
 def _unsayable(cell: DeclaredCell) -> list[Problem]:
     """Settings that LoadGen's user.conf cannot express, such as half a millisecond for a Server latency."""
+    with contextlib.suppress(ReconcilerError):
+        settings_for(cell.cell.scenario, {name: value.value for name, value in cell.settings.items()})
+        return []  # of nearly every cell
     problems = []
     for name, value in cell.settings.items():
         try:

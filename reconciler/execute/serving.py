@@ -49,6 +49,7 @@ SERVICE = "harness.service"
 _READY, _STOP = 30 * 60.0, 30.0  # seconds; loading weights takes minutes
 _PATIENCE = 120.0  # seconds for which a server under load may leave a probe unanswered
 _LOOK = 0.1
+_KILLED = "signal 9 is mostly the kernel running out of memory; see what the service printed last"
 
 
 @dataclass(slots=True)
@@ -77,7 +78,14 @@ class Server:
                 return replace(found, seconds=0.0, facts={})
         problem = f"the service's keeper ended with {f'signal {-status}' if status < 0 else f'status {status}'}"
         said = last_lines(Path(self.request.log) / LOG_PARTS[0])
-        return Result(done=False, seconds=0.0, problem=problem, problem_class="resources", fix="", values={"log": said})
+        return Result(
+            done=False,
+            seconds=0.0,
+            problem=problem,
+            problem_class="resources",
+            fix=_KILLED,
+            values={"log": said},
+        )
 
     def end(self) -> None:
         self.child.stop(self.request.stop_grace + _STOP)

@@ -62,8 +62,8 @@ def check_harness(settings: Block) -> Iterator[Problem]:
     texts = {name: layers[0] for name, layers in settings.items() if name in _TEXTS or name.startswith(ENV)}
     served = f"{SERVICE}.command" in settings
     known = [name for name in PLACEHOLDERS if served or name not in _WITH_SERVICE]
-    for setting in texts.values():
-        yield from _unknown(setting, known)
+    for name, setting in texts.items():
+        yield from _unknown(setting, [item for item in known if name != SCORE or item not in _WITH_SERVICE])
     yield from _build(settings)
     yield from _service(settings, texts.values())
     if COMMAND not in settings:

@@ -85,6 +85,30 @@ def test_what_says_how_it_is_watched_and_stopped_is_no_identity(made: Repository
     assert not due(repository)
 
 
+def test_without_its_code_the_records_stand(made: Repository, tmp_path: Path) -> None:
+    repository = made.copy(tmp_path / "copy")
+    repository.reconcile()
+    (repository.root / "server").rename(tmp_path / "elsewhere")
+    assert not due(repository)
+    blocked = {str(s.change.address): s.blocked for s in repository.look(rerun=("tiny",)).plan.steps}
+    assert blocked[SERVICE] == "server is not on this machine"
+    assert blocked[RUN] == "waits for Service (server is not on this machine)"
+    assert len(started(repository)) == 1
+
+
+def test_a_keeper_that_is_killed_takes_it_along_and_fails_the_run(tmp_path: Path) -> None:
+    repository = with_service(tmp_path, env="        env: {WAITS: accuracy}\n")
+    kill = "open('../waiting', 'w').close()\n    import psutil, signal\n"
+    kill += "    running = psutil.Process(os.getppid()).parent().parent().children()\n"
+    kill += "    serving = [process for process in running if 'serve' in process.cmdline()]\n"
+    kill += "    assert len(serving) == 1\n    serving[0].kill()\n"
+    repository.edit("client/client.py", 'open("../waiting", "w").close()\n', kill)
+    outcome = unhappy(repository)[RUN.replace("performance", "accuracy")]
+    assert outcome.message == "the service's keeper ended with signal 9"
+    assert "ready to serve" in outcome.log
+    assert gone([pid for server, worker, _ in started(repository) for pid in (server, worker)])
+
+
 def test_a_repeated_run_starts_it_again(made: Repository, tmp_path: Path) -> None:
     repository = made.copy(tmp_path / "copy")
     repository.reconcile(rerun=("kind=Run", "mode=performance"))

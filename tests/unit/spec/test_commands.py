@@ -122,6 +122,8 @@ def test_a_command_must_hear_where_its_service_listens() -> None:
     assert "nothing tells the command where its service listens" in refused(harness)[0]
     without = '{command: [run, "{run_dir}", "{user_conf}", "{service_url}"], score: {command: [s]}}'
     assert "{service_url} is no placeholder" in refused(without)[0]
+    scored = TOLD.replace("[s]", '[s, "{service_url}"]') + 'service: {command: [s, "{port}"]}}'
+    assert "{service_url} is no placeholder" in refused(scored)[0]  # a score is made when no server runs
 
 
 @pytest.mark.parametrize(

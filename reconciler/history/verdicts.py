@@ -62,25 +62,30 @@ def _lacking(record: Record, runs: Mapping[str, Record], logs: Good) -> list[str
 
 
 def _question(cell: Cell, record: Record, runs: Mapping[str, Record], at: Snapshot, logs: Good) -> Question:
-    response = runs[AUDIT].values.get("response", {}).get("dtype", "") if AUDIT in runs else ""
     bars = at.desired.detail(record.address).settings.get("ruled.bars", ())
     question = question_of(
         {name: item.value for name, item in record.inputs.items()},
         {run: _run_logs(files_of(made, logs)) for run, made in runs.items()},
-        cell.scenario,
+        (record.address.cell or cell).scenario,  # an inferred cell shows the tests of another
         (bar[0] for bar in bars),
-        response,
+        _read_as(record),
         record.values.get("answers"),
     )
     texts = _texts(record, logs)
     reports = {name: texts[name] for name in (BASELINE, COMPLIANCE) if name in texts}
-    if record.address.name.endswith("/TEST07"):
+    if record.address.name.rpartition("/")[2] in SCORED:
         reports = {COMPLIANCE: texts.get(VERIFY_ACCURACY, "")}  # the scorer's words stand in there
     return replace(question, reports=reports)
 
 
 def _runs(chosen: Chosen) -> dict[str, str]:
     return {"performance": chosen.performance, "accuracy": chosen.accuracy}
+
+
+def _read_as(record: Record) -> str:
+    """As what the verdict read the answers: which default held then is in no input."""
+    figures = record.values.get("figures", {})
+    return str(figures.get("accuracy.compared as", "")).partition(",")[0] or str(figures.get("dtype", ""))
 
 
 def _run_logs(files: Mapping[str, bytes], below: str = "", answers: str = "") -> RunLogs:

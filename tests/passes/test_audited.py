@@ -117,6 +117,16 @@ def test_figures_that_the_logs_deny_are_contradicted(clone: Repository) -> None:
     assert "recorded performance run: 1, the logs say" in found[CELL, "TEST04 verdict"][1]
 
 
+def test_a_verdict_that_read_the_answers_in_the_scripts_own_way_is_proven_in_that_way(clone: Repository) -> None:
+    def bytewise(record: Record) -> Record:
+        figures = {**record.values["figures"], "accuracy.compared as": "byte, first element"}
+        return replace(record, values={**record.values, "figures": figures})
+
+    rewritten(clone, f"Verdict:{CELL}/TEST01", bytewise)
+    clone.commit()
+    assert claims(clone)[CELL, "TEST01 verdict"][0] is Proof.PROVEN
+
+
 def test_a_pass_that_the_logs_deny_is_contradicted(clone: Repository) -> None:
     quicker = partial(re.sub, r"(?m)^Samples per second: .*$", "Samples per second: 4000000")
     test = rewritten(clone, f"ComplianceTest:{CELL}/TEST04", lambda record: edited(clone, record, SUMMARY, quicker))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import SPEC, Reconcile, edit
+from .conftest import SPEC, Reconcile, edit, git
 
 FOLDER = ".reconcile/tree/open/Tester/results/box/digits"
 TWO = """\
@@ -43,6 +43,19 @@ def test_an_inferred_cell_follows_its_source(inferring: Path, reconcile: Reconci
     before = (offline / DETAIL).read_bytes()
     assert reconcile()[0] == 0
     assert (offline / DETAIL).read_bytes() == (single / DETAIL).read_bytes() != before
+
+
+def test_an_audit_proves_an_inferred_cell_by_the_runs_of_its_source(inferring: Path, reconcile: Reconcile) -> None:
+    edit(inferring, "min_query_count: 700", "min_query_count: 700, compliance: {TEST04: {attempts: 10}}")
+    assert reconcile()[0] == 0
+    (inferring / ".gitignore").write_text(".reconcile/\n")
+    for command in (("init", "--quiet"), ("add", "--all"), ("commit", "--quiet", "--message", "Record")):
+        git(inferring, *command)
+    code, out, _ = reconcile("audit", "--json")
+    proofs = {(c["where"].rpartition("/")[2], c["what"]): c["proof"] for c in json.loads(out)["claims"]}
+    assert code == 0, out
+    assert proofs["Offline", "performance: metric"] == proofs["SingleStream", "performance: metric"] == "proven"
+    assert proofs["Offline", "TEST04 verdict"] == proofs["SingleStream", "TEST04 verdict"] == "proven"
 
 
 def test_what_the_round_does_not_infer(inferring: Path, reconcile: Reconcile) -> None:

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.errors import LockedError
 from reconciler.execute.outcome import Began, Event, Outcome, Status
+from reconciler.files import machine_lock
 from reconciler.look import Options
 from reconciler.reconcile import run_pass
 from reconciler.resource.kinds import Kind
@@ -240,6 +242,11 @@ def seen(repository: Repository, event: Event) -> Iterator[str]:
     """Of each run that begins, whether a server is up."""
     if isinstance(event, Began) and event.step.change.address.kind is Kind.RUN:
         up = any(alive(server) for server, _, _ in started(repository))
+        try:
+            with machine_lock("service").acquire():
+                assert not up, "another repository's pass could start a server beside it"
+        except LockedError:
+            assert up
         yield f"{event.step.change.address.cell.benchmark}: {'up' if up else 'down'}"  # type: ignore[union-attr]
 
 

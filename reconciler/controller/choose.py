@@ -34,18 +34,25 @@ def due(plan: Plan, desired: Desired, holds: Holds) -> tuple[Step, ...]:
             stuck.update(addresses)
         else:
             chosen.append(step)
+    chosen = _asked(chosen, desired)
     return _wanted(chosen, desired) if holds.observed else tuple(chosen)
 
 
 def _held(step: Step, addresses: tuple[Address, ...], holds: Holds) -> bool:
     if all(address.cell is not None and _matches(address, holds) for address in addresses):
         return True
-    making = step.change.how is How.MAKE
+    making = step.change.how in (How.MAKE, How.START)
     return making and (bool(step.blocked) or holds.frozen or step.change.key in holds.backing_off)
 
 
 def _matches(address: Address, holds: Holds) -> bool:
     return any(selector.matches(address) for selector in holds.observed)
+
+
+def _asked(steps: list[Step], desired: Desired) -> list[Step]:
+    """Without servers whose runs are all held back: no pass would start them."""
+    needed = {up for step in steps for up in desired.by_address[step.change.address].upstream}
+    return [s for s in steps if s.change.how is not How.START or needed.intersection((s.change.address, *s.shared))]
 
 
 def _wanted(steps: list[Step], desired: Desired) -> tuple[Step, ...]:

@@ -251,19 +251,34 @@ def resolve(root: Path, name: str) -> str:
     """The commit that a branch, tag or id names. RepositoryError, with the command that fetches it, when it is not
     here."""
     answer = ask(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
-    if answer.status:
-        shallow = is_shallow(root)
-        remote, _, branch = name.partition("/")
-        wanted = f"{remote} {branch}" if branch and not shallow else f"origin {name.removeprefix('origin/')}"
-        deepen = "--depth=1 " if shallow else ""
-        raise RepositoryError(f"no commit {name!r} in this clone", fix=f"git fetch {deepen}{wanted}")
-    return answer.out.decode().strip()
+    if answer.status == 0:
+        return answer.out.decode().strip()
+    if name == "HEAD":
+        raise RepositoryError("no commit is checked out here", fix="commit specs/ and state/ first")
+    known = {remote for remote, _ in remotes(root)}
+    remote, slash, branch = name.partition("/")
+    # A clone of one branch keeps no other under a name of its own, unless the command says so.
+    wanted = f"{remote} {branch}:refs/remotes/{name}" if slash and remote in known else f"origin {name}"
+    deepen = "--depth=1 " if is_shallow(root) else ""
+    raise RepositoryError(f"no commit {name!r} in this clone", fix=f"git fetch {deepen}{wanted}")
 
 
 def merge_base(root: Path, one: str, other: str) -> str | None:
     """The commit where two lines of history part; None when a shallow clone does not reach it, or there is none."""
     answer = ask(root, "merge-base", one, other)
     return answer.out.decode().strip() if answer.status == 0 else None
+
+
+def parents(root: Path, commit_id: str) -> tuple[str, ...]:
+    """As the commit itself names them: a shallow clone may lack them."""
+    rows = ask(root, "cat-file", "commit", commit_id).out.partition(b"\n\n")[0].decode(errors="replace").split("\n")
+    return tuple(row.removeprefix("parent ") for row in rows if row.startswith("parent "))
+
+
+def prefix(root: Path) -> str:
+    """Where our repository lies below git's top: "" at the top, else such as "teams/acme/"."""
+    answer = ask(root, "rev-parse", "--show-prefix")
+    return answer.out.decode(errors="surrogateescape").rstrip("\n") if answer.status == 0 else ""
 
 
 def files_at(root: Path, commit_id: str, folders: Iterable[str] = ()) -> dict[str, tuple[str, int]]:

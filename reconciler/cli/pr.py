@@ -14,7 +14,7 @@ from reconciler.cli.options import reporting_options, takes
 from reconciler.cli.output import paint, say, say_json
 from reconciler.cli.places import places_for
 from reconciler.desired.state import submission_settings
-from reconciler.diff.impact import Impact
+from reconciler.diff.impact import Impact, Remark
 from reconciler.errors import ERROR, IN_SYNC, NOT_IN_SYNC, SpecError
 from reconciler.files import replace
 from reconciler.history.pull_request import impact
@@ -70,7 +70,7 @@ def command(
     else:
         say(views.text(found, paint=paint(), limit=None if show_all else views.LIMIT))
     if annotate if annotate is not None else os.environ.get("GITHUB_ACTIONS") == "true" and not as_json:
-        for line in views.annotation_lines(compared.outside):
+        for line in views.annotation_lines(compared.outside, git.prefix(places.root)):
             say(line)
     if found.errors:
         return ERROR
@@ -89,21 +89,37 @@ def compare_commits(root: Path, base: str, head: str) -> Compared:
     """Against the commit where the two part, as a merge would be. Raises RepositoryError for a commit that is not
     here."""
     tip, wanted = git.resolve(root, base), git.resolve(root, head)
-    base_commit = git.merge_base(root, tip, wanted) or tip
+    parted = git.merge_base(root, tip, wanted)
+    base_commit = parted or tip
+    apart = () if parted or tip in git.parents(root, wanted) else (_apart(root, tip),)
     today, shared = datetime.now(UTC).date(), Shared()
     try:
         after = snapshot(root, wanted, today=today, shared=shared)
     except SpecError as error:
-        broken = Impact(base_commit, wanted, (), remarks=(*spec_remarks(error), *review(root, base_commit, wanted, {})))
+        remarks = (*spec_remarks(error), *review(root, base_commit, wanted, {}), *apart)
+        broken = Impact(base_commit, wanted, (), remarks=remarks)
         return Compared(broken, broken)
-    remarks = review(root, base_commit, wanted, after.damaged)
+    remarks = (*review(root, base_commit, wanted, after.damaged), *apart)
     try:
         before = snapshot(root, base_commit, today=today, shared=shared)
-    except SpecError:
+    except SpecError as error:
         before = _nothing(after, base_commit)
+        remarks = (*remarks, Remark("notice", "", 0, f"the base has no valid spec: {_first(error)}"))
     found = impact(before, after, _predict, remarks)
     why = embargo_of_page(root, before, after)
     return Compared(found, impact(before, after, _predict_by_formula, remarks, withheld=why) if why else found)
+
+
+def _apart(root: Path, tip: str) -> Remark:
+    """Nobody knows where the two part."""
+    text = f"no common history of head and base here: what {tip[:10]} has and head has not counts as taken back"
+    fix = "git fetch --unshallow" if git.is_shallow(root) else "start the branch from the base"
+    return Remark("warning", "", 0, text, fix)
+
+
+def _first(error: SpecError) -> str:
+    first = error.problems[0]
+    return f"{first.file}:{first.line}: {first.message}" if first.line else f"{first.file}: {first.message}"
 
 
 def embargo_of_page(root: Path, *commits: Snapshot) -> str:

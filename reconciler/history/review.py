@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from reconciler import git
@@ -13,15 +14,18 @@ from reconciler.errors import SpecError
 from reconciler.history.snapshot import RECORDS
 
 LARGE = 1 << 20  # bytes: what one log in git may have
-_READ = 256 << 10
+_READ = 2 << 20  # bytes: what is searched for secrets
 
 _SECRETS = (
-    ("a private key", re.compile(rb"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----")),
+    ("a private key", re.compile(rb"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----")),
     ("an access token", re.compile(rb"\b(?:ghp|gho|ghs|github_pat|glpat|hf|xox[abp])[_-][A-Za-z0-9_-]{16,}")),
-    ("an access key", re.compile(rb"\bAKIA[0-9A-Z]{16}\b")),
+    ("an access key", re.compile(rb"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b")),
     (
         "a password",
-        re.compile(rb"(?im)^\s*[\w.-]*(?:password|passwd|secret_key|api_key)\s*[:=]\s*['\"]?[^\s'\"{$<]{8,}"),
+        re.compile(
+            rb"(?im)(?:^[ \t]*(?:export |- )?['\"]?|\{ *['\"]?|, *['\"])"
+            rb"[\w.-]*(?:password|passwd|secret_key|secret_access_key|api_key)['\"]?\s*[:=]\s*['\"]?[^\s'\"{$<]{8,}"
+        ),
     ),
 )
 
@@ -38,7 +42,14 @@ def review(root: Path, base: str, head: str, damaged: Mapping[str, str]) -> tupl
     changed = git.changed_files(root, base, head)
     sizes = git.files_at(root, head, sorted(path for path, (_, blob) in changed.items() if blob)) if changed else {}
     found = [*_records(changed, damaged), *_files(root, changed, sizes)]
-    return tuple(sorted(found, key=lambda remark: (remark.level, remark.file)))
+    named = (replace(remark, file=_printable(remark.file)) for remark in found)
+    return tuple(sorted(named, key=lambda remark: (remark.level, remark.file)))
+
+
+def _printable(path: str) -> str:
+    """A name that is not UTF-8 or holds control characters, as a terminal, a comment and JSON can take it."""
+    text = path.encode(errors="surrogateescape").decode(errors="backslashreplace")
+    return text if text.isprintable() else text.encode("unicode_escape").decode()
 
 
 def _records(changed: Mapping[str, tuple[str, str]], damaged: Mapping[str, str]) -> Iterator[Remark]:
@@ -47,13 +58,13 @@ def _records(changed: Mapping[str, tuple[str, str]], damaged: Mapping[str, str])
             "error", path, 0, f"the record is damaged: {why}", "restore it from the base; records never change"
         )
     for path, (status, _) in sorted(changed.items()):
-        if path.startswith(f"{RECORDS}/") and status == "M" and path not in damaged:
+        if path.startswith(f"{RECORDS}/") and status in "MT" and path not in damaged:
             yield Remark("error", path, 0, "a record was edited", "restore it; a new outcome is a new record")
-        elif path.startswith(f"{RECORDS}/") and status == "D":
+        elif path.startswith(f"{RECORDS}/") and status == "D" and "/." not in path:
             yield Remark(
                 "warning", path, 0, "a record is deleted: what it proves is lost", "restore it unless it is meant"
             )
-        elif path.startswith("state/logs/") and status in "MD":
+        elif path.startswith("state/logs/") and status in "MDT" and "/." not in path:
             yield Remark("error", path, 0, "a recorded log was edited or deleted", "restore it from the base")
 
 
@@ -64,11 +75,11 @@ def _files(
     for path, (blob, size) in sorted(sizes.items()):
         if size > LARGE:
             yield Remark("warning", path, 0, f"the file has {size / 2**20:.1f} MiB", "keep large files outside git")
-        if path in changed and size <= 8 * _READ and not path.startswith("state/logs/"):
+        if path in changed and size <= _READ and not path.startswith("state/logs/"):
             small[path] = blob
     contents = git.read_blobs(root, small.values())
     for path, blob in small.items():
-        data = contents.get(blob, b"")[:_READ]
+        data = contents.get(blob, b"")
         for what, pattern in _SECRETS:
             match = pattern.search(data)
             if match:

@@ -20,7 +20,7 @@ from reconciler.desired.reuse import Reuse
 from reconciler.desired.state import Desired
 from reconciler.diff.change import Difference
 from reconciler.diff.difference import compare
-from reconciler.errors import RecordError
+from reconciler.errors import Problem, RecordError, SpecError
 from reconciler.files import sha256_bytes, sha256_listing
 from reconciler.git_history import day_of
 from reconciler.look import collector_paused
@@ -115,7 +115,10 @@ def snapshot(
 
 
 def _snapshot(root: Path, commit: str, specs: tuple[str, ...], today: date | None, shared: Shared) -> Snapshot:
-    files = {p: b for p, (b, _) in git.files_at(root, commit, specs).items() if p.endswith((".yaml", ".yml"))}
+    files = {p: b for p, (b, _) in git.files_at(root, commit, specs).items() if _is_spec(p)}
+    if not files:
+        fix = "`reconcile init` writes a starter; a commit that has one: git log -- specs"
+        raise SpecError([Problem(", ".join(specs), 0, 0, "", f"commit {commit[:12]} has no spec", fix)])
     contents = git.read_blobs(root, files.values())
     sources = [Source(path, contents[blob].decode("utf-8", errors="replace"), blob) for path, blob in files.items()]
     records, damaged = read_records(root, commit, shared.records)
@@ -129,6 +132,11 @@ def _snapshot(root: Path, commit: str, specs: tuple[str, ...], today: date | Non
     decisions = read_decisions(root, commit, today)
     difference = compare(desired, recorded, Observed(), decisions=decisions)
     return Snapshot(commit, files, desired, recorded, difference, records, damaged, decisions)
+
+
+def _is_spec(path: str) -> bool:
+    """As on disk, what is hidden is none."""
+    return path.endswith((".yaml", ".yml")) and not any(part.startswith(".") for part in path.split("/"))
 
 
 def read_decisions(root: Path, commit: str, today: date | None) -> Decisions:

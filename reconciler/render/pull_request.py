@@ -38,7 +38,7 @@ def text(impact: Impact, *, paint: Paint = plain, limit: int | None = LIMIT) -> 
     if limit is not None and len(shown) > limit:
         lines.append(f"  … and {count(len(shown) - limit, 'more cell')}; --all shows them")
     unaffected = len(impact.cells) - len(shown)
-    lines.append(f"  {count(unaffected, 'cell')} unaffected")
+    lines += [f"  {count(unaffected, 'cell')} unaffected"] if impact.cells else []
     lines += [_remark(remark) for remark in impact.remarks]
     lines += [_withheld(impact)] if impact.withheld else []
     return "\n".join([*lines, verdict(impact)])
@@ -78,7 +78,7 @@ def markdown(impact: Impact, *, limit: int = LIMIT) -> str:
         lines += [_row(cell) for cell in shown[:limit]]
         if len(shown) > limit:
             lines.append(f"\n… and {count(len(shown) - limit, 'more cell')}.")
-    lines += ["", f"{count(len(impact.cells) - len(shown), 'cell')} unaffected.", ""]
+    lines += ["", f"{count(len(impact.cells) - len(shown), 'cell')} unaffected.", ""] if impact.cells else []
     lines += [f"- **{r.level}** {_code(r)}{r.message}{f' ({r.fix})' if r.fix else ''}" for r in impact.remarks]
     lines += ["", _withheld(impact)] if impact.withheld else []
     return "\n".join(lines).rstrip() + "\n"
@@ -89,28 +89,34 @@ def _code(remark: Remark) -> str:
 
 
 def _row(cell: CellEffect) -> str:
-    because = "<br>".join(f"`{line}`" for line in _causes(cell))
+    because = "<br>".join(f"`{line}`".replace("|", "\\|") for line in _causes(cell))
     about = duration(cell.seconds) if cell.seconds else ""
     return f"| {cell.cell} | {cell.effect} | {', '.join(cell.due)} | {because} | {about} |"
 
 
-def annotation_lines(impact: Impact) -> Iterator[str]:
-    """GitHub workflow commands: each remark, and each cause at the line that makes something stale."""
+def annotation_lines(impact: Impact, prefix: str = "") -> Iterator[str]:
+    """GitHub workflow commands: each remark, and each cause at the line that makes something stale. ``prefix``: where
+    our repository lies below git's top, from which GitHub counts."""
     for remark in impact.remarks:
-        yield _annotation(remark.level, remark.file, remark.line, remark.message)
+        yield _annotation(remark.level, remark.file and prefix + remark.file, remark.line, remark.message)
     said: dict[tuple[str, int, str], list[str]] = {}
     for cell in impact.cells:
         for cause in cell.causes if cell.effect is not Effect.WAS_STALE else ():
             if cause.origin.line:
                 said.setdefault((cause.origin.file, cause.origin.line, _change(cause)), []).append(str(cell.cell))
     for (file, line, change), cells in said.items():
-        yield _annotation("notice", file, line, f"{change} makes stale: {listing(cells, most=4)}")
+        yield _annotation("notice", prefix + file, line, f"{change} makes stale: {listing(cells, most=4)}")
 
 
 def _annotation(level: str, file: str, line: int, message: str) -> str:
-    place = ",".join([*([f"file={file}"] if file else []), *([f"line={line}"] if line else [])])
-    escaped = message.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-    return f"::{level} {place}::{escaped}" if place else f"::{level}::{escaped}"
+    name = _escaped(file).replace(":", "%3A").replace(",", "%2C")
+    place = ",".join([*([f"file={name}"] if file else []), *([f"line={line}"] if line else [])])
+    return f"::{level} {place}::{_escaped(message)}" if place else f"::{level}::{_escaped(message)}"
+
+
+def _escaped(text: str) -> str:
+    """No text of a spec or a file's name becomes a command of the workflow."""
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def document(impact: Impact) -> dict[str, Any]:

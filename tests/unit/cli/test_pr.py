@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +15,7 @@ from reconciler.files import Places
 from reconciler.record.codec import decode
 from reconciler.record.store import write_record
 
-from .conftest import CELL, Reconcile, edit, git
+from .conftest import CELL, Reconcile, console, edit, git
 
 
 def commit(root: Path, message: str) -> str:
@@ -95,6 +97,11 @@ def test_pr_when_a_record_was_edited_is_an_error(recorded: Path, reconcile: Reco
     [
         ("token.txt", b"first\ntoken: ghp_" + b"a" * 36 + b"\n", "error", 2),
         ("key.pem", b"-----BEGIN RSA PRIVATE " + b"KEY-----\n", "error", 1),
+        ("key.asc", b"-----BEGIN PGP PRIVATE KEY " + b"BLOCK-----\n", "error", 1),
+        ("late.log", b"x\n" * 200_000 + b"hf_" + b"a" * 34 + b"\n", "error", 200_001),
+        ("settings.json", b'{"user": "ann", "password": "' + b"correct-horse" + b'"}\n', "error", 1),
+        ("env.sh", b"export AWS_SECRET_ACCESS_KEY=" + b"a" * 40 + b"\n", "error", 1),
+        ("two\nlines.txt", b"AKIA" + b"A" * 16 + b"\n", "error", 1),
         ("big.bin", b"\0" * (2 << 20), "warning", 0),
     ],
 )
@@ -104,7 +111,8 @@ def test_pr_when_a_file_should_not_be_there(
     (recorded / name).write_bytes(data)
     commit(recorded, "Add a file")
     _, found = impact(reconcile, "--base", "HEAD~1")
-    assert [(r["level"], r["file"], r["line"]) for r in found["remarks"]] == [(level, name, line)]
+    shown = name.replace("\n", r"\n")
+    assert [(r["level"], r["file"], r["line"]) for r in found["remarks"]] == [(level, shown, line)]
 
 
 def test_pr_when_the_base_is_not_in_a_shallow_clone_says_how_to_fetch_it(
@@ -116,6 +124,109 @@ def test_pr_when_the_base_is_not_in_a_shallow_clone_says_how_to_fetch_it(
     code, _, err = reconcile("pr", "--base", "HEAD~1")
     assert code == 1
     assert "git fetch --depth=1 origin" in err
+
+
+def test_pr_when_a_name_is_not_text_still_names_the_file(recorded: Path) -> None:
+    (recorded / os.fsdecode(b"\xff.txt")).write_bytes(b"AKIA" + b"A" * 16)
+    commit(recorded, "Add a file")
+    ended = console("pr", "--base", "HEAD~1", at=recorded, GITHUB_ACTIONS="true")
+    assert ended.returncode == 1
+    assert r"::error file=\xff.txt,line=1::" in ended.stdout
+
+
+def test_pr_when_every_spec_is_deleted_is_an_error_and_not_nothing_to_do(recorded: Path, reconcile: Reconcile) -> None:
+    git(recorded, "rm", "--quiet", "-r", "specs")
+    head = commit(recorded, "Away with it")
+    code, found = impact(reconcile, "--base", "HEAD~1")
+    assert code == 1
+    assert [r["message"] for r in found["remarks"]] == [f"commit {head[:12]} has no spec"]
+    code, _, err = reconcile("diff", "HEAD~1..HEAD")
+    assert (code, head[:12] in err) == (1, True)
+
+
+def test_pr_when_the_base_is_broken_says_why_all_cells_are_added(recorded: Path, reconcile: Reconcile) -> None:
+    edit(recorded, "category: edge", "category: edgy")
+    commit(recorded, "Break it")
+    edit(recorded, "category: edgy", "category: edge")
+    commit(recorded, "Mend it")
+    code, found = impact(reconcile, "--base", "HEAD~1")
+    assert (code, [cell["effect"] for cell in found["cells"]]) == (0, ["added"])
+    assert [r["message"] for r in found["remarks"]] == [
+        "the base has no valid spec: specs/one.yaml:11: 'edgy' is no category"
+    ]
+
+
+def test_pr_when_an_editor_left_a_hidden_copy_reads_the_specs_as_a_pass_does(
+    recorded: Path, reconcile: Reconcile
+) -> None:
+    (recorded / "specs/.one.yaml").write_text("broken: {")
+    commit(recorded, "Leave a copy")
+    code, found = impact(reconcile, "--base", "HEAD~1")
+    assert (code, found["remarks"]) == (0, [])
+
+
+def test_pr_below_the_top_of_git_annotates_files_as_github_counts_them(
+    recorded: Path, tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    below = tmp_path / "mono/teams/a, b"
+    shutil.copytree(recorded, below, ignore=shutil.ignore_patterns(".git", ".reconcile"))
+    git(tmp_path / "mono", "init", "--quiet")
+    commit(below, "Start")
+    edit(below, "target_qps: 1000", "target_qps: 1100")
+    commit(below, "Ask for more")
+    monkeypatch.chdir(below)
+    _, out, _ = reconcile("pr", "--base", "HEAD~1", "--annotate")
+    (line,) = [line for line in out.splitlines() if line.startswith("::")]
+    assert line.startswith("::notice file=teams/a%2C b/specs/one.yaml,line=23::target_qps")
+
+
+def parted(root: Path, tmp_path: Path) -> tuple[Path, str]:
+    """A shallow clone of a branch whose base has moved on since; gives the base's tip."""
+    git(root, "switch", "--quiet", "--create", "more")
+    edit(root, "target_qps: 1000", "target_qps: 1100")
+    commit(root, "Ask for more")
+    git(root, "switch", "--quiet", "main")
+    edit(root, "batch_size: 8", "batch_size: 16")
+    tip = commit(root, "Use larger batches")
+    shallow = tmp_path / "shallow"
+    subprocess.run(["git", "clone", "--quiet", "--depth=1", "--branch=more", f"file://{root}", shallow], check=True)
+    return shallow, tip
+
+
+def test_pr_in_a_shallow_clone_takes_the_base_from_its_own_advice_and_says_what_it_cannot_know(
+    recorded: Path, tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shallow, _ = parted(recorded, tmp_path)
+    monkeypatch.chdir(shallow)
+    code, _, err = reconcile("pr", "--base", "origin/main")
+    assert code == 1
+    advice = next(line for line in err.splitlines() if line.startswith("fix: git ")).removeprefix("fix: git ")
+    git(shallow, *advice.split())
+    _, found = impact(reconcile, "--base", "origin/main")
+    assert [(r["level"], r["fix"]) for r in found["remarks"]] == [("warning", "git fetch --unshallow")]
+    git(shallow, "fetch", "--quiet", "--unshallow")
+    _, found = impact(reconcile, "--base", "origin/main")
+    assert (found["counts"], found["remarks"]) == ({"Run performance": 1}, [])
+
+
+def test_pr_of_a_merge_in_a_shallow_clone_knows_its_base_from_the_merge_itself(
+    recorded: Path, tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, tip = parted(recorded, tmp_path)
+    git(recorded, "merge", "--quiet", "--no-ff", "--message", "Merge", "more")
+    shallow = tmp_path / "merged"
+    subprocess.run(["git", "clone", "--quiet", "--depth=1", f"file://{recorded}", shallow], check=True)
+    git(shallow, "fetch", "--quiet", "--depth=1", "origin", tip)
+    monkeypatch.chdir(shallow)
+    _, found = impact(reconcile, "--base", tip)
+    assert (found["base"], found["remarks"]) == (tip, [])
+    assert "target_qps" in {cause["name"] for cause in found["cells"][0]["causes"]}
+
+
+def test_pr_without_a_commit_says_so(declared: Path, reconcile: Reconcile) -> None:
+    git(declared, "init", "--quiet")
+    code, _, err = reconcile("pr", "--base", "HEAD")
+    assert (code, "no commit is checked out" in err, "git fetch" in err) == (1, True, False)
 
 
 def test_pr_writes_a_comment_in_markdown(recorded: Path, reconcile: Reconcile) -> None:

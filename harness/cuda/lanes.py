@@ -11,7 +11,7 @@ import numpy as np
 
 from harness.backends import Outputs, Tensor
 from harness.cuda import driver
-from harness.cuda.driver import CudaError, Device, Memory, Stream
+from harness.cuda.driver import CudaError, Device, DeviceMemoryError, Memory, Stream
 from harness.cuda.engines import Enqueue, Loaded
 from harness.cuda.gathering import FEW, MANY, Gather
 from harness.cuda.residence import Resident
@@ -193,6 +193,8 @@ class Lane:
     def _captured(self, work: Enqueue) -> Enqueue:
         try:
             graph = driver.capture(work, self._streams.compute)
+        except DeviceMemoryError:
+            raise
         except CudaError as error:
             raise HarnessError(
                 f"the engine's work cannot be captured in a CUDA graph: {error}", "backend", "set cuda_graphs: false"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -41,8 +42,9 @@ def parse_list(text: str) -> set[int]:
 
 
 def stay_on(processors: set[int]) -> None:
-    """Keep the calling thread there."""
-    os.sched_setaffinity(0, processors)
+    """Keep the calling thread there, where the system lets it: a sandbox may not, and it works anywhere."""
+    with suppress(OSError):
+        os.sched_setaffinity(0, processors)
 
 
 def done_on(processors: set[int], work: Callable[[], Made]) -> Made:

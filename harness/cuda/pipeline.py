@@ -85,19 +85,21 @@ class Worker:
             lane.close()
 
     def _complete(self, stream: int) -> None:
-        """Batches of one stream end in the order in which they were started."""
+        """Batches of one stream end in the order in which they were started. Whatever fails is told for the batch that
+        met it and its lane goes back: nobody else would hear of it, and LoadGen would wait for ever.
+        """
         stay_on(processors_of(self.node))
-        self.device.activate()
         queue = self._queues[stream]
         while (item := queue.get()) is not None:
             lane, token, number = item
             try:
-                outputs = lane.finish(len(token))
-            except CudaError as error:
-                self._plan.failed(token, explained(error, self.label))
-            else:
-                self._plan.completed(token, outputs)
-            self.free.put((self, number))
+                self.device.activate()
+                self._plan.completed(token, lane.finish(len(token)))
+            except BaseException as error:
+                known = explained(error, self.label) if isinstance(error, CudaError) else error
+                self._plan.failed(token, known)
+            finally:
+                self.free.put((self, number))
 
 
 class CudaSession:
@@ -106,8 +108,9 @@ class CudaSession:
     def __init__(self, plan: LoadPlan, load: Loader) -> None:
         self._plan = plan
         waits = plan.scenario in ("SingleStream", "MultiStream")
-        devices = [Device(index, spin=waits) for index in chosen(int(plan.options.get("devices", 1)))]
-        self.workers = [_worker(device, load, plan) for device in devices]
+        indices = chosen(int(plan.options.get("devices", 1)))
+        self.workers = [_worker(index, load, plan, spin=waits) for index in indices]
+        devices = [worker.device for worker in self.workers]
         first = self.workers[0].loaded
         self.batch_size = min(plan.batch_size, first.batch_size)
         self.sizes: Sequence[int] = sizes(self.batch_size, plan.scenario, first.batch_sizes)
@@ -162,6 +165,7 @@ class CudaSession:
         taken = [self._free.get() for _ in range(self._count)]
         for lane in taken:
             self._free.put(lane)
+        self.workers[0].device.activate()  # for compute() on this thread: a submit leaves that of its worker
 
     def close(self) -> None:
         for worker in self.workers:
@@ -192,13 +196,13 @@ def lanes_per_stream(plan: LoadPlan) -> int:
     return lanes
 
 
-def _worker(device: Device, load: Loader, plan: LoadPlan) -> Worker:
+def _worker(index: int, load: Loader, plan: LoadPlan, *, spin: bool) -> Worker:
     """With an engine that is loaded on this device, and streams of this device."""
-    device.activate()
     try:
+        device = Device(index, spin=spin)  # which is current from here on
         return Worker(device, load(device), plan)
     except CudaError as error:
-        raise explained(error, f"GPU {device.index}") from error
+        raise explained(error, f"GPU {index}") from error
 
 
 def chosen(count: int) -> range:

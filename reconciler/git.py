@@ -33,6 +33,9 @@ _SELECTS_A_REPOSITORY = (
     "GIT_SHALLOW_FILE",
 )
 _ENVIRONMENT = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_LITERAL_PATHSPECS": "1"}
+# Options of `git log`: rows of what each commit changed, also on a branch whose changes a merge did not take, and what
+# the merge itself changed.
+EVERY_CHANGE = ("--full-history", "-c", "--raw", "--no-abbrev", "--no-renames")
 _FROM_STDIN = ("--pathspec-from-file=-", "--pathspec-file-nul")
 
 
@@ -205,17 +208,23 @@ def _line_commit(commit: str, facts: Mapping[str, str]) -> LineCommit:
 
 def commits_of_blob(root: Path, path: str, blob: str) -> tuple[str, ...]:
     """The commits, newest first, that gave ``path`` exactly these bytes (by git blob id)."""
-    answer = ask(
-        root, "log", "--format=commit %H", "--raw", "--no-abbrev", "--no-renames", f"--find-object={blob}", "--", path
-    )
+    answer = ask(root, "log", "--format=commit %H", *EVERY_CHANGE, f"--find-object={blob}", "--", path)
     found: list[str] = []
     commit = ""
     for row in answer.out.decode(errors="replace").splitlines() if answer.status == 0 else ():
         if row.startswith("commit "):
             commit = row.removeprefix("commit ")
-        elif row.startswith(":") and row.split()[3] == blob:
+        elif row.startswith(":") and blob_of_row(row)[1] == blob:
             found.append(commit)
     return tuple(found)
+
+
+def blob_of_row(row: str) -> tuple[str, str]:
+    """(path, its blob id after the change, zeros when deleted) of a row that ``EVERY_CHANGE`` asks for; a merge has one
+    more mode and blob for each further parent."""
+    facts, _, path = row.partition("\t")
+    before = len(facts) - len(facts.lstrip(":"))
+    return path, facts.split()[2 * before + 1]
 
 
 def blobs_in_refs(root: Path, folder: str, suffix: str = "") -> tuple[bytes, ...]:

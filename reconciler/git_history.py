@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 from reconciler.errors import RepositoryError
-from reconciler.git import ask, find_root
+from reconciler.git import EVERY_CHANGE, ask, blob_of_row, find_root
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +22,8 @@ class Commit:
 def appearances(root: Path, tip: str, folders: Iterable[str]) -> Mapping[tuple[str, str], Commit]:
     """(path, blob id) → the first commit, of all that lead to ``tip``, that gave the file these bytes."""
     answer = ask(
-        root, "-c", "core.quotePath=false", "log", "--reverse", "--raw", "--no-abbrev", "--no-renames", "--relative",
-        "--diff-filter=AM", "--format=%x01%H%x02%an%x02%at%x02%s", tip, "--", *folders,
+        root, "-c", "core.quotePath=false", "log", "--reverse", "--topo-order", *EVERY_CHANGE, "--relative",
+        "--format=%x01%H%x02%an%x02%at%x02%s", tip, "--", *folders,
     )  # fmt: skip
     found: dict[tuple[str, str], Commit] = {}
     commit = None
@@ -32,8 +32,9 @@ def appearances(root: Path, tip: str, folders: Iterable[str]) -> Mapping[tuple[s
             words = row[1:].split("\x02", 3)
             commit = Commit(words[0], words[1], datetime.fromtimestamp(int(words[2]), UTC), words[3])
         elif row.startswith(":") and commit is not None:
-            facts, _, path = row.partition("\t")
-            found.setdefault((path, facts.split()[3]), commit)
+            path, blob = blob_of_row(row)
+            if blob.strip("0"):
+                found.setdefault((path, blob), commit)
     return found
 
 

@@ -157,6 +157,18 @@ def test_commits_of_blob_names_those_that_brought_it(committed: Path) -> None:
     assert git.commits_of_blob(committed, "specs/a.yaml", "1" * 40) == ()
 
 
+def test_commits_of_blob_when_a_merge_made_the_bytes_names_the_merge(committed: Path) -> None:
+    main = run(committed, "branch", "--show-current")
+    run(committed, "switch", "--quiet", "--create", "side")
+    run(committed, "commit", "--quiet", "--allow-empty", "--message", "Side")
+    run(committed, "switch", "--quiet", main)
+    run(committed, "merge", "--quiet", "--no-ff", "--no-commit", "side")
+    (committed / "specs/a.yaml").write_text("one: 3\n")
+    run(committed, "commit", "--quiet", "--all", "--message", "Merge")
+    blob = run(committed, "rev-parse", "HEAD:specs/a.yaml")
+    assert git.commits_of_blob(committed, "specs/a.yaml", blob) == (run(committed, "rev-parse", "HEAD"),)
+
+
 def test_initialise_only_where_there_is_no_repository(committed: Path, tmp_path: Path) -> None:
     assert not git.initialise(committed / "specs")
     (tmp_path / "new").mkdir()

@@ -56,6 +56,41 @@ def test_history_when_a_record_was_removed_still_knows_it(twice: Path, reconcile
     assert "no longer recorded" in out
 
 
+def test_history_when_a_branch_dropped_its_record_before_it_was_merged_still_knows_it(
+    recorded: Path, reconcile: Reconcile
+) -> None:
+    git(recorded, "switch", "--quiet", "--create", "try")
+    edit(recorded, "target_qps: 1000", "target_qps: 1100")
+    git(recorded, "commit", "--quiet", "--all", "--message", "Ask for more")
+    assert reconcile("--commit")[0] == 0
+    git(recorded, "revert", "--no-edit", "HEAD")
+    git(recorded, "revert", "--no-edit", "HEAD~2")
+    git(recorded, "switch", "--quiet", "main")
+    git(recorded, "merge", "--quiet", "--no-ff", "--message", "Merge", "try")
+    runs = [r for r in report(reconcile, "history", "digits")["results"] if r["what"] == "Run performance"]
+    assert [run["kept"] for run in runs] == [True, False]
+
+
+def test_history_and_why_when_a_merge_itself_brought_the_record_name_the_merge(
+    recorded: Path, reconcile: Reconcile
+) -> None:
+    git(recorded, "switch", "--quiet", "--create", "side")
+    git(recorded, "commit", "--quiet", "--allow-empty", "--message", "Side")
+    git(recorded, "switch", "--quiet", "main")
+    git(recorded, "merge", "--quiet", "--no-ff", "--no-commit", "side")
+    edit(recorded, "target_qps: 1000", "target_qps: 1100")
+    assert reconcile()[0] == 0
+    git(recorded, "add", "--all")
+    git(recorded, "commit", "--quiet", "--message", "Merge and measure")
+    merge = git(recorded, "rev-parse", "HEAD")
+    runs = [r for r in report(reconcile, "history", "digits")["results"] if r["what"] == "Run performance"]
+    assert runs[-1]["written"]["commit"] == merge
+    (step,) = [s for s in report(reconcile, "blame", "digits")["steps"] if s["after"]["what"] == "Run performance"]
+    assert [(cause["name"], cause["by"]["commit"]) for cause in step["causes"]] == [("target_qps", merge)]
+    _, out, _ = reconcile("why", "digits")
+    assert "not committed" not in out
+
+
 def test_history_plots_for_terminals_and_as_svg(twice: Path, reconcile: Reconcile) -> None:
     code, out, _ = reconcile("history", "digits", "--svg", "plot.svg")
     assert code == 0

@@ -16,15 +16,15 @@ from reconciler.resource.embargo import embargo_of, refusal
 
 @dataclass(slots=True)
 class Commits:
-    """``due``: a pass may have recorded something since. ``unpushed`` likewise, of commits. ``made``: HEAD moved by
-    our own doing."""
+    """``due``: a pass may have recorded something since. ``unpushed`` likewise, of commits. ``moved``: from where to
+    where HEAD moved by our own doing."""
 
     places: Places
     settings: Settings
     teller: Teller
     due: bool = True
     unpushed: bool = True
-    made: bool = False
+    moved: tuple[str, str] | None = None
     refused: str = ""
 
     def publish(self, seen: Look) -> None:
@@ -40,7 +40,8 @@ class Commits:
         commit = git.commit(self.places.root, paths, "Record outcomes")
         self.due = False
         if commit:
-            self.unpushed = self.made = True
+            self.unpushed = True
+            self.moved = git_remotes.commit_of(self.places.root, f"{commit}^"), commit
             self.teller.say("committed", f"committed the records as {commit[:7]}", commit=commit)
 
     def push(self, seen: Look) -> None:
@@ -56,6 +57,8 @@ class Commits:
                 self.teller.say("refused", f"not pushed to {remote}: {why}")
             return
         self.refused = ""
+        before = git_remotes.commit_of(root, "HEAD")
         git_remotes.push(root, remote, name)
-        self.unpushed, self.made = False, True
+        self.unpushed = False
+        self.moved = (self.moved[0] if self.moved else before), git_remotes.commit_of(root, "HEAD")
         self.teller.say("pushed", f"pushed {name} to {remote}")

@@ -86,7 +86,8 @@ class Loop:
         """Until an exception ends it; KeyboardInterrupt is how it is meant to end."""
         while True:
             self.turn()
-            topics = [topic for topic in self.wait() if topic != Topic.UNWATCHED]
+            # What differs although nobody saw it change did so before it was watched.
+            topics = dict.fromkeys(Topic.SOURCES if topic == Topic.UNWATCHED else topic for topic in self.wait())
             self.why = f"changed: {', '.join(topics)}\n" if topics else ""
 
     def wait(self) -> tuple[str, ...]:
@@ -136,6 +137,12 @@ class Loop:
             text = "" if follows else ", which does not follow it: everything is read again"
             self.teller.say("head", f"HEAD moved: {before[:7]} → {self.head[:7]}{text}", commit=self.head)
 
+    def note_own_commits(self) -> None:
+        """What we committed is no news; unless somebody moved HEAD just before, which the next turn tells."""
+        if self.commits.moved and self.commits.moved[0] == self.head:
+            self.head = self.commits.moved[1]
+        self.commits.moved = None
+
     def reconcile(self) -> None:
         seen = look(self.places, self.settings.options, self.memory)
         self.learn(seen)
@@ -156,8 +163,7 @@ class Loop:
             self.told = self.story(seen, wanted)
         self.say_state(seen)
         self.commits.publish(seen)
-        self.head = git_remotes.commit_of(self.places.root, "HEAD") if self.commits.made else self.head
-        self.commits.made = False
+        self.note_own_commits()
 
     def learn(self, seen: Look) -> None:
         """The specs may name other files now."""

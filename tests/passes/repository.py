@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,7 +52,14 @@ class Repository:
         self.write(path, text.replace(old, new))
 
     def git(self, *arguments: str) -> None:
-        subprocess.run(["git", *arguments], cwd=self.root, check=True, capture_output=True)
+        """As a person does, again when another git is at work just then."""
+        give_up = time.monotonic() + 30
+        while True:
+            done = subprocess.run(["git", *arguments], cwd=self.root, capture_output=True, text=True)
+            if "index.lock" not in done.stderr or time.monotonic() > give_up:
+                break
+            time.sleep(0.02)
+        assert done.returncode == 0, done.stderr
 
     def commit(self) -> None:
         if not (self.root / ".git").exists():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import tempfile
 import time
 from collections.abc import Callable
@@ -80,16 +79,18 @@ def _change_precision(request: BuildRequest, benchmark: BenchmarkCode, counter: 
     """values: quantization (how, the calibration document, what it cost against fp32 on the calibration samples)."""
     from harness.quantization.calibrating import change_precision
     from harness.quantization.comparing import compared, score_with
+    from harness.quantization.onnx_files import copy, gather
+    from harness.quantization.settings import count_of
 
     model, settings = Path(request.output) / "model.onnx", request.settings
     dataset = Path(request.inputs["dataset"]) if "dataset" in request.inputs else None
     samples = benchmark.load_calibration(dataset) if dataset else {}
     cache = request.caches.get("calibration")
+    count, scored = count_of(settings, "compare_count", _COMPARED), count_of(settings, "score_count")
     with tempfile.TemporaryDirectory(dir=model.parent.parent) as folder:
-        plain = Path(folder) / "plain.onnx"
-        shutil.copyfile(model, plain)
+        gather(model)
+        plain = copy(model, Path(folder))
         made = change_precision(model, settings, samples, counter, Path(cache) if cache else None)
-        count, scored = int(settings.get("compare_count", _COMPARED)), int(settings.get("score_count", 0))
         scales = made.get("input_scales", {})
         if count and samples:
             few = {name: array[:count] for name, array in samples.items()}

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import onnxruntime as ort
 from onnxruntime.quantization import CalibrationMethod, QuantFormat, QuantType, quant_pre_process, quantize_static
 
 from harness.contract import Counter
 from harness.errors import HarnessError
 from harness.qsl import Arrays
-from harness.quantization.floats import lowered, save
+from harness.quantization.floats import batch_of, lowered, tensors_of
+from harness.quantization.onnx_files import load, save
 from harness.quantization.placing import (
     KINDS,
     MARK,
@@ -31,6 +31,7 @@ from harness.quantization.placing import (
     quantize_inputs,
     remove_marks,
 )
+from harness.quantization.settings import count_of, flag_of, scale_of
 
 METHODS = {
     "minmax": CalibrationMethod.MinMax,
@@ -39,7 +40,7 @@ METHODS = {
     "distribution": CalibrationMethod.Distribution,
 }
 _TYPES = {"int8": QuantType.QInt8, "fp8": QuantType.QFLOAT8E4M3FN}
-_FEED = 8  # samples per calibration batch
+_FEED = 8  # samples per calibration batch, where the model takes any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,24 +68,24 @@ class Wanted:
         return cls(
             precision=precision,
             method=method,
-            count=int(settings.get("calibration_count", 0)),
-            residuals=bool(settings.get("quantize_residuals", True)),
-            input_scale=_scale(settings.get("input_scale", 0)),
+            count=count_of(settings, "calibration_count"),
+            residuals=flag_of(settings, "quantize_residuals", default=True),
+            input_scale=scale_of(settings.get("input_scale", 0)),
         )
 
 
 class Feed:
-    """Calibration samples in batches, in their order."""
+    """Calibration samples in batches of ``size``, in their order."""
 
-    def __init__(self, arrays: Arrays, counter: Counter) -> None:
-        self._batches = self._cut(arrays)
+    def __init__(self, arrays: Arrays, counter: Counter, size: int) -> None:
+        self._batches = self._cut(arrays, size)
         self._counter = counter
 
     @staticmethod
-    def _cut(arrays: Arrays) -> Iterator[dict[str, np.ndarray]]:
+    def _cut(arrays: Arrays, size: int) -> Iterator[dict[str, np.ndarray]]:
         count = len(next(iter(arrays.values())))
-        for start in range(0, count, _FEED):
-            yield {name: np.asarray(array[start : start + _FEED]) for name, array in arrays.items()}
+        for start in range(0, count, size):
+            yield {name: np.asarray(array[start : start + size]) for name, array in arrays.items()}
 
     def get_next(self) -> dict[str, np.ndarray] | None:
         batch = next(self._batches, None)
@@ -106,8 +107,8 @@ def change_precision(
     """
     precision = str(settings["precision"])
     if precision in ("fp16", "bf16"):
-        half = bool(settings.get("half_inputs", False))
-        save(lowered(onnx.load(str(model)), bfloat=precision == "bf16", half_inputs=half), model)
+        half = flag_of(settings, "half_inputs", default=False)
+        save(lowered(load(model), bfloat=precision == "bf16", half_inputs=half), model)
         return {"precision": precision}
     if precision not in _TYPES:
         raise HarnessError(f"no model precision {precision!r}", "input", "use one of fp16, bf16, int8, fp8")
@@ -123,7 +124,7 @@ def change_precision(
 
 def calibration_arrays(model: Path, samples: Arrays, count: int) -> dict[str, np.ndarray]:
     """The first ``count`` samples, in the order of the benchmark's calibration list."""
-    names = [value.name for value in onnx.load(str(model), load_external_data=False).graph.input]
+    names = [tensor.name for _, tensor in tensors_of(model)[0]]
     if len(samples) == len(names) == 1:
         samples = {names[0]: next(iter(samples.values()))}
     missing = [name for name in names if name not in samples]
@@ -132,7 +133,14 @@ def calibration_arrays(model: Path, samples: Arrays, count: int) -> dict[str, np
     available = min(len(samples[name]) for name in names)
     if count > available:
         raise HarnessError(f"calibration_count {count}, the list has {available}", "input", "lower it")
-    return {name: samples[name][: count or available] for name in names}
+    wanted, size = count or available, batch_of(model, 1)
+    if wanted % size:
+        raise HarnessError(
+            f"{wanted} calibration samples make no full batches of {size}, the fixed batch of the model",
+            "input",
+            f"set calibration_count to a multiple of {size}, or export the model with a free batch axis",
+        )
+    return {name: samples[name][:wanted] for name in names}
 
 
 def quantized(model: Path, wanted: Wanted, arrays: Arrays, counter: Counter, cache: Path | None) -> dict[str, Any]:
@@ -147,7 +155,7 @@ def quantized(model: Path, wanted: Wanted, arrays: Arrays, counter: Counter, cac
             quantize_static(
                 str(prepared),
                 str(result),
-                Feed(arrays, counter),
+                Feed(arrays, counter, batch_of(prepared, _FEED)),
                 quant_format=QuantFormat.QDQ,
                 op_types_to_quantize=[*KINDS, *POOLINGS, MARK],
                 per_channel=wanted.precision == "int8",
@@ -157,7 +165,7 @@ def quantized(model: Path, wanted: Wanted, arrays: Arrays, counter: Counter, cac
                 calibration_cache_path=str(ranges),
                 extra_options=_options(wanted, arrays),
             )
-        finished = onnx.load(str(result))
+        finished = load(result)
         remove_marks(finished)
         scales = quantize_inputs(finished) if wanted.input_scale else {}
         tensors = len(json.loads(ranges.read_text(encoding="utf-8")).get("data", {}))
@@ -179,21 +187,11 @@ def prepare(model: Path, prepared: Path, wanted: Wanted) -> int:
     """Fold and infer shapes, then mark; how many residual sums were marked."""
     logging.getLogger().setLevel(logging.ERROR)  # onnxruntime warns of what is done here on purpose
     quant_pre_process(str(model), str(prepared), skip_symbolic_shape=True, save_as_external_data=False)
-    loaded = onnx.load(str(prepared))
+    loaded = load(prepared)
     drop_identities(loaded)
     sums = mark_residuals(loaded) if wanted.residuals else 0
     save(loaded, prepared)
     return sums
-
-
-def _scale(value: Any) -> float:
-    try:
-        scale = float(value)
-    except ValueError:
-        scale = -1.0
-    if scale < 0:
-        raise HarnessError(f"input_scale {value!r} is no positive number", "input", 'write it as "0.03125"')
-    return scale
 
 
 def _options(wanted: Wanted, arrays: Arrays) -> dict[str, Any]:

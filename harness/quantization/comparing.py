@@ -13,7 +13,7 @@ import onnxruntime as ort
 from harness.backends import Outputs
 from harness.benchmarks.accuracy import AccuracyLog
 from harness.qsl import Arrays
-from harness.quantization.floats import tensors_of
+from harness.quantization.floats import batch_of, tensors_of
 
 Postprocess = Callable[[Outputs], np.ndarray]
 Score = Callable[[np.ndarray, Path], Mapping[str, Any]]
@@ -25,10 +25,10 @@ def outputs_of(model: Path, arrays: Arrays) -> list[np.ndarray]:
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
     session = ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-    count = len(next(iter(arrays.values())))
+    count, size = len(next(iter(arrays.values()))), batch_of(model, _BATCH)
     parts = [
-        session.run(None, {name: array[start : start + _BATCH] for name, array in arrays.items()})
-        for start in range(0, count, _BATCH)
+        session.run(None, {name: array[start : start + size] for name, array in arrays.items()})
+        for start in range(0, count, size)
     ]
     return [np.concatenate(columns) for columns in zip(*parts, strict=True)]
 
@@ -60,6 +60,8 @@ def compared(
 ) -> dict[str, Any]:
     """``agreement``: share of samples with equal responses. ``signal_to_noise_db``: of each output. ``scores``: the
     benchmark's own metrics for both, where ``score`` can make them of responses."""
+    count, size = len(next(iter(arrays.values()))), batch_of(before, 1)
+    arrays = {name: array[: count - count % size] for name, array in arrays.items()}  # full batches, where one is fixed
     first, second = (outputs_of(model, fitted(model, arrays, scales or {})) for model in (before, after))
     answers = [np.asarray(postprocess(outputs)) for outputs in (first, second)]
     same = (answers[0] == answers[1]).reshape(len(answers[0]), -1).all(axis=1)

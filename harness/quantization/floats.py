@@ -14,9 +14,9 @@ from onnxruntime.transformers.float16 import convert_float_to_float16
 
 from harness.backends import Tensor
 from harness.errors import HarnessError
+from harness.quantization.onnx_files import load, save
 
 _LOW = {"int8", "fp8"}
-_MOST_IN_ONE_FILE = 2**31  # bytes of a protobuf message
 
 
 def typed_model(model: Path, folder: Path, precision: str, *, half_inputs: bool = False) -> Path:
@@ -27,7 +27,7 @@ def typed_model(model: Path, folder: Path, precision: str, *, half_inputs: bool 
     """
     if precision == "fp32" and not half_inputs:
         return model
-    loaded = onnx.load(str(model))
+    loaded = load(model)
     if precision in _LOW:
         require_quantized(loaded, precision)
         return model
@@ -91,29 +91,35 @@ def require_quantized(model: Any, precision: str) -> None:
     )
 
 
-def save(model: Any, path: Path) -> None:
-    """One file where it can be one."""
-    large = model.ByteSize() >= _MOST_IN_ONE_FILE
-    onnx.save(model, str(path), save_as_external_data=large)
-
-
 def save_typed(model: Path, path: Path, precision: str, *, half_inputs: bool = False) -> None:
     """``typed_model`` as one file of its own at ``path``."""
     typed = typed_model(model, path.parent, precision, half_inputs=half_inputs)
     if typed != path:
-        save(onnx.load(str(typed)), path)
+        save(load(typed), path)
 
 
 def tensors_of(model: Path) -> tuple[list[tuple[int, Tensor]], list[tuple[int, Tensor]]]:
     """Inputs and outputs: batch axis (-1 where it is free) and the rest."""
-    graph = onnx.load(str(model), load_external_data=False).graph
+    graph = load(model, weights=False).graph
     weights = {tensor.name for tensor in graph.initializer}
     inputs = [_described(value) for value in graph.input if value.name not in weights]
     return inputs, [_described(value) for value in graph.output]
 
 
+def batch_of(model: Path, free: int) -> int:
+    """The batch that the model is fixed to; ``free`` where it takes any."""
+    sizes = [batch for batch, _ in tensors_of(model)[0] if batch > 0]
+    return sizes[0] if sizes else free
+
+
 def _described(value: Any) -> tuple[int, Tensor]:
     kind = value.type.tensor_type
+    if not kind.shape.dim:
+        raise HarnessError(
+            f"{value.name} of the model has no batch axis, or no shape at all",
+            "input",
+            "export the model with a batch axis first in every input and output (onnx.shape_inference finds shapes)",
+        )
     sizes = [axis.dim_value if axis.HasField("dim_value") else -1 for axis in kind.shape.dim]
     dtype = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type).name
     return sizes[0], Tensor(value.name, tuple(sizes[1:]), dtype)

@@ -92,8 +92,8 @@ def configure(flavour: Flavour, builder: Any, network: Any, plan: BuildPlan) -> 
     flavour.set_precision(config, plan.precision)
     flavour.share_profiles(config)
     config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED
-    config.builder_optimization_level = int(options.get("optimization_level", 3))
-    workspace = int(options.get("workspace_mib", 0))
+    config.builder_optimization_level = _number(options, "optimization_level", 3, most=5)
+    workspace = _number(options, "workspace_mib", 0)
     if workspace:
         config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, workspace << 20)
     if not options.get("tf32", False):
@@ -104,7 +104,9 @@ def configure(flavour: Flavour, builder: Any, network: Any, plan: BuildPlan) -> 
     level = str(options.get("hardware_compatibility", "none")).upper()
     if level != "NONE":
         config.hardware_compatibility_level = getattr(trt.HardwareCompatibilityLevel, level)
-    inputs = [network.get_input(number) for number in range(network.num_inputs)]
+    inputs, outputs = tensors(network)
+    require_batches(inputs, outputs, plan.batch_size)
+    tensors_of(trt, [*inputs, *outputs])  # what cannot be described is refused before a long build
     profiles = planned({tensor.name: tuple(tensor.shape) for tensor in inputs}, plan.batch_size, options)
     if any(FREE in tuple(tensor.shape) for tensor in inputs):
         for wanted in profiles:
@@ -113,6 +115,41 @@ def configure(flavour: Flavour, builder: Any, network: Any, plan: BuildPlan) -> 
                 profile.set_shape(tensor.name, *wanted.shapes(tuple(tensor.shape)))
             config.add_optimization_profile(profile)
     return config, profiles
+
+
+def tensors(network: Any) -> tuple[list[Any], list[Any]]:
+    """Inputs and outputs."""
+    return (
+        [network.get_input(number) for number in range(network.num_inputs)],
+        [network.get_output(number) for number in range(network.num_outputs)],
+    )
+
+
+def require_batches(inputs: Sequence[Any], outputs: Sequence[Any], batch_size: int) -> None:
+    """Raises HarnessError where an input or output does not begin with the batch: its rows would be no samples."""
+    if not outputs:
+        raise HarnessError("the model has no output", "input", "export or download it again")
+    free = any(tuple(tensor.shape)[:1] == (FREE,) for tensor in inputs)
+    for kind, named in (("input", inputs), ("output", outputs)):
+        for tensor in named:
+            first = tuple(tensor.shape)[:1]
+            varies = (
+                kind == "input" or batch_size == 1 or not free
+            )  # a fixed batch of an input is held against ours later
+            if not first or (not varies and first != (FREE,)):
+                raise HarnessError(
+                    f"{kind} {tensor.name} of the model has no batch axis: {list(tensor.shape)}",
+                    "input",
+                    "export the model with the batch as the first axis of every input and output",
+                )
+
+
+def _number(options: Any, name: str, default: int, most: int | None = None) -> int:
+    number = int(options.get(name, default))
+    if number < 0 or (most is not None and number > most):
+        limit = "0 or more" if most is None else f"0 to {most}"
+        raise HarnessError(f"engine.options.{name} {number} is out of range", "input", f"write {limit}")
+    return number
 
 
 def load_plugins(flavour: Flavour, log: Log, options: Any) -> dict[str, str]:
@@ -134,7 +171,19 @@ def halve_inputs(trt: Any, network: Any) -> None:
 
 
 def tensors_of(trt: Any, tensors: Sequence[Any]) -> tuple[Tensor, ...]:
-    return tuple(Tensor(t.name, tuple(t.shape)[1:], trt.nptype(t.dtype).__name__) for t in tensors)
+    return tuple(Tensor(tensor.name, tuple(tensor.shape)[1:], _dtype(trt, tensor)) for tensor in tensors)
+
+
+def _dtype(trt: Any, tensor: Any) -> str:
+    try:
+        return str(trt.nptype(tensor.dtype).__name__)
+    except TypeError as error:
+        kind = str(tensor.dtype).rpartition(".")[2]
+        raise HarnessError(
+            f"{tensor.name} of the model is {kind}, in which neither samples nor answers can be kept",
+            "input",
+            "let the model take and give float32 or float16, with a Cast inside",
+        ) from error
 
 
 def _serialized(flavour: Flavour, builder: Any, network: Any, config: Any, plan: BuildPlan, log: Log) -> bytes:
@@ -169,8 +218,7 @@ def _inspected(flavour: Flavour, log: Log, content: bytes) -> dict[str, Any]:
 
 
 def _described(flavour: Flavour, network: Any, plan: BuildPlan, settings: dict[str, Any]) -> Engine:
-    inputs = [network.get_input(number) for number in range(network.num_inputs)]
-    outputs = [network.get_output(number) for number in range(network.num_outputs)]
+    inputs, outputs = tensors(network)
     fixed = {tensor.shape[0] for tensor in inputs} - {FREE}
     return Engine(
         backend=flavour.name,

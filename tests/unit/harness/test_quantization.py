@@ -172,7 +172,13 @@ def test_attention_is_quantized_too(tmp_path: Path) -> None:
         ({"precision": "int8", "calibration_method": "guess"}, "no calibration_method 'guess'"),
         ({"precision": "fp8", "calibration_method": "minmax"}, "for fp8"),
         ({"precision": "int8", "calibration_count": 17}, "the list has 16"),
+        ({"precision": "int8", "calibration_count": -1}, "calibration_count -1 is no number from 0 on"),
+        ({"precision": "int8", "calibration_count": "lots"}, "calibration_count 'lots' is no number"),
+        ({"precision": "int8", "quantize_residuals": "false"}, "neither true nor false"),
+        ({"precision": "fp16", "half_inputs": "no"}, "neither true nor false"),
         ({"precision": "int8", "input_scale": "some"}, "no positive number"),
+        ({"precision": "int8", "input_scale": "nan"}, "no positive number"),
+        ({"precision": "int8", "input_scale": "inf"}, "no positive number"),
     ],
 )
 def test_settings_that_are_refused(plain: Path, tmp_path: Path, settings: dict[str, Any], text: str) -> None:

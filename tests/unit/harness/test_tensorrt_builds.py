@@ -121,6 +121,37 @@ def test_every_operator_that_is_not_supported_is_named(tmp_path: Path) -> None:
     assert caught.value.problem_class == "backend"
 
 
+@pytest.mark.parametrize(
+    ("inputs", "nodes", "kind", "text"),
+    [
+        ([["n", 4]], [("Transpose", ["x"], {"perm": [1, 0]})], 1, r"output y .* no batch axis: \[4, -1\]"),
+        ([["n", 4]], [("ReduceSum", ["x"], {"keepdims": 0})], 1, r"output y .* no batch axis: \[\]"),
+        ([["n", 4], []], [("Mul", ["x", "k"], {})], 1, r"input k .* no batch axis: \[\]"),
+        ([["n", 4]], [("Cast", ["x"], {"to": 16})], 16, "y of the model is BF16"),
+    ],
+)
+def test_inputs_and_outputs_that_hold_no_samples(
+    tmp_path: Path, inputs: list[Any], nodes: list[Any], kind: int, text: str
+) -> None:
+    helper = onnx.helper
+    given = [helper.make_tensor_value_info(name, 1, shape) for name, shape in zip("xk", inputs, strict=False)]
+    made = [helper.make_node(operator, names, ["y"], **settings) for operator, names, settings in nodes]
+    graph = helper.make_graph(made, "odd", given, [helper.make_tensor_value_info("y", kind, None)])
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), tmp_path / "odd.onnx"
+    )
+    with pytest.raises(HarnessError, match=text) as caught:
+        build(tmp_path / "odd.onnx", tmp_path / "engine")
+    assert caught.value.problem_class == "input"
+
+
+@pytest.mark.parametrize(("option", "value"), [("optimization_level", 9), ("workspace_mib", -1)])
+def test_options_out_of_range(models: Path, tmp_path: Path, option: str, value: int) -> None:
+    with pytest.raises(HarnessError, match=rf"engine.options.{option} {value} is out of range") as caught:
+        build(models / "resnet.onnx", tmp_path / "engine", **{option: value})
+    assert caught.value.problem_class == "input"
+
+
 def test_a_damaged_model_is_refused(models: Path, tmp_path: Path) -> None:
     (tmp_path / "cut.onnx").write_bytes((models / "resnet.onnx").read_bytes()[:9999])
     with pytest.raises(HarnessError, match="cannot read cut"):

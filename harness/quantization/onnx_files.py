@@ -1,0 +1,113 @@
+"""ONNX models on disk, with weights that lie in files of their own beside them.
+
+They are read here rather than by onnx, which refuses a file of weights with hard links, as every input of a build is.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import TensorProto
+
+from harness.errors import HarnessError
+
+_MOST_IN_ONE_FILE = 2**31  # bytes of a protobuf message
+
+
+def load(model: Path, *, weights: bool = True) -> Any:
+    """Raises HarnessError when the file is no model, or weights are missing. ``weights`` False leaves those in other
+    files where they are.
+    """
+    try:
+        loaded = onnx.load(str(model), load_external_data=False)
+    except DecodeError as error:
+        raise HarnessError(f"{model.name} is damaged: {error}", "input", "export or download it again") from error
+    if not loaded.graph.output:
+        raise HarnessError(f"{model.name} has no output", "input", "export or download it again")
+    for tensor in _elsewhere(loaded) if weights else ():
+        tensor.raw_data = _content(tensor, model)
+        tensor.ClearField("data_location")
+        del tensor.external_data[:]
+    return loaded
+
+
+def save(model: Any, path: Path) -> None:
+    """One file where it can be one, else the weights beside it under a name that does not change."""
+    beside = path.with_name(f"{path.name}.data")
+    beside.unlink(missing_ok=True)
+    large = model.ByteSize() >= _MOST_IN_ONE_FILE
+    onnx.save(model, str(path), save_as_external_data=large, location=beside.name if large else None)
+
+
+def files_of(model: Path) -> list[Path]:
+    """The model's file, then those of its weights."""
+    loaded = load(model, weights=False)
+    return [model, *sorted({model.parent / _place(tensor)["location"] for tensor in _elsewhere(loaded)})]
+
+
+def gather(model: Path) -> None:
+    """Write a model whose weights lie anywhere beside it as ``save`` does, and remove their files."""
+    _, *beside = files_of(model)
+    if beside:
+        loaded = load(model)
+        for path in beside:
+            path.unlink()
+        save(loaded, model)
+
+
+def copy(model: Path, folder: Path) -> Path:
+    """A copy of a model that ``save`` wrote, its weights included."""
+    for path in files_of(model):
+        shutil.copyfile(path, folder / path.name)
+    return folder / model.name
+
+
+def _content(tensor: Any, model: Path) -> bytes:
+    place = _place(tensor)
+    path, length = model.parent / place["location"], int(place.get("length", -1))
+    if not path.resolve().is_relative_to(model.parent.resolve()):
+        raise HarnessError(
+            f"{model.name} keeps weights in {place['location']}, outside of its folder",
+            "input",
+            "keep all files of a model in one folder",
+        )
+    if not path.is_file():
+        raise HarnessError(
+            f"{model.name} keeps weights in {place['location']}, which is not there",
+            "missing",
+            "build_model() must write that file beside the model",
+        )
+    with path.open("rb") as stream:
+        stream.seek(int(place.get("offset", 0)))
+        content = stream.read(length)
+    if len(content) < length:
+        raise HarnessError(
+            f"{place['location']} ends before the weights {tensor.name}", "input", "export or download it again"
+        )
+    return content
+
+
+def _place(tensor: Any) -> dict[str, str]:
+    return {"location": "", **{entry.key: entry.value for entry in tensor.external_data}}
+
+
+def _elsewhere(model: Any) -> Iterator[Any]:
+    tensors = [*model.graph.initializer, *_constants(model.graph.node)]
+    for function in model.functions:
+        tensors += _constants(function.node)
+    return (tensor for tensor in tensors if tensor.data_location == TensorProto.EXTERNAL)
+
+
+def _constants(nodes: Iterable[Any]) -> Iterator[Any]:
+    """Those in attributes, inner graphs included."""
+    for attribute in (attribute for node in nodes for attribute in node.attribute):
+        yield from [attribute.t] if attribute.HasField("t") else []
+        yield from attribute.tensors
+        for graph in [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]:
+            yield from graph.initializer
+            yield from _constants(graph.node)

@@ -1,0 +1,39 @@
+"""Settings of a model that say how it is quantized, each held against what it may be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from harness.errors import HarnessError
+
+
+def count_of(settings: Mapping[str, Any], name: str, default: int = 0) -> int:
+    """A setting that is a number from 0 on. Raises HarnessError at anything else."""
+    value = settings.get(name, default)
+    try:
+        count = int(value)
+    except (TypeError, ValueError):
+        count = -1
+    if count < 0:
+        raise HarnessError(f"model.settings.{name} {value!r} is no number from 0 on", "input", "write one, such as 64")
+    return count
+
+
+def flag_of(settings: Mapping[str, Any], name: str, *, default: bool) -> bool:
+    """Text in quotes is refused: "false" would be true."""
+    value = settings.get(name, default)
+    if not isinstance(value, bool):
+        raise HarnessError(f"model.settings.{name} {value!r} is neither true nor false", "input", "write true or false")
+    return value
+
+
+def scale_of(value: Any) -> float:
+    """What one step of a quantized input stands for; 0 for none. Raises HarnessError at anything else."""
+    try:
+        scale = float(value)
+    except (TypeError, ValueError):
+        scale = -1.0
+    if not 0 <= scale < float("inf"):
+        raise HarnessError(f"input_scale {value!r} is no positive number", "input", 'write it as "0.03125"')
+    return scale

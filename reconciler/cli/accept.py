@@ -71,7 +71,7 @@ def command(
     if cell is None:
         raise click.UsageError("name the cell, or --list")
     if revoke:
-        return _revoke(places, cell, commit=commit)
+        return _revoke(places, cell, commit=commit, as_json=as_json)
     seen = look(places, options)
     chosen = find_cell(cell, lineages(seen.desired))
     why, end = checked_reason(reason), end_of(until, length, _DAYS)
@@ -143,15 +143,18 @@ def _list(places: Places, options: Options, *, as_json: bool) -> int:
     return IN_SYNC
 
 
-def _revoke(places: Places, text: str, *, commit: bool) -> int:
+def _revoke(places: Places, text: str, *, commit: bool, as_json: bool) -> int:
     decisions = read(places, today())
     if not decisions.acceptances:
         raise ReconcilerError("nothing is accepted here", fix="see: reconcile accept --list")
-    cell = find_cell(text, {item.cell for item in decisions.acceptances.values()})
+    cell = find_cell(text, {item.cell for item in decisions.acceptances.values()}, "reconcile accept --list")
     paths = [path for path, item in decisions.acceptances.items() if item.cell == cell]
     for path in paths:
         remove(places.root / path)
     made = conclude(places, ACCEPTED, f"Revoke what was accepted for {cell}", commit=commit)
+    if as_json:
+        say_json(document("accept", cell=cell, revoked=paths, commit_made=made or None))
+        return IN_SYNC
     say(f"Revoked for {cell}: {', '.join(paths)}")
     say_next(places, made, paths)
     return IN_SYNC

@@ -20,7 +20,8 @@ from reconciler.render.timeline import blame_text
 def command(cell: str, as_json: bool) -> int:
     """Say which inputs changed from each committed result of CELL to the next, by which commit, and with what effect.
 
-    Inputs of what the runs were made from (engine, model, dataset) count, too.
+    Inputs of what the runs were made from (engine, model, dataset) count, too, and evidence that differs (driver, code,
+    machine), which no commit of the spec changed.
     """
     places = places_for()
     past = read_past(places.root, git.resolve(places.root, "HEAD"))

@@ -12,8 +12,10 @@ from reconciler.resource.kinds import Cell
 _MOST = 12
 
 
-def find_cell(text: str, cells: Iterable[Cell]) -> Cell:
-    """The one cell meant. Raises ReconcilerError that lists the candidates, or the nearest names."""
+def find_cell(text: str, cells: Iterable[Cell], listed_by: str = "reconcile status") -> Cell:
+    """The one cell meant. ``listed_by``: the command that lists them.
+
+    Raises ReconcilerError that lists the candidates, or the nearest names."""
     known = {str(cell): cell for cell in cells}
     found = _candidates(text.strip("/"), known)
     if len(found) == 1:
@@ -23,7 +25,7 @@ def find_cell(text: str, cells: Iterable[Cell]) -> Cell:
         more = f"\n  … and {len(found) - _MOST} more" if len(found) > _MOST else ""
         raise ReconcilerError(f"{text!r} fits {len(found)} cells:\n{shown}{more}", fix="name more of the one you mean")
     near = _nearest(text, known)
-    hint = f"did you mean {' or '.join(near)}?" if near else "`reconcile status` lists the cells"
+    hint = f"did you mean {' or '.join(near)}?" if near else f"`{listed_by}` lists the cells"
     raise ReconcilerError(f"no cell fits {text!r}", fix=hint)
 
 

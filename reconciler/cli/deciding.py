@@ -44,7 +44,7 @@ def now() -> str:
 
 
 def checked_reason(reason: str | None) -> str:
-    text = " ".join((reason or "").split())
+    text = "".join(sign for sign in " ".join((reason or "").split()) if sign.isprintable())
     if not text:
         raise ReconcilerError("a decision needs its reason", fix='say why: --reason "…"')
     return text

@@ -8,7 +8,7 @@ from reconciler import git
 from reconciler.cli.options import json_option, takes
 from reconciler.cli.output import say, say_json
 from reconciler.cli.places import places_for
-from reconciler.errors import IN_SYNC, NOT_IN_SYNC
+from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError
 from reconciler.history.between import changes
 from reconciler.history.snapshot import Shared, snapshot
 from reconciler.render.documents import document
@@ -23,6 +23,8 @@ def command(commits: str, as_json: bool) -> int:
     Ends with 0 when nothing differs, else with 2.
     """
     root = places_for().root
+    if "..." in commits:
+        raise ReconcilerError(f"{commits!r} names no two commits", fix=f"write {commits.replace('...', '..')}")
     first, _, second = commits.partition("..")
     names = git.resolve(root, first or "HEAD"), git.resolve(root, second or "HEAD")
     shared = Shared()

@@ -105,7 +105,7 @@ def thaw(places: Places, text: str | None) -> tuple[str, list[str]]:
         name = "the whole submission"
     else:
         cells = {item.cell for item in freezes.values() if item.cell is not None}
-        cell = find_cell(text, cells) if cells else None
+        cell = find_cell(text, cells, "reconcile freeze --list") if cells else None
         found = [path for path, item in freezes.items() if item.cell is not None and item.cell == cell]
         name = str(cell or text)
     if not found:

@@ -43,8 +43,8 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """An input that differs between two results. ``of``: what it is an input of; ``where``: the line that sets it;
-    ``by``: the commit that last changed that line, None when nobody knows."""
+    """An input or a fact that differs between two results. ``of``: what it belongs to; ``where``: the line that sets
+    it, "" of a fact; ``by``: the commit that last changed that line, None when nobody knows."""
 
     of: str
     name: str
@@ -56,7 +56,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """From one result to the next of the same kind. No causes: the same inputs, measured again."""
+    """From one result to the next of the same kind. No causes: the same inputs and evidence, measured again."""
 
     before: Measured
     after: Measured

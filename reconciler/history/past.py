@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -13,8 +13,13 @@ from reconciler.errors import RecordError
 from reconciler.git_history import Commit, appearances
 from reconciler.history.snapshot import RECORDS
 from reconciler.record.codec import decode, summarize
+from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Cell, Kind
 from reconciler.resource.records import Ended, Record
+
+_FOLLOWS = ("engine.", "model.", "dataset.")  # digests of what inputs decide
+_OUTPUTS = ("run.",)  # digests of what a run left: they differ each time
+_MACHINE = ("machine.host", "machine.kernel")  # notes, and yet what a result may differ for
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,7 @@ class Past:
         return tuple(steps)
 
     def _causes(self, before: str, after: str, seen: frozenset[str]) -> tuple[Cause, ...]:
-        """Own inputs first, then those of what the two were made from."""
+        """Own inputs first, then those of what the two were made from, then what differed without anybody's asking."""
         one, other = self.records.get(before), self.records.get(after)
         if one is None or other is None or before == after or after in seen:
             return ()
@@ -77,6 +82,7 @@ class Past:
                 found.append(Cause(other.address.label, name, *values, origin, by))
         for name in sorted({*one.upstream} & {*other.upstream}):
             found += self._causes(one.upstream[name], other.upstream[name], seen | {after})
+        found += _circumstances(one, other, (*_FOLLOWS, *_OUTPUTS) if found else _OUTPUTS)
         return tuple(dict.fromkeys(found))
 
     def _line(self, record: Record, origin: str) -> Written | None:
@@ -109,6 +115,17 @@ def read_past(root: Path, tip: str, specs: tuple[str, ...] = ("specs",)) -> Past
     here = git.files_at(root, tip, [RECORDS])
     kept = frozenset(path.removeprefix(f"{RECORDS}/").removesuffix(".json") for path in here)
     return Past(root, tip, records, brought, kept, {at: c for at, c in added.items() if at not in named})
+
+
+def _circumstances(one: Record, other: Record, without: tuple[str, ...]) -> Iterator[Cause]:
+    """Evidence that differs, such as a driver or the harness's code, and the machine. ``without``: names that begin so
+    follow from inputs that differ."""
+    for name in sorted({*one.facts, *other.facts}):
+        facts = [side.facts.get(name) for side in (one, other)]
+        weighs = name in _MACHINE or any(fact is not None and fact.role is Role.EVIDENCE for fact in facts)
+        before, after = (fact.value if fact else None for fact in facts)
+        if weighs and before != after and not name.startswith(without):
+            yield Cause(other.address.label, name, before, after)
 
 
 def _what(record: Record) -> str:

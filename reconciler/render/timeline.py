@@ -48,7 +48,7 @@ def blame_text(cell: Cell, steps: Sequence[Step]) -> str:
         lines.append(f"  {step.after.started[:16].replace('T', ' ')}  {step.after.what}  {values}  {change}".rstrip())
         lines += [f"    {line}" for line in _columns(map(_cause, step.causes), indent="")]
         if not step.causes:
-            lines.append("    the same inputs, measured again")
+            lines.append("    the same inputs and evidence, measured again")
     return "\n".join(lines if steps else [*lines, "  measured at most once: nothing to blame"])
 
 

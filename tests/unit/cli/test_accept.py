@@ -42,6 +42,21 @@ def test_accept_records_who_when_why_and_exactly_what(recorded: Path, reconcile:
     assert path.name.endswith(f"{sha256_bytes(path.read_bytes())[:20]}.json")
 
 
+def test_revoke_answers_in_json_and_names_where_to_look_when_nothing_fits(recorded: Path, reconcile: Reconcile) -> None:
+    changed(recorded)
+    path = accept(reconcile)
+    code, _, err = reconcile("accept", "zzz", "--revoke")
+    assert (code, "`reconcile accept --list`" in err) == (1, True)
+    code, out, _ = reconcile("accept", "digits", "--revoke", "--json")
+    assert (code, json.loads(out)["revoked"], path.exists()) == (0, [path.as_posix()], False)
+
+
+def test_a_reason_cannot_drive_the_terminal_of_who_reads_it(recorded: Path, reconcile: Reconcile) -> None:
+    changed(recorded)
+    code, out, _ = reconcile("accept", "digits", "--reason", "fine\x1b[2J\x07 — größer", "--json")
+    assert (code, json.loads(out)["reason"]) == (0, "fine[2J — größer")
+
+
 def test_what_is_accepted_is_not_made_again_and_every_view_says_so(recorded: Path, reconcile: Reconcile) -> None:
     changed(recorded)
     accept(reconcile, "--for", "2w")

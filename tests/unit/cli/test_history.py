@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
+
+from reconciler.files import Places
+from reconciler.record.codec import decode
+from reconciler.record.store import write_record
+from reconciler.resource.inputs import Role
+from reconciler.resource.records import RecordedFact
 
 from .conftest import CELL, Reconcile, console, edit, git
 
@@ -109,6 +116,42 @@ def test_blame_names_the_commit_and_the_line_that_changed_an_input(twice: Path, 
     assert "target_qps  1000 → 1100" in out
 
 
+def test_blame_when_no_input_changed_names_the_evidence_that_did(recorded: Path, reconcile: Reconcile) -> None:
+    places = Places(recorded)
+    path = next(p for p in recorded.glob("state/records/Run/*.json") if "validity" in p.read_text())
+    record = decode(path.read_bytes(), path.name)
+    facts = {**record.facts, "machine.driver": RecordedFact("570.1", Role.EVIDENCE)}
+    for day, more in (("2999-01-01", {}), ("2999-01-02", facts), ("2999-01-03", facts)):
+        write_record(places, replace(record, started=f"{day}T00:00:00Z", facts=more or record.facts))
+    git(recorded, "add", "--all")
+    git(recorded, "commit", "--quiet", "--message", "Measure again")
+    steps = [s for s in report(reconcile, "blame", "digits")["steps"] if s["after"]["what"] == "Run performance"]
+    assert [[(cause["name"], cause["after"]) for cause in step["causes"]] for step in steps] == [
+        [],
+        [("machine.driver", "570.1")],
+        [],
+    ]
+    _, out, _ = reconcile("blame", "digits")
+    assert "machine.driver  none → 570.1" in out
+    assert out.count("the same inputs and evidence, measured again") == 2
+
+
+def test_blame_when_a_run_is_only_repeated_names_no_output_as_a_cause(recorded: Path, reconcile: Reconcile) -> None:
+    assert reconcile("--rerun", "kind=Run", "--commit")[0] == 0
+    steps = report(reconcile, "blame", "digits")["steps"]
+    assert [(s["after"]["what"], s["causes"]) for s in steps] == [("Run performance", []), ("Score", [])]
+
+
+def test_blame_when_an_engine_follows_from_an_input_does_not_name_its_digest_too(
+    twice: Path, reconcile: Reconcile
+) -> None:
+    edit(twice, "batch_size: 8", "batch_size: 16")
+    git(twice, "commit", "--quiet", "--all", "--message", "Use larger batches")
+    assert reconcile("--commit")[0] == 0
+    steps = [s for s in report(reconcile, "blame", "digits")["steps"] if s["after"]["what"] == "Run performance"]
+    assert {cause["name"] for cause in steps[-1]["causes"]} == {"engine.batch_size"}
+
+
 def test_diff_shows_inputs_and_results_of_two_commits(twice: Path, reconcile: Reconcile) -> None:
     code, out, _ = reconcile("diff", "HEAD~2..HEAD", "--json")
     assert code == 2
@@ -117,6 +160,8 @@ def test_diff_shows_inputs_and_results_of_two_commits(twice: Path, reconcile: Re
     assert cell["before"] != cell["after"]
     _, text, _ = reconcile("diff", "HEAD~2..HEAD")
     assert "1 of 1 cells differ." in text
+    code, _, err = reconcile("diff", "HEAD~2...HEAD")
+    assert (code, "write HEAD~2..HEAD" in err) == (1, True)
 
 
 def test_diff_when_a_commit_added_records_alone_shows_only_the_result(twice: Path, reconcile: Reconcile) -> None:

@@ -359,11 +359,12 @@ def changed_files(root: Path, base: str, commit_id: str) -> dict[str, tuple[str,
 
 
 def remotes(root: Path) -> tuple[tuple[str, str], ...]:
-    """(name, address) of every remote, fetch and push addresses alike; none outside a repository."""
-    answer = ask(root, "config", "--get-regexp", r"^remote\..*\.(url|pushurl)$")
+    """(name, address) of every remote, fetch and push addresses alike, as git goes there (``url.*.insteadOf`` and
+    ``pushInsteadOf`` of the configuration count); none outside a repository."""
+    answer = ask(root, "remote", "--verbose")
     rows = answer.out.decode(errors="replace").splitlines() if answer.status == 0 else []
-    found = (row.partition(" ") for row in rows)
-    return tuple(dict.fromkeys((key.split(".", 1)[1].rpartition(".")[0], url) for key, _, url in found))
+    found = (row.partition("\t") for row in rows)
+    return tuple(dict.fromkeys((name, address.rpartition(" (")[0]) for name, _, address in found))
 
 
 def kept_files(folder: Path) -> frozenset[str]:

@@ -209,3 +209,15 @@ def test_blobs_in_refs_of_every_branch(committed: Path) -> None:
 
 def test_blobs_in_refs_when_there_is_no_repository(tmp_path: Path) -> None:
     assert git.blobs_in_refs(tmp_path, "state") == ()
+
+
+def test_remotes_are_where_git_goes_and_not_what_was_typed(committed: Path) -> None:
+    run(committed, "remote", "add", "origin", "lab:acme/results (new).git")
+    run(committed, "remote", "set-url", "--add", "--push", "origin", "lab:acme/results.git")
+    run(committed, "remote", "set-url", "--add", "--push", "origin", "https://partner.org/results.git")
+    run(committed, "config", "url.git@github.com:.insteadOf", "lab:")
+    assert git.remotes(committed) == (
+        ("origin", "git@github.com:acme/results (new).git"),
+        ("origin", "git@github.com:acme/results.git"),
+        ("origin", "https://partner.org/results.git"),
+    )

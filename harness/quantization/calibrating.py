@@ -7,6 +7,9 @@ import hashlib
 import io
 import json
 import logging
+import os
+import shutil
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -147,9 +150,9 @@ def quantized(model: Path, wanted: Wanted, arrays: Arrays, counter: Counter, cac
     with tempfile.TemporaryDirectory(dir=model.parent) as folder:
         prepared, ranges = Path(folder) / "prepared.onnx", Path(folder) / "ranges.json"
         sums = prepare(model, prepared, wanted)
-        if cache is not None:
-            cache.mkdir(parents=True, exist_ok=True)
-            ranges = cache / f"{calibration_key(prepared, wanted, arrays)}.json"
+        kept = cache / f"{calibration_key(prepared, wanted, arrays)}.json" if cache is not None else None
+        if kept is not None:
+            _bring(kept, ranges)
         result = Path(folder) / "quantized.onnx"
         with contextlib.redirect_stdout(io.StringIO()):  # it reports each collection
             quantize_static(
@@ -165,6 +168,8 @@ def quantized(model: Path, wanted: Wanted, arrays: Arrays, counter: Counter, cac
                 calibration_cache_path=str(ranges),
                 extra_options=_options(wanted, arrays),
             )
+        if kept is not None:
+            _keep(ranges, kept)
         finished = load(result)
         remove_marks(finished)
         scales = quantize_inputs(finished) if wanted.input_scale else {}
@@ -181,6 +186,27 @@ def quantized(model: Path, wanted: Wanted, arrays: Arrays, counter: Counter, cac
         "tool": f"onnxruntime {ort.__version__}",
     }
     return {**made, "document": document(made)}
+
+
+def _bring(kept: Path, ranges: Path) -> None:
+    """Ranges that were taken before, unless they are damaged."""
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+        content = kept.read_bytes()
+        if json.loads(content)["data"]:
+            ranges.write_bytes(content)
+
+
+def _keep(ranges: Path, kept: Path) -> None:
+    """What cannot be kept is taken again the next time."""
+    aside = kept.with_name(f"{kept.name}.{os.getpid()}.partial")
+    try:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ranges, aside)
+        aside.replace(kept)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            aside.unlink()
+        sys.stdout.write(f"the ranges of this calibration are not kept: {error}\n")
 
 
 def prepare(model: Path, prepared: Path, wanted: Wanted) -> int:

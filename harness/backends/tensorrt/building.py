@@ -13,7 +13,8 @@ from harness.backends.tensorrt.inspection import inspect
 from harness.backends.tensorrt.messages import Log, log_of
 from harness.backends.tensorrt.profiles import FREE, Profile, planned
 from harness.backends.tensorrt.timing import TimingCache
-from harness.cuda.driver import Device, device_count
+from harness.cuda.driver import CudaError, Device, device_count
+from harness.cuda.faults import explained
 from harness.digests import file_digest
 from harness.errors import HarnessError
 from harness.machine import usable_cores
@@ -28,7 +29,7 @@ def build_engine(flavour: Flavour, plan: BuildPlan) -> Engine:
         raise HarnessError(
             f"TensorRT {flavour.version} builds no {plan.precision} engine", "input", "use TensorRT 10 or later"
         )
-    device = Device(0) if device_count() else None
+    device = _device()
     log = log_of(flavour.trt)
     libraries = load_plugins(flavour, log, plan.options)
     builder = _builder(flavour, log)
@@ -45,8 +46,9 @@ def build_engine(flavour: Flavour, plan: BuildPlan) -> Engine:
         timing = TimingCache(plan.caches.get("timing") if device else None, flavour.version)
         timing.attach(config)
         content = _serialized(flavour, builder, network, config, plan, log)
-    timing.keep(config)
     (plan.output / ENGINE_FILE).write_bytes(content)
+    if lost := timing.keep(config):
+        log.take("WARNING", lost)
     made = {
         "flavour": flavour.name,
         "strongly_typed": flavour.strongly_typed,
@@ -60,6 +62,14 @@ def build_engine(flavour: Flavour, plan: BuildPlan) -> Engine:
         "inspector": _inspected(flavour, log, content) if device else {},
     }
     return _described(flavour, network, plan, {**plan.options, "tensorrt": made})
+
+
+def _device() -> Device | None:
+    """What an engine is built for; None where there is no GPU."""
+    try:
+        return Device(0) if device_count() else None
+    except CudaError as error:
+        raise explained(error, "GPU 0") from error
 
 
 def _builder(flavour: Flavour, log: Log) -> Any:

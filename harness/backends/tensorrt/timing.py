@@ -34,21 +34,29 @@ class TimingCache:
                 self.before = ""
                 config.set_timing_cache(config.create_timing_cache(b""), False)
 
-    def keep(self, config: Any) -> None:
-        """Add what this build measured."""
+    def keep(self, config: Any) -> str:
+        """Add what this build measured; why not, where it cannot be written: that costs the next build time, and must
+        not cost this one its engine.
+        """
         cache = config.get_timing_cache() if self._path else None
         if cache is None or self._path is None:
-            return
-        with self._locked():
-            known = _made(config, self._read())
-            if known is not None:
-                with contextlib.suppress(Exception):  # a cache that cannot be merged is replaced
-                    cache.combine(known, False)
-            content = bytes(cache.serialize())
-            aside = self._path.with_name(self._path.name + ".partial")
-            aside.write_bytes(content)
-            aside.replace(self._path)
+            return ""
+        aside = self._path.with_name(self._path.name + ".partial")
+        try:
+            with self._locked():
+                known = _made(config, self._read())
+                if known is not None:
+                    with contextlib.suppress(Exception):  # a cache that cannot be merged is replaced
+                        cache.combine(known, False)
+                content = bytes(cache.serialize())
+                aside.write_bytes(content)
+                aside.replace(self._path)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                aside.unlink()
+            return f"the timing cache is not kept: {error}"
         self.after = _digest(content)
+        return ""
 
     def _read(self) -> bytes:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import threading
+import types
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -414,3 +415,15 @@ def test_a_graph_for_which_memory_is_short_is_no_refused_capture(fake: Fake) -> 
         session(fake).place({"x": points()})
     assert caught.value.problem_class == "resources"
     assert "batch_size" in caught.value.fix
+
+
+def test_a_build_on_a_device_that_cannot_be_had_names_it(fake: Fake) -> None:
+    pytest.importorskip("onnxruntime")
+    from harness.backends.tensorrt.building import build_engine
+    from harness.backends.tensorrt.flavours import Flavour
+
+    library: Any = types.SimpleNamespace(__version__="10.0.0", BuilderFlag=types.SimpleNamespace(__members__={}))
+    fake.fail["cuDevicePrimaryCtxRetain"] = CUresult.CUDA_ERROR_UNKNOWN
+    plan: Any = types.SimpleNamespace(precision="fp32")
+    with pytest.raises(HarnessError, match=r"^GPU 0: the device was lost"):
+        build_engine(Flavour("tensorrt", library), plan)

@@ -118,6 +118,24 @@ def test_calibration_repeats_itself_and_is_kept(plain: Path, tmp_path: Path) -> 
     assert len(list(cache.glob("*.json"))) == 3
 
 
+@pytest.mark.parametrize("content", [b"", b'{"data": {"im', b"[]", b'{"other": 1}'])
+def test_damaged_ranges_are_taken_again(plain: Path, tmp_path: Path, content: bytes) -> None:
+    cache = tmp_path / "cache"
+    first, made = quantized(plain, tmp_path / "first", cache)
+    (kept,) = cache.iterdir()
+    whole = kept.read_bytes()
+    kept.write_bytes(content)
+    second, again = quantized(plain, tmp_path / "second", cache)
+    assert (second.read_bytes(), again) == (first.read_bytes(), made)
+    assert kept.read_bytes() == whole
+
+
+def test_ranges_that_cannot_be_kept_cost_no_model(plain: Path, tmp_path: Path, capsys: Any) -> None:
+    (tmp_path / "cache").write_text("a file where the folder should be")
+    quantized(plain, tmp_path / "first", tmp_path / "cache")
+    assert "ranges of this calibration are not kept" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(("precision", "least"), [("int8", 30), ("fp8", 15), ("fp16", 55)])
 def test_what_it_costs_is_told(plain: Path, tmp_path: Path, precision: str, least: float) -> None:
     model, made = quantized(plain, tmp_path, precision=precision)

@@ -219,6 +219,20 @@ def test_a_damaged_timing_cache_is_replaced(tmp_path: Path) -> None:
     assert json.loads(file.read_bytes()) == {"a": 1}
 
 
+@pytest.mark.parametrize("stands", ["folder", "cache"])
+def test_a_timing_cache_that_cannot_be_written_costs_no_engine(tmp_path: Path, stands: str) -> None:
+    path = tmp_path / "caches" / "timing.cache"
+    if stands == "folder":
+        path.parent.write_text("a file where the folder should be")
+    else:
+        (path.parent / "timing-8.6.1.cache").mkdir(parents=True)
+    timing, config = TimingCache(path, "8.6.1"), Config()
+    timing.attach(config)
+    assert "the timing cache is not kept" in timing.keep(config)
+    assert (timing.before, timing.after) == ("", "")
+    assert not list(tmp_path.rglob("*.partial"))
+
+
 class Old:
     """The names of TensorRT 8.6 that differ."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -36,6 +37,7 @@ _ENVIRONMENT = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_LITE
 # Options of `git log`: rows of what each commit changed, also on a branch whose changes a merge did not take, and what
 # the merge itself changed.
 EVERY_CHANGE = ("--full-history", "-c", "--raw", "--no-abbrev", "--no-renames")
+_TURN = 10.0  # seconds in which another process of git is done with the index
 _FROM_STDIN = ("--pathspec-from-file=-", "--pathspec-file-nul")
 
 
@@ -262,6 +264,10 @@ def resolve(root: Path, name: str) -> str:
     answer = ask(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     if answer.status == 0:
         return answer.out.decode().strip()
+    if answer.error:  # a name that is merely unknown is refused without a word
+        said = answer.error.splitlines()
+        advice = next((line.strip() for line in said if line.strip().startswith("git config")), "")
+        raise RepositoryError(said[0].removeprefix("fatal: "), fix=advice or "see what `git status` says")
     if name == "HEAD":
         raise RepositoryError("no commit is checked out here", fix="commit specs/ and state/ first")
     known = {remote for remote, _ in remotes(root)}
@@ -318,18 +324,33 @@ def commit(root: Path, paths: Iterable[str], message: str) -> str:
     given = [path for path in paths if (root / path).exists()]
     if not given:
         return ""
-    added = ask(root, "add", *_FROM_STDIN, stdin=_listed(given))
+    added = _in_turn(root, "add", *_FROM_STDIN, stdin=_listed(given))
     if added.status:
         raise RepositoryError(f"git add: {added.error}", fix="commit the records yourself, or mend what git names")
-    new = [name for name in _staged(root) if any(name == path or name.startswith(f"{path}/") for path in given)]
+    new = _staged_below(root, given)
     if not new:
         return ""
     # --only takes these files from the work tree and leaves everything else of the index as it is.
-    made = ask(root, "commit", "--quiet", "--only", "--message", message, *_FROM_STDIN, stdin=_listed(new))
-    if made.status:
+    made = _in_turn(root, "commit", "--quiet", "--only", "--message", message, *_FROM_STDIN, stdin=_listed(new))
+    if made.status and _staged_below(root, new):  # else another process has just committed them
         said = made.error or made.out.decode(errors="replace").strip()
         raise RepositoryError(f"git commit: {said}", fix="mend what git names; the records are safe in state/")
     return head(root) or ""
+
+
+def _in_turn(root: Path, *arguments: str, stdin: bytes) -> Answer:
+    """As ``ask``, once no other process of git holds what this one needs: they hold it for moments."""
+    give_up = time.monotonic() + _TURN
+    while True:
+        answer = ask(root, *arguments, stdin=stdin)
+        if time.monotonic() > give_up or not any(word in answer.error for word in ("index.lock", "cannot lock ref")):
+            return answer
+        time.sleep(0.1)
+
+
+def _staged_below(root: Path, paths: Iterable[str]) -> list[str]:
+    given = list(paths)
+    return [name for name in _staged(root) if any(name == path or name.startswith(f"{path}/") for path in given)]
 
 
 def _listed(paths: Iterable[str]) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -145,6 +146,40 @@ def test_commit_makes_nothing_when_nothing_is_new(committed: Path) -> None:
     (committed / "specs/other.yaml").write_text("untracked\n")
     assert git.commit(committed, ["specs/a.yaml"], "Record") == ""
     assert git.head(committed) == before
+
+
+def test_commit_waits_for_its_turn_where_another_git_holds_the_index(committed: Path) -> None:
+    lock = committed / ".git/index.lock"
+    lock.touch()
+    (committed / "specs/a.yaml").write_text("one: 2\n")
+    release = threading.Timer(0.5, lock.unlink)
+    release.start()
+    made = git.commit(committed, ["specs/a.yaml"], "Record")
+    release.join()
+    assert made == run(committed, "rev-parse", "HEAD")
+    assert run(committed, "show", "HEAD:specs/a.yaml") == "one: 2"
+
+
+def test_commit_when_another_process_commits_the_same_first_gives_that_commit(committed: Path) -> None:
+    (committed / "specs/a.yaml").write_text("one: 2\n")
+    hook = committed / ".git/hooks/pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(
+        "#!/bin/sh\nrm .git/hooks/pre-commit .git/index.lock .git/next-index-*.lock\nunset GIT_INDEX_FILE\n"
+        "git commit --quiet --all --message Other\nexit 1\n"
+    )
+    hook.chmod(0o755)
+    assert git.commit(committed, ["specs/a.yaml"], "Record") == run(committed, "rev-parse", "HEAD")
+    assert run(committed, "log", "-1", "--format=%s") == "Other"
+
+
+def test_resolve_says_what_git_refuses_and_does_not_call_it_a_missing_commit(
+    committed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")  # git's own switch for a repository of another user
+    with pytest.raises(RepositoryError, match="dubious ownership") as raised:
+        git.resolve(committed, "HEAD")
+    assert raised.value.fix.startswith("git config --global --add safe.directory")
 
 
 def test_commits_of_blob_names_those_that_brought_it(committed: Path) -> None:

@@ -95,8 +95,14 @@ def read_records(
     return records, damaged
 
 
-def _summaries(records: Mapping[str, Record], known: dict[str, Summary]) -> list[Summary]:
-    known |= {identity: summarize(record, identity) for identity, record in records.items() if identity not in known}
+def _summaries(records: dict[str, Record], damaged: dict[str, str], known: dict[str, Summary]) -> list[Summary]:
+    """What cannot be summed up is damaged, and no record."""
+    for identity, record in list(records.items()):
+        try:
+            known[identity] = known.get(identity) or summarize(record, identity)
+        except RecordError as error:
+            damaged[f"{RECORDS}/{identity}.json"] = error.message
+            del records[identity]
     return [known[identity] for identity in records]
 
 
@@ -122,7 +128,7 @@ def _snapshot(root: Path, commit: str, specs: tuple[str, ...], today: date | Non
     contents = git.read_blobs(root, files.values())
     sources = [Source(path, contents[blob].decode("utf-8", errors="replace"), blob) for path, blob in files.items()]
     records, damaged = read_records(root, commit, shared.records)
-    recorded = recorded_of(_summaries(records, shared.summaries))
+    recorded = recorded_of(_summaries(records, damaged, shared.summaries))
     declared = load_sources(sources, root, _Unset(os.environ))
     ruleset = ruleset_of(declared, load_ruleset)
     check(declared, ruleset)

@@ -7,14 +7,25 @@ harvesting one attempt twice writes one record.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
+from pathlib import PurePosixPath
 from typing import Any
 
 from reconciler.errors import RecordError
 from reconciler.files import sha256_bytes
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address
-from reconciler.resource.records import FORMAT, Artifact, Ended, Record, RecordedFact, RecordedInput, Summary
+from reconciler.resource.records import (
+    FORMAT,
+    SPARE_LOGS,
+    Artifact,
+    Ended,
+    Record,
+    RecordedFact,
+    RecordedInput,
+    Summary,
+)
 
 # format → a pure function that turns a document of it into one of the next format.
 UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
@@ -79,6 +90,8 @@ def decode(data: bytes, where: str) -> Record:
 
 
 _ROLES = {role.value: role for role in Role}  # three times as fast as Role(name)
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_PLACES = frozenset({"logs", "objects"})
 
 
 def _decode(document: dict[str, Any]) -> Record:
@@ -87,13 +100,13 @@ def _decode(document: dict[str, Any]) -> Record:
         key=document["key"],
         revision=document["revision"],
         ended=Ended(document["ended"]),
-        started=document["started"],
-        seconds=document["seconds"],
+        started=_text(document["started"]),
+        seconds=_number(document["seconds"]),
         attempt=document["attempt"],
         tool=document["tool"],
         inputs={name: RecordedInput(i["value"], i["origin"]) for name, i in document["inputs"].items()},
         facts={name: RecordedFact(f["value"], _ROLES[f["role"]]) for name, f in document["facts"].items()},
-        artifacts=tuple(Artifact(*a) for a in document["artifacts"]),
+        artifacts=_artifacts(document["artifacts"], done=document["ended"] == Ended.DONE),
         values=document["values"],
         upstream=document["upstream"],
         spec=document["spec"],
@@ -107,11 +120,47 @@ def _decode(document: dict[str, Any]) -> Record:
     )
 
 
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _number(value: Any) -> float:
+    if type(value) not in (int, float):
+        raise ValueError(f"{value!r} is no number")
+    return value  # type: ignore[no-any-return]
+
+
+def _artifacts(rows: list[list[Any]], *, done: bool) -> tuple[Artifact, ...]:
+    """A record may come from anybody's branch: a digest is never a path, and no two files of an outcome share a name,
+    for one of them would be judged and the other published."""
+    artifacts = tuple(Artifact(*row) for row in rows)
+    for item in artifacts:
+        if not _DIGEST.fullmatch(item.sha256) or item.place not in _PLACES or type(item.size) is not int:
+            raise ValueError(f"artifact {item.name!r} has no digest, place and size")
+        path = PurePosixPath(item.name)
+        if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in item.name:
+            raise ValueError(f"artifact {item.name!r} is no name below a folder")
+    names = [item.name for item in artifacts if item.name not in SPARE_LOGS]
+    if done and len(set(names)) != len(names):
+        raise ValueError("two artifacts have one name")
+    return artifacts
+
+
 _SORTED = json.JSONEncoder(sort_keys=True)
 _TOLD = ("machine.host", "machine.kernel")
 
 
 def summarize(record: Record, identity: str) -> Summary:
+    """Raises RecordError when its values are not of the types that a record has."""
+    try:
+        return _summarize(record, identity)
+    except (TypeError, KeyError, ValueError, AttributeError) as error:
+        raise RecordError(f"{identity}: not a readable record: {error!r}", fix="restore the file from git") from error
+
+
+def _summarize(record: Record, identity: str) -> Summary:
     values, metric = record.values, record.values.get("metric")
     pins = [(name, record.inputs[name].value) for name in _PINS if name in record.inputs]
     pins += [(name, item.value) for name, item in sorted(record.inputs.items()) if name.startswith(_COMMAND_PINS)]

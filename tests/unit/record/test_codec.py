@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Artifact, Ended, Record, RecordedFact, RecordedInput
 
+PLAIN = Record(Address(Kind.RUN, "a/b/c/d/performance"), "0" * 64, 1, Ended.DONE, "2026-01-01", 1.0, "a", {})
 few = settings(max_examples=60, deadline=None)
 text = st.text(max_size=8)
 plain = st.recursive(
@@ -37,7 +39,15 @@ records = st.builds(
     inputs=st.dictionaries(text, st.builds(RecordedInput, plain, text), max_size=3),
     facts=st.dictionaries(text, st.builds(RecordedFact, plain, st.sampled_from(Role)), max_size=3),
     artifacts=st.lists(
-        st.builds(Artifact, text, text, st.integers(0, 99), st.sampled_from(["logs", "objects"])), max_size=3
+        st.builds(
+            Artifact,
+            st.from_regex(r"[a-z]{1,4}(/[a-z.]{0,3}[a-z]){0,2}", fullmatch=True),
+            st.text("0123456789abcdef", min_size=64, max_size=64),
+            st.integers(0, 99),
+            st.sampled_from(["logs", "objects"]),
+        ),
+        max_size=3,
+        unique_by=lambda artifact: artifact.name,
     ).map(tuple),
     values=st.dictionaries(text.filter(lambda name: name != "metric"), plain, max_size=3),
     upstream=texts,
@@ -127,3 +137,26 @@ def test_suggestion_to_leave_a_setting_out_is_said_in_words() -> None:
     suggestion = {"setting": "max_duration", "value": "", "unit": "", "why": "w"}
     values = {"validity": "INVALID", "reasons": [], "margins": [], "suggestion": suggestion}
     assert summarize(run(values), "Run/x").problem == "try max_duration: leave it out"
+
+
+@pytest.mark.parametrize(
+    ("artifacts", "why"),
+    [
+        ([["a", "../../specs/spec.yaml", 1, "logs"]], "no digest"),
+        ([["a", "0" * 64, 1, "../objects"]], "no digest"),
+        ([["a", "0" * 64, "1", "logs"]], "no digest"),
+        ([["../a", "0" * 64, 1, "logs"]], "no name below a folder"),
+        ([["/a", "0" * 64, 1, "logs"]], "no name below a folder"),
+        ([["a", "0" * 64, 1, "logs"], ["a", "1" * 64, 1, "logs"]], "two artifacts have one name"),
+    ],
+)
+def test_artifacts_that_no_outcome_has_are_refused(artifacts: list[Any], why: str) -> None:
+    document = json.loads(encode(PLAIN))
+    document["artifacts"] = artifacts
+    with pytest.raises(RecordError, match=why):
+        decode(json.dumps(document).encode(), "here")
+
+
+def test_a_record_with_values_of_other_types_is_an_error() -> None:
+    with pytest.raises(RecordError, match="not a readable record"):
+        summarize(replace(PLAIN, values={"metric": "fast"}), "here")

@@ -15,7 +15,7 @@ from reconciler.diff.claims import Audit, Claim, Proof
 from reconciler.diff.difference import ALLOWED_TO_DIFFER, published_cells
 from reconciler.history.logs import FOLDER, Logs
 from reconciler.history.rendered import tree_claims
-from reconciler.history.runs import derived_claims
+from reconciler.history.runs import candidate_claims, derived_claims
 from reconciler.history.snapshot import Snapshot
 from reconciler.history.verdicts import imported_claims, verdict_claim
 from reconciler.record.codec import summarize
@@ -53,6 +53,9 @@ def _cell(cell: Cell, at: Snapshot, logs: Logs, *, published: bool) -> Iterator[
         yield from imported_claims(cell, name, record, chosen, at, good) if came_whole else ()
         yield from derived_claims(cell, name, record, at, good)
         yield from _elsewhere(cell, name, record)
+        yield from _marks(cell, name, record, at)
+        if name == "performance":
+            yield from candidate_claims(cell, record, at, logs)
     for name, record in verdicts:
         yield _inputs(cell, f"{name} verdict", record, at)
         yield from _digests(cell, f"{name} verdict", record, logs)
@@ -113,8 +116,13 @@ def _elsewhere(cell: Cell, name: str, record: Record) -> Iterator[Claim]:
         yield Claim(str(cell), f"{name}: made from", Proof.ATTESTED, f"{', '.join(declared)} as declared by a person")
 
 
-def _shown(value: object) -> str:
-    return f"{value['value']} {value['unit']}" if isinstance(value, dict) else str(value)
+def _marks(cell: Cell, name: str, record: Record, at: Snapshot) -> Iterator[Claim]:
+    """A record without a mark that its spec gives it was edited: the pass that makes it knows the spec."""
+    addresses = [a for a in (record.address, *record.shared) if a in at.desired.by_address]
+    given = at.desired.detail(addresses[0]).marks if addresses and IMPORTED not in record.marks else ()
+    if lost := [mark for mark in given if mark not in record.marks]:
+        detail = f"the spec makes it {' and '.join(lost)}, and the record does not say so"
+        yield Claim(str(cell), f"{name}: marks", Proof.CONTRADICTED, detail)
 
 
 def _evidence(cell: Cell, chosen: Chosen, at: Snapshot) -> Iterator[Claim]:

@@ -12,6 +12,7 @@ from reconciler.diff.difference import published_cells
 from reconciler.errors import ReconcilerError
 from reconciler.files import sha256_bytes
 from reconciler.history.logs import Logs
+from reconciler.history.published import contradictions
 from reconciler.history.snapshot import Snapshot
 from reconciler.mlperf.rounds import load_ruleset
 from reconciler.resource.kinds import Kind
@@ -37,6 +38,7 @@ def tree_claims(root: Path, at: Snapshot, logs: Logs) -> Iterator[Claim]:
     except (ReconcilerError, KeyError, OSError) as error:
         yield Claim(WHERE, WHAT, Proof.MISSING, f"cannot be rendered from this commit: {error}")
         return
+    yield from contradictions(files, logs, str(settings["round"]), map(str, at.difference.chosen))
     listed = "".join(f"{path}\0{content_digest(content)}\n" for path, content in sorted(files.items()))
     whole = f"{len(files)} files, together SHA-256 {sha256_bytes(listed.encode())[:16]}"
     committed = _committed(root, at.commit, str(settings.get("tree") or ""))

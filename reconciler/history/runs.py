@@ -10,7 +10,7 @@ from reconciler.diff.claims import Claim, Proof
 from reconciler.errors import LogError
 from reconciler.execute.finish import asked, judge_text, performance_values
 from reconciler.execute.importing import asked_elsewhere
-from reconciler.history.logs import Good, files_of
+from reconciler.history.logs import Good, Logs, files_of
 from reconciler.history.results import compared, of_endpoints, result_claims, score_claim
 from reconciler.history.snapshot import Snapshot
 from reconciler.mlperf.contradictions import contradictions
@@ -32,6 +32,20 @@ def derived_claims(cell: Cell, name: str, record: Record, at: Snapshot, logs: Go
         yield _score(cell, record, _settings(record, at), files.get(ACCURACY_TEXT))
     elif "mode" in record.inputs:
         yield from _run(cell, name, record, _settings(record, at), files.get(DETAIL))
+
+
+def candidate_claims(cell: Cell, published: Record, at: Snapshot, logs: Logs) -> Iterator[Claim]:
+    """Of the performance runs that the policy passed over: whether their logs say what their records say. A worse run
+    whose record calls it INVALID would make room for a better one."""
+    own = at.difference.chosen[cell].performance
+    for summary in at.recorded.done(published.key):
+        record = at.records[summary.id]
+        if summary.id == own or record.address.kind is not Kind.RUN:
+            continue
+        good = logs.read(a for a in record.artifacts if a.place == "logs")
+        for claim in derived_claims(cell, f"performance of {record.started}, not published", record, at, good):
+            if not claim.what.endswith(": settings"):
+                yield claim
 
 
 def _settings(record: Record, at: Snapshot) -> Mapping[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -31,6 +33,7 @@ from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Record
 
 _RUN = "performance/run_1/"
+_NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
 
 def verdict_claim(cell: Cell, name: str, record: Record, chosen: Chosen, at: Snapshot, logs: Good) -> Claim:
@@ -110,7 +113,17 @@ def _differing(record: Record, again: AuditVerdict, texts: Mapping[str, str]) ->
     for file, text in again.files.items():
         if file in texts and passes(texts[file], file, None) is not passes(text, file, None):
             return f"{file} does not say what the logs say: {'; '.join(again.reasons) or PASS}"
+        if again.test not in SCORED and file in texts and (other := _other_number(texts[file], text)):
+            return f"{file} says {other[0]}, the logs say {other[1]}"
     return ""
+
+
+def _other_number(said: str, again: str) -> tuple[str, str] | None:
+    """Numbers that only one of them has. Words may be those of another release, and so may their order."""
+    one, other = Counter(_NUMBER.findall(said)), Counter(_NUMBER.findall(again))
+    if one == other:
+        return None
+    return ", ".join((one - other).elements()) or "nothing", ", ".join((other - one).elements()) or "nothing"
 
 
 def _attested(name: str, question: Question) -> str:

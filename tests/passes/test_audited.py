@@ -15,7 +15,7 @@ from reconciler import git
 from reconciler.diff.claims import Proof
 from reconciler.history.audit import audit
 from reconciler.history.snapshot import snapshot
-from reconciler.mlperf.log_names import ACCURACY_LOG, RESULT_SUMMARY, SUMMARY, VERIFY_PERFORMANCE
+from reconciler.mlperf.log_names import ACCURACY_LOG, RESULT_SUMMARY, SUMMARY, TRUNCATED, VERIFY_PERFORMANCE
 from reconciler.record.codec import decode
 from reconciler.record.store import keep, write_record
 from reconciler.resource.records import Record
@@ -135,7 +135,7 @@ def test_a_pass_that_the_logs_deny_is_contradicted(clone: Repository) -> None:
     )
     clone.commit()
     found = claims(clone)
-    assert of(found, Proof.CONTRADICTED) == {"TEST04 verdict"}
+    assert of(found, Proof.CONTRADICTED) == {"TEST04 verdict", "published files: summary.contradicts"}
     assert "recorded TEST PASS, the logs say the score 4000000 is +" in found[CELL, "TEST04 verdict"][1]
 
 
@@ -148,6 +148,83 @@ def test_a_verify_file_that_says_another_thing_is_contradicted(clone: Repository
     found = claims(clone)
     assert of(found, Proof.CONTRADICTED) == {"TEST04 verdict"}
     assert VERIFY_PERFORMANCE in found[CELL, "TEST04 verdict"][1]
+
+
+def forged(repository: Repository, address: str, change: Callable[[Record], Record]) -> None:
+    """Forge a record and all that names it, as somebody would who knows how records are named."""
+    (path,) = repository.record_paths(address)
+    old, new = f"{path.parent.name}/{path.stem}", rewritten(repository, address, change)
+
+    def renamed(record: Record) -> Record:
+        return replace(record, upstream={n: new if i == old else i for n, i in record.upstream.items()})
+
+    for record in list(repository.records().values()):
+        if old in record.upstream.values():
+            forged(repository, str(record.address), renamed)
+
+
+PERFORMANCE = f"Run:{CELL}/performance"
+
+
+def test_a_summary_that_the_detail_log_denies_is_contradicted(clone: Repository) -> None:
+    def better(record: Record) -> Record:
+        return edited(clone, record, SUMMARY, lambda text: re.sub(r"Mean latency \(ns\) *: \d+", "\\g<0>0", text))
+
+    forged(clone, PERFORMANCE, better)
+    clone.commit()
+    found = claims(clone)
+    assert of(found, Proof.CONTRADICTED) == {"published files: summary.contradicts"}
+    assert "Mean latency" in found[CELL, "published files: summary.contradicts"][1]
+
+
+def test_a_user_conf_of_another_run_is_contradicted(clone: Repository) -> None:
+    def other(record: Record) -> Record:
+        return edited(clone, record, "user.conf", lambda text: re.sub(r"target_qps = \d+", "target_qps = 9", text))
+
+    forged(clone, PERFORMANCE, other)
+    clone.commit()
+    assert of(claims(clone), Proof.CONTRADICTED) == {"published files: user-conf.contradicts"}
+
+
+def test_answers_cut_from_another_log_are_contradicted(clone: Repository) -> None:
+    def other(record: Record) -> Record:
+        return edited(clone, record, TRUNCATED, lambda text: text.replace('"data" : "0', '"data" : "1'))
+
+    forged(clone, f"Run:{CELL}/accuracy", other)
+    clone.commit()
+    assert of(claims(clone), Proof.CONTRADICTED) == {"published files: accuracy.hash"}
+
+
+def test_a_verify_file_with_other_figures_is_contradicted(clone: Repository) -> None:
+    def better(record: Record) -> Record:
+        return edited(clone, record, VERIFY_PERFORMANCE, lambda text: re.sub(r"\d+\.\d+", "1.5", text))
+
+    rewritten(clone, f"Verdict:{CELL}/TEST04", better)
+    clone.commit()
+    found = claims(clone)
+    assert of(found, Proof.CONTRADICTED) == {"TEST04 verdict"}
+    assert f"{VERIFY_PERFORMANCE} says 1.5, 1.5, 1.5, the logs say" in found[CELL, "TEST04 verdict"][1]
+
+
+def test_a_rehearsal_whose_record_no_longer_says_so_is_contradicted(clone: Repository) -> None:
+    forged(clone, PERFORMANCE, lambda record: replace(record, marks=("synthetic",)))
+    clone.commit()
+    found = claims(clone)
+    assert of(found, Proof.CONTRADICTED) == {"performance: marks"}
+    assert found[CELL, "performance: marks"][1].startswith("the spec makes it rehearsal")
+
+
+def test_a_later_run_that_is_called_invalid_in_its_record_alone_is_contradicted(clone: Repository) -> None:
+    """By the policy the latest valid run is published, so that a worse one would have to be."""
+    (path,) = clone.record_paths(PERFORMANCE)
+    record = decode(path.read_bytes(), str(path))
+    later = "2100-01-01T00:00:00+00:00"
+    write_record(clone.places, replace(record, started=later, values={**record.values, "validity": "INVALID"}))
+    clone.commit()
+    found = claims(clone)
+    name = f"performance of {later}, not published: validity"
+    assert of(found, Proof.CONTRADICTED) == {name}
+    assert found[CELL, name][1] == "recorded INVALID, mlperf_log_detail.txt says VALID"
 
 
 def test_a_fallback_rests_on_what_the_scorer_wrote(tmp_path: Path) -> None:

@@ -1,0 +1,67 @@
+"""What a commit's published files say of each other: the rendered tree, held against the rules for anyone's tree.
+
+A record and its log may be forged so that they fit; a summary, a user.conf or another run's log beside them tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from reconciler.diff.claims import Claim, Proof
+from reconciler.history.logs import Logs
+from reconciler.resource.records import Artifact
+from reconciler.tree.content import Content, LogRef
+from reconciler.tree.findings import Finding, Severity
+from reconciler.tree.verify.engine import verify_tree
+
+WHERE = "submission"
+_AT_ONCE = 64 << 20  # bytes of logs in memory
+
+
+def contradictions(files: Mapping[str, Content], logs: Logs, round_name: str, cells: Iterable[str]) -> Iterator[Claim]:
+    """One claim for each contradiction. A log that is not in the commit as recorded is left out: its own claim says
+    so."""
+    known = frozenset(cells)
+    with TemporaryDirectory() as folder:
+        _write(Path(folder), files, logs)
+        report = verify_tree(Path(folder), round_name=round_name)
+    for finding in report.findings:
+        if finding.severity is Severity.ERROR:
+            where = finding.cell if finding.cell in known else WHERE
+            yield Claim(where, f"published files: {finding.rule.id}", Proof.CONTRADICTED, _text(finding))
+
+
+def _text(finding: Finding) -> str:
+    complaint = finding.complaint
+    beside = f" ({complaint.other})" if complaint.other else ""
+    return f"{complaint.place}: {complaint.found}; wanted: {complaint.wanted}{beside}"
+
+
+def _write(folder: Path, files: Mapping[str, Content], logs: Logs) -> None:
+    for batch in _batches(files):
+        good = logs.read(Artifact(path, ref.sha256, ref.size, "logs") for path, ref in batch.items())
+        for path, ref in batch.items():
+            if ref.sha256 in good:
+                _put(folder / path, good[ref.sha256])
+    for path, content in files.items():
+        if not isinstance(content, LogRef):
+            _put(folder / path, content)
+
+
+def _put(target: Path, data: bytes) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(data)
+
+
+def _batches(files: Mapping[str, Content]) -> Iterator[dict[str, LogRef]]:
+    batch, size = dict[str, LogRef](), 0
+    for path, content in files.items():
+        if isinstance(content, LogRef):
+            batch[path] = content
+            size += content.size
+        if size >= _AT_ONCE:
+            yield batch
+            batch, size = {}, 0
+    yield batch

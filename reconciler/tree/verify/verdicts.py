@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 
 from reconciler.mlperf.compliance.scores import DETAIL_KEYS
@@ -19,8 +19,16 @@ from reconciler.tree.reading.view import CellView, RunView
 from reconciler.tree.verify.judging import disagreements
 from reconciler.tree.verify.summary import same_number
 
-_SCORE = re.compile(r"(?P<which>reference|test) score = (?P<value>[0-9.]+(?:e[+-]?[0-9]+)?)", re.IGNORECASE | re.ASCII)
-_COUNT = re.compile(r"(?P<name>num_\w+) = (?P<value>[0-9]+)", re.ASCII)
+# As the official scripts and as our own verdicts write it.
+_SCORE = re.compile(
+    r"(?P<which>(?:reference|test) score(?= =)|(?:performance|audit) run(?=:))(?: =|:) "
+    r"(?P<value>[0-9.]+(?:e[+-]?[0-9]+)?)",
+    re.IGNORECASE | re.ASCII,
+)
+_PUBLISHED = ("reference score", "performance run")
+_COUNT = re.compile(r"(?P<name>num_\w+(?= =)|[a-z ]+(?=:))(?: =|:) (?P<value>[0-9]+)", re.ASCII)
+_MISMATCHES = ("num_perf_log_data_mismatch", "differing")
+_ENTRIES = ("num_acc_log_entries", "answers in the accuracy run")
 _STREAMS = ("SingleStream", "MultiStream")
 _TOLERANCE = Decimal("0.001")
 
@@ -30,15 +38,15 @@ def scores(view: CellView) -> Complaints:
     for test, run in view.test_views.items():
         read = view.files.text(view.files.tests[test], VERIFY_PERFORMANCE)
         for line, which, said in _said(read):
-            of = view.performance if which == "reference" else run
+            of = view.performance if which in _PUBLISHED else run
             logged = _score(of) if of is not None else None
             if of is None or logged is None or _agrees(said, logged, of.log.scenario):
                 continue
             key = DETAIL_KEYS[of.log.scenario]
             yield Complaint(
                 Place(read.file, line),
-                f"{which} score {said}",
-                f"{logged:f}, the {'published run' if which == 'reference' else test + ' run'}'s own",
+                f"{which} {said}",
+                f"{logged:f}, the {'published run' if which in _PUBLISHED else test + ' run'}'s own",
                 cause="the verdict is of another run, repeated since",
                 fix=f"run the verification of {test} again on the published logs",
                 other=at(of.log, key),
@@ -51,11 +59,11 @@ def counts(view: CellView) -> Complaints:
         read = view.files.text(folder, VERIFY_ACCURACY)
         found = {name: (line, value) for line, name, value in _counted(read)}
         lines = [text.strip() for text in (read.value or "").splitlines()]
-        line, mismatches = found.get("num_perf_log_data_mismatch", (0, 0))
+        line, mismatches = _first(found, _MISMATCHES)
         if mismatches and PASS in lines:
             place = Place(read.file, line)
             yield Complaint(place, f"{PASS} with {mismatches} mismatches", "no mismatch", cause="an edited verdict")
-        line, entries = found.get("num_acc_log_entries", (0, 0))
+        line, entries = _first(found, _ENTRIES)
         run = view.accuracy
         total = number(run.log, count_key(run)) if run else None
         if run is not None and line and total is not None and entries != total:
@@ -104,6 +112,10 @@ def _counted(read: Read[str]) -> Iterator[tuple[int, str, int]]:
     for line, text in enumerate((read.value or "").split("\n"), start=1):
         if (found := _COUNT.match(text.strip())) and len(found["value"]) < 20:
             yield line, found["name"], int(found["value"])
+
+
+def _first(found: Mapping[str, tuple[int, int]], names: Sequence[str]) -> tuple[int, int]:
+    return next((found[name] for name in names if name in found), (0, 0))
 
 
 def _score(run: RunView) -> Decimal | None:

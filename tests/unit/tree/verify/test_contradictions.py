@@ -176,6 +176,34 @@ CASES = (
         ("20 entries", "50000"),
     ),
     Case(
+        "our TEST PASS with differing answers",
+        lambda root: write(cell(root) / "TEST01/verify_accuracy.txt", "differing: 7\nTEST PASS\n"),
+        "compliance.counts",
+        ("7 mismatches",),
+    ),
+    Case(
+        "our verdict over another accuracy log",
+        lambda root: write(
+            cell(root) / "TEST01/verify_accuracy.txt", "answers in the accuracy run: 20 (0 repeated)\nTEST PASS\n"
+        ),
+        "compliance.counts",
+        ("20 entries", "50000"),
+    ),
+    Case(
+        "our verdict over another run",
+        partial(replaced, "TEST01/verify_performance.txt", "Reference score = ", "performance run: 9"),
+        "compliance.scores",
+        ("performance run 9", "the published run's own"),
+        WARNING,
+    ),
+    Case(
+        "our verdict over another test run",
+        partial(replaced, "TEST04/verify_performance.txt", "Test score = ", "audit run: 9"),
+        "compliance.scores",
+        ("audit run 9", "the TEST04 run's own"),
+        WARNING,
+    ),
+    Case(
         "verdict over another run",
         partial(replaced, "TEST01/verify_performance.txt", "Reference score = ", "Reference score = 9"),
         "compliance.scores",

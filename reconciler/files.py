@@ -316,7 +316,7 @@ class Lock:
     def _held(self, owner: str, *, alive: bool) -> LockedError:
         fix = "wait for it to end, or stop it; the lock ends with it"
         if alive:
-            return LockedError(f"{self.purpose}: held by {owner}", fix=fix)
+            return LockedError(f"{self.purpose}: held by {owner.removesuffix(f', {self.purpose}')}", fix=fix)
         problem = f"{self.purpose}: {owner}, has ended, but a process that it left still holds it"
         return LockedError(problem, fix=f"`fuser {self.path}` names that process: {fix}")
 

@@ -25,6 +25,7 @@ from reconciler.execute.serving import Services
 from reconciler.execute.walk import Walk
 from reconciler.files import Lock, Places, ignore_work, remove, storage_errors, sweep
 from reconciler.launch.known import launcher_of
+from reconciler.launch.nodes import sweep_probes
 from reconciler.look import Look, Memory, Options, look
 from reconciler.observed.observe import systems_of
 from reconciler.observed.probing import look_at
@@ -110,6 +111,7 @@ class Pass:
         ignore_work(self.places)
         for folder in (self.places.records, self.places.logs, self.places.objects, self.places.index):
             sweep(folder)
+        sweep_probes(self.places.work)
         harvested = self.harvest()
         seen = self.reached(self.look(self.options))
         if saved is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import shlex
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 
 from harness.contract import Busy, ProbeRequest, Result
 from reconciler.errors import ReconcilerError
+from reconciler.files import remove
 from reconciler.launch.known import Launcher, start
 from reconciler.process import (
     Child,
@@ -23,6 +25,7 @@ from reconciler.process import (
 )
 
 LIMIT = 300.0  # seconds that a launcher may take; a queue may have to give it nodes first
+_FOLDER = "probe-"
 _LATE = 2.0  # seconds in which the files of other nodes come to sight here
 
 # A node's facts: ``hardware``, ``accelerators``, ``machine``, ``backends`` and ``loadgen``.
@@ -38,7 +41,7 @@ def probe_nodes(request: ProbeRequest, launcher: Launcher, shared: Path, seen: S
     Raises ReconcilerError with what was printed when a process failed or none answered.
     """
     shared.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="probe-", dir=shared) as place:
+    with tempfile.TemporaryDirectory(prefix=_FOLDER, dir=shared) as place:
         folder = Path(place)
         request.write(folder / "request.json")
         answers = folder / "answers"
@@ -60,6 +63,14 @@ def probe_nodes(request: ProbeRequest, launcher: Launcher, shared: Path, seen: S
         )
     nodes = [result.values for result in results if _rank(result.values, "local") == 0]
     return tuple(sorted(nodes, key=lambda node: (_rank(node, "all"), host_of(node))))
+
+
+def sweep_probes(shared: Path) -> None:
+    """Remove what probes left that were killed. Others may probe at this moment: none takes twice the limit."""
+    for folder in shared.glob(f"{_FOLDER}*"):
+        with contextlib.suppress(FileNotFoundError):
+            if time.time() - folder.stat().st_mtime > 2 * LIMIT:
+                remove(folder)
 
 
 def host_of(node: Node) -> str:

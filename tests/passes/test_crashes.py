@@ -215,6 +215,17 @@ def test_interrupt_ends_the_child_and_keeps_what_is_done(patient: Patient) -> No
     assert once_each(repository)
 
 
+def test_what_a_killed_probe_left_goes_and_a_probe_under_way_stays(tmp_path: Path) -> None:
+    repository = make_repository(tmp_path / "repository")
+    left, running = repository.places.work / "probe-killed", repository.places.work / "probe-running"
+    for folder, age in ((left, 3600), (running, 60)):
+        (folder / "answers").mkdir(parents=True)
+        os.utime(folder, (time.time() - age,) * 2)
+    repository.reconcile(select=("kind=Dataset",))
+    assert not left.exists()
+    assert (running / "answers").is_dir()
+
+
 def test_second_pass_names_the_first(patient: Patient) -> None:
     first = start_pass(patient.repository)
     patient.child()

@@ -1,7 +1,7 @@
 """What each known launcher needs beside the words that a user wrote. Pure.
 
 A launcher is a prefix. Whatever it is, the child gets its fixed environment from ``env``, its secrets and the end of
-the pass from standard input, and goes to the folder of its request by itself; what differs is here. Checked against the
+the pass from standard input, and goes to the folder of its request by itself; what differs is here, as in the
 manuals of srun(1), docker-run(1), docker-exec(1), podman-run(1), ssh(1) and pyxis.
 """
 

@@ -15,7 +15,7 @@ from reconciler.diff.change import Chosen
 from reconciler.diff.claims import Audit, Claim, Proof
 from reconciler.errors import RepositoryError
 from reconciler.history.snapshot import RECORDS, Snapshot
-from reconciler.record.signing import SUFFIX, Checked, Standing, allowed_signers, check
+from reconciler.record.signing import SUFFIX, Checked, Standing, allowed_signers, check, revoked_keys
 from reconciler.resource.records import Record
 
 _PARALLEL = 4
@@ -23,16 +23,17 @@ _PARALLEL = 4
 
 def with_signatures(root: Path, at: Snapshot, audited: Audit, signers: Path | None) -> Audit:
     """The audit with a claim for each signature that is there, or should be. ``signers``: the file to go by, instead
-    of the one that the commit's spec names, or git is configured with. Raises RepositoryError when it is not there."""
+    of the one that the commit's spec names, or git is configured with; whoever names one asks for signatures. Raises
+    RepositoryError when it is not there."""
     settings = submission_settings(at.desired)
-    demanded = bool(settings.get("signing.sign"))
+    demanded = bool(settings.get("signing.sign")) or signers is not None
     chosen = {cell: list(_records(records)) for cell, records in at.difference.chosen.items()}
     signed = _signatures(root, at, {identity for ids in chosen.values() for identity in ids})
     if not demanded and not signed:
         return audited
     with TemporaryDirectory() as folder:
         file = _signers(root, at, signers, settings.get("signing.signers"), Path(folder))
-        checked = _checked(root, at, signed, file)
+        checked = _checked(root, at, signed, file, revoked_keys(root))
     claims = list(audited.claims)
     for cell, identities in chosen.items():
         for identity in identities:
@@ -74,14 +75,14 @@ def _signers(root: Path, at: Snapshot, given: Path | None, declared: object, fol
 
 
 def _checked(
-    root: Path, at: Snapshot, signed: Mapping[str, Sequence[str]], signers: Path | None
+    root: Path, at: Snapshot, signed: Mapping[str, Sequence[str]], signers: Path | None, revoked: Path | None
 ) -> dict[str, list[Checked]]:
     records = _blobs(root, at)
     contents = git.read_blobs(root, [*(records[i] for i in signed), *(b for blobs in signed.values() for b in blobs)])
 
     def one(pair: tuple[str, str]) -> Checked:
         identity, blob = pair
-        return check(contents[records[identity]], contents[blob], signers, at.records[identity].started)
+        return check(contents[records[identity]], contents[blob], signers, at.records[identity].started, revoked)
 
     pairs = [(identity, blob) for identity, blobs in signed.items() for blob in blobs]
     found: dict[str, list[Checked]] = {}
@@ -107,7 +108,7 @@ def _claim(where: str, record: Record, found: Sequence[Checked], *, known: bool)
     if by[Standing.GOOD]:
         return Claim(where, what, Proof.PROVEN, f"by {', '.join(c.who for c in by[Standing.GOOD])}")
     if not found:
-        return Claim(where, what, Proof.MISSING, "unsigned, and the spec wants records signed; `reconcile sign` signs")
+        return Claim(where, what, Proof.MISSING, "unsigned; `reconcile sign` signs")
     first = by[Standing.UNKNOWN][0]
     # Whoever names no signers asked for no names: that the bytes are signed is attested all the same.
     proof = Proof.MISSING if known else Proof.ATTESTED

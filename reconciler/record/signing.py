@@ -10,6 +10,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,6 +26,7 @@ SUFFIX = ".sig"
 _SSH, _PGP = "ssh", "openpgp"
 _LIMIT = 60.0  # seconds; a key on a token may want to be touched
 _NO_PROGRAM = 127
+_TRUSTED = {"TRUST_FULLY", "TRUST_ULTIMATE"}
 _KEYGEN = ("ssh-keygen", "-Y")
 _TRIAL = b"may this key sign records?\n"
 _HEAD = {b"-----BEGIN SSH SIGNATURE-----": _SSH, b"-----BEGIN PGP SIGNATURE-----": _PGP}
@@ -99,6 +101,17 @@ def allowed_signers(root: Path) -> Path | None:
     return (root / Path(named).expanduser()) if named else None
 
 
+def revoked_keys(root: Path) -> Path | None:
+    """The file of revoked keys that git itself is configured with. Raises RepositoryError when it is not there: nobody
+    could say that a key still counts."""
+    named = _config(root, "gpg.ssh.revocationFile")
+    found = (root / Path(named).expanduser()) if named else None
+    if found is not None and not found.is_file():
+        fix = "bring it, or: git config --unset gpg.ssh.revocationFile"
+        raise RepositoryError(f"git names revoked keys in {found}, which is not there", fix=fix)
+    return found
+
+
 def signature_paths(places: Places, identity: str) -> list[Path]:
     record = record_path(places, identity)
     return sorted(record.parent.glob(f"{record.stem}.*{SUFFIX}"))
@@ -133,28 +146,34 @@ class Checked:
     why: str = ""
 
 
-def check(data: bytes, signature: bytes, signers: Path | None, when: str) -> Checked:
-    """``signers``: a file of allowed signers as ssh-keygen(1) describes it, for SSH. ``when``: UTC, ISO 8601, the time
-    at which a key must have been valid."""
+def check(data: bytes, signature: bytes, signers: Path | None, when: str, revoked: Path | None = None) -> Checked:
+    """``signers``: a file of allowed signers as ssh-keygen(1) describes it, for SSH; ``revoked``: likewise of keys that
+    count no more, whenever they signed. ``when``: UTC, ISO 8601, the time at which a key must have been valid."""
     kind = kind_of(signature)
     if kind is None:
         return Checked(Standing.BAD, why="it is no SSH or OpenPGP signature")
+    try:
+        at = _local(when)
+    except (ValueError, OverflowError):
+        return Checked(Standing.BAD, why=f"its record is of no time: {when}")
     with TemporaryDirectory() as folder:
         path = Path(folder) / "signature"
         path.write_bytes(signature)
-        return _check_ssh(data, path, signers, when) if kind == _SSH else _check_pgp(data, path)
+        return _check_ssh(data, path, signers, at, revoked) if kind == _SSH else _check_pgp(data, path)
 
 
-def _check_ssh(data: bytes, signature: Path, signers: Path | None, when: str) -> Checked:
+def _check_ssh(data: bytes, signature: Path, signers: Path | None, at: str, revoked: Path | None) -> Checked:
     named, why = False, "no file of allowed signers is named"
     if signers is not None:
-        at = f"-Overify-time={when[:19].translate(str.maketrans('', '', '-:T'))}"
-        who = ["-f", str(signers), "-s", str(signature), at]
+        who = ["-f", str(signers), "-s", str(signature), f"-Overify-time={at}"]
         found = ended([*_KEYGEN, "find-principals", *who], b"", _LIMIT)
         for name in found.out.decode(errors="replace").splitlines() if found.status == 0 else ():
             named = True
-            if ended([*_KEYGEN, "verify", "-n", NAMESPACE, "-I", name, *who], data, _LIMIT).status == 0:
-                return Checked(Standing.GOOD, name)
+            words = [*_KEYGEN, "verify", "-n", NAMESPACE, "-I", name, *who]
+            if ended(words, data, _LIMIT).status == 0:
+                if revoked is None or ended([*words, "-r", str(revoked)], data, _LIMIT).status == 0:
+                    return Checked(Standing.GOOD, name)
+                return Checked(Standing.UNKNOWN, name, f"{revoked.name} revokes that key")
         but = f"does not let that key sign {NAMESPACE}" if named else "does not name that key, or not for that time"
         why = f"{signers.name} {but}"
     fits = ended([*_KEYGEN, "check-novalidate", "-n", NAMESPACE, "-s", str(signature)], data, _LIMIT)
@@ -165,13 +184,22 @@ def _check_ssh(data: bytes, signature: Path, signers: Path | None, when: str) ->
     return Checked(Standing.UNKNOWN, fits.out.decode(errors="replace").strip().rpartition(" with ")[2], why)
 
 
+def _local(when: str) -> str:
+    """As ssh-keygen reads a time: in the zone of this machine; a Z behind it is news to older ones."""
+    return datetime.fromisoformat(when).astimezone().strftime("%Y%m%d%H%M%S")
+
+
 def _check_pgp(data: bytes, signature: Path) -> Checked:
     checked = ended(["gpg", "--batch", "--status-fd", "1", "--verify", str(signature), "-"], data, _LIMIT)
     if checked.status == _NO_PROGRAM:
         return Checked(Standing.UNKNOWN, why=checked.error)
     rows = dict(_status(checked.out.decode(errors="replace").splitlines()))
     if "GOODSIG" in rows and checked.status == 0:
-        return Checked(Standing.GOOD, rows["GOODSIG"].partition(" ")[2])
+        who = rows["GOODSIG"].partition(" ")[2]
+        if _TRUSTED & rows.keys():
+            return Checked(Standing.GOOD, who)
+        # Anybody can make a key with any name, and keyrings fill up by themselves.
+        return Checked(Standing.UNKNOWN, who, "the keyring here does not trust that key (gpg --edit-key … trust)")
     if "NO_PUBKEY" in rows:
         return Checked(Standing.UNKNOWN, rows["NO_PUBKEY"], "the keyring here does not hold that key")
     for name in ("EXPKEYSIG", "REVKEYSIG", "EXPSIG"):

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+import time
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -156,6 +159,46 @@ def test_signatures_without_any_allowed_signers_are_attested(recorded: Path, key
     assert signatures(reconcile)[1]["Score: signature"] == ("proven", "by ann@home")
 
 
+def test_a_key_that_git_knows_as_revoked_proves_nothing(signing: Path, key: Path, reconcile: Reconcile) -> None:
+    reconcile("sign")
+    commit(signing, "Sign")
+    assert signatures(reconcile)[1]["Score: signature"] == ("proven", "by ann@lab")
+    git(signing, "config", "gpg.ssh.revocationFile", "revoked")
+    code, _, said = reconcile("audit")
+    assert (code, "revoked, which is not there" in said) == (1, True)
+    (signing / "revoked").write_text(key.read_text())
+    code, found = signatures(reconcile)
+    assert code == 2
+    assert set(found.values()) == {("missing", "unknown signer ann@lab: revoked revokes that key")}
+
+
+def test_a_key_is_held_against_the_time_of_the_record_whatever_the_zone_here(
+    signing: Path, key: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = min(json.loads(path.read_text())["started"] for path in (signing / "state/records").rglob("*.json"))
+    begins = (datetime.fromisoformat(started) - timedelta(hours=1)).strftime("%Y%m%d%H%M%SZ")
+    (signing / "signers").unlink()
+    allow(signing, "ann@lab", key, f'valid-after="{begins}"')
+    reconcile("sign")
+    commit(signing, "Sign")
+    monkeypatch.setenv("TZ", "Pacific/Kiritimati")
+    time.tzset()
+    try:
+        assert set(signatures(reconcile)[1].values()) == {("proven", "by ann@lab")}
+    finally:
+        monkeypatch.delenv("TZ")
+        time.tzset()
+
+
+def test_an_auditor_who_names_signers_is_told_what_is_unsigned(
+    recorded: Path, tmp_path: Path, key: Path, reconcile: Reconcile
+) -> None:
+    (tmp_path / "mine").write_text(f"ann@lab {key.read_text()}")
+    code, found = signatures(reconcile, "--signers", str(tmp_path / "mine"))
+    assert (code, set(found)) == (2, SIGNED)
+    assert {proof for proof, _ in found.values()} == {"missing"}
+
+
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
@@ -241,6 +284,12 @@ def test_records_are_signed_with_openpgp_where_git_is_configured_so(
     code, found = signatures(reconcile)
     assert code == 0
     assert found == dict.fromkeys(SIGNED, ("proven", "by Ann <ann@lab>"))
+    trust = subprocess.run(["gpg", "--export-ownertrust"], capture_output=True, check=True, text=True).stdout
+    unknown = re.sub(r":6:", ":2:", trust)
+    subprocess.run(["gpg", "--import-ownertrust"], input=unknown, capture_output=True, check=True, text=True)
+    code, found = signatures(reconcile)
+    assert (code, found["Score: signature"][0]) == (0, "attested")
+    assert "does not trust that key" in found["Score: signature"][1]
     monkeypatch.setenv("GNUPGHOME", str(tmp_path / "other"))
     (tmp_path / "other").mkdir(mode=0o700)
     code, found = signatures(reconcile)

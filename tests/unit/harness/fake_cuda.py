@@ -91,7 +91,24 @@ class Fake:
         if int(stream) in self.captured:
             self.captured[int(stream)].append(work)
         else:
-            work()
+            self.enqueue(int(stream), work)
+
+    def enqueue(self, _stream: int, work: Callable[[], None]) -> None:
+        work()
+
+    def record(self, event: int, stream: int) -> None:
+        self.recorded[event] = self.captured.get(int(stream))
+
+    def follow(self, stream: int, event: int) -> None:
+        works = self.recorded.get(event)
+        if works is not None and any(works is held for held in self.captured.values()):
+            self.captured[int(stream)] = works  # the stream joins the capture
+
+    def wait_for_event(self, _event: int) -> None:
+        """All has happened already."""
+
+    def wait_for_stream(self, _stream: int) -> None:
+        """All has happened already."""
 
 
 def install(fake: Fake) -> ModuleType:
@@ -208,28 +225,20 @@ def _work_calls(fake: Fake) -> Iterator[tuple[str, Callable[..., Any]]]:
         fake.captured = {other: held for other, held in fake.captured.items() if held is not works}
         return works
 
-    def record(event: int, stream: int) -> None:
-        fake.recorded[event] = fake.captured.get(int(stream))
-
-    def follow(stream: int, event: int, _flags: int) -> None:
-        works = fake.recorded.get(event)
-        if works is not None and any(works is held for held in fake.captured.values()):
-            fake.captured[int(stream)] = works  # the stream joins the capture
-
     yield "cuMemcpyAsync", copy
     yield (
         "cuMemsetD8Async",
         lambda to, byte, size, stream: fake.do(stream, lambda: ctypes.memset(to, byte, size) and None),
     )
     yield "cuLaunchKernel", launch
-    yield "cuEventRecord", record
-    yield "cuStreamWaitEvent", follow
-    yield "cuEventSynchronize", lambda _event: None
-    yield "cuStreamSynchronize", lambda _stream: None
+    yield "cuEventRecord", fake.record
+    yield "cuStreamWaitEvent", lambda stream, event, _flags: fake.follow(stream, event)
+    yield "cuEventSynchronize", fake.wait_for_event
+    yield "cuStreamSynchronize", fake.wait_for_stream
     yield "cuStreamBeginCapture", begin
     yield "cuStreamEndCapture", end
     yield "cuGraphInstantiate", lambda works, _flags: [works]
-    yield "cuGraphLaunch", lambda graph, _stream: [work() for work in graph[0]] and None
+    yield "cuGraphLaunch", lambda graph, stream: fake.do(stream, lambda: [work() for work in graph[0]] and None)
 
 
 def _gather(fake: Fake, width: int, to: int, source: int, rows: int, units: int, count: int) -> None:

@@ -25,8 +25,9 @@ from reconciler.resource.kinds import Cell
 def command(one: str, other: str, as_json: bool) -> int:
     """Compare the results of A and B. Each is a submission tree, a system of this repository, or a commit.
 
-    Matched by benchmark and scenario. A ratio above 1 means that B's value is the larger; it is also given for one
-    accelerator where both sides declare how many they have.
+    Matched by benchmark and scenario, and where several systems fit by division, accelerator and count. A ratio above 1
+    means that B's value is the larger; it is also given for one accelerator where both sides declare how many they
+    have. The headroom is that of the latency bound.
     """
     found = compare((one, other), _sides(one), _sides(other))
     if as_json:

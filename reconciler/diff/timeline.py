@@ -87,19 +87,29 @@ class CellChange:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What one side of a comparison has of a cell. ``count``: accelerators, 0 when nobody declared them."""
+    """What one side of a comparison has of a cell. ``count``: accelerators of all nodes, 0 when nobody declared them;
+    ``headroom``: per cent below the latency bound, "" where there is none or nobody says."""
 
     cell: Cell
     value: str
     unit: str
     validity: str = ""
     count: int = 0
+    accelerator: str = ""
+    headroom: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
     one: Side
     other: Side
+
+    @property
+    def likeness(self) -> tuple[bool, bool, bool]:
+        """How much alike the two are but for their result: same division, accelerator, count."""
+        alike = bool(self.one.accelerator) and self.one.accelerator == self.other.accelerator
+        same = self.one.count == self.other.count
+        return self.one.cell.division == self.other.cell.division, alike, same
 
     @property
     def ratio(self) -> float | None:

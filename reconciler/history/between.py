@@ -12,6 +12,7 @@ from reconciler.record.codec import summarize
 from reconciler.resource.canonical import canonical
 from reconciler.resource.inputs import Input
 from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.resource.records import Record
 from reconciler.resource.resources import Resource
 
 
@@ -60,20 +61,30 @@ def sides(at: Snapshot) -> dict[Cell, Side]:
         record = at.records.get(chosen.performance)
         metric = summarize(record, chosen.performance).metric if record else None
         if record is not None and metric is not None:
-            count = systems.get(cell.system, {}).get("settings", {}).get("hardware.count")
-            found[cell] = Side(cell, *metric, str(record.values.get("validity", "")), int(count or 0))
+            hardware = systems.get(cell.system, {}).get("settings", {})
+            count = int(hardware.get("hardware.count") or 0) * int(hardware.get("hardware.nodes") or 1)
+            accelerator = str(hardware.get("hardware.accelerator") or "")
+            validity = str(record.values.get("validity", ""))
+            found[cell] = Side(cell, *metric, validity, count, accelerator, _headroom(record))
     return found
 
 
+def _headroom(record: Record) -> str:
+    margins = record.values.get("margins", ())
+    return next((str(m["headroom"]) for m in margins if "latency" in str(m.get("name")) and m.get("headroom")), "")
+
+
 def compare(names: tuple[str, str], one: Mapping[Cell, Side], other: Mapping[Cell, Side]) -> Comparison:
-    """The same cell where both have it, else the same benchmark and scenario, whatever the system."""
+    """The same cell where both have it, else the same benchmark and scenario: with those that are most alike in
+    division, accelerator and count, or with every system where none is."""
     pairs = [Pair(one[cell], other[cell]) for cell in sorted({*one} & {*other})]
     left = {cell: side for cell, side in one.items() if cell not in other}
     right = {cell: side for cell, side in other.items() if cell not in one}
     for cell, side in sorted(left.items()):
-        for match in sorted(right):
-            if (cell.benchmark, cell.scenario) == (match.benchmark, match.scenario):
-                pairs.append(Pair(side, right[match]))
+        task = (cell.benchmark, cell.scenario)
+        met_by = [Pair(side, right[m]) for m in sorted(right) if (m.benchmark, m.scenario) == task]
+        most = max((pair.likeness for pair in met_by), default=None)
+        pairs += [pair for pair in met_by if pair.likeness == most]
     met = {side.cell for pair in pairs for side in (pair.one, pair.other)}
     alone = (tuple(sorted(cell for cell in left if cell not in met)), tuple(sorted(c for c in right if c not in met)))
     return Comparison(names, tuple(pairs), dict(zip(names, alone, strict=True)))

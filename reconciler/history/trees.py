@@ -10,6 +10,8 @@ from reconciler.tree.reading.facts import metric_of
 from reconciler.tree.reading.survey import survey
 from reconciler.tree.reading.system import SubmitterFiles, SystemFile
 
+_NONE = "N/A"  # accelerator_model_name of a system without one
+
 
 def tree_sides(path: Path) -> dict[Cell, Side]:
     """Raises ReconcilerError when there is no tree."""
@@ -23,12 +25,11 @@ def tree_sides(path: Path) -> dict[Cell, Side]:
                 value, unit = metric_of(view)
                 if value is not None:
                     validity = view.performance.log.validity if view.performance else ""
-                    found[place.cell] = Side(place.cell, f"{value:g}", unit, validity, _count(system))
+                    named = system.text("accelerator_model_name") or ""
+                    accelerator = "" if named == _NONE else named
+                    found[place.cell] = Side(place.cell, f"{value:g}", unit, validity, _count(system), accelerator)
     return found
 
 
 def _count(system: SystemFile) -> int:
-    try:
-        return int(system.text("number_of_nodes") or 1) * int(system.text("accelerators_per_node") or 0)
-    except ValueError:
-        return 0
+    return (system.whole("number_of_nodes") or 1) * (system.whole("accelerators_per_node") or 0)

@@ -91,8 +91,10 @@ def _metric(metric: tuple[str, str] | None) -> str:
 
 def comparison_text(found: Comparison) -> str:
     head = ["benchmark", "scenario", found.names[0], found.names[1], "ratio", "per accelerator"]
+    several = len({_place(side) for pair in found.pairs for side in (pair.one, pair.other)}) > 1
     rows = [
         [
+            *([" / ".join(dict.fromkeys((_place(pair.one), _place(pair.other))))] if several else []),
             pair.one.cell.benchmark,
             pair.one.cell.scenario,
             _side(pair.one),
@@ -102,15 +104,21 @@ def comparison_text(found: Comparison) -> str:
         ]
         for pair in found.pairs
     ]
-    lines = _columns([head, *rows], indent="") if rows else ["nothing to compare: no benchmark and scenario in both"]
+    table = [["system", *head] if several else head, *rows]
+    lines = _columns(table, indent="") if rows else ["nothing to compare: no benchmark and scenario in both"]
     for name, cells in found.alone.items():
         lines += [f"only in {name}: {cell}" for cell in cells]
     return "\n".join(lines)
 
 
+def _place(side: Side) -> str:
+    return f"{side.cell.division}/{side.cell.system}"
+
+
 def _side(side: Side) -> str:
     count = f" on {side.count}" if side.count else ""
-    return f"{side.value} {side.unit}{count}" + (" INVALID" if side.validity == "INVALID" else "")
+    margin = f", headroom {side.headroom} %" if side.headroom else ""
+    return f"{side.value} {side.unit}{count}{margin}" + (" INVALID" if side.validity == "INVALID" else "")
 
 
 def _ratio(ratio: float | None) -> str:

@@ -30,6 +30,14 @@ class SystemFile:
         found = self.read.value.get(field) if self.read.value else None
         return found if isinstance(found, str) else ""
 
+    def whole(self, field: str) -> int | None:
+        """A count, which some write as a number and some as text; None of anything else."""
+        found = self.read.value.get(field) if self.read.value else None
+        if isinstance(found, bool) or not isinstance(found, (int, str)):
+            return None
+        text = str(found).strip()
+        return int(text) if text.isdecimal() and len(text) < 9 else None
+
     def line(self, field: str) -> int:
         return self.read.value.lines.get(field, 0) if self.read.value else 0
 

@@ -26,12 +26,12 @@ def names(view: SystemView) -> Complaints:
 
 def accelerators(view: SystemView) -> Complaints:
     """ "8x" in the name of a folder, against the number that the description states."""
-    stated = _whole(view, "accelerators_per_node")
-    nodes = _whole(view, "number_of_nodes")
+    stated = view.system.whole("accelerators_per_node")
+    nodes = view.system.whole("number_of_nodes")
     if stated is None or nodes is None:
         return
     named = {int(found) for found in _COUNT.findall(view.system.name)}
-    fitting = {stated, stated * nodes, _whole(view, "host_processors_per_node"), nodes}
+    fitting = {stated, stated * nodes, view.system.whole("host_processors_per_node"), nodes}
     if named and not named & fitting:
         amount = " or ".join(map(str, sorted(named)))
         yield Complaint(
@@ -58,14 +58,6 @@ def retraining(view: CellView) -> Complaints:
     if view.division == "closed" and isinstance(said, str) and said.strip().lower() in ("yes", "y", "true"):
         place = Place(read.file, read.value.lines.get("retraining", 0) if read.value else 0)
         yield Complaint(place, f"retraining {shown(said)}", "no retraining in the closed division")
-
-
-def _whole(view: SystemView, field: str) -> int | None:
-    found = view.system.read.value.get(field) if view.system.read.value else None
-    if isinstance(found, bool) or not isinstance(found, (int, str)):
-        return None
-    text = str(found).strip()
-    return int(text) if text.isdecimal() and len(text) < 9 else None
 
 
 SYSTEM_CONTRADICTIONS = (

@@ -11,10 +11,14 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from reconciler.desired.state import Detail
 from reconciler.files import Places
+from reconciler.history.between import sides
+from reconciler.history.snapshot import snapshot
 from reconciler.record.codec import decode
 from reconciler.record.store import write_record
 from reconciler.resource.inputs import Role
+from reconciler.resource.kinds import Address
 from reconciler.resource.records import RecordedFact
 
 from .conftest import CELL, Reconcile, console, edit, git
@@ -177,6 +181,42 @@ def test_compare_commits_a_system_and_a_tree(twice: Path, reconcile: Reconcile) 
     assert pair["per_accelerator"] is None
     assert report(reconcile, "compare", "box", "HEAD")["pairs"][0]["ratio"] == 1.0
     assert report(reconcile, "compare", ".reconcile/tree", "HEAD")["pairs"][0]["ratio"] == pytest.approx(1.0, rel=1e-3)
+
+
+def test_compare_counts_the_accelerators_of_all_nodes(recorded: Path) -> None:
+    at = snapshot(recorded, git(recorded, "rev-parse", "HEAD"))
+    cluster = {"hardware.accelerator": "NVIDIA H200", "hardware.count": 4, "hardware.nodes": 2}
+
+    def detail(address: Address) -> Detail:
+        found = at.desired.detail(address)
+        return replace(found, settings={**found.settings, "systems": {"box": {"settings": cluster}}})
+
+    (side,) = sides(replace(at, desired=replace(at.desired, detail=detail))).values()
+    assert (side.accelerator, side.count) == ("NVIDIA H200", 8)
+
+
+@pytest.mark.parametrize("written", [int, str])
+def test_compare_reads_the_counts_of_a_tree_as_number_and_as_text(
+    twice: Path, reconcile: Reconcile, written: type
+) -> None:
+    system = next((twice / ".reconcile/tree").glob("open/*/systems/box.json"))
+    found = json.loads(system.read_text())
+    counts = {"number_of_nodes": written(2), "accelerators_per_node": written(4)}
+    system.write_text(json.dumps({**found, **counts}))
+    (pair,) = report(reconcile, "compare", ".reconcile/tree", ".reconcile/tree")["pairs"]
+    assert (pair["one"]["count"], pair["per_accelerator"]) == (8, 1.0)
+
+
+def test_compare_shows_the_headroom_of_the_latency_bound(recorded: Path, reconcile: Reconcile) -> None:
+    path = next(p for p in recorded.glob("state/records/Run/*.json") if "validity" in p.read_text())
+    record = decode(path.read_bytes(), path.name)
+    margin = {"name": "p99 latency", "measured": "14.9", "limit": "15", "unit": "ms", "headroom": "+0.7", "met": True}
+    path.unlink()
+    write_record(Places(recorded), replace(record, values={**record.values, "margins": [margin]}))
+    git(recorded, "add", "--all")
+    git(recorded, "commit", "--quiet", "--message", "Measure")
+    assert report(reconcile, "compare", "HEAD", "HEAD")["pairs"][0]["one"]["headroom"] == "+0.7"
+    assert reconcile("compare", "HEAD", "HEAD")[1].count("samples/s, headroom +0.7 %") == 2
 
 
 def test_compare_when_nothing_meets_lists_what_each_side_has(twice: Path, reconcile: Reconcile) -> None:

@@ -188,12 +188,12 @@ class Backend(Protocol):
 
 
 def load_backend(name: str) -> Backend:
-    """Import a backend. Raises HarnessError when it is unknown, or its library is not installed."""
+    """Import a backend. Raises HarnessError when it is unknown, or its library is not installed or does not load."""
     if name not in MODULES:
         raise HarnessError(f"unknown backend {name!r}", "input", f"use one of {', '.join(MODULES)}")
     try:
         return cast(Backend, importlib.import_module(MODULES[name]))
-    except ImportError as error:
+    except (ImportError, OSError, RuntimeError) as error:  # a library that it needs in turn may be what is missing
         extra = BACKENDS[name].extra
         raise HarnessError(f"backend {name} cannot be loaded: {error}", "missing", installing(extra)) from error
 

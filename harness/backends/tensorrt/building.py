@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.backends import BuildPlan, Engine, Tensor
+from harness.backends import BuildPlan, Engine
+from harness.backends.tensorrt.configuring import configure, tensors, tensors_of
 from harness.backends.tensorrt.flavours import Flavour
 from harness.backends.tensorrt.inspection import inspect
 from harness.backends.tensorrt.messages import Log, log_of
-from harness.backends.tensorrt.profiles import FREE, Profile, planned
+from harness.backends.tensorrt.profiles import FREE
 from harness.backends.tensorrt.timing import TimingCache
 from harness.cuda.driver import CudaError, Device, device_count
 from harness.cuda.faults import explained
@@ -21,6 +21,7 @@ from harness.machine import usable_cores
 from harness.quantization.floats import typed_model
 
 ENGINE_FILE = "model.plan"
+_PLUGINS: set[Path] = set()  # those of this process
 
 
 def build_engine(flavour: Flavour, plan: BuildPlan) -> Engine:
@@ -96,72 +97,6 @@ def parse(flavour: Flavour, network: Any, model: Path, log: Log) -> None:
     )
 
 
-def configure(flavour: Flavour, builder: Any, network: Any, plan: BuildPlan) -> tuple[Any, tuple[Profile, ...]]:
-    trt, options = flavour.trt, plan.options
-    config = builder.create_builder_config()
-    flavour.set_precision(config, plan.precision)
-    flavour.share_profiles(config)
-    config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED
-    config.builder_optimization_level = _number(options, "optimization_level", 3, most=5)
-    workspace = _number(options, "workspace_mib", 0)
-    if workspace:
-        config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, workspace << 20)
-    if not options.get("tf32", False):
-        config.clear_flag(trt.BuilderFlag.TF32)
-    for option, flag in (("sparse_weights", "SPARSE_WEIGHTS"), ("version_compatible", "VERSION_COMPATIBLE")):
-        if options.get(option, False):
-            config.set_flag(getattr(trt.BuilderFlag, flag))
-    level = str(options.get("hardware_compatibility", "none")).upper()
-    if level != "NONE":
-        config.hardware_compatibility_level = getattr(trt.HardwareCompatibilityLevel, level)
-    inputs, outputs = tensors(network)
-    require_batches(inputs, outputs, plan.batch_size)
-    tensors_of(trt, [*inputs, *outputs])  # what cannot be described is refused before a long build
-    profiles = planned({tensor.name: tuple(tensor.shape) for tensor in inputs}, plan.batch_size, options)
-    if any(FREE in tuple(tensor.shape) for tensor in inputs):
-        for wanted in profiles:
-            profile = builder.create_optimization_profile()
-            for tensor in inputs:
-                profile.set_shape(tensor.name, *wanted.shapes(tuple(tensor.shape)))
-            config.add_optimization_profile(profile)
-    return config, profiles
-
-
-def tensors(network: Any) -> tuple[list[Any], list[Any]]:
-    """Inputs and outputs."""
-    return (
-        [network.get_input(number) for number in range(network.num_inputs)],
-        [network.get_output(number) for number in range(network.num_outputs)],
-    )
-
-
-def require_batches(inputs: Sequence[Any], outputs: Sequence[Any], batch_size: int) -> None:
-    """Raises HarnessError where an input or output does not begin with the batch: its rows would be no samples."""
-    if not outputs:
-        raise HarnessError("the model has no output", "input", "export or download it again")
-    free = any(tuple(tensor.shape)[:1] == (FREE,) for tensor in inputs)
-    for kind, named in (("input", inputs), ("output", outputs)):
-        for tensor in named:
-            first = tuple(tensor.shape)[:1]
-            varies = (
-                kind == "input" or batch_size == 1 or not free
-            )  # a fixed batch of an input is held against ours later
-            if not first or (not varies and first != (FREE,)):
-                raise HarnessError(
-                    f"{kind} {tensor.name} of the model has no batch axis: {list(tensor.shape)}",
-                    "input",
-                    "export the model with the batch as the first axis of every input and output",
-                )
-
-
-def _number(options: Any, name: str, default: int, most: int | None = None) -> int:
-    number = int(options.get(name, default))
-    if number < 0 or (most is not None and number > most):
-        limit = "0 or more" if most is None else f"0 to {most}"
-        raise HarnessError(f"engine.options.{name} {number} is out of range", "input", f"write {limit}")
-    return number
-
-
 def load_plugins(flavour: Flavour, log: Log, options: Any) -> dict[str, str]:
     """The declared plug-in libraries, each with the digest of its bytes; TensorRT's own are always there."""
     flavour.trt.init_libnvinfer_plugins(log.logger, "")
@@ -169,8 +104,11 @@ def load_plugins(flavour: Flavour, log: Log, options: Any) -> dict[str, str]:
     for path in paths:
         if not path.is_file():
             raise HarnessError(f"no plug-in library {path}", "missing", "check engine.options.plugins")
+        if path in _PLUGINS:  # each GPU loads its engine, and a library that is loaded already is refused
+            continue
         if flavour.trt.get_plugin_registry().load_library(str(path)) is None:
             raise HarnessError(f"TensorRT does not load plug-in {path}: {log.last()}", "backend", "see the child's log")
+        _PLUGINS.add(path)
     return {path.name: file_digest(path) for path in paths}
 
 
@@ -178,22 +116,6 @@ def halve_inputs(trt: Any, network: Any) -> None:
     for number in range(network.num_inputs):
         if network.get_input(number).dtype == trt.float32:
             network.get_input(number).dtype = trt.float16
-
-
-def tensors_of(trt: Any, tensors: Sequence[Any]) -> tuple[Tensor, ...]:
-    return tuple(Tensor(tensor.name, tuple(tensor.shape)[1:], _dtype(trt, tensor)) for tensor in tensors)
-
-
-def _dtype(trt: Any, tensor: Any) -> str:
-    try:
-        return str(trt.nptype(tensor.dtype).__name__)
-    except TypeError as error:
-        kind = str(tensor.dtype).rpartition(".")[2]
-        raise HarnessError(
-            f"{tensor.name} of the model is {kind}, in which neither samples nor answers can be kept",
-            "input",
-            "let the model take and give float32 or float16, with a Cast inside",
-        ) from error
 
 
 def _serialized(flavour: Flavour, builder: Any, network: Any, config: Any, plan: BuildPlan, log: Log) -> bytes:

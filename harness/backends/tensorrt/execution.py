@@ -62,6 +62,13 @@ class LoadedEngine:
         context = self.context(self.profile(1, inputs), None)
         self.shape(context, 1, inputs)
         shapes = {tensor.name: tuple(context.get_tensor_shape(tensor.name)) for tensor in self._outputs}
+        for name, shape in shapes.items():
+            if FREE in shape:
+                raise HarnessError(
+                    f"the shape of output {name} depends on what the samples hold: {list(shape)}",
+                    "input",
+                    "let the model pad it to a fixed shape",
+                )
         return [Tensor(tensor.name, shapes[tensor.name][1:], tensor.dtype) for tensor in self._outputs]
 
     def wanted(self, inputs: Sequence[Shape]) -> int:

@@ -50,6 +50,12 @@ def planned(inputs: Mapping[str, Sequence[int]], batch_size: int, options: Mappi
         raise HarnessError(
             f"the last of profiles {options['profiles']} is not batch_size {batch_size}", "input", "make them equal"
         )
+    if len(batches) > 1 and not any(FREE in shape[:1] for shape in inputs.values()):
+        raise HarnessError(
+            f"profiles {options['profiles']}: the model has a fixed batch",
+            "input",
+            "export it with a free batch axis, or leave engine.options.profiles out",
+        )
     lengths = numbers(options, "sequence_lengths")
     varying = [name for name, shape in inputs.items() if FREE in shape[1:]]
     if varying and not lengths:

@@ -39,6 +39,8 @@ def test_profiles_for_each_batch_and_length() -> None:
         (IMAGE, {"profiles": "1,64"}, "not batch_size 256"),
         (IMAGE, {"profiles": "256,64"}, "no ascending list"),
         (TOKENS, {"sequence_lengths": "many"}, "no ascending list"),
+        ({"image": (256, 3, 4, 4)}, {"profiles": "1,256"}, "profiles 1,256: the model has a fixed batch"),
+        ({"ids": (256, -1)}, {"profiles": "1,256", "sequence_lengths": "9"}, "the model has a fixed batch"),
     ],
 )
 def test_what_cannot_be_planned(inputs: dict[str, Any], options: dict[str, Any], text: str) -> None:

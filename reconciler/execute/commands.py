@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -117,17 +116,6 @@ def filled(text: str, values: Mapping[str, str]) -> str:
 
 def filled_all(texts: Sequence[str], values: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(filled(text, values) for text in texts)
-
-
-def remove_placed(folder: Path) -> None:
-    """An audit.config that an attempt placed and could not take away again, as after a loss of power."""
-    try:
-        request = json.loads((folder / "request.json").read_bytes())
-        source, target = Path(request["place_audit"]), Path(request["cwd"]) / "audit.config"
-        if request["place_audit"] and sha256_file(target) == sha256_file(source):
-            target.unlink()
-    except (OSError, ValueError, KeyError, TypeError):
-        return
 
 
 def values_of(attempt: Attempt, places: Places, inputs: Mapping[str, str]) -> dict[str, str]:

@@ -7,17 +7,18 @@ from pathlib import Path
 
 from reconciler.errors import ReconcilerError, StorageError
 from reconciler.execute.attempt import read
-from reconciler.execute.commands import remove_placed
 from reconciler.execute.finish import finish
 from reconciler.execute.perform import Finished
 from reconciler.files import is_leftover, remove, storage_errors
+from reconciler.launch.placed import placed_by
 
 
 def harvest(folder: Path, note: Callable[[str], None]) -> Iterator[Finished]:
     """Oldest first. Run it under the pass lock, so that no attempt here is another's in flight."""
     for entry in sorted(folder.glob("*")):
         if is_leftover(entry) or not (entry / "result.json").exists():
-            remove_placed(entry)
+            if (placed := placed_by(entry)) is not None:
+                placed.unlink(missing_ok=True)
             remove(entry)
             continue
         attempt = read(entry)

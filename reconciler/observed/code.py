@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from reconciler.files import sha256_listing
@@ -13,14 +13,16 @@ from reconciler.observed.stamps import Stamps, seal
 SKIPPED = frozenset({".git", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"})
 
 
-def code_digest(path: Path, stamps: Stamps) -> str | None:
-    """None when it cannot be read. A commit of what lies there already changes nothing; an edit of one line does."""
+def code_digest(path: Path, stamps: Stamps, placed: Collection[Path] = ()) -> str | None:
+    """None when it cannot be read. A commit of what lies there already changes nothing; an edit of one line does.
+    ``placed``: files that do not count, by resolved path."""
     if not path.is_dir():
         return stamps.source(path)
     try:
-        stated = [(name, s.st_size, s.st_mtime_ns) for name in _names(path) for s in ((path / name).stat(),)]
+        names = [name for name in _names(path) if not placed or (path / name).resolve() not in placed]
+        stated = [(name, s.st_size, s.st_mtime_ns) for name in names for s in ((path / name).stat(),)]
         now = seal("code", stated)
-        return stamps.remembered(f"{path}/ (code)", now, lambda: _digest(path, [name for name, *_ in stated], stamps))
+        return stamps.remembered(f"{path}/ (code)", now, lambda: _digest(path, names, stamps))
     except OSError:
         return None
 

@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from reconciler.desired.state import Pins
+from reconciler.files import Places
+from reconciler.launch.placed import placed_below
 from reconciler.observed.code import code_digest
 from reconciler.observed.installed import backend_version
 from reconciler.observed.stamps import Stamps
@@ -34,7 +36,8 @@ def observe_pins(
     values: dict[str, str | None] = {}
     origins: dict[str, str] = {}
     versions = functools.cache(lambda: _last_versions(recorded))
-    code = functools.cache(lambda path: code_digest(path, stamps))  # many cells share a command
+    placed = functools.cache(lambda: placed_below(Places(root).attempts))
+    code = functools.cache(lambda path: code_digest(path, stamps, placed()))  # many cells share a command
     for pin in needed:
         sort, _, rest = pin.partition(":")
         if sort == "source":

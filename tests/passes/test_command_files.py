@@ -14,6 +14,7 @@ from reconciler.execute.outcome import Outcome, Status
 from reconciler.files import Lock
 from reconciler.mlperf.log_names import BASELINE, COMPLIANCE
 from reconciler.resource.records import Ended, Record
+from tests.passes.crashing import processes_in
 from tests.passes.repository import Repository
 from tests.passes.standin import with_command
 from tests.passes.test_commands import PASS, RUN, gone, wait_for
@@ -116,20 +117,47 @@ def test_somebody_elses_audit_settings_stop_every_run(tmp_path: Path) -> None:
     assert (tmp_path / "ours/audit.config").exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_no_audit_settings_stay_behind_a_killed_pass(tmp_path: Path, number: signal.Signals) -> None:
-    repository = audited(tmp_path)
+def in_the_test(repository: Repository) -> subprocess.Popen[bytes]:
+    """A pass that stays in its compliance test."""
     sleep = 'if os.path.exists("audit.config"):\n    open("../pid.partial", "w").write(str(os.getpid()))\n'
     sleep += '    os.rename("../pid.partial", "../pid")\n    time.sleep(600)\n'
     script(repository, "folder = Path(logs)\n", f"{sleep}folder = Path(logs)\n")
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
     started = subprocess.Popen(
-        [sys.executable, "-c", PASS, str(tmp_path)], cwd=CHECKOUT, env=environment, stderr=subprocess.DEVNULL
+        [sys.executable, "-c", PASS, str(repository.root)], cwd=CHECKOUT, env=environment, stderr=subprocess.DEVNULL
     )
-    wait_for(tmp_path / "pid")
-    assert (tmp_path / "ours/audit.config").exists()
+    wait_for(repository.root / "pid")
+    assert (repository.root / "ours/audit.config").exists()
+    return started
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_no_audit_settings_stay_behind_a_killed_pass(tmp_path: Path, number: signal.Signals) -> None:
+    repository = audited(tmp_path)
+    started = in_the_test(repository)
     started.send_signal(number)
     started.wait(20)
     assert gone([int((tmp_path / "pid").read_text(encoding="utf-8"))])
     with Lock(repository.places.pass_lock, purpose="a test").acquire(wait=10):  # the keeper holds it to its end
         assert not (tmp_path / "ours/audit.config").exists()
+
+
+def test_placed_audit_settings_are_no_code_of_the_command(tmp_path: Path) -> None:
+    """Neither while the test runs nor after a loss of power, which leaves them; then the next pass takes them away."""
+    repository = audited(tmp_path)
+    started = in_the_test(repository)
+    due = {str(step.change.address) for step in repository.look().plan.steps}
+    assert TEST in due
+    assert not [name for name in due if name.startswith(("Run:", "Score:"))]
+    running = [started.pid, int((tmp_path / "pid").read_text(encoding="utf-8")), *processes_in(tmp_path)]
+    for number in running:
+        os.kill(number, signal.SIGSTOP)  # all at once, so that nobody sees another's end
+    for number in running:
+        os.kill(number, signal.SIGKILL)
+    started.wait(20)
+    assert (tmp_path / "ours/audit.config").exists()
+    assert {str(step.change.address) for step in repository.look().plan.steps} == due
+    script(repository, "    time.sleep(600)\n", "    pass\n")
+    repository.reconcile()
+    assert record_of(repository, TEST)
+    assert not (tmp_path / "ours/audit.config").exists()

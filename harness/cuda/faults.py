@@ -51,6 +51,15 @@ def too_large(device: str, batch_size: int, wanted: int, free: int, detail: str)
     )
 
 
+def too_many(device: str, size: int, error: CudaError) -> HarnessError:
+    """Out of memory while ``size`` bytes of samples were placed, on the device or in memory that it can reach."""
+    return HarnessError(
+        f"{device}: no memory for the samples of the run, {size / 2**30:.2f} GiB: {error}",
+        "resources",
+        "lower performance_sample_count, leave start_from_device out, or let more memory be locked (ulimit -l)",
+    )
+
+
 def smaller_batch(batch_size: int, wanted: int, free: int) -> int:
     """The largest multiple of 8 (below 8: any number) that needs at most nine tenths of what is free; 0 for none."""
     fitting = min(batch_size - 1, int(batch_size * 0.9 * free / max(wanted, 1)))

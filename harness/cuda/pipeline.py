@@ -16,7 +16,7 @@ import numpy as np
 from harness.backends import LoadPlan, Outputs, Token, match_samples
 from harness.cuda.driver import CudaError, Device, DeviceMemoryError, device_count
 from harness.cuda.engines import Loaded, Loader
-from harness.cuda.faults import explained, too_large
+from harness.cuda.faults import explained, too_large, too_many
 from harness.cuda.lanes import Lane, Shapes, Streams, batch_shapes
 from harness.cuda.numa import node_of, processors_of, stay_on
 from harness.cuda.residence import Residence, Resident
@@ -136,10 +136,15 @@ class CudaSession:
             self._open(arrays)
         try:
             residents = self._residence.place(arrays)
-            for worker, resident in zip(self.workers, residents, strict=True):
-                worker.serve(resident, self._whole)
+        except DeviceMemoryError as error:
+            raise too_many(self.workers[0].label, sum(array.nbytes for array in arrays), error) from error
         except CudaError as error:
             raise explained(error, self.workers[0].label) from error
+        for worker, resident in zip(self.workers, residents, strict=True):
+            try:
+                worker.serve(resident, self._whole)
+            except CudaError as error:
+                raise explained(error, worker.label) from error
         self.workers[0].device.activate()
 
     def compute(self, rows: Rows) -> Outputs:
@@ -168,9 +173,12 @@ class CudaSession:
         self.workers[0].device.activate()  # for compute() on this thread: a submit leaves that of its worker
 
     def close(self) -> None:
-        for worker in self.workers:
-            worker.close()
-        self._residence.release()
+        try:
+            for worker in self.workers:
+                worker.close()
+            self._residence.release()
+        except CudaError as error:
+            raise explained(error, self.workers[0].label) from error
 
     def _open(self, arrays: Sequence[np.ndarray]) -> None:
         """Lanes are made once, when the shape of a sample is known; in turns, so that devices fill evenly."""

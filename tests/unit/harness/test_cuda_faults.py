@@ -1,4 +1,4 @@
-"""What goes wrong in the CUDA pipeline beside a failed batch: threads, devices, memory. It is told, and nothing waits."""
+"""What goes wrong in the CUDA pipeline beside a failed batch: threads, devices, memory. It is told; nothing waits."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ from reconciler.diff.change import Difference, How
 from reconciler.errors import ReconcilerError, RepositoryError
 from reconciler.execute.finish import EVIDENT, NOTED
 from reconciler.execute.harvest import harvest
+from reconciler.execute.order import Order
 from reconciler.execute.outcome import Event, Note, Outcome, Status
 from reconciler.execute.perform import Check, Finished, Setting, unchecked
 from reconciler.execute.serving import Services
@@ -103,6 +104,7 @@ class Pass:
     not_committed: RepositoryError | None = None
     services: Services = field(default_factory=Services)
     began: float = field(default_factory=time.monotonic)
+    order: Order = field(default_factory=Order)
     wall: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def run(self, saved: Plan | None) -> Report:
@@ -235,6 +237,7 @@ class Pass:
 
     def walk(self, seen: Look) -> Walk:
         git = importlib.import_module("reconciler.git")
+        self.order.know(seen.recorded)
         setting = Setting(
             places=self.places,
             tool=TOOL,
@@ -246,6 +249,7 @@ class Pass:
             path=lambda artifact: readable(self.places, artifact),
             load=lambda identity: load_record(self.places, identity),
             nodes=nodes_told(systems_of(seen.desired), read_reached(self.places)),
+            order=self.order,
         )
         by_id = {s.id: s for summaries in seen.recorded.by_key.values() for s in summaries}
         used = {address: by_id[identity] for address, identity in seen.difference.recorded_as.items()}

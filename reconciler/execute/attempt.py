@@ -24,7 +24,8 @@ FORMAT = 1
 @dataclass(frozen=True, slots=True)
 class Intent:
     """What an attempt is for, as known before it starts. ``upstream``: input name → record id; ``made_from``:
-    "engine.model.onnx" → sha256 of each upstream file that was really used. ``started``: UTC."""
+    "engine.model.onnx" → sha256 of each upstream file that was really used. ``started``: UTC, after all that is
+    recorded of the cell; ``clock``: what the clock of this machine showed then."""
 
     id: str
     address: Address
@@ -42,6 +43,7 @@ class Intent:
     supersedes: str = ""
     shared: tuple[Address, ...] = ()
     tool: str = ""
+    clock: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,7 @@ def create(folder: Path, intent: Intent) -> Attempt:
         "supersedes": intent.supersedes,
         "shared": [str(address) for address in intent.shared],
         "tool": intent.tool,
+        "clock": intent.clock,
     }
     replace(attempt.folder / "attempt.json", json.dumps(document, indent=1, sort_keys=True).encode())
     return attempt

@@ -53,7 +53,7 @@ def command_run(attempt: Attempt, places: Places, inputs: Mapping[str, str]) -> 
         secrets=secrets,
         timeout=float(settings.get("harness.timeout", 0)) / 1000,
         logs=location_of(settings, "harness.logs", values, cwd) or str(attempt.run_dir),
-        since=attempt.intent.started.replace("Z", "+00:00"),
+        since=attempt.intent.clock,
         user_conf=str(attempt.user_conf),
         user_conf_sha256=sha256_file(attempt.user_conf) if written and not endpoints else "",
         user_conf_at="" if written else location_of(settings, "harness.user_conf_at", values, cwd),
@@ -102,7 +102,7 @@ def command_build(attempt: Attempt, places: Places, inputs: Mapping[str, str]) -
         env=env,
         secrets=secrets,
         timeout=float(settings.get(f"{BUILD}.timeout", 0)) / 1000,
-        since=attempt.intent.started.replace("Z", "+00:00"),
+        since=attempt.intent.clock,
         outputs=filled_all(settings.get(f"{BUILD}.outputs", ()), values),
         code=part_location(settings, BUILD, "code", values, places.root),
     )

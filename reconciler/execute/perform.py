@@ -16,6 +16,7 @@ from reconciler.execute.commands import runs_command
 from reconciler.execute.finish import Kept, finish
 from reconciler.execute.judging import KNOWN, RESPONSE, judge_attempt
 from reconciler.execute.launching import launched
+from reconciler.execute.order import Order
 from reconciler.execute.outcome import Outcome, Status
 from reconciler.execute.requests import make_request
 from reconciler.execute.results import leaves_results
@@ -45,7 +46,8 @@ def unchecked(_: Step, __: bool) -> None:
 class Setting:
     """What every attempt of a pass shares. ``path`` gives a stored artifact's file, ``load`` a record by its id;
     ``stall``: seconds without progress after which a run counts as hung. ``nodes``: system → settings that tell in a
-    record which nodes its launcher reached. ``lost``: how the server of a run ended."""
+    record which nodes its launcher reached. ``lost``: how the server of a run ended. ``clock``: UTC, of this
+    machine; ``order``: what a record's time must come after."""
 
     places: Places
     tool: str
@@ -59,6 +61,7 @@ class Setting:
     check: Check = unchecked
     nodes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     lost: Callable[[], Result | None] = lambda: None
+    order: Order = field(default_factory=Order)
 
 
 @dataclass(slots=True)
@@ -96,7 +99,8 @@ def begin(step: Step, detail: Detail, upstream: Mapping[str, Summary], setting: 
         address=change.address,
         key=change.key,
         revision=REVISIONS[change.address.kind],
-        started=now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        started=setting.order.started((change.address, *step.shared), now),
+        clock=now.isoformat(),
         inputs={i.name: (canonical(i.value), str(i.origin)) for i in detail.inputs if i.value is not None},
         settings=settings,
         locations=detail.locations,

@@ -94,6 +94,8 @@ def _list(places: Places, *, as_json: bool) -> int:
         say(f"{item.cell or 'the whole submission'}: {item}{over}\n    {path}")
     if not decisions.freezes:
         say("Nothing is frozen.")
+    for path, why in sorted(decisions.damaged.items()):
+        say(f"{path}: {why}: it counts for nothing")
     return IN_SYNC
 
 

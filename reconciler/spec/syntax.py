@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -35,6 +36,7 @@ _WORDS = (
     ("unknown escape character", "an unknown escape after '\\'", "double the '\\', or use single quotes"),
     ("undefined tag handle", "a '!' begins a tag, which is not taken", "quote the text"),
 )
+_CONFLICT = re.compile(r"^<{7} .*\n(?:.*\n)*?={7}\r?$", re.MULTILINE)
 
 
 def events_of(text: str) -> Iterator[Any]:
@@ -46,6 +48,10 @@ def events_of(text: str) -> Iterator[Any]:
 
 def syntax_problem(error: Exception, text: str, file: str) -> Problem:
     """The parser's error as a problem at the place to mend."""
+    if conflict := _CONFLICT.search(text):
+        line = text.count("\n", 0, conflict.start()) + 1
+        fix = "keep one side, and remove the lines that begin with <<<<<<<, ======= and >>>>>>>"
+        return Problem(file, line, 1, "", "a merge conflict is left in the file", fix)
     if not isinstance(error, MarkedYAMLError) or error.problem_mark is None:
         return Problem(file, 1, 1, "", "the file is not YAML", "save it as UTF-8 text in YAML")
     words = str(error.problem)

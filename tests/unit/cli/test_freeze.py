@@ -110,6 +110,16 @@ def test_a_freeze_ends_on_its_day(recorded: Path, reconcile: Reconcile) -> None:
     assert "(over)" in reconcile("freeze", "--list")[1]
 
 
+def test_a_freeze_that_was_edited_is_listed_as_one_that_counts_for_nothing(
+    recorded: Path, reconcile: Reconcile
+) -> None:
+    assert reconcile("freeze", "digits", "--reason", "the deadline is over")[0] == 0
+    path = next((recorded / "state/frozen").glob("*.json"))
+    path.write_text(path.read_text().replace("deadline", "party"))
+    _, out, _ = reconcile("freeze", "--list")
+    assert f"{path.relative_to(recorded)}: it was changed after it was written: it counts for nothing" in out
+
+
 def test_unfreeze_works_while_the_spec_is_broken(recorded: Path, reconcile: Reconcile) -> None:
     freeze(reconcile, "digits", "--commit")
     edit(recorded, "category: edge", "category: edgy")

@@ -32,6 +32,14 @@ BROKEN = {
         replaced("Offline: {target_qps: 54}", "Offline: 54"),
         *(20, 20, "spec.divisions.open.box.digits.Offline", "where a group of settings belongs", "name: value"),
     ),
+    "merge conflict": (
+        replaced(
+            "          Offline: {target_qps: 54}\n",
+            "<<<<<<< HEAD\n          Offline: {target_qps: 54}\n=======\n          Offline: {target_qps: 55}\n"
+            ">>>>>>> more\n",
+        ),
+        *(20, 1, "", "a merge conflict is left", "keep one side"),
+    ),
     "unknown key": (
         replaced("target_qps: 54", "target_qsp: 54"),
         *(20, 21, "spec.divisions.open.box.digits.Offline.target_qsp", "no setting of Offline", "write target_qps"),

@@ -12,12 +12,14 @@ from pathlib import Path
 DETAIL = "mlperf_log_detail.txt"
 _BEGAN = re.compile(rb'"key": "power_begin", "value": "([^"]+)"')
 _TIME = "%m-%d-%Y %H:%M:%S.%f"
+_SLACK = timedelta(seconds=1)  # times of a file system and of another node's clock are not ours to the millisecond
 _KEPT_OLD = 3  # log sets of earlier runs that are kept to show what was found
 
 
 @dataclass(frozen=True, slots=True)
 class LogSet:
-    """A folder with a detail log. ``began``: None when the log states no time. ``new``: not before the attempt."""
+    """A folder with a detail log. ``began``: None when the log states no time. ``new``: not before the attempt, and not
+    later than now."""
 
     folder: Path
     began: datetime | None
@@ -35,7 +37,8 @@ class Collected:
 def find_sets(logs: Path, since: datetime) -> list[LogSet]:
     """Newest first. LoadGen logs milliseconds."""
     earliest = since - timedelta(microseconds=since.microsecond % 1000)
-    found = [_read(Path(parent), earliest) for parent, _, files in os.walk(logs) if DETAIL in files]
+    folders = [Path(parent) for parent, _, files in os.walk(logs) if DETAIL in files]
+    found = [_read(folder, earliest) for folder in folders if (folder / DETAIL).is_file()]
     return sorted(found, key=lambda item: item.began or datetime.min.replace(tzinfo=UTC), reverse=True)
 
 
@@ -47,7 +50,8 @@ def _read(folder: Path, earliest: datetime) -> LogSet:
     except ValueError:
         began = None
     # A run that never came so far says nothing; then the file's time must do.
-    return LogSet(folder, began, (began or datetime.fromtimestamp(path.stat().st_mtime, UTC)) >= earliest)
+    when = began or datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    return LogSet(folder, began, earliest <= when <= datetime.now(UTC) + _SLACK)
 
 
 def collect(logs: Path, since: datetime, run_dir: Path, output: Path) -> Collected:
@@ -64,8 +68,10 @@ def collect(logs: Path, since: datetime, run_dir: Path, output: Path) -> Collect
         return Collected(None, f"log sets: asked one, the command left {len(new)}: {listed}")
     if sets:
         began = f"{sets[0].began:%Y-%m-%d %H:%M:%S}" if sets[0].began else "an unknown time"
-        asked = f"{since:%Y-%m-%d %H:%M:%S}"
-        return Collected(None, f"start: asked a run at or after {asked} UTC, LoadGen logged {began}")
+        asked = f"{since:%Y-%m-%d %H:%M:%S} UTC"
+        later = sets[0].began is not None and sets[0].began >= since
+        until = f" and before {datetime.now(UTC):%Y-%m-%d %H:%M:%S}" if later else ""
+        return Collected(None, f"start: asked a run at or after {asked}{until}, LoadGen logged {began}")
     return Collected(None, f"log sets: asked one, the command left none: there is no {DETAIL} in its folder of logs")
 
 

@@ -13,6 +13,7 @@ from harness.contract import Result
 from reconciler.errors import ReconcilerError
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.commands import runs_command
+from reconciler.execute.log_set import foreign_files, too_long
 from reconciler.execute.results import (
     contradictions_of,
     leaves_results,
@@ -151,11 +152,21 @@ def _judge_run(attempt: Attempt, result: Result) -> Verdict:
     try:
         log = parse_detail((attempt.output / DETAIL).read_bytes(), DETAIL)
     except (OSError, ReconcilerError) as error:
-        return Verdict({}, f"the run left no readable {DETAIL}: {error}", "backend", "see the child's log")
-    differing = [*map(str, contradictions(log, asked(values, mode))), *_conf_contradictions(attempt, log, values)]
+        return Verdict(
+            {}, f"the run left no readable {DETAIL}: {error}{_ending(result)}", "backend", "see the child's log"
+        )
+    differing = [
+        *map(str, contradictions(log, asked(values, mode))),
+        *_conf_contradictions(attempt, log, values),
+        *(too_long(log, result.seconds) if runs_command(attempt) else ()),
+        # Only a run that ended has left all of its files.
+        *(foreign_files(attempt.output, log, answers=_logs_answers(attempt)) if log.complete else ()),
+    ]
     if differing:
-        problem = f"LoadGen did not run what was asked: {'; '.join(differing)}"
-        fix = "the logs are kept; check LoadGen's version and the round, then run again"
+        ended = _ending(result) if runs_command(attempt) else ""
+        problem = f"LoadGen did not run what was asked: {'; '.join(differing)}{ended}"
+        checked = "what the command does" if runs_command(attempt) else "LoadGen's version and the round"
+        fix = f"the logs are kept; check {checked}, then run again"
         return Verdict({"contradictions": differing}, problem, "contradiction", fix)
     kept = {name: value for name, value in result.values.items() if name != "marks"}
     settings = attempt.intent.settings
@@ -169,6 +180,20 @@ def _judge_run(attempt: Attempt, result: Result) -> Verdict:
         # A test that ends after a fixed number of queries may be too short for LoadGen, and nobody asks.
         measured = {name: measured[name] for name in ("metric", "loadgen_version")}
     return Verdict({**kept, **measured})
+
+
+def _logs_answers(attempt: Attempt) -> bool:
+    """Whether LoadGen leaves a log of answers: that of an accuracy run, or of a test that samples them."""
+    inputs = attempt.intent.inputs
+    return inputs["mode"][0] == "accuracy" or "audit.accuracy_log_sampling_target" in inputs
+
+
+def _ending(result: Result) -> str:
+    """How a command ended: no proof of anything, but where it failed the first thing to look at."""
+    status = result.values.get("exit_status")
+    if not isinstance(status, int) or not status:
+        return ""
+    return f" (the command ended with {f'signal {-status}' if status < 0 else f'status {status}'})"
 
 
 def _judge_results(attempt: Attempt, result: Result, values: Mapping[str, Any]) -> Verdict:

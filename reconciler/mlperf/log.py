@@ -140,6 +140,10 @@ class DetailLog:
 
 def parse_detail(data: bytes, file: str = DETAIL) -> DetailLog:
     """Parse the bytes of a detail log. LogError (file:line) on a missing marker, broken JSON, an entry without key."""
+    if not data.strip():
+        raise LogError(
+            f"{file}:1: it is empty: LoadGen wrote nothing", fix="see what the program printed: its run never began"
+        )
     if not data.startswith(MARKER):
         raise LogError(
             f"{file}:1: the first line does not begin with {MARKER.decode()}",

@@ -9,6 +9,7 @@ from decimal import Decimal
 from reconciler.mlperf.compliance.scores import DETAIL_KEYS
 from reconciler.mlperf.compliance.verdict import PASS
 from reconciler.mlperf.log_names import VERIFY_ACCURACY, VERIFY_PERFORMANCE
+from reconciler.mlperf.same_run import same_number
 from reconciler.tree.check import accuracy
 from reconciler.tree.check.accuracy import count_key
 from reconciler.tree.check.demands import OURS, Complaints
@@ -17,7 +18,6 @@ from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.values import at, number
 from reconciler.tree.reading.view import CellView, RunView
 from reconciler.tree.verify.judging import disagreements
-from reconciler.tree.verify.summary import same_number
 
 # As the official scripts and as our own verdicts write it.
 _SCORE = re.compile(

@@ -95,7 +95,7 @@ def test_undecodable_bytes_and_control_characters_are_tolerated() -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "log.txt:1: the first line does not begin with"),
+        (b"", "log.txt:1: it is empty"),
         (b"\n" + entry("a", 1), "log.txt:1: the first line"),
         (entry("a", 1) + b':::MLLOG {"key": "b", "val\n', "log.txt:2: broken log entry"),
         (entry("a", 1) + b":::MLLOG \n", "log.txt:2: broken log entry"),

@@ -1,0 +1,75 @@
+"""A command that leaves the log of its run beside files of no run, or of another: refused by name, and kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reconciler.execute.outcome import Outcome, Status
+from reconciler.resource.records import Ended
+from tests.passes.repository import Repository
+from tests.passes.standin import with_command
+
+pytest.importorskip("mlperf_loadgen")
+PERFORMANCE, ACCURACY = "Run:open/box/tiny/Offline/performance", "Run:open/box/tiny/Offline/accuracy"
+AFTER = """
+import datetime, re
+summary, answers, detail = (folder / f"mlperf_log_{name}" for name in ("summary.txt", "accuracy.json", "detail.txt"))
+
+
+def change(path, old, new):
+    path.write_text(re.sub(old, new, path.read_text(), count=1))
+
+
+"""
+OF_A_PERFORMANCE_RUN = {
+    "summary.unlink()": "summary: asked that of the run, there is no mlperf_log_summary.txt",
+    "summary.write_text('')": "summary: asked that of the run, mlperf_log_summary.txt is empty",
+    "summary.write_text(summary.read_text()[:300])": "summary: asked that of the run, mlperf_log_summary.txt is cut",
+    "change(summary, r'per second: .*', 'per second: 99999999')": "summary: Samples per second: mlperf_log_summary.txt",
+    "change(summary, 'Result is : VALID', 'Result is : INVALID')": "summary: Result is: mlperf_log_summary.txt says",
+    "change(detail, r'(power_begin\", \"value\": \"\\S*-)2', r'\\g<1>3')": "start: asked a run at or after",
+    "change(detail, r'(power_end\", \"value\": \"\\S*-)2', r'\\g<1>3')": "duration: asked a run within the ",
+    "change(detail, r'(power_end\", \"value\": \")', r'\\g<1>at ')": "power_end is no time",
+    "detail.write_text('')": "mlperf_log_detail.txt:1: it is empty: LoadGen wrote nothing (the command ended",
+}
+OF_AN_ACCURACY_RUN = {
+    "answers.unlink()": "answers: asked those of the run, there is no mlperf_log_accuracy.json",
+    "answers.write_text('')": "answers: asked those of the run, mlperf_log_accuracy.json is empty",
+    "answers.write_text(answers.read_text()[:200])": "answers: asked those of the run, mlperf_log_accuracy.json is cut",
+    "summary.unlink()": "summary: asked that of the run, there is no mlperf_log_summary.txt",
+}
+
+
+def outcomes(repository: Repository) -> dict[str, Outcome]:
+    return {str(outcome.step.change.address): outcome for outcome in repository.reconcile().outcomes}
+
+
+def does_then(root: Path, statement: str, mode: str) -> Repository:
+    """A command that makes an honest run and then does something to what that left."""
+    repository = with_command(root)
+    told = f"{AFTER}if mode == {mode!r}:\n    {statement}\nsys.exit("
+    repository.edit("ours/run.py", "sys.exit(", told)
+    return repository
+
+
+@pytest.mark.parametrize("statement", OF_A_PERFORMANCE_RUN)
+def test_a_performance_run_is_one_whole_set(tmp_path: Path, statement: str) -> None:
+    repository = does_then(tmp_path, statement, "performance")
+    found = outcomes(repository)
+    assert OF_A_PERFORMANCE_RUN[statement] in found[PERFORMANCE].message
+    assert found[PERFORMANCE].status is Status.FAILED
+    assert found[ACCURACY].status is Status.DONE
+    record = next(r for r in repository.records().values() if str(r.address) == PERFORMANCE)
+    assert record.ended is Ended.FAILED
+    assert any("mlperf_log_" in artifact.name for artifact in record.artifacts)
+
+
+@pytest.mark.parametrize("statement", OF_AN_ACCURACY_RUN)
+def test_an_accuracy_run_has_its_answers(tmp_path: Path, statement: str) -> None:
+    repository = does_then(tmp_path, statement, "accuracy")
+    found = outcomes(repository)
+    assert OF_AN_ACCURACY_RUN[statement] in found[ACCURACY].message
+    assert found[ACCURACY].status is Status.FAILED
+    assert found[PERFORMANCE].status is Status.DONE

@@ -195,7 +195,7 @@ def _summary(record: Record) -> str:
     if validity:
         parts.append(str(validity))
     if "passed" in record.values:
-        parts += ["TEST PASS"] if record.values["passed"] else ["TEST FAIL", *record.values["reasons"]]
+        parts.append("TEST PASS" if record.values["passed"] else f"TEST FAIL: {'; '.join(record.values['reasons'])}")
         parts += record.values["notes"]
     if validity == "INVALID":
         parts += record.values.get("reasons", [])

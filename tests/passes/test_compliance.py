@@ -356,7 +356,10 @@ def test_failing_verdict_repeats_its_test_while_attempts_last(tmp_path: Path) ->
     report = repository.reconcile()
     found = audits(repository)
     assert (found[f"ComplianceTest:{CELL}/TEST01"], found[f"Verdict:{CELL}/TEST01"]) == (2, 2)
-    assert any(f.kind == "AuditFails" and f.message.startswith("TEST01: ") for f in report.look.plan.findings)
+    (finding,) = [f for f in report.look.plan.findings if f.kind == "AuditFails"]
+    assert finding.message.startswith("TEST01: ")
+    last = [o for o in report.outcomes if o.step.change.address.label == "TEST01 verdict"][-1]
+    assert last.message == f"TEST FAIL: {finding.message.removeprefix('TEST01: ')}"
     assert not any("/results/" in path for path in repository.tree())
     assert made(repository.reconcile()) == {}
 

@@ -76,14 +76,25 @@ def collect(logs: Path, since: datetime, run_dir: Path, output: Path) -> Collect
 
 
 def bring_outputs(patterns: tuple[str, ...], cwd: Path, run_dir: Path, output: Path) -> None:
-    """Further files to keep: files, folders, or patterns; what is not there is no fault."""
-    for pattern in patterns:
-        for found in matching(pattern, cwd):
-            target = output / "outputs" / found.name
-            if found.is_dir():
-                shutil.copytree(found, target, dirs_exist_ok=True)
-            elif found.is_file():
-                take(found, target, run_dir)
+    """Further files to keep: files, folders, or patterns; what is not there is no fault. Files of one name lie in
+    folders of theirs."""
+    taken = set[Path]()
+    for found in (found for pattern in patterns for found in matching(pattern, cwd)):
+        if found.resolve() in taken:
+            continue
+        taken.add(found.resolve())
+        target = _free(output / "outputs", found)
+        if found.is_dir():
+            shutil.copytree(found, target)
+        elif found.is_file():
+            take(found, target, run_dir)
+
+
+def _free(folder: Path, found: Path) -> Path:
+    """Where nothing lies yet: by its name, else by as many of the folders above it as tell it apart."""
+    parts = found.parts
+    targets = (folder.joinpath(*parts[-count:]) for count in range(1, len(parts)))
+    return next(target for target in targets if not target.exists())
 
 
 def matching(pattern: str, cwd: Path) -> list[Path]:

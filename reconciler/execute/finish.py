@@ -3,6 +3,7 @@ spec, so that the pass that started it and a later one that harvests it write th
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from decimal import Decimal
@@ -109,7 +110,8 @@ def artifact_of(item: Kept) -> Artifact:
     """A log too large for git lies in the store alone, and its record says so."""
     size = item.path.stat().st_size
     place = "logs" if item.in_git and size <= LOG_LIMIT else "objects"
-    return Artifact(item.name, sha256_file(item.path), size, place)
+    name = os.fsencode(item.name).decode(errors="backslashreplace")  # a file system takes any bytes, a record text
+    return Artifact(name, sha256_file(item.path), size, place)
 
 
 def _made_from(attempt: Attempt) -> dict[str, RecordedFact]:

@@ -161,3 +161,29 @@ def test_placed_audit_settings_are_no_code_of_the_command(tmp_path: Path) -> Non
     repository.reconcile()
     assert record_of(repository, TEST)
     assert not (tmp_path / "ours/audit.config").exists()
+
+
+def test_outputs_of_one_name_are_all_kept_whatever_bytes_their_names_hold(tmp_path: Path) -> None:
+    outputs = '["{run_dir}/*/*.csv", "{run_dir}/*.bin", "{run_dir}/one", "{run_dir}/one/power.csv"]'
+    repository = with_command(tmp_path / "a place ü", more=f"        outputs: {outputs}\n")
+    script(
+        repository,
+        "sys.exit(",
+        """for name in ("one", "two"):
+    (folder / name).mkdir()
+    (folder / name / "power.csv").write_text(name)
+(folder / "\\udcff.bin").write_text("undecodable")
+sys.exit(""",
+    )
+    assert not failed(repository)
+    kept = {
+        a.name: repository.object_path(a.sha256).read_text()
+        for a in record_of(repository, RUN).artifacts
+        if "outputs" in a.name
+    }
+    assert kept == {
+        "outputs/power.csv": "one",
+        "outputs/two/power.csv": "two",
+        "outputs/\\xff.bin": "undecodable",
+    }
+    assert not repository.reconcile().outcomes

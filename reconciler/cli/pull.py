@@ -13,11 +13,14 @@ from reconciler.record.transfer import Transfer, foreseen, pull, pull_due
 
 _FROM = click.Option(["--from", "source"], default="", metavar="NAME|URL", help="Default: the only store declared.")
 
+_DEEP = click.Option(["--deep"], is_flag=True, help="Hash what is here already, and fetch what is damaged again.")
+
 
 @click.command("pull")
-@takes([_FROM, *transfer_options()])
+@takes([_FROM, _DEEP, *transfer_options()])
 def command(
     source: str,
+    deep: bool,
     selectors: tuple[str, ...],
     parallel: int,
     dry_run: bool,
@@ -31,10 +34,10 @@ def command(
     """
     places = places_for()
     store = chosen_store(places, source, "--from")
-    due, rest = pull_due(places, objects(places, selectors))
     ignore_work(places)
     with taking_turns(places, 0.0 if dry_run else wait):
         transfer = Transfer(places, store.open())
+        due, rest = pull_due(places, objects(places, selectors), deep=deep)
 
         def move() -> list[Moved]:
             return (foreseen if dry_run else pull)(transfer, due, parallel=parallel)

@@ -113,12 +113,14 @@ def push(transfer: Transfer, due: Iterable[Wanted], there: Iterable[str], *, par
     return ended
 
 
-def pull_due(places: Places, items: Iterable[Wanted]) -> tuple[list[Wanted], list[Moved]]:
-    """(to be pulled, what is here). A file of another size is damaged, and is pulled again."""
+def pull_due(places: Places, items: Iterable[Wanted], *, deep: bool = False) -> tuple[list[Wanted], list[Moved]]:
+    """(to be pulled, what is here). A file of another size is damaged, and is pulled again; ``deep`` hashes those of
+    the right size too."""
     due, rest = [], []
     for item in items:
         path = object_path(places, item.sha256)
-        if path.is_file() and path.stat().st_size == item.size:
+        alike = path.is_file() and path.stat().st_size == item.size
+        if alike and not (deep and sha256_file(path) != item.sha256):
             rest.append(Moved(item, Fate.PRESENT))
         else:
             due.append(item)

@@ -99,6 +99,22 @@ def test_wrong_byte_there_is_refused_named_and_never_lands(here: Places, elsewhe
     assert fates(pulled(elsewhere, folder(tmp_path), items[:1])) == [Fate.MOVED]
 
 
+def test_a_damaged_object_of_the_right_size_is_found_by_a_deep_pull(
+    here: Places, elsewhere: Places, tmp_path: Path
+) -> None:
+    items = made(here, tmp_path, b"the bytes", b"others")
+    pushed(here, folder(tmp_path), items)
+    pulled(elsewhere, folder(tmp_path), items)
+    damaged = object_path(elsewhere, items[0].sha256)
+    damaged.unlink()
+    damaged.write_bytes(b"THE bytes")
+    assert pull_due(elsewhere, items)[0] == []
+    due, rest = pull_due(elsewhere, items, deep=True)
+    assert (due, fates(rest)) == ([items[0]], [Fate.PRESENT])
+    assert fates(pull(Transfer(elsewhere, folder(tmp_path)), due, parallel=1)) == [Fate.MOVED]
+    assert damaged.read_bytes() == b"the bytes"
+
+
 def test_short_and_long_objects_there_are_refused(here: Places, elsewhere: Places, tmp_path: Path) -> None:
     items = made(here, tmp_path, b"x" * 100, b"y" * 100)
     pushed(here, folder(tmp_path), items)

@@ -17,22 +17,18 @@ from harness.errors import HarnessError
 from harness.quantization.onnx_files import load, save
 
 _LOW = {"int8", "fp8"}
+_HALVES = {"fp16": TensorProto.FLOAT16, "bf16": TensorProto.BFLOAT16}
 
 
 def typed_model(model: Path, folder: Path, precision: str, *, half_inputs: bool = False) -> Path:
     """The model in which float arithmetic has this precision: itself, or a converted copy in ``folder``.
 
     Inputs and outputs keep their types, float inputs become float16 with ``half_inputs``. int8 and fp8 stand in the
-    model already. Raises HarnessError when they do not.
+    model already. Raises HarnessError when they do not, or when the model computes in another precision.
     """
-    if precision == "fp32" and not half_inputs:
-        return model
-    loaded = load(model)
-    if precision in _LOW:
-        require_quantized(loaded, precision)
-        return model
-    floats = float_types(loaded)
-    if precision == "fp32" or floats - {TensorProto.FLOAT}:
+    loaded = load(model, weights=precision in _HALVES)
+    require_precision(loaded, precision)
+    if precision not in _HALVES or float_types(loaded) - {TensorProto.FLOAT}:
         return model
     converted = lowered(loaded, bfloat=precision == "bf16", half_inputs=half_inputs)
     path = folder / model.name
@@ -81,14 +77,32 @@ def float_types(model: Any) -> set[int]:
     return {tensor.data_type for tensor in model.graph.initializer if tensor.data_type in floats}
 
 
-def require_quantized(model: Any, precision: str) -> None:
-    if any(node.op_type == "DequantizeLinear" for node in model.graph.node):
-        return
-    raise HarnessError(
-        f"the model holds no Q/DQ pairs, so no {precision} engine can be made of it",
-        "input",
-        f"set model.settings.precision: {precision}, or bring a model that is quantized already",
-    )
+def require_precision(model: Any, precision: str) -> None:
+    """Raises HarnessError when an engine of this model would compute in another precision than the one declared."""
+    quantized = quantized_to(model)
+    if precision in _LOW and not quantized:
+        raise HarnessError(
+            f"the model holds no Q/DQ pairs, so no {precision} engine can be made of it",
+            "input",
+            f"set model.settings.precision: {precision}, or bring a model that is quantized already",
+        )
+    own = {TensorProto.FLOAT, _HALVES.get(precision, TensorProto.FLOAT)}
+    halves = {name for name, kind in _HALVES.items() if kind in float_types(model) - own}
+    found = quantized or ("" if precision in _LOW else min(halves, default=""))
+    if found not in ("", precision):
+        raise HarnessError(
+            f"the model is {found} already, so no {precision} engine can be made of it",
+            "input",
+            f"set engine.precision: {found}, or bring a model of float32",
+        )
+
+
+def quantized_to(model: Any) -> str:
+    """ "int8" or "fp8" where the model holds Q/DQ pairs, else ""."""
+    if not any(node.op_type == "DequantizeLinear" for node in model.graph.node):
+        return ""
+    eighths = {TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT8E5M2}
+    return "fp8" if any(tensor.data_type in eighths for tensor in model.graph.initializer) else "int8"
 
 
 def save_typed(model: Path, path: Path, precision: str, *, half_inputs: bool = False) -> None:

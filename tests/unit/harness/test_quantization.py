@@ -237,6 +237,24 @@ def test_a_model_that_is_typed_already_is_taken_as_it_is(plain: Path, tmp_path: 
     assert floats.typed_model(low, tmp_path, "int8") == low
 
 
+@pytest.mark.parametrize(
+    ("model", "precision"),
+    [
+        *(("int8", other) for other in ("fp32", "fp16", "fp8")),
+        *(("fp8", other) for other in ("fp32", "int8")),
+        *(("fp16", other) for other in ("fp32", "bf16")),
+        ("bf16", "fp16"),
+    ],
+)
+def test_a_model_of_another_precision_is_refused(plain: Path, tmp_path: Path, model: str, precision: str) -> None:
+    """Its engine would compute in one precision and be recorded in another."""
+    made, _ = quantized(plain, tmp_path / "made", precision=model)
+    with pytest.raises(HarnessError, match=f"the model is {model} already, so no {precision} engine") as caught:
+        floats.typed_model(made, tmp_path, precision)
+    assert caught.value.fix.startswith(f"set engine.precision: {model}")
+    assert floats.typed_model(made, tmp_path, model) == made
+
+
 def test_a_child_quantizes_compares_and_scores(tmp_path: Path) -> None:
     children, code = Children(tmp_path), Path(resnet.__file__)
     dataset = children.build("Dataset", benchmark=code, settings={"side": SIDE, "count": 24}).folder / "artifact"

@@ -297,8 +297,15 @@ def prefix(root: Path) -> str:
 
 
 def files_at(root: Path, commit_id: str, folders: Iterable[str] = ()) -> dict[str, tuple[str, int]]:
-    """path → (blob id, bytes) of every regular file of a commit, below these folders or in all of it."""
+    """path → (blob id, bytes) of every regular file of a commit, below these folders or in all of it. Raises
+    RepositoryError where a partial clone lacks some of them and cannot fetch them."""
     answer = ask(root, "ls-tree", "-r", "-l", "-z", commit_id, "--", *folders)
+    if answer.status and "promisor remote" in answer.error:
+        said = answer.error.splitlines()[-1].removeprefix("fatal: ")
+        raise RepositoryError(
+            f"commit {commit_id[:12]} is not whole in this clone: {said}",
+            fix="let git reach the remote that this partial clone was made from, or clone it whole",
+        )
     found = {}
     for row in answer.out.decode(errors="surrogateescape").split("\0"):
         facts, _, path = row.partition("\t")

@@ -12,7 +12,7 @@ from reconciler.cli.options import cell_argument, json_option, takes
 from reconciler.cli.output import say, say_json
 from reconciler.cli.places import places_for
 from reconciler.errors import IN_SYNC, ReconcilerError
-from reconciler.files import replace
+from reconciler.files import write_output
 from reconciler.history.past import read_past
 from reconciler.render.documents import document
 from reconciler.render.plot import svg_plot
@@ -38,7 +38,7 @@ def command(cell: str, svg: Path | None, as_json: bool) -> int:
         plotted = points(results)
         if not plotted:
             raise ReconcilerError(f"{found}: no performance run to plot", fix="`reconcile` makes one")
-        replace(svg.absolute(), svg_plot(plotted, str(found), unit_of(results)).encode())
+        write_output(svg.absolute(), svg_plot(plotted, str(found), unit_of(results)).encode())
     if as_json:
         say_json(document("history", cell=found, results=results))
     else:

@@ -16,7 +16,7 @@ from reconciler.cli.places import places_for
 from reconciler.desired.state import submission_settings
 from reconciler.diff.impact import Impact, Remark
 from reconciler.errors import ERROR, IN_SYNC, NOT_IN_SYNC, SpecError
-from reconciler.files import replace
+from reconciler.files import write_output
 from reconciler.history.pull_request import impact
 from reconciler.history.review import review, spec_remarks
 from reconciler.history.snapshot import Shared, Snapshot, snapshot
@@ -64,7 +64,7 @@ def command(
     # What is printed in a workflow is on its page, too.
     found = compared.outside if os.environ.get("CI") else compared.impact
     if markdown is not None:
-        replace(markdown.absolute(), views.markdown(compared.outside).encode())
+        write_output(markdown.absolute(), views.markdown(compared.outside).encode())
     if as_json:
         say_json(views.document(found))
     else:

@@ -10,7 +10,7 @@ from reconciler.cli.options import json_option, takes
 from reconciler.cli.output import paint, say, say_json
 from reconciler.cli.tree_options import all_option, archive, originals_option, progress, round_option, sort_option
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC
-from reconciler.files import replace
+from reconciler.files import replace, write_output
 from reconciler.render.documents import document
 from reconciler.render.findings import LIMIT, findings_part, findings_text
 from reconciler.render.findings_page import findings_page
@@ -66,9 +66,9 @@ def command(
 
 def _write(report: TreeReport, by: str, csv_file: Path | None, folder: Path | None, html_file: Path | None) -> None:
     if csv_file is not None:
-        replace(csv_file, findings_csv(report, by).encode(), durable=False)
+        write_output(csv_file, findings_csv(report, by).encode())
     if folder is not None:
         for name, content in objections(report).items():
             replace(folder / name, content.encode(), durable=False)
     if html_file is not None:
-        replace(html_file, findings_page(report, "Contradictions in a submission tree").encode(), durable=False)
+        write_output(html_file, findings_page(report, "Contradictions in a submission tree").encode())

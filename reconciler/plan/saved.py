@@ -8,7 +8,7 @@ from typing import Any
 
 from reconciler.diff.change import Action, Change, Drift, Finding, How, InputChange, Reason
 from reconciler.errors import ReconcilerError, StalePlanError
-from reconciler.files import replace
+from reconciler.files import write_output
 from reconciler.plan.plan import Plan, Step
 from reconciler.resource.decisions import Stand, acceptance_document, acceptance_of, freeze_document, freeze_of
 from reconciler.resource.inputs import Origin
@@ -68,7 +68,7 @@ def _step(step: Step) -> dict[str, Any]:
 
 
 def save(plan: Plan, path: Path) -> None:
-    replace(path, json.dumps(to_json(plan), indent=1).encode() + b"\n")
+    write_output(path, json.dumps(to_json(plan), indent=1).encode() + b"\n")
 
 
 def load(path: Path) -> Plan:

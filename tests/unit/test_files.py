@@ -61,6 +61,36 @@ def test_refused_write_leaves_the_old_bytes(
     assert names(tmp_path) == ["file", "source"]
 
 
+def test_output_goes_into_a_pipe_and_does_not_replace_it(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    files.write_output(pipe, b"text")
+    assert os.read(reader, 10) == b"text"
+    os.close(reader)
+    assert pipe.is_fifo()
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "/proc/self/fd/1"])
+def test_output_to_standard_output_by_its_name(tmp_path: Path, name: str) -> None:
+    was = Path("/dev/stdout").readlink()
+    code = f"from pathlib import Path; from reconciler.files import write_output; write_output(Path({name!r}), b'text')"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert ended.stdout == b"text"
+    kept = tmp_path / "kept"
+    with kept.open("wb") as stream:
+        subprocess.run([sys.executable, "-c", code], stdout=stream, check=True)
+    assert kept.read_bytes() == b"text"
+    assert Path("/dev/stdout").readlink() == was
+
+
+def test_output_that_cannot_be_written_is_the_users_to_mend(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "file/plot.svg", Path("/proc/plot.svg")):
+        with pytest.raises(StorageError, match="cannot write"):
+            files.write_output(path, b"text")
+
+
 def test_copy_and_link_replace_what_is_there(tmp_path: Path) -> None:
     source, path = tmp_path / "source", tmp_path / "folder" / "path"
     source.write_bytes(b"bytes")

@@ -256,3 +256,15 @@ def test_remotes_are_where_git_goes_and_not_what_was_typed(committed: Path) -> N
         ("origin", "git@github.com:acme/results.git"),
         ("origin", "https://partner.org/results.git"),
     )
+
+
+def test_files_at_when_a_partial_clone_cannot_fetch_says_so_and_not_that_there_are_none(
+    committed: Path, tmp_path: Path
+) -> None:
+    run(committed, "config", "uploadpack.allowFilter", "true")
+    partial = tmp_path / "partial"
+    source = f"file://{committed}"
+    run(committed, "clone", "--quiet", "--filter=blob:none", "--no-checkout", source, str(partial))
+    run(partial, "config", "remote.origin.url", "file:///nonexistent")
+    with pytest.raises(RepositoryError, match="is not whole in this clone: could not fetch"):
+        git.files_at(partial, run(partial, "rev-parse", "HEAD"))

@@ -54,7 +54,7 @@ def too_large(device: str, batch_size: int, wanted: int, free: int, detail: str)
 def too_many(device: str, size: int, error: CudaError) -> HarnessError:
     """Out of memory while ``size`` bytes of samples were placed, on the device or in memory that it can reach."""
     return HarnessError(
-        f"{device}: no memory for the samples of the run, {size / 2**30:.2f} GiB: {error}",
+        f"{device} is out of memory for the samples of the run, {size / 2**30:.2f} GiB: {error}",
         "resources",
         "lower performance_sample_count, leave start_from_device out, or let more memory be locked (ulimit -l)",
     )

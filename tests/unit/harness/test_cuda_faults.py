@@ -141,7 +141,7 @@ def test_samples_that_fit_nowhere(fake: Fake, on_device: bool) -> None:
     made.place({"x": points()})
     fake.fail["cuMemAlloc" if on_device else "cuMemHostAlloc"] = CUresult.CUDA_ERROR_OUT_OF_MEMORY
     fake.lockable = False
-    with pytest.raises(HarnessError, match=r"no memory for the samples of the run, 0\.00 GiB") as caught:
+    with pytest.raises(HarnessError, match=r"out of memory for the samples of the run, 0\.00 GiB") as caught:
         made.place({"x": points()})
     assert caught.value.problem_class == "resources"
     assert "performance_sample_count" in caught.value.fix

@@ -145,6 +145,10 @@ def _result(attempt: Attempt, request: Message, reason: str, status: int | None)
             "crash",
             "see the child's log",
         )
+    if not attempt.output.is_dir():
+        attempt.output.mkdir(parents=True)
+        problem, kind = f"the folder of the attempt was removed while it ran: {attempt.folder}", "input"
+        fix = "let the command delete nothing outside of {run_dir}"
     tail = last_lines(attempt.log)
     result = Result(done=False, seconds=0.0, problem=problem, problem_class=kind, fix=fix, values={"log": tail})
     result.write(attempt.result)

@@ -73,3 +73,11 @@ def test_an_accuracy_run_has_its_answers(tmp_path: Path, statement: str) -> None
     assert OF_AN_ACCURACY_RUN[statement] in found[ACCURACY].message
     assert found[ACCURACY].status is Status.FAILED
     assert found[PERFORMANCE].status is Status.DONE
+
+
+def test_a_command_that_removes_more_than_its_own_folder_fails_alone(tmp_path: Path) -> None:
+    repository = does_then(tmp_path, "shutil.rmtree(folder.parent)", "accuracy")
+    found = outcomes(repository)
+    assert found[ACCURACY].message.startswith("the folder of the attempt was removed while it ran")
+    assert found[PERFORMANCE].status is Status.DONE
+    assert not list((tmp_path / ".reconcile/attempts").iterdir())

@@ -11,7 +11,7 @@ from reconciler.cli.options import json_option, spec_option, takes
 from reconciler.cli.output import say, say_json
 from reconciler.cli.packable import PackedSubmission, refusals_of, submission_of
 from reconciler.cli.passwords import password_of, password_options
-from reconciler.errors import ERROR, IN_SYNC
+from reconciler.errors import ERROR, IN_SYNC, ReconcilerError
 from reconciler.files import replace
 from reconciler.look import look
 from reconciler.reconcile import TOOL
@@ -60,6 +60,8 @@ def command(
     Refused, with every reason and what to do about it, are rehearsals, synthetic data, unknown inputs of imported runs,
     cells that are not ready or break a rule, accepted results, and what is not committed.
     """
+    if output is not None and output.exists() and not output.is_file():
+        raise ReconcilerError(f"{output} is no file", fix="name a file: the manifest and the digests are put beside it")
     places, options = asked(specs)
     submission = submission_of(look(places, options))
     refusals = refusals_of(submission, despite_embargo=despite_embargo, accepted=accepted)

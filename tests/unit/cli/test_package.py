@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -168,6 +169,12 @@ def refused(reconcile: Reconcile, *reasons: str) -> None:
     text = reconcile("package")[1]
     assert "Nothing is packed" in text
     assert not Path(".reconcile/packages").exists()
+
+
+def test_a_device_or_pipe_is_no_place_for_an_archive(packable: Path, reconcile: Reconcile) -> None:
+    os.mkfifo(packable / "pipe")
+    code, _, err = reconcile("package", "-o", "pipe")
+    assert (code, "pipe is no file" in err, (packable / "pipe").is_fifo()) == (1, True, True)
 
 
 def test_rehearsals_and_synthetic_data(recorded: Path, reconcile: Reconcile) -> None:

@@ -14,6 +14,7 @@ from reconciler.diff.choose import differing
 from reconciler.diff.claims import Audit, Claim, Proof
 from reconciler.diff.difference import ALLOWED_TO_DIFFER, published_cells
 from reconciler.history.logs import FOLDER, Logs
+from reconciler.history.removed import removed_claims
 from reconciler.history.rendered import tree_claims
 from reconciler.history.runs import candidate_claims, derived_claims
 from reconciler.history.snapshot import Snapshot
@@ -32,6 +33,7 @@ def audit(root: Path, at: Snapshot) -> Audit:
     published = published_cells(at.difference.chosen)
     for cell in sorted(at.difference.chosen):
         claims += _cell(cell, at, logs, published=str(cell) in published)
+    claims += removed_claims(root, at)
     claims += tree_claims(root, at, logs)
     return Audit(at.commit, tuple(claims), len(at.records), len(logs.checked))
 

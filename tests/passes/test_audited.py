@@ -227,6 +227,18 @@ def test_a_later_run_that_is_called_invalid_in_its_record_alone_is_contradicted(
     assert found[CELL, name][1] == "recorded INVALID, mlperf_log_detail.txt says VALID"
 
 
+def test_a_valid_run_that_was_removed_from_the_history_is_missed(clone: Repository) -> None:
+    (path,) = clone.record_paths(PERFORMANCE)
+    record = decode(path.read_bytes(), str(path))
+    worse = write_record(clone.places, replace(record, started="2100-01-01T00:00:00.000000Z"))
+    clone.commit()
+    (clone.places.records / f"{worse}.json").unlink()
+    clone.commit()
+    found = claims(clone)
+    assert of(found, Proof.MISSING, Proof.CONTRADICTED) == {"performance: a run that was removed"}
+    assert worse in found[CELL, "performance: a run that was removed"][1]
+
+
 def test_a_fallback_rests_on_what_the_scorer_wrote(tmp_path: Path) -> None:
     repository = make(tmp_path / "repository", VARYING, ", compliance: {TEST04: {attempts: 3}}")
     repository.reconcile()

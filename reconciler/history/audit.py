@@ -77,9 +77,8 @@ def _inputs(cell: Cell, name: str, record: Record, at: Snapshot) -> Claim:
     what = f"{name}: inputs"
     if make_key(record.address.kind, inputs) != record.key:
         return Claim(str(cell), what, Proof.CONTRADICTED, "the key is not that of the inputs it lists")
-    addresses = (record.address, *record.shared)
-    wanted = {at.desired.by_address[a].key for a in addresses if a in at.desired.by_address}
-    if record.key not in wanted:
+    wanted = at.declared(record)
+    if wanted is None or record.key != wanted.key:
         if accepted := _accepted(record, at):
             return Claim(str(cell), what, Proof.ACCEPTED, accepted)
         return Claim(str(cell), what, Proof.CONTRADICTED, "the spec of this commit asks for other inputs")
@@ -120,8 +119,8 @@ def _elsewhere(cell: Cell, name: str, record: Record) -> Iterator[Claim]:
 
 def _marks(cell: Cell, name: str, record: Record, at: Snapshot) -> Iterator[Claim]:
     """A record without a mark that its spec gives it was edited: the pass that makes it knows the spec."""
-    addresses = [a for a in (record.address, *record.shared) if a in at.desired.by_address]
-    given = at.desired.detail(addresses[0]).marks if addresses and IMPORTED not in record.marks else ()
+    declared = at.declared(record)
+    given = at.desired.detail(declared.address).marks if declared and IMPORTED not in record.marks else ()
     if lost := [mark for mark in given if mark not in record.marks]:
         detail = f"the spec makes it {' and '.join(lost)}, and the record does not say so"
         yield Claim(str(cell), f"{name}: marks", Proof.CONTRADICTED, detail)

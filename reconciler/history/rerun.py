@@ -103,19 +103,21 @@ def _repeat(
 ) -> tuple[Claim, Path | None]:
     identity = at.difference.chosen[cell].performance
     record = at.records[identity]
-    own = record.address.cell or cell  # another's, where the result is inferred
+    declared = at.declared(record)
+    address = declared.address if declared else record.address
+    own = address.cell or cell  # another's, where the result is inferred
     choice = (f"cell={own}", "mode=performance")
     options = Options(select=choice, only=(str(Kind.RUN),), rerun=(*choice, f"kind={Kind.RUN}"), busy=busy, sign=False)
     if IMPORTED in record.marks:
         return _not_repeated(cell, "its run was imported, and cannot be made here"), None
     look_at(there, systems_of(at.desired), {own.system}, lambda text: tell(Note(text)))
-    launcher = launcher_of(at.desired.detail(record.address).settings) or Launcher()
+    launcher = launcher_of(at.desired.detail(address).settings) or Launcher()
     unlike = _unlike(record, probe_nodes(ProbeRequest(), launcher, places.work, (places.root.resolve(),))[0])
     if unlike:
         return _not_repeated(cell, f"this machine is not that of the record: {'; '.join(unlike)}"), None
     if why := _unfit(own, look(there, replace(options, rerun=())), look(there, options)):
         return _not_repeated(cell, why), None
-    outcomes = [o for o in run_pass(there, options, tell=tell).outcomes if o.step.change.address == record.address]
+    outcomes = [o for o in run_pass(there, options, tell=tell).outcomes if o.step.change.address == address]
     ended = outcomes[-1] if outcomes else None
     if ended is None or ended.record is None or ended.status is not Status.DONE:
         said = f"{ended.message}; {ended.fix}".rstrip("; ") if ended else "the pass made no run"
@@ -172,7 +174,8 @@ def _judged(
         return _not_comparable(cell, f"{listing(unequal)} differ"), {}
     if again.validity != "VALID" or not again.metric or not published.metric:
         return Claim(str(cell), WHAT, Proof.CONTRADICTED, f"the repeat is {again.validity}: {again.problem}"), {}
-    lower = bool(at.desired.detail(record.address).settings["ruled.metric"][3])
+    declared = at.declared(record)
+    lower = bool(at.desired.detail(declared.address if declared else record.address).settings["ruled.metric"][3])
     recorded = [float(s.metric[0]) for s in _alike(at, published) if s.metric]
     try:
         score = from_detail(parse_detail(_published_log(places, at, record), DETAIL))

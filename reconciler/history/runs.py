@@ -50,7 +50,8 @@ def candidate_claims(cell: Cell, published: Record, at: Snapshot, logs: Logs) ->
 
 def _settings(record: Record, at: Snapshot) -> Mapping[str, Any]:
     """Of the resource it is chosen for; of an inferred cell's records that is another cell's."""
-    return at.desired.detail(next(a for a in (record.address, *record.shared) if a in at.desired.by_address)).settings
+    declared = at.declared(record)
+    return at.desired.detail(declared.address).settings if declared else {}
 
 
 def _run(cell: Cell, name: str, record: Record, settings: Mapping[str, Any], data: bytes | None) -> Iterator[Claim]:

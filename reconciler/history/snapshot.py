@@ -32,6 +32,7 @@ from reconciler.record.decisions import ACCEPTED, FROZEN, decisions_of, is_decis
 from reconciler.record.index import recorded_of
 from reconciler.resource.decisions import NONE, Decisions
 from reconciler.resource.records import Record, Recorded, Summary
+from reconciler.resource.resources import Resource
 from reconciler.spec.files import Source
 from reconciler.spec.loading import load_sources
 
@@ -51,6 +52,14 @@ class Snapshot:
     records: Mapping[str, Record] = field(default_factory=dict)
     damaged: Mapping[str, str] = field(default_factory=dict)
     decisions: Decisions = NONE
+
+    def declared(self, record: Record) -> Resource | None:
+        """What the spec asks a record for: by its key, under the names it was made for or, where a benchmark has
+        another name since, under any; else by name alone, as for a difference that was accepted."""
+        known = self.desired.by_address
+        named = [known[a] for a in (record.address, *record.shared) if a in known]
+        asked = (r for r in (*named, *self.desired.resources) if r.key == record.key)
+        return next(asked, named[0] if named else None)
 
 
 @dataclass(slots=True)

@@ -65,7 +65,8 @@ def _lacking(record: Record, runs: Mapping[str, Record], logs: Good) -> list[str
 
 
 def _question(cell: Cell, record: Record, runs: Mapping[str, Record], at: Snapshot, logs: Good) -> Question:
-    bars = at.desired.detail(record.address).settings.get("ruled.bars", ())
+    declared = at.declared(record)
+    bars = at.desired.detail(declared.address).settings.get("ruled.bars", ()) if declared else ()
     question = question_of(
         {name: item.value for name, item in record.inputs.items()},
         {run: _run_logs(files_of(made, logs)) for run, made in runs.items()},

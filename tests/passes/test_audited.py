@@ -20,7 +20,7 @@ from reconciler.record.codec import decode
 from reconciler.record.store import keep, write_record
 from reconciler.resource.records import Record
 from tests.passes.endpoints import with_endpoints
-from tests.passes.repository import Repository
+from tests.passes.repository import SPEC, Repository
 from tests.passes.test_compliance import CELL, VARYING, make
 
 pytest.importorskip("mlperf_loadgen")
@@ -55,6 +55,19 @@ def claims(repository: Repository) -> Claims:
 
 def of(found: Claims, *proofs: Proof) -> set[str]:
     return {what for (_, what), (proof, _) in found.items() if proof in proofs}
+
+
+def test_records_of_a_benchmark_that_has_another_name_since_are_proven(clone: Repository) -> None:
+    """Its runs and tests are those that the spec asks for, by their keys: nothing was measured again."""
+    text = (clone.root / SPEC).read_text(encoding="utf-8")
+    clone.write(SPEC, text.replace("tiny:\n", "mine:\n"))
+    clone.commit()
+    found = claims(clone)
+    assert {where for where, _ in found} == {"closed/box/mine/Offline", "submission"}
+    assert of(found, Proof.MISSING, Proof.CONTRADICTED) == set()
+    assert {"performance: metric", "performance: inputs", "TEST01: settings", "TEST01 verdict"} <= of(
+        found, Proof.PROVEN
+    )
 
 
 def log_of(repository: Repository, address: str, name: str) -> Path:

@@ -23,6 +23,8 @@ from reconciler.mlperf.scenarios import loadgen_scenario
 from reconciler.mlperf.user_conf import settings_for, write_user_conf
 from reconciler.resource.kinds import Kind
 
+_PACED = ("Server", "Interactive")  # scenarios whose queries come at a rate
+
 
 def make_request(attempt: Attempt, places: Places) -> Message:
     kind = attempt.intent.address.kind
@@ -97,7 +99,7 @@ def _write_confs(attempt: Attempt) -> None:
     model_key = str(values.get("model_key", "*"))
     if intent.settings.get(RESULTS) == ENDPOINTS:
         return  # no LoadGen reads any
-    texts = settings_for(scenario, conf_settings(values, mode, scenario))
+    texts = settings_for(scenario, {**_pace(attempt, mode), **conf_settings(values, mode, scenario)})
     cell = intent.address.cell
     notes = [f"{cell}: settings of the {mode} run, written by mlperf-reconciler"]
     replace(attempt.user_conf, write_user_conf(model_key, scenario, texts, notes))
@@ -105,6 +107,14 @@ def _write_confs(attempt: Attempt) -> None:
     if audit:
         notes = [f"{cell}: {values['test']}, written by mlperf-reconciler"]
         replace(attempt.audit_settings, write_audit_settings(audit, notes))
+
+
+def _pace(attempt: Attempt, mode: str) -> dict[str, Any]:
+    """LoadGen issues the queries of an accuracy run of Server at its rate too, one a second where nobody says more: a
+    command's server gets the declared one. No result hangs on it, so that it is no identity of the run."""
+    rate = attempt.intent.settings.get("target_qps")
+    paced = runs_command(attempt) and mode == "accuracy" and rate is not None
+    return {"target_qps": rate} if paced and str(attempt.intent.inputs["scenario"][0]) in _PACED else {}
 
 
 def _run(attempt: Attempt, places: Places) -> RunRequest:

@@ -81,3 +81,12 @@ def test_a_command_that_removes_more_than_its_own_folder_fails_alone(tmp_path: P
     assert found[ACCURACY].message.startswith("the folder of the attempt was removed while it ran")
     assert found[PERFORMANCE].status is Status.DONE
     assert not list((tmp_path / ".reconcile/attempts").iterdir())
+
+
+def test_an_accuracy_run_of_a_server_is_asked_at_the_declared_rate(tmp_path: Path) -> None:
+    """At LoadGen's own rate of one query a second these 16 would take as many seconds."""
+    repository = with_command(tmp_path)
+    repository.edit("specs/spec.yaml", "Offline: {", "Server: {target_latency: 15 ms, ")
+    run = outcomes(repository)[ACCURACY.replace("Offline", "Server")]
+    assert run.status is Status.DONE
+    assert run.seconds < 8

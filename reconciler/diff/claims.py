@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -32,10 +32,13 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
+    """``marks``: by cell what every reader of its results must know, such as "rehearsal"."""
+
     commit: str
     claims: tuple[Claim, ...]
     records: int = 0
     logs: int = 0
+    marks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def proof(self) -> Proof:

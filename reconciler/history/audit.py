@@ -35,7 +35,13 @@ def audit(root: Path, at: Snapshot) -> Audit:
         claims += _cell(cell, at, logs, published=str(cell) in published)
     claims += removed_claims(root, at)
     claims += tree_claims(root, at, logs)
-    return Audit(at.commit, tuple(claims), len(at.records), len(logs.checked))
+    marks = {str(cell): found for cell in sorted(at.difference.chosen) if (found := _marks_of(cell, at))}
+    return Audit(at.commit, tuple(claims), len(at.records), len(logs.checked), marks)
+
+
+def _marks_of(cell: Cell, at: Snapshot) -> tuple[str, ...]:
+    records = (at.records[identity] for identity in at.difference.chosen[cell].all if identity in at.records)
+    return tuple(sorted({mark for record in records for mark in record.marks}))
 
 
 def _cell(cell: Cell, at: Snapshot, logs: Logs, *, published: bool) -> Iterator[Claim]:

@@ -29,7 +29,8 @@ def text(audit: Audit, *, paint: Paint = plain, everything: bool = False) -> str
     for where, claims in cells.items():
         proofs = Counter(claim.proof for claim in claims)
         counts = ", ".join(paint(f"{proofs[p]} {p}", _TONES[p]) for p in Proof if proofs[p])
-        lines.append(f"{where}: {counts}")
+        marks = ", ".join(audit.marks.get(where, ()))
+        lines.append(f"{where}: {counts}" + (f"  {paint(marks, Tone.DOUBT)}" if marks else ""))
         for claim in claims:
             if everything or claim.proof in (Proof.CONTRADICTED, Proof.MISSING, Proof.ACCEPTED):
                 lines.append(f"  {paint(f'{claim.proof:<12}', _TONES[claim.proof])} {claim.what}: {claim.detail}")
@@ -49,5 +50,6 @@ def document(audit: Audit) -> dict[str, Any]:
         "proof": str(audit.proof),
         "records": audit.records,
         "logs": audit.logs,
+        "marks": {where: list(marks) for where, marks in audit.marks.items()},
         "claims": [{"where": c.where, "what": c.what, "proof": str(c.proof), "detail": c.detail} for c in audit.claims],
     }

@@ -26,6 +26,12 @@ def commit(root: Path, message: str) -> None:
     git(root, "commit", "--quiet", "--message", message)
 
 
+def test_audit_says_which_cells_are_rehearsals(recorded: Path, reconcile: Reconcile) -> None:
+    _, out, _ = reconcile("audit")
+    assert next(line for line in out.splitlines() if line.startswith(CELL)).endswith("  rehearsal, synthetic")
+    assert json.loads(reconcile("audit", "--json")[1])["marks"] == {CELL: ["rehearsal", "synthetic"]}
+
+
 def test_audit_of_a_plain_clone_proves_performance_and_tree_and_attests_accuracy(
     recorded: Path, tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,6 @@ from harness.machine import computing_on
 
 SHARE = 0.5  # of all cores; other processes may use so much
 GLANCE = 0.1  # seconds; a glance that sees a quiet machine is enough
-_LONGEST = 80  # characters of a command
 
 
 def find_busy(gpus: int, look: float) -> Busy | None:
@@ -113,7 +112,7 @@ def _cores() -> int:
 def _named(what: str, pid: int) -> Busy:
     try:
         process = psutil.Process(pid)
-        command = " ".join(process.cmdline()) or process.name()
-        return Busy(what=what, pid=pid, user=process.username(), command=command[:_LONGEST])
+        # Not its arguments: they may hold a secret, and records are kept for ever.
+        return Busy(what=what, pid=pid, user=process.username(), command=process.name())
     except psutil.Error:
         return Busy(what=what, pid=pid)

@@ -366,7 +366,7 @@ def with_example(root: Path, words: str, monkeypatch: pytest.MonkeyPatch) -> Rep
     monkeypatch.setenv("PATH", f"{work / 'bin'}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("HF_TOKEN", "sesame")
     block = example(words)
-    text = re.sub(r"(?<![\w}\"])/work(?=[/:\s])", str(work), block)
+    text = re.sub(r"(?<![\w}\"])/mlperf(?=[/:\s])", str(work), block)
     benchmark = "".join(f"    {line}\n" for line in text.splitlines()).rstrip()
     counts = "" if words == "inference-endpoint" else ", min_query_count: 100, performance_sample_count: 16"
     spec = DOCUMENT.format(benchmark=benchmark, name=block.partition(":")[0], more=counts)

@@ -16,6 +16,7 @@ from reconciler.cli.deciding import (
     end_options,
     now,
     reason_option,
+    say_damaged,
     say_next,
     today,
 )
@@ -136,8 +137,7 @@ def _list(places: Places, options: Options, *, as_json: bool) -> int:
         return IN_SYNC
     for path, item, stand in found:
         say(f"{item.cell}: {acceptance_text(item, stand)}\n    {path}")
-    for path, why in sorted(seen.decisions.damaged.items()):
-        say(f"{path}: {why}: it counts for nothing")
+    say_damaged(seen.decisions.damaged)
     if not found:
         say("Nothing is accepted: every result counts by its own inputs.")
     return IN_SYNC

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime, timedelta
 
 import click
@@ -90,6 +90,12 @@ def decider(places: Places) -> tuple[str, str]:
 def conclude(places: Places, folder: str, message: str, *, commit: bool) -> str:
     """Commit what changed below a folder; gives the commit, "" where it is left to the user."""
     return git.commit(places.root, [folder], message) if commit else ""
+
+
+def say_damaged(damaged: Mapping[str, str]) -> None:
+    """``damaged``: file → what is wrong with it."""
+    for path, why in sorted(damaged.items()):
+        say(f"{path}: {why}: it counts for nothing")
 
 
 def say_next(places: Places, made: str, paths: Iterable[str]) -> None:

@@ -14,6 +14,7 @@ from reconciler.cli.deciding import (
     end_options,
     now,
     reason_option,
+    say_damaged,
     say_next,
     today,
 )
@@ -94,8 +95,7 @@ def _list(places: Places, *, as_json: bool) -> int:
         say(f"{item.cell or 'the whole submission'}: {item}{over}\n    {path}")
     if not decisions.freezes:
         say("Nothing is frozen.")
-    for path, why in sorted(decisions.damaged.items()):
-        say(f"{path}: {why}: it counts for nothing")
+    say_damaged(decisions.damaged)
     return IN_SYNC
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from reconciler.errors import Problem
 from reconciler.mlperf.modes import ENDPOINTS, RESULTS
@@ -106,14 +107,22 @@ def _unknown(setting: Setting, known: Collection[str], of: str = "") -> Iterator
                 yield problem(setting, f"{{{name}}} is no placeholder{of}", fix)
 
 
+def _below(settings: Block, block: str) -> dict[str, Setting]:
+    return {name: layers[0] for name, layers in settings.items() if name.startswith(f"{block}.")}
+
+
+def _without_command(own: Mapping[str, Setting], noun: str, example: str) -> Iterator[Problem]:
+    """Once, where anything of the block is written."""
+    for setting in itertools.islice(own.values(), 1):
+        fix = f"write '{noun}: {{command: {example}}}', or take the rest out"
+        yield problem(setting, f"a {noun} is described without its command", fix)
+
+
 def _build(settings: Block) -> Iterator[Problem]:
-    own = {name: layers[0] for name, layers in settings.items() if name.startswith(f"{BUILD}.")}
+    own = _below(settings, BUILD)
     command = own.get(f"{BUILD}.command")
     if command is None:
-        for setting in own.values():
-            fix = 'write \'build: {command: ["python", "build.py", "{model}", "{run_dir}"]}\', or take the rest out'
-            yield problem(setting, "a build is described without its command", fix)
-            return
+        yield from _without_command(own, "build", '["python", "build.py", "{model}", "{run_dir}"]')
         return
     for setting in own.values():
         yield from _unknown(setting, BUILD_PLACEHOLDERS, " of a build")
@@ -125,13 +134,10 @@ def _build(settings: Block) -> Iterator[Problem]:
 
 def _service(settings: Block, asking: Iterable[Setting]) -> Iterator[Problem]:
     """A server must be startable, and its runs must find it."""
-    own = {name: layers[0] for name, layers in settings.items() if name.startswith(f"{SERVICE}.")}
+    own = _below(settings, SERVICE)
     command = own.get(f"{SERVICE}.command")
     if command is None:
-        for setting in own.values():
-            fix = 'write \'service: {command: ["python", "server.py", "--port", "{port}"]}\', or take the rest out'
-            yield problem(setting, "a service is described without its command", fix)
-            return
+        yield from _without_command(own, "service", '["python", "server.py", "--port", "{port}"]')
         return
     for setting in own.values():
         yield from _unknown(setting, SERVICE_PLACEHOLDERS, " of a service, which several runs share")

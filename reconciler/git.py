@@ -34,6 +34,10 @@ _SELECTS_A_REPOSITORY = (
     "GIT_SHALLOW_FILE",
 )
 _ENVIRONMENT = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_LITERAL_PATHSPECS": "1"}
+# What a folder of foreign origin can make git run: a folder that is a bare repository, or has a .git of its own, brings a
+# configuration. The command line's options win over it.
+_CLOSED = ("-c", "safe.bareRepository=explicit", "-c", "core.fsmonitor=false", "-c", "log.showSignature=false")
+_NO_HOOKS = ("-c", f"core.hooksPath={os.devnull}")
 # Options of `git log`: rows of what each commit changed, also on a branch whose changes a merge did not take, and what
 # the merge itself changed.
 EVERY_CHANGE = ("--full-history", "-c", "--raw", "--no-abbrev", "--no-renames")
@@ -74,12 +78,13 @@ def _own_repository() -> Iterator[None]:
         os.environ.update(hidden)
 
 
-def ask(root: Path, *arguments: str, stdin: bytes = b"", limit: float | None = None) -> Answer:
-    """``limit``: seconds after which git is ended, for what talks to other machines."""
+def ask(root: Path, *arguments: str, stdin: bytes = b"", limit: float | None = None, hooks: bool = False) -> Answer:
+    """``limit``: seconds after which git is ended, for what talks to other machines. ``hooks``: those of the user's
+    clone count, as for a commit; where git is only read they do not."""
     try:
         with _own_repository(), _stream(stdin) as stream:
             status, out, error = git.cmd.Git(root).execute(
-                ["git", *arguments],
+                ["git", *_CLOSED, *(() if hooks else _NO_HOOKS), *arguments],
                 istream=stream,
                 with_extended_output=True,
                 with_exceptions=False,
@@ -349,7 +354,7 @@ def _in_turn(root: Path, *arguments: str, stdin: bytes) -> Answer:
     """As ``ask``, once no other process of git holds what this one needs: they hold it for moments."""
     give_up = time.monotonic() + _TURN
     while True:
-        answer = ask(root, *arguments, stdin=stdin)
+        answer = ask(root, *arguments, stdin=stdin, hooks=True)
         if time.monotonic() > give_up or not any(word in answer.error for word in ("index.lock", "cannot lock ref")):
             return answer
         time.sleep(0.1)

@@ -268,3 +268,38 @@ def test_files_at_when_a_partial_clone_cannot_fetch_says_so_and_not_that_there_a
     run(partial, "config", "remote.origin.url", "file:///nonexistent")
     with pytest.raises(RepositoryError, match="is not whole in this clone: could not fetch"):
         git.files_at(partial, run(partial, "rev-parse", "HEAD"))
+
+
+@pytest.mark.parametrize("place", [".", "wt", ".git"])
+def test_code_folder_with_a_configuration_of_its_own_runs_nothing(root: Path, tmp_path: Path, place: str) -> None:
+    """A pull request can hold a bare repository, a copied folder a .git: both bring commands for git to run."""
+    code, ran = root / "code", tmp_path / "ran"
+    control = code / ".git" if place == ".git" else code
+    for name in ("objects", "refs", "wt", "hooks"):
+        (control / name).mkdir(parents=True)
+    (control / "HEAD").write_text("ref: refs/heads/main\n")
+    hook = control / "hooks/post-index-change"
+    hook.write_text(f"#!/bin/sh\ntouch {ran}\n")
+    hook.chmod(0o755)
+    tree = ".." if place == ".git" else "wt"
+    core = f'repositoryformatversion = 0\nbare = false\nworktree = {tree}\nfsmonitor = "touch {ran}; false"'
+    (control / "config").write_text(f"[core]\n{core}\n")
+    folder = code if place == ".git" else code / place
+    (folder / "main.py").write_text("print()\n")
+
+    assert git.kept_files(folder) <= {"main.py"}
+    assert git.find_root(folder) in (None, code)
+    assert git.head(folder) is None
+    assert not ran.exists()
+    subprocess.run(["git", "ls-files", "--cached", "--others"], cwd=folder, check=False)
+    assert ran.exists(), "the attack no longer works on git itself: this test proves nothing"
+
+
+def test_own_hook_still_guards_a_commit(committed: Path) -> None:
+    hook = committed / ".git/hooks/pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\necho 'no commits today' >&2\nexit 1\n")
+    hook.chmod(0o755)
+    (committed / "specs/a.yaml").write_text("one: 2\n")
+    with pytest.raises(RepositoryError, match="no commits today"):
+        git.commit(committed, ["specs"], "Declare another value")

@@ -14,6 +14,7 @@ import hashlib
 import os
 import re
 import shutil
+import stat
 import tempfile
 import time
 import zlib
@@ -334,13 +335,34 @@ class Lock:
         return LockedError(problem, fix=f"`fuser {self.path}` names that process: {fix}")
 
     def _open(self) -> int:
-        """Another user's lock file in a shared folder may be opened, but not with O_CREAT (fs.protected_regular)."""
-        with contextlib.suppress(FileNotFoundError):
-            return os.open(self.path, os.O_RDWR)
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
-        if self._shared:
-            os.fchmod(descriptor, 0o666)
+        """Another user's lock file in a shared folder may be opened, but not with O_CREAT (fs.protected_regular). What
+        somebody put there instead of one is never written: a link would lead to a file of ours."""
+        try:
+            descriptor = self._descriptor()
+        except OSError as error:
+            if error.errno not in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
+                raise
+            raise self._foreign() from error
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+            os.close(descriptor)
+            raise self._foreign()
         return descriptor
+
+    def _descriptor(self) -> int:
+        flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK
+        while True:
+            with contextlib.suppress(FileNotFoundError):
+                return os.open(self.path, flags)
+            with contextlib.suppress(FileExistsError):
+                descriptor = os.open(self.path, flags | os.O_CREAT | os.O_EXCL, 0o644)
+                if self._shared:
+                    os.fchmod(descriptor, 0o666)
+                return descriptor
+
+    def _foreign(self) -> StorageError:
+        fix = "find out who put it there and remove it, or name a folder of your own: export RECONCILE_LOCKS=DIR"
+        return StorageError(f"{self.path} is a link or no regular file, and no lock", fix=fix)
 
     def release(self) -> None:
         if self.descriptor >= 0:
@@ -372,8 +394,41 @@ def _alive(owner: str) -> bool:
 
 def machine_lock(name: str) -> Lock:
     """A lock that all repositories and users of this machine share (``quiet``: one timed run at a time)."""
-    folder = Path(os.environ.get("RECONCILE_LOCKS", Path(tempfile.gettempdir()) / "mlperf-reconciler-locks"))
+    return Lock(lock_folder() / name, purpose=f"{name} lock of this machine", shared_folder=True)
+
+
+def lock_folder() -> Path:
+    """The folder that RECONCILE_LOCKS names, else one below the machine's folder for temporary files, where anybody may
+    have put something under its name: what is not a folder in which users cannot touch each other's files gives way to
+    one of this user's own. Permissions of what is there already are never changed."""
+    named = os.environ.get("RECONCILE_LOCKS", "")
+    if named:
+        _make_folder(Path(named), 0o1777)
+        return Path(named)
+    shared = Path(tempfile.gettempdir()) / "mlperf-reconciler-locks"
+    _make_folder(shared, 0o1777)
+    own = shared.with_name(f"{shared.name}-{os.getuid()}")
+    if _is_folder(shared, 0o1777):
+        return shared
+    _make_folder(own, 0o700)
+    if _is_folder(own, 0o700, owner=os.getuid()):
+        return own
+    fix = f"remove {own}, or name a folder of your own: export RECONCILE_LOCKS=DIR"
+    raise StorageError(f"neither {shared} nor {own} is a folder that can hold the locks of this machine", fix=fix)
+
+
+def _make_folder(path: Path, mode: int) -> None:
+    """Nothing is changed where something is there."""
     with contextlib.suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
-        folder.chmod(0o1777)
-    return Lock(folder / name, purpose=f"{name} lock of this machine", shared_folder=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.mkdir()
+        path.chmod(mode)  # the user's mask took bits away
+
+
+def _is_folder(path: Path, mode: int, owner: int | None = None) -> bool:
+    """Whether it is a folder itself, no link to one, with exactly these permissions."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(status.st_mode) and status.st_mode & 0o7777 == mode and owner in (None, status.st_uid)

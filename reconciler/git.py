@@ -34,8 +34,8 @@ _SELECTS_A_REPOSITORY = (
     "GIT_SHALLOW_FILE",
 )
 _ENVIRONMENT = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_LITERAL_PATHSPECS": "1"}
-# What a folder of foreign origin can make git run: a folder that is a bare repository, or has a .git of its own, brings a
-# configuration. The command line's options win over it.
+# A folder of foreign origin that is a bare repository, or has a .git of its own, brings a configuration, which names
+# commands for git to run. The command line's options win over it.
 _CLOSED = ("-c", "safe.bareRepository=explicit", "-c", "core.fsmonitor=false", "-c", "log.showSignature=false")
 _NO_HOOKS = ("-c", f"core.hooksPath={os.devnull}")
 # Options of `git log`: rows of what each commit changed, also on a branch whose changes a merge did not take, and what

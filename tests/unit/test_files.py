@@ -236,3 +236,58 @@ def test_machine_lock_is_open_to_every_user(tmp_path: Path, monkeypatch: pytest.
     files.machine_lock("quiet").acquire().release()
     assert (tmp_path / "locks" / "quiet").stat().st_mode & 0o777 == 0o666
     assert (tmp_path / "locks").stat().st_mode & 0o7777 == 0o1777
+
+
+@pytest.mark.parametrize("trap", ["link", "dangling", "hard link", "pipe", "folder"])
+def test_lock_that_somebody_replaced_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trap: str) -> None:
+    monkeypatch.setenv("RECONCILE_LOCKS", str(tmp_path / "locks"))
+    (tmp_path / "locks").mkdir(mode=0o755)
+    victim, lock = tmp_path / "victim", tmp_path / "locks/quiet"
+    if trap != "dangling":
+        victim.write_text("precious\n")
+    if trap == "pipe":
+        os.mkfifo(lock)
+    elif trap == "folder":
+        lock.mkdir()
+    elif trap == "hard link":
+        os.link(victim, lock)
+    else:
+        lock.symlink_to(victim)
+    with pytest.raises(StorageError, match="no lock"):
+        files.machine_lock("quiet").acquire()
+    assert not victim.exists() if trap == "dangling" else victim.read_text() == "precious\n"
+    assert (tmp_path / "locks").stat().st_mode & 0o7777 == 0o755, "permissions of what was there are not ours to change"
+
+
+@pytest.mark.parametrize("trap", ["link", "closed", "file"])
+def test_shared_folder_that_somebody_replaced_gives_way_to_ones_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trap: str
+) -> None:
+    monkeypatch.delenv("RECONCILE_LOCKS")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    shared, private = tmp_path / "tmp/mlperf-reconciler-locks", tmp_path / "private"
+    shared.parent.mkdir()
+    private.mkdir(mode=0o700)
+    if trap == "link":
+        shared.symlink_to(private)
+    elif trap == "closed":
+        shared.mkdir(mode=0o700)
+    else:
+        shared.write_text("")
+    with files.machine_lock("quiet").acquire() as lock:
+        assert lock.path.parent.name == f"mlperf-reconciler-locks-{os.getuid()}"
+        assert lock.path.parent.stat().st_mode & 0o7777 == 0o700
+    assert private.stat().st_mode & 0o7777 == 0o700
+    assert not list(private.iterdir())
+
+    shared.with_name(f"{shared.name}-{os.getuid()}").chmod(0o777)
+    with pytest.raises(StorageError, match="can hold the locks"):
+        files.machine_lock("quiet")
+
+
+def test_default_folder_of_locks_is_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RECONCILE_LOCKS")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with files.machine_lock("quiet").acquire() as lock:
+        assert lock.path == tmp_path / "mlperf-reconciler-locks/quiet"
+        assert lock.path.parent.stat().st_mode & 0o7777 == 0o1777

@@ -120,7 +120,7 @@ def _reproduced(places: Places, tree: TakenTree, seen: Look) -> Reproduced:
     folders = {f"{place.division}/{place.submitter}": place.path for place in tree.places}
     # The tree may have another layout than its round: what counts is what its files hold.
     ruleset = replace(ruleset, layout=tree.places[0].layout)
-    return compare_with(dict(render(content, ruleset)), folders, lambda ref: stored(ref).read_bytes())
+    return compare_with(dict(render(content, ruleset)), folders, lambda ref: stored(ref).read_bytes(), tree.holds)
 
 
 def _text(adoption: Adoption, reproduced: Reproduced | None, places: Places, target: Path) -> str:

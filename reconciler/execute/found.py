@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from reconciler.errors import LogError
+from reconciler.foreign import strange_entries
 from reconciler.mlperf.accuracy import is_truncated, parse_accuracy
 from reconciler.mlperf.log import DetailLog, parse_detail
 from reconciler.mlperf.log_names import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY
@@ -56,6 +57,7 @@ class FoundRun:
 def find_run(path: Path, user_conf: Path | None = None, *, audit: bool = False) -> FoundRun:
     """The one run at or below ``path``. LogError: none or several, no summary, an audit, a run that did not end, logs
     that are not of one run. ``audit`` takes the run of a compliance test instead."""
+    refuse_strange(path)
     folder = _folder(path)
     log = parse_detail((folder / DETAIL).read_bytes(), str(folder / DETAIL))
     if (log.audit is not None) != audit:
@@ -75,6 +77,12 @@ def find_run(path: Path, user_conf: Path | None = None, *, audit: bool = False) 
         raise LogError(f"{folder} has no {ACCURACY_LOG}, without which an accuracy run proves nothing", fix=fix.lower())
     found = text if text.is_file() else None
     return FoundRun(folder, log, mode, conf, accuracy_log, found, _original(accuracy_log, found))
+
+
+def refuse_strange(path: Path) -> None:
+    """LogError when anything in a folder from elsewhere is more than a file, or leads out of it."""
+    for entry, what in strange_entries(path):
+        raise LogError(f"{entry} is {what}", fix="bring a folder of regular files: copy with links followed, `cp -rL`")
 
 
 def _folder(path: Path) -> Path:

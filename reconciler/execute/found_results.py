@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reconciler.errors import LogError
-from reconciler.execute.found import Made
+from reconciler.execute.found import Made, refuse_strange
 from reconciler.execute.results import AUDIT, Left, parse_left
 from reconciler.mlperf.endpoints_accuracy import accuracy_scores, number
 from reconciler.mlperf.log_names import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
@@ -39,6 +39,7 @@ def holds_results(path: Path) -> bool:
 def find_results(path: Path) -> tuple[FoundResults, ...]:
     """The accuracy run and the performance run in a folder, or the one that is there. LogError: neither, or a file that
     cannot be read."""
+    refuse_strange(path)
     config = next((path / name for name in _CONFIGS if (path / name).is_file()), path / CONFIG)
     found = [_found(path, config, mode) for mode in _PARTS if (path / mode / _PARTS[mode]).is_file()]
     runs = tuple(item for item in found if item is not None)

@@ -27,6 +27,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("launch",),
     ("process",),
     ("files",),
+    ("foreign",),
     ("errors",),
 )
 

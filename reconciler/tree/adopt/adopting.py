@@ -48,25 +48,25 @@ class Adoption:
 def copied_documents(tree: TakenTree, root: Path) -> dict[str, Any]:
     """Copies the calibration document and the code of each benchmark into the repository; gives where they lie."""
     published: dict[str, Any] = {"source": {}}
-    for place in tree.places:
+    for place in filter(lambda place: tree.holds(place.path), tree.places):
         for name in (_DOCUMENT, "calibration.md"):
-            if (place.path / name).is_file() and "calibration" not in published:
+            if tree.holds(place.path / name) and (place.path / name).is_file() and "calibration" not in published:
                 copy(place.path / name, root / _DOCUMENT)
                 published["calibration"] = _DOCUMENT
         for area in ("src", "code"):
             for benchmark in sorted({item.cell.benchmark for item in tree.cells}):
-                if benchmark not in published["source"] and _copy_code(place.path / area / benchmark, root, benchmark):
+                if benchmark not in published["source"] and _copy_code(tree, place.path / area / benchmark, root):
                     published["source"][benchmark] = f"src/{benchmark}"
     return published
 
 
-def _copy_code(folder: Path, root: Path, benchmark: str) -> bool:
-    """What a tree may hold of it; whether there was anything."""
+def _copy_code(tree: TakenTree, folder: Path, root: Path) -> bool:
+    """What a tree may hold of a benchmark's code; whether there was anything."""
     found = False
-    for path in sorted(folder.rglob("*")) if folder.is_dir() and not folder.is_symlink() else ():
+    for path in sorted(folder.rglob("*")) if tree.holds(folder) and folder.is_dir() else ():
         names = path.relative_to(folder).parts
-        if path.is_file() and not path.is_symlink() and all(fits(name) for name in names):
-            copy(path, root / "src" / benchmark / Path(*names))
+        if tree.holds(path) and path.is_file() and all(fits(name) for name in names):
+            copy(path, root / "src" / folder.name / Path(*names))
             found = True
     return found
 

@@ -26,13 +26,16 @@ class Reproduced:
 
 
 def compare_with(
-    rendered: Mapping[str, Content], folders: Mapping[str, Path], read: Callable[[LogRef], bytes]
+    rendered: Mapping[str, Content],
+    folders: Mapping[str, Path],
+    read: Callable[[LogRef], bytes],
+    holds: Callable[[Path], bool] = lambda _: True,
 ) -> Reproduced:
-    """``folders``: division/submitter → where it lies on disk."""
+    """``folders``: division/submitter → where it lies on disk. ``holds``: whether a file of it may be read."""
     by_name = {path.casefold(): content for path, content in rendered.items()}
     found: dict[str, list[str]] = {"same": [], "equal": [], "differing": [], "missing": []}
     for shown, folder in folders.items():
-        for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+        for path in sorted(p for p in folder.rglob("*") if holds(p) and p.is_file()):
             name = f"{shown}/{path.relative_to(folder).as_posix()}"
             content = by_name.get(name.casefold()) or _renamed(name, rendered)
             found[_verdict(path, content, read)].append(name)

@@ -10,6 +10,7 @@ from typing import Any
 from reconciler.errors import LogError, ReconcilerError
 from reconciler.execute.found import FoundRun, find_run
 from reconciler.execute.found_results import FoundResults, find_results
+from reconciler.foreign import strange_entries
 from reconciler.mlperf.endpoints import result_settings
 from reconciler.mlperf.logged import logged_settings
 from reconciler.mlperf.modes import settings_of
@@ -42,7 +43,9 @@ class TakenCell:
 
 @dataclass(frozen=True, slots=True)
 class TakenTree:
-    """``ruleset``: that of the tree's own round. ``systems``: {name: its description's values}."""
+    """``ruleset``: that of the tree's own round. ``systems``: {name: its description's values}.
+
+    ``strange``: what of the tree is not read, and what it is."""
 
     submitter: str
     ruleset: Ruleset
@@ -51,6 +54,11 @@ class TakenTree:
     cells: tuple[TakenCell, ...]
     problems: tuple[str, ...] = ()
     rehearsal: bool = False
+    strange: Mapping[Path, str] = field(default_factory=dict)
+
+    def holds(self, path: Path) -> bool:
+        """Whether a path of the tree, and all above it, may be read."""
+        return not any(path.is_relative_to(entry) for entry in self.strange)
 
 
 def take_tree(path: Path, submitter: str = "") -> TakenTree:
@@ -67,31 +75,50 @@ def take_tree(path: Path, submitter: str = "") -> TakenTree:
     places = tuple(place for place in found[0].root.submitters if place.submitter == chosen)
     if not places:
         raise ReconcilerError(f"{path} has no submitter {chosen!r}", fix=f"there are {', '.join(names)}")
-    return _take(found[0], places)
+    root = found[0].root
+    inside = path if root.whole else root.path
+    return _take(found[0], places, {e: what for place in places for e, what in strange_entries(place.path, inside)})
 
 
-def _take(tree: Survey, places: tuple[SubmitterPlace, ...]) -> TakenTree:
+def _take(tree: Survey, places: tuple[SubmitterPlace, ...], strange: Mapping[Path, str]) -> TakenTree:
     systems: dict[str, Mapping[str, Any]] = {}
     cells: list[TakenCell] = []
-    problems: list[str] = []
+    problems: list[str] = [f"{path}: {what}, which is not read" for path, what in strange.items()]
     for place in places:
+        if place.path in strange:
+            continue
         files = SubmitterFiles(place)
         for name in place.systems():
             system = files.system(name)
+            if _touched(place.path / "systems", strange):
+                continue
             if system.read.value is None or not system.category:
                 why = system.read.problem or ("there is none" if system.read.value is None else "no known system_type")
                 problems.append(f"{system.read.file}: {why}; none of its cells is adopted")
                 continue
             systems[name] = {**systems.get(name, {}), **system.read.value.values}
             for benchmark in place.benchmarks(name):
-                cells += _cells(tree, files, system, benchmark)
-    return TakenTree(places[0].submitter, tree.ruleset, places, systems, _with_sources(cells), tuple(problems))
+                cells += _cells(tree, files, system, benchmark, strange)
+    cells_ = _with_sources(cells)
+    return TakenTree(places[0].submitter, tree.ruleset, places, systems, cells_, tuple(problems), strange=strange)
 
 
-def _cells(tree: Survey, files: SubmitterFiles, system: SystemFile, benchmark: str) -> Iterator[TakenCell]:
+def _cells(
+    tree: Survey, files: SubmitterFiles, system: SystemFile, benchmark: str, strange: Mapping[Path, str]
+) -> Iterator[TakenCell]:
     official = tree.official(files, benchmark)
     for place in files.place.scenario_folders(system.name, benchmark):
-        yield _cell(CellFiles(files.place, place), official, tree.ruleset)
+        cell = CellFiles(files.place, place)
+        read = (cell.results, cell.measurements_folder, cell.compliance_folder)
+        if found := next((entry for folder in read for entry in _touched(folder.path, strange)), None):
+            yield TakenCell(place.cell, official, {}, {}, problems=(f"{found} is {strange[found]}",))
+        else:
+            yield _cell(cell, official, tree.ruleset)
+
+
+def _touched(folder: Path, strange: Mapping[Path, str]) -> list[Path]:
+    """What is strange at, above or below a folder."""
+    return [path for path in strange if path.is_relative_to(folder) or folder.is_relative_to(path)]
 
 
 def _cell(files: CellFiles, official: str, ruleset: Ruleset) -> TakenCell:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -140,3 +141,50 @@ def test_a_folder_with_another_scenarios_logs_is_inferred(tree: Path) -> None:
     assert taken["SingleStream"].source == taken["Offline"].cell
     assert taken["Offline"].source is None
     assert load_ruleset("v6.1").inference("SingleStream", "Offline", "edge") is None
+
+
+@pytest.mark.parametrize("trap", ["link", "folder link", "pipe", "device", "hole"])
+@pytest.mark.parametrize("at", [f"{FOLDER}/performance/run_1/mlperf_log_summary.txt", "open/Tester/src/digits/main.py"])
+def test_private_files_behind_links_are_not_taken(
+    tree: Path, empty: Path, reconcile: Reconcile, trap: str, at: str
+) -> None:
+    private = empty.parent / "private"
+    private.mkdir()
+    (private / "key").write_text("-----BEGIN PRIVATE KEY-----\n")
+    target = tree / at
+    if trap == "folder link":
+        target = target.parent
+        shutil.move(target, private / target.name)
+        target.symlink_to(private / target.name)
+    else:
+        target.unlink(missing_ok=True)
+    if trap in ("link", "device"):
+        target.symlink_to(private / "key" if trap == "link" else "/dev/zero")
+    elif trap == "pipe":
+        os.mkfifo(target)
+    elif trap == "hole":
+        with target.open("wb") as stream:
+            stream.truncate(1 << 40)
+    if "results" in at:
+        code, _, err = reconcile("adopt", str(tree), "--rehearsal")
+        assert (code, str(target) in err) == (1, True), err
+    else:
+        code, out, _ = reconcile("adopt", str(tree), "--rehearsal")
+        assert (code, str(target) in out) == (2, True), out
+    assert not (empty / "src/digits/main.py").exists()
+    assert not any("PRIVATE KEY" in p.read_text(errors="replace") for p in empty.rglob("*") if p.is_file())
+
+
+def test_submitter_that_is_a_link_is_not_taken(tree: Path, empty: Path, reconcile: Reconcile) -> None:
+    shutil.move(tree / "open/Tester", empty.parent / "elsewhere")
+    (tree / "open/Tester").symlink_to(empty.parent / "elsewhere")
+    code, _, err = reconcile("adopt", str(tree), "--rehearsal")
+    assert (code, "a link that leads elsewhere" in err) == (1, True), err
+
+
+def test_logs_behind_links_are_not_imported(tree: Path, recorded_once: Path, reconcile: Reconcile) -> None:
+    folder = tree / FOLDER / "performance/run_1"
+    shutil.move(folder / DETAIL, recorded_once.parent / "private")
+    (folder / DETAIL).symlink_to(recorded_once.parent / "private")
+    code, _, err = reconcile("import", str(folder), "--cell", CELL)
+    assert (code, "a link that leads elsewhere" in err) == (1, True), err

@@ -1,4 +1,4 @@
-"""The worked examples of the README, each run as it stands: only the folders they name are others.
+"""The worked examples of harnesses, each run as it stands: only the folders they name are others.
 
 The programs that they start are stand-ins around LoadGen, as strict about their options as the real ones are.
 """
@@ -18,7 +18,7 @@ from tests.passes.endpoints import SCRIPT
 from tests.passes.repository import Repository, make_repository
 
 pytest.importorskip("mlperf_loadgen")
-README = Path(__file__).parents[2] / "README.md"
+HARNESSES = Path(__file__).parents[2] / "reconciler/docs/harnesses.md"
 # What each stand-in needs of LoadGen; no answer says anything.
 LOADGEN = """\
 import os
@@ -345,9 +345,9 @@ spec:
 
 
 def example(words: str) -> str:
-    """The one block of the README that starts what ``words`` say."""
-    section = README.read_text(encoding="utf-8").partition("## Bringing your own harness")[2].partition("\n## ")[0]
-    blocks: list[str] = re.findall(r"^```yaml\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    """The one block of the document that starts what ``words`` say."""
+    text = HARNESSES.read_text(encoding="utf-8")
+    blocks: list[str] = re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     (found,) = [block for block in blocks if words in " ".join(block.split())]
     return found
 

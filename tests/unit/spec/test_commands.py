@@ -1,4 +1,4 @@
-"""The harness of a spec: its placeholders, what it must tell its command, and the README's examples."""
+"""The harness of a spec: its placeholders, what it must tell its command, and the examples of the documents."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reconciler.spec.declared import Declared
 from reconciler.spec.files import Source, blob_id
 from reconciler.spec.loading import load_sources
 
-README = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
+HARNESSES = (Path(__file__).parents[3] / "reconciler/docs/harnesses.md").read_text(encoding="utf-8")
 _SPEC = """\
 apiVersion: mlperf-reconciler/v1
 kind: Submission
@@ -42,12 +42,11 @@ def refused(harness: str) -> list[str]:
 
 
 def examples() -> list[str]:
-    section = README.partition("\n## Bringing your own harness\n")[2].partition("\n## ")[0]
-    return re.findall(r"```yaml\n(.*?)```", section, re.DOTALL)
+    return re.findall(r"```yaml\n(.*?)```", HARNESSES, re.DOTALL)
 
 
 @pytest.mark.parametrize("example", examples(), ids=lambda text: text.partition(":")[0])
-def test_the_examples_of_the_readme_are_specs(example: str) -> None:
+def test_the_examples_of_the_documents_are_specs(example: str) -> None:
     declared = load(example, example.partition(":")[0])
     check(declared, load_ruleset("v6.1"))
     (cell,) = declared.cells

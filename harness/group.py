@@ -97,9 +97,7 @@ def run_group(
     stop.attach(control[1])
     try:
         with during or contextlib.nullcontext():
-            while data := os.read(printed[0], 1 << 16):
-                output.take(data)
-            answer = os.read(told[0], 1 << 16).decode(errors="replace")
+            answer = _follow(printed[0], told[0], output)
     finally:
         stop.attach(-1)
         for descriptor in (control[1], printed[0], told[0]):
@@ -113,6 +111,24 @@ def run_group(
         problem = f"{command.arguments[0]} does not start: {rest}" if rest else "the command's keeper was killed"
         raise HarnessError(problem, "missing" if rest else "resources", "check the command, its folder and its PATH")
     return Ended(int(status), rest == "timeout")
+
+
+def _follow(printed: int, told: int, output: BoundedOutput) -> str:
+    """What the keeper tells, once all that was printed is taken. A keeper that was killed tells nothing, and then what
+    it kept may print for ever: that is not waited for."""
+    answer, sources = b"", [printed, told]
+    while printed in sources:
+        for source in select.select(sources, [], [])[0]:
+            data = os.read(source, 1 << 16)
+            if not data:
+                sources.remove(source)
+            elif source == printed:
+                output.take(data)
+            else:
+                answer += data
+        if told not in sources and not answer:
+            break
+    return (answer or os.read(told, 1 << 16)).decode(errors="replace")
 
 
 def _keep(

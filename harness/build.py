@@ -15,7 +15,7 @@ from harness.backends import BuildPlan, load_backend
 from harness.benchmarks import BenchmarkCode, load_benchmark
 from harness.benchmarks.command import note_source
 from harness.contract import BACKENDS, Benchmark, BuildRequest, Counter, Fact, Result
-from harness.digests import code_digest, file_digest
+from harness.digests import hash_code, hash_file
 from harness.errors import HarnessError, require
 
 _OWN = ("batch_size", "precision")
@@ -32,7 +32,7 @@ def execute(request: BuildRequest, _give_up: Callable[[BaseException], None]) ->
         return Result(done=True, seconds=time.monotonic() - began, values=note_source(source, Path(request.output)))
     build = {"Dataset": _build_dataset, "Model": _build_model, "Engine": _build_engine}[request.kind]
     values, facts = build(request, counter)
-    facts["harness.code"] = Fact(value=code_digest(), role="evidence")
+    facts["harness.code"] = Fact(value=hash_code(), role="evidence")
     facts["numpy.version"] = Fact(value=np.__version__, role="note")
     counter.stage("done")
     return Result(done=True, seconds=time.monotonic() - began, values=values, facts=facts)
@@ -139,7 +139,7 @@ def _source(request: BuildRequest) -> Path | None:
 
 def _digests(folder: Path) -> dict[str, str]:
     files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): file_digest(path) for path in files}
+    return {path.relative_to(folder).as_posix(): hash_file(path) for path in files}
 
 
 def _benchmark_facts(digest: str) -> dict[str, Fact]:

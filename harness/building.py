@@ -6,20 +6,20 @@ import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from harness.collecting import matching, take
+from harness.collecting import find_matching, take
 from harness.contract import CommandRequest
-from harness.group import Ended
+from harness.group import GroupEnd
 
 Written = Mapping[Path, tuple[int, int]]  # file → inode and time of its last change, in ns
 
 
-def written(request: CommandRequest) -> Written:
+def list_written(request: CommandRequest) -> Written:
     """The files that lie where the build is to leave its own."""
-    found = (path for pattern in _patterns(request) for path in matching(pattern, Path(request.cwd)))
+    found = (path for pattern in _patterns(request) for path in find_matching(pattern, Path(request.cwd)))
     return {file: (s.st_ino, s.st_ctime_ns) for path in found for file in _files(path) for s in (file.stat(),)}
 
 
-def collect_built(request: CommandRequest, ended: Ended, before: Written) -> str:
+def collect_built(request: CommandRequest, ended: GroupEnd, before: Written) -> str:
     """What keeps the build from counting; "" once all of its files lie in ``output``. ``before``: what was ``written``
     when it began. A copy may carry an older date, so that the date alone proves nothing."""
     if ended.timed_out:
@@ -27,10 +27,10 @@ def collect_built(request: CommandRequest, ended: Ended, before: Written) -> str
     if ended.status:
         return "the build failed"
     run_dir, output = Path(request.run_dir), Path(request.output)
-    now = written(request)
+    now = list_written(request)
     taken: dict[str, Path] = {}
     for pattern in _patterns(request):
-        found = list(matching(pattern, Path(request.cwd)))
+        found = list(find_matching(pattern, Path(request.cwd)))
         if not found:
             return f"outputs: the build left no {_shown(pattern, run_dir)}"
         for path in found:

@@ -79,7 +79,7 @@ def bring_outputs(patterns: tuple[str, ...], cwd: Path, run_dir: Path, output: P
     """Further files to keep: files, folders, or patterns; what is not there is no fault. Files of one name lie in
     folders of theirs."""
     taken = set[Path]()
-    for found in (found for pattern in patterns for found in matching(pattern, cwd)):
+    for found in (found for pattern in patterns for found in find_matching(pattern, cwd)):
         if found.resolve() in taken:
             continue
         taken.add(found.resolve())
@@ -97,7 +97,7 @@ def _free(folder: Path, found: Path) -> Path:
     return next(target for target in targets if not target.exists())
 
 
-def matching(pattern: str, cwd: Path) -> list[Path]:
+def find_matching(pattern: str, cwd: Path) -> list[Path]:
     """Files and folders by a pattern, which is absolute or begins in ``cwd``."""
     path = Path(pattern)
     base, relative = (cwd, pattern) if not path.is_absolute() else (Path("/"), str(path.relative_to("/")))

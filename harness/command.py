@@ -12,19 +12,19 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from harness.building import collect_built, written
+from harness.audit_config import audit_config
+from harness.building import collect_built, list_written
 from harness.collecting import bring_outputs, collect
 from harness.collecting_results import collect_results
 from harness.contract import CommandRequest, Counter, Fact, Result, ServiceRequest, copy_log
 from harness.cuda.nvml import device_evidence
-from harness.digests import code_digest, file_digest
+from harness.digests import hash_code, hash_file
 from harness.errors import HarnessError
-from harness.group import Command, Ended, Stop, run_group
+from harness.group import Command, GroupEnd, StopRequest, run_group
 from harness.launched import LAUNCHED, ORPHANED, is_launched
-from harness.machine import accelerators, machine_notes
+from harness.machine import collect_machine_notes, list_accelerators
 from harness.output import BoundedOutput
-from harness.placing import audit_config
-from harness.telemetry import Telemetry, flagged
+from harness.telemetry import Telemetry, find_flags
 
 LAST_LINE, SERVICE_LOG = "last-line", "service.log"
 _STAGES = {"build": "building", "run": "running", "score": "scoring"}
@@ -36,22 +36,26 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
     began = time.monotonic()
     counter = Counter(request.counter)
     counter.stage(_STAGES[request.purpose])
-    environment = command_environment(request)
+    environment = build_command_environment(request)
     cwd = Path(request.cwd)
     if not cwd.is_dir():
         raise HarnessError(f"the command's folder is not there: {cwd}", "missing", "check harness.cwd and harness.code")
-    facts = {"harness.code": Fact(value=code_digest(), role="evidence"), **machine_notes(), **code_commit(request.code)}
+    facts = {
+        "harness.code": Fact(value=hash_code(), role="evidence"),
+        **collect_machine_notes(),
+        **find_code_commit(request.code),
+    }
     # A scorer computes the same on any machine; what runs must have had the same devices and driver each time.
-    facts |= device_evidence() if request.purpose != "score" and accelerators() else {}
+    facts |= device_evidence() if request.purpose != "score" and list_accelerators() else {}
     output = BoundedOutput(sys.stdout.fileno(), Path(request.counter).with_name(LAST_LINE))
-    before = written(request) if request.purpose == "build" else {}
-    stop = Stop()
+    before = list_written(request) if request.purpose == "build" else {}
+    stop = StopRequest()
     if is_launched():
         # The first process of a container takes the others with it: what was placed must be cleared before it ends.
         signal.signal(signal.SIGTERM, lambda *_: stop.ask())
     with audit_config(request.place_audit, cwd, request.lock) as clear:
         command = Command(request.command, cwd, environment, request.timeout)
-        telemetry = Telemetry([str(gpu["bus"]) for gpu in accelerators() if "bus" in gpu])
+        telemetry = Telemetry([str(gpu["bus"]) for gpu in list_accelerators() if "bus" in gpu])
         ended = run_group(command, output, clear, telemetry, stop)
     if stop.asked:
         os._exit(ORPHANED)
@@ -60,7 +64,7 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
         copy_log(Path(request.service_log), Path(request.counter).with_name(SERVICE_LOG))
     facts |= telemetry.facts()
     flags = telemetry.flags() if request.purpose == "run" else {}
-    values: dict[str, Any] = flagged({"exit_status": ended.status, "marks": []}, flags)
+    values: dict[str, Any] = find_flags({"exit_status": ended.status, "marks": []}, flags)
     if request.purpose == "build":
         problem = collect_built(request, ended, before)
     else:
@@ -71,15 +75,15 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
     return Result(done=True, seconds=time.monotonic() - began, values=values, facts=facts)
 
 
-def command_environment(request: CommandRequest | ServiceRequest) -> dict[str, str]:
+def build_command_environment(request: CommandRequest | ServiceRequest) -> dict[str, str]:
     """The allow-listed environment of this child, the declared variables, and secrets under the names they go by."""
-    found = declared_secrets(request.secrets)
+    found = read_declared_secrets(request.secrets)
     passed = {name: value for name, value in os.environ.items() if name not in found and name not in _OURS}
     secrets = {name: found[source] for name, source in request.secrets.items()}
     return {**passed, **request.env, **secrets}
 
 
-def declared_secrets(declared: Mapping[str, str]) -> dict[str, str]:
+def read_declared_secrets(declared: Mapping[str, str]) -> dict[str, str]:
     """Variable of this process → its value, of those that a command refers to. Raises HarnessError for one not set."""
     taken = sorted(set(declared.values()))
     missing = [name for name in taken if name not in os.environ]
@@ -90,7 +94,9 @@ def declared_secrets(declared: Mapping[str, str]) -> dict[str, str]:
     return {name: os.environ[name] for name in taken}
 
 
-def _problem(request: CommandRequest, ended: Ended, values: dict[str, Any], output: BoundedOutput, clock: int) -> str:
+def _problem(
+    request: CommandRequest, ended: GroupEnd, values: dict[str, Any], output: BoundedOutput, clock: int
+) -> str:
     """Why the command's files are not what was asked; "" when they may be. ``clock``: monotonic ns at its start."""
     run_dir, target, cwd = Path(request.run_dir), Path(request.output), Path(request.cwd)
     if request.purpose == "score":
@@ -108,7 +114,7 @@ def _problem(request: CommandRequest, ended: Ended, values: dict[str, Any], outp
         return ""
     if request.user_conf_sha256:
         conf = Path(request.user_conf)
-        same = conf.is_file() and file_digest(conf) == request.user_conf_sha256
+        same = conf.is_file() and hash_file(conf) == request.user_conf_sha256
         return "" if same else "user.conf: the command changed the file that it was given"
     return _harvest(request, found.folder)
 
@@ -124,7 +130,7 @@ def _harvest(request: CommandRequest, found: Path) -> str:
     return ""
 
 
-def _score(run_dir: Path, target: Path, ended: Ended, output: BoundedOutput) -> str:
+def _score(run_dir: Path, target: Path, ended: GroupEnd, output: BoundedOutput) -> str:
     if ended.timed_out or ended.status:
         return f"the scorer {'took too long' if ended.timed_out else f'ended with status {ended.status}'}"
     written = run_dir / "accuracy.txt"
@@ -135,7 +141,7 @@ def _score(run_dir: Path, target: Path, ended: Ended, output: BoundedOutput) -> 
 
 
 def _refused(
-    purpose: str, problem: str, ended: Ended, facts: dict[str, Fact], seconds: float, output: BoundedOutput
+    purpose: str, problem: str, ended: GroupEnd, facts: dict[str, Fact], seconds: float, output: BoundedOutput
 ) -> Result:
     ending = f"signal {-ended.status}" if ended.status < 0 else f"status {ended.status}"
     return Result(
@@ -149,7 +155,7 @@ def _refused(
     )
 
 
-def code_commit(code: str) -> dict[str, Fact]:
+def find_code_commit(code: str) -> dict[str, Fact]:
     """The commit of the command's code, and whether it was edited since; nothing outside a repository."""
     if not code:
         return {}

@@ -13,9 +13,9 @@ _ENABLED = 1
 
 # Fact -> how a handle is asked.
 _ASKED: dict[str, Callable[[Any, Any], Any]] = {
-    "name": lambda nvml, h: text(nvml.nvmlDeviceGetName(h)),
-    "uuid": lambda nvml, h: text(nvml.nvmlDeviceGetUUID(h)),
-    "bus": lambda nvml, h: text(nvml.nvmlDeviceGetPciInfo(h).busId),
+    "name": lambda nvml, h: decode_text(nvml.nvmlDeviceGetName(h)),
+    "uuid": lambda nvml, h: decode_text(nvml.nvmlDeviceGetUUID(h)),
+    "bus": lambda nvml, h: decode_text(nvml.nvmlDeviceGetPciInfo(h).busId),
     "memory_bytes": lambda nvml, h: int(nvml.nvmlDeviceGetMemoryInfo(h).total),
     "compute_capability": lambda nvml, h: list(nvml.nvmlDeviceGetCudaComputeCapability(h)),
     "memory_bus_bits": lambda nvml, h: int(nvml.nvmlDeviceGetMemoryBusWidth(h)),
@@ -29,9 +29,9 @@ _ASKED: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def inventory(nvml: Any) -> list[dict[str, Any]]:
+def list_inventory(nvml: Any) -> list[dict[str, Any]]:
     """One entry for each device, in NVML's order."""
-    driver = _try(nvml, lambda: text(nvml.nvmlSystemGetDriverVersion()))
+    driver = _try(nvml, lambda: decode_text(nvml.nvmlSystemGetDriverVersion()))
     version = _try(nvml, lambda: int(nvml.nvmlSystemGetCudaDriverVersion()))
     found = {"driver": driver, "cuda": f"{version // 1000}.{version % 1000 // 10}" if version else None}
     shared = {name: value for name, value in found.items() if value is not None}
@@ -57,16 +57,16 @@ def _links(nvml: Any, handle: Any) -> dict[str, int] | None:
     return {"links": active, "version": version} if active else None
 
 
-def computing(nvml: Any, count: int, chosen: str | None = None) -> Iterator[tuple[int, int]]:
+def list_computing(nvml: Any, count: int, chosen: str | None = None) -> Iterator[tuple[int, int]]:
     """(device, process id) of what computes on the first ``count`` devices that CUDA shows; ``chosen``: the variable
     CUDA_VISIBLE_DEVICES."""
-    for index in visible(nvml, chosen)[:count]:
+    for index in list_visible(nvml, chosen)[:count]:
         handle = nvml.nvmlDeviceGetHandleByIndex(index)
         for process in _processes(nvml, handle):
             yield index, int(process.pid)
 
 
-def visible(nvml: Any, chosen: str | None) -> list[int]:
+def list_visible(nvml: Any, chosen: str | None) -> list[int]:
     """NVML's numbers of the devices that CUDA shows, in CUDA's order: all of them unless some are chosen, by numbers or
     by the beginnings of their UUIDs. What fits no device ends the list, as for CUDA; parts of devices (MIG) are not
     told apart, so that all devices count."""
@@ -85,11 +85,11 @@ def visible(nvml: Any, chosen: str | None) -> list[int]:
 def _is(nvml: Any, number: int, word: str) -> bool:
     if word.isdecimal():
         return int(word) == number
-    uuid = _try(nvml, lambda: text(nvml.nvmlDeviceGetUUID(nvml.nvmlDeviceGetHandleByIndex(number))))
+    uuid = _try(nvml, lambda: decode_text(nvml.nvmlDeviceGetUUID(nvml.nvmlDeviceGetHandleByIndex(number))))
     return bool(word and uuid and uuid.startswith(word))
 
 
-def text(value: str | bytes) -> str:
+def decode_text(value: str | bytes) -> str:
     return value.decode() if isinstance(value, bytes) else value
 
 

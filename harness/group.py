@@ -47,14 +47,14 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class GroupEnd:
     """``status`` as the command gave it, the negative signal where one ended it. It proves nothing."""
 
     status: int
     timed_out: bool
 
 
-class Stop:
+class StopRequest:
     """Asks for the end of a command, from any thread and from a signal handler, also before it has started."""
 
     def __init__(self) -> None:
@@ -78,8 +78,8 @@ def run_group(
     output: BoundedOutput,
     afterwards: Callable[[], None],
     during: AbstractContextManager[object] | None = None,
-    stop: Stop | None = None,
-) -> Ended:
+    stop: StopRequest | None = None,
+) -> GroupEnd:
     """``afterwards`` puts in order what must not outlive the command; called in every case, more than once too.
     ``during`` is entered once the keeper is forked: it may start threads, which must not be there when it forks.
     ``stop`` ends the command in order before its own end.
@@ -93,7 +93,7 @@ def run_group(
         _keep(command, (control[0], printed[1], told[1]), (control[1], printed[0], told[0]), afterwards)
     for descriptor in (control[0], printed[1], told[1]):
         os.close(descriptor)
-    stop = stop or Stop()
+    stop = stop or StopRequest()
     stop.attach(control[1])
     try:
         with during or contextlib.nullcontext():
@@ -110,7 +110,7 @@ def run_group(
     if not status.lstrip("-").isdigit():
         problem = f"{command.arguments[0]} does not start: {rest}" if rest else "the command's keeper was killed"
         raise HarnessError(problem, "missing" if rest else "resources", "check the command, its folder and its PATH")
-    return Ended(int(status), rest == "timeout")
+    return GroupEnd(int(status), rest == "timeout")
 
 
 def _follow(printed: int, told: int, output: BoundedOutput) -> str:

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
-from harness.command import LAST_LINE, declared_secrets
+from harness.command import LAST_LINE, read_declared_secrets
 from harness.contract import STAGES, Counter, LaunchRequest, Progress, Result, read_progress
 from harness.errors import HarnessError
-from harness.group import Command, Ended, Stop, run_group
+from harness.group import Command, GroupEnd, StopRequest, run_group
 from harness.output import BoundedOutput
 
 _LOOK = 0.25  # seconds between two readings of the counter there
@@ -27,7 +27,7 @@ _GRACE = 8.0  # more than a command has there, once it is asked to end
 def execute(request: LaunchRequest, _give_up: Callable[[BaseException], None]) -> Result:
     """The child's own result. Raises HarnessError when there is none: the launcher failed, or the child saw no request,
     or was killed."""
-    secrets = declared_secrets(request.secrets)
+    secrets = read_declared_secrets(request.secrets)
     environment = {name: value for name, value in os.environ.items() if name not in request.secrets.values()}
     environment.pop("RECONCILE_PARENT", None)
     # The child's own output has been bounded where it matters; its last line is written by a command there.
@@ -40,7 +40,7 @@ def execute(request: LaunchRequest, _give_up: Callable[[BaseException], None]) -
         grace=_GRACE,
         stop_grace=request.stop_grace,
     )
-    stop = Stop()
+    stop = StopRequest()
     if request.stop_grace:
         signal.signal(signal.SIGTERM, lambda *_: stop.ask())
     relay = Relay(Path(request.counter_there), Counter(request.counter))
@@ -51,7 +51,7 @@ def execute(request: LaunchRequest, _give_up: Callable[[BaseException], None]) -
     return Result.read(answer)
 
 
-def _silent(request: LaunchRequest, ended: Ended, output: BoundedOutput) -> HarnessError:
+def _silent(request: LaunchRequest, ended: GroupEnd, output: BoundedOutput) -> HarnessError:
     how = f"was ended by signal {-ended.status}" if ended.status < 0 else f"ended with status {ended.status}"
     said = output.last_lines(5)
     return HarnessError(

@@ -22,9 +22,9 @@ import mlperf_loadgen as lg  # never mlcommons_loadgen: importing that package h
 import numpy as np
 
 from harness.contract import Fact, Mode, Scenario
-from harness.digests import file_digest
+from harness.digests import hash_file
 from harness.errors import HarnessError
-from harness.machine import distribution_version
+from harness.machine import find_distribution_version
 
 _BUILT_IN, _USER, _OTHER = 0, 1, 2  # FromConfig's kinds of file
 _REFUSALS = {-2: "the file is missing", -22: "the file has a syntax error; comments must stand on lines of their own"}
@@ -216,11 +216,11 @@ def _location(responses: np.ndarray) -> tuple[int, int]:
     return address, responses.nbytes // len(responses)
 
 
-def loadgen_facts() -> dict[str, Fact]:
+def collect_loadgen_facts() -> dict[str, Fact]:
     """Which LoadGen ran: the version of the installed distribution and the bytes of its library."""
     return {
-        "loadgen.version": Fact(value=distribution_version("mlcommons-loadgen"), role="evidence"),
-        "loadgen.digest": Fact(value=file_digest(Path(lg.__file__)), role="evidence"),
+        "loadgen.version": Fact(value=find_distribution_version("mlcommons-loadgen"), role="evidence"),
+        "loadgen.digest": Fact(value=hash_file(Path(lg.__file__)), role="evidence"),
     }
 
 

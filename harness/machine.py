@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 
 from harness.contract import Fact
-from harness.gpus import computing, inventory
+from harness.gpus import list_computing, list_inventory
 
 
 def describe_machine() -> dict[str, Any]:
@@ -23,7 +23,7 @@ def describe_machine() -> dict[str, Any]:
         "machine.architecture": platform.machine(),
         "machine.cores.physical": psutil.cpu_count(logical=False) or 0,
         "machine.cores.logical": psutil.cpu_count() or 0,
-        "machine.cores.usable": usable_cores(),
+        "machine.cores.usable": count_usable_cores(),
         "machine.memory_bytes": psutil.virtual_memory().total,
         "machine.host": platform.node(),
         "machine.kernel": f"{platform.system()} {platform.release()}",
@@ -33,19 +33,19 @@ def describe_machine() -> dict[str, Any]:
     }
 
 
-def machine_notes() -> dict[str, Fact]:
+def collect_machine_notes() -> dict[str, Fact]:
     """The same as facts of a record. They are notes: that a system matches is decided by its declared hardware."""
     return {name: Fact(value=value, role="note") for name, value in describe_machine().items()}
 
 
-def usable_cores() -> int:
+def count_usable_cores() -> int:
     """Logical cores that this process may run on; containers and taskset make them fewer than the machine has."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
-def distribution_version(*names: str) -> str:
+def find_distribution_version(*names: str) -> str:
     """The version of the first of these distributions that is installed, "" when none is."""
     for name in names:
         try:
@@ -55,16 +55,16 @@ def distribution_version(*names: str) -> str:
     return ""
 
 
-def accelerators() -> list[dict[str, Any]]:
+def list_accelerators() -> list[dict[str, Any]]:
     """NVIDIA devices through NVML: see ``harness.gpus``; empty without nvidia-ml-py or a driver."""
     with _opened() as nvml:
-        return inventory(nvml) if nvml is not None else []
+        return list_inventory(nvml) if nvml is not None else []
 
 
-def computing_on(count: int) -> list[tuple[int, int]]:
+def list_computing_on(count: int) -> list[tuple[int, int]]:
     """(device, process id) of what computes on the first ``count`` NVIDIA devices that CUDA shows here."""
     with _opened() as nvml:
-        return list(computing(nvml, count, os.environ.get("CUDA_VISIBLE_DEVICES"))) if nvml is not None else []
+        return list(list_computing(nvml, count, os.environ.get("CUDA_VISIBLE_DEVICES"))) if nvml is not None else []
 
 
 @contextlib.contextmanager

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 from harness.contract import BACKENDS, ProbeRequest, Result
-from harness.digests import code_digest
+from harness.digests import hash_code
 from harness.hardware import describe_hardware
 from harness.launched import rank
-from harness.machine import accelerators, describe_machine, distribution_version, machine_notes
-from harness.quiet import find_busy
+from harness.machine import collect_machine_notes, describe_machine, find_distribution_version, list_accelerators
+from harness.machine_idle import find_busy
 
 
 def execute(request: ProbeRequest, _give_up: Callable[[BaseException], None]) -> Result:
@@ -24,12 +24,14 @@ def execute(request: ProbeRequest, _give_up: Callable[[BaseException], None]) ->
     began = time.monotonic()
     values: dict[str, Any] = {
         "machine": describe_machine(),
-        "accelerators": accelerators(),
+        "accelerators": list_accelerators(),
         "backends": {
-            name: distribution_version(*facts.distributions) for name, facts in BACKENDS.items() if not facts.elsewhere
+            name: find_distribution_version(*facts.distributions)
+            for name, facts in BACKENDS.items()
+            if not facts.elsewhere
         },
-        "loadgen": distribution_version("mlcommons-loadgen"),
-        "harness.code": code_digest(),
+        "loadgen": find_distribution_version("mlcommons-loadgen"),
+        "harness.code": hash_code(),
         "rank": rank(),
     }
     if request.hardware:
@@ -42,4 +44,4 @@ def execute(request: ProbeRequest, _give_up: Callable[[BaseException], None]) ->
         from harness.loadgen import probe_seeds
 
         values["seeds"] = probe_seeds()
-    return Result(done=True, seconds=time.monotonic() - began, values=values, facts=machine_notes())
+    return Result(done=True, seconds=time.monotonic() - began, values=values, facts=collect_machine_notes())

@@ -30,7 +30,7 @@ class WatchedOutput(StandingOutput):
         super().take(data)
 
 
-def unanswered(ready: Ready, output: WatchedOutput | None) -> str:
+def find_unanswered(ready: Ready, output: WatchedOutput | None) -> str:
     """Why the server does not count as ready; "" when it does."""
     longest = min(_LONGEST, ready.patience or _LONGEST)
     if ready.url:

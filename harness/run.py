@@ -14,13 +14,13 @@ import numpy as np
 from harness.backends import LoadPlan, Session, load_backend
 from harness.benchmarks import BenchmarkCode, load_benchmark
 from harness.contract import BACKENDS, Counter, Fact, Result, RunRequest
-from harness.digests import code_digest, folder_digest
+from harness.digests import hash_code, hash_folder
 from harness.errors import HarnessError, require
-from harness.loadgen import Prepared, Responder, Test, loadgen_facts, prepare, run_test
-from harness.machine import machine_notes
+from harness.loadgen import Prepared, Responder, Test, collect_loadgen_facts, prepare, run_test
+from harness.machine import collect_machine_notes
 from harness.qsl import Arrays, SampleLibrary
 from harness.sut import Completer, Guard, OfflineSut, ServerSut, StreamSut
-from harness.telemetry import Telemetry, flagged
+from harness.telemetry import Telemetry, find_flags
 
 _GRACE = 2.0  # seconds that LoadGen gets to end by itself after a failure
 _WARM_UP_BATCHES = 3
@@ -59,8 +59,8 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
     session.close()
     facts = {
         **backend.facts(),
-        **loadgen_facts(),
-        **machine_notes(),
+        **collect_loadgen_facts(),
+        **collect_machine_notes(),
         **telemetry.facts(completer.samples),
         **_facts(request, benchmark),
     }
@@ -69,7 +69,7 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
     return Result(
         done=True,
         seconds=time.monotonic() - began,
-        values=flagged(_values(request, benchmark, prepared, completer, session), telemetry.flags()),
+        values=find_flags(_values(request, benchmark, prepared, completer, session), telemetry.flags()),
         facts=facts,
     )
 
@@ -161,9 +161,9 @@ def _as_backend_error(backend: str, failure: BaseException, told: str) -> BaseEx
 def _facts(request: RunRequest, benchmark: BenchmarkCode) -> dict[str, Fact]:
     engine = request.inputs.get("engine")
     return {
-        "harness.code": Fact(value=code_digest(), role="evidence"),
+        "harness.code": Fact(value=hash_code(), role="evidence"),
         "benchmark.code": Fact(value=benchmark.digest, role="evidence"),
-        "engine.digest": Fact(value=folder_digest(Path(engine)) if engine else "", role="evidence"),
+        "engine.digest": Fact(value=hash_folder(Path(engine)) if engine else "", role="evidence"),
         "numpy.version": Fact(value=np.__version__, role="note"),
     }
 

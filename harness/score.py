@@ -11,7 +11,7 @@ import numpy as np
 from harness.benchmarks import load_benchmark
 from harness.benchmarks.accuracy import read_accuracy_log
 from harness.contract import Counter, Fact, Result, ScoreRequest
-from harness.digests import code_digest
+from harness.digests import hash_code
 from harness.errors import HarnessError, require
 
 
@@ -47,7 +47,7 @@ def execute(request: ScoreRequest, _give_up: Callable[[BaseException], None]) ->
             "marks": ["synthetic"] if benchmark.synthetic else [],
         },
         facts={
-            "harness.code": Fact(value=code_digest(), role="evidence"),
+            "harness.code": Fact(value=hash_code(), role="evidence"),
             "benchmark.code": Fact(value=benchmark.digest, role="evidence"),
             "numpy.version": Fact(value=np.__version__, role="note"),
         },

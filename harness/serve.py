@@ -9,13 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harness.command import LAST_LINE, code_commit, command_environment
+from harness.command import LAST_LINE, build_command_environment, find_code_commit
 from harness.contract import Counter, Fact, Ready, Result, ServiceRequest
-from harness.digests import code_digest
+from harness.digests import hash_code
 from harness.errors import HarnessError
-from harness.group import Command, Ended, Stop, run_group
-from harness.machine import machine_notes
-from harness.ready import WatchedOutput, unanswered
+from harness.group import Command, GroupEnd, StopRequest, run_group
+from harness.machine import collect_machine_notes
+from harness.ready import WatchedOutput, find_unanswered
 
 _FIRST, _EVERY = 0.1, 10.0  # seconds between two probes, until it is ready and then; a run is hardly disturbed by one
 
@@ -23,16 +23,20 @@ _FIRST, _EVERY = 0.1, 10.0  # seconds between two probes, until it is ready and 
 def execute(request: ServiceRequest, _give_up: Callable[[BaseException], None]) -> Result:
     """values: exit_status, log (the last lines). ``done``: it was ready once, and was asked to end."""
     began = time.monotonic()
-    stop = Stop()
+    stop = StopRequest()
     signal.signal(signal.SIGTERM, lambda *_: stop.ask())
     cwd = Path(request.cwd)
     if not cwd.is_dir():
         raise HarnessError(f"the service's folder is not there: {cwd}", "missing", "check harness.service: cwd, code")
-    facts = {"harness.code": Fact(value=code_digest(), role="evidence"), **machine_notes(), **code_commit(request.code)}
+    facts = {
+        "harness.code": Fact(value=hash_code(), role="evidence"),
+        **collect_machine_notes(),
+        **find_code_commit(request.code),
+    }
     command = Command(
         request.command,
         cwd,
-        command_environment(request),
+        build_command_environment(request),
         stop_signal=signal.Signals[request.stop_signal],
         stop_grace=request.stop_grace,
     )
@@ -56,7 +60,7 @@ def execute(request: ServiceRequest, _give_up: Callable[[BaseException], None]) 
 def _refuse_stranger(probe: Ready) -> None:
     """Whoever answers before the server has started would be taken for it."""
     place = probe.url or probe.tcp
-    if place and not unanswered(probe, None):
+    if place and not find_unanswered(probe, None):
         fix = "end it; or let the service listen on {port}, which is free at each start"
         raise HarnessError(f"another server answers at {place} already", "resources", fix)
 
@@ -64,7 +68,9 @@ def _refuse_stranger(probe: Ready) -> None:
 class _Watch:
     """Asks the server from a thread of its own, while this is entered."""
 
-    def __init__(self, request: ServiceRequest, output: WatchedOutput, stop: Stop, facts: dict[str, Fact]) -> None:
+    def __init__(
+        self, request: ServiceRequest, output: WatchedOutput, stop: StopRequest, facts: dict[str, Fact]
+    ) -> None:
         self._request, self._output, self._stop, self._facts = request, output, stop, facts
         self._counter = Counter(request.counter)
         self._over = threading.Event()
@@ -84,7 +90,7 @@ class _Watch:
         give_up = began + probe.timeout
         every = min(_EVERY, probe.patience / 4)
         while not self._over.wait(every if self.ready else _FIRST):
-            silent = unanswered(probe, self._output)
+            silent = find_unanswered(probe, self._output)
             if self._over.is_set():
                 return
             if not silent:
@@ -104,7 +110,7 @@ class _Watch:
         self._counter.stage("serving")
 
 
-def _problem(probe: Ready, watch: _Watch, ended: Ended, *, asked: bool) -> tuple[str, str, str]:
+def _problem(probe: Ready, watch: _Watch, ended: GroupEnd, *, asked: bool) -> tuple[str, str, str]:
     """What went wrong, of which class, and what to do; nothing where it was asked to end."""
     if watch.silent and watch.ready:
         problem = f"the service stopped answering for {probe.patience:g} s ({watch.silent})"

@@ -249,13 +249,13 @@ class ServerSut(_Base):
     def _take(self) -> None:
         count = min(len(self._indices), self._batch_size)
         if not self._hurry:
-            count = unpadded(count, self._session.sizes, self._batch_size)
+            count = strip_padding(count, self._session.sizes, self._batch_size)
         ids, indices = self._ids[:count], self._indices[:count]
         del self._ids[:count], self._indices[:count]
         self._submit_batch(ids, indices)
 
 
-def unpadded(count: int, sizes: Sequence[int], batch_size: int) -> int:
+def strip_padding(count: int, sizes: Sequence[int], batch_size: int) -> int:
     """How many of ``count`` waiting samples make a batch: the largest of ``sizes`` that they fill, if that is more than
     a quarter of ``batch_size``; else all of them.
     """

@@ -43,7 +43,7 @@ class Series:
         }
 
 
-def flagged(values: dict[str, Any], flags: Mapping[str, int]) -> dict[str, Any]:
+def find_flags(values: dict[str, Any], flags: Mapping[str, int]) -> dict[str, Any]:
     """A run's values with what it is flagged for, and with the mark that people see."""
     if not flags:
         return values

@@ -33,7 +33,7 @@ _ORPHAN_GRACE = 10.0  # seconds in which the child of a killed pass is gone
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class RepositoryPaths:
     """The folders of one repository. ``state`` is in git; ``work`` is not, and everything in it can be made again
     or fetched."""
 
@@ -98,7 +98,7 @@ class Places:
         return self.work / "locks" / "transfer"
 
 
-def ignore_work(places: Places) -> None:
+def ignore_work(places: RepositoryPaths) -> None:
     """Keep the working folder out of git, also where nobody wrote a .gitignore for it."""
     note = places.work / ".gitignore"
     if not note.exists():
@@ -106,7 +106,7 @@ def ignore_work(places: Places) -> None:
 
 
 @contextlib.contextmanager
-def storage_errors(path: Path) -> Iterator[None]:
+def convert_storage_errors(path: Path) -> Iterator[None]:
     """Turn what the file system refuses into a StorageError that says which file and what to do."""
     fixes = {
         errno.ENOSPC: "free space on that file system (`reconcile gc` removes what no record names) and run again",
@@ -132,7 +132,7 @@ def _flush_folder(folder: Path) -> None:
 
 def replace(path: Path, data: bytes, *, durable: bool = True) -> None:
     """Put ``data`` at ``path`` atomically. ``durable`` False skips the flush: for caches that may be lost."""
-    with storage_errors(path):
+    with convert_storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, aside = tempfile.mkstemp(prefix=f".{path.name}.", suffix=PARTIAL, dir=path.parent)
         try:
@@ -155,7 +155,7 @@ def write_output(path: Path, data: bytes) -> None:
     replaced. Raises StorageError."""
     try:
         if path.is_relative_to("/dev") or path.is_relative_to("/proc") or (path.exists() and not path.is_file()):
-            with storage_errors(path), path.open("wb") as stream:
+            with convert_storage_errors(path), path.open("wb") as stream:
                 stream.write(data)
         else:
             replace(path, data)
@@ -183,7 +183,7 @@ def read_checked(path: Path) -> bytes | None:
     return data if checksum == b"%08x" % zlib.crc32(data) else None
 
 
-def version(path: Path) -> tuple[int, int, int] | None:
+def read_version(path: Path) -> tuple[int, int, int] | None:
     """Another one each time the file is replaced; None while there is none."""
     try:
         status = path.stat()
@@ -194,7 +194,7 @@ def version(path: Path) -> tuple[int, int, int] | None:
 
 def copy(source: Path, path: Path) -> None:
     """Copy a file of any size atomically."""
-    with storage_errors(path):
+    with convert_storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, aside = tempfile.mkstemp(prefix=f".{path.name}.", suffix=PARTIAL, dir=path.parent)
         try:
@@ -213,7 +213,7 @@ def copy(source: Path, path: Path) -> None:
 def link(source: Path, path: Path) -> None:
     """Give a file a second name (a copy where the file system cannot), read-only, flushed; an existing ``path`` is
     replaced."""
-    with storage_errors(path):
+    with convert_storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         aside = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL}")
         aside.unlink(missing_ok=True)
@@ -267,28 +267,28 @@ def sweep(folder: Path) -> None:
                 remove(path)
 
 
-def sha256_file(path: Path) -> str:
+def hash_file(path: Path) -> str:
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def sha256_bytes(data: bytes) -> str:
+def hash_bytes(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def sha256_tree(path: Path) -> str:
+def hash_tree(path: Path) -> str:
     """Digest of a file, or of a folder's file names and contents (a checkpoint directory)."""
     if path.is_file():
-        return sha256_file(path)
+        return hash_file(path)
     total = hashlib.sha256()
     for item in sorted(p for p in path.rglob("*") if p.is_file()):
-        total.update(f"{item.relative_to(path).as_posix()}\0{sha256_file(item)}\n".encode())
+        total.update(f"{item.relative_to(path).as_posix()}\0{hash_file(item)}\n".encode())
     return total.hexdigest()
 
 
-def sha256_listing(files: Mapping[str, str]) -> str:
+def hash_listing(files: Mapping[str, str]) -> str:
     """Digest of {name: sha256 of its bytes}."""
-    return sha256_bytes("".join(f"{name}\0{files[name]}\n" for name in sorted(files)).encode())
+    return hash_bytes("".join(f"{name}\0{files[name]}\n" for name in sorted(files)).encode())
 
 
 class Lock:
@@ -304,7 +304,7 @@ class Lock:
 
     def acquire(self, *, wait: float = 0.0) -> Self:
         """Raises LockedError, naming the owner, when it is not free within ``wait`` seconds."""
-        with storage_errors(self.path):
+        with convert_storage_errors(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = self._open()
         give_up = time.monotonic() + wait
@@ -392,7 +392,7 @@ def _alive(owner: str) -> bool:
     return not state.rpartition(")")[2].strip().startswith("Z")
 
 
-def machine_lock(name: str) -> Lock:
+def make_machine_lock(name: str) -> Lock:
     """A lock that all repositories and users of this machine share (``quiet``: one timed run at a time)."""
     return Lock(lock_folder() / name, purpose=f"{name} lock of this machine", shared_folder=True)
 

@@ -132,19 +132,19 @@ def initialise(root: Path) -> bool:
     return True
 
 
-def head(root: Path) -> str | None:
+def find_head(root: Path) -> str | None:
     """The commit checked out; None without one."""
     answer = ask(root, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     return answer.out.decode().strip() if answer.status == 0 else None
 
 
-def head_file(root: Path, path: str) -> bytes | None:
+def read_head_file(root: Path, path: str) -> bytes | None:
     """The bytes of a file in HEAD; None when HEAD has none."""
     answer = ask(root, "cat-file", "blob", f"HEAD:./{path}")
     return answer.out if answer.status == 0 else None
 
 
-def dirty(root: Path, paths: Iterable[str]) -> bool:
+def is_dirty(root: Path, paths: Iterable[str]) -> bool:
     """Whether the bytes of any of these files are not those in HEAD: edited, untracked, or not in git at all.
 
     Bytes are compared, not what git's filters make of them: a record names the blob of the bytes that were read.
@@ -154,7 +154,7 @@ def dirty(root: Path, paths: Iterable[str]) -> bool:
             data = (root / path).read_bytes()
         except OSError:
             data = None
-        if data is None or head_file(root, path) != data:
+        if data is None or read_head_file(root, path) != data:
             return True
     return False
 
@@ -165,10 +165,10 @@ def is_shallow(root: Path) -> bool:
 
 def last_commit_of_line(root: Path, file: str, line: int) -> LineCommit | None:
     """Who last changed a 1-based line of the file as it lies on disk; None outside a repository or past the end."""
-    return commits_of_lines(root, file, [line]).get(line)
+    return find_line_commits(root, file, [line]).get(line)
 
 
-def commits_of_lines(root: Path, file: str, lines: Iterable[int], at: str = "") -> Mapping[int, LineCommit]:
+def find_line_commits(root: Path, file: str, lines: Iterable[int], at: str = "") -> Mapping[int, LineCommit]:
     """``last_commit_of_line`` for several lines of one file, in one call of git; of the file as it stood ``at`` a
     commit."""
     wanted = sorted(set(lines))
@@ -182,10 +182,10 @@ def commits_of_lines(root: Path, file: str, lines: Iterable[int], at: str = "") 
     if at or find_root(root) is None or not (root / file).is_file():
         return {}
     count = len((root / file).read_bytes().splitlines())
-    if head_file(root, file) is not None:
+    if read_head_file(root, file) is not None:
         # One line past the end makes git refuse all of them.
         inside = [line for line in wanted if line <= count]
-        return commits_of_lines(root, file, inside) if inside and len(inside) < len(wanted) else {}
+        return find_line_commits(root, file, inside) if inside and len(inside) < len(wanted) else {}
     return {line: LineCommit() for line in wanted if line <= count}
 
 
@@ -213,7 +213,7 @@ def _line_commit(commit: str, facts: Mapping[str, str]) -> LineCommit:
     return LineCommit(commit, facts.get("author", ""), when, facts.get("summary", ""), True, "boundary" in facts)
 
 
-def commits_of_blob(root: Path, path: str, blob: str) -> tuple[str, ...]:
+def find_blob_commits(root: Path, path: str, blob: str) -> tuple[str, ...]:
     """The commits, newest first, that gave ``path`` exactly these bytes (by git blob id)."""
     answer = ask(root, "log", "--format=commit %H", *EVERY_CHANGE, f"--find-object={blob}", "--", path)
     found: list[str] = []
@@ -221,12 +221,12 @@ def commits_of_blob(root: Path, path: str, blob: str) -> tuple[str, ...]:
     for row in answer.out.decode(errors="replace").splitlines() if answer.status == 0 else ():
         if row.startswith("commit "):
             commit = row.removeprefix("commit ")
-        elif row.startswith(":") and blob_of_row(row)[1] == blob:
+        elif row.startswith(":") and parse_blob_row(row)[1] == blob:
             found.append(commit)
     return tuple(found)
 
 
-def blob_of_row(row: str) -> tuple[str, str]:
+def parse_blob_row(row: str) -> tuple[str, str]:
     """(path, its blob id after the change, zeros when deleted) of a row that ``EVERY_CHANGE`` asks for; a merge has one
     more mode and blob for each further parent."""
     facts, _, path = row.partition("\t")
@@ -234,11 +234,11 @@ def blob_of_row(row: str) -> tuple[str, str]:
     return path, facts.split()[2 * before + 1]
 
 
-def blobs_in_refs(root: Path, folder: str, suffix: str = "") -> tuple[bytes, ...]:
+def list_blobs_in_refs(root: Path, folder: str, suffix: str = "") -> tuple[bytes, ...]:
     """The contents of every file below ``folder``, named ``*suffix``, at the tip of any ref known here."""
     refs = ask(root, "for-each-ref", "--format=%(objectname)").out.decode().split()
     names: set[str] = set()
-    for tip in dict.fromkeys([*refs, *filter(None, [head(root)])]):
+    for tip in dict.fromkeys([*refs, *filter(None, [find_head(root)])]):
         rows = ask(root, "ls-tree", "-r", "-z", f"{tip}^{{tree}}", "--", folder).out.split(b"\0")
         names.update(row.split()[2].decode() for row in rows if row and row.endswith(suffix.encode()))
     answer = ask(root, "cat-file", "--batch", stdin="\n".join(sorted(names)).encode()) if names else None
@@ -275,7 +275,7 @@ def resolve(root: Path, name: str) -> str:
         raise RepositoryError(said[0].removeprefix("fatal: "), fix=advice or "see what `git status` says")
     if name == "HEAD":
         raise RepositoryError("no commit is checked out here", fix="commit specs/ and state/ first")
-    known = {remote for remote, _ in remotes(root)}
+    known = {remote for remote, _ in list_remotes(root)}
     remote, slash, branch = name.partition("/")
     # A clone of one branch keeps no other under a name of its own, unless the command says so.
     wanted = f"{remote} {branch}:refs/remotes/{name}" if slash and remote in known else f"origin {name}"
@@ -289,19 +289,19 @@ def merge_base(root: Path, one: str, other: str) -> str | None:
     return answer.out.decode().strip() if answer.status == 0 else None
 
 
-def parents(root: Path, commit_id: str) -> tuple[str, ...]:
+def find_parents(root: Path, commit_id: str) -> tuple[str, ...]:
     """As the commit itself names them: a shallow clone may lack them."""
     rows = ask(root, "cat-file", "commit", commit_id).out.partition(b"\n\n")[0].decode(errors="replace").split("\n")
     return tuple(row.removeprefix("parent ") for row in rows if row.startswith("parent "))
 
 
-def prefix(root: Path) -> str:
+def find_prefix(root: Path) -> str:
     """Where our repository lies below git's top: "" at the top, else such as "teams/acme/"."""
     answer = ask(root, "rev-parse", "--show-prefix")
     return answer.out.decode(errors="surrogateescape").rstrip("\n") if answer.status == 0 else ""
 
 
-def files_at(root: Path, commit_id: str, folders: Iterable[str] = ()) -> dict[str, tuple[str, int]]:
+def list_files_at(root: Path, commit_id: str, folders: Iterable[str] = ()) -> dict[str, tuple[str, int]]:
     """path → (blob id, bytes) of every regular file of a commit, below these folders or in all of it. Raises
     RepositoryError where a partial clone lacks some of them and cannot fetch them."""
     answer = ask(root, "ls-tree", "-r", "-l", "-z", commit_id, "--", *folders)
@@ -347,7 +347,7 @@ def commit(root: Path, paths: Iterable[str], message: str) -> str:
     if made.status and _staged_below(root, new):  # else another process has just committed them
         said = made.error or made.out.decode(errors="replace").strip()
         raise RepositoryError(f"git commit: {said}", fix="mend what git names; the records are safe in state/")
-    return head(root) or ""
+    return find_head(root) or ""
 
 
 def _in_turn(root: Path, *arguments: str, stdin: bytes) -> Answer:
@@ -371,14 +371,14 @@ def _listed(paths: Iterable[str]) -> bytes:
 
 def _staged(root: Path) -> list[str]:
     """Files whose staged bytes are not those in HEAD; all staged files where there is no commit yet."""
-    if head(root) is None:
+    if find_head(root) is None:
         answer = ask(root, "ls-files", "-z")
     else:
         answer = ask(root, "diff", "--cached", "--name-only", "--no-renames", "--relative", "-z", "HEAD")
     return [name for name in answer.out.decode(errors="surrogateescape").split("\0") if name]
 
 
-def changed_files(root: Path, base: str, commit_id: str) -> dict[str, tuple[str, str]]:
+def list_changed_files(root: Path, base: str, commit_id: str) -> dict[str, tuple[str, str]]:
     """path → (status letter, blob id in ``commit_id``, "" when deleted) of every file that differs between two
     commits."""
     answer = ask(root, "diff-tree", "-r", "-z", "--no-renames", "--relative", base, commit_id)
@@ -391,7 +391,7 @@ def changed_files(root: Path, base: str, commit_id: str) -> dict[str, tuple[str,
     return found
 
 
-def remotes(root: Path) -> tuple[tuple[str, str], ...]:
+def list_remotes(root: Path) -> tuple[tuple[str, str], ...]:
     """(name, address) of every remote, fetch and push addresses alike, as git goes there (``url.*.insteadOf`` and
     ``pushInsteadOf`` of the configuration count); none outside a repository."""
     answer = ask(root, "remote", "--verbose")
@@ -400,7 +400,7 @@ def remotes(root: Path) -> tuple[tuple[str, str], ...]:
     return tuple(dict.fromkeys((name, address.rpartition(" (")[0]) for name, _, address in found))
 
 
-def kept_files(folder: Path) -> frozenset[str]:
+def list_kept_files(folder: Path) -> frozenset[str]:
     """Files below a folder that git has or would take, relative to it; empty where git knows none."""
     answer = ask(folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     names = answer.out.decode(errors="surrogateescape").split("\0") if answer.status == 0 else []

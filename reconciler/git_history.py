@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 from reconciler.errors import RepositoryError
-from reconciler.git import EVERY_CHANGE, ask, blob_of_row, find_root
+from reconciler.git import EVERY_CHANGE, ask, find_root, parse_blob_row
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Commit:
     subject: str
 
 
-def appearances(root: Path, tip: str, folders: Iterable[str]) -> Mapping[tuple[str, str], Commit]:
+def find_appearances(root: Path, tip: str, folders: Iterable[str]) -> Mapping[tuple[str, str], Commit]:
     """(path, blob id) → the first commit, of all that lead to ``tip``, that gave the file these bytes."""
     answer = ask(
         root, "-c", "core.quotePath=false", "log", "--reverse", "--topo-order", *EVERY_CHANGE, "--relative",
@@ -32,7 +32,7 @@ def appearances(root: Path, tip: str, folders: Iterable[str]) -> Mapping[tuple[s
             words = row[1:].split("\x02", 3)
             commit = Commit(words[0], words[1], datetime.fromtimestamp(int(words[2]), UTC), words[3])
         elif row.startswith(":") and commit is not None:
-            path, blob = blob_of_row(row)
+            path, blob = parse_blob_row(row)
             if blob.strip("0"):
                 found.setdefault((path, blob), commit)
     return found
@@ -50,7 +50,7 @@ def clone_at(root: Path, commit: str, folder: Path) -> Path:
     return folder / root.resolve().relative_to(top.resolve())
 
 
-def day_of(root: Path, commit: str) -> date:
+def find_day(root: Path, commit: str) -> date:
     """The day (UTC) on which a commit was made."""
     answer = ask(root, "show", "--no-patch", "--format=%ct", commit)
     return datetime.fromtimestamp(int(answer.out.split()[0]) if answer.status == 0 else 0, UTC).date()

@@ -13,20 +13,20 @@ from reconciler.git import ask
 _LIMIT = 60.0  # seconds in which a remote answers
 
 
-def control_folders(root: Path) -> tuple[Path, ...]:
+def list_control_folders(root: Path) -> tuple[Path, ...]:
     """Where HEAD and the refs lie: one folder, two in a linked work tree, none outside a repository."""
     answer = ask(root, "rev-parse", "--git-dir", "--git-common-dir")
     names = answer.out.decode(errors="surrogateescape").splitlines() if answer.status == 0 else []
     return tuple(dict.fromkeys((root / name).resolve() for name in names))
 
 
-def author(root: Path) -> str:
+def read_author(root: Path) -> str:
     """ "Ada Lovelace <ada@acme.com>", as a commit made now would have it; "" when git would refuse to make one."""
     answer = ask(root, "var", "GIT_AUTHOR_IDENT")
     return answer.out.decode(errors="replace").rpartition(">")[0] + ">" if answer.status == 0 else ""
 
 
-def hook_path(root: Path, name: str) -> Path:
+def find_hook_path(root: Path, name: str) -> Path:
     """Where git looks for a hook of this clone. Raises RepositoryError outside a repository."""
     answer = ask(root, "rev-parse", "--git-path", f"hooks/{name}", hooks=True)
     if answer.status:
@@ -34,13 +34,13 @@ def hook_path(root: Path, name: str) -> Path:
     return (root / answer.out.decode(errors="surrogateescape").rstrip("\n")).resolve()
 
 
-def branch(root: Path) -> str:
+def find_branch(root: Path) -> str:
     """The branch checked out; "" on a detached HEAD."""
     answer = ask(root, "symbolic-ref", "--quiet", "--short", "HEAD")
     return answer.out.decode().strip() if answer.status == 0 else ""
 
 
-def commit_of(root: Path, name: str) -> str:
+def resolve_commit(root: Path, name: str) -> str:
     """The commit of a ref, "" when there is none."""
     answer = ask(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     return answer.out.decode().strip() if answer.status == 0 else ""
@@ -50,7 +50,7 @@ def is_ancestor(root: Path, one: str, other: str) -> bool:
     return ask(root, "merge-base", "--is-ancestor", one, other).status == 0
 
 
-def addresses(root: Path, remote: str) -> tuple[str, ...]:
+def list_addresses(root: Path, remote: str) -> tuple[str, ...]:
     """Everywhere that a push to this remote goes; it may be several places. Raises RepositoryError when there is no
     such remote."""
     answer = ask(root, "remote", "get-url", "--push", "--all", remote)
@@ -66,7 +66,7 @@ def fetch(root: Path, remote: str, name: str) -> str:
     if answer.status:
         said = answer.error or "no answer"
         raise RepositoryError(f"git fetch {remote} {name}: {said}", fix=f"see whether `git fetch {remote}` works")
-    return commit_of(root, f"refs/remotes/{remote}/{name}")
+    return resolve_commit(root, f"refs/remotes/{remote}/{name}")
 
 
 def fast_forward(root: Path, commit: str) -> None:

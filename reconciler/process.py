@@ -39,36 +39,36 @@ LAUNCHERS = (
 )
 
 
-def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+def build_child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """The whole environment of a child. ``RECONCILE_PARENT`` lets it notice that its parent is gone already."""
     passed = {name: os.environ[name] for name in ALLOWED if name in os.environ}
     return {**passed, **FIXED, "RECONCILE_PARENT": str(os.getpid()), **(extra or {})}
 
 
-def launcher_environment() -> dict[str, str]:
+def build_launcher_environment() -> dict[str, str]:
     """Of a launcher: also what it reads itself. What it starts has a parent that is none of ours, perhaps on another
     machine, whose devices are not those that were chosen here."""
-    environment = launched_environment()
+    environment = build_launched_environment()
     del environment["RECONCILE_PARENT"]
     return environment
 
 
-def elsewhere_environment() -> dict[str, str]:
+def build_elsewhere_environment() -> dict[str, str]:
     """Of a child behind a launcher: what it must have whatever is set there, and the name of this pass."""
     return {**FIXED, "RECONCILE_LAUNCHED": "1", "RECONCILE_PASS": f"{platform.node()}-{os.getpid()}"}
 
 
-def launched_environment() -> dict[str, str]:
+def build_launched_environment() -> dict[str, str]:
     """Of a child that starts a launcher."""
-    environment = child_environment(launcher_variables())
+    environment = build_child_environment(list_launcher_variables())
     return {name: value for name, value in environment.items() if name not in CHOSEN_DEVICES}
 
 
-def launcher_variables() -> dict[str, str]:
+def list_launcher_variables() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name.startswith(LAUNCHERS)}
 
 
-def harness_command(verb: str, request: Path, result: Path, python: str = "") -> list[str]:
+def build_harness_command(verb: str, request: Path, result: Path, python: str = "") -> list[str]:
     """``-P`` keeps the working directory off the import path, so that a user's own ``harness`` folder cannot shadow
     ours. ``python``: an interpreter elsewhere; "" for this one."""
     return [python or sys.executable, "-P", "-m", "harness", verb, str(request), str(result)]
@@ -107,7 +107,7 @@ class Child:
         except subprocess.TimeoutExpired:
             return None
 
-    def tell(self, data: bytes) -> None:
+    def report(self, data: bytes) -> None:
         """Hand the child a little on its standard input, which stays open."""
         if self._process.stdin is not None:
             with contextlib.suppress(OSError):
@@ -145,7 +145,7 @@ def call(command: Sequence[str], *, folder: Path, stdin: bytes, limit: float) ->
         ended = subprocess.run(
             list(command),
             cwd=folder,
-            env=child_environment(),
+            env=build_child_environment(),
             input=stdin,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -166,7 +166,7 @@ _KEYS = ("SSH_AUTH_SOCK", "GNUPGHOME", "GPG_AGENT_INFO", "XDG_RUNTIME_DIR", "SSH
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ChildEnd:
     """How a short program ended; its output, and the text that it wrote beside."""
 
     status: int
@@ -174,14 +174,14 @@ class Ended:
     error: str
 
 
-def ended(command: Sequence[str], stdin: bytes, limit: float) -> Ended:
+def describe_end(command: Sequence[str], stdin: bytes, limit: float) -> ChildEnd:
     """Run a program of the user's keys to its end. Never raises for what the program does: 127 when it is not there,
     124 when it takes longer than ``limit`` seconds. It has no terminal, so that it cannot wait for a passphrase."""
     keys = {name: os.environ[name] for name in _KEYS if name in os.environ}
     try:
         done = subprocess.run(
             list(command),
-            env=child_environment(keys),
+            env=build_child_environment(keys),
             input=stdin,
             capture_output=True,
             timeout=limit,
@@ -189,7 +189,7 @@ def ended(command: Sequence[str], stdin: bytes, limit: float) -> Ended:
             start_new_session=True,
         )
     except subprocess.TimeoutExpired:
-        return Ended(124, b"", f"{command[0]}: not ended after {limit:g} s")
+        return ChildEnd(124, b"", f"{command[0]}: not ended after {limit:g} s")
     except OSError as error:
-        return Ended(127, b"", f"{command[0]}: {error.strerror}")
-    return Ended(done.returncode, done.stdout, done.stderr.decode(errors="replace").strip())
+        return ChildEnd(127, b"", f"{command[0]}: {error.strerror}")
+    return ChildEnd(done.returncode, done.stdout, done.stderr.decode(errors="replace").strip())

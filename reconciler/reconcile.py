@@ -14,31 +14,31 @@ from pathlib import Path
 from typing import Any
 
 from reconciler import __version__
-from reconciler.desired.state import submission_settings
-from reconciler.diff.change import Difference, How
+from reconciler.desired.state import get_submission_settings
+from reconciler.diff.change import Difference, Work
 from reconciler.errors import ReconcilerError, RepositoryError
-from reconciler.execute.finish import EVIDENT, NOTED
+from reconciler.execute.attempt_record import EVIDENT, NOTED
 from reconciler.execute.harvest import harvest
-from reconciler.execute.order import Order
-from reconciler.execute.outcome import Event, Note, Outcome, Status
-from reconciler.execute.perform import Check, Finished, Setting, unchecked
-from reconciler.execute.serving import Services
-from reconciler.execute.walk import Walk
-from reconciler.files import Lock, Places, ignore_work, remove, storage_errors, sweep
-from reconciler.launch.known import launcher_of
+from reconciler.execute.outcome import Event, Message, Outcome, Status
+from reconciler.execute.perform import AttemptContext, Check, Finished, skip_check
+from reconciler.execute.plan_executor import PlanExecutor
+from reconciler.execute.record_clock import RecordClock
+from reconciler.execute.service import Services
+from reconciler.files import Lock, RepositoryPaths, convert_storage_errors, ignore_work, remove, sweep
+from reconciler.launch.adapters import find_launcher
 from reconciler.launch.nodes import sweep_probes
-from reconciler.look import Look, Memory, Options, look
-from reconciler.observed.observe import systems_of
-from reconciler.observed.probing import look_at
-from reconciler.observed.reached import Reached, name_of, noted, read_reached
+from reconciler.observed.node_probe import probe_machines
+from reconciler.observed.observe import get_systems
+from reconciler.observed.probed_nodes import ProbedNodes, name_nodes, note_facts, read_probed_nodes
 from reconciler.observed.rendered import read_rendered
 from reconciler.plan.plan import Plan, Step
 from reconciler.plan.saved import refuse_stale
+from reconciler.planning import Options, PlanCache, PlanResult, compute_plan
+from reconciler.quantities import show_count
 from reconciler.record.codec import summarize
 from reconciler.record.index import load_record
 from reconciler.record.repair import repair_artifact, repair_record
-from reconciler.record.store import artifact_path, keep, write_record
-from reconciler.render.quantities import count
+from reconciler.record.store import find_artifact, keep, write_record
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import Artifact, Summary
 
@@ -47,11 +47,11 @@ _LOOKS = 20  # of one pass; each but the last has done something, so the bound o
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class PassReport:
     """``look`` after the pass. ``own_seconds`` is the pass's own time, ``child_seconds`` that of its child
     processes. ``rendered``: files of the tree, 0 when it was not rendered. ``not_committed``: why git took nothing."""
 
-    look: Look
+    look: PlanResult
     outcomes: tuple[Outcome, ...]
     tree: Path
     own_seconds: float
@@ -63,14 +63,14 @@ class Report:
 
 
 def run_pass(
-    places: Places,
+    places: RepositoryPaths,
     options: Options,
     *,
-    tell: Callable[[Event], None],
+    report: Callable[[Event], None],
     saved: Plan | None = None,
-    memory: Memory | None = None,
-    check: Check = unchecked,
-) -> Report:
+    memory: PlanCache | None = None,
+    check: Check = skip_check,
+) -> PassReport:
     """Make recorded and observed state match the desired one, as far as selected. ``memory``: of earlier looks of this
     process. Raises LockedError, StalePlanError, SpecError; RepositoryError before anything is done; and what ``check``
     raises.
@@ -78,19 +78,19 @@ def run_pass(
     KeyboardInterrupt passes through: every finished attempt is recorded by then, and the child has ended.
     """
     lock = Lock(places.pass_lock, purpose="pass over this repository")
-    with storage_errors(places.work), lock.acquire(wait=options.wait):
-        return Pass(places, options, tell, lock, memory or Memory.of(places), check).run(saved)
+    with convert_storage_errors(places.work), lock.acquire(wait=options.wait):
+        return Pass(places, options, report, lock, memory or PlanCache.of(places), check).run(saved)
 
 
 @dataclass(slots=True)
 class Pass:
     """The state of one pass: what it did, and what it gave up on."""
 
-    places: Places
+    places: RepositoryPaths
     options: Options
-    tell: Callable[[Event], None]
+    report: Callable[[Event], None]
     lock: Lock
-    memory: Memory
+    memory: PlanCache
     check: Check
     outcomes: list[Outcome] = field(default_factory=list)
     failures: dict[str, int] = field(default_factory=dict)
@@ -104,10 +104,10 @@ class Pass:
     not_committed: RepositoryError | None = None
     services: Services = field(default_factory=Services)
     began: float = field(default_factory=time.monotonic)
-    order: Order = field(default_factory=Order)
+    order: RecordClock = field(default_factory=RecordClock)
     wall: datetime = field(default_factory=lambda: datetime.now(UTC))
 
-    def run(self, saved: Plan | None) -> Report:
+    def run(self, saved: Plan | None) -> PassReport:
         if self.options.commit:
             self.require_git()
         ignore_work(self.places)
@@ -132,7 +132,7 @@ class Pass:
         seen = self.render(seen)
         commit = self.commit() if self.options.commit else ""
         own = time.monotonic() - self.began - self.child_seconds - self.waited
-        return Report(
+        return PassReport(
             seen,
             tuple(self.outcomes),
             seen.tree,
@@ -144,11 +144,11 @@ class Pass:
             self.not_committed,
         )
 
-    def reached(self, seen: Look) -> Look:
+    def reached(self, seen: PlanResult) -> PlanResult:
         """After a look at the machines where something is to be done, if only a probe can tell what they are."""
-        due = {cell.system for s in seen.plan.steps if s.change.how is How.MAKE and (cell := s.change.address.cell)}
+        due = {cell.system for s in seen.plan.steps if s.change.how is Work.MAKE and (cell := s.change.address.cell)}
         began = time.monotonic()
-        looked = look_at(self.places, systems_of(seen.desired), due, lambda text: self.tell(Note(text)))
+        looked = probe_machines(self.places, get_systems(seen.desired), due, lambda text: self.report(Message(text)))
         self.waited += time.monotonic() - began
         if not looked:
             return seen
@@ -161,11 +161,11 @@ class Pass:
                 f"--commit: {self.places.root} lies in no git repository", fix="run `git init`, or leave --commit out"
             )
 
-    def prepare_signing(self, seen: Look) -> None:
+    def prepare_signing(self, seen: PlanResult) -> None:
         """A key that cannot sign is better known before hours of runs than after."""
-        due = self.unsigned or any(step.change.how is How.MAKE for step in seen.plan.steps)
-        if due and self.options.sign and submission_settings(seen.desired).get("signing.sign"):
-            self.signer = importlib.import_module("reconciler.record.signing").signer_of(self.places.root)
+        due = self.unsigned or any(step.change.how is Work.MAKE for step in seen.plan.steps)
+        if due and self.options.sign and get_submission_settings(seen.desired).get("signing.sign"):
+            self.signer = importlib.import_module("reconciler.record.signing").find_signer(self.places.root)
             for identity in self.unsigned:
                 self.sign(identity)
 
@@ -173,23 +173,23 @@ class Pass:
         try:
             importlib.import_module("reconciler.record.signing").sign_record(self.places, identity, self.signer)
         except ReconcilerError as error:
-            self.tell(Note(f"{identity} is not signed: {error}; `reconcile sign` signs it later"))
+            self.report(Message(f"{identity} is not signed: {error}; `reconcile sign` signs it later"))
 
-    def look(self, options: Options) -> Look:
-        seen = look(self.places, options, self.memory)
+    def look(self, options: Options) -> PlanResult:
+        seen = compute_plan(self.places, options, self.memory)
         self.memory.save()  # a pass may last for days, and others plan meanwhile
         return seen
 
-    def look_again(self) -> Look:
+    def look_again(self) -> PlanResult:
         """Without the deep tier (this pass has hashed everything once) and without what was asked to be repeated
         (it was)."""
         return self.look(replace(self.options, deep=False, rerun=()))
 
     def harvest(self) -> int:
         taken = 0
-        for finished in harvest(self.places.attempts, lambda text: self.tell(Note(text))):
+        for finished in harvest(self.places.attempts, lambda text: self.report(Message(text))):
             self.store(finished)
-            self.tell(Note(f"{finished.record.address}: took over the result that an earlier pass left"))
+            self.report(Message(f"{finished.record.address}: took over the result that an earlier pass left"))
             taken += 1
         return taken
 
@@ -209,15 +209,15 @@ class Pass:
             remove(finished.attempt.folder)
         return summarize(finished.record, identity)
 
-    def repair_records(self, seen: Look) -> None:
+    def repair_records(self, seen: PlanResult) -> None:
         for item in seen.damaged:
-            self.tell(Note(f"{item.path}: {item.why}: {repair_record(self.places, item.path, self.head_file)}"))
+            self.report(Message(f"{item.path}: {item.why}: {repair_record(self.places, item.path, self.head_file)}"))
 
     def head_file(self, path: str) -> bytes | None:
-        data: bytes | None = importlib.import_module("reconciler.git").head_file(self.places.root, path)
+        data: bytes | None = importlib.import_module("reconciler.git").read_head_file(self.places.root, path)
         return data
 
-    def execute(self, seen: Look, saved: Plan | None) -> bool:
+    def execute(self, seen: PlanResult, saved: Plan | None) -> bool:
         """Whether anything was done, so that another look is worth it."""
         plan = seen.plan
         if saved is not None:
@@ -225,7 +225,7 @@ class Pass:
             plan = replace(plan, steps=tuple(step for step in plan.steps if step.change.key in keys))
         did = False
         for step in plan.steps:
-            if step.change.how is How.RESTORE:
+            if step.change.how is Work.RESTORE:
                 did |= self.restore(step, seen.tree)
         walk = self.walk(seen)
         for outcome in walk.steps(plan):
@@ -235,28 +235,28 @@ class Pass:
         self.waited += walk.waited
         return did
 
-    def walk(self, seen: Look) -> Walk:
+    def walk(self, seen: PlanResult) -> PlanExecutor:
         git = importlib.import_module("reconciler.git")
         self.order.know(seen.recorded)
-        setting = Setting(
+        setting = AttemptContext(
             places=self.places,
             tool=TOOL,
             spec=seen.spec,
-            dirty=git.dirty(self.places.root, list(seen.spec)),
+            dirty=git.is_dirty(self.places.root, list(seen.spec)),
             clock=lambda: self.wall + timedelta(seconds=time.monotonic() - self.began),
             keep_open=(self.lock.descriptor,),
             check=self.check,
-            path=lambda artifact: readable(self.places, artifact),
+            path=lambda artifact: find_readable(self.places, artifact),
             load=lambda identity: load_record(self.places, identity),
-            nodes=nodes_told(systems_of(seen.desired), read_reached(self.places)),
+            nodes=collect_node_facts(get_systems(seen.desired), read_probed_nodes(self.places)),
             order=self.order,
         )
         by_id = {s.id: s for summaries in seen.recorded.by_key.values() for s in summaries}
         used = {address: by_id[identity] for address, identity in seen.difference.recorded_as.items()}
-        return Walk(
+        return PlanExecutor(
             seen.desired,
             setting,
-            self.tell,
+            self.report,
             self.store,
             used,
             self.failures,
@@ -289,17 +289,17 @@ class Pass:
                 f"repeat it: reconcile apply --rerun cell={address.cell}",
             )
         self.outcomes.append(outcome)
-        self.tell(outcome)
+        self.report(outcome)
         return all(good)
 
-    def render(self, seen: Look) -> Look:
+    def render(self, seen: PlanResult) -> PlanResult:
         """The tree is rendered anew when anything in it would differ, or when it is not there at all."""
-        due = [step for step in seen.plan.steps if step.change.how is How.RENDER and not seen.plan.withholds(step)]
-        waiting = {s.change.address for s in seen.plan.steps if s.change.how is How.MAKE} | self.lost
-        publish = importlib.import_module("reconciler.tree.publish")
+        due = [step for step in seen.plan.steps if step.change.how is Work.RENDER and not seen.plan.withholds(step)]
+        waiting = {s.change.address for s in seen.plan.steps if s.change.how is Work.MAKE} | self.lost
+        publish = importlib.import_module("reconciler.publishing.rendered_tree")
         if self.options.only and not due:
             return seen
-        if not due and (seen.observed.tree_present or not publish.publishable(self.without_lost(seen.difference))):
+        if not due and (seen.observed.tree_present or not publish.is_publishable(self.without_lost(seen.difference))):
             return seen
         written = publish.publish(
             self.places,
@@ -307,7 +307,7 @@ class Pass:
             seen.desired,
             self.without_lost(seen.difference),
             lambda identity: load_record(self.places, identity),
-            lambda ref: readable(self.places, Artifact("", ref.sha256, ref.size, "logs")),
+            lambda ref: find_readable(self.places, Artifact("", ref.sha256, ref.size, "logs")),
         )
         self.rendered = len(written)
         for step in due:
@@ -325,7 +325,7 @@ class Pass:
         git = importlib.import_module("reconciler.git")
         done = sum(1 for outcome in self.outcomes if outcome.record is not None)
         paths = [str(p.relative_to(self.places.root)) for p in (self.places.records, self.places.logs) if p.exists()]
-        message = f"Record {count(done, 'outcome')}"
+        message = f"Record {show_count(done, 'outcome')}"
         try:
             identity: str = git.commit(self.places.root, paths, message)
         except RepositoryError as error:
@@ -334,20 +334,20 @@ class Pass:
         return identity
 
 
-def nodes_told(systems: Mapping[str, Any], reached: Reached) -> dict[str, dict[str, Any]]:
+def collect_node_facts(systems: Mapping[str, Any], reached: ProbedNodes) -> dict[str, dict[str, Any]]:
     """System → what the record of its runs says of the nodes that its launcher reached."""
     told = {}
     for name, system in systems.items():
-        found = reached.get(name_of(system["settings"])) if launcher_of(system["settings"]) is not None else None
+        found = reached.get(name_nodes(system["settings"])) if find_launcher(system["settings"]) is not None else None
         if found is not None:
-            told[name] = {f"{NOTED}machine.nodes": [noted(node) for node in found.nodes]}
+            told[name] = {f"{NOTED}machine.nodes": [note_facts(node) for node in found.nodes]}
             drivers = sorted({gpu["driver"] for node in found.nodes for gpu in node["gpus"] if "driver" in gpu})
             if drivers:
                 told[name][f"{EVIDENT}nodes.drivers"] = drivers
     return told
 
 
-def readable(places: Places, artifact: Artifact) -> Path:
+def find_readable(places: RepositoryPaths, artifact: Artifact) -> Path:
     """Where an artifact's bytes lie: a log has two places."""
-    first = artifact_path(places, artifact.place, artifact.sha256)
-    return first if first.exists() else artifact_path(places, "objects", artifact.sha256)
+    first = find_artifact(places, artifact.place, artifact.sha256)
+    return first if first.exists() else find_artifact(places, "objects", artifact.sha256)

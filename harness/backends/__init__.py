@@ -52,7 +52,7 @@ class Tensor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Engine:
+class BackendEngine:
     """What a build made, kept beside the engine file as engine.json.
 
     ``batch_size`` is the largest batch. ``batch_sizes`` lists the only sizes that the engine computes; a session pads
@@ -81,7 +81,7 @@ class Engine:
         (folder / DESCRIPTION).write_text(text, encoding="utf-8")
 
     @classmethod
-    def read(cls, folder: Path, backend: str) -> Engine:
+    def read(cls, folder: Path, backend: str) -> BackendEngine:
         """Raises HarnessError when the folder holds no engine of this backend."""
         try:
             document = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
@@ -180,7 +180,7 @@ class Backend(Protocol):
     def facts(self) -> dict[str, Fact]:
         """Which library this is: ``backend.version`` and ``backend.digest``, both evidence."""
 
-    def build(self, plan: BuildPlan) -> Engine:
+    def build(self, plan: BuildPlan) -> BackendEngine:
         """Make the engine file under ``plan.output``; the caller writes the description."""
 
     def load(self, plan: LoadPlan) -> Session:

@@ -15,12 +15,12 @@ from typing import Any
 
 import onnxruntime as ort
 
-from harness.backends import BuildPlan, Engine, LoadPlan, Outputs, Tensor, Token, match_samples
+from harness.backends import BackendEngine, BuildPlan, LoadPlan, Outputs, Tensor, Token, match_samples
 from harness.backends.staging import Staging
 from harness.contract import BACKENDS, Fact
-from harness.digests import files_digest
+from harness.digests import hash_files
 from harness.errors import HarnessError
-from harness.machine import distribution_version, usable_cores
+from harness.machine import count_usable_cores, find_distribution_version
 from harness.qsl import Arrays, Rows, count_rows
 
 ENGINE_FILE = "model.onnx"
@@ -47,11 +47,11 @@ def facts() -> dict[str, Fact]:
     libraries = Path(ort.__file__).parent / "capi"
     return {
         "backend.version": Fact(value=_version(), role="evidence"),
-        "backend.digest": Fact(value=files_digest(libraries, libraries.glob("*.so*")), role="evidence"),
+        "backend.digest": Fact(value=hash_files(libraries, libraries.glob("*.so*")), role="evidence"),
     }
 
 
-def build(plan: BuildPlan) -> Engine:
+def build(plan: BuildPlan) -> BackendEngine:
     """Rewrite the graph and save it. Levels above "extended" may use layouts of this processor."""
     options = ort.SessionOptions()
     options.graph_optimization_level = _LEVELS[str(plan.options.get("graph_optimization", "all"))]
@@ -66,7 +66,7 @@ def build(plan: BuildPlan) -> Engine:
             "input",
             "export the model with a free batch axis, or set batch_size to the model's",
         )
-    return Engine(
+    return BackendEngine(
         backend="onnxruntime",
         version=_version(),
         file=ENGINE_FILE,
@@ -88,10 +88,10 @@ def load(plan: LoadPlan) -> OnnxRuntimeSession:
 class OnnxRuntimeSession:
     def __init__(self, plan: LoadPlan, folder: Path) -> None:
         self._plan = plan
-        self._engine = Engine.read(folder, "onnxruntime")
+        self._engine = BackendEngine.read(folder, "onnxruntime")
         self.batch_size = min(plan.batch_size, self._engine.batch_size)
         self.sizes: Sequence[int] = self._engine.batch_sizes
-        threads = plan.threads or max(1, usable_cores() // plan.streams)
+        threads = plan.threads or max(1, count_usable_cores() // plan.streams)
         options, path = self._session_options(threads), folder / self._engine.file
         first = _open(path, options)
         others = [first if threads == 1 else _open(path, options) for _ in range(plan.streams - 1)]
@@ -192,4 +192,4 @@ def _tensors(nodes: Any) -> tuple[Tensor, ...]:
 
 
 def _version() -> str:
-    return distribution_version(*BACKENDS["onnxruntime"].distributions)
+    return find_distribution_version(*BACKENDS["onnxruntime"].distributions)

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 
-from harness.backends import BuildPlan, Engine, LoadPlan, Tensor
+from harness.backends import BackendEngine, BuildPlan, LoadPlan, Tensor
 from harness.contract import BACKENDS, Fact, installing
-from harness.cuda.driver import Device, DeviceMemoryError, Memory, Stream
+from harness.cuda.driver import Device, DeviceMemory, DeviceMemoryError, Stream
 from harness.cuda.nvml import device_evidence
 from harness.cuda.pipeline import CudaSession
-from harness.digests import files_digest
+from harness.digests import hash_files
 from harness.errors import HarnessError
-from harness.machine import distribution_version
+from harness.machine import find_distribution_version
 from harness.quantization.floats import save_typed, tensors_of
 
 NAME = "onnxruntime-cuda"
@@ -36,12 +36,12 @@ def facts() -> dict[str, Fact]:
     libraries = Path(ort.__file__).parent / "capi"
     values = {
         "backend.version": _version(),
-        "backend.digest": files_digest(libraries, libraries.glob("*.so*")),
+        "backend.digest": hash_files(libraries, libraries.glob("*.so*")),
     }
     return {name: Fact(value=value, role="evidence") for name, value in values.items()} | device_evidence()
 
 
-def build(plan: BuildPlan) -> Engine:
+def build(plan: BuildPlan) -> BackendEngine:
     save_typed(
         plan.model,
         plan.output / ENGINE_FILE,
@@ -56,7 +56,7 @@ def build(plan: BuildPlan) -> Engine:
             "input",
             "export the model with a free batch axis, or set batch_size to the model's",
         )
-    return Engine(
+    return BackendEngine(
         backend=NAME,
         version=_version(),
         file=ENGINE_FILE,
@@ -78,7 +78,7 @@ def load(plan: LoadPlan) -> CudaSession:
             "missing",
             f"pip uninstall onnxruntime, then {installing('cuda')}",
         )
-    engine = Engine.read(plan.engine, NAME)
+    engine = BackendEngine.read(plan.engine, NAME)
     if plan.batch_size > engine.batch_size:
         raise HarnessError(
             f"the engine does not fit: the run wants batches of {plan.batch_size}, it takes {engine.batch_size}",
@@ -93,7 +93,7 @@ class LoadedModel:
 
     capturable = False  # its own graphs wait for their end at each replay
 
-    def __init__(self, engine: Engine, plan: LoadPlan, device: Device) -> None:
+    def __init__(self, engine: BackendEngine, plan: LoadPlan, device: Device) -> None:
         assert plan.engine is not None
         self._engine, self._path, self._options, self._device = engine, plan.engine / engine.file, plan.options, device
         self._sessions: dict[int, Any] = {}
@@ -113,7 +113,7 @@ class LoadedModel:
         return self.batch_size * sum(4 * prod(shape) for shape in inputs)
 
     def open(
-        self, shapes: Sequence[Shape], inputs: Sequence[Memory], outputs: Sequence[Memory], stream: Stream
+        self, shapes: Sequence[Shape], inputs: Sequence[DeviceMemory], outputs: Sequence[DeviceMemory], stream: Stream
     ) -> BoundModel:
         session = self._sessions.get(int(stream))
         if session is None:
@@ -153,8 +153,8 @@ class BoundModel:
         self,
         session: Any,
         device: int,
-        inputs: Sequence[tuple[Tensor, Shape, Memory]],
-        outputs: Sequence[tuple[Tensor, Shape, Memory]],
+        inputs: Sequence[tuple[Tensor, Shape, DeviceMemory]],
+        outputs: Sequence[tuple[Tensor, Shape, DeviceMemory]],
     ) -> None:
         self._session, self._device, self._inputs, self._outputs = session, device, inputs, outputs
 
@@ -194,4 +194,4 @@ def _filled(shape: Shape, sample: Shape) -> Shape:
 
 
 def _version() -> str:
-    return distribution_version(*BACKENDS[NAME].distributions)
+    return find_distribution_version(*BACKENDS[NAME].distributions)

@@ -11,12 +11,12 @@ from typing import Any
 
 import openvino as ov
 
-from harness.backends import BuildPlan, Engine, LoadPlan, Outputs, Tensor, Token, match_samples
+from harness.backends import BackendEngine, BuildPlan, LoadPlan, Outputs, Tensor, Token, match_samples
 from harness.backends.staging import Staging
 from harness.contract import Fact
-from harness.digests import files_digest
+from harness.digests import hash_files
 from harness.errors import HarnessError
-from harness.machine import distribution_version
+from harness.machine import find_distribution_version
 from harness.qsl import Arrays, Rows, count_rows
 
 ENGINE_FILE = "model.blob"
@@ -29,11 +29,11 @@ def facts() -> dict[str, Fact]:
     used = [*libraries.glob("libopenvino.so*"), *libraries.glob("libopenvino_intel_cpu_plugin.so*")]
     return {
         "backend.version": Fact(value=_version(), role="evidence"),
-        "backend.digest": Fact(value=files_digest(libraries, used), role="evidence"),
+        "backend.digest": Fact(value=hash_files(libraries, used), role="evidence"),
     }
 
 
-def build(plan: BuildPlan) -> Engine:
+def build(plan: BuildPlan) -> BackendEngine:
     """Compile for this processor. "bounded" computes any batch up to batch_size, "fixed" pads partial ones."""
     shape = str(plan.options.get("shape", "bounded"))
     fixed = shape == "fixed" or plan.batch_size == 1
@@ -51,7 +51,7 @@ def build(plan: BuildPlan) -> Engine:
             "check the model with onnx.checker; an operator that is not supported may need another opset or backend",
         ) from error
     (plan.output / ENGINE_FILE).write_bytes(content.getvalue())
-    return Engine(
+    return BackendEngine(
         backend="openvino",
         version=_version(),
         file=ENGINE_FILE,
@@ -73,7 +73,7 @@ def load(plan: LoadPlan) -> OpenVinoSession:
 class OpenVinoSession:
     def __init__(self, plan: LoadPlan, folder: Path) -> None:
         self._plan = plan
-        self._engine = Engine.read(folder, "openvino")
+        self._engine = BackendEngine.read(folder, "openvino")
         self.batch_size = min(plan.batch_size, self._engine.batch_size)
         self.sizes: Sequence[int] = self._engine.batch_sizes
         compiled = _import(folder / self._engine.file, self._properties())
@@ -179,4 +179,4 @@ def _tensors(ports: Any) -> tuple[Tensor, ...]:
 
 
 def _version() -> str:
-    return distribution_version("openvino")
+    return find_distribution_version("openvino")

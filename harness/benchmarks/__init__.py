@@ -37,9 +37,9 @@ from typing import Any
 import numpy as np
 
 from harness.backends import Outputs, Tensor
-from harness.benchmarks.accuracy import AccuracyLog, write_top1
+from harness.benchmarks.accuracy import AnswerLog, write_top1
 from harness.contract import BENCHMARKS, Benchmark, Counter
-from harness.digests import file_digest
+from harness.digests import hash_file
 from harness.errors import HarnessError
 
 Settings = Mapping[str, Any]
@@ -61,14 +61,14 @@ class BenchmarkCode:
     load_samples: Callable[[Path], Mapping[str, np.ndarray]]
     load_calibration: Callable[[Path], Mapping[str, np.ndarray]]
     postprocess: Callable[[Outputs], np.ndarray]
-    score: Callable[[AccuracyLog, Path, Path], Metrics]
+    score: Callable[[AnswerLog, Path, Path], Metrics]
 
 
 def load_benchmark(benchmark: Benchmark) -> BenchmarkCode:
     """Raises HarnessError when there is no such benchmark, or its file does not load or fit the interface."""
     if benchmark.path is not None:
         path = Path(benchmark.path)
-        return _with_defaults(_load_file(path), benchmark.name, file_digest(path))
+        return _with_defaults(_load_file(path), benchmark.name, hash_file(path))
     offered = [name for name, facts in BENCHMARKS.items() if not facts.elsewhere]
     if benchmark.name not in offered:
         raise HarnessError(
@@ -156,8 +156,8 @@ def highest_class(outputs: Outputs) -> np.ndarray:
     return classes.astype(np.int32)
 
 
-def _top1(dtype: str) -> Callable[[AccuracyLog, Path, Path], Metrics]:
-    def score(log: AccuracyLog, dataset: Path, output: Path) -> Metrics:
+def _top1(dtype: str) -> Callable[[AnswerLog, Path, Path], Metrics]:
+    def score(log: AnswerLog, dataset: Path, output: Path) -> Metrics:
         return write_top1(log, np.dtype(dtype), np.load(dataset / "labels.npy"), output)
 
     return score

@@ -14,7 +14,7 @@ from harness.errors import HarnessError
 
 
 @dataclass(frozen=True, slots=True)
-class AccuracyLog:
+class AnswerLog:
     """The first answer to each sample, in the order of the sample indices.
 
     ``duplicates``: further answers (MultiStream pads its last query); ``contradictions``: those whose bytes differ from
@@ -37,7 +37,7 @@ class AccuracyLog:
         return np.frombuffer(b"".join(self.data), dtype).reshape(len(self.data), -1)
 
 
-def read_accuracy_log(path: Path) -> AccuracyLog:
+def read_accuracy_log(path: Path) -> AnswerLog:
     """Raises HarnessError when the log is cut off, empty, or not LoadGen's."""
     try:
         entries: list[dict[str, Any]] = json.loads(path.read_text(encoding="ascii"))
@@ -53,12 +53,12 @@ def read_accuracy_log(path: Path) -> AccuracyLog:
     for index, data in answers:
         contradictions += first.setdefault(index, data) != data
     indices = sorted(first)
-    return AccuracyLog(
+    return AnswerLog(
         np.array(indices, np.intp), tuple(first[index] for index in indices), len(answers) - len(first), contradictions
     )
 
 
-def write_top1(log: AccuracyLog, dtype: DTypeLike, labels: np.ndarray, output: Path) -> dict[str, Any]:
+def write_top1(log: AnswerLog, dtype: DTypeLike, labels: np.ndarray, output: Path) -> dict[str, Any]:
     """Top-1 of one class per sample, or of the highest of several scores, in the line that the submission checker
     reads.
 

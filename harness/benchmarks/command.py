@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from harness.contract import Counter
-from harness.digests import file_digest, folder_digest
+from harness.digests import hash_file, hash_folder
 
 
 def note_source(source: Path | None, output: Path) -> dict[str, Any]:
     """What was there when the command's first run was due, and no path: paths differ from machine to machine."""
-    digest = "" if source is None else folder_digest(source) if source.is_dir() else file_digest(source)
+    digest = "" if source is None else hash_folder(source) if source.is_dir() else hash_file(source)
     (output / "source.json").write_text(json.dumps({"sha256": digest}) + "\n", encoding="utf-8")
     return {"source": digest, "marks": []}
 

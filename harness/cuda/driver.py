@@ -62,7 +62,7 @@ def device_count() -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class DeviceMemory:
     """Device memory, or host memory as the device sees it; ``host`` is the host's view of pinned memory, in bytes."""
 
     address: int
@@ -113,30 +113,30 @@ class Device:
         free, _ = checked(cu.cuMemGetInfo())
         return int(free)
 
-    def allocate(self, size: int) -> Memory:
+    def allocate(self, size: int) -> DeviceMemory:
         """Device memory, zeroed: what pads a first batch is a valid input of any model."""
         address = checked(cu.cuMemAlloc(max(size, 1)))
         checked(cu.cuMemsetD8(address, 0, max(size, 1)))
-        return Memory(int(address), size)
+        return DeviceMemory(int(address), size)
 
-    def pin(self, size: int) -> Memory:
+    def pin(self, size: int) -> DeviceMemory:
         """Host memory that the device reads and writes directly, on the NUMA node of the calling thread."""
         host = int(checked(cu.cuMemHostAlloc(max(size, 1), _MAPPED)))
         view = (ctypes.c_uint8 * max(size, 1)).from_address(host)
-        return Memory(int(checked(cu.cuMemHostGetDevicePointer(host, 0))), size, np.ctypeslib.as_array(view))
+        return DeviceMemory(int(checked(cu.cuMemHostGetDevicePointer(host, 0))), size, np.ctypeslib.as_array(view))
 
-    def lock(self, array: np.ndarray) -> Memory:
+    def lock(self, array: np.ndarray) -> DeviceMemory:
         """Pin an array in place; it must outlive its use by the device. Raises DeviceMemoryError where it cannot be."""
         host = int(array.__array_interface__["data"][0])
         checked(cu.cuMemHostRegister(host, array.nbytes, _MAPPED))
         view = array.reshape(-1).view(np.uint8)
-        return Memory(int(checked(cu.cuMemHostGetDevicePointer(host, 0))), array.nbytes, view)
+        return DeviceMemory(int(checked(cu.cuMemHostGetDevicePointer(host, 0))), array.nbytes, view)
 
-    def unlock(self, memory: Memory) -> None:
+    def unlock(self, memory: DeviceMemory) -> None:
         assert memory.host is not None
         checked(cu.cuMemHostUnregister(int(memory.host.__array_interface__["data"][0])))
 
-    def free(self, memory: Memory) -> None:
+    def free(self, memory: DeviceMemory) -> None:
         if memory.host is None:
             checked(cu.cuMemFree(memory.address))
         else:
@@ -167,7 +167,7 @@ def copy(to: int, source: int, size: int, stream: Stream) -> None:
     checked(cu.cuMemcpyAsync(to, source, size, stream))
 
 
-def fill(memory: Memory, byte: int, stream: Stream) -> None:
+def fill(memory: DeviceMemory, byte: int, stream: Stream) -> None:
     checked(cu.cuMemsetD8Async(memory.address, byte, memory.size, stream))
 
 

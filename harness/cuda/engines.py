@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from harness.backends import Tensor
-from harness.cuda.driver import Device, Memory, Stream
+from harness.cuda.driver import Device, DeviceMemory, Stream
 
 Enqueue = Callable[[], None]
 """Puts the work of one batch on its stream, between fixed buffers."""
@@ -19,7 +19,7 @@ class Compute(Protocol):
         """The work of a batch of exactly ``size`` samples. It is run once before it is used or captured."""
 
 
-class Loaded(Protocol):
+class LoadedEngine(Protocol):
     """An engine on one device."""
 
     @property
@@ -47,9 +47,13 @@ class Loaded(Protocol):
         """Bytes that computing takes on the device for each stream, beside the buffers of the lanes."""
 
     def open(
-        self, shapes: Sequence[tuple[int, ...]], inputs: Sequence[Memory], outputs: Sequence[Memory], stream: Stream
+        self,
+        shapes: Sequence[tuple[int, ...]],
+        inputs: Sequence[DeviceMemory],
+        outputs: Sequence[DeviceMemory],
+        stream: Stream,
     ) -> Compute:
         """Bind to a lane. ``shapes``: of one sample of each input. Lanes on one stream never compute at once."""
 
 
-Loader = Callable[[Device], Loaded]
+Loader = Callable[[Device], LoadedEngine]

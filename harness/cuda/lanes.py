@@ -11,10 +11,10 @@ import numpy as np
 
 from harness.backends import Outputs, Tensor
 from harness.cuda import driver
-from harness.cuda.driver import CudaError, Device, DeviceMemoryError, Memory, Stream
-from harness.cuda.engines import Enqueue, Loaded
+from harness.cuda.driver import CudaError, Device, DeviceMemory, DeviceMemoryError, Stream
+from harness.cuda.engines import Enqueue, LoadedEngine
 from harness.cuda.gathering import FEW, MANY, Gather
-from harness.cuda.residence import Resident
+from harness.cuda.sample_memory import Resident
 from harness.cuda.sizes import padded
 from harness.errors import HarnessError
 from harness.qsl import Rows, count_rows
@@ -57,7 +57,7 @@ class Shapes:
 class Lane:
     """Buffers for one batch, and everything that is done with them. Not for two threads at once."""
 
-    def __init__(self, device: Device, loaded: Loaded, shapes: Shapes, streams: Streams, *, spin: bool) -> None:
+    def __init__(self, device: Device, loaded: LoadedEngine, shapes: Shapes, streams: Streams, *, spin: bool) -> None:
         self._streams, self._shapes = streams, shapes
         self._inputs = [device.allocate(shapes.largest * size) for size in shapes.input_bytes]
         self._outputs = [device.allocate(shapes.largest * size) for size in shapes.output_bytes]
@@ -79,7 +79,7 @@ class Lane:
         self._near: list[Gather] = []
 
     @property
-    def buffers(self) -> Sequence[Memory]:
+    def buffers(self) -> Sequence[DeviceMemory]:
         """Device memory that a test may poison: inputs, then outputs."""
         return [*self._inputs, *self._outputs]
 
@@ -208,7 +208,7 @@ class Lane:
             self._device.free(memory)
 
 
-def batch_shapes(loaded: Loaded, samples: Sequence[np.ndarray], allowed: tuple[int, ...]) -> Shapes:
+def batch_shapes(loaded: LoadedEngine, samples: Sequence[np.ndarray], allowed: tuple[int, ...]) -> Shapes:
     """``samples``: in the order of the engine's inputs."""
     inputs = tuple(tuple(array.shape[1:]) for array in samples)
     return Shapes(

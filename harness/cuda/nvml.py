@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from harness.contract import Fact
-from harness.machine import accelerators
+from harness.machine import list_accelerators
 
 # Fact -> how a handle is asked. What a device does not offer is left out.
 _READINGS: dict[str, Callable[[Any, Any], float]] = {
@@ -36,7 +36,7 @@ _FLAGGED = ("hardware", "thermal_software", "thermal_hardware", "power_brake")
 
 def device_evidence() -> dict[str, Fact]:
     """Which devices and which driver: what must be equal in all runs of a cell."""
-    devices = accelerators()
+    devices = list_accelerators()
     values = {
         "gpu.name": sorted({str(device.get("name", "")) for device in devices}),
         "gpu.driver": str(devices[0].get("driver", "")) if devices else "",

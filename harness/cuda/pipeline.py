@@ -15,11 +15,11 @@ import numpy as np
 
 from harness.backends import LoadPlan, Outputs, Token, match_samples
 from harness.cuda.driver import CudaError, Device, DeviceMemoryError, device_count
-from harness.cuda.engines import Loaded, Loader
+from harness.cuda.engines import LoadedEngine, Loader
 from harness.cuda.faults import explained, too_large, too_many
 from harness.cuda.lanes import Lane, Shapes, Streams, batch_shapes
 from harness.cuda.numa import node_of, processors_of, stay_on
-from harness.cuda.residence import Residence, Resident
+from harness.cuda.sample_memory import Residence, Resident
 from harness.cuda.sizes import sizes
 from harness.errors import HarnessError
 from harness.qsl import Arrays, Rows
@@ -31,7 +31,7 @@ _LANES = 2
 class Worker:
     """One GPU."""
 
-    def __init__(self, device: Device, loaded: Loaded, plan: LoadPlan) -> None:
+    def __init__(self, device: Device, loaded: LoadedEngine, plan: LoadPlan) -> None:
         self.device, self.loaded, self._plan = device, loaded, plan
         self.node = node_of(device.bus)
         self.label = f"GPU {device.index} ({device.name})"

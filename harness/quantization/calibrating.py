@@ -24,8 +24,7 @@ from harness.contract import Counter
 from harness.errors import HarnessError
 from harness.qsl import Arrays
 from harness.quantization.floats import batch_of, lowered, tensors_of
-from harness.quantization.onnx_files import load, save
-from harness.quantization.placing import (
+from harness.quantization.node_placement import (
     KINDS,
     MARK,
     POOLINGS,
@@ -34,6 +33,7 @@ from harness.quantization.placing import (
     quantize_inputs,
     remove_marks,
 )
+from harness.quantization.onnx_files import load, save
 from harness.quantization.settings import count_of, flag_of, scale_of
 
 METHODS = {
@@ -47,7 +47,7 @@ _FEED = 8  # samples per calibration batch, where the model takes any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class WantedPrecision:
     """``count``: calibration samples, 0 for all. ``residuals``: quantize the other branch of residual sums.
 
     ``input_scale``: not 0: the model takes int8 samples that stand for themselves times this.
@@ -60,7 +60,7 @@ class Wanted:
     input_scale: float = 0.0
 
     @classmethod
-    def read(cls, settings: Mapping[str, Any]) -> Wanted:
+    def read(cls, settings: Mapping[str, Any]) -> WantedPrecision:
         """From model.settings. Raises HarnessError at a value that is not known."""
         precision = str(settings["precision"])
         default = "distribution" if precision == "fp8" else "minmax"
@@ -115,7 +115,7 @@ def change_precision(
         return {"precision": precision}
     if precision not in _TYPES:
         raise HarnessError(f"no model precision {precision!r}", "input", "use one of fp16, bf16, int8, fp8")
-    wanted = Wanted.read(settings)
+    wanted = WantedPrecision.read(settings)
     if not samples:
         raise HarnessError(
             "the dataset holds no calibration samples", "missing", "write calibration.npy in build_dataset()"
@@ -146,7 +146,9 @@ def calibration_arrays(model: Path, samples: Arrays, count: int) -> dict[str, np
     return {name: samples[name][:wanted] for name in names}
 
 
-def quantized(model: Path, wanted: Wanted, arrays: Arrays, counter: Counter, cache: Path | None) -> dict[str, Any]:
+def quantized(
+    model: Path, wanted: WantedPrecision, arrays: Arrays, counter: Counter, cache: Path | None
+) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(dir=model.parent) as folder:
         prepared, ranges = Path(folder) / "prepared.onnx", Path(folder) / "ranges.json"
         sums = prepare(model, prepared, wanted)
@@ -209,7 +211,7 @@ def _keep(ranges: Path, kept: Path) -> None:
         sys.stdout.write(f"the ranges of this calibration are not kept: {error}\n")
 
 
-def prepare(model: Path, prepared: Path, wanted: Wanted) -> int:
+def prepare(model: Path, prepared: Path, wanted: WantedPrecision) -> int:
     """Fold and infer shapes, then mark; how many residual sums were marked."""
     logging.getLogger().setLevel(logging.ERROR)  # onnxruntime warns of what is done here on purpose
     quant_pre_process(str(model), str(prepared), skip_symbolic_shape=True, save_as_external_data=False)
@@ -220,7 +222,7 @@ def prepare(model: Path, prepared: Path, wanted: Wanted) -> int:
     return sums
 
 
-def _options(wanted: Wanted, arrays: Arrays) -> dict[str, Any]:
+def _options(wanted: WantedPrecision, arrays: Arrays) -> dict[str, Any]:
     zero = np.array(0, np.int8)
     fixed = {"scale": np.array(wanted.input_scale, np.float32), "zero_point": zero, "quant_type": _TYPES["int8"]}
     return {
@@ -234,7 +236,7 @@ def _options(wanted: Wanted, arrays: Arrays) -> dict[str, Any]:
     }
 
 
-def calibration_key(prepared: Path, wanted: Wanted, arrays: Arrays) -> str:
+def calibration_key(prepared: Path, wanted: WantedPrecision, arrays: Arrays) -> str:
     """What ranges depend on: the prepared model, the method, the samples, the tool."""
     digest = hashlib.sha256(prepared.read_bytes())
     digest.update(f"{wanted.precision} {wanted.method} {ort.__version__} {samples_digest(arrays)}".encode())

@@ -11,7 +11,7 @@ import numpy as np
 import onnxruntime as ort
 
 from harness.backends import Outputs
-from harness.benchmarks.accuracy import AccuracyLog
+from harness.benchmarks.accuracy import AnswerLog
 from harness.qsl import Arrays
 from harness.quantization.floats import batch_of, tensors_of
 
@@ -76,12 +76,12 @@ def compared(
     return result
 
 
-def score_with(score: Callable[[AccuracyLog, Path, Path], Mapping[str, Any]], dataset: Path) -> Score:
+def score_with(score: Callable[[AnswerLog, Path, Path], Mapping[str, Any]], dataset: Path) -> Score:
     """A benchmark's own scorer, for the responses to the first samples of its dataset."""
 
     def scored(responses: np.ndarray, folder: Path) -> Mapping[str, Any]:
         data = tuple(np.ascontiguousarray(response).tobytes() for response in responses)
-        return score(AccuracyLog(np.arange(len(data)), data, 0, 0), dataset, folder)
+        return score(AnswerLog(np.arange(len(data)), data, 0, 0), dataset, folder)
 
     return scored
 

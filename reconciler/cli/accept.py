@@ -6,34 +6,34 @@ from dataclasses import replace
 
 import click
 
-from reconciler.cli.cells import find_cell
-from reconciler.cli.deciding import (
-    checked_reason,
-    commit_option,
+from reconciler.cli.shared.cells import find_cell
+from reconciler.cli.shared.decisions import (
+    add_commit_option,
+    add_end_options,
+    add_reason_option,
+    check_reason,
     conclude,
-    decider,
-    end_of,
-    end_options,
+    name_decider,
     now,
-    reason_option,
+    parse_end,
     say_damaged,
     say_next,
     today,
 )
-from reconciler.cli.looking import asked
-from reconciler.cli.options import json_option, spec_option, takes
-from reconciler.cli.output import say, say_json
-from reconciler.diff.accepting import Refused, stands, to_accept
-from reconciler.diff.change import How
-from reconciler.diff.conditions import lineages
+from reconciler.cli.shared.options import json_option, spec_option, takes
+from reconciler.cli.shared.output import say, say_json
+from reconciler.cli.shared.plan_options import find_asked_cells
+from reconciler.diff.acceptance import Refused, judge_acceptances, propose_acceptance
+from reconciler.diff.change import Work
+from reconciler.diff.conditions import trace_lineages
 from reconciler.diff.difference import compare
 from reconciler.errors import ERROR, IN_SYNC, ReconcilerError
-from reconciler.files import Places, remove
-from reconciler.look import Look, Options, explained, look
+from reconciler.files import RepositoryPaths, remove
+from reconciler.planning import Options, PlanResult, compute_plan, explain_change
 from reconciler.record.decisions import ACCEPTED, read, write
-from reconciler.render.decisions import acceptance_text, difference_text, input_text
-from reconciler.render.documents import document
-from reconciler.resource.decisions import Acceptance, AcceptedKey, acceptance_document
+from reconciler.render.decisions import render_acceptance_text, render_difference_text, render_input_text
+from reconciler.render.documents import render_document
+from reconciler.resource.decisions import Acceptance, AcceptedKey, encode_acceptance
 from reconciler.resource.kinds import Cell, Kind
 
 _DAYS = 30
@@ -45,8 +45,8 @@ _REVOKE = click.Option(["--revoke"], is_flag=True, help="Take back what was acce
 @click.command("accept")
 @takes(
     [
-        *(_CELL, reason_option(), *end_options(f"Default: {_DAYS}d.")),
-        *(_LIST, _REVOKE, commit_option(), spec_option(), json_option()),
+        *(_CELL, add_reason_option(), *add_end_options(f"Default: {_DAYS}d.")),
+        *(_LIST, _REVOKE, add_commit_option(), spec_option(), json_option()),
     ]
 )
 def command(
@@ -66,19 +66,19 @@ def command(
     change makes the cell stale again. `plan`, `status`, `why`, `pr` and `audit` show it; nothing calls it proven. What
     the rules of the round forbid is refused.
     """
-    places, options = asked(specs)
+    places, options = find_asked_cells(specs)
     if listing:
         return _list(places, options, as_json=as_json)
     if cell is None:
         raise click.UsageError("name the cell, or --list")
     if revoke:
         return _revoke(places, cell, commit=commit, as_json=as_json)
-    seen = look(places, options)
-    chosen = find_cell(cell, lineages(seen.desired))
-    why, end = checked_reason(reason), end_of(until, length, _DAYS)
+    seen = compute_plan(places, options)
+    chosen = find_cell(cell, trace_lineages(seen.desired))
+    why, end = check_reason(reason), parse_end(until, length, _DAYS)
     assert end is not None
     keys, refused = _accepting(seen, chosen)
-    by, head = decider(places)
+    by, head = name_decider(places)
     acceptance = Acceptance(chosen, why, by, now(), end, head, keys)
     refused = refused or _left(seen, acceptance)
     if refused:
@@ -86,33 +86,33 @@ def command(
     path = write(places, acceptance)
     made = conclude(places, ACCEPTED, f"Accept {chosen}\n\n{why}", commit=commit)
     if as_json:
-        say_json(document("accept", file=path, commit_made=made or None, **acceptance_document(acceptance)))
+        say_json(render_document("accept", file=path, commit_made=made or None, **encode_acceptance(acceptance)))
         return IN_SYNC
-    say(f"Accepted until {end}, for {chosen}: {difference_text(acceptance)}")
+    say(f"Accepted until {end}, for {chosen}: {render_difference_text(acceptance)}")
     for address, item in acceptance.inputs:
-        say(f"    {input_text(address, item)}  {item.origin}")
+        say(f"    {render_input_text(address, item)}  {item.origin}")
     say(f"Not made again: {', '.join(key.address.label for key in keys)}")
     say_next(places, made, [path])
     return IN_SYNC
 
 
-def _accepting(seen: Look, cell: Cell) -> tuple[tuple[AcceptedKey, ...], tuple[Refused, ...]]:
-    lineage = lineages(seen.desired)[cell]
+def _accepting(seen: PlanResult, cell: Cell) -> tuple[tuple[AcceptedKey, ...], tuple[Refused, ...]]:
+    lineage = trace_lineages(seen.desired)[cell]
     source = next((r.cell for r in lineage if r.kind is Kind.RUN and r.cell != cell), None)
     if source is not None:
         why = f"it is inferred from {source}, whose runs it publishes"
         return (), (Refused(why, f"accept that: reconcile accept {source} --reason …"),)
-    return to_accept(
-        cell, lineage, seen.difference, seen.recorded, lambda change: explained(seen.places, seen.desired, change)
+    return propose_acceptance(
+        cell, lineage, seen.difference, seen.recorded, lambda change: explain_change(seen.places, seen.desired, change)
     )
 
 
-def _left(seen: Look, acceptance: Acceptance) -> tuple[Refused, ...]:
+def _left(seen: PlanResult, acceptance: Acceptance) -> tuple[Refused, ...]:
     """What would still be due or wrong: such results cannot stand side by side."""
     decisions = replace(seen.decisions, acceptances={**seen.decisions.acceptances, "": acceptance})
     difference = compare(seen.desired, seen.recorded, seen.observed, decisions=decisions)
-    own = {r.address for r in lineages(seen.desired)[acceptance.cell] if r.cell == acceptance.cell}
-    due = [c for c in difference.changes if c.address in own and c.how is How.MAKE]
+    own = {r.address for r in trace_lineages(seen.desired)[acceptance.cell] if r.cell == acceptance.cell}
+    due = [c for c in difference.changes if c.address in own and c.how is Work.MAKE]
     found = [
         Refused(f"{c.address.label} would still be due: {c.reason}{f' ({c.note})' if c.note else ''}") for c in due
     ]
@@ -122,28 +122,28 @@ def _left(seen: Look, acceptance: Acceptance) -> tuple[Refused, ...]:
 
 def _refuse(cell: Cell, refused: tuple[Refused, ...], *, as_json: bool) -> int:
     if as_json:
-        say_json(document("accept", cell=cell, refused=refused))
+        say_json(render_document("accept", cell=cell, refused=refused))
         return ERROR
     lines = "".join(f"\n  {item.why}" for item in refused)
     raise ReconcilerError(f"{cell} cannot be accepted:{lines}", fix=refused[0].fix)
 
 
-def _list(places: Places, options: Options, *, as_json: bool) -> int:
-    seen = look(places, options)
-    found = stands(seen.decisions, seen.desired, seen.recorded)
+def _list(places: RepositoryPaths, options: Options, *, as_json: bool) -> int:
+    seen = compute_plan(places, options)
+    found = judge_acceptances(seen.decisions, seen.desired, seen.recorded)
     if as_json:
-        rows = [{"file": path, "stands": str(stand), **acceptance_document(item)} for path, item, stand in found]
-        say_json(document("accept", acceptances=rows, damaged=seen.decisions.damaged))
+        rows = [{"file": path, "stands": str(stand), **encode_acceptance(item)} for path, item, stand in found]
+        say_json(render_document("accept", acceptances=rows, damaged=seen.decisions.damaged))
         return IN_SYNC
     for path, item, stand in found:
-        say(f"{item.cell}: {acceptance_text(item, stand)}\n    {path}")
+        say(f"{item.cell}: {render_acceptance_text(item, stand)}\n    {path}")
     say_damaged(seen.decisions.damaged)
     if not found:
         say("Nothing is accepted: every result counts by its own inputs.")
     return IN_SYNC
 
 
-def _revoke(places: Places, text: str, *, commit: bool, as_json: bool) -> int:
+def _revoke(places: RepositoryPaths, text: str, *, commit: bool, as_json: bool) -> int:
     decisions = read(places, today())
     if not decisions.acceptances:
         raise ReconcilerError("nothing is accepted here", fix="see: reconcile accept --list")
@@ -153,7 +153,7 @@ def _revoke(places: Places, text: str, *, commit: bool, as_json: bool) -> int:
         remove(places.root / path)
     made = conclude(places, ACCEPTED, f"Revoke what was accepted for {cell}", commit=commit)
     if as_json:
-        say_json(document("accept", cell=cell, revoked=paths, commit_made=made or None))
+        say_json(render_document("accept", cell=cell, revoked=paths, commit_made=made or None))
         return IN_SYNC
     say(f"Revoked for {cell}: {', '.join(paths)}")
     say_next(places, made, paths)

@@ -8,25 +8,25 @@ from pathlib import Path
 
 import click
 
-from reconciler.cli.import_ import declarations, declare_option, recorder_for
-from reconciler.cli.options import json_option, takes
-from reconciler.cli.output import say, say_json
-from reconciler.cli.places import places_for
+from reconciler.cli.import_ import declare_option, open_recorder, parse_declarations
+from reconciler.cli.shared.options import json_option, takes
+from reconciler.cli.shared.output import say, say_json
+from reconciler.cli.shared.repository import find_repository
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC, RepositoryError
-from reconciler.files import Lock, Places
+from reconciler.files import Lock, RepositoryPaths
 from reconciler.files import replace as write
-from reconciler.look import Look, Options, look
+from reconciler.importing.adoption import Adoption, adopt_runs, copy_documents, declare
+from reconciler.importing.read_tree import TakenTree, read_tree
+from reconciler.importing.tree_comparison import Reproduced, compare_with
 from reconciler.mlperf.rounds import load_ruleset
-from reconciler.reconcile import readable
+from reconciler.planning import Options, PlanResult, compute_plan
+from reconciler.publishing.rendered_tree import assemble_content
+from reconciler.quantities import show_count
+from reconciler.reconcile import find_readable
 from reconciler.record.index import load_record
-from reconciler.render.documents import document
-from reconciler.render.quantities import count
+from reconciler.render.documents import render_document
 from reconciler.resource.records import Artifact
-from reconciler.tree.adopt.adopting import Adoption, adopt_runs, copied_documents, declare
-from reconciler.tree.adopt.compare import Reproduced, compare_with
-from reconciler.tree.adopt.taking import TakenTree, take_tree
 from reconciler.tree.content import LogRef
-from reconciler.tree.publish import content_of
 from reconciler.tree.render import render
 
 _LISTED = 12
@@ -65,9 +65,9 @@ def command(
     Settings are read from the logs. `plan` has nothing to run afterwards, and the tree is rendered from the records;
     what of it cannot be derived is listed.
     """
-    declared = declarations(declare)
-    places = places_for()
-    tree = replace(take_tree(path, submitter), rehearsal=rehearsal)
+    declared = parse_declarations(declare)
+    places = find_repository()
+    tree = replace(read_tree(path, submitter), rehearsal=rehearsal)
     target = output.resolve() if output else places.specs / f"{tree.submitter.lower()}.yaml"
     _refuse(places, target)
     places.work.mkdir(parents=True, exist_ok=True)
@@ -81,7 +81,7 @@ def command(
     return NOT_IN_SYNC if adoption.left_out else IN_SYNC
 
 
-def _refuse(places: Places, target: Path) -> None:
+def _refuse(places: RepositoryPaths, target: Path) -> None:
     others = sorted(p for p in places.specs.glob("**/*") if p.suffix in (".yaml", ".yml"))
     if target.exists() or others:
         raise RepositoryError(
@@ -91,30 +91,30 @@ def _refuse(places: Places, target: Path) -> None:
 
 
 def _adopt(
-    places: Places, tree: TakenTree, target: Path, round_name: str, scratch: Path, declared: dict[str, str]
-) -> tuple[Adoption, Look]:
+    places: RepositoryPaths, tree: TakenTree, target: Path, round_name: str, scratch: Path, declared: dict[str, str]
+) -> tuple[Adoption, PlanResult]:
     """The records are made under the tree's own round; the spec may then name another one."""
     name = target.relative_to(places.root).as_posix() if target.is_relative_to(places.root) else str(target)
-    published = copied_documents(tree, places.root)
+    published = copy_documents(tree, places.root)
     own = declare(tree, tree.ruleset, name, places.root, published)
     write(target, own.text.encode())
     options = Options(specs=(name,))
-    seen = look(places, options)
-    recorder = recorder_for(places, seen, scratch, declared)
+    seen = compute_plan(places, options)
+    recorder = open_recorder(places, seen, scratch, declared)
     adoption = adopt_runs(own, recorder)
     if round_name and round_name != tree.ruleset.round:
         other = declare(tree, load_ruleset(round_name), name, places.root, published)
         write(target, other.text.encode())
         left = {**adoption.left_out, **other.left_out}
         adoption = replace(adoption, left_out=left, another_round=round_name, text=other.text)
-    return adoption, look(places, options)
+    return adoption, compute_plan(places, options)
 
 
-def _reproduced(places: Places, tree: TakenTree, seen: Look) -> Reproduced:
+def _reproduced(places: RepositoryPaths, tree: TakenTree, seen: PlanResult) -> Reproduced:
     def stored(ref: LogRef) -> Path:
-        return readable(places, Artifact("", ref.sha256, ref.size, "logs"))
+        return find_readable(places, Artifact("", ref.sha256, ref.size, "logs"))
 
-    content, ruleset = content_of(
+    content, ruleset = assemble_content(
         places, seen.desired, seen.difference, lambda identity: load_record(places, identity), stored
     )
     folders = {f"{place.division}/{place.submitter}": place.path for place in tree.places}
@@ -123,17 +123,21 @@ def _reproduced(places: Places, tree: TakenTree, seen: Look) -> Reproduced:
     return compare_with(dict(render(content, ruleset)), folders, lambda ref: stored(ref).read_bytes(), tree.holds)
 
 
-def _text(adoption: Adoption, reproduced: Reproduced | None, places: Places, target: Path) -> str:
-    lines = [f"Wrote {_shown(target, places)}: {count(adoption.cells, 'cell')} of {count(adoption.systems, 'system')}."]
-    lines.append(f"Recorded {count(len(adoption.taken), 'run and score', 'runs and scores')}, marked imported.")
+def _text(adoption: Adoption, reproduced: Reproduced | None, places: RepositoryPaths, target: Path) -> str:
+    lines = [
+        f"Wrote {_shown(target, places)}: {show_count(adoption.cells, 'cell')} "
+        f"of {show_count(adoption.systems, 'system')}."
+    ]
+    lines.append(f"Recorded {show_count(len(adoption.taken), 'run and score', 'runs and scores')}, marked imported.")
     lines += [f"  {item.address}: {note}" for item in adoption.taken for note in item.notes][:_LISTED]
     if adoption.left_out:
         lines.append(f"Not adopted ({len(adoption.left_out)}):")
         lines += [f"  {name}: {why}" for name, why in sorted(adoption.left_out.items())]
     if reproduced is not None:
         lines.append(
-            f"The render reproduces {count(len(reproduced.same), 'file')} byte for byte and {len(reproduced.equal)} in "
-            f"content; {len(reproduced.differing)} differ, {len(reproduced.missing)} are not derived."
+            f"The render reproduces {show_count(len(reproduced.same), 'file')} byte for byte "
+            f"and {len(reproduced.equal)} in content; {len(reproduced.differing)} differ, "
+            f"{len(reproduced.missing)} are not derived."
         )
         lines += _listed("differs", reproduced.differing) + _listed("not derived", reproduced.missing)
     if adoption.another_round:
@@ -147,12 +151,14 @@ def _listed(word: str, names: tuple[str, ...]) -> list[str]:
     return [f"  {word}: {name}" for name in names[:_LISTED]] + more
 
 
-def _shown(path: Path, places: Places) -> str:
+def _shown(path: Path, places: RepositoryPaths) -> str:
     return path.relative_to(places.root).as_posix() if path.is_relative_to(places.root) else str(path)
 
 
-def _document(adoption: Adoption, reproduced: Reproduced | None, places: Places, target: Path) -> dict[str, object]:
-    return document(
+def _document(
+    adoption: Adoption, reproduced: Reproduced | None, places: RepositoryPaths, target: Path
+) -> dict[str, object]:
+    return render_document(
         "adopt",
         spec=_shown(target, places),
         cells=adoption.cells,

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
-from reconciler.cli.looking import asked
-from reconciler.cli.options import pass_options, takes, words
-from reconciler.cli.passing import run
+from reconciler.cli.shared.options import pass_options, split_words, takes
+from reconciler.cli.shared.plan_options import find_asked_cells
+from reconciler.cli.shared.run_pass import run
 from reconciler.plan import saved
 
 
 @click.command("apply")
-@takes([words("[PLAN] [SPEC|SELECTOR]..."), *pass_options()])
+@takes([split_words("[PLAN] [SPEC|SELECTOR]..."), *pass_options()])
 def command(
     words: tuple[str, ...],
     exclude: tuple[str, ...],
@@ -34,7 +34,7 @@ def command(
     if len(plans) > 1:
         raise click.UsageError("one plan at a time")
     others = tuple(word for word in words if word not in plans)
-    places, options = asked(
+    places, options = find_asked_cells(
         others, exclude=exclude, only=only, rerun=rerun, deep=deep, commit=commit, busy=busy, wait=wait
     )
     plan = saved.load(Path(plans[0])) if plans else None

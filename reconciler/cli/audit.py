@@ -7,17 +7,17 @@ from pathlib import Path
 import click
 
 from reconciler import git
-from reconciler.cli.options import busy_option, reporting_options, takes
-from reconciler.cli.output import paint, say, say_json
-from reconciler.cli.passing import stopping_cleanly
-from reconciler.cli.places import places_for
+from reconciler.cli.shared.options import busy_option, reporting_options, takes
+from reconciler.cli.shared.output import choose_paint, say, say_json
+from reconciler.cli.shared.repository import find_repository
+from reconciler.cli.shared.run_pass import stop_cleanly
 from reconciler.diff.claims import Proof
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC
 from reconciler.history.audit import audit
-from reconciler.history.rerun import repeated
-from reconciler.history.rescore import rescored
-from reconciler.history.signatures import with_signatures
-from reconciler.history.snapshot import snapshot
+from reconciler.history.rerun import repeat_runs
+from reconciler.history.rescore import rescore_runs
+from reconciler.history.signatures import add_signatures
+from reconciler.history.snapshot import read_snapshot
 from reconciler.render import audit as views
 from reconciler.render.lines import Lines
 
@@ -56,20 +56,20 @@ def command(
     decided that it counts, which proves nothing), contradicted or missing. Needs no machine, no artifact and no
     network, unless it is to measure or score again. Ends with 0 when all is proven or attested, else with 2.
     """
-    places = places_for(())
-    seen = snapshot(places.root, git.resolve(places.root, at))
-    found = with_signatures(places.root, seen, audit(places.root, seen), signers)
+    places = find_repository(())
+    seen = read_snapshot(places.root, git.resolve(places.root, at))
+    found = add_signatures(places.root, seen, audit(places.root, seen), signers)
     if rescore:
-        found = rescored(places, seen, found)
+        found = rescore_runs(places, seen, found)
     if rerun:
-        with stopping_cleanly():
+        with stop_cleanly():
             view = Lines(lambda line: click.echo(line, err=True))
-            repeats = repeated(places, seen, found, rerun, view.tell, busy=busy)
+            repeats = repeat_runs(places, seen, found, rerun, view.report, busy=busy)
         found = repeats.audit
         for claim, path in repeats.kept:
             click.echo(f"{claim.where}: {claim.detail}\nkept as {path.relative_to(places.root)}", err=True)
     if as_json:
-        say_json(views.document(found))
+        say_json(views.render_document(found))
     else:
-        say(views.text(found, paint=paint(), everything=show_all))
+        say(views.render_text(found, paint=choose_paint(), everything=show_all))
     return IN_SYNC if found.proof in (Proof.PROVEN, Proof.ATTESTED) else NOT_IN_SYNC

@@ -5,14 +5,14 @@ from __future__ import annotations
 import click
 
 from reconciler import git
-from reconciler.cli.cells import find_cell
-from reconciler.cli.options import cell_argument, json_option, takes
-from reconciler.cli.output import say, say_json
-from reconciler.cli.places import places_for
+from reconciler.cli.shared.cells import find_cell
+from reconciler.cli.shared.options import cell_argument, json_option, takes
+from reconciler.cli.shared.output import say, say_json
+from reconciler.cli.shared.repository import find_repository
 from reconciler.errors import IN_SYNC
-from reconciler.history.past import read_past
-from reconciler.render.documents import document, plain_value
-from reconciler.render.timeline import blame_text
+from reconciler.history.record_history import read_record_history
+from reconciler.render.documents import convert_plain_value, render_document
+from reconciler.render.timeline import render_blame_text
 
 
 @click.command("blame")
@@ -23,13 +23,13 @@ def command(cell: str, as_json: bool) -> int:
     Inputs of what the runs were made from (engine, model, dataset) count, too, and evidence that differs (driver, code,
     machine), which no commit of the spec changed.
     """
-    places = places_for()
-    past = read_past(places.root, git.resolve(places.root, "HEAD"))
+    places = find_repository()
+    past = read_record_history(places.root, git.resolve(places.root, "HEAD"))
     found = find_cell(cell, past.cells)
     steps = past.steps(found)
     if as_json:
-        parts = [{**plain_value(step), "change": step.change} for step in steps]
-        say_json(document("blame", cell=found, steps=parts))
+        parts = [{**convert_plain_value(step), "change": step.change} for step in steps]
+        say_json(render_document("blame", cell=found, steps=parts))
     else:
-        say(blame_text(found, steps))
+        say(render_blame_text(found, steps))
     return IN_SYNC

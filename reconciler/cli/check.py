@@ -8,17 +8,24 @@ from pathlib import Path
 
 import click
 
-from reconciler.cli.door import door
-from reconciler.cli.looking import asked
-from reconciler.cli.options import json_option, spec_option, takes
-from reconciler.cli.output import paint, say, say_json
-from reconciler.cli.tree_options import all_option, archive, originals_option, progress, round_option, sort_option
+from reconciler.cli.shared.lazy_import import lazy_import
+from reconciler.cli.shared.options import json_option, spec_option, takes
+from reconciler.cli.shared.output import choose_paint, say, say_json
+from reconciler.cli.shared.plan_options import find_asked_cells
+from reconciler.cli.shared.tree_options import (
+    all_option,
+    open_archive,
+    originals_option,
+    round_option,
+    show_progress,
+    sort_option,
+)
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError
-from reconciler.look import Look, look
 from reconciler.mlperf.log_names import ACCURACY_LOG
-from reconciler.record.store import artifact_path
-from reconciler.render.documents import document
-from reconciler.render.findings import LIMIT, findings_part, findings_text
+from reconciler.planning import PlanResult, compute_plan
+from reconciler.record.store import find_artifact
+from reconciler.render.documents import render_document
+from reconciler.render.findings import LIMIT, render_findings_part, render_findings_text
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Kind
 from reconciler.tree.check.engine import check_tree
@@ -71,26 +78,26 @@ def command(
 
     Holds all checks of both official checkers, and stricter ones where those let errors through.
     """
-    original = archive(originals)
+    original = open_archive(originals)
     origin: Callable[[str], str] | None = None
     if path is None:
         seen = _seen(specs)
         path, round_name = seen.tree, round_name or _round(seen)
         original, origin = original or _stored(seen), _origins(seen)
         output = output or seen.places.work / _OUTPUT
-    with progress(quiet=as_json) as tell:
-        report = check_tree(path, round_name=round_name, original=original, origin=origin, progress=tell)
+    with show_progress(quiet=as_json) as report:
+        tree_report = check_tree(path, round_name=round_name, original=original, origin=origin, progress=report)
     if official is not None:
-        report = _official(report, path, official, output or Path(_OUTPUT), carry=carry_log)
+        tree_report = _official(tree_report, path, official, output or Path(_OUTPUT), carry=carry_log)
     if as_json:
-        say_json(document("check", **findings_part(report, by)))
+        say_json(render_document("check", **render_findings_part(tree_report, by)))
     else:
-        say(findings_text(report, by=by, limit=None if show_all else LIMIT, paint=paint()))
-    return IN_SYNC if report.clean else NOT_IN_SYNC
+        say(render_findings_text(tree_report, by=by, limit=None if show_all else LIMIT, paint=choose_paint()))
+    return IN_SYNC if tree_report.clean else NOT_IN_SYNC
 
 
-def _seen(specs: tuple[str, ...]) -> Look:
-    seen = look(*asked(specs))
+def _seen(specs: tuple[str, ...]) -> PlanResult:
+    seen = compute_plan(*find_asked_cells(specs))
     if not seen.tree.is_dir():
         raise ReconcilerError(
             f"there is no rendered tree at {seen.tree}", fix="`reconcile` renders it, or name another tree"
@@ -98,17 +105,17 @@ def _seen(specs: tuple[str, ...]) -> Look:
     return seen
 
 
-def _round(seen: Look) -> str:
+def _round(seen: PlanResult) -> str:
     submission = next(r for r in seen.desired.resources if r.kind is Kind.SUBMISSION)
     return str(seen.desired.detail(submission.address).settings["round"])
 
 
-def _stored(seen: Look) -> Callable[[str], Path | None] | None:
+def _stored(seen: PlanResult) -> Callable[[str], Path | None] | None:
     """Untruncated accuracy logs lie in storage under their own digest. None where some are elsewhere, as in a
     clone: then a log that is not found here proves nothing."""
 
     def find(digest: str) -> Path | None:
-        paths = (artifact_path(seen.places, place, digest) for place in ("logs", "objects"))
+        paths = (find_artifact(seen.places, place, digest) for place in ("logs", "objects"))
         return next((path for path in paths if path.is_file()), None)
 
     used = set(seen.difference.recorded_as.values())
@@ -119,7 +126,7 @@ def _stored(seen: Look) -> Callable[[str], Path | None] | None:
     return find if all(find(digest) for digest in whole) else None
 
 
-def _origins(seen: Look) -> Callable[[str], str]:
+def _origins(seen: PlanResult) -> Callable[[str], str]:
     """Cell, or the beginning of one → the spec line that declares it."""
     found: dict[str, Origin] = {}
     for resource in seen.desired.resources:
@@ -136,12 +143,12 @@ def _origins(seen: Look) -> Callable[[str], str]:
     return origin
 
 
-def _official(report: TreeReport, path: Path, checkout: Path, output: Path, *, carry: bool) -> TreeReport:
+def _official(tree_report: TreeReport, path: Path, checkout: Path, output: Path, *, carry: bool) -> TreeReport:
     roots = find_roots(path)
     if len(roots) != 1:
         raise ReconcilerError(f"{path} holds {len(roots)} trees", fix="the official checkers take one: name it")
-    commit = door("reconciler.git").head(checkout) or ""
-    checked = run_official(report, roots[0].path, checkout, commit, output)
+    commit = lazy_import("reconciler.git").find_head(checkout) or ""
+    checked = run_official(tree_report, roots[0].path, checkout, commit, output)
     if carry:
         for place in roots[0].submitters:
             results = place.path / "results"

@@ -7,16 +7,16 @@ from pathlib import Path
 import click
 
 from reconciler import git
-from reconciler.cli.options import json_option, takes
-from reconciler.cli.output import say, say_json
-from reconciler.cli.places import places_for
+from reconciler.cli.shared.options import json_option, takes
+from reconciler.cli.shared.output import say, say_json
+from reconciler.cli.shared.repository import find_repository
 from reconciler.diff.timeline import Side
 from reconciler.errors import IN_SYNC
-from reconciler.history.between import compare, sides
-from reconciler.history.snapshot import snapshot
-from reconciler.history.trees import tree_sides
-from reconciler.render.documents import document, plain_value
-from reconciler.render.timeline import comparison_text
+from reconciler.history.compare import compare, read_sides
+from reconciler.history.snapshot import read_snapshot
+from reconciler.history.trees import read_tree_sides
+from reconciler.render.documents import convert_plain_value, render_document
+from reconciler.render.timeline import render_comparison_text
 from reconciler.resource.kinds import Cell
 
 
@@ -31,19 +31,21 @@ def command(one: str, other: str, as_json: bool) -> int:
     """
     found = compare((one, other), _sides(one), _sides(other))
     if as_json:
-        pairs = [{**plain_value(p), "ratio": p.ratio, "per_accelerator": p.per_accelerator} for p in found.pairs]
-        say_json(document("compare", names=found.names, pairs=pairs, alone=found.alone))
+        pairs = [
+            {**convert_plain_value(p), "ratio": p.ratio, "per_accelerator": p.per_accelerator} for p in found.pairs
+        ]
+        say_json(render_document("compare", names=found.names, pairs=pairs, alone=found.alone))
     else:
-        say(comparison_text(found))
+        say(render_comparison_text(found))
     return IN_SYNC
 
 
 def _sides(name: str) -> dict[Cell, Side]:
     """A folder is a tree; a system is one that HEAD declares; anything else is a commit."""
     if Path(name).is_dir():
-        return tree_sides(Path(name))
-    root = places_for().root
-    here = snapshot(root, git.resolve(root, "HEAD"))
+        return read_tree_sides(Path(name))
+    root = find_repository().root
+    here = read_snapshot(root, git.resolve(root, "HEAD"))
     if any(resource.cell is not None and resource.cell.system == name for resource in here.desired.resources):
-        return {cell: side for cell, side in sides(here).items() if cell.system == name}
-    return sides(snapshot(root, git.resolve(root, name)))
+        return {cell: side for cell, side in read_sides(here).items() if cell.system == name}
+    return read_sides(read_snapshot(root, git.resolve(root, name)))

@@ -14,21 +14,21 @@ from pathlib import Path
 import click
 
 from harness.contract import ProbeRequest
-from reconciler.cli.options import json_option, spec_option, takes
-from reconciler.cli.output import paint, say, say_json
-from reconciler.cli.places import find_root, from_root
-from reconciler.compiled import spec_paths
+from reconciler.cli.shared.options import json_option, spec_option, takes
+from reconciler.cli.shared.output import choose_paint, say, say_json
+from reconciler.cli.shared.repository import find_root, show_from_root
+from reconciler.desired_cache import list_spec_paths
 from reconciler.errors import IN_SYNC, ReconcilerError
-from reconciler.files import Places, replace
-from reconciler.launch.known import Launcher
-from reconciler.launch.nodes import Node, differences, probe_nodes
-from reconciler.render.documents import document
-from reconciler.render.paint import Tone
-from reconciler.render.quantities import listing
-from reconciler.spec.describing import Described, block_lines, describe, required, systems_of
+from reconciler.files import RepositoryPaths, replace
+from reconciler.launch.adapters import Launcher
+from reconciler.launch.nodes import Node, find_differences, probe_nodes
+from reconciler.quantities import join_listing
+from reconciler.render.colour import Tone
+from reconciler.render.documents import render_document
 from reconciler.spec.edit import EditError
 from reconciler.spec.files import read_sources
 from reconciler.spec.proposal import Proposal, propose
+from reconciler.spec.system_proposal import Described, describe, list_required, list_systems, render_block_lines
 
 _SYSTEM = click.Option(["--system"], metavar="NAME", help="The system of the spec that this machine is.")
 _WRITE = click.Option(["--write"], is_flag=True, help="Write what is proposed into the spec.")
@@ -62,7 +62,7 @@ def command(
     What people wrote stays, comments too. What cannot be read is named, and left to you.
     """
     root = find_root(Path.cwd())
-    places = Places(root) if root is not None else None
+    places = RepositoryPaths(root) if root is not None else None
     target = _target(places, specs, system)
     shared = places.work if places is not None else Path(tempfile.gettempdir())
     through = Launcher(tuple(shlex.split(launcher))) if launcher else _declared(target)
@@ -87,17 +87,19 @@ def command(
     return IN_SYNC
 
 
-def _target(places: Places | None, specs: tuple[str, ...], system: str | None) -> _Target:
+def _target(places: RepositoryPaths | None, specs: tuple[str, ...], system: str | None) -> _Target:
     """The file that declares the system; else, for a new one, the first that declares any."""
     if places is None or not (specs or (places.root / "specs").is_dir()):
         return _Target(None, "", system or _own_name())
-    paths = spec_paths(places, [from_root(places, spec) for spec in specs])
+    paths = list_spec_paths(places, [show_from_root(places, spec) for spec in specs])
     sources, problems = read_sources(paths, places.root)
     if problems:
         raise ReconcilerError(str(problems[0]), fix="reconcile validate")
-    declared = {name: source for source in sources for name in systems_of(source.text)}
+    declared = {name: source for source in sources for name in list_systems(source.text)}
     if system is None and len(declared) > 1:
-        raise ReconcilerError(f"the spec declares {listing(list(declared))}", fix="say which this is: --system NAME")
+        raise ReconcilerError(
+            f"the spec declares {join_listing(list(declared))}", fix="say which this is: --system NAME"
+        )
     chosen = system or next(iter(declared), _own_name())
     source = declared.get(chosen) or next(iter(declared.values()), sources[0])
     return _Target(places.root / source.name, source.text, chosen)
@@ -105,7 +107,7 @@ def _target(places: Places | None, specs: tuple[str, ...], system: str | None) -
 
 def _declared(target: _Target) -> Launcher:
     """The launcher that the spec declares for the system; else this machine is meant."""
-    system = systems_of(target.text).get(target.system) if target.path else None
+    system = list_systems(target.text).get(target.system) if target.path else None
     words = system.get("launcher") if isinstance(system, dict) else None
     if not words or not isinstance(system, dict):
         return Launcher()
@@ -126,7 +128,7 @@ def _compared(node: Node) -> Mapping[str, str]:
 def _document(
     target: _Target, nodes: tuple[Node, ...], proposal: Proposal, described: Described | None, written: bool
 ) -> dict[str, object]:
-    return document(
+    return render_document(
         "detect",
         system=target.system,
         spec=str(target.path) if target.path else None,
@@ -134,7 +136,7 @@ def _document(
         description=dict(proposal.description),
         unread=list(proposal.unread),
         kept={name: {"spec": was, "read": now} for name, (was, now) in (described.kept if described else {}).items()},
-        differences=differences(nodes, _compared),
+        differences=find_differences(nodes, _compared),
         nodes=[dict(node) for node in nodes],
         changed=bool(described and described.text != target.text),
         written=written,
@@ -146,14 +148,14 @@ def _say(
 ) -> None:
     if described is None:
         block = {"hardware": dict(proposal.hardware), "description": dict(proposal.description)}
-        say("\n".join(block_lines(target.system, block)))
+        say("\n".join(render_block_lines(target.system, block)))
     else:
         _say_difference(target, described, written)
-    for line in differences(nodes, _compared):
+    for line in find_differences(nodes, _compared):
         say(f"Differs: {line}")
     for name, (was, now) in (described.kept if described else {}).items():
         say(f"Kept: {name}: {was}   (read: {now}; --overwrite takes it)")
-    missing = described.missing if described else required(proposal.unread)
+    missing = described.missing if described else list_required(proposal.unread)
     if missing:
         say(f"Not readable, for you to fill in: {', '.join(missing)}")
 
@@ -166,5 +168,5 @@ def _say_difference(target: _Target, described: Described, written: bool) -> Non
     before, after = target.text.splitlines(), described.text.splitlines()
     tones = {"+": Tone.GOOD, "-": Tone.BAD}
     for line in difflib.unified_diff(before, after, name, name, n=2, lineterm=""):
-        say(paint()(line, tones[line[0]]) if line[0] in tones else line)
+        say(choose_paint()(line, tones[line[0]]) if line[0] in tones else line)
     say(f"Written to {target.path}." if written else "Nothing is written yet: --write does it.")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import click
 
 from reconciler import git
-from reconciler.cli.options import json_option, takes
-from reconciler.cli.output import say, say_json
-from reconciler.cli.places import places_for
+from reconciler.cli.shared.options import json_option, takes
+from reconciler.cli.shared.output import say, say_json
+from reconciler.cli.shared.repository import find_repository
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError
-from reconciler.history.between import changes
-from reconciler.history.snapshot import Shared, snapshot
-from reconciler.render.documents import document
-from reconciler.render.timeline import changes_text
+from reconciler.history.compare import compare_commits
+from reconciler.history.snapshot import Shared, read_snapshot
+from reconciler.render.documents import render_document
+from reconciler.render.timeline import render_changes_text
 
 
 @click.command("diff")
@@ -22,15 +22,15 @@ def command(commits: str, as_json: bool) -> int:
 
     Ends with 0 when nothing differs, else with 2.
     """
-    root = places_for().root
+    root = find_repository().root
     if "..." in commits:
         raise ReconcilerError(f"{commits!r} names no two commits", fix=f"write {commits.replace('...', '..')}")
     first, _, second = commits.partition("..")
     names = git.resolve(root, first or "HEAD"), git.resolve(root, second or "HEAD")
     shared = Shared()
-    found = changes(snapshot(root, names[0], shared=shared), snapshot(root, names[1], shared=shared))
+    found = compare_commits(read_snapshot(root, names[0], shared=shared), read_snapshot(root, names[1], shared=shared))
     if as_json:
-        say_json(document("diff", before=names[0], after=names[1], cells=found))
+        say_json(render_document("diff", before=names[0], after=names[1], cells=found))
     else:
-        say(changes_text(names, found))
+        say(render_changes_text(names, found))
     return IN_SYNC if all(item.same for item in found) else NOT_IN_SYNC

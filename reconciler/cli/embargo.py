@@ -10,15 +10,15 @@ from pathlib import Path
 import click
 
 from reconciler import git, git_remotes
-from reconciler.cli.options import json_option, takes
-from reconciler.cli.output import say, say_json
-from reconciler.cli.places import places_for
-from reconciler.desired.state import submission_settings
+from reconciler.cli.shared.options import json_option, takes
+from reconciler.cli.shared.output import say, say_json
+from reconciler.cli.shared.repository import find_repository
+from reconciler.desired.state import get_submission_settings
 from reconciler.errors import IN_SYNC, ReconcilerError, RepositoryError
-from reconciler.files import Places, replace
-from reconciler.look import Memory, Options
-from reconciler.render.documents import document
-from reconciler.resource.embargo import Embargo, embargo_of, refusal, shown
+from reconciler.files import RepositoryPaths, replace
+from reconciler.planning import Options, PlanCache
+from reconciler.render.documents import render_document
+from reconciler.resource.embargo import Embargo, explain_refusal, make_embargo, show_embargo
 
 _ADDRESS = click.Argument(["address"], required=False, metavar="[ADDRESS]", envvar="PRE_COMMIT_REMOTE_URL")
 _INSTALL = click.Option(["--install"], is_flag=True, help="Make git ask before each push from this clone.")
@@ -36,32 +36,32 @@ def command(address: str | None, install: bool, as_json: bool) -> int:
 
     ADDRESS is what git pushes to, the URL of a store, or exec:COMMAND. The specs of the work tree decide.
     """
-    places = places_for()
+    places = find_repository()
     if install:
         return _install(places)
     embargo, today = _declared(places), datetime.now(UTC).date()
     if address is not None:
-        if why := refusal(embargo, address, today):
+        if why := explain_refusal(embargo, address, today):
             raise ReconcilerError(why, fix="name it in spec.embargo.allow if it is private, or wait for that day")
         if as_json:
-            say_json(document("embargo", address=shown(address), allowed=True))
+            say_json(render_document("embargo", address=show_embargo(address), allowed=True))
         else:
-            say(f"{shown(address)}: allowed")
+            say(f"{show_embargo(address)}: allowed")
         return IN_SYNC
-    remotes = [(name, url, refusal(embargo, url, today)) for name, url in git.remotes(places.root)]
+    remotes = [(name, url, explain_refusal(embargo, url, today)) for name, url in git.list_remotes(places.root)]
     if as_json:
-        rows = [{"remote": name, "address": shown(url), "allowed": not why} for name, url, why in remotes]
+        rows = [{"remote": name, "address": show_embargo(url), "allowed": not why} for name, url, why in remotes]
         parts = {"until": embargo.until, "allow": embargo.allow} if embargo else {}
-        say_json(document("embargo", declared=embargo is not None, **parts, remotes=rows))
+        say_json(render_document("embargo", declared=embargo is not None, **parts, remotes=rows))
         return IN_SYNC
     say(_standing(embargo))
     for name, url, why in remotes:
-        say(f"  {name} {shown(url)}: {'refused' if why else 'allowed'}")
+        say(f"  {name} {show_embargo(url)}: {'refused' if why else 'allowed'}")
     return IN_SYNC
 
 
-def _declared(places: Places) -> Embargo | None:
-    return embargo_of(submission_settings(Memory.of(places).desired(Options())))
+def _declared(places: RepositoryPaths) -> Embargo | None:
+    return make_embargo(get_submission_settings(PlanCache.of(places).desired(Options())))
 
 
 def _standing(embargo: Embargo | None) -> str:
@@ -72,8 +72,8 @@ def _standing(embargo: Embargo | None) -> str:
     return f"An {embargo}: results may go to {', '.join(embargo.allow) or 'no place'} alone."
 
 
-def _install(places: Places) -> int:
-    path = git_remotes.hook_path(places.root, "pre-push")
+def _install(places: RepositoryPaths) -> int:
+    path = git_remotes.find_hook_path(places.root, "pre-push")
     words = [sys.executable, "-P", "-m", "reconciler.cli.main", "-C", str(places.root), "embargo"]
     text = _HOOK.format(command=shlex.join(words))
     if path.exists() and "reconcile embargo" not in path.read_text(errors="replace"):

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import click
 
-from reconciler.cli.cells import find_cell
-from reconciler.cli.deciding import (
-    checked_reason,
-    commit_option,
+from reconciler.cli.shared.cells import find_cell
+from reconciler.cli.shared.decisions import (
+    add_commit_option,
+    add_end_options,
+    add_reason_option,
+    check_reason,
     conclude,
-    decider,
-    end_of,
-    end_options,
+    name_decider,
     now,
-    reason_option,
+    parse_end,
     say_damaged,
     say_next,
     today,
 )
-from reconciler.cli.looking import asked
-from reconciler.cli.options import json_option, spec_option, takes
-from reconciler.cli.output import say, say_json
-from reconciler.diff.conditions import lineages
+from reconciler.cli.shared.options import json_option, spec_option, takes
+from reconciler.cli.shared.output import say, say_json
+from reconciler.cli.shared.plan_options import find_asked_cells
+from reconciler.diff.conditions import trace_lineages
 from reconciler.errors import IN_SYNC, ReconcilerError
-from reconciler.files import Places
-from reconciler.look import look
+from reconciler.files import RepositoryPaths
+from reconciler.planning import compute_plan
 from reconciler.record.decisions import FROZEN, read, write
-from reconciler.render.documents import document
-from reconciler.resource.decisions import Freeze, freeze_document
+from reconciler.render.documents import render_document
+from reconciler.resource.decisions import Freeze, encode_freeze
 
 _LIST = click.Option(["--list", "listing"], is_flag=True, help="List every freeze that is recorded.")
 
@@ -42,8 +42,8 @@ def cell_or_all() -> list[click.Parameter]:
 @click.command("freeze")
 @takes(
     [
-        *(*cell_or_all(), reason_option(), *end_options("Default: until `unfreeze`.")),
-        *(_LIST, commit_option(), spec_option(), json_option()),
+        *(*cell_or_all(), add_reason_option(), *add_end_options("Default: until `unfreeze`.")),
+        *(_LIST, add_commit_option(), spec_option(), json_option()),
     ]
 )
 def command(
@@ -62,33 +62,33 @@ def command(
     The decision is a file in state/frozen. `plan` shows what is withheld, passes and `watch` leave it alone, and `pr`
     warns when a change touches it.
     """
-    places, options = asked(specs)
+    places, options = find_asked_cells(specs)
     if listing:
         return _list(places, as_json=as_json)
     if (cell is None) != everything:
         raise click.UsageError("name one cell, or --all")
-    why, end = checked_reason(reason), end_of(until, length, None)
-    chosen = find_cell(cell, lineages(look(places, options).desired)) if cell else None
-    by, head = decider(places)
+    why, end = check_reason(reason), parse_end(until, length, None)
+    chosen = find_cell(cell, trace_lineages(compute_plan(places, options).desired)) if cell else None
+    by, head = name_decider(places)
     freeze = Freeze(chosen, why, by, now(), end, head)
     path = write(places, freeze)
     made = conclude(places, FROZEN, f"Freeze {chosen or 'the submission'}\n\n{why}", commit=commit)
     if as_json:
-        say_json(document("freeze", file=path, commit_made=made or None, **freeze_document(freeze)))
+        say_json(render_document("freeze", file=path, commit_made=made or None, **encode_freeze(freeze)))
         return IN_SYNC
     say(f"{chosen or 'The whole submission'} is {freeze}")
     say_next(places, made, [path])
     return IN_SYNC
 
 
-def _list(places: Places, *, as_json: bool) -> int:
+def _list(places: RepositoryPaths, *, as_json: bool) -> int:
     decisions = read(places, today())
     if as_json:
         rows = [
-            {"file": path, "holds": item in decisions.frozen, **freeze_document(item)}
+            {"file": path, "holds": item in decisions.frozen, **encode_freeze(item)}
             for path, item in decisions.freezes.items()
         ]
-        say_json(document("freeze", freezes=rows, damaged=decisions.damaged))
+        say_json(render_document("freeze", freezes=rows, damaged=decisions.damaged))
         return IN_SYNC
     for path, item in decisions.freezes.items():
         over = "" if item in decisions.frozen else " (over)"
@@ -99,7 +99,7 @@ def _list(places: Places, *, as_json: bool) -> int:
     return IN_SYNC
 
 
-def thaw(places: Places, text: str | None) -> tuple[str, list[str]]:
+def thaw(places: RepositoryPaths, text: str | None) -> tuple[str, list[str]]:
     """What is unfrozen, and the files that say it was frozen. Raises ReconcilerError where nothing is."""
     freezes = read(places, today()).freezes
     if text is None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import click
 
 from reconciler import git
-from reconciler.cli.options import json_option, takes
-from reconciler.cli.output import say, say_json
-from reconciler.cli.places import places_for
+from reconciler.cli.shared.options import json_option, takes
+from reconciler.cli.shared.output import say, say_json
+from reconciler.cli.shared.repository import find_repository
 from reconciler.errors import IN_SYNC
 from reconciler.files import Lock
+from reconciler.quantities import show_count, show_size
 from reconciler.record.gc import GcReport, collect
-from reconciler.render.documents import document
-from reconciler.render.quantities import count, size
+from reconciler.render.documents import render_document
 
 _DRY = click.Option(["--dry-run"], is_flag=True, help="Only say what would go.")
 
@@ -24,11 +24,11 @@ def command(dry_run: bool, as_json: bool) -> int:
 
     Records and logs in state/ are never touched.
     """
-    places = places_for()
+    places = find_repository()
     with Lock(places.pass_lock, purpose="collection of unnamed files").acquire():
-        report = collect(places, git.blobs_in_refs(places.root, "state/records", ".json"), dry_run=dry_run)
+        report = collect(places, git.list_blobs_in_refs(places.root, "state/records", ".json"), dry_run=dry_run)
     if as_json:
-        say_json(document("gc", dry_run=dry_run, **_part(report)))
+        say_json(render_document("gc", dry_run=dry_run, **_part(report)))
     else:
         say(_text(report, dry_run))
     return IN_SYNC
@@ -46,6 +46,6 @@ def _part(report: GcReport) -> dict[str, object]:
 def _text(report: GcReport, dry_run: bool) -> str:
     if not report.objects and not report.attempts:
         return "Nothing to remove: a record names every stored file."
-    attempts = f" and {count(report.attempts, 'lost attempt')}" if report.attempts else ""
-    what = f"{count(report.objects, 'stored file')} ({size(report.bytes)}){attempts}"
+    attempts = f" and {show_count(report.attempts, 'lost attempt')}" if report.attempts else ""
+    what = f"{show_count(report.objects, 'stored file')} ({show_size(report.bytes)}){attempts}"
     return f"Would remove {what}." if dry_run else f"Removed {what}."

@@ -7,16 +7,16 @@ from pathlib import Path
 import click
 
 from reconciler import git
-from reconciler.cli.cells import find_cell
-from reconciler.cli.options import cell_argument, json_option, takes
-from reconciler.cli.output import say, say_json
-from reconciler.cli.places import places_for
+from reconciler.cli.shared.cells import find_cell
+from reconciler.cli.shared.options import cell_argument, json_option, takes
+from reconciler.cli.shared.output import say, say_json
+from reconciler.cli.shared.repository import find_repository
 from reconciler.errors import IN_SYNC, ReconcilerError
 from reconciler.files import write_output
-from reconciler.history.past import read_past
-from reconciler.render.documents import document
-from reconciler.render.plot import svg_plot
-from reconciler.render.timeline import history_text, points, unit_of
+from reconciler.history.record_history import read_record_history
+from reconciler.render.documents import render_document
+from reconciler.render.plot import plot_svg
+from reconciler.render.timeline import collect_points, find_unit, render_history_text
 
 _SVG = click.Option(
     ["--svg"], type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write the plot as SVG."
@@ -30,17 +30,17 @@ def command(cell: str, svg: Path | None, as_json: bool) -> int:
 
     Results that were removed since are listed, too.
     """
-    places = places_for()
-    past = read_past(places.root, git.resolve(places.root, "HEAD"))
+    places = find_repository()
+    past = read_record_history(places.root, git.resolve(places.root, "HEAD"))
     found = find_cell(cell, past.cells)
     results = past.measured(found)
     if svg is not None:
-        plotted = points(results)
+        plotted = collect_points(results)
         if not plotted:
             raise ReconcilerError(f"{found}: no performance run to plot", fix="`reconcile` makes one")
-        write_output(svg.absolute(), svg_plot(plotted, str(found), unit_of(results)).encode())
+        write_output(svg.absolute(), plot_svg(plotted, str(found), find_unit(results)).encode())
     if as_json:
-        say_json(document("history", cell=found, results=results))
+        say_json(render_document("history", cell=found, results=results))
     else:
-        say(history_text(found, results))
+        say(render_history_text(found, results))
     return IN_SYNC

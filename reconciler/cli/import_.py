@@ -9,22 +9,22 @@ from pathlib import Path
 import click
 
 from reconciler import git
-from reconciler.cli.cells import find_cell
-from reconciler.cli.looking import asked
-from reconciler.cli.options import json_option, spec_option, takes
-from reconciler.cli.output import say, say_json
+from reconciler.cli.shared.cells import find_cell
+from reconciler.cli.shared.options import json_option, spec_option, takes
+from reconciler.cli.shared.output import say, say_json
+from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.desired.state import Desired
-from reconciler.diff.conditions import lineages
+from reconciler.diff.conditions import trace_lineages
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC
-from reconciler.execute.found import FoundRun, find_run
-from reconciler.execute.found_results import FoundResults, find_results, holds_results
-from reconciler.execute.importing import UNKNOWABLE, Context, check_declared
-from reconciler.files import Lock, Places
-from reconciler.look import Look, look
+from reconciler.files import Lock, RepositoryPaths
+from reconciler.importing.adopted_records import Recorder, Taken
+from reconciler.importing.log_folder import FoundRun, find_run
+from reconciler.importing.results_folder import FoundResults, find_results, has_results
+from reconciler.importing.run_import import UNKNOWABLE, ImportContext, check_declared
+from reconciler.planning import PlanResult, compute_plan
 from reconciler.reconcile import TOOL
-from reconciler.render.documents import document
+from reconciler.render.documents import render_document
 from reconciler.resource.kinds import Cell
-from reconciler.tree.adopt.recording import Recorder, Taken
 
 _FOLDER = click.Argument(
     ["folder"], required=False, metavar="[LOGDIR]", type=click.Path(exists=True, file_okay=False, path_type=Path)
@@ -62,30 +62,30 @@ def command(
     Mode, scenario, settings, seeds and result are read from LoadGen's own logs, which must agree with the spec. Without
     LOGDIR, --declare says more of runs that were imported before.
     """
-    declared = declarations(declare)
+    declared = parse_declarations(declare)
     if folder is None and not declared:
         raise click.UsageError("name the folder with the logs, or --declare something of runs imported before")
-    places, options = asked(specs)
+    places, options = find_asked_cells(specs)
     found = _found(folder, user_conf) if folder is not None else ()
     places.work.mkdir(parents=True, exist_ok=True)
     with Lock(places.pass_lock, purpose="import").acquire(), tempfile.TemporaryDirectory(dir=places.work) as scratch:
-        seen = look(places, options)
-        chosen = find_cell(cell, lineages(seen.desired))
-        recorder = recorder_for(places, seen, Path(scratch), declared)
+        seen = compute_plan(places, options)
+        chosen = find_cell(cell, trace_lineages(seen.desired))
+        recorder = open_recorder(places, seen, Path(scratch), declared)
         taken = tuple(item for run in found for item in recorder.run(chosen, run)) or recorder.redeclare(chosen)
     if as_json:
-        say_json(document("import", cell=str(chosen), records=[_part(item) for item in taken]))
+        say_json(render_document("import", cell=str(chosen), records=[_part(item) for item in taken]))
     else:
-        say("\n".join(told(taken)))
+        say("\n".join(describe_import(taken)))
         say(_next(chosen, taken))
     return NOT_IN_SYNC if any(item.validity == "INVALID" for item in taken) else IN_SYNC
 
 
 def _found(folder: Path, user_conf: Path | None) -> tuple[FoundRun | FoundResults, ...]:
-    return find_results(folder) if holds_results(folder) else (find_run(folder, user_conf),)
+    return find_results(folder) if has_results(folder) else (find_run(folder, user_conf),)
 
 
-def declarations(words: Iterable[str]) -> dict[str, str]:
+def parse_declarations(words: Iterable[str]) -> dict[str, str]:
     """Raises UsageError or ReconcilerError for what declares nothing."""
     declared = {}
     for word in words:
@@ -97,14 +97,14 @@ def declarations(words: Iterable[str]) -> dict[str, str]:
     return declared
 
 
-def recorder_for(
-    places: Places, seen: Look, scratch: Path, declared: dict[str, str], desired: Desired | None = None
+def open_recorder(
+    places: RepositoryPaths, seen: PlanResult, scratch: Path, declared: dict[str, str], desired: Desired | None = None
 ) -> Recorder:
-    context = Context(scratch, TOOL, seen.spec, git.dirty(places.root, list(seen.spec)), declared)
+    context = ImportContext(scratch, TOOL, seen.spec, git.is_dirty(places.root, list(seen.spec)), declared)
     return Recorder(places, desired or seen.desired, seen.recorded, context)
 
 
-def told(taken: Iterable[Taken]) -> list[str]:
+def describe_import(taken: Iterable[Taken]) -> list[str]:
     lines = []
     for item in taken:
         result = ", ".join(part for part in (item.metric, item.validity) if part)

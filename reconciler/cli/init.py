@@ -14,17 +14,17 @@ import click
 
 from harness.contract import ProbeRequest
 from reconciler import git
-from reconciler.cli.options import takes
-from reconciler.cli.output import say
+from reconciler.cli.shared.options import takes
+from reconciler.cli.shared.output import say
 from reconciler.errors import IN_SYNC, ReconcilerError, RepositoryError, StorageError
 from reconciler.files import replace
-from reconciler.launch.known import Launcher
+from reconciler.launch.adapters import Launcher
 from reconciler.launch.nodes import probe_nodes
 from reconciler.spec.proposal import Proposal, propose
 from reconciler.spec.quantities import UnfitError
-from reconciler.spec.scalars import name as folder_name
-from reconciler.spec.shipped import shipped
-from reconciler.spec.starter import NOTHING_READ, starter_spec
+from reconciler.spec.scalars import parse_name as folder_name
+from reconciler.spec.shipped import read_shipped
+from reconciler.spec.starter import NOTHING_READ, render_starter_spec
 
 _SCHEMA = "schemas/submission.schema.json"
 _FOLDER = click.Argument(["folder"], required=False, default=".", metavar="[DIR]", type=click.Path(file_okay=False))
@@ -81,8 +81,8 @@ def command(folder: str, name: str | None) -> int:
 
 
 def _write(root: Path, spec: Path, name: str) -> None:
-    replace(spec, starter_spec(_this_machine(), name=name, schema=f"../{_SCHEMA}").encode())
-    replace(root / _SCHEMA, shipped(_SCHEMA))
+    replace(spec, render_starter_spec(_this_machine(), name=name, schema=f"../{_SCHEMA}").encode())
+    replace(root / _SCHEMA, read_shipped(_SCHEMA))
     for kept in ("state/records/.gitkeep", "state/logs/.gitkeep"):
         replace(root / kept, b"")
     # Without a slash at its end: a link to a folder elsewhere is ignored too.

@@ -9,21 +9,21 @@ from dataclasses import dataclass
 
 import click
 
-from reconciler.cli.cells import find_cell
-from reconciler.cli.looking import asked
-from reconciler.cli.options import cell_argument, json_option, spec_option, takes
-from reconciler.cli.output import paint, say, say_json
-from reconciler.cli.show import shown_file
-from reconciler.diff.conditions import lineages
+from reconciler.cli.shared.cells import find_cell
+from reconciler.cli.shared.options import cell_argument, json_option, spec_option, takes
+from reconciler.cli.shared.output import choose_paint, say, say_json
+from reconciler.cli.shared.plan_options import find_asked_cells
+from reconciler.cli.show import describe_file
+from reconciler.diff.conditions import trace_lineages
 from reconciler.errors import IN_SYNC, ReconcilerError
-from reconciler.files import Places
-from reconciler.look import Look, look
-from reconciler.reconcile import readable
+from reconciler.files import RepositoryPaths
+from reconciler.planning import PlanResult, compute_plan
+from reconciler.reconcile import find_readable
 from reconciler.render.causes import label
-from reconciler.render.cell import file_row
-from reconciler.render.documents import document, plain_value
-from reconciler.render.explanation import table
-from reconciler.render.paint import Tone
+from reconciler.render.cell import render_file_row
+from reconciler.render.colour import Tone
+from reconciler.render.documents import convert_plain_value, render_document
+from reconciler.render.explanation import render_table
 from reconciler.resource.kinds import Kind
 from reconciler.resource.records import CHILD_LOG, Artifact, Ended, Summary
 from reconciler.resource.resources import Resource
@@ -52,15 +52,15 @@ class _Log:
 @takes([cell_argument(), _PRINT, spec_option(), json_option()])
 def command(cell: str, name: str | None, specs: tuple[str, ...], as_json: bool) -> int:
     """List the logs of CELL with their paths, those of the last failed attempt too; --print writes one out."""
-    places, options = asked(specs)
-    seen = look(places, options)
-    by_cell = lineages(seen.desired)
+    places, options = find_asked_cells(specs)
+    seen = compute_plan(places, options)
+    by_cell = trace_lineages(seen.desired)
     chosen = find_cell(cell, by_cell)
     logs = [log for resource in by_cell[chosen] for log in _logs(seen, resource)]
     if name is not None:
         _print(places, _find(name, logs))
     elif as_json:
-        say_json(document("logs", cell=chosen, logs=[_part(places, log) for log in logs]))
+        say_json(render_document("logs", cell=chosen, logs=[_part(places, log) for log in logs]))
     else:
         say(_text(places, str(chosen), logs))
     return IN_SYNC
@@ -70,7 +70,7 @@ def _folder(resource: Resource) -> str:
     return label(resource.address).removeprefix("Run ").lower().replace("perf", "performance")
 
 
-def _logs(seen: Look, resource: Resource) -> Iterator[_Log]:
+def _logs(seen: PlanResult, resource: Resource) -> Iterator[_Log]:
     """Of the record that counts, and of the last attempt if it failed."""
     known = seen.recorded.by_address.get(resource.address, ()) or seen.recorded.by_key.get(resource.key, ())
     record = seen.difference.recorded_as.get(resource.address, "")
@@ -95,8 +95,8 @@ def _find(name: str, logs: list[_Log]) -> _Log:
     return min(found, key=lambda log: next((i for i, p in enumerate(_PREFERRED) if log.folder.startswith(p)), 9))
 
 
-def _print(places: Places, log: _Log) -> None:
-    path = readable(places, log.artifact)
+def _print(places: RepositoryPaths, log: _Log) -> None:
+    path = find_readable(places, log.artifact)
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -108,17 +108,17 @@ def _print(places: Places, log: _Log) -> None:
     sys.stdout.buffer.flush()
 
 
-def _text(places: Places, cell: str, logs: list[_Log]) -> str:
-    lines = [paint()(cell.replace("/", " / "), Tone.HEADING)]
+def _text(places: RepositoryPaths, cell: str, logs: list[_Log]) -> str:
+    lines = [choose_paint()(cell.replace("/", " / "), Tone.HEADING)]
     if not logs:
         return "\n".join([*lines, "  no logs yet: nothing of this cell was run"])
-    rows = [(log.name, *file_row(shown_file(places, log.artifact))[1:]) for log in logs]
-    lines += table(rows, indent=2)
+    rows = [(log.name, *render_file_row(describe_file(places, log.artifact))[1:]) for log in logs]
+    lines += render_table(rows, indent=2)
     for problem in dict.fromkeys(f"{log.folder}: {log.summary.problem}" for log in logs if log.summary.problem):
         lines.append(f"  {problem}")
     return "\n".join(lines)
 
 
-def _part(places: Places, log: _Log) -> dict[str, object]:
-    file = plain_value(shown_file(places, log.artifact))
+def _part(places: RepositoryPaths, log: _Log) -> dict[str, object]:
+    file = convert_plain_value(describe_file(places, log.artifact))
     return {**file, "name": log.name, "record": log.summary.id, "problem": log.summary.problem or None}

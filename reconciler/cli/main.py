@@ -11,10 +11,10 @@ from traceback import walk_tb
 
 import click
 
-from reconciler.cli.commands import WITHOUT_NAME, Commands
-from reconciler.cli.door import door
-from reconciler.cli.options import no_colour_option
-from reconciler.cli.output import say_error
+from reconciler.cli.command_table import WITHOUT_NAME, Commands
+from reconciler.cli.shared.lazy_import import lazy_import
+from reconciler.cli.shared.options import no_colour_option
+from reconciler.cli.shared.output import say_error
 from reconciler.errors import BUG, ERROR, IN_SYNC, INTERRUPTED, ReconcilerError, SpecError
 
 _SHORT = {"help_option_names": ["-h", "--help"]}
@@ -22,7 +22,7 @@ _SHORT = {"help_option_names": ["-h", "--help"]}
 
 def _version(context: click.Context, _: click.Parameter, asked: bool) -> None:
     if asked and not context.resilient_parsing:
-        click.echo(f"reconcile {door('importlib.metadata').version('mlperf-reconciler')}")
+        click.echo(f"reconcile {lazy_import('importlib.metadata').version('mlperf-reconciler')}")
         context.exit(IN_SYNC)
 
 
@@ -128,7 +128,7 @@ def _drop_output() -> None:
 
 
 def _bug(given: list[str], error: Exception) -> int:
-    report = door("reconciler.cli.crash").write_report(Path.cwd(), given, error)
+    report = lazy_import("reconciler.cli.shared.crash_report").write_report(Path.cwd(), given, error)
     say_error(
         f"this is a bug in reconcile: {type(error).__name__}: {error}",
         f"please send the report {report}; records are safe, and running again is too",

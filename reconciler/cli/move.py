@@ -9,31 +9,31 @@ from pathlib import Path
 
 import click
 
-from reconciler.cli.cells import find_cell
-from reconciler.cli.looking import asked
-from reconciler.cli.options import json_option, spec_option, takes
-from reconciler.cli.output import paint, say, say_json
-from reconciler.compiled import pins_here, spec_paths
+from reconciler.cli.shared.cells import find_cell
+from reconciler.cli.shared.options import json_option, spec_option, takes
+from reconciler.cli.shared.output import choose_paint, say, say_json
+from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.desired.checks import check
 from reconciler.desired.compile import compile_desired
-from reconciler.desired.needed import pins_needed
+from reconciler.desired.requirements import list_needed_pins
 from reconciler.desired.state import Desired
-from reconciler.diff.conditions import lineages
+from reconciler.desired_cache import list_spec_paths, observe_pins_here
+from reconciler.diff.conditions import trace_lineages
 from reconciler.diff.difference import compare
 from reconciler.errors import IN_SYNC, Problem, ReconcilerError
-from reconciler.files import Places, replace
-from reconciler.look import Look, Options, look, plan_of
+from reconciler.files import RepositoryPaths, replace
 from reconciler.mlperf.rounds import load_ruleset
-from reconciler.observed.observe import systems_of
-from reconciler.observed.stamps import Stamps
+from reconciler.observed.digest_cache import DigestCache
+from reconciler.observed.observe import get_systems
 from reconciler.plan.plan import Plan
-from reconciler.render.documents import document
-from reconciler.render.plan import LIMIT, plan_text
+from reconciler.planning import Options, PlanResult, compute_plan, make_plan_of
+from reconciler.render.documents import render_document
+from reconciler.render.plan import LIMIT, render_plan_text
 from reconciler.resource.kinds import DIVISIONS, Address, Cell, Kind
 from reconciler.spec.edit import EditError
-from reconciler.spec.files import Source, blob_id, read_sources
+from reconciler.spec.files import Source, compute_blob_id, read_sources
 from reconciler.spec.loading import load_sources
-from reconciler.spec.moving import move
+from reconciler.spec.move import move
 
 _TO = click.Option(["--to"], required=True, type=click.Choice(DIVISIONS), help="The division to enter it in.")
 _DRY = click.Option(["--dry-run"], is_flag=True, help="Only say what would change.")
@@ -47,14 +47,14 @@ def command(cell: str, to: str, dry_run: bool, specs: tuple[str, ...], as_json: 
 
     Refused when the round does not allow the cell there. Runs are not repeated: what was measured is the same.
     """
-    places, options = asked(specs)
-    seen = look(places, options)
-    source = find_cell(cell, lineages(seen.desired))
+    places, options = find_asked_cells(specs)
+    seen = compute_plan(places, options)
+    source = find_cell(cell, trace_lineages(seen.desired))
     target = Cell(to, source.system, source.benchmark, source.scenario)
     _refuse(seen, source, target)
     sources = _sources(places, options)
     name, edited = _edited(sources, source, target)
-    changed = [Source(s.name, edited, blob_id(edited.encode())) if s.name == name else s for s in sources]
+    changed = [Source(s.name, edited, compute_blob_id(edited.encode())) if s.name == name else s for s in sources]
     plan = _plan(places, options, seen, changed)
     lines = _lines(next(s.text for s in sources if s.name == name), edited, name)
     if not dry_run:
@@ -63,15 +63,15 @@ def command(cell: str, to: str, dry_run: bool, specs: tuple[str, ...], as_json: 
         steps = [str(step.change.address) for step in plan.steps]
         found = [{"where": f.where, "message": f.message} for f in plan.findings]
         moved = {"source": str(source), "target": str(target), "file": name, "dry_run": dry_run}
-        say_json(document("move", **moved, lines=lines, steps=steps, findings=found))
+        say_json(render_document("move", **moved, lines=lines, steps=steps, findings=found))
         return IN_SYNC
     said = "Would move" if dry_run else "Moved"
     say("\n".join([f"{said} {source} to {to}:", *lines, "", "Before:", _summary(seen.plan), "", "After:"]))
-    say(plan_text(plan, limit=LIMIT, paint=paint()))
+    say(render_plan_text(plan, limit=LIMIT, paint=choose_paint()))
     return IN_SYNC
 
 
-def _refuse(seen: Look, source: Cell, target: Cell) -> None:
+def _refuse(seen: PlanResult, source: Cell, target: Cell) -> None:
     if source == target:
         raise ReconcilerError(f"{source} is in the {target.division} division already", fix="name another one: --to")
     submission = next(r for r in seen.desired.resources if r.kind is Kind.SUBMISSION)
@@ -86,8 +86,8 @@ def _refuse(seen: Look, source: Cell, target: Cell) -> None:
         )
 
 
-def _sources(places: Places, options: Options) -> list[Source]:
-    sources, problems = read_sources(spec_paths(places, options.specs), places.root)
+def _sources(places: RepositoryPaths, options: Options) -> list[Source]:
+    sources, problems = read_sources(list_spec_paths(places, options.specs), places.root)
     if problems:
         raise ReconcilerError(str(problems[0]))
     return list(sources)
@@ -108,18 +108,18 @@ def _path(cell: Cell) -> tuple[str, ...]:
     return "spec", "divisions", cell.division, cell.system, cell.benchmark, cell.scenario
 
 
-def _plan(places: Places, options: Options, seen: Look, sources: list[Source]) -> Plan:
+def _plan(places: RepositoryPaths, options: Options, seen: PlanResult, sources: list[Source]) -> Plan:
     """The plan as it will be. SpecError when the round forbids the edited spec."""
     problems: list[Problem] = []
     declared = load_sources(sources, places.root, os.environ, problems)
     ruleset = load_ruleset(str(declared.round.value))
     check(declared, ruleset)
-    stamps, needed = Stamps(places), pins_needed(declared, ruleset)
-    pins = pins_here(needed, systems_of(seen.desired), places, seen.recorded, stamps)
+    stamps, needed = DigestCache(places), list_needed_pins(declared, ruleset)
+    pins = observe_pins_here(needed, get_systems(seen.desired), places, seen.recorded, stamps)
     desired: Desired
     desired, _ = compile_desired(declared, ruleset, pins)
     difference = compare(desired, seen.recorded, seen.observed)
-    return plan_of(places, options, desired, seen.recorded, seen.observed, difference)
+    return make_plan_of(places, options, desired, seen.recorded, seen.observed, difference)
 
 
 def _lines(before: str, after: str, name: str) -> list[str]:
@@ -129,4 +129,4 @@ def _lines(before: str, after: str, name: str) -> list[str]:
 
 
 def _summary(plan: Plan) -> str:
-    return plan_text(plan, limit=LIMIT).splitlines()[-1]
+    return render_plan_text(plan, limit=LIMIT).splitlines()[-1]

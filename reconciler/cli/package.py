@@ -6,24 +6,24 @@ from pathlib import Path
 
 import click
 
-from reconciler.cli.looking import asked
-from reconciler.cli.options import json_option, spec_option, takes
-from reconciler.cli.output import say, say_json
-from reconciler.cli.packable import PackedSubmission, refusals_of, submission_of
-from reconciler.cli.passwords import password_of, password_options
+from reconciler.cli.shared.options import json_option, spec_option, takes
+from reconciler.cli.shared.output import say, say_json
+from reconciler.cli.shared.packaging import PackedSubmission, find_refusals, load_packed_submission
+from reconciler.cli.shared.passwords import password_options, read_password
+from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.errors import ERROR, IN_SYNC, ReconcilerError
 from reconciler.files import replace
-from reconciler.look import look
-from reconciler.reconcile import TOOL
-from reconciler.render.decisions import acceptance_text
-from reconciler.render.documents import document
-from reconciler.render.quantities import count, size
-from reconciler.resource.decisions import acceptance_document
-from reconciler.tree.pack.archive import MANIFEST, Packed, digest_line, digests_of, manifest_bytes, pack
-from reconciler.tree.pack.encrypting import ENDINGS, encrypt
-from reconciler.tree.pack.refusing import (
+from reconciler.planning import compute_plan
+from reconciler.publishing.archive import MANIFEST, Packed, encode_manifest, pack, parse_digests, render_digest_line
+from reconciler.publishing.encryption import ENDINGS, encrypt
+from reconciler.publishing.preconditions import (
     Refusal,
 )
+from reconciler.quantities import show_count, show_size
+from reconciler.reconcile import TOOL
+from reconciler.render.decisions import render_acceptance_text
+from reconciler.render.documents import render_document
+from reconciler.resource.decisions import encode_acceptance
 
 _LISTED = 30
 _OUTPUT = click.Option(
@@ -62,32 +62,34 @@ def command(
     """
     if output is not None and output.exists() and not output.is_file():
         raise ReconcilerError(f"{output} is no file", fix="name a file: the manifest and the digests are put beside it")
-    places, options = asked(specs)
-    submission = submission_of(look(places, options))
-    refusals = refusals_of(submission, despite_embargo=despite_embargo, accepted=accepted)
+    places, options = find_asked_cells(specs)
+    submission = load_packed_submission(compute_plan(places, options))
+    refusals = find_refusals(submission, despite_embargo=despite_embargo, accepted=accepted)
     if refusals:
         _refuse(refusals, as_json=as_json)
         return ERROR
     target = output or _default(submission)
-    secret = password_of(password_file, password_env, confirm=True) if encrypt else ""
+    secret = read_password(password_file, password_env, confirm=True) if encrypt else ""
     packed, written = _write(submission, target, encrypt or "", secret)
     if as_json:
-        say_json(document("package", commit=submission.commit, files=[str(p) for p in written], sha256=packed.sha256))
+        say_json(
+            render_document("package", commit=submission.commit, files=[str(p) for p in written], sha256=packed.sha256)
+        )
     else:
-        what = f"{count(len(packed.files), 'file')} of {count(len(submission.content.cells), 'cell')}"
-        say(f"Packed {what} of commit {submission.commit[:12]}: {size(packed.size)}, sha256 {packed.sha256}")
+        what = f"{show_count(len(packed.files), 'file')} of {show_count(len(submission.content.cells), 'cell')}"
+        say(f"Packed {what} of commit {submission.commit[:12]}: {show_size(packed.size)}, sha256 {packed.sha256}")
         say("\n".join(f"  {path}" for path in written))
         for cell, acceptance in submission.seen.difference.accepted.items():
-            say(f"  accepted {cell}: {acceptance_text(acceptance)}")
+            say(f"  accepted {cell}: {render_acceptance_text(acceptance)}")
     return IN_SYNC
 
 
 def _refuse(refusals: list[Refusal], *, as_json: bool) -> None:
     if as_json:
         rows = [{"where": r.where, "reason": r.reason, "fix": r.fix} for r in refusals]
-        say_json(document("package", refused=rows))
+        say_json(render_document("package", refused=rows))
         return
-    lines = [f"Nothing is packed; {count(len(refusals), 'reason')}:"]
+    lines = [f"Nothing is packed; {show_count(len(refusals), 'reason')}:"]
     for refusal in refusals[:_LISTED]:
         lines += [f"  {refusal.where}: {refusal.reason}", f"    fix: {refusal.fix}"]
     if len(refusals) > _LISTED:
@@ -103,7 +105,7 @@ def _default(submission: PackedSubmission) -> Path:
 def _write(submission: PackedSubmission, target: Path, tool: str, secret: str) -> tuple[Packed, list[Path]]:
     packed = pack(target, submission.files, submission.stored)
     manifest = target.with_name(target.name + MANIFEST)
-    replace(manifest, manifest_bytes(packed, _about(submission)))
+    replace(manifest, encode_manifest(packed, _about(submission)))
     files = [target, manifest]
     if tool:
         plain, files = files, [path.with_name(path.name + ENDINGS[tool]) for path in files]
@@ -114,9 +116,9 @@ def _write(submission: PackedSubmission, target: Path, tool: str, secret: str) -
         finally:
             for path in plain:
                 path.unlink(missing_ok=True)
-    for name, digest in digests_of(files[0]).items():
+    for name, digest in parse_digests(files[0]).items():
         beside = files[0].with_name(f"{files[0].name}.{name}")
-        replace(beside, digest_line(digest, files[0].name))
+        replace(beside, render_digest_line(digest, files[0].name))
         files.append(beside)
     return packed, files
 
@@ -128,7 +130,7 @@ def _about(submission: PackedSubmission) -> dict[str, object]:
             "cell": str(item.cell),
             **({"inferred_from": str(item.inferred_from)} if item.inferred_from else {}),
             **(
-                {"accepted": acceptance_document(accepted[of])}
+                {"accepted": encode_acceptance(accepted[of])}
                 if (of := item.inferred_from or item.cell) in accepted
                 else {}
             ),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
-from reconciler.cli.looking import asked
-from reconciler.cli.options import pass_options, takes, words
-from reconciler.cli.passing import run
+from reconciler.cli.shared.options import pass_options, split_words, takes
+from reconciler.cli.shared.plan_options import find_asked_cells
+from reconciler.cli.shared.run_pass import run
 
 
 @click.command("pass")
-@takes([words(), *pass_options()])
+@takes([split_words(), *pass_options()])
 def command(
     words: tuple[str, ...],
     exclude: tuple[str, ...],
@@ -24,7 +24,7 @@ def command(
     show_all: bool,
 ) -> int:
     """Run one pass: build, run, score and render what is not as declared."""
-    places, options = asked(
+    places, options = find_asked_cells(
         words, exclude=exclude, only=only, rerun=rerun, deep=deep, commit=commit, busy=busy, wait=wait
     )
     return run(places, options, as_json=as_json, show_all=show_all)

@@ -6,12 +6,18 @@ from pathlib import Path
 
 import click
 
-from reconciler.cli.looking import asked, cells_of, exit_code, line_commits, selected_look
-from reconciler.cli.options import reporting_options, selection_options, takes, words
-from reconciler.cli.output import paint, say, say_json
+from reconciler.cli.shared.options import reporting_options, selection_options, split_words, takes
+from reconciler.cli.shared.output import choose_paint, say, say_json
+from reconciler.cli.shared.plan_options import (
+    choose_exit_code,
+    compute_selected_plan,
+    find_asked_cells,
+    find_line_commits,
+    list_cells,
+)
 from reconciler.plan import saved
-from reconciler.render.documents import cells_part
-from reconciler.render.plan import LIMIT, plan_text, shown_origins
+from reconciler.render.documents import render_cells_part
+from reconciler.render.plan import LIMIT, collect_shown_origins, render_plan_text
 
 _OUTPUT = click.Option(
     ["-o", "--output"],
@@ -22,7 +28,7 @@ _OUTPUT = click.Option(
 
 
 @click.command("plan")
-@takes([words(), *selection_options(), _OUTPUT, *reporting_options()])
+@takes([split_words(), *selection_options(), _OUTPUT, *reporting_options()])
 def command(
     words: tuple[str, ...],
     exclude: tuple[str, ...],
@@ -37,18 +43,18 @@ def command(
     Selectors choose cells: benchmark=resnet scenario=Offline,Server system=h200*. Exits 0 when all of it is in sync,
     2 when something is not.
     """
-    places, options = asked(words, exclude=exclude, only=only, deep=deep)
-    seen = selected_look(places, options)
+    places, options = find_asked_cells(words, exclude=exclude, only=only, deep=deep)
+    seen = compute_selected_plan(places, options)
     if output == Path("-"):
         output, as_json = None, True
     if output is not None:
         saved.save(seen.plan, output)
     if as_json:
-        say_json({**saved.to_json(seen.plan), "cells": cells_part(cells_of(seen, options), seen.plan)})
-        return exit_code(seen.plan)
+        say_json({**saved.encode_plan(seen.plan), "cells": render_cells_part(list_cells(seen, options), seen.plan)})
+        return choose_exit_code(seen.plan)
     limit = None if show_all else LIMIT
-    commits = line_commits(places, shown_origins(seen.plan, limit))
-    say(plan_text(seen.plan, commits=commits, limit=limit, paint=paint()))
+    commits = find_line_commits(places, collect_shown_origins(seen.plan, limit))
+    say(render_plan_text(seen.plan, commits=commits, limit=limit, paint=choose_paint()))
     if output is not None:
         say(f"Saved as {output}; carry it out with: reconcile apply {output}")
-    return exit_code(seen.plan)
+    return choose_exit_code(seen.plan)

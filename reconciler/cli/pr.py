@@ -10,19 +10,19 @@ from pathlib import Path
 import click
 
 from reconciler import git
-from reconciler.cli.options import reporting_options, takes
-from reconciler.cli.output import paint, say, say_json
-from reconciler.cli.places import places_for
-from reconciler.desired.state import submission_settings
+from reconciler.cli.shared.options import reporting_options, takes
+from reconciler.cli.shared.output import choose_paint, say, say_json
+from reconciler.cli.shared.repository import find_repository
+from reconciler.desired.state import get_submission_settings
 from reconciler.diff.impact import Impact, Remark
 from reconciler.errors import ERROR, IN_SYNC, NOT_IN_SYNC, SpecError
 from reconciler.files import write_output
-from reconciler.history.pull_request import impact
-from reconciler.history.review import review, spec_remarks
-from reconciler.history.snapshot import Shared, Snapshot, snapshot
-from reconciler.look import predicted
+from reconciler.history.pull_request import compute_impact
+from reconciler.history.review import review, review_specs
+from reconciler.history.snapshot import Shared, Snapshot, read_snapshot
+from reconciler.planning import predict_seconds
 from reconciler.render import pull_request as views
-from reconciler.resource.embargo import embargo_of, refusal
+from reconciler.resource.embargo import explain_refusal, make_embargo
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import Recorded
 
@@ -59,18 +59,18 @@ def command(
     Needs no GPU, no library of a backend and no artifact. A commit of records alone makes nothing due. Under an embargo
     that does not allow the repository's address, comment, annotations and workflow pages hold nothing measured.
     """
-    places = places_for(())
+    places = find_repository(())
     compared = compare_commits(places.root, base, head)
     # What is printed in a workflow is on its page, too.
     found = compared.outside if os.environ.get("CI") else compared.impact
     if markdown is not None:
-        write_output(markdown.absolute(), views.markdown(compared.outside).encode())
+        write_output(markdown.absolute(), views.render_markdown(compared.outside).encode())
     if as_json:
-        say_json(views.document(found))
+        say_json(views.render_document(found))
     else:
-        say(views.text(found, paint=paint(), limit=None if show_all else views.LIMIT))
+        say(views.render_text(found, paint=choose_paint(), limit=None if show_all else views.LIMIT))
     if annotate if annotate is not None else os.environ.get("GITHUB_ACTIONS") == "true" and not as_json:
-        for line in views.annotation_lines(compared.outside, git.prefix(places.root)):
+        for line in views.render_annotation_lines(compared.outside, git.find_prefix(places.root)):
             say(line)
     if found.errors:
         return ERROR
@@ -91,23 +91,23 @@ def compare_commits(root: Path, base: str, head: str) -> Compared:
     tip, wanted = git.resolve(root, base), git.resolve(root, head)
     parted = git.merge_base(root, tip, wanted)
     base_commit = parted or tip
-    apart = () if parted or tip in git.parents(root, wanted) else (_apart(root, tip),)
+    apart = () if parted or tip in git.find_parents(root, wanted) else (_apart(root, tip),)
     today, shared = datetime.now(UTC).date(), Shared()
     try:
-        after = snapshot(root, wanted, today=today, shared=shared)
+        after = read_snapshot(root, wanted, today=today, shared=shared)
     except SpecError as error:
-        remarks = (*spec_remarks(error), *review(root, base_commit, wanted, {}), *apart)
+        remarks = (*review_specs(error), *review(root, base_commit, wanted, {}), *apart)
         broken = Impact(base_commit, wanted, (), remarks=remarks)
         return Compared(broken, broken)
     remarks = (*review(root, base_commit, wanted, after.damaged), *apart)
     try:
-        before = snapshot(root, base_commit, today=today, shared=shared)
+        before = read_snapshot(root, base_commit, today=today, shared=shared)
     except SpecError as error:
         before = _nothing(after, base_commit)
         remarks = (*remarks, Remark("notice", "", 0, f"the base has no valid spec: {_first(error)}"))
-    found = impact(before, after, _predict, remarks)
-    why = embargo_of_page(root, before, after)
-    return Compared(found, impact(before, after, _predict_by_formula, remarks, withheld=why) if why else found)
+    found = compute_impact(before, after, _predict, remarks)
+    why = check_embargo_of_page(root, before, after)
+    return Compared(found, compute_impact(before, after, _predict_by_formula, remarks, withheld=why) if why else found)
 
 
 def _apart(root: Path, tip: str) -> Remark:
@@ -122,20 +122,20 @@ def _first(error: SpecError) -> str:
     return f"{first.file}:{first.line}: {first.message}" if first.line else f"{first.file}: {first.message}"
 
 
-def embargo_of_page(root: Path, *commits: Snapshot) -> str:
+def check_embargo_of_page(root: Path, *commits: Snapshot) -> str:
     """Why no measured figure may be on the pull request's page; "" when it may. An embargo that either commit declares
     counts: merging may end it, proposing to may not."""
-    embargoes = [embargo_of(submission_settings(at.desired)) for at in commits]
+    embargoes = [make_embargo(get_submission_settings(at.desired)) for at in commits]
     today = datetime.now(UTC).date()
-    return next(filter(None, (refusal(e, page, today) for e in embargoes for page in pages(root))), "")
+    return next(filter(None, (explain_refusal(e, page, today) for e in embargoes for page in render_pages(root))), "")
 
 
-def pages(root: Path) -> list[str]:
+def render_pages(root: Path) -> list[str]:
     """Addresses of the repository whose pull request this is: as its workflow says, else all of this clone's remotes;
     one that is nowhere when nobody knows."""
     server, name = os.environ.get("GITHUB_SERVER_URL"), os.environ.get("GITHUB_REPOSITORY")
     known = f"{server}/{name}" if server and name else os.environ.get("CI_PROJECT_URL", "")
-    return [known] if known else [url for _, url in git.remotes(root)] or [""]
+    return [known] if known else [url for _, url in git.list_remotes(root)] or [""]
 
 
 def _nothing(after: Snapshot, base: str) -> Snapshot:
@@ -145,9 +145,9 @@ def _nothing(after: Snapshot, base: str) -> Snapshot:
 
 
 def _predict(address: Address, at: Snapshot) -> float | None:
-    return predicted(address, at.desired, at.recorded)[0]
+    return predict_seconds(address, at.desired, at.recorded)[0]
 
 
 def _predict_by_formula(address: Address, at: Snapshot) -> float | None:
     """How long a run took tells how fast it was."""
-    return predicted(address, at.desired, Recorded())[0]
+    return predict_seconds(address, at.desired, Recorded())[0]

@@ -8,26 +8,26 @@ from pathlib import Path
 import click
 
 from reconciler import git
-from reconciler.cli.deciding import commit_option, conclude
-from reconciler.cli.looking import asked
-from reconciler.cli.options import json_option, takes
-from reconciler.cli.output import say, say_json
-from reconciler.diff.pruning import Prunable, prunable
+from reconciler.cli.shared.decisions import add_commit_option, conclude
+from reconciler.cli.shared.options import json_option, takes
+from reconciler.cli.shared.output import say, say_json
+from reconciler.cli.shared.plan_options import find_asked_cells
+from reconciler.diff.pruning import Prunable, list_prunable
 from reconciler.errors import ERROR, IN_SYNC, ReconcilerError
 from reconciler.files import Lock, remove
-from reconciler.look import Look, look
 from reconciler.observed.rendered import read_rendered
+from reconciler.planning import PlanResult, compute_plan
+from reconciler.publishing.rendered_tree import forget_cells
+from reconciler.publishing.tree_files import SHARED
+from reconciler.quantities import join_listing, show_count, show_size
 from reconciler.record.index import record_path
-from reconciler.record.signing import signature_paths
-from reconciler.record.store import object_path
-from reconciler.render.documents import document
-from reconciler.render.explanation import table
-from reconciler.render.quantities import count, listing, size
-from reconciler.resource.decisions import frozen_by
+from reconciler.record.signing import list_signature_paths
+from reconciler.record.store import find_object
+from reconciler.render.documents import render_document
+from reconciler.render.explanation import render_table
+from reconciler.resource.decisions import find_freeze
 from reconciler.resource.kinds import Kind
-from reconciler.spec.files import blob_id
-from reconciler.tree.publish import forget_cells
-from reconciler.tree.write import SHARED
+from reconciler.spec.files import compute_blob_id
 
 _SHARE = 0.25
 _OPTIONS: list[click.Parameter] = [
@@ -45,29 +45,29 @@ _OPTIONS: list[click.Parameter] = [
 
 
 @click.command("prune")
-@takes([*_OPTIONS, commit_option(), json_option()])
+@takes([*_OPTIONS, add_commit_option(), json_option()])
 def command(yes: bool, measured: bool, max_share: float, commit: bool, as_json: bool) -> int:
     """Show what no spec declares any more: records, built files, rendered cells. With --yes, remove it.
 
     Never removed are logs, what anything kept was made from, and what is accepted or frozen. Refused on a spec that is
     broken, empty or not committed, for records that are not in git, and beyond --max-share.
     """
-    places, options = asked(())
+    places, options = find_asked_cells(())
     with Lock(places.pass_lock, purpose="removal of what is not declared").acquire():
-        seen = look(places, options)
+        seen = compute_plan(places, options)
         rendered = read_rendered(places)
         cells = frozenset(rendered.cells) - {SHARED} if seen.observed.tree_present else frozenset()
         stored = frozenset(path.name for path in places.objects.glob("*/*"))
-        found = prunable(seen.desired, seen.recorded, seen.decisions, cells, stored, measured=measured)
+        found = list_prunable(seen.desired, seen.recorded, seen.decisions, cells, stored, measured=measured)
         refused = _refusals(seen, found, max_share)
         if not as_json:
             say(_table(found))
         if not refused and yes:
             _remove(seen, found)
-        before = git.head(places.root) or ""
+        before = git.find_head(places.root) or ""
         made = conclude(places, "state/records", _message(found), commit=commit and yes and not refused)
     if as_json:
-        say_json(document("prune", dry_run=not yes, commit=made or None, refused=refused, **_part(found)))
+        say_json(render_document("prune", dry_run=not yes, commit=made or None, refused=refused, **_part(found)))
         return ERROR if refused else IN_SYNC
     if refused:
         raise ReconcilerError(f"nothing is pruned: {refused[0][0]}", fix=refused[0][1])
@@ -76,21 +76,21 @@ def command(yes: bool, measured: bool, max_share: float, commit: bool, as_json: 
     return IN_SYNC
 
 
-def _refusals(seen: Look, found: Prunable, max_share: float) -> list[tuple[str, str]]:
+def _refusals(seen: PlanResult, found: Prunable, max_share: float) -> list[tuple[str, str]]:
     """(why, fix) of everything that speaks against removing."""
     if not any(r.kind is Kind.RESULT for r in seen.desired.resources):
         return [("the spec declares no cell", "declare what is to stay; an empty spec prunes nothing")]
-    if frozen := frozen_by(None, seen.difference.frozen):
+    if frozen := find_freeze(None, seen.difference.frozen):
         return [(f"the whole submission is {frozen}", "reconcile unfreeze --all")]
     refused = []
     over = [(what, gone, of) for what, gone, of in found.shares() if gone > max_share * of]
     if over:
-        counts = listing(f"{gone} of {count(of, what)}" for what, gone, of in over)
+        counts = join_listing(f"{gone} of {show_count(of, what)}" for what, gone, of in over)
         share = _rounded_up(max(gone / of for _, gone, of in over))
         why = f"it would remove {counts}, more than the share of {max_share:g} that is allowed"
         refused.append((why, f"see whether the spec is whole; then allow it: --max-share {share}"))
     if not found.empty and (uncommitted := _uncommitted(seen, found)):
-        why = f"{listing(uncommitted, most=3)}: not as in the last commit, so that nothing would bring it back"
+        why = f"{join_listing(uncommitted, most=3)}: not as in the last commit, so that nothing would bring it back"
         refused.append((why, "commit specs/ and state/ first"))
     return refused
 
@@ -99,26 +99,26 @@ def _rounded_up(share: float) -> str:
     return f"{min(1.0, int(share * 100 + 1) / 100):g}"
 
 
-def _uncommitted(seen: Look, found: Prunable) -> list[str]:
+def _uncommitted(seen: PlanResult, found: Prunable) -> list[str]:
     """Specs and records that git could not bring back."""
     root = seen.places.root
-    head = git.head(root)
-    known = git.files_at(root, head, ["specs", "state/records"]) if head else {}
+    head = git.find_head(root)
+    known = git.list_files_at(root, head, ["specs", "state/records"]) if head else {}
     specs = {path for path in known if path.startswith("specs/") and path.endswith((".yaml", ".yml"))}
     paths = [*sorted(specs | set(seen.spec)), *(f"state/records/{s.id}.json" for s in found.records)]
     return [path for path in paths if path not in known or not _same(root / path, known[path][0])]
 
 
 def _same(path: Path, blob: str) -> bool:
-    return path.is_file() and blob_id(path.read_bytes()) == blob
+    return path.is_file() and compute_blob_id(path.read_bytes()) == blob
 
 
-def _remove(seen: Look, found: Prunable) -> None:
+def _remove(seen: PlanResult, found: Prunable) -> None:
     """Files before the records that name them: what is interrupted is pruned by the next call."""
     for _, artifact in found.files:
-        remove(object_path(seen.places, artifact.sha256))
+        remove(find_object(seen.places, artifact.sha256))
     for summary in found.records:
-        for path in (*signature_paths(seen.places, summary.id), record_path(seen.places, summary.id)):
+        for path in (*list_signature_paths(seen.places, summary.id), record_path(seen.places, summary.id)):
             remove(path)
     if found.cells:
         forget_cells(seen.places, seen.tree, found.cells)
@@ -128,19 +128,19 @@ def _table(found: Prunable) -> str:
     if found.empty:
         return "Nothing to prune: a spec declares all that is recorded, built and rendered."
     records = Counter(str(s.address) for s in found.records)
-    rows = [("record", address, count(number, "record")) for address, number in sorted(records.items())]
-    rows += [("file", f"{s.address} {a.name}", size(a.size)) for s, a in found.files]
+    rows = [("record", address, show_count(number, "record")) for address, number in sorted(records.items())]
+    rows += [("file", f"{s.address} {a.name}", show_size(a.size)) for s, a in found.files]
     rows += [("tree", cell, "rendered cell") for cell in found.cells]
-    return "\n".join(table(rows, indent=2))
+    return "\n".join(render_table(rows, indent=2))
 
 
 def _message(found: Prunable) -> str:
-    return f"Prune {count(len(found.records), 'record')} that no spec declares"
+    return f"Prune {show_count(len(found.records), 'record')} that no spec declares"
 
 
 def _ending(found: Prunable, head: str, *, done: bool, measured: bool) -> str:
-    parts = [f"{gone:,} of {count(of, what)}" for what, gone, of in found.shares() if gone]
-    text = f"{'Removed' if done else 'Would remove'} {listing(parts)}; no log."
+    parts = [f"{gone:,} of {show_count(of, what)}" for what, gone, of in found.shares() if gone]
+    text = f"{'Removed' if done else 'Would remove'} {join_listing(parts)}; no log."
     if not done:
         more = "" if measured else " Records of measurements stay without --measured."
         return f"{text}{more} Nothing is removed without --yes."

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from reconciler.cli.options import takes
-from reconciler.cli.places import places_for
-from reconciler.cli.transferring import carry_out, chosen_store, objects, taking_turns, transfer_options
+from reconciler.cli.shared.options import takes
+from reconciler.cli.shared.repository import find_repository
+from reconciler.cli.shared.transfers import add_transfer_options, carry_out, choose_store, list_objects, take_turns
 from reconciler.files import ignore_work
-from reconciler.record.objects import Moved
-from reconciler.record.transfer import Transfer, foreseen, pull, pull_due
+from reconciler.record.objects import TransferResult
+from reconciler.record.transfer import Transfer, foresee_transfer, list_pull_due, pull
 
 _FROM = click.Option(["--from", "source"], default="", metavar="NAME|URL", help="Default: the only store declared.")
 
@@ -17,7 +17,7 @@ _DEEP = click.Option(["--deep"], is_flag=True, help="Hash what is here already, 
 
 
 @click.command("pull")
-@takes([_FROM, _DEEP, *transfer_options()])
+@takes([_FROM, _DEEP, *add_transfer_options()])
 def command(
     source: str,
     deep: bool,
@@ -32,14 +32,14 @@ def command(
     An object lands only when its bytes have the digest that the record names. Ends with 0 when all are here, with 2
     when the store lacks one or has other bytes, with 1 when the store fails: the same command then goes on.
     """
-    places = places_for()
-    store = chosen_store(places, source, "--from")
+    places = find_repository()
+    store = choose_store(places, source, "--from")
     ignore_work(places)
-    with taking_turns(places, 0.0 if dry_run else wait):
+    with take_turns(places, 0.0 if dry_run else wait):
         transfer = Transfer(places, store.open())
-        due, rest = pull_due(places, objects(places, selectors), deep=deep)
+        due, rest = list_pull_due(places, list_objects(places, selectors), deep=deep)
 
-        def move() -> list[Moved]:
-            return (foreseen if dry_run else pull)(transfer, due, parallel=parallel)
+        def move() -> list[TransferResult]:
+            return (foresee_transfer if dry_run else pull)(transfer, due, parallel=parallel)
 
         return carry_out("pull", store, transfer, due, rest, move, as_json=as_json, dry_run=dry_run)

@@ -6,20 +6,20 @@ from datetime import UTC, datetime
 
 import click
 
-from reconciler.cli.options import takes
-from reconciler.cli.places import places_for
-from reconciler.cli.transferring import carry_out, chosen_store, objects, taking_turns, transfer_options
+from reconciler.cli.shared.options import takes
+from reconciler.cli.shared.repository import find_repository
+from reconciler.cli.shared.transfers import add_transfer_options, carry_out, choose_store, list_objects, take_turns
 from reconciler.errors import StoreError
-from reconciler.record.objects import Fate, Moved
-from reconciler.record.transfer import Transfer, push, push_due
-from reconciler.resource.embargo import embargo_of, refusal
+from reconciler.record.objects import TransferResult, TransferStatus
+from reconciler.record.transfer import Transfer, list_push_due, push
+from reconciler.resource.embargo import explain_refusal, make_embargo
 
 _TO = click.Option(["--to"], default="", metavar="NAME|URL", help="The store. Default: the only one declared.")
 _DEEP = click.Option(["--deep"], is_flag=True, help="Read back what is there already, and replace what is damaged.")
 
 
 @click.command("push")
-@takes([_TO, _DEEP, *transfer_options()])
+@takes([_TO, _DEEP, *add_transfer_options()])
 def command(
     to: str,
     deep: bool,
@@ -34,18 +34,18 @@ def command(
     Only what is missing there. Ends with 0 when the store has them all, with 2 when one is neither here nor there or is
     damaged, with 1 when the store fails: the same command then goes on.
     """
-    places = places_for()
-    store = chosen_store(places, to, "--to")
-    why = refusal(embargo_of(store.settings), store.url, datetime.now(UTC).date())
+    places = find_repository()
+    store = choose_store(places, to, "--to")
+    why = explain_refusal(make_embargo(store.settings), store.url, datetime.now(UTC).date())
     if why:
         raise StoreError(f"nothing is pushed: {why}", fix="add it to embargo.allow if it is private, or wait")
-    with taking_turns(places, 0.0 if dry_run else wait):
+    with take_turns(places, 0.0 if dry_run else wait):
         transfer = Transfer(places, store.open())
-        due, rest, there = push_due(transfer, objects(places, selectors), deep=deep, parallel=parallel)
+        due, rest, there = list_push_due(transfer, list_objects(places, selectors), deep=deep, parallel=parallel)
 
-        def move() -> list[Moved]:
+        def move() -> list[TransferResult]:
             if dry_run:
-                return [Moved(item, Fate.MOVED) for item in due]
+                return [TransferResult(item, TransferStatus.MOVED) for item in due]
             return push(transfer, due, there, parallel=parallel)
 
         return carry_out("push", store, transfer, due, rest, move, as_json=as_json, dry_run=dry_run)

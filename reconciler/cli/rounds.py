@@ -6,24 +6,24 @@ import difflib
 
 import click
 
-from reconciler.cli.options import json_option, takes
-from reconciler.cli.output import paint, say, say_json
+from reconciler.cli.shared.options import json_option, takes
+from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.errors import IN_SYNC, ReconcilerError
-from reconciler.mlperf.rounds import known_rounds, load_ruleset
-from reconciler.mlperf.rounds_conflicts import conflicts
+from reconciler.mlperf.rounds import list_rounds, load_ruleset
+from reconciler.mlperf.rounds_conflicts import find_conflicts
 from reconciler.mlperf.rounds_diff import diff_rounds
 from reconciler.mlperf.ruleset import BenchmarkRules, Ruleset
-from reconciler.render.documents import document, plain_value
-from reconciler.render.explanation import table
-from reconciler.render.quantities import count
+from reconciler.quantities import show_count
+from reconciler.render.documents import convert_plain_value, render_document
+from reconciler.render.explanation import render_table
 from reconciler.render.rounds import (
-    benchmark_part,
-    benchmark_text,
-    conflicts_part,
-    conflicts_text,
-    diff_part,
-    diff_text,
-    round_text,
+    render_benchmark_part,
+    render_benchmark_text,
+    render_conflicts_part,
+    render_conflicts_text,
+    render_diff_part,
+    render_diff_text,
+    render_round_text,
 )
 
 
@@ -38,13 +38,13 @@ def command(context: click.Context, as_json: bool) -> int:
     """List the rounds whose rules are known, oldest first; show, compare and question them."""
     if context.invoked_subcommand is not None:
         return IN_SYNC
-    found = [load_ruleset(name) for name in known_rounds()]
+    found = [load_ruleset(name) for name in list_rounds()]
     if as_json:
         rows = [{"round": r.round, "layout": r.layout, "benchmarks": list(r.benchmarks)} for r in found]
-        say_json(document("rounds", rounds=rows))
+        say_json(render_document("rounds", rounds=rows))
         return IN_SYNC
-    listed = [(r.round, count(len(r.benchmarks), "benchmark"), f"layout {r.layout}") for r in found]
-    say("\n".join(table(listed, indent=0)))
+    listed = [(r.round, show_count(len(r.benchmarks), "benchmark"), f"layout {r.layout}") for r in found]
+    say("\n".join(render_table(listed, indent=0)))
     return IN_SYNC
 
 
@@ -56,14 +56,16 @@ def show(round_name: str, benchmark: str | None, as_json: bool) -> int:
     if benchmark is not None:
         rules = _find(ruleset, benchmark)
         if as_json:
-            say_json(document("round", round=round_name, benchmarks={rules.name: benchmark_part(rules)}))
+            say_json(render_document("round", round=round_name, benchmarks={rules.name: render_benchmark_part(rules)}))
         else:
-            say(benchmark_text(rules, paint()))
+            say(render_benchmark_text(rules, choose_paint()))
     elif as_json:
-        parts = {rules.name: benchmark_part(rules) for rules in ruleset.benchmarks.values()}
-        say_json(document("round", round=round_name, benchmarks=parts, sections=plain_value(ruleset.sections)))
+        parts = {rules.name: render_benchmark_part(rules) for rules in ruleset.benchmarks.values()}
+        say_json(
+            render_document("round", round=round_name, benchmarks=parts, sections=convert_plain_value(ruleset.sections))
+        )
     else:
-        say(round_text(ruleset, paint()))
+        say(render_round_text(ruleset, choose_paint()))
     return IN_SYNC
 
 
@@ -81,12 +83,12 @@ def _find(ruleset: Ruleset, name: str) -> BenchmarkRules:
 @takes([_round(metavar="[ROUND]", required=False), json_option()])
 def show_conflicts(round_name: str | None, as_json: bool) -> int:
     """List each value of ROUND (by default the newest) about which the sources differ: which counts, and why."""
-    ruleset = load_ruleset(round_name or known_rounds()[-1])
-    found = conflicts(ruleset)
+    ruleset = load_ruleset(round_name or list_rounds()[-1])
+    found = find_conflicts(ruleset)
     if as_json:
-        say_json(document("round conflicts", round=ruleset.round, conflicts=conflicts_part(found)))
+        say_json(render_document("round conflicts", round=ruleset.round, conflicts=render_conflicts_part(found)))
     else:
-        say(conflicts_text(ruleset.round, found, paint()))
+        say(render_conflicts_text(ruleset.round, found, choose_paint()))
     return IN_SYNC
 
 
@@ -96,7 +98,7 @@ def show_diff(before: str, after: str, as_json: bool) -> int:
     """List what changed from round BEFORE to round AFTER: benchmarks, and the values of those that both have."""
     diff = diff_rounds(load_ruleset(before), load_ruleset(after))
     if as_json:
-        say_json(document("rounds diff", **diff_part(diff)))
+        say_json(render_document("rounds diff", **render_diff_part(diff)))
     else:
-        say(diff_text(diff, paint()))
+        say(render_diff_text(diff, choose_paint()))
     return IN_SYNC

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import click
 
-from reconciler.cli.cells import find_cell
-from reconciler.cli.looking import asked
-from reconciler.cli.options import cell_argument, json_option, spec_option, takes
-from reconciler.cli.output import paint, say, say_json
-from reconciler.compiled import spec_paths
-from reconciler.diff.conditions import lineages
+from reconciler.cli.shared.cells import find_cell
+from reconciler.cli.shared.options import cell_argument, json_option, spec_option, takes
+from reconciler.cli.shared.output import choose_paint, say, say_json
+from reconciler.cli.shared.plan_options import find_asked_cells
+from reconciler.desired_cache import list_spec_paths
+from reconciler.diff.conditions import trace_lineages
 from reconciler.errors import IN_SYNC
-from reconciler.files import Places
-from reconciler.look import Look, Options, look
-from reconciler.reconcile import readable
-from reconciler.render.cell import Showing, Shown, ShownFile, showing_part, showing_text
-from reconciler.render.documents import document
+from reconciler.files import RepositoryPaths
+from reconciler.planning import Options, PlanResult, compute_plan
+from reconciler.reconcile import find_readable
+from reconciler.render.cell import Showing, Shown, ShownFile, render_showing_part, render_showing_text
+from reconciler.render.documents import render_document
 from reconciler.resource.inputs import Value
 from reconciler.resource.kinds import Cell
 from reconciler.resource.records import Artifact
@@ -34,29 +34,29 @@ def command(cell: str, specs: tuple[str, ...], as_json: bool) -> int:
 
     CELL is division/system/benchmark/scenario, any part of it that fits one cell, or a glob.
     """
-    places, options = asked(specs)
-    seen = look(places, options)
-    by_cell = lineages(seen.desired)
+    places, options = find_asked_cells(specs)
+    seen = compute_plan(places, options)
+    by_cell = trace_lineages(seen.desired)
     chosen = find_cell(cell, by_cell)
     showing = Showing(
         chosen,
-        settings(places, options, seen, chosen),
+        describe_settings(places, options, seen, chosen),
         tuple(_shown(places, seen, resource) for resource in by_cell[chosen]),
     )
     if as_json:
-        say_json(document("show", **showing_part(showing)))
+        say_json(render_document("show", **render_showing_part(showing)))
     else:
-        say(showing_text(showing, paint()))
+        say(render_showing_text(showing, choose_paint()))
     return IN_SYNC
 
 
-def settings(places: Places, options: Options, seen: Look, cell: Cell) -> dict[str, Value]:
+def describe_settings(places: RepositoryPaths, options: Options, seen: PlanResult, cell: Cell) -> dict[str, Value]:
     """What the spec sets for the cell, and what the round, defaults and this machine add to it."""
-    declared: Declared = load(spec_paths(places, options.specs), places.root, os.environ)
+    declared: Declared = load(list_spec_paths(places, options.specs), places.root, os.environ)
     found = next(entry for entry in declared.cells if entry.cell == cell)
     system = declared.systems[cell.system]
     values = {"round": declared.round, "submitter": declared.submitter, **system.settings, **found.settings}
-    for resource in lineages(seen.desired)[cell]:
+    for resource in trace_lineages(seen.desired)[cell]:
         for item in seen.desired.detail(resource.address).inputs:
             upstream = item.origin.file.partition(":")[0] in ("Dataset", "Model", "Engine", "Run", "Score", "Result")
             if not upstream and item.name not in ("mode", "scenario"):
@@ -64,7 +64,7 @@ def settings(places: Places, options: Options, seen: Look, cell: Cell) -> dict[s
     return dict(sorted(values.items()))
 
 
-def _shown(places: Places, seen: Look, resource: Resource) -> Shown:
+def _shown(places: RepositoryPaths, seen: PlanResult, resource: Resource) -> Shown:
     record = seen.difference.recorded_as.get(resource.address, "")
     change = next((c for c in seen.difference.changes if c.address == resource.address), None)
     summary = next((s for s in seen.recorded.by_address.get(resource.address, ()) if s.id == record), None)
@@ -73,15 +73,15 @@ def _shown(places: Places, seen: Look, resource: Resource) -> Shown:
         resource.key,
         record,
         f"{change.action.value}: {change.reason.value}" if change else "in sync",
-        tuple(shown_file(places, artifact) for artifact in summary.artifacts) if summary else (),
+        tuple(describe_file(places, artifact) for artifact in summary.artifacts) if summary else (),
         tuple(s.id for s in seen.recorded.by_address.get(resource.address, ()) if s.id != record),
     )
 
 
-def shown_file(places: Places, artifact: Artifact) -> ShownFile:
-    path = readable(places, artifact)
+def describe_file(places: RepositoryPaths, artifact: Artifact) -> ShownFile:
+    path = find_readable(places, artifact)
     return ShownFile(artifact.name, artifact.size, _relative(path, places), path.exists())
 
 
-def _relative(path: Path, places: Places) -> str:
+def _relative(path: Path, places: RepositoryPaths) -> str:
     return path.relative_to(places.root).as_posix() if path.is_relative_to(places.root) else str(path)

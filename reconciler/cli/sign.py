@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import click
 
-from reconciler.cli.options import json_option, takes
-from reconciler.cli.output import say, say_json
-from reconciler.cli.places import places_for
+from reconciler.cli.shared.options import json_option, takes
+from reconciler.cli.shared.output import say, say_json
+from reconciler.cli.shared.repository import find_repository
 from reconciler.errors import IN_SYNC
 from reconciler.files import Lock
 from reconciler.plan.select import parse
+from reconciler.quantities import show_count
 from reconciler.record.index import load
-from reconciler.record.signing import sign_record, signature_paths, signer_of
-from reconciler.render.documents import document
-from reconciler.render.quantities import count
+from reconciler.record.signing import find_signer, list_signature_paths, sign_record
+from reconciler.render.documents import render_document
 
 _SELECTORS = click.Argument(["selectors"], nargs=-1, metavar="[SELECTOR]...")
 
@@ -26,14 +26,18 @@ def command(selectors: tuple[str, ...], as_json: bool) -> int:
     With the key and the program that git is configured with (gpg.format, user.signingkey). Who signs a record vouches
     for it; `audit` names the signer.
     """
-    places, chosen = places_for(), parse(selectors)
+    places, chosen = find_repository(), parse(selectors)
     with Lock(places.pass_lock, purpose="signing of records").acquire():
         summaries = {s.id: s for group in load(places).recorded.by_key.values() for s in group}
-        due = [i for i, s in sorted(summaries.items()) if chosen.matches(s.address) and not signature_paths(places, i)]
-        signer = signer_of(places.root) if due else None
+        due = [
+            i for i, s in sorted(summaries.items()) if chosen.matches(s.address) and not list_signature_paths(places, i)
+        ]
+        signer = find_signer(places.root) if due else None
         paths = [sign_record(places, identity, signer).relative_to(places.root) for identity in due if signer]
     if as_json:
-        say_json(document("sign", signed=len(paths), paths=[str(path) for path in paths]))
+        say_json(render_document("sign", signed=len(paths), paths=[str(path) for path in paths]))
     else:
-        say(f"Signed {count(len(paths), 'record')}." if paths else "Nothing to sign: every record has a signature.")
+        say(
+            f"Signed {show_count(len(paths), 'record')}." if paths else "Nothing to sign: every record has a signature."
+        )
     return IN_SYNC

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import click
 
-from reconciler.cli.looking import asked, cells_of, exit_code, selected_look
-from reconciler.cli.options import reporting_options, selection_options, takes, words
-from reconciler.cli.output import paint, say, say_json
-from reconciler.render.documents import cells_part, document
+from reconciler.cli.shared.options import reporting_options, selection_options, split_words, takes
+from reconciler.cli.shared.output import choose_paint, say, say_json
+from reconciler.cli.shared.plan_options import choose_exit_code, compute_selected_plan, find_asked_cells, list_cells
+from reconciler.render.documents import render_cells_part, render_document
 from reconciler.render.plan import LIMIT
-from reconciler.render.status import status_text
+from reconciler.render.status import render_status_text
 
 
 @click.command("status")
-@takes([words(), *selection_options(), *reporting_options()])
+@takes([split_words(), *selection_options(), *reporting_options()])
 def command(
     words: tuple[str, ...],
     exclude: tuple[str, ...],
@@ -23,12 +23,12 @@ def command(
     show_all: bool,
 ) -> int:
     """Show each cell: is it built, accurate, performed, valid, rendered, ready, and what it measured."""
-    places, options = asked(words, exclude=exclude, only=only, deep=deep)
-    seen = selected_look(places, options)
-    cells = cells_of(seen, options)
+    places, options = find_asked_cells(words, exclude=exclude, only=only, deep=deep)
+    seen = compute_selected_plan(places, options)
+    cells = list_cells(seen, options)
     if as_json:
-        parts = cells_part(cells, seen.plan)
-        say_json(document("status", in_sync=seen.plan.in_sync, cells=parts, findings=seen.plan.findings))
+        parts = render_cells_part(cells, seen.plan)
+        say_json(render_document("status", in_sync=seen.plan.in_sync, cells=parts, findings=seen.plan.findings))
     else:
-        say(status_text(cells, limit=None if show_all else LIMIT, paint=paint()))
-    return exit_code(seen.plan)
+        say(render_status_text(cells, limit=None if show_all else LIMIT, paint=choose_paint()))
+    return choose_exit_code(seen.plan)

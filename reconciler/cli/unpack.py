@@ -7,15 +7,15 @@ from pathlib import Path
 
 import click
 
-from reconciler.cli.options import json_option, takes
-from reconciler.cli.output import say, say_json
-from reconciler.cli.passwords import password_of, password_options
+from reconciler.cli.shared.options import json_option, takes
+from reconciler.cli.shared.output import say, say_json
+from reconciler.cli.shared.passwords import password_options, read_password
 from reconciler.errors import IN_SYNC, ReconcilerError
-from reconciler.render.documents import document
-from reconciler.render.quantities import count, size
-from reconciler.tree.pack.archive import MANIFEST
-from reconciler.tree.pack.encrypting import ENDINGS, decrypt, is_encrypted
-from reconciler.tree.pack.unpacking import unpack, verify_digests
+from reconciler.publishing.archive import MANIFEST
+from reconciler.publishing.encryption import ENDINGS, decrypt, is_encrypted
+from reconciler.publishing.unpacking import unpack, verify_digests
+from reconciler.quantities import show_count, show_size
+from reconciler.render.documents import render_document
 
 _FILE = click.Argument(["file"], metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 _OUTPUT = click.Option(
@@ -48,7 +48,7 @@ def command(
     with tempfile.TemporaryDirectory() as scratch:
         archive, listed = file, manifest
         if is_encrypted(file):
-            secret = password_of(password_file, password_env, confirm=False)
+            secret = read_password(password_file, password_env, confirm=False)
             archive, listed = Path(scratch) / "archive", Path(scratch) / "manifest"
             decrypt(file, archive, secret)
             if verify:
@@ -57,10 +57,10 @@ def command(
     checked += unpacked.checked
     if as_json:
         report = {"folder": str(folder), "files": unpacked.files, "bytes": unpacked.size, "verified": checked}
-        say_json(document("unpack", **report))
+        say_json(render_document("unpack", **report))
     else:
         say("\n".join([*(f"ok: {line}" for line in checked), ""][: len(checked)]) if checked else "Not verified.")
-        say(f"Unpacked {count(unpacked.files, 'file')} ({size(unpacked.size)}) into {folder}")
+        say(f"Unpacked {show_count(unpacked.files, 'file')} ({show_size(unpacked.size)}) into {folder}")
     return IN_SYNC
 
 

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 
 import click
 
-from reconciler.cli.options import json_option, takes
-from reconciler.cli.output import say, say_json
-from reconciler.cli.places import from_root, places_for
-from reconciler.compiled import spec_paths
-from reconciler.desired.checks import check, ruleset_of
+from reconciler.cli.shared.options import json_option, takes
+from reconciler.cli.shared.output import say, say_json
+from reconciler.cli.shared.repository import find_repository, show_from_root
+from reconciler.desired.checks import check, load_ruleset_of
 from reconciler.desired.compile import compile_desired
 from reconciler.desired.state import Desired, Pins
+from reconciler.desired_cache import list_spec_paths
 from reconciler.errors import IN_SYNC
 from reconciler.mlperf.rounds import load_ruleset
-from reconciler.render.documents import document
-from reconciler.render.quantities import count, listing
+from reconciler.quantities import join_listing, show_count
+from reconciler.render.documents import render_document
 from reconciler.spec.declared import Declared
 from reconciler.spec.loading import load
 
@@ -36,19 +36,19 @@ def command(specs: tuple[str, ...], as_json: bool) -> int:
     if as_json:
         counts = {"cells": len(declared.cells), "resources": len(desired.resources)}
         missing = list(desired.missing_cells)
-        say_json(document("validate", valid=True, problems=[], files=files, missing_cells=missing, **counts))
+        say_json(render_document("validate", valid=True, problems=[], files=files, missing_cells=missing, **counts))
         return IN_SYNC
-    cells, resources = count(len(declared.cells), "cell"), count(len(desired.resources), "resource")
-    say(f"Valid: {listing(files)} ({cells}, {resources}, round {declared.round.value}).")
+    cells, resources = show_count(len(declared.cells), "cell"), show_count(len(desired.resources), "resource")
+    say(f"Valid: {join_listing(files)} ({cells}, {resources}, round {declared.round.value}).")
     for cell in desired.missing_cells:
         say(f"Not declared, but required by the round: {cell}")
     return IN_SYNC
 
 
 def _read(specs: Sequence[str]) -> tuple[Declared, Desired]:
-    places = places_for(specs)
-    paths = spec_paths(places, [from_root(places, spec) for spec in specs])
+    places = find_repository(specs)
+    paths = list_spec_paths(places, [show_from_root(places, spec) for spec in specs])
     declared = load(paths, places.root, os.environ)
-    ruleset = ruleset_of(declared, load_ruleset)
+    ruleset = load_ruleset_of(declared, load_ruleset)
     check(declared, ruleset)
     return declared, compile_desired(declared, ruleset, Pins())[0]

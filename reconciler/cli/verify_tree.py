@@ -6,15 +6,22 @@ from pathlib import Path
 
 import click
 
-from reconciler.cli.options import json_option, takes
-from reconciler.cli.output import paint, say, say_json
-from reconciler.cli.tree_options import all_option, archive, originals_option, progress, round_option, sort_option
+from reconciler.cli.shared.options import json_option, takes
+from reconciler.cli.shared.output import choose_paint, say, say_json
+from reconciler.cli.shared.tree_options import (
+    all_option,
+    open_archive,
+    originals_option,
+    round_option,
+    show_progress,
+    sort_option,
+)
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC
 from reconciler.files import replace, write_output
-from reconciler.render.documents import document
-from reconciler.render.findings import LIMIT, findings_part, findings_text
-from reconciler.render.findings_page import findings_page
-from reconciler.render.findings_tables import findings_csv, objections
+from reconciler.render.documents import render_document
+from reconciler.render.findings import LIMIT, render_findings_part, render_findings_text
+from reconciler.render.findings_page import render_findings_page
+from reconciler.render.findings_tables import render_findings_csv, render_objections
 from reconciler.tree.findings import TreeReport
 from reconciler.tree.verify.engine import verify_tree
 
@@ -54,21 +61,23 @@ def command(
     detail logs say what ran; user.conf, measurements, summaries, system descriptions, accuracy and compliance files
     are compared with them.
     """
-    with progress(quiet=as_json) as tell:
-        report = verify_tree(path, round_name=round_name, original=archive(originals), progress=tell)
-    _write(report, by, csv_file, objections, html_file)
+    with show_progress(quiet=as_json) as report:
+        tree_report = verify_tree(path, round_name=round_name, original=open_archive(originals), progress=report)
+    _write(tree_report, by, csv_file, objections, html_file)
     if as_json:
-        say_json(document("verify-tree", **findings_part(report, by)))
+        say_json(render_document("verify-tree", **render_findings_part(tree_report, by)))
     else:
-        say(findings_text(report, by=by, limit=None if show_all else LIMIT, paint=paint()))
-    return IN_SYNC if report.clean else NOT_IN_SYNC
+        say(render_findings_text(tree_report, by=by, limit=None if show_all else LIMIT, paint=choose_paint()))
+    return IN_SYNC if tree_report.clean else NOT_IN_SYNC
 
 
-def _write(report: TreeReport, by: str, csv_file: Path | None, folder: Path | None, html_file: Path | None) -> None:
+def _write(
+    tree_report: TreeReport, by: str, csv_file: Path | None, folder: Path | None, html_file: Path | None
+) -> None:
     if csv_file is not None:
-        write_output(csv_file, findings_csv(report, by).encode())
+        write_output(csv_file, render_findings_csv(tree_report, by).encode())
     if folder is not None:
-        for name, content in objections(report).items():
+        for name, content in render_objections(tree_report).items():
             replace(folder / name, content.encode(), durable=False)
     if html_file is not None:
-        write_output(html_file, findings_page(report, "Contradictions in a submission tree").encode())
+        write_output(html_file, render_findings_page(tree_report, "Contradictions in a submission tree").encode())

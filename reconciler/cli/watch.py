@@ -10,13 +10,13 @@ from typing import TextIO
 
 import click
 
-from reconciler.cli.looking import asked
-from reconciler.cli.options import busy_option, selection_options, takes, words
-from reconciler.cli.output import paint, say
-from reconciler.cli.passing import stopping_cleanly
-from reconciler.controller.settings import Settings
-from reconciler.controller.teller import Teller
-from reconciler.controller.unit import unit
+from reconciler.cli.shared.options import busy_option, selection_options, split_words, takes
+from reconciler.cli.shared.output import choose_paint, say
+from reconciler.cli.shared.plan_options import find_asked_cells
+from reconciler.cli.shared.run_pass import stop_cleanly
+from reconciler.controller.reporter import Reporter
+from reconciler.controller.settings import WatchSettings
+from reconciler.controller.systemd_unit import render_systemd_unit
 from reconciler.controller.watch import watch
 from reconciler.controller.windows import parse as parse_window
 from reconciler.errors import IN_SYNC
@@ -57,7 +57,7 @@ _OPTIONS: list[click.Parameter] = [
 
 
 @click.command("watch")
-@takes([words(), *selection_options(), busy_option(), *_OPTIONS])
+@takes([split_words(), *selection_options(), busy_option(), *_OPTIONS])
 def command(
     words: tuple[str, ...],
     exclude: tuple[str, ...],
@@ -84,8 +84,8 @@ def command(
     A change of the spec that alters a resolved value supersedes what is queued; any other supersedes nothing. The hook
     gets one JSON object on its standard input, and ten seconds.
     """
-    places, options = asked(words, exclude=exclude, only=only, deep=deep, busy=busy)
-    settings = Settings(
+    places, options = find_asked_cells(words, exclude=exclude, only=only, deep=deep, busy=busy)
+    settings = WatchSettings(
         options=options,
         debounce=debounce,
         resync=resync,
@@ -99,20 +99,20 @@ def command(
         health=health or 0,
     )
     if systemd:
-        say(unit(places.root, str(Path(sys.argv[0]).resolve()), _without_systemd(sys.argv)))
+        say(render_systemd_unit(places.root, str(Path(sys.argv[0]).resolve()), _without_systemd(sys.argv)))
         return IN_SYNC
     with ExitStack() as stack:
         stream = _stream(events, stack)
         to_stderr = stream is sys.stdout
-        teller = Teller(
+        teller = Reporter(
             lambda text: click.echo(text, err=to_stderr),
             stream=stream,
             hook=shlex.split(hook),
             folder=places.root,
-            paint=paint(),
+            paint=choose_paint(),
         )
         try:
-            with stopping_cleanly():
+            with stop_cleanly():
                 watch(places, settings, teller)
         except KeyboardInterrupt:
             teller.say("stopped", "stopped; everything recorded is kept")

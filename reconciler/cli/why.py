@@ -7,20 +7,26 @@ from datetime import datetime
 
 import click
 
-from reconciler.cli.cells import find_cell
-from reconciler.cli.chain import chain_of
-from reconciler.cli.looking import Commit, asked, commits_of
-from reconciler.cli.options import cell_argument, json_option, spec_option, takes
-from reconciler.cli.output import paint, say, say_json
-from reconciler.diff.accepting import BUILT
-from reconciler.diff.conditions import concerns, lineages
+from reconciler.cli.shared.cells import find_cell
+from reconciler.cli.shared.options import cell_argument, json_option, spec_option, takes
+from reconciler.cli.shared.output import choose_paint, say, say_json
+from reconciler.cli.shared.plan_options import LineCommitText, find_asked_cells, find_commits
+from reconciler.cli.shared.why_chain import build_why_chain
+from reconciler.diff.acceptance import BUILT
+from reconciler.diff.conditions import is_about, trace_lineages
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC
-from reconciler.look import Look, look
 from reconciler.plan.plan import Step
-from reconciler.render.chain import chain_part, chain_text
-from reconciler.render.documents import document
-from reconciler.render.explanation import Explanation, Reasoned, explanation_part, explanation_text, origins_of
-from reconciler.render.quantities import age
+from reconciler.planning import PlanResult, compute_plan
+from reconciler.quantities import show_age
+from reconciler.render.chain import render_chain_part, render_chain_text
+from reconciler.render.documents import render_document
+from reconciler.render.explanation import (
+    Explanation,
+    Reasoned,
+    collect_origins,
+    render_explanation_part,
+    render_explanation_text,
+)
 from reconciler.resource.kinds import Address, Cell
 
 
@@ -32,20 +38,29 @@ def command(cell: str, specs: tuple[str, ...], as_json: bool) -> int:
 
     CELL is division/system/benchmark/scenario, any part of it that fits one cell, or a glob.
     """
-    places, options = asked(specs)
-    seen = look(places, options)
-    by_cell = lineages(seen.desired)
+    places, options = find_asked_cells(specs)
+    seen = compute_plan(places, options)
+    by_cell = trace_lineages(seen.desired)
     chosen = find_cell(cell, by_cell)
-    explanation, links = explain(seen, chosen), chain_of(seen, chosen)
-    commits = {origin: _line(commit) for origin, commit in commits_of(places, origins_of(explanation)).items()}
+    explanation, links = explain(seen, chosen), build_why_chain(seen, chosen)
+    commits = {origin: _line(commit) for origin, commit in find_commits(places, collect_origins(explanation)).items()}
     if as_json:
-        say_json(document("why", **explanation_part(explanation, commits), links=chain_part(links)))
+        say_json(
+            render_document("why", **render_explanation_part(explanation, commits), links=render_chain_part(links))
+        )
     else:
-        say("\n".join([explanation_text(explanation, commits, paint()), *chain_text(links, paint())]))
+        say(
+            "\n".join(
+                [
+                    render_explanation_text(explanation, commits, choose_paint()),
+                    *render_chain_text(links, choose_paint()),
+                ]
+            )
+        )
     return IN_SYNC if explanation.in_sync else NOT_IN_SYNC
 
 
-def explain(seen: Look, cell: Cell) -> Explanation:
+def explain(seen: PlanResult, cell: Cell) -> Explanation:
     steps: dict[Address, Step] = {}
     for step in seen.plan.steps:
         steps.update(dict.fromkeys((step.change.address, *step.shared), step))
@@ -53,7 +68,7 @@ def explain(seen: Look, cell: Cell) -> Explanation:
     now = time.time()
     parts = []
     accepted = seen.difference.accepted
-    for resource in lineages(seen.desired)[cell]:
+    for resource in trace_lineages(seen.desired)[cell]:
         record = seen.difference.recorded_as.get(resource.address, "")
         inputs = seen.desired.detail(resource.address).inputs
         # What accepted results were made from may be made anew, for others.
@@ -61,22 +76,22 @@ def explain(seen: Look, cell: Cell) -> Explanation:
         due = None if spared else steps.get(resource.address)
         instead = cell in accepted and any(key.address == resource.address for key in accepted[cell].keys)
         parts.append(Reasoned(resource, due, inputs, record, _ago(made.get(record, ""), now), instead))
-    findings = tuple(finding for finding in seen.plan.findings if concerns(finding.where, cell))
+    findings = tuple(finding for finding in seen.plan.findings if is_about(finding.where, cell))
     decided = tuple(found for found in seen.difference.acceptances if found[1].cell == cell)
     return Explanation(cell, tuple(parts), findings, decided)
 
 
 def _ago(started: str, now: float) -> str:
     try:
-        return age(now - datetime.fromisoformat(started).timestamp())
+        return show_age(now - datetime.fromisoformat(started).timestamp())
     except ValueError:
         return ""
 
 
-def _line(commit: Commit) -> str:
+def _line(commit: LineCommitText) -> str:
     """ "3f2c1ab, Ada, 2 days ago: Raise the batch size"."""
     if not commit.committed:
         return "not committed yet"
-    when = age(time.time() - commit.when.timestamp()) if commit.when else ""
+    when = show_age(time.time() - commit.when.timestamp()) if commit.when else ""
     older = " or earlier: the clone is shallow" if commit.boundary else ""
     return f"{commit.commit[:7]}, {commit.author}, {when}: {commit.summary}{older}"

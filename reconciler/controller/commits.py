@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from reconciler import git, git_remotes
-from reconciler.controller.settings import Settings
-from reconciler.controller.teller import Teller
-from reconciler.desired.state import submission_settings
-from reconciler.files import Places
-from reconciler.look import Look
-from reconciler.resource.embargo import embargo_of, refusal
+from reconciler.controller.reporter import Reporter
+from reconciler.controller.settings import WatchSettings
+from reconciler.desired.state import get_submission_settings
+from reconciler.files import RepositoryPaths
+from reconciler.planning import PlanResult
+from reconciler.resource.embargo import explain_refusal, make_embargo
 
 
 @dataclass(slots=True)
@@ -19,15 +19,15 @@ class Commits:
     """``due``: a pass may have recorded something since. ``unpushed`` likewise, of commits. ``moved``: from where to
     where HEAD moved by our own doing."""
 
-    places: Places
-    settings: Settings
-    teller: Teller
+    places: RepositoryPaths
+    settings: WatchSettings
+    teller: Reporter
     due: bool = True
     unpushed: bool = True
     moved: tuple[str, str] | None = None
     refused: str = ""
 
-    def publish(self, seen: Look) -> None:
+    def publish(self, seen: PlanResult) -> None:
         """Raises RepositoryError; the records are safe in state/ all the same, and it is tried again."""
         if self.settings.commit and self.due:
             self.commit()
@@ -41,13 +41,13 @@ class Commits:
         self.due = False
         if commit:
             self.unpushed = True
-            self.moved = git_remotes.commit_of(self.places.root, f"{commit}^"), commit
+            self.moved = git_remotes.resolve_commit(self.places.root, f"{commit}^"), commit
             self.teller.say("committed", f"committed the records as {commit[:7]}", commit=commit)
 
-    def push(self, seen: Look) -> None:
-        root, remote, name = self.places.root, self.settings.push, git_remotes.branch(self.places.root)
-        embargo, today = embargo_of(submission_settings(seen.desired)), datetime.now(UTC).date()
-        refused = (refusal(embargo, address, today) for address in git_remotes.addresses(root, remote))
+    def push(self, seen: PlanResult) -> None:
+        root, remote, name = self.places.root, self.settings.push, git_remotes.find_branch(self.places.root)
+        embargo, today = make_embargo(get_submission_settings(seen.desired)), datetime.now(UTC).date()
+        refused = (explain_refusal(embargo, address, today) for address in git_remotes.list_addresses(root, remote))
         why = next(filter(None, refused), "")
         if not why and not name:
             why = "no branch is checked out"
@@ -57,8 +57,8 @@ class Commits:
                 self.teller.say("refused", f"not pushed to {remote}: {why}")
             return
         self.refused = ""
-        before = git_remotes.commit_of(root, "HEAD")
+        before = git_remotes.resolve_commit(root, "HEAD")
         git_remotes.push(root, remote, name)
         self.unpushed = False
-        self.moved = (self.moved[0] if self.moved else before), git_remotes.commit_of(root, "HEAD")
+        self.moved = (self.moved[0] if self.moved else before), git_remotes.resolve_commit(root, "HEAD")
         self.teller.say("pushed", f"pushed {name} to {remote}")

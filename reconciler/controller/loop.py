@@ -15,26 +15,26 @@ from datetime import UTC, datetime
 
 from reconciler import git_remotes
 from reconciler.controller.backoff import Backoff
-from reconciler.controller.choose import Holds, due
 from reconciler.controller.commits import Commits
-from reconciler.controller.homes import Finder
+from reconciler.controller.due_steps import Holds, select_due_steps
 from reconciler.controller.predicate import Topic
 from reconciler.controller.queue import Queue
-from reconciler.controller.settings import Settings
-from reconciler.controller.source import Source
-from reconciler.controller.teller import Teller
-from reconciler.controller.windows import frozen_until
-from reconciler.desired.state import Desired, submission_settings
+from reconciler.controller.reporter import Reporter
+from reconciler.controller.settings import WatchSettings
+from reconciler.controller.source import ChangeSource
+from reconciler.controller.watch_paths import WatchPaths
+from reconciler.controller.windows import find_freeze_end
+from reconciler.desired.state import Desired, get_submission_settings
 from reconciler.errors import LockedError, ReconcilerError, RepositoryError, SpecError, StalePlanError, StorageError
 from reconciler.execute.outcome import Event, Outcome, Status
-from reconciler.files import Places
-from reconciler.look import Look, Memory, look
+from reconciler.files import RepositoryPaths
 from reconciler.plan.plan import Step
-from reconciler.reconcile import Report, run_pass
-from reconciler.render.plan import LIMIT, plan_text, summary
-from reconciler.render.progress import step_name, tally
-from reconciler.render.quantities import duration
-from reconciler.resource.embargo import embargo_of, refusal
+from reconciler.planning import PlanCache, PlanResult, compute_plan
+from reconciler.quantities import show_duration
+from reconciler.reconcile import PassReport, run_pass
+from reconciler.render.plan import LIMIT, render_plan_text, summarise_plan
+from reconciler.render.progress import count_outcomes, name_step
+from reconciler.resource.embargo import explain_refusal, make_embargo
 
 SPEC, LOOP = "the spec", "the loop"
 _PASSES = 20  # of one turn; each but the last left something new to do
@@ -57,14 +57,14 @@ class Loop:
     state, is no reason for another. ``left``: an attempt may lie around whose pass did not come to its end.
     ``generation``: what the pass under way is for, ``asked``: what the specs ask for now, where they changed since."""
 
-    places: Places
-    settings: Settings
+    places: RepositoryPaths
+    settings: WatchSettings
     queue: Queue
-    source: Source
-    teller: Teller
+    source: ChangeSource
+    teller: Reporter
     commits: Commits
-    finder: Finder
-    memory: Memory
+    finder: WatchPaths
+    memory: PlanCache
     clock: Callable[[], float] = time.monotonic
     backoff: Backoff = field(default_factory=Backoff)
     settled: object = None
@@ -131,7 +131,7 @@ class Loop:
 
     def note_head(self) -> None:
         """Say when the branch was rewritten; the world is read anew in any case."""
-        before, self.head = self.head, git_remotes.commit_of(self.places.root, "HEAD")
+        before, self.head = self.head, git_remotes.resolve_commit(self.places.root, "HEAD")
         if before and self.head and before != self.head:
             follows = git_remotes.is_ancestor(self.places.root, before, self.head)
             text = "" if follows else ", which does not follow it: everything is read again"
@@ -144,10 +144,10 @@ class Loop:
         self.commits.moved = None
 
     def reconcile(self) -> None:
-        seen = look(self.places, self.settings.options, self.memory)
+        seen = compute_plan(self.places, self.settings.options, self.memory)
         self.learn(seen)
-        embargo = embargo_of(submission_settings(seen.desired))
-        self.teller.hook_refused = refusal(embargo, self.teller.hook_address, datetime.now(UTC).date())
+        embargo = make_embargo(get_submission_settings(seen.desired))
+        self.teller.hook_refused = explain_refusal(embargo, self.teller.hook_address, datetime.now(UTC).date())
         if self.wrong.startswith(SPEC):
             self.teller.say("valid", "the spec is valid again")
         self.wrong = "" if self.wrong.startswith(SPEC) else self.wrong
@@ -165,28 +165,28 @@ class Loop:
         self.commits.publish(seen)
         self.note_own_commits()
 
-    def learn(self, seen: Look) -> None:
+    def learn(self, seen: PlanResult) -> None:
         """The specs may name other files now."""
         self.finder.learn(seen)
         if self.source.follow(self.finder.homes()):
             self.queue.add(Topic.UNWATCHED)
         problem, self.unwatched = self.unwatched, self.source.problem
         if self.unwatched not in ("", problem):
-            every = duration(self.settings.resync)
+            every = show_duration(self.settings.resync)
             self.teller.say("unwatched", f"{self.unwatched}; changes there are seen at a look each {every}")
 
-    def due(self, seen: Look) -> tuple[Step, ...]:
-        end = frozen_until(self.settings.windows, datetime.now())
+    def due(self, seen: PlanResult) -> tuple[Step, ...]:
+        end = find_freeze_end(self.settings.windows, datetime.now())
         self.thaw = self.clock() + (end - datetime.now()).total_seconds() if end else 0.0
         holds = Holds(self.settings.observed, self.backoff.held(self.clock()), end is not None)
-        return due(seen.plan, seen.desired, holds)
+        return select_due_steps(seen.plan, seen.desired, holds)
 
     def leftovers(self) -> bool:
         """An attempt that an earlier process began: its result is taken over, or its folder removed, by a pass."""
         folder = self.places.attempts
         return folder.is_dir() and any(folder.iterdir())
 
-    def fresh(self, seen: Look, wanted: tuple[Step, ...]) -> bool:
+    def fresh(self, seen: PlanResult, wanted: tuple[Step, ...]) -> bool:
         """Whether a pass can do anything that the last one could not."""
         if self.left and self.leftovers():
             return True
@@ -195,23 +195,23 @@ class Loop:
             bool(wanted) and (changed or not _keys(wanted) <= self.tried)
         )
 
-    def mark(self, seen: Look) -> object:
+    def mark(self, seen: PlanResult) -> object:
         return seen.plan.desired, seen.plan.recorded, seen.observed.tree_present
 
-    def story(self, seen: Look, wanted: tuple[Step, ...]) -> str:
-        return f"{plan_text(seen.plan, limit=LIMIT)} {len(wanted)}"
+    def story(self, seen: PlanResult, wanted: tuple[Step, ...]) -> str:
+        return f"{render_plan_text(seen.plan, limit=LIMIT)} {len(wanted)}"
 
-    def tell_plan(self, seen: Look, wanted: tuple[Step, ...]) -> None:
+    def tell_plan(self, seen: PlanResult, wanted: tuple[Step, ...]) -> None:
         """The plan, when it is not the one last told."""
         story = self.story(seen, wanted)
         if story == self.told:
             return
         self.told = story
         held = len(seen.plan.steps) - len(wanted)
-        text = self.why + plan_text(seen.plan, limit=LIMIT) + (f"\nHeld back now: {held}." if held else "")
+        text = self.why + render_plan_text(seen.plan, limit=LIMIT) + (f"\nHeld back now: {held}." if held else "")
         self.teller.say("plan", text, due=len(wanted), held=held, in_sync=seen.plan.in_sync)
 
-    def do(self, seen: Look, wanted: tuple[Step, ...]) -> Report:
+    def do(self, seen: PlanResult, wanted: tuple[Step, ...]) -> PassReport:
         """One pass over these steps alone. Raises what a pass raises, and _SupersededError."""
         self.passes += 1
         self.generation, self.asked, self.checked, self.left = seen.plan.desired, None, self.queue.added(), True
@@ -219,18 +219,24 @@ class Loop:
         self.teller.now(state="reconciling", passes=self.passes)
         try:
             saved = replace(seen.plan, steps=wanted)
-            report = run_pass(
-                self.places, self.settings.options, tell=self.tell, saved=saved, memory=self.memory, check=self.check
+            pass_report = run_pass(
+                self.places,
+                self.settings.options,
+                report=self.report,
+                saved=saved,
+                memory=self.memory,
+                check=self.check,
             )
             self.left = False
         finally:
             self.note_outcomes()
             self.commits.due = True
-        took = duration(report.own_seconds + report.child_seconds)
-        text = f"pass {self.passes}: {tally(report.outcomes)}, in {took}. {summary(report.look.plan)}"
-        self.teller.say("pass", text, number=self.passes, in_sync=report.look.plan.in_sync)
+        took = show_duration(pass_report.own_seconds + pass_report.child_seconds)
+        done, left = count_outcomes(pass_report.outcomes), summarise_plan(pass_report.look.plan)
+        text = f"pass {self.passes}: {done}, in {took}. {left}"
+        self.teller.say("pass", text, number=self.passes, in_sync=pass_report.look.plan.in_sync)
         self.teller.now(last_pass=datetime.now().astimezone().isoformat(timespec="seconds"))
-        return report
+        return pass_report
 
     def note_outcomes(self) -> None:
         for outcome in self.ended:
@@ -240,10 +246,10 @@ class Loop:
             else:
                 kind = outcome.record.problem_class if outcome.record else "failed"
                 wait = self.backoff.failed(key, kind, self.clock())
-                self.teller.line(f"{outcome.step.change.address}: next try in {duration(wait.seconds)}")
+                self.teller.line(f"{outcome.step.change.address}: next try in {show_duration(wait.seconds)}")
         self.ended.clear()
 
-    def tell(self, event: Event) -> None:
+    def report(self, event: Event) -> None:
         if isinstance(event, Outcome):
             self.ended.append(event)
         self.teller.step(event)
@@ -258,7 +264,7 @@ class Loop:
             return
         wanted = self.asked.by_address.get(step.change.address)
         if not begun or wanted is None or wanted.key != step.change.key:
-            raise _SupersededError(step_name(step) if begun else "")
+            raise _SupersededError(name_step(step) if begun else "")
 
     def ask(self, *, wait: bool) -> None:
         """What the specs ask for, when they changed. ``wait``: until it is quiet."""
@@ -281,9 +287,9 @@ class Loop:
         added = self.queue.added()
         return any(added.get(topic) != self.checked.get(topic) for topic in topics)
 
-    def say_state(self, seen: Look) -> None:
+    def say_state(self, seen: PlanResult) -> None:
         state = "in sync" if seen.plan.in_sync else "not in sync"
-        self.teller.now(state=state, summary=summary(seen.plan), next_try=self.next_try(), problem=None)
+        self.teller.now(state=state, summary=summarise_plan(seen.plan), next_try=self.next_try(), problem=None)
 
     def next_try(self) -> str:
         seconds = self.wakes() - self.clock()
@@ -307,13 +313,15 @@ class Loop:
     def trouble(self, error: Exception, bug: str = "") -> None:
         wait = self.backoff.failed(LOOP, _kind(error), self.clock())
         fix = (
-            error.fix if isinstance(error, ReconcilerError) else bug and f"this is a bug in reconcile: report it\n{bug}"
+            error.fix
+            if isinstance(error, ReconcilerError)
+            else bug and f"this is a bug in reconcile: pass_report it\n{bug}"
         )
         said = str(error) or type(error).__name__
         if said != self.wrong:
             self.wrong = said
             self.teller.say("trouble", said + (f"\nfix: {fix}" if fix else ""), kind=wait.kind)
-        self.teller.line(f"next try in {duration(wait.seconds)}")
+        self.teller.line(f"next try in {show_duration(wait.seconds)}")
         self.teller.now(state="in trouble", problem=said, next_try=self.next_try())
 
 

@@ -28,7 +28,7 @@ _GIT_FILES = frozenset({"HEAD", "packed-refs"})
 _EDITOR = (".swp", ".swx", ".swpx", "~", ".tmp", ".lock")
 
 
-def topic_of(path: Path, kind: str, *, folder: bool, homes: Homes) -> Topic | None:
+def classify_change(path: Path, kind: str, *, folder: bool, homes: Homes) -> Topic | None:
     """What a change is about; None when no look can come out differently for it. The deepest home decides."""
     if kind not in WRITES or (folder and kind == "modified") or is_leftover(path):
         return None

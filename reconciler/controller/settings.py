@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from reconciler.controller.windows import Window
-from reconciler.look import Options
 from reconciler.plan.select import Selector
+from reconciler.planning import Options
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class WatchSettings:
     """Times in seconds. ``stop``: a child that is superseded is ended, not waited for. ``remote``: followed, ``push``:
     pushed to; "" for none. ``health``: a port on the loopback interface, 0 for none."""
 

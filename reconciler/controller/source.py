@@ -22,7 +22,7 @@ from watchdog.events import (
 from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver, ObservedWatch
 
-from reconciler.controller.predicate import Homes, Topic, topic_of
+from reconciler.controller.predicate import Homes, Topic, classify_change
 from reconciler.observed.code import SKIPPED
 
 # The kernel is asked for these alone: a look opens and lists thousands of files, and must not flood its own queue.
@@ -32,11 +32,11 @@ _EVENTS: list[type[FileSystemEvent]] = [
 ]
 
 
-class Source(FileSystemEventHandler):
+class ChangeSource(FileSystemEventHandler):
     """Tells topics from a thread of its own. ``problem``: why some place cannot be watched, "" when all are."""
 
-    def __init__(self, tell: Callable[[Topic], None]) -> None:
-        self._tell = tell
+    def __init__(self, report: Callable[[Topic], None]) -> None:
+        self._report = report
         self._homes: Homes = {}
         self._observer: BaseObserver = Observer()
         self._watched: dict[tuple[Path, bool], tuple[ObservedWatch, int]] = {}
@@ -53,15 +53,15 @@ class Source(FileSystemEventHandler):
     def on_any_event(self, event: FileSystemEvent) -> None:
         names = [os.fsdecode(event.src_path), *([os.fsdecode(event.dest_path)] if event.dest_path else [])]
         for name in names:
-            topic = topic_of(Path(name), event.event_type, folder=event.is_directory, homes=self._homes)
+            topic = classify_change(Path(name), event.event_type, folder=event.is_directory, homes=self._homes)
             if topic is not None:
-                self._tell(topic)
+                self._report(topic)
 
     def follow(self, homes: Homes) -> bool:
         """Watch these, and anew what was removed, replaced or made since. True when a place is watched that was not:
         what changed there before is nobody's event."""
         self._homes = homes
-        wanted = dict.fromkeys(places(homes))
+        wanted = dict.fromkeys(watch_places(homes))
         for place in [place for place in self._watched if place not in wanted]:
             self._forget(place)
         self.problem = ""
@@ -90,7 +90,7 @@ class Source(FileSystemEventHandler):
                 self._observer.unschedule(known[0])
 
 
-def places(homes: Homes) -> Iterator[tuple[Path, bool]]:
+def watch_places(homes: Homes) -> Iterator[tuple[Path, bool]]:
     """The folders to watch, each with whether all below it counts."""
     ours = [home for home, topic in homes.items() if topic is Topic.OURS]
     for home, topic in homes.items():

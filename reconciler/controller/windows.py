@@ -42,5 +42,5 @@ def parse(text: str) -> Window:
     return Window(hours[0] * 60 + hours[1], hours[2] * 60 + hours[3])
 
 
-def frozen_until(windows: Iterable[Window], now: datetime) -> datetime | None:
+def find_freeze_end(windows: Iterable[Window], now: datetime) -> datetime | None:
     return max((end for window in windows if (end := window.ends(now)) is not None), default=None)

@@ -7,22 +7,36 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from harness.contract import BACKENDS
-from reconciler.desired.auditing import has_own_dataset, test_inputs, tests_of, verdict_inputs, with_own_dataset
-from reconciler.desired.commands import command_inputs, scorer_inputs
+from reconciler.desired.cell_settings import (
+    CellReaders,
+    collect_locations,
+    collect_marks,
+    find_source_cell,
+    is_trained,
+    select_below,
+    strip_origins,
+)
+from reconciler.desired.commands import collect_command_inputs, collect_scorer_inputs
+from reconciler.desired.compliance import (
+    collect_test_inputs,
+    collect_verdict_inputs,
+    has_own_dataset,
+    select_tests,
+    use_own_dataset,
+)
 from reconciler.desired.inputs import (
     Reader,
-    dataset_inputs,
-    engine_inputs,
-    model_inputs,
-    result_inputs,
-    run_inputs,
-    score_inputs,
-    upstream,
+    collect_dataset_inputs,
+    collect_engine_inputs,
+    collect_model_inputs,
+    collect_result_inputs,
+    collect_run_inputs,
+    collect_score_inputs,
+    make_upstream_input,
 )
-from reconciler.desired.making import Making
-from reconciler.desired.readers import CellReaders, below, locations_of, marks_of, plain, source_of, trains
-from reconciler.desired.reuse import Kept
-from reconciler.desired.serving import BUILD, SERVICE, built_inputs, service_inputs
+from reconciler.desired.resource_builder import ResourceBuilder
+from reconciler.desired.reuse import CachedCell
+from reconciler.desired.service import BUILD, SERVICE, collect_built_inputs, collect_service_inputs
 from reconciler.mlperf.compliance.judging import READS_ANSWERS
 from reconciler.mlperf.ruleset import TestRules
 from reconciler.resource.inputs import Input, make_key
@@ -37,11 +51,11 @@ Commons = Mapping[str, tuple[str, str]]  # benchmark → the keys of dataset and
 class CellCompiler:
     """Puts the resources of one cell, each after those that it is made from."""
 
-    def __init__(self, making: Making, readers: CellReaders, cell: DeclaredCell) -> None:
+    def __init__(self, making: ResourceBuilder, readers: CellReaders, cell: DeclaredCell) -> None:
         self._making, self._readers, self._cell = making, readers, cell
         self._reader = readers.reader(cell)
-        self._settings = {**plain(self._reader.settings), **readers.ruled(cell)}
-        self._marks = marks_of(readers.declared, self._reader)
+        self._settings = {**strip_origins(self._reader.settings), **readers.ruled(cell)}
+        self._marks = collect_marks(readers.declared, self._reader)
         making.begin(cell)
 
     def own(self, commons: Commons) -> None:
@@ -50,70 +64,76 @@ class CellCompiler:
         dataset = self._dataset(common_dataset)
         made_from = self._engine(self._model(common_model, dataset), dataset)
         made_of = [made_from, dataset, *self._service(made_from, dataset)]
-        ruled = tests_of(self._cell, self._readers.rules(self._cell), self._readers.ruleset)
+        ruled = select_tests(self._cell, self._readers.rules(self._cell), self._readers.ruleset)
         answers = any("accuracy" in READS_ANSWERS.get(test.name, ()) for test in ruled)
         runs = [self._run(mode, *made_of, answers=answers and mode == "accuracy") for mode in MODES]
         ups = [*runs, self._score(runs[0], dataset)]
         ups += [self._tested(test, ups, *made_of) for test in ruled]
         reader = self._fresh()
-        self._put(Kind.RESULT, "", result_inputs(reader, ups), reader, locations={})
+        self._put(Kind.RESULT, "", collect_result_inputs(reader, ups), reader, locations={})
 
     def inferred(self) -> None:
         """A result of another cell's runs: it has no runs of its own."""
-        source = source_of(self._cell)
+        source = find_source_cell(self._cell)
         ups = [self._making.made_already(mode, Address(Kind.RUN, f"{source}/{mode}")) for mode in MODES]
         ups.append(self._making.made_already("score", Address(Kind.SCORE, str(source))))
         self._marks = tuple(sorted({*self._marks, INFERRED}))
         reader = self._fresh()
-        self._put(Kind.RESULT, "", result_inputs(reader, ups), reader, locations={})
+        self._put(Kind.RESULT, "", collect_result_inputs(reader, ups), reader, locations={})
 
     def _dataset(self, common: str) -> Input:
         reader = self._fresh()
-        return self._put_shared(Kind.DATASET, dataset_inputs(reader), reader, common)
+        return self._put_shared(Kind.DATASET, collect_dataset_inputs(reader), reader, common)
 
     def _model(self, common: str, dataset: Input) -> Input:
         reader = self._fresh()
-        return self._put_shared(Kind.MODEL, model_inputs(reader, dataset if trains(reader) else None), reader, common)
+        return self._put_shared(
+            Kind.MODEL, collect_model_inputs(reader, dataset if is_trained(reader) else None), reader, common
+        )
 
     def _engine(self, model: Input, dataset: Input) -> Input:
         """The engine, or the model where neither a command of the user's nor the backend builds one."""
         if self._reader.text(f"{BUILD}.command"):
             reader = self._fresh()
-            return self._put(Kind.ENGINE, "", built_inputs(reader, self._scenario, model, dataset), reader)
+            return self._put(Kind.ENGINE, "", collect_built_inputs(reader, self._scenario, model, dataset), reader)
         facts = BACKENDS.get(self._reader.text("engine.backend"))
         if facts is None or not facts.builds_engine:
             return model
         reader = self._fresh()
-        return self._put(Kind.ENGINE, "", engine_inputs(reader, model), reader)
+        return self._put(Kind.ENGINE, "", collect_engine_inputs(reader, model), reader)
 
     def _service(self, made_from: Input, dataset: Input) -> list[Input]:
         """The server that the cell's runs ask, where its harness has one."""
         reader = self._fresh()
         if not reader.text(f"{SERVICE}.command"):
             return []
-        return [self._put(Kind.SERVICE, "", service_inputs(reader, self._scenario, made_from, dataset), reader)]
+        return [self._put(Kind.SERVICE, "", collect_service_inputs(reader, self._scenario, made_from, dataset), reader)]
 
     def _run(self, mode: str, made_from: Input, dataset: Input, *service: Input, answers: bool) -> Input:
         """``answers``: a compliance test compares its own with those of this run."""
         reader = self._fresh()
-        inputs = [*run_inputs(reader, self._scenario, mode, made_from, dataset), *command_inputs(reader), *service]
+        inputs = [
+            *collect_run_inputs(reader, self._scenario, mode, made_from, dataset),
+            *collect_command_inputs(reader),
+            *service,
+        ]
         settings = self._effective(inputs) | ({"ruled.answers_compared": True} if answers else {})
         return replace(self._put(Kind.RUN, mode, inputs, reader, settings=settings), name=mode)
 
     def _score(self, run: Input, dataset: Input) -> Input:
         reader = self._fresh()
-        inputs = [*score_inputs(reader, replace(run, name="run"), dataset), *scorer_inputs(reader)]
+        inputs = [*collect_score_inputs(reader, replace(run, name="run"), dataset), *collect_scorer_inputs(reader)]
         return self._put(Kind.SCORE, "", inputs, reader)
 
     def _tested(self, test: TestRules, runs: list[Input], made_from: Input, dataset: Input, *service: Input) -> Input:
         """A test with its verdict, on the cell's samples or on its own."""
-        locations = locations_of(self._reader)
+        locations = collect_locations(self._reader)
         if has_own_dataset(self._reader, test.name):
-            reader = with_own_dataset(self._reader, test.name)
-            locations = locations_of(reader)
+            reader = use_own_dataset(self._reader, test.name)
+            locations = collect_locations(reader)
             at = Address(Kind.DATASET, f"{self._cell.cell}/{test.name}")
-            common = {**self._common(below(plain(reader.settings), "dataset")), "locations": locations}
-            dataset = self._making.put(at, dataset_inputs(reader), reader, None, **common)
+            common = {**self._common(select_below(strip_origins(reader.settings), "dataset")), "locations": locations}
+            dataset = self._making.put(at, collect_dataset_inputs(reader), reader, None, **common)
         audit = self._test(test, locations, made_from, dataset, *service)
         return self._verdict(test, audit, runs, dataset, locations)
 
@@ -121,7 +141,7 @@ class CellCompiler:
         self, test: TestRules, locations: Mapping[str, str], made_from: Input, dataset: Input, *service: Input
     ) -> Input:
         reader = self._fresh()
-        inputs = [*test_inputs(reader, self._scenario, test, made_from, dataset), *service]
+        inputs = [*collect_test_inputs(reader, self._scenario, test, made_from, dataset), *service]
         settings = {**self._effective(inputs), "ruled.judged": test.performance_checks}
         return self._put(Kind.COMPLIANCE_TEST, test.name, inputs, reader, settings=settings, locations=locations)
 
@@ -130,7 +150,7 @@ class CellCompiler:
     ) -> Input:
         reader = self._fresh()
         compared = [run for run in runs if run.name in test.compared_with]
-        inputs = verdict_inputs(reader, test, audit, compared, dataset)
+        inputs = collect_verdict_inputs(reader, test, audit, compared, dataset)
         made = self._put(Kind.VERDICT, test.name, inputs, reader, locations=locations)
         return replace(made, name=f"verdict.{test.name}")
 
@@ -155,14 +175,14 @@ class CellCompiler:
         cell's."""
         cell = self._cell.cell
         address = Address(kind, cell.benchmark if make_key(kind, inputs) == common else str(cell))
-        settings = below(self._settings, str(kind).lower())
+        settings = select_below(self._settings, str(kind).lower())
         return self._making.put(address, inputs, reader, None, **self._common(settings))
 
     def _common(self, settings: Mapping[str, object]) -> dict[str, object]:
-        return {"locations": locations_of(self._reader), "marks": self._marks, "settings": settings}
+        return {"locations": collect_locations(self._reader), "marks": self._marks, "settings": settings}
 
 
-def common_keys(readers: CellReaders, kept: Mapping[Cell, Kept]) -> Commons:
+def find_common_keys(readers: CellReaders, kept: Mapping[Cell, CachedCell]) -> Commons:
     """Of the cells with runs of their own. What is not kept of them is added."""
     counts: dict[str, tuple[Counter[str], Counter[str]]] = {}
     for cell in readers.declared.cells:
@@ -171,10 +191,10 @@ def common_keys(readers: CellReaders, kept: Mapping[Cell, Kept]) -> Commons:
             continue
         if not known.dataset:
             reader = readers.reader(cell)
-            known.dataset = make_key(Kind.DATASET, dataset_inputs(reader))
+            known.dataset = make_key(Kind.DATASET, collect_dataset_inputs(reader))
             # The dataset's address does not matter to a key, only its key does.
-            data = upstream("dataset", Address(Kind.DATASET, cell.cell.benchmark), known.dataset)
-            known.model = make_key(Kind.MODEL, model_inputs(reader, data if trains(reader) else None))
+            data = make_upstream_input("dataset", Address(Kind.DATASET, cell.cell.benchmark), known.dataset)
+            known.model = make_key(Kind.MODEL, collect_model_inputs(reader, data if is_trained(reader) else None))
         datasets, models = counts.setdefault(cell.cell.benchmark, (Counter(), Counter()))
         datasets[known.dataset] += 1
         models[known.model] += 1

@@ -6,15 +6,15 @@ import contextlib
 import difflib
 from collections.abc import Callable
 
-from reconciler.desired.auditing import ASKED, asked_for, knows
+from reconciler.desired.cell_settings import find_source_cell
+from reconciler.desired.compliance import ASKED, has_test, is_asked_for
 from reconciler.desired.inputs import is_endpoints
-from reconciler.desired.readers import source_of
 from reconciler.errors import Problem, ReconcilerError, SpecError
 from reconciler.mlperf.compliance.judging import JUDGES
-from reconciler.mlperf.inferring import refusal, variant_refusal
+from reconciler.mlperf.inference_rules import explain_refusal, explain_variant_refusal
 from reconciler.mlperf.modes import RESULTS
 from reconciler.mlperf.ruleset import BenchmarkRules, Presence, Ruleset
-from reconciler.mlperf.user_conf import settings_for
+from reconciler.mlperf.user_conf import select_settings
 from reconciler.resource.inputs import Value
 from reconciler.spec.declared import Declared, DeclaredCell
 
@@ -81,14 +81,14 @@ def _forbidden(declared: Declared, cell: DeclaredCell, rules: BenchmarkRules, ru
 def _unknown_tests(cell: DeclaredCell, rules: BenchmarkRules) -> list[Problem]:
     """Compliance tests that the round does not have, or that this program cannot judge for this benchmark."""
     problems = []
-    for test in asked_for(cell):
+    for test in is_asked_for(cell):
         own = next((v for n, v in cell.settings.items() if n.startswith(f"{ASKED}{test}.dataset.")), None)
-        if own is not None and knows(rules, test, cell.cell.scenario):
+        if own is not None and has_test(rules, test, cell.cell.scenario):
             compared = " and ".join(rules.test(test, cell.cell.scenario).compared_with)
             if compared:
                 message = f"{test} is compared with the {compared} run, and must read the same samples"
                 problems.append(_problem(cell, own, message, f"take the dataset of {test} out"))
-        if not knows(rules, test, cell.cell.scenario) or test not in JUDGES:
+        if not has_test(rules, test, cell.cell.scenario) or test not in JUDGES:
             named = ", ".join(rules.compliance_tests) or "no test"
             fix = f"take it out; round {rules.round} asks {named} of {rules.name}"
             value = cell.settings[f"{ASKED}{test}"]
@@ -107,7 +107,7 @@ def _unfit_for_endpoints(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Rul
     if power := cell.settings.get("power.path"):
         message = "a power measurement stands beside LoadGen's logs, which the endpoints harness does not leave"
         problems.append(_problem(cell, power, message, "take `power` out"))
-    for test in asked_for(cell):
+    for test in is_asked_for(cell):
         fix = "take it out, and add the test to the harness's own configuration (`audit:`)"
         message = f"{test} is run by the endpoints harness itself, behind its performance run"
         problems.append(_problem(cell, cell.settings[f"{ASKED}{test}"], message, fix))
@@ -117,12 +117,12 @@ def _unfit_for_endpoints(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Rul
 def _unsayable(cell: DeclaredCell) -> list[Problem]:
     """Settings that LoadGen's user.conf cannot express, such as half a millisecond for a Server latency."""
     with contextlib.suppress(ReconcilerError):
-        settings_for(cell.cell.scenario, {name: value.value for name, value in cell.settings.items()})
+        select_settings(cell.cell.scenario, {name: value.value for name, value in cell.settings.items()})
         return []  # of nearly every cell
     problems = []
     for name, value in cell.settings.items():
         try:
-            settings_for(cell.cell.scenario, {name: value.value})
+            select_settings(cell.cell.scenario, {name: value.value})
         except ReconcilerError as error:
             problems.append(_problem(cell, value, error.message, error.fix))
     return problems
@@ -130,7 +130,7 @@ def _unsayable(cell: DeclaredCell) -> list[Problem]:
 
 def _not_inferable(declared: Declared, cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
     """Whether the cell that ``infer_from`` names is declared, has runs of its own, and may serve this one."""
-    value, source = cell.settings["infer_from"], source_of(cell)
+    value, source = cell.settings["infer_from"], find_source_cell(cell)
     found = next((other for other in declared.cells if other.cell == source), None)
     if found is None or "infer_from" in found.settings:
         message = (
@@ -145,11 +145,11 @@ def _not_inferable(declared: Declared, cell: DeclaredCell, rules: BenchmarkRules
         return [_problem(cell, value, message, "take infer_from out: the cell then has runs of its own")]
     category = str(declared.systems[cell.cell.system].settings["system.category"].value)
     if source.scenario != cell.cell.scenario:
-        why = refusal(ruleset, source.scenario, cell.cell.scenario, category)
+        why = explain_refusal(ruleset, source.scenario, cell.cell.scenario, category)
     else:
         other = ruleset.benchmark(str(found.settings["benchmark.official"].value))
         why = (
-            variant_refusal(other, rules, source.scenario)
+            explain_variant_refusal(other, rules, source.scenario)
             if other
             else f"round {ruleset.round} has no {source.benchmark}"
         )
@@ -175,7 +175,7 @@ def _too_lenient(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) ->
     return problems
 
 
-def ruleset_of(declared: Declared, load_ruleset: Callable[[str], Ruleset]) -> Ruleset:
+def load_ruleset_of(declared: Declared, load_ruleset: Callable[[str], Ruleset]) -> Ruleset:
     """The rules of the declared round; an unknown round is a problem of the spec, at its line."""
     try:
         return load_ruleset(str(declared.round.value))

@@ -5,7 +5,7 @@ No run's own path is in there, and no secret: a variable that is taken from the 
 
 from __future__ import annotations
 
-from reconciler.desired.inputs import Reader, is_endpoints, launched
+from reconciler.desired.inputs import Reader, collect_launcher_inputs, is_endpoints
 from reconciler.mlperf.modes import RESULTS
 from reconciler.resource.inputs import Input, Origin
 
@@ -13,7 +13,7 @@ COMMAND, SCORE = "harness.command", "harness.score.command"
 CODE, CONFIG = "harness.code.sha256", "harness.config"
 
 
-def command_inputs(reader: Reader) -> list[Input]:
+def collect_command_inputs(reader: Reader) -> list[Input]:
     """Of a run; nothing where our own harness runs it."""
     results = reader.take(RESULTS, "harness.model_name")
     results = results if is_endpoints(reader.settings) else []  # LoadGen's logs are what there always was
@@ -24,15 +24,15 @@ def command_inputs(reader: Reader) -> list[Input]:
     return [*said, *results, *official, *reader.under("harness.env"), *_sources(reader)]
 
 
-def scorer_inputs(reader: Reader) -> list[Input]:
+def collect_scorer_inputs(reader: Reader) -> list[Input]:
     """Of a score; nothing where the benchmark has its own scorer here."""
     if not reader.text(SCORE):
         return []
     said = reader.take(SCORE, "harness.image")
-    return [*said, *reader.under("harness.env"), *_sources(reader), *launched(reader)]
+    return [*said, *reader.under("harness.env"), *_sources(reader), *collect_launcher_inputs(reader)]
 
 
-def command_pins(reader: Reader) -> dict[str, str]:
+def list_command_pins(reader: Reader) -> dict[str, str]:
     """Name of the input → pin, of the code and the configuration files of a command."""
     if not reader.text(COMMAND) and not reader.text(SCORE):
         return {}
@@ -46,6 +46,6 @@ def command_pins(reader: Reader) -> dict[str, str]:
 
 def _sources(reader: Reader) -> list[Input]:
     """Their digests; where they lie is no identity."""
-    pins = {name: pin for name, pin in command_pins(reader).items() if reader.pins.values.get(pin) is not None}
+    pins = {name: pin for name, pin in list_command_pins(reader).items() if reader.pins.values.get(pin) is not None}
     origins = reader.pins.origins
     return [Input(name, reader.pins.values[pin], Origin(origins.get(pin, "record"))) for name, pin in pins.items()]

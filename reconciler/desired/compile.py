@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from reconciler.desired.cells import CellCompiler, Commons, common_keys
-from reconciler.desired.inputs import submission_inputs, upstream
-from reconciler.desired.making import Making
-from reconciler.desired.needed import missing_cells
-from reconciler.desired.published import published_inputs, submission_settings, submission_values
-from reconciler.desired.readers import CellReaders
-from reconciler.desired.reuse import Kept, Reuse
+from reconciler.desired.cell_settings import CellReaders
+from reconciler.desired.cells import CellCompiler, Commons, find_common_keys
+from reconciler.desired.inputs import collect_submission_inputs, make_upstream_input
+from reconciler.desired.published import (
+    collect_published_inputs,
+    collect_submission_settings,
+    collect_submission_values,
+)
+from reconciler.desired.requirements import find_missing_cells
+from reconciler.desired.resource_builder import ResourceBuilder
+from reconciler.desired.reuse import CachedCell, Reuse
 from reconciler.desired.state import Desired, Pins
 from reconciler.mlperf.ruleset import Ruleset
 from reconciler.resource.canonical import digest
@@ -27,22 +31,29 @@ def compile_desired(
     ``reuse``: what earlier compilations of this process gave; it learns what this one gives. What cells
     that it knows read is not told again.
     """
-    making, readers, reuse = Making(), CellReaders(declared, ruleset, pins), reuse or Reuse()
+    making, readers, reuse = ResourceBuilder(), CellReaders(declared, ruleset, pins), reuse or Reuse()
     reuse.begin((ruleset, declared.rehearsal.value, dict(pins.values)))
     kept = {
         cell.cell: reuse.known(cell.cell, cell.settings) for cell in declared.cells if "infer_from" not in cell.settings
     }
-    commons = common_keys(readers, kept)
+    commons = find_common_keys(readers, kept)
     own = [cell for cell in declared.cells if cell.cell in kept]
     reuse.cells = {cell.cell: _own(making, readers, commons, cell, kept[cell.cell]) for cell in own}
     for cell in declared.cells:
         if "infer_from" in cell.settings:
             CellCompiler(making, readers, cell).inferred()
-    results = [upstream(str(a), a, r.key) for a, r in making.resources.items() if a.kind is Kind.RESULT]
-    shared = [*submission_inputs(submission_values(declared)), *published_inputs(declared, pins)]
+    results = [make_upstream_input(str(a), a, r.key) for a, r in making.resources.items() if a.kind is Kind.RESULT]
+    shared = [
+        *collect_submission_inputs(collect_submission_values(declared)),
+        *collect_published_inputs(declared, pins),
+    ]
     making.begin(None)
     making.put(
-        Address(Kind.SUBMISSION, declared.name), [*shared, *results], None, None, settings=submission_settings(declared)
+        Address(Kind.SUBMISSION, declared.name),
+        [*shared, *results],
+        None,
+        None,
+        settings=collect_submission_settings(declared),
     )
     resources = tuple(making.resources.values())
     named = [[str(r.address), r.key, r.attempts] for r in resources]
@@ -59,12 +70,14 @@ def compile_desired(
         detail=detail,
         name=declared.name,
         by_address={r.address: r for r in resources},
-        missing_cells=missing_cells(declared, ruleset),
+        missing_cells=find_missing_cells(declared, ruleset),
     )
     return whole, making.noted
 
 
-def _own(making: Making, readers: CellReaders, commons: Commons, cell: DeclaredCell, known: Kept) -> Kept:
+def _own(
+    making: ResourceBuilder, readers: CellReaders, commons: Commons, cell: DeclaredCell, known: CachedCell
+) -> CachedCell:
     """Gives what there is to keep of a cell with runs of its own."""
     common = commons[cell.cell.benchmark]
     if known.resources and known.commons == common:

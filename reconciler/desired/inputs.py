@@ -11,8 +11,15 @@ from dataclasses import dataclass, field
 
 from harness.contract import BACKENDS, BENCHMARKS
 from reconciler.desired.state import Pins
-from reconciler.launch.known import COMMAND, identity
-from reconciler.mlperf.modes import ENDPOINTS, ENDPOINTS_SEEDS, RESULTS, endpoints_settings_of, ruled_of, settings_of
+from reconciler.launch.adapters import COMMAND, select_identity
+from reconciler.mlperf.modes import (
+    ENDPOINTS,
+    ENDPOINTS_SEEDS,
+    RESULTS,
+    list_endpoints_settings,
+    list_ruled,
+    list_settings,
+)
 from reconciler.resource.inputs import DEFAULT, Input, Origin, Value
 from reconciler.resource.kinds import Address
 
@@ -66,12 +73,12 @@ class Reader:
         return f"version:{self.text('engine.backend')}@{self.text('system.name')}"
 
 
-def upstream(name: str, address: Address, key: str) -> Input:
+def make_upstream_input(name: str, address: Address, key: str) -> Input:
     """An upstream resource enters by its key, never by its bytes: rebuilding a lost engine reruns nothing."""
     return Input(name, key, Origin(str(address)))
 
 
-def benchmark_code(reader: Reader) -> list[Input]:
+def find_benchmark_code(reader: Reader) -> list[Input]:
     """A built-in benchmark counts by name and revision, a user's own file by its bytes."""
     pin = reader.source_pin("benchmark")
     if pin:
@@ -87,7 +94,7 @@ def benchmark_code(reader: Reader) -> list[Input]:
     return [Input("benchmark.code", f"{found.value} revision {facts.revision if facts else 0}", found.origin)]
 
 
-def source(reader: Reader, kind: str) -> list[Input]:
+def collect_source_inputs(reader: Reader, kind: str) -> list[Input]:
     """The digest of the file that ``model.path`` or ``dataset.path`` names; the path itself is no identity."""
     declared = reader.get(f"{kind}.sha256")
     pin = reader.source_pin(kind)
@@ -96,7 +103,7 @@ def source(reader: Reader, kind: str) -> list[Input]:
     return reader.pinned(pin) if pin else []
 
 
-def backend(reader: Reader) -> list[Input]:
+def collect_backend_inputs(reader: Reader) -> list[Input]:
     """Backend, our revision of it, and its version: the spec's pin, else this machine's, else the last record's."""
     name = reader.text("engine.backend")
     inputs = reader.take("engine.backend", "engine.precision")
@@ -109,33 +116,33 @@ def backend(reader: Reader) -> list[Input]:
     return inputs + reader.pinned(reader.version_pin())
 
 
-def dataset_inputs(reader: Reader) -> list[Input]:
-    return benchmark_code(reader) + source(reader, "dataset") + reader.under("dataset.settings")
+def collect_dataset_inputs(reader: Reader) -> list[Input]:
+    return find_benchmark_code(reader) + collect_source_inputs(reader, "dataset") + reader.under("dataset.settings")
 
 
-def model_inputs(reader: Reader, dataset: Input | None) -> list[Input]:
+def collect_model_inputs(reader: Reader, dataset: Input | None) -> list[Input]:
     """``dataset`` only where the model is trained or calibrated on it."""
-    own = benchmark_code(reader) + source(reader, "model") + reader.under("model.settings")
+    own = find_benchmark_code(reader) + collect_source_inputs(reader, "model") + reader.under("model.settings")
     return own + ([dataset] if dataset else [])
 
 
-def launched(reader: Reader) -> list[Input]:
+def collect_launcher_inputs(reader: Reader) -> list[Input]:
     """What the system's launcher runs commands in; nothing without one, or where it only says on which machine."""
     found = reader.get(COMMAND)
-    words = identity(found.value) if found is not None else ()
+    words = select_identity(found.value) if found is not None else ()
     return [Input("launcher", words, found.origin)] if found is not None and words else []
 
 
-def engine_inputs(reader: Reader, model: Input) -> list[Input]:
+def collect_engine_inputs(reader: Reader, model: Input) -> list[Input]:
     """An engine belongs to a device model, not to a system: two boxes with the same accelerator share it."""
     device = reader.take("hardware.accelerator", "hardware.cpu")
-    own = [*backend(reader), *reader.take("engine.batch_size"), *reader.under("engine.options")]
-    return [model, *own, *device, *launched(reader)]
+    own = [*collect_backend_inputs(reader), *reader.take("engine.batch_size"), *reader.under("engine.options")]
+    return [model, *own, *device, *collect_launcher_inputs(reader)]
 
 
-def run_inputs(reader: Reader, scenario: str, mode: str, made_from: Input, dataset: Input) -> list[Input]:
+def collect_run_inputs(reader: Reader, scenario: str, mode: str, made_from: Input, dataset: Input) -> list[Input]:
     """``made_from`` is the engine, or the model where the backend builds none."""
-    own = [] if made_from.name == "engine" else [*backend(reader), *reader.take("engine.batch_size")]
+    own = [] if made_from.name == "engine" else [*collect_backend_inputs(reader), *reader.take("engine.batch_size")]
     hardware = reader.under("hardware")
     return [
         Input("scenario", scenario),
@@ -143,12 +150,12 @@ def run_inputs(reader: Reader, scenario: str, mode: str, made_from: Input, datas
         made_from,
         dataset,
         *own,
-        *benchmark_code(reader),
+        *find_benchmark_code(reader),
         *_settings(reader, scenario, mode),
         *reader.under("run", but=STALL_TIMEOUT),
         *reader.take("system.name", "rehearsal"),
         *hardware,
-        *launched(reader),
+        *collect_launcher_inputs(reader),
     ]
 
 
@@ -162,16 +169,16 @@ def _settings(reader: Reader, scenario: str, mode: str) -> list[Input]:
     """What LoadGen is asked. The endpoints harness knows but two seeds of the round, and of a count only what is
     declared: its runs are as long as they are asked to be."""
     if not is_endpoints(reader.settings):
-        return reader.take(*dict.fromkeys((*settings_of(mode, scenario), *ruled_of(scenario))))
-    names = endpoints_settings_of(mode, scenario)
+        return reader.take(*dict.fromkeys((*list_settings(mode, scenario), *list_ruled(scenario))))
+    names = list_endpoints_settings(mode, scenario)
     return reader.take(*(n for n in names if n != "min_query_count" or n in reader.settings), *ENDPOINTS_SEEDS)
 
 
-def score_inputs(reader: Reader, run: Input, dataset: Input) -> list[Input]:
-    return [run, dataset, *benchmark_code(reader)]
+def collect_score_inputs(reader: Reader, run: Input, dataset: Input) -> list[Input]:
+    return [run, dataset, *find_benchmark_code(reader)]
 
 
-def result_inputs(reader: Reader, upstreams: list[Input]) -> list[Input]:
+def collect_result_inputs(reader: Reader, upstreams: list[Input]) -> list[Input]:
     """What is rendered beside the logs: the measurements, the names, the policy that chooses the published run."""
     official = reader.take("benchmark.official", "policy.publish")
     own = [*reader.under("measurements"), *reader.take("model.retraining", "infer_from")]
@@ -180,6 +187,6 @@ def result_inputs(reader: Reader, upstreams: list[Input]) -> list[Input]:
     return [*upstreams, *official, *own, *power]
 
 
-def submission_inputs(values: Mapping[str, Value]) -> list[Input]:
+def collect_submission_inputs(values: Mapping[str, Value]) -> list[Input]:
     """What the submission's shared files show: submitter, round, every system's description."""
     return [Input(name, value.value, value.origin or DEFAULT) for name, value in sorted(values.items())]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from reconciler.desired.readers import plain
+from reconciler.desired.cell_settings import strip_origins
 from reconciler.desired.state import Pins
-from reconciler.launch.known import LAUNCHING
+from reconciler.launch.adapters import LAUNCHING
 from reconciler.resource.inputs import Input, Origin, Value
 from reconciler.spec.declared import Declared, DeclaredCell
 
 
-def submission_values(declared: Declared) -> dict[str, Value]:
+def collect_submission_values(declared: Declared) -> dict[str, Value]:
     values = {"round": declared.round, "submitter": declared.submitter}
     for system in declared.systems.values():
         shown = {name: value for name, value in system.settings.items() if name not in LAUNCHING}
@@ -18,14 +18,14 @@ def submission_values(declared: Declared) -> dict[str, Value]:
     return values
 
 
-def submission_settings(declared: Declared) -> dict[str, object]:
+def collect_submission_settings(declared: Declared) -> dict[str, object]:
     """What the shared files of the tree show, as plain values."""
     systems = {
-        system.name: {"settings": plain(system.settings), "description": plain(system.description)}
+        system.name: {"settings": strip_origins(system.settings), "description": strip_origins(system.description)}
         for system in declared.systems.values()
     }
     own = {name: value.value for name, value in declared.settings.items()}
-    code = {cell.cell.benchmark: list(paths) for cell in declared.cells if (paths := published_code(cell))}
+    code = {cell.cell.benchmark: list(paths) for cell in declared.cells if (paths := list_published_code(cell))}
     return {
         "tree": None,
         **own,
@@ -36,7 +36,7 @@ def submission_settings(declared: Declared) -> dict[str, object]:
     }
 
 
-def published_code(cell: DeclaredCell) -> tuple[str, ...]:
+def list_published_code(cell: DeclaredCell) -> tuple[str, ...]:
     """Locations of what is published as src/<benchmark>: as declared, else the benchmark's own file."""
     declared = cell.settings.get("benchmark.source") or cell.settings.get("benchmark.path")
     if declared is None:
@@ -44,17 +44,17 @@ def published_code(cell: DeclaredCell) -> tuple[str, ...]:
     return (declared.value,) if isinstance(declared.value, str) else tuple(declared.value)
 
 
-def published_pins(declared: Declared) -> dict[str, str]:
+def list_published_pins(declared: Declared) -> dict[str, str]:
     """Name of the input → pin, of every file and folder that the tree carries beside the results."""
     documents = {name: value for name, value in declared.settings.items() if name.startswith("documents.")}
     found = {name: f"source:document@{name}|{value.value}" for name, value in documents.items()}
     for cell in declared.cells:
-        for number, path in enumerate(published_code(cell)):
+        for number, path in enumerate(list_published_code(cell)):
             found[f"code.{cell.cell.benchmark}.{number}"] = f"source:code@{cell.cell.benchmark}|{path}"
     return found
 
 
-def published_inputs(declared: Declared, pins: Pins) -> list[Input]:
+def collect_published_inputs(declared: Declared, pins: Pins) -> list[Input]:
     """Their digests; where they lie is no identity."""
-    found = ((name, pin) for name, pin in published_pins(declared).items() if pins.values.get(pin) is not None)
+    found = ((name, pin) for name, pin in list_published_pins(declared).items() if pins.values.get(pin) is not None)
     return [Input(name, pins.values[pin], Origin(pins.origins.get(pin, "record"))) for name, pin in found]

@@ -14,7 +14,7 @@ from reconciler.resource.resources import Resource
 
 
 @dataclass(slots=True)
-class Kept:
+class CachedCell:
     """``of`` stands for the cell's settings. ``dataset``, ``model``: its keys; ``commons``: those that most cells of
     its benchmark have. ``resources``: what it gave then; empty while it was not compiled."""
 
@@ -30,15 +30,15 @@ class Reuse:
     """``world``: everything beside its own settings that a cell's resources follow from."""
 
     world: object = None
-    cells: dict[Cell, Kept] = field(default_factory=dict)
+    cells: dict[Cell, CachedCell] = field(default_factory=dict)
 
     def begin(self, world: object) -> None:
         """Forget everything unless it was made in this very world."""
         if self.world != world:
             self.world, self.cells = world, {}
 
-    def known(self, cell: Cell, settings: Mapping[str, Value]) -> Kept:
+    def known(self, cell: Cell, settings: Mapping[str, Value]) -> CachedCell:
         # As text, since True equals 1 and is not the same value.
         of = repr([(name, value.value) for name, value in settings.items()])
         kept = self.cells.get(cell)
-        return kept if kept is not None and kept.of == of else Kept(of)
+        return kept if kept is not None and kept.of == of else CachedCell(of)

@@ -23,7 +23,7 @@ class Desired:
     missing_cells: tuple[str, ...] = ()
 
 
-def submission_settings(desired: Desired) -> Mapping[str, Any]:
+def get_submission_settings(desired: Desired) -> Mapping[str, Any]:
     """What the whole submission declares, by flat name; empty where nothing is declared."""
     submission = next((r for r in desired.resources if r.kind is Kind.SUBMISSION), None)
     return desired.detail(submission.address).settings if submission else {}

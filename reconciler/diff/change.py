@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from reconciler.resource.decisions import Acceptance, Freeze, Stand
+from reconciler.resource.decisions import Acceptance, AcceptanceStatus, Freeze
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Address, Cell
 
@@ -34,7 +34,7 @@ class Reason(StrEnum):
     FORCED = "Forced"
 
 
-class How(StrEnum):
+class Work(StrEnum):
     """The work behind an action: a child process, a server for the runs that are due, a copy from the store or git, or
     rendering."""
 
@@ -65,7 +65,7 @@ class Change:
     key: str
     action: Action
     reason: Reason
-    how: How = How.MAKE
+    how: Work = Work.MAKE
     previous: str = ""
     note: str = ""
     restore: tuple[tuple[str, str], ...] = ()
@@ -129,10 +129,10 @@ class Difference:
     recorded_as: Mapping[Address, str] = field(default_factory=dict)
     undeclared: tuple[Address, ...] = ()
     unchanged: int = 0
-    acceptances: tuple[tuple[str, Acceptance, Stand], ...] = ()
+    acceptances: tuple[tuple[str, Acceptance, AcceptanceStatus], ...] = ()
     frozen: tuple[Freeze, ...] = ()
 
     @property
     def accepted(self) -> dict[Cell, Acceptance]:
         """Cells whose results count although their inputs differ."""
-        return {item.cell: item for _, item, stand in self.acceptances if stand is Stand.IN_FORCE}
+        return {item.cell: item for _, item, stand in self.acceptances if stand is AcceptanceStatus.IN_FORCE}

@@ -31,7 +31,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Audit:
+class AuditReport:
     """``marks``: by cell what every reader of its results must know, such as "rehearsal"."""
 
     commit: str
@@ -42,10 +42,10 @@ class Audit:
 
     @property
     def proof(self) -> Proof:
-        return worst(claim.proof for claim in self.claims)
+        return find_worst_proof(claim.proof for claim in self.claims)
 
 
-def worst(proofs: Iterable[Proof]) -> Proof:
+def find_worst_proof(proofs: Iterable[Proof]) -> Proof:
     """No green over red. Nothing claimed is nothing proven."""
     order = list(Proof)
     return max(proofs, key=order.index, default=Proof.MISSING)

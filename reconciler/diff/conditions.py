@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from reconciler.desired.state import Desired
-from reconciler.diff.auditing import AUDIT_FAILS
-from reconciler.diff.change import Action, Change, Chosen, Difference, Finding, How
+from reconciler.diff.change import Action, Change, Chosen, Difference, Finding, Work
+from reconciler.diff.compliance import AUDIT_FAILS
 from reconciler.observed.state import Observed
-from reconciler.resource.conditions import NOT_REQUIRED, Condition, Standing, Status, worst
-from reconciler.resource.decisions import frozen_by
+from reconciler.resource.conditions import NOT_REQUIRED, CellStatus, Condition, ConditionStatus, find_worst
+from reconciler.resource.decisions import find_freeze
 from reconciler.resource.kinds import ORDER, Address, Cell, Kind
 from reconciler.resource.records import Recorded, Summary
 from reconciler.resource.resources import Resource
@@ -52,7 +52,7 @@ class _Facts:
         return f"blocked: {stop}" if stop else change.note
 
 
-def conditions(
+def compute_conditions(
     desired: Desired,
     recorded: Recorded,
     observed: Observed,
@@ -60,24 +60,24 @@ def conditions(
     blocked: Mapping[Address, str] | None = None,
 ) -> Mapping[Cell, tuple[Condition, ...]]:
     """Every declared cell's conditions, in the order of CONDITIONS."""
-    found = standings(desired, recorded, observed, difference, blocked)
+    found = summarise_cells(desired, recorded, observed, difference, blocked)
     return {standing.cell: standing.conditions for standing in found}
 
 
-def standings(
+def summarise_cells(
     desired: Desired,
     recorded: Recorded,
     observed: Observed,
     difference: Difference,
     blocked: Mapping[Address, str] | None = None,
-) -> tuple[Standing, ...]:
+) -> tuple[CellStatus, ...]:
     """Every declared cell with its conditions and what it measured. ``blocked``: a step's address → what stops it."""
     changes = {change.key: change for change in difference.changes if change.action is not Action.NOOP}
     stops = {c.key: stop for c in difference.changes if (stop := (blocked or {}).get(c.address, ""))}
     summaries = {summary.id: summary for group in recorded.by_key.values() for summary in group}
     found = []
     accepted = difference.accepted
-    for cell, lineage in lineages(desired).items():
+    for cell, lineage in trace_lineages(desired).items():
         # What accepted results were made from may be made anew for others.
         stands_in = not accepted.keys().isdisjoint(_cells(cell, lineage)) if accepted else False
         resources = tuple(r for r in lineage if r.kind not in _MADE) if stands_in else lineage
@@ -85,7 +85,7 @@ def standings(
             resources,
             changes,
             stops,
-            tuple(f for f in difference.findings if any(concerns(f.where, own) for own in _cells(cell, resources))),
+            tuple(f for f in difference.findings if any(is_about(f.where, own) for own in _cells(cell, resources))),
             tuple(observed.tree.get(str(cell), ())),
             observed.tree_present,
             str(cell) in observed.rendered,
@@ -100,11 +100,11 @@ def _marks(cells: set[Cell], difference: Difference) -> Iterator[str]:
     if len(cells) > 1:
         yield _INFERRED
     yield from (f"{ACCEPTED} until {item.until}" for cell, item in difference.accepted.items() if cell in cells)
-    freezes = [freeze for cell in cells if (freeze := frozen_by(cell, difference.frozen))]
+    freezes = [freeze for cell in cells if (freeze := find_freeze(cell, difference.frozen))]
     yield from (f"frozen until {f.until}" if f.until else "frozen" for f in freezes[:1])
 
 
-def lineages(desired: Desired) -> dict[Cell, tuple[Resource, ...]]:
+def trace_lineages(desired: Desired) -> dict[Cell, tuple[Resource, ...]]:
     """Each cell's own resources and, transitively, what they are made from; in pipeline order."""
     own: dict[Cell, dict[Address, Resource]] = {}
     for resource in desired.resources:
@@ -126,7 +126,7 @@ def _cells(cell: Cell, resources: Iterable[Resource]) -> set[Cell]:
     return {cell, *(r.cell for r in resources if r.cell is not None)}
 
 
-def concerns(where: str, cell: Cell) -> bool:
+def is_about(where: str, cell: Cell) -> bool:
     """Whether a finding's place is this cell or something of it: "Run:open/box/a/Offline/performance"."""
     text = where.partition(":")[2] if where.partition(":")[0] in tuple(Kind) else where
     return text == str(cell) or text.startswith(f"{cell}/")
@@ -134,14 +134,14 @@ def concerns(where: str, cell: Cell) -> bool:
 
 def _standing(
     cell: Cell, facts: _Facts, difference: Difference, summaries: Mapping[str, Summary], also: tuple[str, ...]
-) -> Standing:
+) -> CellStatus:
     parts = (_built(facts), _accurate(facts), _performed(facts), _valid(facts), _audited(facts), _rendered(facts))
     chosen = difference.chosen.get(cell) or Chosen()
     # A cell publishes no INVALID run, but people want to see what it measured.
     measured = chosen.performance or difference.recorded_as.get(Address(Kind.RUN, f"{cell}/performance"), "")
     performance, accuracy, score = (summaries.get(name) for name in (measured, chosen.accuracy, chosen.score))
     marks = {*also} | {mark for summary in (performance, accuracy, score) if summary for mark in summary.marks}
-    return Standing(
+    return CellStatus(
         cell,
         (*parts, _ready(parts, facts.findings)),
         metric=performance.metric if performance else None,
@@ -153,8 +153,8 @@ def _standing(
 
 def _stage(type_: str, facts: _Facts, change: Change | None, good: str) -> Condition:
     if change is None:
-        return Condition(type_, Status.TRUE, good)
-    return Condition(type_, Status.FALSE, _word(change.reason), facts.why(change))
+        return Condition(type_, ConditionStatus.TRUE, good)
+    return Condition(type_, ConditionStatus.FALSE, _word(change.reason), facts.why(change))
 
 
 def _word(text: str) -> str:
@@ -177,10 +177,10 @@ def _about_accuracy(finding: Finding) -> bool:
 def _verdict(type_: str, facts: _Facts, change: Change | None, findings: Iterable[Finding], good: str) -> Condition:
     first = next(iter(findings), None)
     if first is not None:
-        return Condition(type_, Status.FALSE, _word(first.kind), first.message)
+        return Condition(type_, ConditionStatus.FALSE, _word(first.kind), first.message)
     if change is not None:
-        return Condition(type_, Status.UNKNOWN, _word(change.reason), facts.why(change))
-    return Condition(type_, Status.TRUE, good)
+        return Condition(type_, ConditionStatus.UNKNOWN, _word(change.reason), facts.why(change))
+    return Condition(type_, ConditionStatus.TRUE, good)
 
 
 def _accurate(facts: _Facts) -> Condition:
@@ -197,11 +197,11 @@ def _valid(facts: _Facts) -> Condition:
 def _audited(facts: _Facts) -> Condition:
     """The compliance tests: a verdict over tests that are stale or not there is Unknown."""
     if not any(resource.kind is Kind.COMPLIANCE_TEST for resource in facts.resources):
-        return Condition("Audited", Status.TRUE, NOT_REQUIRED)
+        return Condition("Audited", ConditionStatus.TRUE, NOT_REQUIRED)
     change = facts.change(Kind.COMPLIANCE_TEST) or facts.change(Kind.VERDICT)
     failing = [finding for finding in facts.findings if finding.kind == AUDIT_FAILS]
     if change is None and not failing and any(finding.kind == "Invalid" for finding in facts.findings):
-        return Condition("Audited", Status.UNKNOWN, "NotJudged", "the run that it is compared with is INVALID")
+        return Condition("Audited", ConditionStatus.UNKNOWN, "NotJudged", "the run that it is compared with is INVALID")
     return _verdict("Audited", facts, change, failing, "Passed")
 
 
@@ -209,21 +209,25 @@ def _rendered(facts: _Facts) -> Condition:
     if facts.rendered_wrong:
         path, what = facts.rendered_wrong[0]
         more = f" and {len(facts.rendered_wrong) - 1} more" if len(facts.rendered_wrong) > 1 else ""
-        return Condition("Rendered", Status.FALSE, f"File{_word(what)}", f"{path}{more}")
+        return Condition("Rendered", ConditionStatus.FALSE, f"File{_word(what)}", f"{path}{more}")
     change = facts.change(Kind.RESULT)
     if change is None and facts.findings and not facts.was_rendered:
-        return Condition("Rendered", Status.UNKNOWN, "NotPublishable", "nothing is rendered of a cell with findings")
+        return Condition(
+            "Rendered", ConditionStatus.UNKNOWN, "NotPublishable", "nothing is rendered of a cell with findings"
+        )
     if change is None and not facts.tree_present:
         # A fresh clone: the tree follows from the records, so its absence is no difference.
-        return Condition("Rendered", Status.TRUE, "NotHere", "rendered from the records by the next pass")
-    if change is not None and change.how is How.RENDER and not change.note:
-        return Condition("Rendered", Status.FALSE, _word(change.reason), "the tree does not show the chosen records")
+        return Condition("Rendered", ConditionStatus.TRUE, "NotHere", "rendered from the records by the next pass")
+    if change is not None and change.how is Work.RENDER and not change.note:
+        return Condition(
+            "Rendered", ConditionStatus.FALSE, _word(change.reason), "the tree does not show the chosen records"
+        )
     return _stage("Rendered", facts, change, "Rendered")
 
 
 def _ready(parts: tuple[Condition, ...], findings: tuple[Finding, ...]) -> Condition:
-    status = Status.FALSE if findings else worst(parts)
-    if status is Status.TRUE:
+    status = ConditionStatus.FALSE if findings else find_worst(parts)
+    if status is ConditionStatus.TRUE:
         return Condition("Ready", status, "InSync")
     first = next((part for part in parts if part.status is status), parts[0])
     return Condition("Ready", status, first.reason, first.message or f"not {first.type}")

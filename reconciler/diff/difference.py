@@ -12,14 +12,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from reconciler.desired.state import Desired
-from reconciler.diff.accepting import accepted_keys, spread, stands
-from reconciler.diff.auditing import audits_of, compare_audits
-from reconciler.diff.change import Action, Change, Chosen, Difference, Drift, Finding, How, Reason
-from reconciler.diff.choose import differing, pair, valid
-from reconciler.diff.machines import elsewhere
-from reconciler.observed.state import Observed, Presence
+from reconciler.diff.acceptance import judge_acceptances, list_accepted_keys, spread
+from reconciler.diff.change import Action, Change, Chosen, Difference, Drift, Finding, Reason, Work
+from reconciler.diff.compliance import compare_cell_tests, list_cell_tests
+from reconciler.diff.host_drift import find_host_drift
+from reconciler.diff.run_selection import find_differing_evidence, select_runs, select_valid
+from reconciler.observed.state import ArtifactPresence, Observed
 from reconciler.resource.canonical import digest
-from reconciler.resource.decisions import NONE, AcceptedKey, Decisions, Freeze, frozen_by
+from reconciler.resource.decisions import NONE, AcceptedKey, Decisions, Freeze, find_freeze
 from reconciler.resource.inputs import Input
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import IMPORTED, SPARE_LOGS, Ended, Recorded, Summary
@@ -101,7 +101,7 @@ class Comparison:
         best = next((s for s in reversed(done) if not self.wrong(s)), done[-1])
         self.used[resource.address] = best
         wrong = self.wrong(best)
-        corrupt = [name for name, presence in wrong if presence is Presence.CORRUPT]
+        corrupt = [name for name, presence in wrong if presence is ArtifactPresence.CORRUPT]
         if corrupt:
             self.change(resource, Action.REPLACE, Reason.ARTIFACT_CORRUPT, f"{', '.join(corrupt)} is damaged")
         elif wrong:
@@ -118,13 +118,13 @@ class Comparison:
             address, instead = resource.address, self.accepted.get(resource.address)
             if instead is None or resource.kind not in _BUILT or address in self.forced:
                 continue
-            due = (self.changes[user].how is How.MAKE for user in users.get(address, ()) if user in self.changes)
+            due = (self.changes[user].how is Work.MAKE for user in users.get(address, ()) if user in self.changes)
             if address in self.changes and not any(due):
                 del self.changes[address]
                 if before := self.recorded.done(instead.before):
                     self.used[address] = before[-1]
 
-    def wrong(self, summary: Summary) -> list[tuple[str, Presence]]:
+    def wrong(self, summary: Summary) -> list[tuple[str, ArtifactPresence]]:
         if not self.observed.artifacts:
             return []
         needed = (a for a in summary.artifacts if a.name not in SPARE_LOGS)
@@ -137,9 +137,9 @@ class Comparison:
         if done:
             self.used[resource.address] = done[-1]
         else:
-            self.absent(resource, How.START)
+            self.absent(resource, Work.START)
 
-    def absent(self, resource: Resource, how: How = How.MAKE) -> None:
+    def absent(self, resource: Resource, how: Work = Work.MAKE) -> None:
         """No record has this key: why, as far as the walk knows; ``explain`` refines InputChanged later."""
         failed = [s for s in self.recorded.by_key.get(resource.key, ()) if s.ended is Ended.FAILED]
         known = self.recorded.by_address.get(resource.address, ())
@@ -161,13 +161,13 @@ class Comparison:
         cell, at = performance.cell, self.desired.by_address
         accuracy = at[Address(Kind.RUN, f"{cell}/accuracy")]
         score, result = at[Address(Kind.SCORE, str(cell))], at[Address(Kind.RESULT, str(cell))]
-        policy, lower = policy_of(self.desired.detail(result.address).inputs if self._many(performance) else ())
+        policy, lower = read_policy(self.desired.detail(result.address).inputs if self._many(performance) else ())
         done = self.done(performance)
-        audits = tuple(audits_of(self.desired, cell))
+        audits = tuple(list_cell_tests(self.desired, cell))
         runs = [(audit, self.done(audit.test)) for audit in audits]
         tests = [(found, audit.allowed(ALLOWED_TO_DIFFER, (*found, *done))) for audit, found in runs]
         others, low = self.done(accuracy), lower or _latency(cell)
-        published, beside = pair(valid(done), others, ALLOWED_TO_DIFFER, policy, lower=low, tests=tests)
+        published, beside = select_runs(select_valid(done), others, ALLOWED_TO_DIFFER, policy, lower=low, tests=tests)
         if accuracy.address not in self.forced:
             self.run(accuracy, beside)
         if performance.address not in self.forced:
@@ -175,9 +175,9 @@ class Comparison:
         if published and beside and not {performance.address, accuracy.address} & set(self.changes):
             self.together(performance, accuracy, published, beside)
         self.score(score, accuracy, beside)
-        judged = compare_audits(self, audits, published, ALLOWED_TO_DIFFER)
+        judged = compare_cell_tests(self, audits, published, ALLOWED_TO_DIFFER)
         beside_it = (accuracy.address, *(audit.test.address for audit in audits))
-        self.drifts += elsewhere(published, (self.used[a] for a in beside_it if a in self.used))
+        self.drifts += find_host_drift(published, (self.used[a] for a in beside_it if a in self.used))
         red = published is None and bool(done)
         self.chosen[cell] = Chosen(
             accuracy=self._id(accuracy.address),
@@ -207,7 +207,7 @@ class Comparison:
 
     def _id(self, address: Address) -> str:
         """The record to publish; none while the resource is to be made anew."""
-        due = address in self.changes and self.changes[address].how is How.MAKE
+        due = address in self.changes and self.changes[address].how is Work.MAKE
         return self.used[address].id if address in self.used and not due else ""
 
     def run(self, resource: Resource, summary: Summary | None) -> None:
@@ -238,19 +238,19 @@ class Comparison:
         bad = [a for a in summary.artifacts if a.place == "logs" and ("logs", a.sha256) in self.observed.artifacts]
         spoilt = [
             a for a in summary.artifacts
-            if self.observed.artifacts.get(("objects", a.sha256)) is Presence.CORRUPT and a not in bad
+            if self.observed.artifacts.get(("objects", a.sha256)) is ArtifactPresence.CORRUPT and a not in bad
         ]  # fmt: skip
         if not bad and not spoilt:
             return
         wanted = tuple(("logs", a.sha256) for a in bad) + tuple(("objects", a.sha256) for a in spoilt)
         presence = self.observed.artifacts[wanted[0]]
         names = ", ".join(a.name for a in [*bad, *spoilt])
-        reason = Reason.ARTIFACT_CORRUPT if presence is Presence.CORRUPT else Reason.ARTIFACT_MISSING
-        self.change(resource, Action.REPLACE, reason, f"{names} is {presence}", how=How.RESTORE, restore=wanted)
+        reason = Reason.ARTIFACT_CORRUPT if presence is ArtifactPresence.CORRUPT else Reason.ARTIFACT_MISSING
+        self.change(resource, Action.REPLACE, reason, f"{names} is {presence}", how=Work.RESTORE, restore=wanted)
 
     def together(self, performance: Resource, accuracy: Resource, published: Summary, beside: Summary) -> None:
         """Runs with unequal evidence are not publishable together: the older one is repeated."""
-        unequal = differing(published, beside, ALLOWED_TO_DIFFER)
+        unequal = find_differing_evidence(published, beside, ALLOWED_TO_DIFFER)
         if not unequal:
             return
         older = accuracy if beside.started <= published.started else performance
@@ -263,7 +263,7 @@ class Comparison:
         if resource.address in self.forced:
             return
         scored = [s for s in self.done(resource) if beside and ("run", beside.id) in s.upstream]
-        remade = accuracy.address in self.changes and self.changes[accuracy.address].how is How.MAKE
+        remade = accuracy.address in self.changes and self.changes[accuracy.address].how is Work.MAKE
         if scored and not remade:
             self.run(resource, scored[-1])
             if scored[-1].problem:
@@ -276,15 +276,15 @@ class Comparison:
 
     def result(self, resource: Resource, upstream: Iterable[Resource]) -> None:
         ups = tuple(upstream)
-        if any(up.address in self.changes and self.changes[up.address].how is How.MAKE for up in ups):
+        if any(up.address in self.changes and self.changes[up.address].how is Work.MAKE for up in ups):
             reason = Reason.UPSTREAM_REPLACED if str(resource.cell) in self.observed.rendered else Reason.NOT_RECORDED
-            self.change(resource, _replace_or_create(reason), reason, how=How.RENDER)
+            self.change(resource, _replace_or_create(reason), reason, how=Work.RENDER)
             return
         cell = resource.cell
         assert cell is not None
         if not is_published(self.chosen[cell]):
             return
-        fingerprint = fingerprint_of(resource, list(self.chosen[cell].all))
+        fingerprint = compute_fingerprint(resource, list(self.chosen[cell].all))
         self.rendered(resource, str(resource.cell), fingerprint)
 
     def rendered(self, resource: Resource, name: str, fingerprint: str) -> None:
@@ -294,12 +294,12 @@ class Comparison:
         before, edited = self.observed.rendered.get(name), self.observed.tree.get(name, ())
         if before != fingerprint:
             reason = Reason.INPUT_CHANGED if before else Reason.NOT_RECORDED
-            self.change(resource, _replace_or_create(reason), reason, "rendered from other inputs", how=How.RENDER)
+            self.change(resource, _replace_or_create(reason), reason, "rendered from other inputs", how=Work.RENDER)
         elif edited:
             worst = Reason.ARTIFACT_CORRUPT if any(w == "edited" for _, w in edited) else Reason.ARTIFACT_MISSING
             note = ", ".join(f"{path} is {what}" for path, what in edited[:3])
             more = f" and {len(edited) - 3} more" if len(edited) > 3 else ""
-            self.change(resource, Action.REPLACE, worst, note + more, how=How.RENDER)
+            self.change(resource, Action.REPLACE, worst, note + more, how=Work.RENDER)
 
     def submission(self) -> None:
         resource = next((r for r in self.desired.resources if r.kind is Kind.SUBMISSION), None)
@@ -309,18 +309,18 @@ class Comparison:
             self.drifts.append(Drift(resource.address, path, "unknown", "left alone: nobody here rendered it"))
         pending = {str(a.cell) for a in self.changes if str(a.cell) in self.observed.rendered}
         kept = {name for name in self.observed.rendered if name != "submission" and self.is_frozen(name)}
-        cells = published_cells(self.chosen) | pending | kept
-        self.rendered(resource, "submission", submission_fingerprint(self.desired, cells))
+        cells = list_published_cells(self.chosen) | pending | kept
+        self.rendered(resource, "submission", compute_submission_fingerprint(self.desired, cells))
 
     def is_frozen(self, cell: str) -> bool:
-        return bool(self.frozen) and frozen_by(Cell(*cell.split("/")), self.frozen) is not None
+        return bool(self.frozen) and find_freeze(Cell(*cell.split("/")), self.frozen) is not None
 
     # -- what the actions need ----------------------------------------------------------------------------------
 
     def needs(self) -> None:
         """Artifacts that an action will read must exist: make what is missing again, up the chain. A server never does,
         and no server starts that no due run asks."""
-        queue = [a for a, change in self.changes.items() if change.how is How.MAKE]
+        queue = [a for a, change in self.changes.items() if change.how is Work.MAKE]
         started: set[Address] = set()
         while queue:
             resource = self.desired.by_address[queue.pop()]
@@ -334,7 +334,7 @@ class Comparison:
                         self.start(self.desired.by_address[up])
                     continue
                 summary = self.used.get(up)
-                if (up in self.changes and self.changes[up].how is How.MAKE) or summary is None:
+                if (up in self.changes and self.changes[up].how is Work.MAKE) or summary is None:
                     continue
                 # What was imported may stand for something that nobody has here.
                 absent = IMPORTED in summary.marks and not summary.artifacts
@@ -351,7 +351,7 @@ class Comparison:
 
     def start(self, resource: Resource) -> None:
         if resource.address not in self.changes:
-            self.change(resource, Action.REPLACE, Reason.ARTIFACT_MISSING, "needed by a due run", how=How.START)
+            self.change(resource, Action.REPLACE, Reason.ARTIFACT_MISSING, "needed by a due run", how=Work.START)
 
     def _unreadable(self, sha256: str, place: str) -> bool:
         places = {"objects", place}
@@ -366,18 +366,18 @@ def _latency(cell: Cell) -> bool:
     return cell.scenario in ("SingleStream", "MultiStream")
 
 
-def policy_of(inputs: Iterable[Input]) -> tuple[str, bool]:
+def read_policy(inputs: Iterable[Input]) -> tuple[str, bool]:
     policy = next((str(i.value) for i in inputs if i.name == "policy.publish"), "latest")
     return policy, False
 
 
-def fingerprint_of(result: Resource, record_ids: list[str]) -> str:
+def compute_fingerprint(result: Resource, record_ids: list[str]) -> str:
     """What a cell's files are a function of: the result's key, the published records, the renderer."""
     text = " ".join([result.key, *record_ids, str(RENDERER)])  # plain, since a plan takes one for each cell
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def published_cells(chosen: Mapping[Cell, Chosen]) -> set[str]:
+def list_published_cells(chosen: Mapping[Cell, Chosen]) -> set[str]:
     return {str(cell) for cell, records in chosen.items() if is_published(records)}
 
 
@@ -386,7 +386,7 @@ def is_published(records: Chosen) -> bool:
     return bool(runs) and all(identity for _, identity in records.tests)
 
 
-def submission_fingerprint(desired: Desired, cells: set[str]) -> str:
+def compute_submission_fingerprint(desired: Desired, cells: set[str]) -> str:
     """What the shared files are a function of: the systems' descriptions, and which cells the tree holds."""
     own = next(r for r in desired.resources if r.kind is Kind.SUBMISSION)
     shared = [[i.name, i.value] for i in desired.detail(own.address).inputs if not i.name.startswith("Result:")]
@@ -401,8 +401,8 @@ def compare(
     decisions: Decisions = NONE,
 ) -> Difference:
     """Every change that would make recorded and observed state match the desired one, and every drift and finding."""
-    found, frozen = stands(decisions, desired, recorded), spread(decisions.frozen, desired.resources)
-    walk = Comparison(desired, recorded, observed, forced, accepted=accepted_keys(found), frozen=frozen)
+    found, frozen = judge_acceptances(decisions, desired, recorded), spread(decisions.frozen, desired.resources)
+    walk = Comparison(desired, recorded, observed, forced, accepted=list_accepted_keys(found), frozen=frozen)
     for path, why in sorted(decisions.damaged.items()):
         fix = f"restore it (git checkout -- {path}), or remove it and decide anew"
         walk.findings.append(Finding("DamagedDecision", path, f"{why}: it counts for nothing", fix))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from reconciler.diff.change import InputChange
-from reconciler.resource.canonical import canonical
+from reconciler.resource.canonical import canonicalise
 from reconciler.resource.inputs import DEFAULT, Input, Origin
 from reconciler.resource.kinds import Kind
 from reconciler.resource.records import RecordedInput
@@ -15,13 +15,13 @@ from reconciler.resource.records import RecordedInput
 _UPSTREAM = {str(kind).lower() for kind in Kind} | {"accuracy", "performance", "audit"}
 
 
-def input_changes(inputs: tuple[Input, ...], before: Mapping[str, RecordedInput]) -> tuple[InputChange, ...]:
+def list_input_changes(inputs: tuple[Input, ...], before: Mapping[str, RecordedInput]) -> tuple[InputChange, ...]:
     """Own inputs first, upstream keys last; each set sorted by name."""
     now = {item.name: item for item in inputs if item.value is not None}
     found = []
     for name in sorted(set(now) | set(before)):
         old: Any = before[name].value if name in before else None
-        new = canonical(now[name].value) if name in now else None
+        new = canonicalise(now[name].value) if name in now else None
         if old != new:
             origin = now[name].origin if name in now else _gone(inputs)
             found.append(InputChange(name, old, new, origin, before[name].origin if name in before else ""))

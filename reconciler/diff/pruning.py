@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from reconciler.desired.state import Desired
-from reconciler.diff.accepting import BUILT
-from reconciler.resource.decisions import Decisions, frozen_by
+from reconciler.diff.acceptance import BUILT
+from reconciler.resource.decisions import Decisions, find_freeze
 from reconciler.resource.kinds import Cell, Kind
 from reconciler.resource.records import CHILD_LOG, Artifact, Recorded, Summary
 
@@ -40,7 +40,7 @@ class Prunable:
         )
 
 
-def prunable(
+def list_prunable(
     desired: Desired,
     recorded: Recorded,
     decisions: Decisions,
@@ -69,7 +69,7 @@ def prunable(
     return Prunable(
         records=tuple(s for s in every.values() if s.id not in kept),
         files=tuple(sorted(gone.values(), key=lambda item: (item[0].address, item[1].name))),
-        cells=tuple(sorted(c for c in rendered if c not in names and not frozen_by(_cell(c), decisions.frozen))),
+        cells=tuple(sorted(c for c in rendered if c not in names and not find_freeze(_cell(c), decisions.frozen))),
         all_records=len(every),
         all_files=len(files),
         all_cells=len(rendered),
@@ -81,7 +81,7 @@ def _wanted(summary: Summary, desired: Desired, decisions: Decisions) -> bool:
     addresses = (summary.address, *summary.shared)
     if any(address in desired.by_address for address in addresses):
         return True
-    return any(address.cell and frozen_by(address.cell, decisions.frozen) for address in addresses)
+    return any(address.cell and find_freeze(address.cell, decisions.frozen) for address in addresses)
 
 
 def _with_upstream(identities: set[str], every: dict[str, Summary]) -> set[str]:

@@ -22,7 +22,7 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredValue:
     """One recorded result. ``what``: "Run performance" or "Score". ``started``: UTC, ISO 8601. ``written``: the commit
     that brought the record. ``kept``: the newest commit still has it."""
 
@@ -38,7 +38,7 @@ class Measured:
 
     @property
     def number(self) -> float | None:
-        return number(self.value)
+        return parse_number(self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +55,17 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TimelineStep:
     """From one result to the next of the same kind. No causes: the same inputs and evidence, measured again."""
 
-    before: Measured
-    after: Measured
+    before: MeasuredValue
+    after: MeasuredValue
     causes: tuple[Cause, ...]
 
     @property
     def change(self) -> float | None:
         """Relative: 0.1 is ten per cent more."""
-        return ratio(self.before.value, self.after.value, less=1.0)
+        return compute_ratio(self.before.value, self.after.value, less=1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class Pair:
     @property
     def ratio(self) -> float | None:
         """The other over the one."""
-        return ratio(self.one.value, self.other.value) if self.one.unit == self.other.unit else None
+        return compute_ratio(self.one.value, self.other.value) if self.one.unit == self.other.unit else None
 
     @property
     def per_accelerator(self) -> float | None:
@@ -125,7 +125,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ResultComparison:
     """``alone``: cells that only one side has, by the name of that side."""
 
     names: tuple[str, str]
@@ -133,13 +133,13 @@ class Comparison:
     alone: Mapping[str, tuple[Cell, ...]]
 
 
-def number(text: object) -> float | None:
+def parse_number(text: object) -> float | None:
     try:
         return float(Decimal(str(text)))
     except InvalidOperation:
         return None
 
 
-def ratio(one: object, other: object, less: float = 0.0) -> float | None:
-    first, second = number(one), number(other)
+def compute_ratio(one: object, other: object, less: float = 0.0) -> float | None:
+    first, second = parse_number(one), parse_number(other)
     return second / first - less if first and second is not None else None

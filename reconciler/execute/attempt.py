@@ -116,7 +116,7 @@ class Attempt:
         (self.folder / "attempt.json").unlink(missing_ok=True)
 
 
-def attempt_id(now: datetime) -> str:
+def make_attempt_id(now: datetime) -> str:
     """Sorts by time; the process number keeps two passes apart, the microseconds two attempts of one."""
     return f"{now:%Y%m%dT%H%M%S.%f}-{os.getpid()}"
 

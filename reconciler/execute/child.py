@@ -24,8 +24,8 @@ from harness.contract import (
 )
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.commands import SERVICE_LOG
-from reconciler.execute.leftovers import MARK, adopted, new_mark
-from reconciler.process import Child, child_environment, harness_command, launched_environment
+from reconciler.execute.process_cleanup import MARK, find_adopted, make_mark
+from reconciler.process import Child, build_child_environment, build_harness_command, build_launched_environment
 
 STALL = 900.0  # seconds without any finished work in a run before it counts as hung; the spec may say otherwise
 PATIENCE = 6 * 3600.0  # the same for builds and scores: TensorRT, and a benchmark's own code, may be silent for long
@@ -58,7 +58,7 @@ def run_child(attempt: Attempt, request: Message, watch: Watch) -> Result:
     path = attempt.launch if isinstance(request, LaunchRequest) else attempt.request
     request.write(path)
     attempt.output.mkdir(exist_ok=True)
-    command = harness_command(request.verb, path, attempt.result)
+    command = build_harness_command(request.verb, path, attempt.result)
     reason = ""
     began = time.monotonic()
     with (
@@ -67,7 +67,7 @@ def run_child(attempt: Attempt, request: Message, watch: Watch) -> Result:
             command,
             folder=attempt.folder,
             log=attempt.log,
-            environment=environment_for(request) | marked,
+            environment=build_environment(request) | marked,
             keep_open=watch.keep_open,
         ) as child,
     ):
@@ -92,8 +92,8 @@ def _leftovers_ended(request: Message) -> Iterator[dict[str, str]]:
     if isinstance(request, CommandRequest | LaunchRequest):
         yield {}
         return
-    mark = new_mark()
-    with adopted(mark):
+    mark = make_mark()
+    with find_adopted(mark):
         yield {MARK: mark}
 
 
@@ -110,13 +110,13 @@ def _hung(watch: Watch, progress: Progress | None, seconds: float) -> str:
     return f"no progress for {progress.idle:.0f} s while {progress.stage}"
 
 
-def environment_for(request: Message) -> dict[str, str]:
+def build_environment(request: Message) -> dict[str, str]:
     """With the variables that a command refers to: they pass from environment to environment, and through no file."""
     names = request.secrets.values() if isinstance(request, CommandRequest | LaunchRequest | ServiceRequest) else ()
     extra = {name: os.environ[name] for name in names if name in os.environ}
     if isinstance(request, LaunchRequest):
-        return launched_environment() | extra
-    return child_environment(extra)
+        return build_launched_environment() | extra
+    return build_child_environment(extra)
 
 
 def _last_line(attempt: Attempt) -> str:
@@ -149,13 +149,13 @@ def _result(attempt: Attempt, request: Message, reason: str, status: int | None)
         attempt.output.mkdir(parents=True)
         problem, kind = f"the folder of the attempt was removed while it ran: {attempt.folder}", "input"
         fix = "let the command delete nothing outside of {run_dir}"
-    tail = last_lines(attempt.log)
+    tail = read_last_lines(attempt.log)
     result = Result(done=False, seconds=0.0, problem=problem, problem_class=kind, fix=fix, values={"log": tail})
     result.write(attempt.result)
     return result
 
 
-def last_lines(log: Path, count: int = 20) -> str:
+def read_last_lines(log: Path, count: int = 20) -> str:
     """The end of a child's output, for messages and for its record."""
     try:
         with log.open("rb") as stream:

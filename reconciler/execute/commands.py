@@ -9,10 +9,10 @@ from typing import Any
 
 from harness.contract import CommandRequest
 from reconciler.execute.attempt import Attempt
-from reconciler.execute.results import leaves_results
-from reconciler.files import Places, machine_lock, sha256_bytes, sha256_file
+from reconciler.execute.results import has_results
+from reconciler.files import RepositoryPaths, hash_bytes, hash_file, make_machine_lock
 from reconciler.mlperf.scenarios import ACCURACY, LOADGEN_MODE
-from reconciler.mlperf.user_conf import settings_for
+from reconciler.mlperf.user_conf import select_settings
 from reconciler.resource.kinds import Kind
 
 COMMAND, SCORE = "harness.command", "harness.score.command"
@@ -24,27 +24,27 @@ _ENV = "harness.env."
 _NONE = ("", "none", "n/a")
 
 
-def runs_command(attempt: Attempt) -> bool:
+def has_command(attempt: Attempt) -> bool:
     """Whether it is a harness command that this attempt starts."""
     named = {Kind.ENGINE: f"{BUILD}.command", Kind.RUN: COMMAND, Kind.COMPLIANCE_TEST: COMMAND, Kind.SCORE: SCORE}
     return named.get(attempt.intent.address.kind) in attempt.intent.settings
 
 
-def command_run(attempt: Attempt, places: Places, inputs: Mapping[str, str]) -> CommandRequest:
+def make_command_run(attempt: Attempt, places: RepositoryPaths, inputs: Mapping[str, str]) -> CommandRequest:
     """``user.conf`` and the audit settings are written already."""
     settings = attempt.intent.settings
     attempt.run_dir.mkdir(exist_ok=True)
-    values = {**values_of(attempt, places, inputs), "run_dir": str(attempt.run_dir)}
-    cwd = Path(location_of(settings, "harness.cwd", values, places.root) or _folder(settings, places.root, attempt))
+    values = {**collect_placeholder_values(attempt, places, inputs), "run_dir": str(attempt.run_dir)}
+    cwd = Path(find_location(settings, "harness.cwd", values, places.root) or _folder(settings, places.root, attempt))
     audit = attempt.audit_settings.exists()
     placed = settings.get("harness.audit_config") == "placed"
     written = settings.get("harness.user_conf", "written") == "written"
-    endpoints = leaves_results(settings)
-    env, secrets = environment_of(settings, values)
+    endpoints = has_results(settings)
+    env, secrets = collect_environment(settings, values)
     return CommandRequest(
         purpose="run",
         results="endpoints" if endpoints else "loadgen",
-        command=filled_all(settings[COMMAND], values),
+        command=fill_all(settings[COMMAND], values),
         cwd=str(cwd),
         run_dir=str(attempt.run_dir),
         output=str(attempt.output),
@@ -52,29 +52,31 @@ def command_run(attempt: Attempt, places: Places, inputs: Mapping[str, str]) -> 
         env=env,
         secrets=secrets,
         timeout=float(settings.get("harness.timeout", 0)) / 1000,
-        logs=location_of(settings, "harness.logs", values, cwd) or str(attempt.run_dir),
+        logs=find_location(settings, "harness.logs", values, cwd) or str(attempt.run_dir),
         since=attempt.intent.clock,
         user_conf=str(attempt.user_conf),
-        user_conf_sha256=sha256_file(attempt.user_conf) if written and not endpoints else "",
-        user_conf_at="" if written else location_of(settings, "harness.user_conf_at", values, cwd),
-        outputs=filled_all(settings.get("harness.outputs", ()), values),
+        user_conf_sha256=hash_file(attempt.user_conf) if written and not endpoints else "",
+        user_conf_at="" if written else find_location(settings, "harness.user_conf_at", values, cwd),
+        outputs=fill_all(settings.get("harness.outputs", ()), values),
         place_audit=str(attempt.audit_settings) if placed and audit else "",
-        lock=str(machine_lock(f"folder-{sha256_bytes(str(cwd).encode())[:16]}").path) if placed else "",
-        code=location_of(settings, "harness.code", values, places.root),
+        lock=str(make_machine_lock(f"folder-{hash_bytes(str(cwd).encode())[:16]}").path) if placed else "",
+        code=find_location(settings, "harness.code", values, places.root),
         service_log=str(settings.get(SERVICE_LOG, "")),
     )
 
 
-def command_score(attempt: Attempt, places: Places, inputs: Mapping[str, str], accuracy_log: Path) -> CommandRequest:
+def make_command_score(
+    attempt: Attempt, places: RepositoryPaths, inputs: Mapping[str, str], accuracy_log: Path
+) -> CommandRequest:
     settings = attempt.intent.settings
     attempt.run_dir.mkdir(exist_ok=True)
-    values = values_of(attempt, places, inputs)
+    values = collect_placeholder_values(attempt, places, inputs)
     values |= {"run_dir": str(attempt.run_dir), "accuracy_log": str(accuracy_log), "mode": "accuracy"}
-    env, secrets = environment_of(settings, values)
-    cwd = location_of(settings, "harness.cwd", values, places.root) or _folder(settings, places.root, attempt)
+    env, secrets = collect_environment(settings, values)
+    cwd = find_location(settings, "harness.cwd", values, places.root) or _folder(settings, places.root, attempt)
     return CommandRequest(
         purpose="score",
-        command=filled_all(settings[SCORE], values),
+        command=fill_all(settings[SCORE], values),
         cwd=str(cwd),
         run_dir=str(attempt.run_dir),
         output=str(attempt.output),
@@ -82,20 +84,20 @@ def command_score(attempt: Attempt, places: Places, inputs: Mapping[str, str], a
         env=env,
         secrets=secrets,
         timeout=float(settings.get("harness.timeout", 0)) / 1000,
-        code=location_of(settings, "harness.code", values, places.root),
+        code=find_location(settings, "harness.code", values, places.root),
     )
 
 
-def command_build(attempt: Attempt, places: Places, inputs: Mapping[str, str]) -> CommandRequest:
+def make_command_build(attempt: Attempt, places: RepositoryPaths, inputs: Mapping[str, str]) -> CommandRequest:
     settings = attempt.intent.settings
     attempt.run_dir.mkdir(exist_ok=True)
     image = str(settings.get(f"{BUILD}.image") or settings.get("harness.image", ""))
-    values = {**values_of(attempt, places, inputs), "run_dir": str(attempt.run_dir), "image": image}
-    env, secrets = environment_of(settings, values, f"{BUILD}.env.")
+    values = {**collect_placeholder_values(attempt, places, inputs), "run_dir": str(attempt.run_dir), "image": image}
+    env, secrets = collect_environment(settings, values, f"{BUILD}.env.")
     return CommandRequest(
         purpose="build",
-        command=filled_all(settings[f"{BUILD}.command"], values),
-        cwd=folder_of(settings, BUILD, values, places.root) or str(attempt.run_dir),
+        command=fill_all(settings[f"{BUILD}.command"], values),
+        cwd=find_folder(settings, BUILD, values, places.root) or str(attempt.run_dir),
         run_dir=str(attempt.run_dir),
         output=str(attempt.output),
         counter=str(attempt.counter),
@@ -103,30 +105,32 @@ def command_build(attempt: Attempt, places: Places, inputs: Mapping[str, str]) -
         secrets=secrets,
         timeout=float(settings.get(f"{BUILD}.timeout", 0)) / 1000,
         since=attempt.intent.clock,
-        outputs=filled_all(settings.get(f"{BUILD}.outputs", ()), values),
-        code=part_location(settings, BUILD, "code", values, places.root),
+        outputs=fill_all(settings.get(f"{BUILD}.outputs", ()), values),
+        code=find_part_location(settings, BUILD, "code", values, places.root),
     )
 
 
-def filled(text: str, values: Mapping[str, str]) -> str:
+def fill_placeholders(text: str, values: Mapping[str, str]) -> str:
     """``{name}`` is replaced, ``{{name}}`` becomes ``{name}``; a checked spec has no others."""
     replaced = _PLACEHOLDER.sub(lambda found: values.get(found[1], ""), text)
     return re.sub(r"\{\{([a-z_]+)\}\}", r"{\1}", replaced)
 
 
-def filled_all(texts: Sequence[str], values: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(filled(text, values) for text in texts)
+def fill_all(texts: Sequence[str], values: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(fill_placeholders(text, values) for text in texts)
 
 
-def values_of(attempt: Attempt, places: Places, inputs: Mapping[str, str]) -> dict[str, str]:
+def collect_placeholder_values(attempt: Attempt, places: RepositoryPaths, inputs: Mapping[str, str]) -> dict[str, str]:
     """What every placeholder stands for, but those of one purpose alone."""
     settings = attempt.intent.settings
     asked = {name: value for name, (value, _) in attempt.intent.inputs.items()}
     cell = attempt.intent.address.cell
     scenario, mode = cell.scenario if cell else "", str(asked.get("mode", "accuracy"))
-    if leaves_results(settings):
+    if has_results(settings):
         asked = {**_standing(settings), **asked}
-    texts = settings_for(scenario, {n: asked[n] for n in ("target_qps", "target_latency") if asked.get(n) is not None})
+    texts = select_settings(
+        scenario, {n: asked[n] for n in ("target_qps", "target_latency") if asked.get(n) is not None}
+    )
     return {
         "mode": mode,
         "loadgen_mode": LOADGEN_MODE[mode],
@@ -175,7 +179,7 @@ def _said(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def _made(attempt: Attempt, places: Places, inputs: Mapping[str, str], kind: str) -> str:
+def _made(attempt: Attempt, places: RepositoryPaths, inputs: Mapping[str, str], kind: str) -> str:
     """What was made here of the model or the dataset; the source itself where the command does that."""
     path = attempt.intent.locations.get(f"{kind}.path")
     source = str((places.root / path).resolve()) if path else ""
@@ -190,18 +194,18 @@ def _devices(settings: Mapping[str, Any]) -> str:
     return ",".join(map(str, range(int(settings.get("hardware.count", 1) or 1))))
 
 
-def environment_of(
+def collect_environment(
     settings: Mapping[str, Any], values: Mapping[str, str], prefix: str = _ENV
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Variables by text, and those whose value only the child reads: name → variable that holds it."""
     declared = {name.removeprefix(prefix): value for name, value in settings.items() if name.startswith(prefix)}
-    env = {name: filled(value, values) for name, value in declared.items() if isinstance(value, str)}
+    env = {name: fill_placeholders(value, values) for name, value in declared.items() if isinstance(value, str)}
     return env, {name: str(value[1]) for name, value in declared.items() if not isinstance(value, str)}
 
 
-def location_of(settings: Mapping[str, Any], name: str, values: Mapping[str, str], base: Path) -> str:
+def find_location(settings: Mapping[str, Any], name: str, values: Mapping[str, str], base: Path) -> str:
     written = settings.get(name)
-    return str((base / filled(str(written), values)).resolve()) if written else ""
+    return str((base / fill_placeholders(str(written), values)).resolve()) if written else ""
 
 
 def _folder(settings: Mapping[str, Any], root: Path, attempt: Attempt) -> Path:
@@ -213,16 +217,16 @@ def _folder(settings: Mapping[str, Any], root: Path, attempt: Attempt) -> Path:
     return path if path.is_dir() else path.parent
 
 
-def part_location(settings: Mapping[str, Any], part: str, name: str, values: Mapping[str, str], root: Path) -> str:
+def find_part_location(settings: Mapping[str, Any], part: str, name: str, values: Mapping[str, str], root: Path) -> str:
     """Of a part of the harness, else of the harness."""
-    return location_of(settings, f"{part}.{name}", values, root) or location_of(
+    return find_location(settings, f"{part}.{name}", values, root) or find_location(
         settings, f"harness.{name}", values, root
     )
 
 
-def folder_of(settings: Mapping[str, Any], part: str, values: Mapping[str, str], root: Path) -> str:
+def find_folder(settings: Mapping[str, Any], part: str, values: Mapping[str, str], root: Path) -> str:
     """Where its command starts: as declared, else beside its code."""
-    if own := part_location(settings, part, "cwd", values, root):
+    if own := find_part_location(settings, part, "cwd", values, root):
         return own
-    code = part_location(settings, part, "code", values, root)
+    code = find_part_location(settings, part, "code", values, root)
     return "" if not code else code if Path(code).is_dir() else str(Path(code).parent)

@@ -7,17 +7,17 @@ from pathlib import Path
 
 from reconciler.errors import ReconcilerError, StorageError
 from reconciler.execute.attempt import read
-from reconciler.execute.finish import finish
+from reconciler.execute.attempt_record import build_record
 from reconciler.execute.perform import Finished
-from reconciler.files import is_leftover, remove, storage_errors
-from reconciler.launch.placed import placed_by
+from reconciler.files import convert_storage_errors, is_leftover, remove
+from reconciler.launch.audit_config_files import find_placed_by
 
 
 def harvest(folder: Path, note: Callable[[str], None]) -> Iterator[Finished]:
     """Oldest first. Run it under the pass lock, so that no attempt here is another's in flight."""
     for entry in sorted(folder.glob("*")):
         if is_leftover(entry) or not (entry / "result.json").exists():
-            if (placed := placed_by(entry)) is not None:
+            if (placed := find_placed_by(entry)) is not None:
                 placed.unlink(missing_ok=True)
             remove(entry)
             continue
@@ -25,8 +25,8 @@ def harvest(folder: Path, note: Callable[[str], None]) -> Iterator[Finished]:
         try:
             if attempt is None:
                 raise ValueError("attempt.json is not one of this version")
-            with storage_errors(entry):
-                record, kept = finish(attempt)
+            with convert_storage_errors(entry):
+                record, kept = build_record(attempt)
         except StorageError:
             raise  # a full disk says nothing about the result
         except (ReconcilerError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:

@@ -13,20 +13,20 @@ from harness.contract import Result
 from reconciler.errors import ReconcilerError
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.child import Watch, run_child
-from reconciler.execute.launching import launched
-from reconciler.execute.requests import score_request
-from reconciler.files import Places, replace
+from reconciler.execute.launching import launch_behind
+from reconciler.execute.requests import make_score_request
+from reconciler.files import RepositoryPaths, replace
 from reconciler.mlperf.compliance.entries import read_entries
 from reconciler.mlperf.compliance.judging import (
     AUDIT,
     SCORED,
     SCORED_WHEN_DIFFERENT,
     MissingLogError,
-    Question,
     RunLogs,
-    answers_part,
+    VerdictInputs,
+    collect_verdict_inputs,
     judge,
-    question_of,
+    make_answers_part,
 )
 from reconciler.mlperf.compliance.verdict import AuditVerdict, Part
 from reconciler.mlperf.log_names import ACCURACY_LOG, ACCURACY_TEXT, BASELINE, COMPLIANCE, DETAIL, SUMMARY
@@ -35,7 +35,7 @@ from reconciler.mlperf.log_names import ACCURACY_LOG, ACCURACY_TEXT, BASELINE, C
 KNOWN, RESPONSE = "known_answers", "response_dtype"
 
 
-def judge_attempt(attempt: Attempt, places: Places, watch: Watch) -> None:
+def judge_attempt(attempt: Attempt, places: RepositoryPaths, watch: Watch) -> None:
     """Leaves the verify files in the attempt's output and, last of all, its result."""
     began = time.monotonic()
     try:
@@ -59,13 +59,13 @@ def _missing(run: str) -> Result:
     return Result(done=False, seconds=0.0, problem=problem, problem_class="missing", fix=fix)
 
 
-def _judge(attempt: Attempt, places: Places, watch: Watch) -> tuple[AuditVerdict, Part | None, bool]:
+def _judge(attempt: Attempt, places: RepositoryPaths, watch: Watch) -> tuple[AuditVerdict, Part | None, bool]:
     """The verdict; TEST01's comparison of answers, and whether it was taken over from an earlier verdict."""
     values = {name: value for name, (value, _) in attempt.intent.inputs.items()}
     test, question = str(values["test"]), _question(attempt, values)
     answers, taken_over, reports = None, False, dict[str, str]()
     if test in SCORED_WHEN_DIFFERENT:
-        answers = answers_part(question)
+        answers = make_answers_part(question)
         here = question.audit.answers is not None and question.accuracy.answers is not None
         taken_over = not here
         if not answers.passed and here:
@@ -81,9 +81,9 @@ def _judge(attempt: Attempt, places: Places, watch: Watch) -> tuple[AuditVerdict
     return verdict, answers, taken_over
 
 
-def _question(attempt: Attempt, values: Mapping[str, Any]) -> Question:
+def _question(attempt: Attempt, values: Mapping[str, Any]) -> VerdictInputs:
     settings, cell = attempt.intent.settings, attempt.intent.address.cell
-    return question_of(
+    return collect_verdict_inputs(
         values,
         {run: _logs(attempt, run) for run in (AUDIT, "performance", "accuracy")},
         cell.scenario if cell else "",
@@ -116,7 +116,7 @@ def _lines(path: Path) -> Callable[[], Iterator[bytes]]:
     return read
 
 
-def _both_scored(attempt: Attempt, places: Places, watch: Watch) -> dict[str, str]:
+def _both_scored(attempt: Attempt, places: RepositoryPaths, watch: Watch) -> dict[str, str]:
     """Reports over the audit run's answers, and over the accuracy run's answers to the same samples."""
     audit, subset = _log(attempt, "audit"), attempt.folder / "baseline.json"
     logged = {entry.index for entry in read_entries(_lines(audit)())}
@@ -131,12 +131,12 @@ def _both_scored(attempt: Attempt, places: Places, watch: Watch) -> dict[str, st
     return {name: _scored(attempt, places, watch, name, log) for name, log in logs.items()}
 
 
-def _scored(attempt: Attempt, places: Places, watch: Watch, name: str, log: Path) -> str:
+def _scored(attempt: Attempt, places: RepositoryPaths, watch: Watch, name: str, log: Path) -> str:
     """What the benchmark's scorer says of a log. Raises ReconcilerError when it fails."""
     child = Attempt(attempt.folder / Path(name).stem, attempt.intent)
     child.output.mkdir(parents=True)
-    request = score_request(child, places, {"dataset": str(attempt.inputs / "dataset")}, log)
-    result = run_child(child, launched(child, request, places), watch)
+    request = make_score_request(child, places, {"dataset": str(attempt.inputs / "dataset")}, log)
+    result = run_child(child, launch_behind(child, request, places), watch)
     if not result.done:
         raise ReconcilerError(f"the scorer failed on {log.name}: {result.problem}", fix=result.fix)
     return (child.output / ACCURACY_TEXT).read_text(encoding="utf-8", errors="surrogateescape")

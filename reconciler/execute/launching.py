@@ -10,9 +10,9 @@ from typing import Any
 
 from harness.contract import BuildRequest, CommandRequest, LaunchRequest, Message, RunRequest, ServiceRequest
 from reconciler.execute.attempt import Attempt
-from reconciler.files import Places
-from reconciler.launch.known import launcher_of, outermost, start
-from reconciler.process import elsewhere_environment, harness_command
+from reconciler.files import RepositoryPaths
+from reconciler.launch.adapters import find_launcher, find_outermost, start
+from reconciler.process import build_elsewhere_environment, build_harness_command
 from reconciler.resource.kinds import Kind
 
 _MARGIN = 5.0  # seconds beyond those that a server may take to end, for its end to be told
@@ -21,11 +21,11 @@ _MARGIN = 5.0  # seconds beyond those that a server may take to end, for its end
 _OF_THE_MACHINE = (Kind.ENGINE, Kind.RUN, Kind.COMPLIANCE_TEST)
 
 
-def launched(attempt: Attempt, request: Message, places: Places) -> Message:
+def launch_behind(attempt: Attempt, request: Message, places: RepositoryPaths) -> Message:
     """The request as it is, or one that starts its child behind the launcher of the attempt's system."""
     users = isinstance(request, CommandRequest | ServiceRequest)
     of_the_machine = attempt.intent.address.kind in _OF_THE_MACHINE or users
-    launcher = launcher_of(attempt.intent.settings) if of_the_machine else None
+    launcher = find_launcher(attempt.intent.settings) if of_the_machine else None
     if launcher is None:
         return request
     counter_there = attempt.counter.with_name("counter-there")
@@ -33,10 +33,10 @@ def launched(attempt: Attempt, request: Message, places: Places) -> Message:
     if isinstance(inner, CommandRequest) and inner.lock:  # where each node, and a container, sees it
         inner = dataclasses.replace(inner, lock=str(places.work / "locks" / Path(inner.lock).name))
     inner.write(attempt.request)
-    child = harness_command(inner.verb, attempt.request, attempt.answer, launcher.interpreter(sys.executable))
-    seen = outermost([places.root, places.work, *_locations(request)])
+    child = build_harness_command(inner.verb, attempt.request, attempt.answer, launcher.interpreter(sys.executable))
+    seen = find_outermost([places.root, places.work, *_locations(request)])
     name = f"reconcile-{attempt.intent.id}"
-    started = start(launcher, child, elsewhere_environment(), name, seen)
+    started = start(launcher, child, build_elsewhere_environment(), name, seen)
     return LaunchRequest(
         command=started.command,
         answer=str(attempt.answer),

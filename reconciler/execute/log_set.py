@@ -8,21 +8,21 @@ from pathlib import Path
 from reconciler.errors import LogError
 from reconciler.mlperf.log import DetailLog
 from reconciler.mlperf.log_names import ACCURACY_LOG, DETAIL, SUMMARY
-from reconciler.mlperf.same_run import differing
+from reconciler.mlperf.same_run import find_differing
 from reconciler.mlperf.summary import parse_summary
 
 _SLACK = 1.0  # seconds by which the clocks of the log and of the command may differ
 _ENDS = 64  # bytes at each end of an accuracy log, in which LoadGen's brackets stand
 
 
-def foreign_files(folder: Path, log: DetailLog, *, answers: bool) -> Iterator[str]:
+def find_foreign_files(folder: Path, log: DetailLog, *, answers: bool) -> Iterator[str]:
     """Each way in which the set in ``folder`` is not that of one whole run. ``answers``: with a log of answers."""
     yield from _summary(folder / SUMMARY, log)
     if answers:
         yield from _answers(folder / ACCURACY_LOG)
 
 
-def too_long(log: DetailLog, seconds: float) -> Iterator[str]:
+def find_excess_time(log: DetailLog, seconds: float) -> Iterator[str]:
     """No run takes longer than the ``seconds`` of the command that made it."""
     try:
         began, ended = log.started, log.ended
@@ -42,7 +42,7 @@ def _summary(path: Path, log: DetailLog) -> Iterator[str]:
     summary = parse_summary(path.read_bytes())
     if summary.errors is None or (log.validity and not summary.validity):
         yield f"summary: asked that of the run, {SUMMARY} is {'cut short' if path.stat().st_size else 'empty'}"
-    for name, key in differing(summary, log):
+    for name, key in find_differing(summary, log):
         where = f"{SUMMARY} says {summary.get(name)} (line {summary.number(name)})"
         yield f"summary: {name}: {where}, {DETAIL} {log.get(key)} (line {log.number(key)})"
 

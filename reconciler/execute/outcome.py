@@ -35,7 +35,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Began:
+class StepStarted:
     """An event of a pass: a step starts. ``minimum`` seconds: LoadGen's minimum duration, 0 when not known."""
 
     step: Step
@@ -44,7 +44,7 @@ class Began:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class StepProgress:
     """An event of a pass: a step made progress."""
 
     step: Step
@@ -53,10 +53,10 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class Message:
     """An event of a pass: something worth a line (harvested, waiting for a lock, repaired)."""
 
     text: str
 
 
-Event = Began | Moved | Note | Outcome
+Event = StepStarted | StepProgress | Message | Outcome

@@ -10,21 +10,21 @@ from pathlib import Path
 from typing import Any
 
 from harness.contract import Progress, Result
-from reconciler.execute.attempt import Attempt, Intent, attempt_id, create
+from reconciler.execute.attempt import Attempt, Intent, create, make_attempt_id
+from reconciler.execute.attempt_record import KeptFile, build_record
 from reconciler.execute.child import PATIENCE, STALL, START, Watch, run_child
-from reconciler.execute.commands import runs_command
-from reconciler.execute.finish import Kept, finish
+from reconciler.execute.commands import has_command
 from reconciler.execute.judging import KNOWN, RESPONSE, judge_attempt
-from reconciler.execute.launching import launched
-from reconciler.execute.order import Order
+from reconciler.execute.launching import launch_behind
 from reconciler.execute.outcome import Outcome, Status
+from reconciler.execute.record_clock import RecordClock
 from reconciler.execute.requests import make_request
-from reconciler.execute.results import leaves_results
-from reconciler.files import Places, offer, remove
-from reconciler.launch.known import launcher_of
+from reconciler.execute.results import has_results
+from reconciler.files import RepositoryPaths, offer, remove
+from reconciler.launch.adapters import find_launcher
 from reconciler.mlperf.compliance.judging import AUDIT
 from reconciler.plan.plan import Step
-from reconciler.resource.canonical import canonical
+from reconciler.resource.canonical import canonicalise
 from reconciler.resource.inputs import REVISIONS
 from reconciler.resource.kinds import Kind
 from reconciler.resource.records import SPARE_LOGS, Artifact, Record, Summary
@@ -38,18 +38,18 @@ TRANSIENT = frozenset({"resources"})
 Check = Callable[[Step, bool], None]
 
 
-def unchecked(_: Step, __: bool) -> None:
+def skip_check(_: Step, __: bool) -> None:
     """Every step is wanted to its end."""
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class AttemptContext:
     """What every attempt of a pass shares. ``path`` gives a stored artifact's file, ``load`` a record by its id;
     ``stall``: seconds without progress after which a run counts as hung. ``nodes``: system → settings that tell in a
     record which nodes its launcher reached. ``lost``: how the server of a run ended. ``clock``: UTC, of this
     machine; ``order``: what a record's time must come after."""
 
-    places: Places
+    places: RepositoryPaths
     tool: str
     spec: Mapping[str, str]
     dirty: bool
@@ -58,10 +58,10 @@ class Setting:
     path: Callable[[Artifact], Path]
     load: Callable[[str], Record]
     stall: float = STALL
-    check: Check = unchecked
+    check: Check = skip_check
     nodes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     lost: Callable[[], Result | None] = lambda: None
-    order: Order = field(default_factory=Order)
+    order: RecordClock = field(default_factory=RecordClock)
 
 
 @dataclass(slots=True)
@@ -73,12 +73,12 @@ class Finished:
 
     attempt: Attempt
     record: Record
-    kept: tuple[Kept, ...] = field(default_factory=tuple)
+    kept: tuple[KeptFile, ...] = field(default_factory=tuple)
     seconds: float = 0.0
     lives: bool = False
 
 
-def begin(step: Step, detail: Detail, upstream: Mapping[str, Summary], setting: Setting) -> Attempt:
+def begin(step: Step, detail: Detail, upstream: Mapping[str, Summary], setting: AttemptContext) -> Attempt:
     """Lay out the folder of an attempt, upstream files included."""
     now = setting.clock()
     change = step.change
@@ -93,15 +93,17 @@ def begin(step: Step, detail: Detail, upstream: Mapping[str, Summary], setting: 
         settings |= setting.nodes.get(change.address.cell.system, {})
     if change.address.kind is Kind.VERDICT:
         files = {name: artifact for name, artifact in files.items() if setting.path(artifact).exists()}
-        settings |= known_answers(change.previous, upstream, setting.load) | response_type(upstream, setting.load)
+        settings |= find_known_answers(change.previous, upstream, setting.load) | find_response_type(
+            upstream, setting.load
+        )
     intent = Intent(
-        id=attempt_id(now),
+        id=make_attempt_id(now),
         address=change.address,
         key=change.key,
         revision=REVISIONS[change.address.kind],
         started=setting.order.started((change.address, *step.shared), now),
         clock=now.isoformat(),
-        inputs={i.name: (canonical(i.value), str(i.origin)) for i in detail.inputs if i.value is not None},
+        inputs={i.name: (canonicalise(i.value), str(i.origin)) for i in detail.inputs if i.value is not None},
         settings=settings,
         locations=detail.locations,
         upstream={name: summary.id for name, summary in upstream.items()},
@@ -120,7 +122,7 @@ def begin(step: Step, detail: Detail, upstream: Mapping[str, Summary], setting: 
     return attempt
 
 
-def known_answers(previous: str, upstream: Mapping[str, Summary], load: Callable[[str], Record]) -> dict[str, Any]:
+def find_known_answers(previous: str, upstream: Mapping[str, Summary], load: Callable[[str], Record]) -> dict[str, Any]:
     """How an earlier verdict compared the answers of the very same runs: it stands where their logs are not here."""
     if not previous:
         return {}
@@ -129,14 +131,18 @@ def known_answers(previous: str, upstream: Mapping[str, Summary], load: Callable
     return {KNOWN: record.values["answers"]} if same and "answers" in record.values else {}
 
 
-def response_type(upstream: Mapping[str, Summary], load: Callable[[str], Record]) -> dict[str, Any]:
+def find_response_type(upstream: Mapping[str, Summary], load: Callable[[str], Record]) -> dict[str, Any]:
     """What the audit run answered with, where its harness said so."""
     found = load(upstream[AUDIT].id).values.get("response", {}) if AUDIT in upstream else {}
     return {RESPONSE: found["dtype"]} if "dtype" in found else {}
 
 
 def perform(
-    step: Step, detail: Detail, upstream: Mapping[str, Summary], setting: Setting, moved: Callable[[Progress], None]
+    step: Step,
+    detail: Detail,
+    upstream: Mapping[str, Summary],
+    setting: AttemptContext,
+    moved: Callable[[Progress], None],
 ) -> Finished:
     """One attempt from start to end. KeyboardInterrupt leaves no result behind, so nothing half-done is ever
     harvested."""
@@ -145,18 +151,18 @@ def perform(
         stall = _stall(attempt, detail, setting)
         began = time.monotonic()
         # A launcher may wait in a queue for as long as its cluster is busy.
-        start = PATIENCE if launcher_of(attempt.intent.settings) else START
+        start = PATIENCE if find_launcher(attempt.intent.settings) else START
         watch = Watch(
             moved, stall, start, setting.keep_open, check=lambda: setting.check(step, True), lost=setting.lost
         )
         if step.change.address.kind is Kind.VERDICT:
             judge_attempt(attempt, setting.places, watch)
-        elif step.change.address.kind is Kind.SCORE and leaves_results(attempt.intent.settings):
+        elif step.change.address.kind is Kind.SCORE and has_results(attempt.intent.settings):
             Result(done=True, seconds=0.0).write(attempt.result)  # its accuracy run has scored itself
         else:
-            run_child(attempt, launched(attempt, make_request(attempt, setting.places), setting.places), watch)
+            run_child(attempt, launch_behind(attempt, make_request(attempt, setting.places), setting.places), watch)
         seconds = time.monotonic() - began
-        record, kept = finish(attempt)
+        record, kept = build_record(attempt)
     except BaseException:
         if not attempt.result.exists():
             remove(attempt.folder)
@@ -164,15 +170,15 @@ def perform(
     return Finished(attempt, record, kept, seconds)
 
 
-def _stall(attempt: Attempt, detail: Detail, setting: Setting) -> float:
-    if runs_command(attempt):
+def _stall(attempt: Attempt, detail: Detail, setting: AttemptContext) -> float:
+    if has_command(attempt):
         return 0.0  # a command that says nothing may be at work; harness.timeout bounds it
     if attempt.intent.address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST):
         return float(detail.settings.get("run.stall_timeout", setting.stall * 1000)) / 1000
     return PATIENCE
 
 
-def outcome_of(step: Step, finished: Finished) -> Outcome:
+def derive_outcome(step: Step, finished: Finished) -> Outcome:
     record = finished.record
     if record.problem:
         status = Status.RETRY if record.problem_class in TRANSIENT else Status.FAILED

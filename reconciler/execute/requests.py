@@ -14,30 +14,30 @@ from harness.contract import (
     ScoreRequest,
 )
 from reconciler.execute.attempt import Attempt
-from reconciler.execute.commands import SCORE, command_build, command_run, command_score, runs_command
-from reconciler.files import Places, replace
+from reconciler.execute.commands import SCORE, has_command, make_command_build, make_command_run, make_command_score
+from reconciler.files import RepositoryPaths, replace
 from reconciler.mlperf.compliance.settings import audit_settings, write_audit_settings
 from reconciler.mlperf.log_names import ACCURACY_LOG
-from reconciler.mlperf.modes import ENDPOINTS, RESULTS, conf_settings
-from reconciler.mlperf.scenarios import loadgen_scenario
-from reconciler.mlperf.user_conf import settings_for, write_user_conf
+from reconciler.mlperf.modes import ENDPOINTS, RESULTS, select_conf_settings
+from reconciler.mlperf.scenarios import name_loadgen_scenario
+from reconciler.mlperf.user_conf import select_settings, write_user_conf
 from reconciler.resource.kinds import Kind
 
 _PACED = ("Server", "Interactive")  # scenarios whose queries come at a rate
 
 
-def make_request(attempt: Attempt, places: Places) -> Message:
+def make_request(attempt: Attempt, places: RepositoryPaths) -> Message:
     kind = attempt.intent.address.kind
     if kind in (Kind.RUN, Kind.COMPLIANCE_TEST):
         _write_confs(attempt)
-        return command_run(attempt, places, _inputs(attempt)) if runs_command(attempt) else _run(attempt, places)
+        return make_command_run(attempt, places, _inputs(attempt)) if has_command(attempt) else _run(attempt, places)
     if kind is Kind.SCORE:
         inputs = _inputs(attempt)
-        return score_request(attempt, places, inputs, Path(inputs.pop("run")) / ACCURACY_LOG)
-    return command_build(attempt, places, _inputs(attempt)) if runs_command(attempt) else _build(attempt, places)
+        return make_score_request(attempt, places, inputs, Path(inputs.pop("run")) / ACCURACY_LOG)
+    return make_command_build(attempt, places, _inputs(attempt)) if has_command(attempt) else _build(attempt, places)
 
 
-def benchmark_of(attempt: Attempt, places: Places) -> Benchmark:
+def describe_benchmark(attempt: Attempt, places: RepositoryPaths) -> Benchmark:
     locations = attempt.intent.locations
     path = locations.get("benchmark.path")
     name = locations.get("benchmark.code", "") or (Path(path).stem if path else "")
@@ -48,19 +48,19 @@ def _inputs(attempt: Attempt) -> dict[str, str]:
     return {folder.name: str(folder) for folder in sorted(attempt.inputs.glob("*")) if folder.is_dir()}
 
 
-def _build(attempt: Attempt, places: Places) -> BuildRequest:
+def _build(attempt: Attempt, places: RepositoryPaths) -> BuildRequest:
     intent = attempt.intent
     kind = intent.address.kind
     name = str(kind).lower()
     source = intent.locations.get(f"{name}.path")
     backend = str(intent.settings.get("engine.backend", "")) or None
-    settings = engine_settings(intent.settings) if kind is Kind.ENGINE else dict(intent.settings)
+    settings = select_engine_settings(intent.settings) if kind is Kind.ENGINE else dict(intent.settings)
     caches = {"calibration": str(places.caches / "calibration")} if kind is Kind.MODEL else {}
     if kind is Kind.ENGINE:
         caches = {"timing": str(places.caches / f"timing-{backend}.cache")}
     return BuildRequest(
         kind=str(kind),  # type: ignore[arg-type]
-        benchmark=benchmark_of(attempt, places),
+        benchmark=describe_benchmark(attempt, places),
         output=str(attempt.output),
         counter=str(attempt.counter),
         backend=backend if kind is Kind.ENGINE else None,
@@ -71,13 +71,13 @@ def _build(attempt: Attempt, places: Places) -> BuildRequest:
     )
 
 
-def engine_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+def select_engine_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     options = {n.removeprefix("engine.options."): v for n, v in settings.items() if n.startswith("engine.options.")}
     named = {n: settings[f"engine.{n}"] for n in ("precision", "batch_size") if f"engine.{n}" in settings}
     return {**options, **named}
 
 
-def run_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+def select_run_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """``batch_size`` of a run defaults to the engine's, the devices to those that the system declares; the queue delay
     is in microseconds."""
     options = {n.removeprefix("run.options."): v for n, v in settings.items() if n.startswith("run.options.")}
@@ -99,7 +99,7 @@ def _write_confs(attempt: Attempt) -> None:
     model_key = str(values.get("model_key", "*"))
     if intent.settings.get(RESULTS) == ENDPOINTS:
         return  # no LoadGen reads any
-    texts = settings_for(scenario, {**_pace(attempt, mode), **conf_settings(values, mode, scenario)})
+    texts = select_settings(scenario, {**_pace(attempt, mode), **select_conf_settings(values, mode, scenario)})
     cell = intent.address.cell
     notes = [f"{cell}: settings of the {mode} run, written by mlperf-reconciler"]
     replace(attempt.user_conf, write_user_conf(model_key, scenario, texts, notes))
@@ -113,17 +113,17 @@ def _pace(attempt: Attempt, mode: str) -> dict[str, Any]:
     """LoadGen issues the queries of an accuracy run of Server at its rate too, one a second where nobody says more: a
     command's server gets the declared one. No result hangs on it, so that it is no identity of the run."""
     rate = attempt.intent.settings.get("target_qps")
-    paced = runs_command(attempt) and mode == "accuracy" and rate is not None
+    paced = has_command(attempt) and mode == "accuracy" and rate is not None
     return {"target_qps": rate} if paced and str(attempt.intent.inputs["scenario"][0]) in _PACED else {}
 
 
-def _run(attempt: Attempt, places: Places) -> RunRequest:
+def _run(attempt: Attempt, places: RepositoryPaths) -> RunRequest:
     intent = attempt.intent
     values = {name: value for name, (value, _) in intent.inputs.items()}
     return RunRequest(
-        benchmark=benchmark_of(attempt, places),
+        benchmark=describe_benchmark(attempt, places),
         backend=str(intent.settings["engine.backend"]),
-        scenario=loadgen_scenario(str(values["scenario"])),  # type: ignore[arg-type]
+        scenario=name_loadgen_scenario(str(values["scenario"])),  # type: ignore[arg-type]
         mode=str(values["mode"]),  # type: ignore[arg-type]
         model_key=str(values.get("model_key", "*")),
         user_conf=str(attempt.user_conf),
@@ -131,17 +131,19 @@ def _run(attempt: Attempt, places: Places) -> RunRequest:
         counter=str(attempt.counter),
         audit_config=str(attempt.audit_settings) if attempt.audit_settings.exists() else "",
         performance_sample_count=int(values.get("performance_sample_count") or 0),
-        settings=run_settings(intent.settings),
+        settings=select_run_settings(intent.settings),
         inputs=_inputs(attempt),
     )
 
 
-def score_request(attempt: Attempt, places: Places, inputs: dict[str, str], accuracy_log: Path) -> Message:
+def make_score_request(
+    attempt: Attempt, places: RepositoryPaths, inputs: dict[str, str], accuracy_log: Path
+) -> Message:
     """To the declared command where there is one, else to the benchmark's own scorer."""
     if SCORE in attempt.intent.settings:
-        return command_score(attempt, places, inputs, accuracy_log)
+        return make_command_score(attempt, places, inputs, accuracy_log)
     return ScoreRequest(
-        benchmark=benchmark_of(attempt, places),
+        benchmark=describe_benchmark(attempt, places),
         accuracy_log=str(accuracy_log),
         output=str(attempt.output),
         counter=str(attempt.counter),

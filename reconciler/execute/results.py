@@ -8,10 +8,10 @@ from decimal import Decimal
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from reconciler.mlperf.documents import Document, json_object, yaml_mapping
-from reconciler.mlperf.endpoints import AskedResults, Limits, Results, differences, performance_values
-from reconciler.mlperf.endpoints_accuracy import accuracy_values
-from reconciler.mlperf.endpoints_audits import Audits, audit_values, missing_audits, wrong_audits
+from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse_yaml_mapping
+from reconciler.mlperf.endpoints import AskedResults, Limits, Results, find_differences, measure_performance
+from reconciler.mlperf.endpoints_accuracy import judge_accuracy_scores
+from reconciler.mlperf.endpoints_audits import Audits, collect_audit_values, find_missing_audits, find_wrong_audits
 from reconciler.mlperf.log_names import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 from reconciler.mlperf.modes import ENDPOINTS, ENDPOINTS_SEEDS, RESULTS
 from reconciler.mlperf.rule_values import Bar, Metric
@@ -19,7 +19,7 @@ from reconciler.mlperf.rule_values import Bar, Metric
 AUDIT = "audit"  # folder of the tests that the harness ran behind the performance run
 
 
-def leaves_results(settings: Mapping[str, Any]) -> bool:
+def has_results(settings: Mapping[str, Any]) -> bool:
     """Whether a cell's settings name the endpoints harness."""
     return settings.get(RESULTS) == ENDPOINTS
 
@@ -53,14 +53,14 @@ def parse_left(files: Mapping[str, bytes]) -> Left:
     return Left(Results(read[CONFIG], read.get(RESULT_SUMMARY), read.get(ACCURACY_RESULTS)), Audits(stated, phases))
 
 
-def _document(name: str, data: bytes) -> Document:
+def _document(name: str, data: bytes) -> ResultDocument:
     try:
-        return yaml_mapping(data) if name == CONFIG else json_object(data)
+        return parse_yaml_mapping(data) if name == CONFIG else parse_json_object(data)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{name}: {' '.join(str(error).split())}") from error
 
 
-def asked_results(values: Mapping[str, Any], seconds: float = 0.0) -> AskedResults:
+def collect_asked_results(values: Mapping[str, Any], seconds: float = 0.0) -> AskedResults:
     """What a run's identity inputs ask of the harness."""
     return AskedResults(
         scenario=str(values["scenario"]),
@@ -72,26 +72,29 @@ def asked_results(values: Mapping[str, Any], seconds: float = 0.0) -> AskedResul
     )
 
 
-def contradictions_of(left: Left, values: Mapping[str, Any], seconds: float = 0.0) -> list[str]:
+def find_result_contradictions(left: Left, values: Mapping[str, Any], seconds: float = 0.0) -> list[str]:
     """Every field in which the results are not those of the run that was asked. ``seconds``: the command took them."""
-    return [*map(str, differences(left.results, asked_results(values, seconds))), *wrong_audits(left.audits)]
+    return [
+        *map(str, find_differences(left.results, collect_asked_results(values, seconds))),
+        *find_wrong_audits(left.audits),
+    ]
 
 
-def measured_values(left: Left, settings: Mapping[str, Any]) -> dict[str, Any]:
+def measure_results(left: Left, settings: Mapping[str, Any]) -> dict[str, Any]:
     """What a performance run's record says of its results; ``settings`` hold what the round rules."""
     summary, audits = left.results.summary, left.audits
     assert summary is not None
     key, unit, divisor, lower = settings["ruled.metric"]
     limits = Limits.of(settings["ruled.endpoints_limits"])
     least = int(settings.get("min_duration") or 0)
-    values = performance_values(summary, Metric(key, unit, divisor, lower), limits, least)
-    reasons = [*values["reasons"], *missing_audits(audits, settings["ruled.endpoints_audits"])]
+    values = measure_performance(summary, Metric(key, unit, divisor, lower), limits, least)
+    reasons = [*values["reasons"], *find_missing_audits(audits, settings["ruled.endpoints_audits"])]
     reasons += _output_length(summary, settings["ruled.endpoints_tokens"])
-    found = {"audits": audit_values(audits)} if audits.stated else {}
+    found = {"audits": collect_audit_values(audits)} if audits.stated else {}
     return {**values, "reasons": reasons, "validity": "INVALID" if reasons else "VALID", **found}
 
 
-def _output_length(summary: Document, bounds: list[str]) -> Iterator[str]:
+def _output_length(summary: ResultDocument, bounds: list[str]) -> Iterator[str]:
     if not bounds:
         return
     least, most = map(Decimal, bounds)
@@ -100,20 +103,20 @@ def _output_length(summary: Document, bounds: list[str]) -> Iterator[str]:
         yield f"TEST09: a mean of {mean} output tokens, between {least} and {most} is asked"
 
 
-def scored_values(left: Left, settings: Mapping[str, Any]) -> dict[str, Any]:
+def score_results(left: Left, settings: Mapping[str, Any]) -> dict[str, Any]:
     """What a score's record says. ValueError: not every dataset has a score."""
     if left.results.scores is None:
         raise ValueError(f"there is no {ACCURACY_RESULTS}")
     bars = [Bar(name, _decimal(least), _decimal(most)) for name, least, most in settings["ruled.bars"]]
     single, binds = bool(settings["ruled.endpoints_single"]), bool(settings["ruled.bars_bind"])
-    return accuracy_values(left.results.scores, bars, single=single, binds=binds)
+    return judge_accuracy_scores(left.results.scores, bars, single=single, binds=binds)
 
 
 def _decimal(text: str | None) -> Decimal | None:
     return None if text is None else Decimal(text)
 
 
-def result_files(folder: Path, mode: str) -> Iterator[Path]:
+def list_result_files(folder: Path, mode: str) -> Iterator[Path]:
     """What the tree and a later judgement need of a run, in a fixed order."""
     own = RESULT_SUMMARY if mode == "performance" else ACCURACY_RESULTS
     yield from (path for name in (CONFIG, own) if (path := folder / name).is_file())

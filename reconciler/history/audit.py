@@ -10,33 +10,33 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from reconciler.diff.change import Chosen
-from reconciler.diff.choose import differing
-from reconciler.diff.claims import Audit, Claim, Proof
-from reconciler.diff.difference import ALLOWED_TO_DIFFER, published_cells
+from reconciler.diff.claims import AuditReport, Claim, Proof
+from reconciler.diff.difference import ALLOWED_TO_DIFFER, list_published_cells
+from reconciler.diff.run_selection import find_differing_evidence
 from reconciler.history.logs import FOLDER, Logs
-from reconciler.history.removed import removed_claims
-from reconciler.history.rendered import tree_claims
-from reconciler.history.runs import candidate_claims, derived_claims
+from reconciler.history.missing_runs import find_missing_runs
+from reconciler.history.rendered import verify_tree_files
+from reconciler.history.runs import verify_candidates, verify_runs
 from reconciler.history.snapshot import Snapshot
-from reconciler.history.verdicts import imported_claims, verdict_claim
+from reconciler.history.verdicts import verify_imported, verify_verdict
 from reconciler.record.codec import summarize
-from reconciler.render.decisions import acceptance_text
+from reconciler.render.decisions import render_acceptance_text
 from reconciler.resource.inputs import Input, make_key
 from reconciler.resource.kinds import Cell, Kind
 from reconciler.resource.records import IMPORTED, UNKNOWN, Record
 
 
-def audit(root: Path, at: Snapshot) -> Audit:
+def audit(root: Path, at: Snapshot) -> AuditReport:
     """Every claim that the commit makes, in a fixed order."""
     logs = Logs.of(root, at.commit)
     claims = [Claim(path, "record", Proof.CONTRADICTED, why) for path, why in sorted(at.damaged.items())]
-    published = published_cells(at.difference.chosen)
+    published = list_published_cells(at.difference.chosen)
     for cell in sorted(at.difference.chosen):
         claims += _cell(cell, at, logs, published=str(cell) in published)
-    claims += removed_claims(root, at)
-    claims += tree_claims(root, at, logs)
+    claims += find_missing_runs(root, at)
+    claims += verify_tree_files(root, at, logs)
     marks = {str(cell): found for cell in sorted(at.difference.chosen) if (found := _marks_of(cell, at))}
-    return Audit(at.commit, tuple(claims), len(at.records), len(logs.checked), marks)
+    return AuditReport(at.commit, tuple(claims), len(at.records), len(logs.checked), marks)
 
 
 def _marks_of(cell: Cell, at: Snapshot) -> tuple[str, ...]:
@@ -58,16 +58,16 @@ def _cell(cell: Cell, at: Snapshot, logs: Logs, *, published: bool) -> Iterator[
         if not came_whole:
             yield _inputs(cell, name, record, at)
         yield from _digests(cell, name, record, logs)
-        yield from imported_claims(cell, name, record, chosen, at, good) if came_whole else ()
-        yield from derived_claims(cell, name, record, at, good)
+        yield from verify_imported(cell, name, record, chosen, at, good) if came_whole else ()
+        yield from verify_runs(cell, name, record, at, good)
         yield from _elsewhere(cell, name, record)
         yield from _marks(cell, name, record, at)
         if name == "performance":
-            yield from candidate_claims(cell, record, at, logs)
+            yield from verify_candidates(cell, record, at, logs)
     for name, record in verdicts:
         yield _inputs(cell, f"{name} verdict", record, at)
         yield from _digests(cell, f"{name} verdict", record, logs)
-        yield verdict_claim(cell, name, record, chosen, at, good)
+        yield verify_verdict(cell, name, record, chosen, at, good)
     yield from _evidence(cell, chosen, at)
 
 
@@ -96,7 +96,7 @@ def _accepted(record: Record, at: Snapshot) -> str:
     acceptance = at.difference.accepted.get(record.address.cell) if record.address.cell else None
     if acceptance is None or (record.address, record.key) not in {(k.address, k.before) for k in acceptance.keys}:
         return ""
-    return f"not those that the spec asks for: {acceptance_text(acceptance)}"
+    return f"not those that the spec asks for: {render_acceptance_text(acceptance)}"
 
 
 def _digests(cell: Cell, name: str, record: Record, logs: Logs) -> Iterator[Claim]:
@@ -137,7 +137,7 @@ def _evidence(cell: Cell, chosen: Chosen, at: Snapshot) -> Iterator[Claim]:
     if pair[0] is None or pair[1] is None:
         return
     one, other = summarize(pair[0], chosen.performance), summarize(pair[1], chosen.accuracy)
-    unequal = differing(one, other, ALLOWED_TO_DIFFER)
+    unequal = find_differing_evidence(one, other, ALLOWED_TO_DIFFER)
     proof = Proof.CONTRADICTED if unequal else Proof.PROVEN
     names = ", ".join(name for name, _, _ in unequal)
     detail = f"differs: {names}" if unequal else f"{len(one.evidence)} facts equal (engine bytes, code, versions)"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from reconciler import git
 from reconciler.diff.claims import Proof
-from reconciler.files import sha256_bytes
+from reconciler.files import hash_bytes
 from reconciler.resource.records import Artifact, Record
 
 FOLDER = "state/logs"
@@ -25,7 +25,7 @@ class Logs:
 
     @classmethod
     def of(cls, root: Path, commit: str) -> Logs:
-        files = git.files_at(root, commit, [FOLDER])
+        files = git.list_files_at(root, commit, [FOLDER])
         return cls(root, {path.rpartition("/")[2]: blob for path, (blob, _) in files.items()})
 
     def read(self, artifacts: Iterable[Artifact]) -> dict[str, bytes]:
@@ -36,13 +36,13 @@ class Logs:
         good = {}
         for sha256 in digests:
             data = contents.get(wanted.get(sha256, ""))
-            fits = data is not None and sha256_bytes(data) == sha256
+            fits = data is not None and hash_bytes(data) == sha256
             self.checked[sha256] = Proof.MISSING if data is None else Proof.PROVEN if fits else Proof.CONTRADICTED
             if data is not None and fits:
                 good[sha256] = data
         return good
 
 
-def files_of(record: Record, logs: Good) -> dict[str, bytes]:
+def read_record_files(record: Record, logs: Good) -> dict[str, bytes]:
     """A record's own logs by their names."""
     return {a.name: logs[a.sha256] for a in record.artifacts if a.sha256 in logs}

@@ -13,14 +13,16 @@ from reconciler.diff.claims import Claim, Proof
 from reconciler.history.logs import Logs
 from reconciler.resource.records import Artifact
 from reconciler.tree.content import Content, LogRef
-from reconciler.tree.findings import Finding, Severity
+from reconciler.tree.findings import Severity, TreeFinding
 from reconciler.tree.verify.engine import verify_tree
 
 WHERE = "submission"
 _AT_ONCE = 64 << 20  # bytes of logs in memory
 
 
-def contradictions(files: Mapping[str, Content], logs: Logs, round_name: str, cells: Iterable[str]) -> Iterator[Claim]:
+def find_contradictions(
+    files: Mapping[str, Content], logs: Logs, round_name: str, cells: Iterable[str]
+) -> Iterator[Claim]:
     """One claim for each contradiction. A log that is not in the commit as recorded is left out: its own claim says
     so."""
     known = frozenset(cells)
@@ -33,7 +35,7 @@ def contradictions(files: Mapping[str, Content], logs: Logs, round_name: str, ce
             yield Claim(where, f"published files: {finding.rule.id}", Proof.CONTRADICTED, _text(finding))
 
 
-def _text(finding: Finding) -> str:
+def _text(finding: TreeFinding) -> str:
     complaint = finding.complaint
     beside = f" ({complaint.other})" if complaint.other else ""
     return f"{complaint.place}: {complaint.found}; wanted: {complaint.wanted}{beside}"

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal, InvalidOperation
 
 from reconciler.desired.state import Desired
-from reconciler.diff.accepting import BUILT
-from reconciler.diff.change import Change, Difference, How, InputChange
-from reconciler.diff.explain import input_changes, is_upstream
+from reconciler.diff.acceptance import BUILT
+from reconciler.diff.change import Change, Difference, InputChange, Work
+from reconciler.diff.explain import is_upstream, list_input_changes
 from reconciler.diff.impact import CellEffect, Effect, Impact, Remark
-from reconciler.history.decided import decision_remarks
+from reconciler.history.decision_review import review_decisions
 from reconciler.history.snapshot import Snapshot
 from reconciler.resource.kinds import Address, Cell, Kind
 
@@ -21,7 +21,7 @@ THIN = Decimal(2)  # per cent of headroom below which a margin is called thin
 Predict = Callable[[Address, Snapshot], float | None]
 
 
-def impact(
+def compute_impact(
     base: Snapshot, head: Snapshot, predict: Predict, remarks: Iterable[Remark] = (), *, withheld: str = ""
 ) -> Impact:
     """Both snapshots are of one repository; ``predict`` gives seconds of a step, None when nobody can say.
@@ -29,7 +29,7 @@ def impact(
     before, after = _due(base.desired, base.difference), _due(head.desired, head.difference)
     cells = [*after, *(cell for cell in before if cell not in after)]
     found = tuple(_cell(cell, before, after, head, base, predict) for cell in sorted(cells))
-    steps = {c.key: c for c in head.difference.changes if c.how is How.MAKE}
+    steps = {c.key: c for c in head.difference.changes if c.how is Work.MAKE}
     counts: dict[str, int] = {}
     times = []
     for change in steps.values():
@@ -43,7 +43,7 @@ def impact(
         counts=counts,
         seconds=sum(known),
         unknown=len(times) - len(known),
-        remarks=(*remarks, *decision_remarks(base, head, found), *(() if withheld else _margins(head))),
+        remarks=(*remarks, *review_decisions(base, head, found), *(() if withheld else _margins(head))),
         withheld=withheld,
     )
 
@@ -78,7 +78,7 @@ def _cell(
 ) -> CellEffect:
     if cell not in after:
         return CellEffect(cell, Effect.REMOVED)
-    made = [change for change in after[cell] if change.how is How.MAKE]
+    made = [change for change in after[cell] if change.how is Work.MAKE]
     due = tuple(dict.fromkeys(change.address.label for change in made))
     times = [predict(change.address, head) for change in made]
     seconds = None if any(t is None for t in times) else sum(t for t in times if t is not None)
@@ -92,7 +92,7 @@ def _effect(
 ) -> Effect:
     if cell not in before:
         return Effect.ADDED
-    was = {change.key for change in before[cell] if change.how is How.MAKE}
+    was = {change.key for change in before[cell] if change.how is Work.MAKE}
     accepted = head.difference.accepted.get(cell)
     if not made and accepted is not None and accepted != base.difference.accepted.get(cell):
         return Effect.ACCEPTED
@@ -110,7 +110,7 @@ def _causes(change: Change, head: Snapshot, base: Snapshot) -> list[InputChange]
     record = head.records.get(change.previous)
     if record is None:
         return []
-    own = input_changes(head.desired.detail(change.address).inputs, record.inputs)
+    own = list_input_changes(head.desired.detail(change.address).inputs, record.inputs)
     if change.address not in base.desired.by_address:
         return [item for item in own if not is_upstream(item)]
     then = {item.name: item.value for item in base.desired.detail(change.address).inputs}

@@ -8,29 +8,29 @@ from tempfile import TemporaryDirectory
 
 from reconciler import git
 from reconciler.diff.claims import Claim, Proof
-from reconciler.diff.difference import published_cells
+from reconciler.diff.difference import list_published_cells
 from reconciler.errors import ReconcilerError
-from reconciler.files import sha256_bytes
+from reconciler.files import hash_bytes
 from reconciler.history.logs import Logs
-from reconciler.history.published import contradictions
+from reconciler.history.published import find_contradictions
 from reconciler.history.snapshot import Snapshot
 from reconciler.mlperf.rounds import load_ruleset
 from reconciler.resource.kinds import Kind
 from reconciler.resource.records import Artifact
-from reconciler.spec.files import blob_id
+from reconciler.spec.files import compute_blob_id
+from reconciler.tree.assemble import assemble
 from reconciler.tree.content import Content, LogRef
-from reconciler.tree.gather import gather
-from reconciler.tree.manifest import content_digest
+from reconciler.tree.manifest import hash_content
 from reconciler.tree.render import render
 
 WHERE, WHAT = "submission", "rendered tree"
 
 
-def tree_claims(root: Path, at: Snapshot, logs: Logs) -> Iterator[Claim]:
+def verify_tree_files(root: Path, at: Snapshot, logs: Logs) -> Iterator[Claim]:
     """The logs in the tree go in by digest, which is proven or contradicted on its own."""
     submission = next(r for r in at.desired.resources if r.kind is Kind.SUBMISSION)
     settings = at.desired.detail(submission.address).settings
-    if not published_cells(at.difference.chosen):
+    if not list_published_cells(at.difference.chosen):
         yield Claim(WHERE, WHAT, Proof.MISSING, "no cell is complete")
         return
     try:
@@ -38,9 +38,9 @@ def tree_claims(root: Path, at: Snapshot, logs: Logs) -> Iterator[Claim]:
     except (ReconcilerError, KeyError, OSError) as error:
         yield Claim(WHERE, WHAT, Proof.MISSING, f"cannot be rendered from this commit: {error}")
         return
-    yield from contradictions(files, logs, str(settings["round"]), map(str, at.difference.chosen))
-    listed = "".join(f"{path}\0{content_digest(content)}\n" for path, content in sorted(files.items()))
-    whole = f"{len(files)} files, together SHA-256 {sha256_bytes(listed.encode())[:16]}"
+    yield from find_contradictions(files, logs, str(settings["round"]), map(str, at.difference.chosen))
+    listed = "".join(f"{path}\0{hash_content(content)}\n" for path, content in sorted(files.items()))
+    whole = f"{len(files)} files, together SHA-256 {hash_bytes(listed.encode())[:16]}"
     committed = _committed(root, at.commit, str(settings.get("tree") or ""))
     if not committed:
         yield Claim(WHERE, WHAT, Proof.PROVEN, f"{whole}, from the records and logs; this commit has none to compare")
@@ -52,7 +52,7 @@ def tree_claims(root: Path, at: Snapshot, logs: Logs) -> Iterator[Claim]:
 
 
 def _rendered(root: Path, at: Snapshot, logs: Logs, round_name: str) -> dict[str, Content]:
-    names = published_cells(at.difference.chosen)
+    names = list_published_cells(at.difference.chosen)
     chosen = {cell: records for cell, records in at.difference.chosen.items() if str(cell) in names}
 
     def text(ref: LogRef) -> str:
@@ -61,13 +61,15 @@ def _rendered(root: Path, at: Snapshot, logs: Logs, round_name: str) -> dict[str
 
     with TemporaryDirectory() as folder:
         _checkout(root, at.commit, Path(folder))
-        content = gather(at.desired, chosen, at.records.__getitem__, text, Path(folder), at.difference.accepted)
+        content = assemble(at.desired, chosen, at.records.__getitem__, text, Path(folder), at.difference.accepted)
         return dict(render(content, load_ruleset(round_name)))
 
 
 def _checkout(root: Path, commit: str, folder: Path) -> None:
     """The files of a commit that its tree may show (code, documents): everything but the state."""
-    files = {p: at for p, at in git.files_at(root, commit).items() if not p.startswith("state/") and at[1] <= 50 << 20}
+    files = {
+        p: at for p, at in git.list_files_at(root, commit).items() if not p.startswith("state/") and at[1] <= 50 << 20
+    }
     contents = git.read_blobs(root, [blob for blob, _ in files.values()])
     for path, (blob, _) in files.items():
         target = folder / path
@@ -81,7 +83,7 @@ def _committed(root: Path, commit: str, tree: str) -> dict[str, str]:
     folder = PurePosixPath(tree)
     if not tree or folder.is_absolute() or ".." in folder.parts:
         return {}
-    files = git.files_at(root, commit, [str(folder)])
+    files = git.list_files_at(root, commit, [str(folder)])
     return {PurePosixPath(path).relative_to(folder).as_posix(): blob for path, (blob, _) in files.items()}
 
 
@@ -93,12 +95,12 @@ def _unlike(
     doubtful = {p: committed[p] for p, c in files.items() if p in committed and committed[p] != _blob(c, logs)}
     contents = git.read_blobs(root, doubtful.values())
     for path, blob in doubtful.items():
-        found = sha256_bytes(contents[blob]) if blob in contents else ""
-        if found != content_digest(files[path]):
-            yield path, Proof.CONTRADICTED, f"SHA-256 {found[:16]}, rendered again {content_digest(files[path])[:16]}"
+        found = hash_bytes(contents[blob]) if blob in contents else ""
+        if found != hash_content(files[path]):
+            yield path, Proof.CONTRADICTED, f"SHA-256 {found[:16]}, rendered again {hash_content(files[path])[:16]}"
     yield from ((path, Proof.CONTRADICTED, "nothing here renders it") for path in committed if path not in files)
 
 
 def _blob(content: Content, logs: Logs) -> str:
     """By git's own name most files are known without reading them."""
-    return logs.blobs.get(content.sha256, "") if isinstance(content, LogRef) else blob_id(content)
+    return logs.blobs.get(content.sha256, "") if isinstance(content, LogRef) else compute_blob_id(content)

@@ -17,29 +17,29 @@ from typing import Any
 
 from harness.contract import ProbeRequest
 from reconciler import git
-from reconciler.diff.change import How
-from reconciler.diff.choose import differing, valid
-from reconciler.diff.claims import Audit, Claim, Proof
-from reconciler.diff.difference import ALLOWED_TO_DIFFER, published_cells
+from reconciler.diff.change import Work
+from reconciler.diff.claims import AuditReport, Claim, Proof
+from reconciler.diff.difference import ALLOWED_TO_DIFFER, list_published_cells
+from reconciler.diff.run_selection import find_differing_evidence, select_valid
 from reconciler.errors import LogError, ReconcilerError
-from reconciler.execute.outcome import Event, Note, Status
-from reconciler.files import Lock, Places, ignore_work, remove, sha256_bytes
+from reconciler.execute.outcome import Event, Message, Status
+from reconciler.files import Lock, RepositoryPaths, hash_bytes, ignore_work, remove
 from reconciler.files import replace as write
 from reconciler.git_history import clone_at
 from reconciler.history.snapshot import Snapshot
-from reconciler.launch.known import Launcher, launcher_of
+from reconciler.launch.adapters import Launcher, find_launcher
 from reconciler.launch.nodes import Node, probe_nodes
-from reconciler.look import Look, Options, look
-from reconciler.mlperf.compliance.scores import from_detail
+from reconciler.mlperf.compliance.scores import read_from_detail
 from reconciler.mlperf.log import parse_detail
 from reconciler.mlperf.log_names import DETAIL
-from reconciler.mlperf.repeating import bound
-from reconciler.observed.observe import systems_of
-from reconciler.observed.probing import look_at
+from reconciler.mlperf.repeatability import compute_bound
+from reconciler.observed.node_probe import probe_machines
+from reconciler.observed.observe import get_systems
 from reconciler.plan.select import parse
+from reconciler.planning import Options, PlanResult, compute_plan
+from reconciler.quantities import join_listing
 from reconciler.reconcile import run_pass
 from reconciler.record.codec import encode, summarize
-from reconciler.render.quantities import listing
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import IMPORTED, Record, Summary
 
@@ -54,19 +54,25 @@ _MACHINE = ("machine.architecture", "machine.cpu", "machine.cores.physical")
 class Repeats:
     """``audit`` with a claim for each repeat. ``kept``: those that were made, each with the file that keeps it."""
 
-    audit: Audit
+    audit: AuditReport
     kept: tuple[tuple[Claim, Path], ...]
 
 
-def repeated(
-    places: Places, at: Snapshot, audited: Audit, words: tuple[str, ...], tell: Callable[[Event], None], *, busy: bool
+def repeat_runs(
+    places: RepositoryPaths,
+    at: Snapshot,
+    audited: AuditReport,
+    words: tuple[str, ...],
+    report: Callable[[Event], None],
+    *,
+    busy: bool,
 ) -> Repeats:
     """Measure the published cells that ``words`` select once more. Raises ReconcilerError when they select none, when
     another pass is at work here, or when this machine cannot be probed."""
-    selector, published = parse(words), published_cells(at.difference.chosen)
+    selector, published = parse(words), list_published_cells(at.difference.chosen)
     cells = [c for c in sorted(at.difference.chosen) if str(c) in published and selector.matches(_result(c))]
     if not cells:
-        fix = f"published at this commit: {listing(sorted(published)) or 'none'}"
+        fix = f"published at this commit: {join_listing(sorted(published)) or 'none'}"
         raise ReconcilerError(f"no published cell fits {' '.join(words)}", fix=fix)
     ignore_work(places)
     # Both write objects, and a pass sweeps what it takes for leftovers.
@@ -74,7 +80,7 @@ def repeated(
         for left in places.work.glob(f"{_SCRATCH}*"):
             remove(left)
         with _repository(places, at.commit) as there:
-            found = [_repeat(cell, at, there, places, tell, busy=busy) for cell in cells]
+            found = [_repeat(cell, at, there, places, report, busy=busy) for cell in cells]
     claims = tuple(claim for claim, _ in found)
     kept = tuple((claim, path) for claim, path in found if path is not None)
     order = {where: index for index, where in enumerate(dict.fromkeys(claim.where for claim in audited.claims))}
@@ -87,10 +93,10 @@ def _result(cell: Cell) -> Address:
 
 
 @contextlib.contextmanager
-def _repository(places: Places, commit: str) -> Iterator[Places]:
+def _repository(places: RepositoryPaths, commit: str) -> Iterator[RepositoryPaths]:
     """The commit with its own state, and the objects and caches of this repository."""
     with TemporaryDirectory(dir=places.work, prefix=_SCRATCH) as folder:
-        there = Places(clone_at(places.root, commit, Path(folder) / "tree"))
+        there = RepositoryPaths(clone_at(places.root, commit, Path(folder) / "tree"))
         there.work.mkdir(exist_ok=True)
         for shared, here in ((there.objects, places.objects), (there.caches, places.caches)):
             here.mkdir(parents=True, exist_ok=True)
@@ -99,7 +105,13 @@ def _repository(places: Places, commit: str) -> Iterator[Places]:
 
 
 def _repeat(
-    cell: Cell, at: Snapshot, there: Places, places: Places, tell: Callable[[Event], None], *, busy: bool
+    cell: Cell,
+    at: Snapshot,
+    there: RepositoryPaths,
+    places: RepositoryPaths,
+    report: Callable[[Event], None],
+    *,
+    busy: bool,
 ) -> tuple[Claim, Path | None]:
     identity = at.difference.chosen[cell].performance
     record = at.records[identity]
@@ -110,14 +122,14 @@ def _repeat(
     options = Options(select=choice, only=(str(Kind.RUN),), rerun=(*choice, f"kind={Kind.RUN}"), busy=busy, sign=False)
     if IMPORTED in record.marks:
         return _not_repeated(cell, "its run was imported, and cannot be made here"), None
-    look_at(there, systems_of(at.desired), {own.system}, lambda text: tell(Note(text)))
-    launcher = launcher_of(at.desired.detail(address).settings) or Launcher()
+    probe_machines(there, get_systems(at.desired), {own.system}, lambda text: report(Message(text)))
+    launcher = find_launcher(at.desired.detail(address).settings) or Launcher()
     unlike = _unlike(record, probe_nodes(ProbeRequest(), launcher, places.work, (places.root.resolve(),))[0])
     if unlike:
         return _not_repeated(cell, f"this machine is not that of the record: {'; '.join(unlike)}"), None
-    if why := _unfit(own, look(there, replace(options, rerun=())), look(there, options)):
+    if why := _unfit(own, compute_plan(there, replace(options, rerun=())), compute_plan(there, options)):
         return _not_repeated(cell, why), None
-    outcomes = [o for o in run_pass(there, options, tell=tell).outcomes if o.step.change.address == address]
+    outcomes = [o for o in run_pass(there, options, report=report).outcomes if o.step.change.address == address]
     ended = outcomes[-1] if outcomes else None
     if ended is None or ended.record is None or ended.status is not Status.DONE:
         said = f"{ended.message}; {ended.fix}".rstrip("; ") if ended else "the pass made no run"
@@ -150,39 +162,39 @@ def _shown(value: Any) -> str:
     return (text if len(text) < 64 else text[:12]) or "none"  # a digest is known by its beginning
 
 
-def _unfit(cell: Cell, still: Look, forced: Look) -> str:
+def _unfit(cell: Cell, still: PlanResult, forced: PlanResult) -> str:
     """Why a run made here and now would not be the one that was published; "" when it would."""
     obstacle = still.observed.systems.get(cell.system)
     if obstacle is not None:
         return obstacle.message
     for step in still.plan.steps:
-        if step.change.how is How.MAKE:
+        if step.change.how is Work.MAKE:
             changes = [f"{c.name} {c.before} → {c.after}" for c in step.explained]
-            return f"{step.change.address.label} would be another: {listing(changes) or step.change.reason}"
+            return f"{step.change.address.label} would be another: {join_listing(changes) or step.change.reason}"
     blocked = next((step for step in forced.plan.steps if step.blocked), None)
     return f"{blocked.blocked}; {blocked.fix}".rstrip("; ") if blocked else ""
 
 
 def _judged(
-    cell: Cell, at: Snapshot, places: Places, identity: str, repeat: Record
+    cell: Cell, at: Snapshot, places: RepositoryPaths, identity: str, repeat: Record
 ) -> tuple[Claim, Mapping[str, object]]:
     record = at.records[identity]
     published, again = summarize(record, identity), summarize(repeat, "")
-    names = [name for name, _, _ in differing(published, again, ALLOWED_TO_DIFFER)]
+    names = [name for name, _, _ in find_differing_evidence(published, again, ALLOWED_TO_DIFFER)]
     unequal = [name for name in names if not name.startswith("engine.")]
     if unequal:
-        return _not_comparable(cell, f"{listing(unequal)} differ"), {}
+        return _not_comparable(cell, f"{join_listing(unequal)} differ"), {}
     if again.validity != "VALID" or not again.metric or not published.metric:
         return Claim(str(cell), WHAT, Proof.CONTRADICTED, f"the repeat is {again.validity}: {again.problem}"), {}
     declared = at.declared(record)
     lower = bool(at.desired.detail(declared.address if declared else record.address).settings["ruled.metric"][3])
     recorded = [float(s.metric[0]) for s in _alike(at, published) if s.metric]
     try:
-        score = from_detail(parse_detail(_published_log(places, at, record), DETAIL))
+        score = read_from_detail(parse_detail(_published_log(places, at, record), DETAIL))
     except LogError as error:
         return _not_comparable(cell, str(error)), {}
     then, now = float(published.metric[0]), float(again.metric[0])
-    limit = bound(recorded, then, score, lower=lower)
+    limit = compute_bound(recorded, then, score, lower=lower)
     proof = Proof.PROVEN if limit.keeps(now, lower=lower) else Proof.CONTRADICTED
     word = "at most" if lower else "at least"
     detail = (
@@ -206,22 +218,22 @@ def _not_comparable(cell: Cell, why: str) -> Claim:
 
 
 def _alike(at: Snapshot, published: Summary) -> list[Summary]:
-    runs = valid(at.recorded.done(published.key))
-    return [run for run in runs if not differing(published, run, ALLOWED_TO_DIFFER)]
+    runs = select_valid(at.recorded.done(published.key))
+    return [run for run in runs if not find_differing_evidence(published, run, ALLOWED_TO_DIFFER)]
 
 
-def _published_log(places: Places, at: Snapshot, record: Record) -> bytes:
+def _published_log(places: RepositoryPaths, at: Snapshot, record: Record) -> bytes:
     sha256 = next((a.sha256 for a in record.artifacts if a.name == DETAIL), "")
-    files = git.files_at(places.root, at.commit, [f"state/logs/{sha256}"])
+    files = git.list_files_at(places.root, at.commit, [f"state/logs/{sha256}"])
     data = git.read_blobs(places.root, [blob for blob, _ in files.values()])
     found = next(iter(data.values()), b"")
-    if sha256_bytes(found) != sha256:
+    if hash_bytes(found) != sha256:
         raise LogError(f"{DETAIL} of the published run is not in this commit", fix="commit state/logs")
     return found
 
 
 def _kept(
-    places: Places, at: Snapshot, claim: Claim, identity: str, repeat: Record, facts: Mapping[str, object]
+    places: RepositoryPaths, at: Snapshot, claim: Claim, identity: str, repeat: Record, facts: Mapping[str, object]
 ) -> Path:
     document = {
         "version": VERSION,
@@ -234,6 +246,6 @@ def _kept(
         "record": json.loads(encode(repeat)),
     }
     data = json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False).encode() + b"\n"
-    path = places.audits / f"{sha256_bytes(data)[:20]}.json"
+    path = places.audits / f"{hash_bytes(data)[:20]}.json"
     write(path, data)
     return path

@@ -12,27 +12,27 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from harness.contract import BENCHMARKS
-from reconciler.diff.claims import Audit, Claim, Proof
+from reconciler.diff.claims import AuditReport, Claim, Proof
 from reconciler.execute.attempt import Attempt, Intent, create
+from reconciler.execute.attempt_record import build_record
 from reconciler.execute.child import PATIENCE, Watch, run_child
 from reconciler.execute.commands import SCORE
-from reconciler.execute.finish import finish
-from reconciler.execute.launching import launched
+from reconciler.execute.launching import launch_behind
 from reconciler.execute.requests import make_request
-from reconciler.execute.results import leaves_results
-from reconciler.files import Places, offer, sha256_file
+from reconciler.execute.results import has_results
+from reconciler.files import RepositoryPaths, hash_file, offer
 from reconciler.git_history import clone_at
 from reconciler.history.snapshot import Snapshot
 from reconciler.mlperf.log_names import ACCURACY_LOG
-from reconciler.record.store import artifact_path, object_path
-from reconciler.render.quantities import listing
+from reconciler.quantities import join_listing
+from reconciler.record.store import find_artifact, find_object
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import CHILD_LOG, Artifact, Record
 
 WHAT = "accuracy"  # the claim that an audit from git alone can only attest
 
 
-def rescored(places: Places, at: Snapshot, audited: Audit) -> Audit:
+def rescore_runs(places: RepositoryPaths, at: Snapshot, audited: AuditReport) -> AuditReport:
     """The audit with each attested accuracy claim proven, contradicted or missing. An imported score whose benchmark
     has no scorer here stays attested. Raises RepositoryError when the commit cannot be checked out."""
     places.work.mkdir(parents=True, exist_ok=True)
@@ -48,19 +48,19 @@ def _is_attested(claim: Claim) -> bool:
     return claim.what == WHAT and claim.proof is Proof.ATTESTED
 
 
-def _order(audited: Audit) -> Any:
+def _order(audited: AuditReport) -> Any:
     """Each cell's claims stay together, where the audit has them."""
     position = {where: index for index, where in enumerate(dict.fromkeys(claim.where for claim in audited.claims))}
     return lambda claim: position.get(claim.where, len(position))
 
 
-def _claim(cell: Cell, at: Snapshot, places: Places, root: Path, attempts: Path) -> Claim | None:
+def _claim(cell: Cell, at: Snapshot, places: RepositoryPaths, root: Path, attempts: Path) -> Claim | None:
     record = at.records.get(at.difference.chosen[cell].score)
     if record is None:
         return None  # the audit says so already
     settings = at.desired.detail(Address(Kind.SCORE, str(cell))).settings
     code = BENCHMARKS.get(at.desired.detail(Address(Kind.SCORE, str(cell))).locations.get("benchmark.code", ""))
-    if leaves_results(settings) or (code is not None and code.elsewhere and SCORE not in settings):
+    if has_results(settings) or (code is not None and code.elsewhere and SCORE not in settings):
         return None
     inputs = dict(_inputs(record, at))
     if lacking := _lacking(inputs, places):
@@ -70,9 +70,9 @@ def _claim(cell: Cell, at: Snapshot, places: Places, root: Path, attempts: Path)
         path = _readable(places, artifact)
         if path is not None:
             offer(path, attempt.inputs / name / file)
-    request = make_request(attempt, Places(root))
-    run_child(attempt, launched(attempt, request, Places(root)), Watch(lambda _: None, PATIENCE))
-    again, _ = finish(attempt)
+    request = make_request(attempt, RepositoryPaths(root))
+    run_child(attempt, launch_behind(attempt, request, RepositoryPaths(root)), Watch(lambda _: None, PATIENCE))
+    again, _ = build_record(attempt)
     return _compared(cell, record, again)
 
 
@@ -85,19 +85,19 @@ def _inputs(record: Record, at: Snapshot) -> Iterator[tuple[tuple[str, str], Art
                 yield (name, artifact.name), artifact
 
 
-def _readable(places: Places, artifact: Artifact) -> Path | None:
+def _readable(places: RepositoryPaths, artifact: Artifact) -> Path | None:
     """Where these very bytes lie."""
-    paths = (artifact_path(places, artifact.place, artifact.sha256), object_path(places, artifact.sha256))
-    return next((path for path in paths if path.is_file() and sha256_file(path) == artifact.sha256), None)
+    paths = (find_artifact(places, artifact.place, artifact.sha256), find_object(places, artifact.sha256))
+    return next((path for path in paths if path.is_file() and hash_file(path) == artifact.sha256), None)
 
 
-def _lacking(inputs: Mapping[tuple[str, str], Artifact], places: Places) -> str:
+def _lacking(inputs: Mapping[tuple[str, str], Artifact], places: RepositoryPaths) -> str:
     """What a scorer reads and what is not here, or not as it was recorded; "" when all is."""
     if ("run", ACCURACY_LOG) not in inputs:
         return f"its record names no {ACCURACY_LOG}"
     needed = {at: artifact for at, artifact in inputs.items() if at[0] != "run" or at[1] == ACCURACY_LOG}
     gone = sorted(f"{name} {file}" for (name, file), item in needed.items() if _readable(places, item) is None)
-    return f"not here as recorded: {listing(gone)}; `reconcile pull --deep` brings what was pushed" if gone else ""
+    return f"not here as recorded: {join_listing(gone)}; `reconcile pull --deep` brings what was pushed" if gone else ""
 
 
 def _attempt(cell: Cell, record: Record, at: Snapshot, folder: Path) -> Attempt:

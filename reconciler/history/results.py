@@ -6,19 +6,19 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from reconciler.diff.claims import Claim, Proof
-from reconciler.execute.results import contradictions_of, measured_values, parse_left, scored_values
+from reconciler.execute.results import find_result_contradictions, measure_results, parse_left, score_results
 from reconciler.mlperf.log_names import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 from reconciler.mlperf.modes import ENDPOINTS, RESULTS
 from reconciler.resource.kinds import Cell, Kind
 from reconciler.resource.records import Record
 
 
-def of_endpoints(record: Record) -> bool:
+def is_of_endpoints(record: Record) -> bool:
     """Whether it is a run whose command left results of the endpoints harness."""
     return RESULTS in record.inputs and record.inputs[RESULTS].value == ENDPOINTS
 
 
-def result_claims(
+def verify_results(
     cell: Cell, name: str, record: Record, settings: Mapping[str, Any], files: Mapping[str, bytes]
 ) -> Iterator[Claim]:
     """Of a run: its settings, and what it measured. ``files``: its artifacts that are there, by name."""
@@ -33,33 +33,33 @@ def result_claims(
         return
     try:
         left = parse_left(files)
-        found = contradictions_of(left, values)
-        again = measured_values(left, settings) if timed else {}
+        found = find_result_contradictions(left, values)
+        again = measure_results(left, settings) if timed else {}
     except ValueError as error:
         yield Claim(str(cell), f"{name}: settings", Proof.CONTRADICTED, str(error))
         return
     detail = "; ".join(found) or f"{CONFIG} shows every setting, and the seeds"
     yield Claim(str(cell), f"{name}: settings", Proof.CONTRADICTED if found else Proof.PROVEN, detail)
     for key in measured:
-        yield Claim(str(cell), f"{name}: {key}", *compared(record.values.get(key), again[key], own))
+        yield Claim(str(cell), f"{name}: {key}", *compare_result(record.values.get(key), again[key], own))
 
 
-def compared(recorded: object, again: object, source: str) -> tuple[Proof, str]:
+def compare_result(recorded: object, again: object, source: str) -> tuple[Proof, str]:
     """A recorded value against what ``source`` says of it."""
     if again == recorded:
         return Proof.PROVEN, f"{_shown(again)}, from {source}"
     return Proof.CONTRADICTED, f"recorded {_shown(recorded)}, {source} says {_shown(again)}"
 
 
-def score_claim(cell: Cell, record: Record, settings: Mapping[str, Any], files: Mapping[str, bytes]) -> Claim:
+def verify_score(cell: Cell, record: Record, settings: Mapping[str, Any], files: Mapping[str, bytes]) -> Claim:
     """Of a score: what its accuracy run's ``files`` say. The harness scored it, so that it is attested."""
     if ACCURACY_RESULTS not in files:
         return Claim(str(cell), "accuracy", Proof.MISSING, f"{ACCURACY_RESULTS} is not in this commit as recorded")
     try:
-        metric = scored_values(parse_left(files), settings)["metric"]
+        metric = score_results(parse_left(files), settings)["metric"]
     except ValueError as error:
         return Claim(str(cell), "accuracy", Proof.CONTRADICTED, str(error))
-    proof, detail = compared(record.values.get("metric"), metric, ACCURACY_RESULTS)
+    proof, detail = compare_result(record.values.get("metric"), metric, ACCURACY_RESULTS)
     if proof is Proof.CONTRADICTED:
         return Claim(str(cell), "accuracy", proof, detail)
     return Claim(str(cell), "accuracy", Proof.ATTESTED, f"{detail}, as the harness scored it")

@@ -30,7 +30,7 @@ _SECRETS = (
 )
 
 
-def spec_remarks(error: SpecError) -> tuple[Remark, ...]:
+def review_specs(error: SpecError) -> tuple[Remark, ...]:
     return tuple(
         Remark("error", p.file, p.line, f"{p.path}: {p.message}" if p.path else p.message, p.fix)
         for p in error.problems
@@ -39,8 +39,10 @@ def spec_remarks(error: SpecError) -> tuple[Remark, ...]:
 
 def review(root: Path, base: str, head: str, damaged: Mapping[str, str]) -> tuple[Remark, ...]:
     """Remarks about the files that differ between two commits, and about the head's damaged records."""
-    changed = git.changed_files(root, base, head)
-    sizes = git.files_at(root, head, sorted(path for path, (_, blob) in changed.items() if blob)) if changed else {}
+    changed = git.list_changed_files(root, base, head)
+    sizes = (
+        git.list_files_at(root, head, sorted(path for path, (_, blob) in changed.items() if blob)) if changed else {}
+    )
     found = [*_records(changed, damaged), *_files(root, changed, sizes)]
     named = (replace(remark, file=_printable(remark.file)) for remark in found)
     return tuple(sorted(named, key=lambda remark: (remark.level, remark.file)))

@@ -8,33 +8,33 @@ from typing import Any
 
 from reconciler.diff.claims import Claim, Proof
 from reconciler.errors import LogError
-from reconciler.execute.finish import asked, judge_text, performance_values
-from reconciler.execute.importing import asked_elsewhere
-from reconciler.history.logs import Good, Logs, files_of
-from reconciler.history.results import compared, of_endpoints, result_claims, score_claim
+from reconciler.execute.attempt_record import collect_asked, judge_text, measure_performance
+from reconciler.history.logs import Good, Logs, read_record_files
+from reconciler.history.results import compare_result, is_of_endpoints, verify_results, verify_score
 from reconciler.history.snapshot import Snapshot
-from reconciler.mlperf.contradictions import contradictions
+from reconciler.importing.run_import import find_asked_elsewhere
+from reconciler.mlperf.contradictions import find_contradictions
 from reconciler.mlperf.log import parse_detail
 from reconciler.mlperf.log_names import ACCURACY_TEXT, DETAIL
 from reconciler.resource.kinds import Cell, Kind
 from reconciler.resource.records import IMPORTED, Record
 
 
-def derived_claims(cell: Cell, name: str, record: Record, at: Snapshot, logs: Good) -> Iterator[Claim]:
+def verify_runs(cell: Cell, name: str, record: Record, at: Snapshot, logs: Good) -> Iterator[Claim]:
     """Settings of a run or a test, the result of the performance run, accuracy of a score; nothing of other records."""
-    files = files_of(record, logs)
+    files = read_record_files(record, logs)
     accuracy = at.records.get(at.difference.chosen[cell].accuracy)
-    if record.address.kind is Kind.SCORE and accuracy is not None and of_endpoints(accuracy):
-        yield score_claim(cell, record, _settings(record, at), files_of(accuracy, logs))
-    elif of_endpoints(record):
-        yield from result_claims(cell, name, record, _settings(record, at), files)
+    if record.address.kind is Kind.SCORE and accuracy is not None and is_of_endpoints(accuracy):
+        yield verify_score(cell, record, _settings(record, at), read_record_files(accuracy, logs))
+    elif is_of_endpoints(record):
+        yield from verify_results(cell, name, record, _settings(record, at), files)
     elif record.address.kind is Kind.SCORE:
         yield _score(cell, record, _settings(record, at), files.get(ACCURACY_TEXT))
     elif "mode" in record.inputs:
         yield from _run(cell, name, record, _settings(record, at), files.get(DETAIL))
 
 
-def candidate_claims(cell: Cell, published: Record, at: Snapshot, logs: Logs) -> Iterator[Claim]:
+def verify_candidates(cell: Cell, published: Record, at: Snapshot, logs: Logs) -> Iterator[Claim]:
     """Of the performance runs that the policy passed over: whether their logs say what their records say. A worse run
     whose record calls it INVALID would make room for a better one."""
     own = at.difference.chosen[cell].performance
@@ -43,7 +43,7 @@ def candidate_claims(cell: Cell, published: Record, at: Snapshot, logs: Logs) ->
         if summary.id == own or record.address.kind is not Kind.RUN:
             continue
         good = logs.read(a for a in record.artifacts if a.place == "logs")
-        for claim in derived_claims(cell, f"performance of {record.started}, not published", record, at, good):
+        for claim in verify_runs(cell, f"performance of {record.started}, not published", record, at, good):
             if not claim.what.endswith(": settings"):
                 yield claim
 
@@ -62,18 +62,18 @@ def _run(cell: Cell, name: str, record: Record, settings: Mapping[str, Any], dat
         lost = f"{DETAIL} is not in this commit as recorded"
         yield from (claim(f"{name}: {what}", Proof.MISSING, lost) for what in ("settings", *measured))
         return
-    wanted = asked_elsewhere(values, mode) if IMPORTED in record.marks else asked(values, mode)
+    wanted = find_asked_elsewhere(values, mode) if IMPORTED in record.marks else collect_asked(values, mode)
     try:
         log = parse_detail(data, DETAIL)
-        found = contradictions(log, wanted)
+        found = find_contradictions(log, wanted)
     except LogError as error:
         yield claim(f"{name}: settings", Proof.CONTRADICTED, str(error))
         return
     detail = "; ".join(map(str, found)) or f"LoadGen's log shows every setting{', and the seeds' * bool(wanted.seeds)}"
     yield claim(f"{name}: settings", Proof.CONTRADICTED if found else Proof.PROVEN, detail)
-    again = performance_values(log, settings) if measured else {}
+    again = measure_performance(log, settings) if measured else {}
     for key in measured:
-        yield claim(f"{name}: {key}", *compared(record.values.get(key), again[key], DETAIL))
+        yield claim(f"{name}: {key}", *compare_result(record.values.get(key), again[key], DETAIL))
 
 
 def _score(cell: Cell, record: Record, settings: Mapping[str, Any], text: bytes | None) -> Claim:
@@ -81,7 +81,7 @@ def _score(cell: Cell, record: Record, settings: Mapping[str, Any], text: bytes 
     if text is None:
         return claim(Proof.MISSING, f"{ACCURACY_TEXT} is not in this commit as recorded")
     again = judge_text(text.decode(errors="replace"), settings, {})
-    proof, detail = compared(record.values.get("metric"), again.values.get("metric"), ACCURACY_TEXT)
+    proof, detail = compare_result(record.values.get("metric"), again.values.get("metric"), ACCURACY_TEXT)
     if proof is Proof.CONTRADICTED:
         return claim(proof, f"{detail}{f': {again.problem}' * bool(again.problem)}")
     return claim(Proof.ATTESTED, f"{detail}, as the scorer wrote it")

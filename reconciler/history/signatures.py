@@ -10,22 +10,22 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from reconciler import git
-from reconciler.desired.state import submission_settings
+from reconciler.desired.state import get_submission_settings
 from reconciler.diff.change import Chosen
-from reconciler.diff.claims import Audit, Claim, Proof
+from reconciler.diff.claims import AuditReport, Claim, Proof
 from reconciler.errors import RepositoryError
 from reconciler.history.snapshot import RECORDS, Snapshot
-from reconciler.record.signing import SUFFIX, Checked, Standing, allowed_signers, check, revoked_keys
+from reconciler.record.signing import SUFFIX, Checked, SignatureStatus, check, read_allowed_signers, read_revoked_keys
 from reconciler.resource.records import Record
 
 _PARALLEL = 4
 
 
-def with_signatures(root: Path, at: Snapshot, audited: Audit, signers: Path | None) -> Audit:
+def add_signatures(root: Path, at: Snapshot, audited: AuditReport, signers: Path | None) -> AuditReport:
     """The audit with a claim for each signature that is there, or should be. ``signers``: the file to go by, instead
     of the one that the commit's spec names, or git is configured with; whoever names one asks for signatures. Raises
     RepositoryError when it is not there."""
-    settings = submission_settings(at.desired)
+    settings = get_submission_settings(at.desired)
     demanded = bool(settings.get("signing.sign")) or signers is not None
     chosen = {cell: list(_records(records)) for cell, records in at.difference.chosen.items()}
     signed = _signatures(root, at, {identity for ids in chosen.values() for identity in ids})
@@ -33,7 +33,7 @@ def with_signatures(root: Path, at: Snapshot, audited: Audit, signers: Path | No
         return audited
     with TemporaryDirectory() as folder:
         file = _signers(root, at, signers, settings.get("signing.signers"), Path(folder))
-        checked = _checked(root, at, signed, file, revoked_keys(root))
+        checked = _checked(root, at, signed, file, read_revoked_keys(root))
     claims = list(audited.claims)
     for cell, identities in chosen.items():
         for identity in identities:
@@ -53,7 +53,7 @@ def _records(chosen: Chosen) -> Iterator[str]:
 def _signatures(root: Path, at: Snapshot, wanted: set[str]) -> dict[str, list[str]]:
     """Record id → blobs of its signatures."""
     found: dict[str, list[str]] = {}
-    for path, (blob, _) in sorted(git.files_at(root, at.commit, [RECORDS]).items()):
+    for path, (blob, _) in sorted(git.list_files_at(root, at.commit, [RECORDS]).items()):
         identity = path.removeprefix(f"{RECORDS}/").partition(".")[0]
         if path.endswith(SUFFIX) and identity in wanted:
             found.setdefault(identity, []).append(blob)
@@ -63,12 +63,12 @@ def _signatures(root: Path, at: Snapshot, wanted: set[str]) -> dict[str, list[st
 def _signers(root: Path, at: Snapshot, given: Path | None, declared: object, folder: Path) -> Path | None:
     """The file of allowed signers; that of the spec as the commit has it, when it lies in the repository."""
     if given is None and declared:
-        files = git.files_at(root, at.commit, [str(declared)])
+        files = git.list_files_at(root, at.commit, [str(declared)])
         for blob, _ in files.values():
             path = folder / Path(str(declared)).name
             path.write_bytes(git.read_blobs(root, [blob]).get(blob, b""))
             return path
-    found = given or ((root / str(declared)) if declared else allowed_signers(root))
+    found = given or ((root / str(declared)) if declared else read_allowed_signers(root))
     if found is not None and not found.is_file():
         raise RepositoryError(f"no file of allowed signers: {found}", fix="name it with --signers, or commit it")
     return found
@@ -93,7 +93,7 @@ def _checked(
 
 
 def _blobs(root: Path, at: Snapshot) -> dict[str, str]:
-    files = git.files_at(root, at.commit, [RECORDS])
+    files = git.list_files_at(root, at.commit, [RECORDS])
     return {
         p.removeprefix(f"{RECORDS}/").removesuffix(".json"): b for p, (b, _) in files.items() if p.endswith(".json")
     }
@@ -102,14 +102,14 @@ def _blobs(root: Path, at: Snapshot) -> dict[str, str]:
 def _claim(where: str, record: Record, found: Sequence[Checked], *, known: bool) -> Claim:
     """One bad signature spoils the good ones: somebody put it there."""
     what = f"{record.address.label}: signature"
-    by = {standing: [c for c in found if c.standing is standing] for standing in Standing}
-    if by[Standing.BAD]:
-        return Claim(where, what, Proof.CONTRADICTED, f"invalid: {by[Standing.BAD][0].why}")
-    if by[Standing.GOOD]:
-        return Claim(where, what, Proof.PROVEN, f"by {', '.join(c.who for c in by[Standing.GOOD])}")
+    by = {standing: [c for c in found if c.standing is standing] for standing in SignatureStatus}
+    if by[SignatureStatus.BAD]:
+        return Claim(where, what, Proof.CONTRADICTED, f"invalid: {by[SignatureStatus.BAD][0].why}")
+    if by[SignatureStatus.GOOD]:
+        return Claim(where, what, Proof.PROVEN, f"by {', '.join(c.who for c in by[SignatureStatus.GOOD])}")
     if not found:
         return Claim(where, what, Proof.MISSING, "unsigned; `reconcile sign` signs")
-    first = by[Standing.UNKNOWN][0]
+    first = by[SignatureStatus.UNKNOWN][0]
     # Whoever names no signers asked for no names: that the bytes are signed is attested all the same.
     proof = Proof.MISSING if known else Proof.ATTESTED
     return Claim(where, what, proof, f"unknown signer {first.who}: {first.why}")

@@ -13,23 +13,23 @@ from datetime import date
 from pathlib import Path
 
 from reconciler import git
-from reconciler.desired.checks import check, ruleset_of
+from reconciler.desired.checks import check, load_ruleset_of
 from reconciler.desired.compile import compile_desired
-from reconciler.desired.needed import pins_needed
+from reconciler.desired.requirements import list_needed_pins
 from reconciler.desired.reuse import Reuse
 from reconciler.desired.state import Desired
 from reconciler.diff.change import Difference
 from reconciler.diff.difference import compare
 from reconciler.errors import Problem, RecordError, SpecError
-from reconciler.files import sha256_bytes, sha256_listing
-from reconciler.git_history import day_of
-from reconciler.look import collector_paused
+from reconciler.files import hash_bytes, hash_listing
+from reconciler.git_history import find_day
 from reconciler.mlperf.rounds import load_ruleset
-from reconciler.observed.pins import recorded_pins
+from reconciler.observed.pins import collect_recorded_pins
 from reconciler.observed.state import Observed
+from reconciler.planning import pause_collector
 from reconciler.record.codec import decode, record_id, summarize
-from reconciler.record.decisions import ACCEPTED, FROZEN, decisions_of, is_decision
-from reconciler.record.index import recorded_of
+from reconciler.record.decisions import ACCEPTED, FROZEN, is_decision, parse_decisions
+from reconciler.record.index import group_records
 from reconciler.resource.decisions import NONE, Decisions
 from reconciler.resource.records import Record, Recorded, Summary
 from reconciler.resource.resources import Resource
@@ -78,7 +78,7 @@ def read_records(
     """Every record of a commit by id, and those that are not what their names say; one batch of git objects. ``known``:
     those by path and blob that need not be read; more are added."""
     known = {} if known is None else known
-    files = {path: at for path, at in git.files_at(root, commit, [RECORDS]).items() if path.endswith(".json")}
+    files = {path: at for path, at in git.list_files_at(root, commit, [RECORDS]).items() if path.endswith(".json")}
     contents = git.read_blobs(root, [blob for path, (blob, _) in files.items() if (path, blob) not in known])
     records: dict[str, Record] = {}
     damaged: dict[str, str] = {}
@@ -89,7 +89,7 @@ def read_records(
             records[identity] = known[path, blob]
         elif data is None:
             damaged[path] = "its bytes are not in this clone"
-        elif sha256_bytes(data)[:20] != identity.rpartition("-")[2]:
+        elif hash_bytes(data)[:20] != identity.rpartition("-")[2]:
             damaged[path] = "it was changed after it was written"
         else:
             try:
@@ -115,7 +115,7 @@ def _summaries(records: dict[str, Record], damaged: dict[str, str], known: dict[
     return [known[identity] for identity in records]
 
 
-def snapshot(
+def read_snapshot(
     root: Path,
     commit: str,
     specs: tuple[str, ...] = ("specs",),
@@ -125,24 +125,24 @@ def snapshot(
 ) -> Snapshot:
     """``today``: the day (UTC) on which decisions are to hold; by default that of the commit, so that a commit says the
     same for ever. ``shared``: of other snapshots. Raises SpecError with every problem of that commit's spec."""
-    with collector_paused():
+    with pause_collector():
         return _snapshot(root, commit, specs, today, shared or Shared())
 
 
 def _snapshot(root: Path, commit: str, specs: tuple[str, ...], today: date | None, shared: Shared) -> Snapshot:
-    files = {p: b for p, (b, _) in git.files_at(root, commit, specs).items() if _is_spec(p)}
+    files = {p: b for p, (b, _) in git.list_files_at(root, commit, specs).items() if _is_spec(p)}
     if not files:
         fix = "`reconcile init` writes a starter; a commit that has one: git log -- specs"
         raise SpecError([Problem(", ".join(specs), 0, 0, "", f"commit {commit[:12]} has no spec", fix)])
     contents = git.read_blobs(root, files.values())
     sources = [Source(path, contents[blob].decode("utf-8", errors="replace"), blob) for path, blob in files.items()]
     records, damaged = read_records(root, commit, shared.records)
-    recorded = recorded_of(_summaries(records, damaged, shared.summaries))
+    recorded = group_records(_summaries(records, damaged, shared.summaries))
     declared = load_sources(sources, root, _Unset(os.environ))
-    ruleset = ruleset_of(declared, load_ruleset)
+    ruleset = load_ruleset_of(declared, load_ruleset)
     check(declared, ruleset)
-    needed = pins_needed(declared, ruleset)
-    pins = recorded_pins(needed, recorded, _committed(root, commit, needed))
+    needed = list_needed_pins(declared, ruleset)
+    pins = collect_recorded_pins(needed, recorded, _committed(root, commit, needed))
     desired, _ = compile_desired(declared, ruleset, pins, shared.reuse)
     decisions = read_decisions(root, commit, today)
     difference = compare(desired, recorded, Observed(), decisions=decisions)
@@ -155,23 +155,23 @@ def _is_spec(path: str) -> bool:
 
 
 def read_decisions(root: Path, commit: str, today: date | None) -> Decisions:
-    files = {p: blob for p, (blob, _) in git.files_at(root, commit, [ACCEPTED, FROZEN]).items() if is_decision(p)}
+    files = {p: blob for p, (blob, _) in git.list_files_at(root, commit, [ACCEPTED, FROZEN]).items() if is_decision(p)}
     contents = git.read_blobs(root, files.values())
     found = {path: contents[blob] for path, blob in files.items() if blob in contents}
-    return decisions_of(found, today or day_of(root, commit))
+    return parse_decisions(found, today or find_day(root, commit))
 
 
 def _committed(root: Path, commit: str, needed: Iterable[str]) -> dict[str, str]:
     """sha256 of the sources that lie in the repository itself, as a user's own benchmark does."""
     paths = {os.path.normpath(pin.partition("|")[2]) for pin in needed if pin.startswith("source:")}
     here = {path for path in paths if not path.startswith(("/", ".."))}
-    files = git.files_at(root, commit, sorted(here)) if here else {}
+    files = git.list_files_at(root, commit, sorted(here)) if here else {}
     contents = git.read_blobs(root, [blob for blob, _ in files.values()])
-    digests = {path: sha256_bytes(contents[blob]) for path, (blob, _) in files.items() if blob in contents}
+    digests = {path: hash_bytes(contents[blob]) for path, (blob, _) in files.items() if blob in contents}
     for folder in here.difference(digests):  # the code of a harness command is a folder
         below = {path.removeprefix(f"{folder}/"): s for path, s in digests.items() if path.startswith(f"{folder}/")}
         if below:
-            digests[folder] = sha256_listing(below)
+            digests[folder] = hash_listing(below)
     return {path: found for path, found in digests.items() if path in here}
 
 

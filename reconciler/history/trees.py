@@ -6,23 +6,23 @@ from pathlib import Path
 
 from reconciler.diff.timeline import Side
 from reconciler.resource.kinds import Cell
-from reconciler.tree.reading.facts import metric_of
-from reconciler.tree.reading.survey import survey
+from reconciler.tree.reading.facts import read_metric
+from reconciler.tree.reading.survey import survey_tree
 from reconciler.tree.reading.system import SubmitterFiles, SystemFile
 
 _NONE = "N/A"  # accelerator_model_name of a system without one
 
 
-def tree_sides(path: Path) -> dict[Cell, Side]:
+def read_tree_sides(path: Path) -> dict[Cell, Side]:
     """Raises ReconcilerError when there is no tree."""
     found = {}
-    for tree in survey(path):
+    for tree in survey_tree(path):
         for submitter in tree.root.submitters:
             files = SubmitterFiles(submitter)
             for place in submitter.cells():
                 system = files.system(place.cell.system)
                 view = tree.view(submitter, place, system, tree.official(files, place.cell.benchmark))
-                value, unit = metric_of(view)
+                value, unit = read_metric(view)
                 if value is not None:
                     validity = view.performance.log.validity if view.performance else ""
                     named = system.text("accelerator_model_name") or ""

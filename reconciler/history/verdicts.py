@@ -11,7 +11,7 @@ from functools import partial
 from reconciler.diff.change import Chosen
 from reconciler.diff.claims import Claim, Proof
 from reconciler.errors import LogError
-from reconciler.history.logs import Good, files_of
+from reconciler.history.logs import Good, read_record_files
 from reconciler.history.snapshot import Snapshot
 from reconciler.mlperf.accuracy import is_truncated
 from reconciler.mlperf.compliance.judging import (
@@ -19,12 +19,12 @@ from reconciler.mlperf.compliance.judging import (
     KEEPS_ANSWERS,
     SCORED,
     MissingLogError,
-    Question,
     RunLogs,
+    VerdictInputs,
+    collect_verdict_inputs,
     judge,
-    question_of,
 )
-from reconciler.mlperf.compliance.published import Published, judged_files, passes
+from reconciler.mlperf.compliance.published import Published, is_passed, judge_files
 from reconciler.mlperf.compliance.verdict import FAIL, PASS, AuditVerdict
 from reconciler.mlperf.log_names import ACCURACY_LOG, BASELINE, COMPLIANCE, DETAIL, SUMMARY, VERIFY_ACCURACY
 from reconciler.mlperf.rounds import load_ruleset
@@ -36,7 +36,7 @@ _RUN = "performance/run_1/"
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
 
-def verdict_claim(cell: Cell, name: str, record: Record, chosen: Chosen, at: Snapshot, logs: Good) -> Claim:
+def verify_verdict(cell: Cell, name: str, record: Record, chosen: Chosen, at: Snapshot, logs: Good) -> Claim:
     """One verdict of ours. ``name``: of the test."""
     claim = partial(Claim, str(cell), f"{name} verdict")
     compared = {AUDIT: dict(chosen.tests).get(name), **_runs(chosen)}
@@ -64,12 +64,12 @@ def _lacking(record: Record, runs: Mapping[str, Record], logs: Good) -> list[str
     return [f"{of}{a.name}" for of, items, names in needed for a in items if a.name in names and a.sha256 not in logs]
 
 
-def _question(cell: Cell, record: Record, runs: Mapping[str, Record], at: Snapshot, logs: Good) -> Question:
+def _question(cell: Cell, record: Record, runs: Mapping[str, Record], at: Snapshot, logs: Good) -> VerdictInputs:
     declared = at.declared(record)
     bars = at.desired.detail(declared.address).settings.get("ruled.bars", ()) if declared else ()
-    question = question_of(
+    question = collect_verdict_inputs(
         {name: item.value for name, item in record.inputs.items()},
-        {run: _run_logs(files_of(made, logs)) for run, made in runs.items()},
+        {run: _run_logs(read_record_files(made, logs)) for run, made in runs.items()},
         (record.address.cell or cell).scenario,  # an inferred cell shows the tests of another
         (bar[0] for bar in bars),
         _read_as(record),
@@ -100,7 +100,7 @@ def _run_logs(files: Mapping[str, bytes], below: str = "", answers: str = "") ->
 
 
 def _texts(record: Record, logs: Good) -> dict[str, str]:
-    return {name: data.decode(errors="replace") for name, data in files_of(record, logs).items()}
+    return {name: data.decode(errors="replace") for name, data in read_record_files(record, logs).items()}
 
 
 def _differing(record: Record, again: AuditVerdict, texts: Mapping[str, str]) -> str:
@@ -112,7 +112,7 @@ def _differing(record: Record, again: AuditVerdict, texts: Mapping[str, str]) ->
         if name in recorded and recorded[name] != figure:
             return f"recorded {name}: {recorded[name]}, the logs say {figure}"
     for file, text in again.files.items():
-        if file in texts and passes(texts[file], file, None) is not passes(text, file, None):
+        if file in texts and is_passed(texts[file], file, None) is not is_passed(text, file, None):
             return f"{file} does not say what the logs say: {'; '.join(again.reasons) or PASS}"
         if again.test not in SCORED and file in texts and (other := _other_number(texts[file], text)):
             return f"{file} says {other[0]}, the logs say {other[1]}"
@@ -127,7 +127,7 @@ def _other_number(said: str, again: str) -> tuple[str, str] | None:
     return ", ".join((one - other).elements()) or "nothing", ", ".join((other - one).elements()) or "nothing"
 
 
-def _attested(name: str, question: Question) -> str:
+def _attested(name: str, question: VerdictInputs) -> str:
     """What is not derived from the commit, as the end of a sentence; "" where all is."""
     if name in SCORED:
         return "; the accuracy as the scorer wrote it"
@@ -144,7 +144,7 @@ def _word(record: Record) -> str:
     return PASS if record.values.get("passed") else FAIL
 
 
-def imported_claims(cell: Cell, name: str, record: Record, chosen: Chosen, at: Snapshot, logs: Good) -> Iterator[Claim]:
+def verify_imported(cell: Cell, name: str, record: Record, chosen: Chosen, at: Snapshot, logs: Good) -> Iterator[Claim]:
     """A test whose folder came as it is; ``name`` of the test."""
     listed = digest([[a.name, a.sha256] for a in record.artifacts])
     proof = Proof.PROVEN if listed == record.key else Proof.CONTRADICTED
@@ -155,7 +155,7 @@ def imported_claims(cell: Cell, name: str, record: Record, chosen: Chosen, at: S
     if lacking := [a.name for a in record.artifacts if a.name not in files and a.place == "logs"]:
         yield claim(Proof.MISSING, f"not in this commit as recorded: {', '.join(lacking)}")
         return
-    judged = list(judged_files(_published(cell, name, files, chosen, at, logs)))
+    judged = list(judge_files(_published(cell, name, files, chosen, at, logs)))
     for item in judged:
         said, found = (PASS if passed else FAIL for passed in (item.said, item.found))
         if said != found and item.sure:
@@ -181,7 +181,7 @@ def _published(
     except KeyError:
         rules = None
     published = {run: at.records.get(identity) for run, identity in _runs(chosen).items()}
-    named = {run: files_of(record, logs) if record else {} for run, record in published.items()}
+    named = {run: read_record_files(record, logs) if record else {} for run, record in published.items()}
     return Published(
         test=name,
         rules=rules,

@@ -15,13 +15,13 @@ from typing import Any
 from harness.contract import Busy, ProbeRequest, Result
 from reconciler.errors import ReconcilerError
 from reconciler.files import remove
-from reconciler.launch.known import Launcher, start
+from reconciler.launch.adapters import Launcher, start
 from reconciler.process import (
     Child,
-    child_environment,
-    elsewhere_environment,
-    harness_command,
-    launcher_environment,
+    build_child_environment,
+    build_elsewhere_environment,
+    build_harness_command,
+    build_launcher_environment,
 )
 
 LIMIT = 300.0  # seconds that a launcher may take; a queue may have to give it nodes first
@@ -62,7 +62,7 @@ def probe_nodes(request: ProbeRequest, launcher: Launcher, shared: Path, seen: S
             "may name",
         )
     nodes = [result.values for result in results if _rank(result.values, "local") == 0]
-    return tuple(sorted(nodes, key=lambda node: (_rank(node, "all"), host_of(node))))
+    return tuple(sorted(nodes, key=lambda node: (_rank(node, "all"), read_host(node))))
 
 
 def sweep_probes(shared: Path) -> None:
@@ -73,16 +73,16 @@ def sweep_probes(shared: Path) -> None:
                 remove(folder)
 
 
-def host_of(node: Node) -> str:
+def read_host(node: Node) -> str:
     return str(node.get("machine", {}).get("machine.host") or node.get("hardware", {}).get("host", ""))
 
 
-def first_busy(nodes: Sequence[Node], *, elsewhere: bool) -> Busy | None:
+def find_first_busy(nodes: Sequence[Node], *, elsewhere: bool) -> Busy | None:
     """Who uses a node, as asked by ``ProbeRequest.quiet``. ``elsewhere``: say which node it is."""
     found = [(node, node["busy"]) for node in nodes if node.get("busy")]
     # A stranger on a GPU spoils more than one on processors, and can be named for sure.
     found.sort(key=lambda item: not str(item[1]["what"]).startswith("GPU"))
-    return next((Busy(**{**busy, "host": host_of(node) if elsewhere else ""}) for node, busy in found), None)
+    return next((Busy(**{**busy, "host": read_host(node) if elsewhere else ""}) for node, busy in found), None)
 
 
 def _rank(node: Node, which: str) -> int:
@@ -98,19 +98,19 @@ def _answers(folder: Path, status: int | None) -> list[Result]:
 
 
 def _ended(launcher: Launcher, folder: Path, answers: Path, seen: Sequence[Path]) -> int | None:
-    child = harness_command("probe", folder / "request.json", answers, launcher.interpreter(sys.executable))
-    environment, command = child_environment(), tuple(child)
+    child = build_harness_command("probe", folder / "request.json", answers, launcher.interpreter(sys.executable))
+    environment, command = build_child_environment(), tuple(child)
     ending: tuple[str, ...] = ()
     if launcher.words:
-        started = start(launcher, child, elsewhere_environment(), f"reconcile-probe-{secrets.token_hex(4)}", seen)
+        started = start(launcher, child, build_elsewhere_environment(), f"reconcile-probe-{secrets.token_hex(4)}", seen)
         command, ending = started.command, started.ending
-        environment = launcher_environment()
+        environment = build_launcher_environment()
     try:
         # A launcher may be named relative to where the user stands.
         at = Path.cwd() if launcher.words else folder
         with Child(command, folder=at, log=folder / "log", environment=environment) as process:
             if launcher.words:
-                process.tell(b"{}\n")
+                process.report(b"{}\n")
             status = process.wait(LIMIT)
             if status is None and ending:
                 _end(ending, folder)
@@ -120,11 +120,11 @@ def _ended(launcher: Launcher, folder: Path, answers: Path, seen: Sequence[Path]
 
 
 def _end(command: Sequence[str], folder: Path) -> None:
-    with Child(command, folder=folder, log=folder / "log", environment=launcher_environment()) as process:
+    with Child(command, folder=folder, log=folder / "log", environment=build_launcher_environment()) as process:
         process.wait(LIMIT / 10)
 
 
-def differences(nodes: Sequence[Node], named: Callable[[Node], Mapping[str, str]]) -> list[str]:
+def find_differences(nodes: Sequence[Node], named: Callable[[Node], Mapping[str, str]]) -> list[str]:
     """Where a node is not like the first, one line each. ``named``: a node → what must be alike."""
     lines = []
     first = named(nodes[0])
@@ -133,5 +133,5 @@ def differences(nodes: Sequence[Node], named: Callable[[Node], Mapping[str, str]
         for name in sorted(first.keys() | here.keys()):
             if first.get(name) != here.get(name):
                 one, other = first.get(name, "nothing"), here.get(name, "nothing")
-                lines.append(f"node {number} ({host_of(node)}): {name} is {other}; on node 1 {one}")
+                lines.append(f"node {number} ({read_host(node)}): {name} is {other}; on node 1 {one}")
     return lines

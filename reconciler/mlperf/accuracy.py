@@ -122,7 +122,7 @@ def log_hash(log: bytes) -> str:
     return hashlib.sha256(log).hexdigest()
 
 
-def with_hash(text: str, digest: str) -> str:
+def add_hash(text: str, digest: str) -> str:
     """accuracy.txt with exactly one hash line, behind a blank line at its end; an older one is dropped."""
     kept = [line for line in _lines(text) if not _HASH.match(line)]
     body = "\n".join(kept).rstrip()
@@ -131,14 +131,14 @@ def with_hash(text: str, digest: str) -> str:
 
 def truncate_log(log: bytes, rule: AccuracyLogRule) -> bytes:
     """mlperf_log_accuracy.json as submitted: whole when small, else its first and last bytes around a separator."""
-    return truncated(log[: rule.keep], log[max(0, len(log) - rule.keep) :], len(log), rule)
+    return truncate_text(log[: rule.keep], log[max(0, len(log) - rule.keep) :], len(log), rule)
 
 
 def is_truncated(log: bytes) -> bool:
     return SEPARATOR in log
 
 
-def truncated(head: bytes, tail: bytes, size: int, rule: AccuracyLogRule) -> bytes:
+def truncate_text(head: bytes, tail: bytes, size: int, rule: AccuracyLogRule) -> bytes:
     """The same from the two ends alone, for logs too large to hold: ``rule.keep`` bytes each, of ``size`` in all.
 
     A log below ``rule.whole_below`` bytes stays as it is: then ``head`` must be all of it.

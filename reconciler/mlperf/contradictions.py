@@ -12,8 +12,8 @@ from decimal import Decimal
 from typing import Any
 
 from reconciler.mlperf.log import DetailLog
-from reconciler.mlperf.scenarios import LOADGEN_MODE, loadgen_scenario
-from reconciler.resource.canonical import decimal_text
+from reconciler.mlperf.scenarios import LOADGEN_MODE, name_loadgen_scenario
+from reconciler.resource.canonical import show_decimal
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +89,13 @@ _SUBSTITUTE = {"effective_accuracy_sample_count": "qsl_reported_total_count"}
 _NOTHING = "nothing"
 
 
-def contradictions(log: DetailLog, asked: Asked) -> tuple[Contradiction, ...]:
+def find_contradictions(log: DetailLog, asked: Asked) -> tuple[Contradiction, ...]:
     """Every difference between the request and the detail log, in a fixed order; empty when they agree."""
     return tuple(_contradictions(log, asked))
 
 
 def _contradictions(log: DetailLog, asked: Asked) -> Iterator[Contradiction]:
-    scenario = loadgen_scenario(asked.scenario)
+    scenario = name_loadgen_scenario(asked.scenario)
     yield from _unequal(log, "scenario", "effective_scenario", scenario)
     yield from _unequal(log, "mode", "effective_test_mode", LOADGEN_MODE[asked.mode])
     for entry in _LOGGED:
@@ -136,9 +136,9 @@ def _same(form: str, asked: Any, logged: Any) -> bool:
         if form == "flag":
             return bool(asked) == bool(logged)
         if form == "rate":
-            return six_digits(Decimal(asked)) == six_digits(Decimal(logged))
+            return round_to_six_digits(Decimal(asked)) == round_to_six_digits(Decimal(logged))
         if form == "percent":
-            return six_digits(Decimal(asked)) == six_digits(Decimal(logged) * 100)
+            return round_to_six_digits(Decimal(asked)) == round_to_six_digits(Decimal(logged) * 100)
         return int(asked) == int(logged)
     except (TypeError, ValueError, ArithmeticError):
         return False
@@ -147,9 +147,9 @@ def _same(form: str, asked: Any, logged: Any) -> bool:
 def _shown(form: str, logged: Any) -> str:
     if isinstance(logged, bool) or not isinstance(logged, (int, Decimal)):
         return str(logged)
-    return decimal_text(Decimal(logged) * (100 if form == "percent" else 1))
+    return show_decimal(Decimal(logged) * (100 if form == "percent" else 1))
 
 
-def six_digits(number: Decimal) -> str:
+def round_to_six_digits(number: Decimal) -> str:
     """The number as LoadGen logs a double."""
     return format(float(number), ".6g")

@@ -17,7 +17,7 @@ _YAML_KEY = re.compile(r"([\w.-]{1,80})\s*:")
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class ResultDocument:
     """A JSON object or YAML mapping. ``lines``: the 1-based line where a name first stands as a key, at any depth."""
 
     values: Mapping[str, Any]
@@ -36,16 +36,16 @@ class Document:
         return found
 
 
-def json_object(data: bytes, _: str = "") -> Document:
+def parse_json_object(data: bytes, _: str = "") -> ResultDocument:
     """A JSON object. ValueError (JSONDecodeError with its line) otherwise."""
     content = data.decode("utf-8-sig")
     document = json.loads(content)
     if not isinstance(document, dict):
         raise ValueError(f"it holds {_kind(document)}, not an object")
-    return Document(document, _lines(content, _JSON_KEY))
+    return ResultDocument(document, _lines(content, _JSON_KEY))
 
 
-def yaml_mapping(data: bytes, _: str = "") -> Document:
+def parse_yaml_mapping(data: bytes, _: str = "") -> ResultDocument:
     """A YAML mapping. ValueError otherwise."""
     content = data.decode("utf-8")
     try:
@@ -54,7 +54,7 @@ def yaml_mapping(data: bytes, _: str = "") -> Document:
         raise ValueError(" ".join(str(error).split())) from error
     if not isinstance(document, dict):
         raise ValueError(f"it holds {_kind(document)}, not a mapping")
-    return Document({str(name): item for name, item in document.items()}, _lines(content, _YAML_KEY))
+    return ResultDocument({str(name): item for name, item in document.items()}, _lines(content, _YAML_KEY))
 
 
 def _lines(content: str, shape: re.Pattern[str]) -> dict[str, int]:

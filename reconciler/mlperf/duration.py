@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from reconciler.mlperf.scenarios import ACCURACY, loadgen_scenario
+from reconciler.mlperf.scenarios import ACCURACY, name_loadgen_scenario
 
 _SLACK = Decimal("1.1")  # LoadGen fills an Offline query for 1.1 times the minimum duration
 _STREAM_SPARE = 2  # and generates stream queries for twice the minimum duration
@@ -35,7 +35,7 @@ def predict(scenario: str, mode: str, settings: Mapping[str, Any], dataset_size:
     ``mode`` is "performance" or "accuracy"; ``dataset_size`` counts when accuracy_sample_count is unset. A missing rate
     counts as 1 query/s and a missing latency as LoadGen's default, as LoadGen itself would take them.
     """
-    name = loadgen_scenario(scenario)
+    name = name_loadgen_scenario(scenario)
     size = int(settings.get("samples_per_query") or 8) if name == "MultiStream" else 1
     if mode == ACCURACY:
         return _accuracy(name, settings, int(settings.get("accuracy_sample_count") or dataset_size), size)

@@ -14,7 +14,7 @@ from decimal import Decimal
 _DOUBT = 0.01  # 1 - confidence
 
 
-def least_queries(over: int, percentile: Decimal) -> int:
+def compute_least_queries(over: int, percentile: Decimal) -> int:
     """n(t): queries needed when ``over`` of them exceed the latency. ``percentile`` in percent: 90, 99, 99.9."""
     rate = _rate(percentile)
     low, high = over, max(64, 2 * (over + 1))
@@ -29,7 +29,7 @@ def least_queries(over: int, percentile: Decimal) -> int:
     return high
 
 
-def allowed_over(queries: int, percentile: Decimal) -> int:
+def compute_allowed_over(queries: int, percentile: Decimal) -> int:
     """The greatest t with n(t) <= ``queries``; -1 when even no query over the latency would not prove it."""
     rate = _rate(percentile)
     low, high = -1, math.ceil(queries * rate) + 1

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from reconciler.mlperf.documents import Document
-from reconciler.mlperf.endpoints_accuracy import accuracy_scores, number, plain, sample_count
+from reconciler.mlperf.documents import ResultDocument
+from reconciler.mlperf.endpoints_accuracy import parse_number, read_accuracy_scores, read_sample_count, show_plain
 from reconciler.mlperf.log_names import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 from reconciler.mlperf.rule_values import Metric
 
@@ -27,9 +27,9 @@ _DURATIONS = {"min_duration": "min_duration_ms", "max_duration": "max_duration_m
 class Results:
     """What one run of the harness left. ``scores``: accuracy_results.json; ``summary``: result_summary.json."""
 
-    config: Document
-    summary: Document | None = None
-    scores: Document | None = None
+    config: ResultDocument
+    summary: ResultDocument | None = None
+    scores: ResultDocument | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class AskedResults:
 
 
 @dataclass(frozen=True, slots=True)
-class Unlike:
+class FieldDifference:
     """``line`` is the 1-based line of ``file``, 0 when it says nothing."""
 
     field: str
@@ -80,12 +80,14 @@ class Limits:
         return cls(*(None if text is None else Decimal(text) for text in texts))
 
 
-def scenarios_of(config: Document) -> tuple[str, ...]:
+def list_scenarios(config: ResultDocument) -> tuple[str, ...]:
     """The scenarios that a run of this configuration can be. The harness knows offline and online runs; one request at
     a time is what SingleStream asks."""
     kind = str(config.get("type")).lower()
     pattern = str(config.within("settings", "load_pattern", "type"))
-    alone = pattern == "concurrency" and number(config.within("settings", "load_pattern", "target_concurrency")) == 1
+    alone = (
+        pattern == "concurrency" and parse_number(config.within("settings", "load_pattern", "target_concurrency")) == 1
+    )
     known = {"offline": ("Offline",), "interactive": ("Interactive",), "singlestream": ("SingleStream",)}
     if kind == "online":
         return ("SingleStream",) if alone else ("Server", "Interactive")
@@ -94,41 +96,41 @@ def scenarios_of(config: Document) -> tuple[str, ...]:
     return known.get(kind, ())
 
 
-def differences(results: Results, asked: AskedResults) -> Iterator[Unlike]:
+def find_differences(results: Results, asked: AskedResults) -> Iterator[FieldDifference]:
     """Every difference between what was asked and what the files say, in a fixed order."""
     config = results.config
-    played = scenarios_of(config)
+    played = list_scenarios(config)
     if asked.scenario not in played:
         kind = f"type {_shown(config.get('type'))}"
         pattern = config.within("settings", "load_pattern", "type")
         kind += f" with load pattern {_shown(pattern)}" if pattern is not None else ""
-        yield Unlike("scenario", asked.scenario, kind, CONFIG, config.lines.get("type", 0))
+        yield FieldDifference("scenario", asked.scenario, kind, CONFIG, config.lines.get("type", 0))
     yield from _mode(results, asked.mode)
     name = config.within("model_params", "name")
     if asked.model and name != asked.model:
-        yield Unlike("model", asked.model, _shown(name), CONFIG, config.lines.get("name", 0))
+        yield FieldDifference("model", asked.model, _shown(name), CONFIG, config.lines.get("name", 0))
     yield from _settings(config, asked)
     count = asked.settings.get("accuracy_sample_count")
     if asked.mode == "accuracy" and count is not None and results.scores is not None:
-        found = sample_count(results.scores)
+        found = read_sample_count(results.scores)
         if found != count:
-            yield Unlike("accuracy_sample_count", str(count), _shown(found), ACCURACY_RESULTS)
+            yield FieldDifference("accuracy_sample_count", str(count), _shown(found), ACCURACY_RESULTS)
     if results.summary is not None and asked.mode == "performance":
         yield from _ended(results.summary, asked)
         yield from _rates(results.summary)
 
 
-def _mode(results: Results, mode: str) -> Iterator[Unlike]:
+def _mode(results: Results, mode: str) -> Iterator[FieldDifference]:
     if mode == "performance":
         summary = results.summary
-        if summary is None or not number(summary.get("n_samples_issued")):
+        if summary is None or not parse_number(summary.get("n_samples_issued")):
             line = summary.lines.get("n_samples_issued", 0) if summary else 0
-            yield Unlike("mode", "performance", "that no sample was issued for it", RESULT_SUMMARY, line)
-    elif results.scores is None or not list(accuracy_scores(results.scores)):
-        yield Unlike("mode", "accuracy", "no score of an accuracy dataset", ACCURACY_RESULTS)
+            yield FieldDifference("mode", "performance", "that no sample was issued for it", RESULT_SUMMARY, line)
+    elif results.scores is None or not list(read_accuracy_scores(results.scores)):
+        yield FieldDifference("mode", "accuracy", "no score of an accuracy dataset", ACCURACY_RESULTS)
 
 
-def _settings(config: Document, asked: AskedResults) -> Iterator[Unlike]:
+def _settings(config: ResultDocument, asked: AskedResults) -> Iterator[FieldDifference]:
     """Rates, durations and counts are those of a performance run; the seeds are the round's in both."""
     wanted: list[tuple[str, Any, tuple[str, ...]]] = [
         ("target_qps", asked.settings.get("target_qps"), ("settings", "load_pattern", "target_qps")),
@@ -138,135 +140,137 @@ def _settings(config: Document, asked: AskedResults) -> Iterator[Unlike]:
     ]
     for name, value, path in wanted:
         found = config.within(*path)
-        if value is not None and number(found) != Decimal(str(value)):
-            yield Unlike(name, str(value), _shown(found), CONFIG, config.lines.get(path[-1], 0))
+        if value is not None and parse_number(found) != Decimal(str(value)):
+            yield FieldDifference(name, str(value), _shown(found), CONFIG, config.lines.get(path[-1], 0))
 
 
-def _ended(summary: Document, asked: AskedResults) -> Iterator[Unlike]:
+def _ended(summary: ResultDocument, asked: AskedResults) -> Iterator[FieldDifference]:
     if summary.get("complete") is False or summary.get("state") not in (None, "complete"):
         state = _shown(summary.get("state"))
-        yield Unlike("end", "a run that came to its end", state, RESULT_SUMMARY, summary.lines.get("state", 0))
-    took = number(summary.get("duration_ns"))
+        yield FieldDifference("end", "a run that came to its end", state, RESULT_SUMMARY, summary.lines.get("state", 0))
+    took = parse_number(summary.get("duration_ns"))
     if not took or took < 0:
-        yield Unlike("duration", "a duration", _shown(summary.get("duration_ns")), RESULT_SUMMARY)
+        yield FieldDifference("duration", "a duration", _shown(summary.get("duration_ns")), RESULT_SUMMARY)
     elif asked.seconds and took > Decimal(str(asked.seconds)) * _SECOND:
         # A result of an earlier run, laid there anew: no run is longer than the command that makes it.
         found, line = f"{took / _SECOND:.6g} s", summary.lines.get("duration_ns", 0)
-        yield Unlike("duration", f"a run within the {asked.seconds:.6g} s of the command", found, RESULT_SUMMARY, line)
-    issued, done, lost = (number(summary.get(f"n_samples_{n}")) for n in ("issued", "completed", "failed"))
+        yield FieldDifference(
+            "duration", f"a run within the {asked.seconds:.6g} s of the command", found, RESULT_SUMMARY, line
+        )
+    issued, done, lost = (parse_number(summary.get(f"n_samples_{n}")) for n in ("issued", "completed", "failed"))
     if issued is not None and (done is None or done + (lost or 0) != issued):
         line = summary.lines.get("n_samples_completed", 0)
         found = f"{_shown(done)} completed and {_shown(lost)} failed"
-        yield Unlike("samples", f"the {issued} that were issued", found, RESULT_SUMMARY, line)
+        yield FieldDifference("samples", f"the {issued} that were issued", found, RESULT_SUMMARY, line)
 
 
-def _rates(summary: Document) -> Iterator[Unlike]:
+def _rates(summary: ResultDocument) -> Iterator[FieldDifference]:
     """A stated rate must be that of the counts beside it."""
     for name in ("qps", "tps"):
-        stated, made = number(summary.get(name)), rate(summary, name)
+        stated, made = parse_number(summary.get(name)), compute_rate(summary, name)
         if stated is None or made is None:
             continue
         if abs(stated - made) > made * _NEAR:
             line = summary.lines.get(name, 0)
-            yield Unlike(name, f"{made:.8g}, as its counts make it", f"{stated:.8g}", RESULT_SUMMARY, line)
+            yield FieldDifference(name, f"{made:.8g}, as its counts make it", f"{stated:.8g}", RESULT_SUMMARY, line)
 
 
-def rate(summary: Document, name: str) -> Decimal | None:
+def compute_rate(summary: ResultDocument, name: str) -> Decimal | None:
     """qps or tps from the counts. With LoadGen's window (to the completion of the query issued last) the first query
     opens it and is not counted, as LoadGen's Server does."""
-    window, took = (number(summary.get(n)) for n in ("legacy_loadgen_window_duration_ns", "duration_ns"))
-    done = number(summary.get("n_samples_completed"))
+    window, took = (parse_number(summary.get(n)) for n in ("legacy_loadgen_window_duration_ns", "duration_ns"))
+    done = parse_number(summary.get("n_samples_completed"))
     over = window or took
     if not over or done is None:
         return None
     if name == "qps":
         return (done - 1 if window else done) * _SECOND / over
-    tokens = number(summary.within("output_sequence_lengths", "total"))
+    tokens = parse_number(summary.within("output_sequence_lengths", "total"))
     if tokens is None:
-        mean = number(summary.within("output_sequence_lengths", "avg"))
+        mean = parse_number(summary.within("output_sequence_lengths", "avg"))
         tokens = None if mean is None else mean * done
     return None if tokens is None else tokens * _SECOND / over
 
 
-def measured(summary: Document, key: str) -> Decimal | None:
+def read_measured(summary: ResultDocument, key: str) -> Decimal | None:
     """The value behind a metric's key, as the checker maps LoadGen's keys to the harness's fields; None when the file
     does not say. Rates and means are those of the counts where these are there."""
     if key == "result_samples_per_second":
-        issued, took = number(summary.get("n_samples_issued")), number(summary.get("duration_ns"))
+        issued, took = parse_number(summary.get("n_samples_issued")), parse_number(summary.get("duration_ns"))
         return None if issued is None or not took else issued * _SECOND / took
     if key == "result_completed_samples_per_sec":
-        stated = number(summary.get("qps"))
-        return rate(summary, "qps") if stated is None else stated
+        stated = parse_number(summary.get("qps"))
+        return compute_rate(summary, "qps") if stated is None else stated
     if key == "result_completed_tokens_per_second":
-        return number(summary.get("tps"))
+        return parse_number(summary.get("tps"))
     if key == "result_mean_latency_ns":
-        return number(summary.within("latency", "avg"))
+        return parse_number(summary.within("latency", "avg"))
     if key.startswith("result_") and key.endswith("_percentile_latency_ns"):
         percent = Decimal(key.removeprefix("result_").removesuffix("_percentile_latency_ns"))
-        return percentile(summary, "latency", percent)
+        return read_percentile(summary, "latency", percent)
     return None
 
 
-def percentile(summary: Document, series: str, percent: Decimal = Decimal(99)) -> Decimal | None:
+def read_percentile(summary: ResultDocument, series: str, percent: Decimal = Decimal(99)) -> Decimal | None:
     """Of latency, ttft or tpot, after early stopping, in ns. The harness writes the name as 99 or 99.0."""
     found = summary.within(series, "early_stopping_percentiles")
     for key, value in found.items() if isinstance(found, Mapping) else ():
         try:
             if Decimal(str(key)) == percent:
-                return number(value)
+                return parse_number(value)
         except ArithmeticError:
             continue
     return None
 
 
-def result_settings(config: Document) -> dict[str, Any]:
+def collect_result_settings(config: ResultDocument) -> dict[str, Any]:
     """What a spec must ask for to have had this configuration, under its names: durations in ms, a whole rate as an
     integer."""
     found: dict[str, Any] = {}
-    rate_asked = number(config.within("settings", "load_pattern", "target_qps"))
+    rate_asked = parse_number(config.within("settings", "load_pattern", "target_qps"))
     if rate_asked is not None:
         found["target_qps"] = int(rate_asked) if rate_asked == int(rate_asked) else rate_asked
     found["min_duration"] = 0
     runtime = {**_DURATIONS, "min_query_count": "n_samples_to_issue"}
     for name, own in runtime.items():
-        value = number(config.within("settings", "runtime", own))
+        value = parse_number(config.within("settings", "runtime", own))
         if value and value == int(value):
             found[name] = int(value)
     return found
 
 
-def shortcomings(summary: Document, limits: Limits, min_duration: int) -> Iterator[str]:
+def find_shortcomings(summary: ResultDocument, limits: Limits, min_duration: int) -> Iterator[str]:
     """What makes a run INVALID though it is the one that was asked. ``min_duration`` in ms."""
-    failed = number(summary.get("n_samples_failed"))
+    failed = parse_number(summary.get("n_samples_failed"))
     if failed:
         yield f"{failed} samples failed"
-    took = number(summary.get("duration_ns"))
+    took = parse_number(summary.get("duration_ns"))
     if took is not None and took < min_duration * _MILLISECOND:
         yield f"duration: {took / _SECOND:.6g} s, at least {Decimal(min_duration) / 1000:.6g} s are asked"
-    for name, most in over_limits(summary, limits):
-        found = percentile(summary, name)
+    for name, most in find_over_limits(summary, limits):
+        found = read_percentile(summary, name)
         amount = "nothing" if found is None else f"{found / _MILLISECOND:.6g} ms"
         yield f"p99 {name}: {amount}, below {most / _MILLISECOND:.6g} ms is asked"
 
 
-def over_limits(summary: Document, limits: Limits) -> Iterator[tuple[str, Decimal]]:
+def find_over_limits(summary: ResultDocument, limits: Limits) -> Iterator[tuple[str, Decimal]]:
     """The series whose 99th percentile is not below its limit, each with the limit in ns. Where tokens have limits of
     their own, the whole latency has none (checker: llm_check)."""
     tokens = [("ttft", limits.ttft), ("tpot", limits.tpot)]
     series = tokens if any(most is not None for _, most in tokens) else [("latency", limits.latency)]
     for name, most in series:
-        found = percentile(summary, name)
+        found = read_percentile(summary, name)
         if most is not None and (found is None or found >= most):
             yield name, most
 
 
-def performance_values(summary: Document, metric: Metric, limits: Limits, min_duration: int) -> dict[str, Any]:
+def measure_performance(summary: ResultDocument, metric: Metric, limits: Limits, min_duration: int) -> dict[str, Any]:
     """What a performance run's record says: validity, reasons, metric."""
-    reasons = list(shortcomings(summary, limits, min_duration))
-    found = measured(summary, metric.key)
+    reasons = list(find_shortcomings(summary, limits, min_duration))
+    found = read_measured(summary, metric.key)
     if found is None:
         reasons.append(f"{RESULT_SUMMARY} says nothing that {metric.key} could be taken from")
-    value = None if found is None else plain(found / metric.divisor)
+    value = None if found is None else show_plain(found / metric.divisor)
     return {
         "validity": "INVALID" if reasons else "VALID",
         "reasons": reasons,

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
-from reconciler.mlperf.documents import Document
+from reconciler.mlperf.documents import ResultDocument
 from reconciler.mlperf.rule_values import Bar
 
 
-def number(found: Any) -> Decimal | None:
+def parse_number(found: Any) -> Decimal | None:
     """A finite number; None for anything else."""
     if isinstance(found, bool) or not isinstance(found, (int, float, Decimal)):
         return None
@@ -22,7 +22,7 @@ def number(found: Any) -> Decimal | None:
     return exact if exact.is_finite() else None
 
 
-def accuracy_scores(results: Document) -> Iterator[Mapping[str, Any]]:
+def read_accuracy_scores(results: ResultDocument) -> Iterator[Mapping[str, Any]]:
     """Entries of accuracy datasets; those that a performance run was scored on its way are none."""
     found = results.get("accuracy_scores")
     for score in found if isinstance(found, list) else ():
@@ -30,24 +30,24 @@ def accuracy_scores(results: Document) -> Iterator[Mapping[str, Any]]:
             yield score
 
 
-def sample_count(results: Document) -> Decimal | None:
+def read_sample_count(results: ResultDocument) -> Decimal | None:
     """Over all datasets; None when none says."""
     counts = []
-    for score in accuracy_scores(results):
+    for score in read_accuracy_scores(results):
         counted = score.get("response_counts")
         issued = counted.get("issued") if isinstance(counted, Mapping) else None
-        found = number(score["total_samples"] if score.get("total_samples") is not None else issued)
+        found = parse_number(score["total_samples"] if score.get("total_samples") is not None else issued)
         counts += [found] if found is not None else []
     return sum(counts, Decimal(0)) if counts else None
 
 
-def score_of(results: Document, bar: str, *, single: bool) -> Decimal | None:
+def read_score(results: ResultDocument, bar: str, *, single: bool) -> Decimal | None:
     """The mean over all datasets of the part of a score that an accuracy bar names, without regard to case, or by its
     last word (checker: accuracy_check). ``single``: a score without parts stands for the bar. None where there is
     none."""
     names = {bar.lower(), bar.rpartition("_")[2].lower()}
     found: list[Decimal | None] = []
-    for value in (score.get("score") for score in accuracy_scores(results)):
+    for value in (score.get("score") for score in read_accuracy_scores(results)):
         if isinstance(value, Mapping):
             parts = {str(name).lower(): part for name, part in value.items()}
             named = [_figure(parts[name]) for name in sorted(names) if name in parts]
@@ -66,15 +66,15 @@ def _figure(found: Any) -> Decimal | None:
         except ArithmeticError:
             return None
         return exact if exact.is_finite() else None
-    return number(found)
+    return parse_number(found)
 
 
-def accuracy_values(results: Document, bars: Iterable[Bar], *, single: bool, binds: bool) -> dict[str, Any]:
+def judge_accuracy_scores(results: ResultDocument, bars: Iterable[Bar], *, single: bool, binds: bool) -> dict[str, Any]:
     """What a score's record says: the metric, the bars that the results have a figure for, and whether these are met.
 
     The checker compares no others: the harness states them on scales of its own. ValueError: a dataset has no score.
     """
-    scores = list(accuracy_scores(results))
+    scores = list(read_accuracy_scores(results))
     if not scores or any(score.get("score") is None for score in scores):
         raise ValueError("not every accuracy dataset has a score")
     judged = list(_judged(results, bars, single=single))
@@ -82,13 +82,13 @@ def accuracy_values(results: Document, bars: Iterable[Bar], *, single: bool, bin
     return {"metric": metric, "bars": judged, "accuracy_met": all(bar["met"] for bar in judged) or not binds}
 
 
-def _judged(results: Document, bars: Iterable[Bar], *, single: bool) -> Iterator[dict[str, Any]]:
+def _judged(results: ResultDocument, bars: Iterable[Bar], *, single: bool) -> Iterator[dict[str, Any]]:
     for bar in bars:
-        found = score_of(results, bar.metric, single=single)
+        found = read_score(results, bar.metric, single=single)
         if found is not None:
             yield {
                 "metric": bar.metric,
-                "measured": plain(found),
+                "measured": show_plain(found),
                 "least": _text(bar.least),
                 "most": _text(bar.most),
                 "met": (bar.least is None or found >= bar.least) and (bar.most is None or found <= bar.most),
@@ -96,14 +96,14 @@ def _judged(results: Document, bars: Iterable[Bar], *, single: bool) -> Iterator
 
 
 def _mean(scores: Iterable[Mapping[str, Any]]) -> dict[str, str] | None:
-    known = [exact for score in scores if (exact := number(score["score"])) is not None]
-    return {"value": plain(sum(known, Decimal(0)) / len(known)), "unit": "score"} if known else None
+    known = [exact for score in scores if (exact := parse_number(score["score"])) is not None]
+    return {"value": show_plain(sum(known, Decimal(0)) / len(known)), "unit": "score"} if known else None
 
 
 def _text(value: Decimal | None) -> str | None:
     return None if value is None else str(value)
 
 
-def plain(value: Decimal) -> str:
+def show_plain(value: Decimal) -> str:
     """Ten significant digits."""
     return format(float(value), ".10g")

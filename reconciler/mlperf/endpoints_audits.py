@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from reconciler.mlperf.documents import Document
-from reconciler.mlperf.endpoints_accuracy import number
+from reconciler.mlperf.documents import ResultDocument
+from reconciler.mlperf.endpoints_accuracy import parse_number
 
 CACHING = "output_caching_test"
 _REFERENCE, _REPEATED = "reference", "output_caching"
@@ -24,11 +24,11 @@ _NEAR = Decimal("0.0001")
 class Audits:
     """``stated``: name of a test → its audit_<name>.json; ``phases``: folder of a phase → its result_summary.json."""
 
-    stated: Mapping[str, Document]
-    phases: Mapping[str, Document]
+    stated: Mapping[str, ResultDocument]
+    phases: Mapping[str, ResultDocument]
 
 
-def wrong_audits(audits: Audits) -> Iterator[str]:
+def find_wrong_audits(audits: Audits) -> Iterator[str]:
     """What a stated test contradicts itself in."""
     for name, document in sorted(audits.stated.items()):
         if document.get("test") != name:
@@ -37,13 +37,13 @@ def wrong_audits(audits: Audits) -> Iterator[str]:
             yield from _wrong_caching(document, audits.phases)
 
 
-def _wrong_caching(document: Document, phases: Mapping[str, Document]) -> Iterator[str]:
+def _wrong_caching(document: ResultDocument, phases: Mapping[str, ResultDocument]) -> Iterator[str]:
     reference, repeated = phases.get(_REFERENCE), phases.get(_REPEATED)
     if reference is None or repeated is None:
         yield f"audit: audit_{CACHING}.json stands without the results of its phases {_REFERENCE} and {_REPEATED}"
         return
     for name, phase in (("ref_qps", reference), ("audit_qps", repeated)):
-        stated, made = number(document.get(name)), number(phase.get("qps"))
+        stated, made = parse_number(document.get(name)), parse_number(phase.get("qps"))
         if stated is None or made is None or abs(stated - made) > made * _NEAR:
             yield f"{name}: audit_{CACHING}.json says {document.get(name)}, its phase measured {phase.get('qps')}"
     passed = not list(_caching(reference, repeated, document))
@@ -52,19 +52,19 @@ def _wrong_caching(document: Document, phases: Mapping[str, Document]) -> Iterat
         yield f"passed: audit_{CACHING}.json says {word}, its phases say {'passed' if passed else 'failed'}"
 
 
-def _caching(reference: Document, repeated: Document, stated: Document) -> Iterator[str]:
+def _caching(reference: ResultDocument, repeated: ResultDocument, stated: ResultDocument) -> Iterator[str]:
     """Why the test fails."""
     for name, phase, count in ((_REFERENCE, reference, "ref"), (_REPEATED, repeated, "audit")):
-        asked = number(stated.get(f"{count}_requested")) or number(phase.get("n_samples_issued"))
-        done = number(phase.get("n_samples_completed"))
+        asked = parse_number(stated.get(f"{count}_requested")) or parse_number(phase.get("n_samples_issued"))
+        done = parse_number(phase.get("n_samples_completed"))
         if not asked or done is None or done < asked * (1 - _FASTER):
             yield f"{name} completed {done} of {asked} samples"
-    slow, fast = number(reference.get("qps")), number(repeated.get("qps"))
+    slow, fast = parse_number(reference.get("qps")), parse_number(repeated.get("qps"))
     if not slow or fast is None or fast >= slow * (1 + _FASTER):
         yield f"repeated samples ran at {fast} queries/s, distinct ones at {slow}"
 
 
-def missing_audits(audits: Audits, required: Mapping[str, str]) -> Iterator[str]:
+def find_missing_audits(audits: Audits, required: Mapping[str, str]) -> Iterator[str]:
     """What keeps a result from being entered. ``required``: test → the harness's name of it."""
     for test, name in sorted(required.items()):
         document = audits.stated.get(name)
@@ -75,5 +75,5 @@ def missing_audits(audits: Audits, required: Mapping[str, str]) -> Iterator[str]
             yield f"{test}: {name} failed{detail}"
 
 
-def audit_values(audits: Audits) -> dict[str, Any]:
+def collect_audit_values(audits: Audits) -> dict[str, Any]:
     return {name: document.get("passed") is True for name, document in sorted(audits.stated.items())}

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from reconciler.mlperf.early_stopping import allowed_over, least_queries
+from reconciler.mlperf.early_stopping import compute_allowed_over, compute_least_queries
 from reconciler.mlperf.log import DetailLog
-from reconciler.resource.canonical import decimal_text
+from reconciler.resource.canonical import show_decimal
 
 _MILLISECOND = 1_000_000
 
@@ -35,23 +35,23 @@ class Margin:
         return f"{self.name} {self.measured} {self.unit}, limit {self.limit} {self.unit}: {word}{room}"
 
 
-def margins(log: DetailLog) -> tuple[Margin, ...]:
+def compute_margins(log: DetailLog) -> tuple[Margin, ...]:
     """Every constraint that the log allows to be measured, in a fixed order; empty for a run that did not end."""
     return tuple(_margins(log)) if log.complete else ()
 
 
-def shown(number: Decimal, digits: int = 5) -> str:
+def show_measured(number: Decimal, digits: int = 5) -> str:
     """The number to some significant digits, without an exponent."""
     rounded = Decimal(format(number, f".{digits}g")) if number.is_finite() else Decimal(0)
-    return decimal_text(rounded)
+    return show_decimal(rounded)
 
 
-def percentile(log: DetailLog) -> Decimal:
+def read_percentile(log: DetailLog) -> Decimal:
     """The percentile that the run has to prove, in percent."""
     return Decimal(log.effective("target_latency_percentile", Decimal("0.99"))) * 100
 
 
-def seconds(log: DetailLog) -> Decimal | None:
+def show_seconds(log: DetailLog) -> Decimal | None:
     """How long the run lasted. Offline: the slowest latency, as LoadGen measures it; else power_begin to power_end."""
     slowest = log.get("result_max_latency_ns")
     if log.scenario == "Offline" and slowest is not None:
@@ -62,7 +62,7 @@ def seconds(log: DetailLog) -> Decimal | None:
 
 
 def _margins(log: DetailLog) -> Iterator[Margin]:
-    least, lasted = log.effective("min_duration_ms"), seconds(log)
+    least, lasted = log.effective("min_duration_ms"), show_seconds(log)
     if least is not None and lasted is not None:
         met = bool(log.get("result_min_duration_met", True))
         yield _at_least("duration", lasted, Decimal(least) / 1000, "s", met)
@@ -87,7 +87,7 @@ def _latencies(log: DetailLog) -> Iterator[Margin]:
     """Server only: the percentile latency, or with token latencies TTFT and TPOT, against the configured targets."""
     if log.scenario != "Server":
         return
-    rank = format(percentile(log), ".2f")
+    rank = format(read_percentile(log), ".2f")
     if log.requested("use_token_latencies"):
         pairs: tuple[tuple[str, str, Any], ...] = (
             ("TTFT", f"result_first_token_{rank}_percentile_latency_ns", log.requested("server_ttft_latency")),
@@ -99,7 +99,7 @@ def _latencies(log: DetailLog) -> Iterator[Margin]:
         measured = log.get(key)
         if measured is not None and limit is not None:
             spent, most = Decimal(measured) / _MILLISECOND, Decimal(limit) / _MILLISECOND
-            yield _at_most(f"p{shown(percentile(log))} {name}", spent, most, "ms")
+            yield _at_most(f"p{show_measured(read_percentile(log))} {name}", spent, most, "ms")
 
 
 def _early_stopping(log: DetailLog) -> Iterator[Margin]:
@@ -109,17 +109,19 @@ def _early_stopping(log: DetailLog) -> Iterator[Margin]:
     met = bool(log.get("early_stopping_met", True))
     if log.scenario != "Server":
         # One query has to be discarded for an estimate, hence n(1).
-        least = least_queries(1, percentile(log))
+        least = compute_least_queries(1, read_percentile(log))
         yield _at_least("early stopping", Decimal(queries), Decimal(least), "queries", met)
         return
     over = log.get("result_overlatency_query_count")
     if over is None or log.requested("use_token_latencies"):
         return
-    allowed = allowed_over(queries, percentile(log))
+    allowed = compute_allowed_over(queries, read_percentile(log))
     if allowed >= 0:
         yield _margin("early stopping", Decimal(over), Decimal(allowed), "queries over", met=met, sign=-1)
     else:
-        yield _at_least("early stopping", Decimal(queries), Decimal(least_queries(0, percentile(log))), "queries", met)
+        yield _at_least(
+            "early stopping", Decimal(queries), Decimal(compute_least_queries(0, read_percentile(log))), "queries", met
+        )
 
 
 def _at_least(name: str, measured: Decimal, limit: Decimal, unit: str, met: bool) -> Margin:
@@ -132,4 +134,4 @@ def _at_most(name: str, measured: Decimal, limit: Decimal, unit: str) -> Margin:
 
 def _margin(name: str, measured: Decimal, limit: Decimal, unit: str, *, met: bool, sign: int) -> Margin:
     room = format(sign * (measured - limit) * 100 / limit, "+.1f") if limit else ""
-    return Margin(name, shown(measured), shown(limit), unit, met, room)
+    return Margin(name, show_measured(measured), show_measured(limit), unit, met, room)

@@ -41,22 +41,22 @@ SILENT: Mapping[str, frozenset[str]] = {
 }
 
 
-def settings_of(mode: str, scenario: str) -> tuple[str, ...]:
+def list_settings(mode: str, scenario: str) -> tuple[str, ...]:
     """The names of the settings that a run of this mode and scenario reads from a spec."""
     names = PERFORMANCE_SETTINGS if mode == "performance" else ACCURACY_SETTINGS
     return tuple(name for name in names if name not in SILENT.get(scenario, ()))
 
 
-def endpoints_settings_of(mode: str, scenario: str) -> tuple[str, ...]:
+def list_endpoints_settings(mode: str, scenario: str) -> tuple[str, ...]:
     """The same of a run of the endpoints harness."""
-    return tuple(name for name in settings_of(mode, scenario) if name in _OF_ENDPOINTS)
+    return tuple(name for name in list_settings(mode, scenario) if name in _OF_ENDPOINTS)
 
 
-def ruled_of(scenario: str) -> tuple[str, ...]:
+def list_ruled(scenario: str) -> tuple[str, ...]:
     """The names of what the round fixes for this scenario, in either mode."""
     return tuple(name for name in RULED if name not in SILENT.get(scenario, ()))
 
 
-def conf_settings(settings: Mapping[str, Any], mode: str, scenario: str) -> dict[str, Any]:
+def select_conf_settings(settings: Mapping[str, Any], mode: str, scenario: str) -> dict[str, Any]:
     """The settings that a run's user.conf states; the round's own stand in LoadGen's built-in configuration."""
-    return {name: settings[name] for name in settings_of(mode, scenario) if settings.get(name) is not None}
+    return {name: settings[name] for name in list_settings(mode, scenario) if settings.get(name) is not None}

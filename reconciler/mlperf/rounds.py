@@ -16,16 +16,16 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from reconciler.errors import ReconcilerError
-from reconciler.mlperf.rounds_parsing import merged, parse_ruleset
-from reconciler.mlperf.ruled import RoundFileError, ruled
+from reconciler.mlperf.rounds_parsing import merge_fields, parse_ruleset
+from reconciler.mlperf.ruled_value import RoundFileError, parse_ruled_value
 from reconciler.mlperf.ruleset import Ruleset
 
-__all__ = ["RoundFileError", "extended", "known_rounds", "load_ruleset", "parse_ruleset", "ruled"]
+__all__ = ["RoundFileError", "extend_round", "list_rounds", "load_ruleset", "parse_ruled_value", "parse_ruleset"]
 
 _FOLDER = importlib.resources.files("reconciler.mlperf") / "rounds"
 
 
-def known_rounds() -> tuple[str, ...]:
+def list_rounds() -> tuple[str, ...]:
     """Every round that ships, oldest first."""
     names = (entry.name for entry in _FOLDER.iterdir())
     rounds = (name.removesuffix(".yaml") for name in names if name.endswith(".yaml"))
@@ -35,7 +35,7 @@ def known_rounds() -> tuple[str, ...]:
 @functools.cache
 def load_ruleset(name: str) -> Ruleset:
     """The rules of a round such as "v6.1". ReconcilerError names the nearest round and lists all when there is none."""
-    rounds = known_rounds()
+    rounds = list_rounds()
     if name not in rounds:
         nearest = difflib.get_close_matches(name, rounds, n=1, cutoff=0.4)
         hint = f"did you mean {nearest[0]}? " if nearest else ""
@@ -45,10 +45,10 @@ def load_ruleset(name: str) -> Ruleset:
 
 def _document(name: str) -> Mapping[str, Any]:
     own = YAML(typ="safe").load((_FOLDER / f"{name}.yaml").read_bytes())
-    return extended(_document(own["extends"]), own) if "extends" in own else own
+    return extend_round(_document(own["extends"]), own) if "extends" in own else own
 
 
-def extended(base: Mapping[str, Any], own: Mapping[str, Any]) -> Mapping[str, Any]:
+def extend_round(base: Mapping[str, Any], own: Mapping[str, Any]) -> Mapping[str, Any]:
     """A round's document over that of the round it extends. A ruled value is replaced whole, never merged.
 
     ``removed`` names places of ``base`` as paths with slashes; RoundFileError when there is nothing at one.
@@ -56,7 +56,7 @@ def extended(base: Mapping[str, Any], own: Mapping[str, Any]) -> Mapping[str, An
     kept = base
     for path in own.get("removed", ()):
         kept = _without(kept, path.split("/"), path)
-    return merged(kept, {key: value for key, value in own.items() if key not in ("extends", "removed")})
+    return merge_fields(kept, {key: value for key, value in own.items() if key not in ("extends", "removed")})
 
 
 def _without(group: Mapping[str, Any], parts: list[str], path: str) -> dict[str, Any]:

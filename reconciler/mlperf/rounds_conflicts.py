@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from reconciler.mlperf.rounds_places import Place, stated
-from reconciler.mlperf.ruled import Ruled
+from reconciler.mlperf.rounds_places import RulePlace, find_stated
+from reconciler.mlperf.ruled_value import RuledValue
 from reconciler.mlperf.ruleset import Ruleset
 
 
@@ -24,16 +24,16 @@ class Statement:
 class Conflict:
     """The first statement is the one that counts."""
 
-    place: Place
+    place: RulePlace
     statements: tuple[Statement, ...]
 
 
-def conflicts(ruleset: Ruleset) -> tuple[Conflict, ...]:
+def find_conflicts(ruleset: Ruleset) -> tuple[Conflict, ...]:
     """Every value about which sources differ, in the order of the round."""
-    return tuple(Conflict(p, _statements(r)) for p, r in stated(ruleset) if r.overruled or r.ignored)
+    return tuple(Conflict(p, _statements(r)) for p, r in find_stated(ruleset) if r.overruled or r.ignored)
 
 
-def _statements(ruled: Ruled) -> tuple[Statement, ...]:
+def _statements(ruled: RuledValue) -> tuple[Statement, ...]:
     why = "the strictest" if ruled.overruled else "the others are set aside"
     grouped: dict[str, tuple[list[str], Any, str]] = {}
     for source, value in ruled.overruled:

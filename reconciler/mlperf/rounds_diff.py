@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from reconciler.mlperf.rounds_places import LAYOUT, Place, stated, value_at
+from reconciler.mlperf.rounds_places import LAYOUT, RulePlace, find_stated, read_value_at
 from reconciler.mlperf.ruleset import Ruleset
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class RuleChange:
     """A value that differs; None on the side of a round that says nothing."""
 
-    place: Place
+    place: RulePlace
     before: Any
     after: Any
 
@@ -26,21 +26,22 @@ class RoundsDiff:
     after: str
     added: tuple[str, ...]
     removed: tuple[str, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[RuleChange, ...]
 
     def reversed(self) -> RoundsDiff:
-        changes = tuple(Change(change.place, change.after, change.before) for change in self.changes)
+        changes = tuple(RuleChange(change.place, change.after, change.before) for change in self.changes)
         return RoundsDiff(self.after, self.before, self.removed, self.added, changes)
 
 
 def diff_rounds(before: Ruleset, after: Ruleset) -> RoundsDiff:
     """Values compare as they hold, not as they are stated: moving one to another level changes nothing."""
     common = {"", *before.benchmarks} & {"", *after.benchmarks}
-    places = {Place("", "", LAYOUT), *(place for ruleset in (before, after) for place, _ in stated(ruleset))}
+    places = {RulePlace("", "", LAYOUT), *(place for ruleset in (before, after) for place, _ in find_stated(ruleset))}
     changes = [
-        Change(place, *values)
+        RuleChange(place, *values)
         for place in sorted(places, key=_order)
-        if place.benchmark in common and (values := (value_at(before, place), value_at(after, place)))[0] != values[1]
+        if place.benchmark in common
+        and (values := (read_value_at(before, place), read_value_at(after, place)))[0] != values[1]
     ]
     return RoundsDiff(
         before.round,
@@ -51,5 +52,5 @@ def diff_rounds(before: Ruleset, after: Ruleset) -> RoundsDiff:
     )
 
 
-def _order(place: Place) -> tuple[str, str, str]:
+def _order(place: RulePlace) -> tuple[str, str, str]:
     return place.benchmark, place.scenario, place.name

@@ -13,8 +13,8 @@ from reconciler.mlperf.rule_values import (
     ScenarioTable,
     SystemField,
 )
-from reconciler.mlperf.ruled import GROUPS, RoundFileError, is_field, is_sourced, ruled
-from reconciler.mlperf.ruleset import BenchmarkRules, Fields, Ruleset, normal_category
+from reconciler.mlperf.ruled_value import GROUPS, RoundFileError, is_field, is_sourced, parse_ruled_value
+from reconciler.mlperf.ruleset import BenchmarkRules, Fields, Ruleset, normalise_category
 
 # Sections that are one value with its source; a round may lack the optional ones.
 _SECTIONS = ("divisions", "system_fields", "measurements_fields", "accuracy_log")
@@ -25,7 +25,7 @@ def parse_ruleset(document: Mapping[str, Any]) -> Ruleset:
     """A round file's document as a ruleset; RoundFileError names the place of whatever is wrong."""
     name, scenarios = document["round"], _levels(document.get("scenarios", {}), "scenarios")
     general = parse_fields(document["general"], "general")
-    sections = {name: ruled(name, document[name]) for name in (*_SECTIONS, *_OPTIONAL) if name in document}
+    sections = {name: parse_ruled_value(name, document[name]) for name in (*_SECTIONS, *_OPTIONAL) if name in document}
     values = {name: section.value for name, section in sections.items()}
     entries = {benchmark: _entry(document["benchmarks"], benchmark, ()) for benchmark in document["benchmarks"]}
     return Ruleset(
@@ -57,16 +57,16 @@ def _entry(benchmarks: Mapping[str, Any], name: str, through: tuple[str, ...]) -
     if "like" not in entry:
         return entry
     own = {key: value for key, value in entry.items() if key != "like"}
-    return merged(_entry(benchmarks, entry["like"], (*through, name)), own)
+    return merge_fields(_entry(benchmarks, entry["like"], (*through, name)), own)
 
 
-def merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+def merge_fields(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     """``own`` over ``base``, group by group; a ruled value is replaced whole."""
     result = dict(base)
     for key, value in own.items():
         below = base.get(key)
         if isinstance(below, Mapping) and isinstance(value, Mapping) and not is_sourced(value):
-            result[key] = merged(below, value)
+            result[key] = merge_fields(below, value)
         else:
             result[key] = value
     return result
@@ -78,7 +78,7 @@ def _benchmark(
     where = f"benchmarks.{name}"
     if unknown := sorted(set(entry) - {"categories", "general", "scenarios"}):
         raise RoundFileError(f"{where}: unknown parts {', '.join(unknown)}")
-    tables = ruled("categories", entry["categories"], where)
+    tables = parse_ruled_value("categories", entry["categories"], where)
     own = parse_fields(entry.get("general", {}), where)
     special = _levels(entry.get("scenarios", {}), where)
     levels: dict[str, tuple[Fields, ...]] = {"": (own, general)}
@@ -87,7 +87,9 @@ def _benchmark(
     return BenchmarkRules(
         name=name,
         round=round_name,
-        tables={normal_category(category): ScenarioTable(**(table or {})) for category, table in tables.value.items()},
+        tables={
+            normalise_category(category): ScenarioTable(**(table or {})) for category, table in tables.value.items()
+        },
         tables_ruled=tables,
         levels=levels,
     )
@@ -102,7 +104,7 @@ def parse_fields(group: Mapping[str, Any], where: str) -> Fields:
     found = dict(_flat(group, "", where))
     if unknown := sorted(name for name in found if not is_field(name)):
         raise RoundFileError(f"{where}: unknown fields {', '.join(unknown)}")
-    return {name: ruled(name, entry, where) for name, entry in found.items()}
+    return {name: parse_ruled_value(name, entry, where) for name, entry in found.items()}
 
 
 def _flat(group: Mapping[str, Any], prefix: str, where: str) -> Iterator[tuple[str, Any]]:

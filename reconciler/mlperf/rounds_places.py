@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from reconciler.mlperf.ruled import Ruled
+from reconciler.mlperf.ruled_value import RuledValue
 from reconciler.mlperf.ruleset import BenchmarkRules, Ruleset
 
 CATEGORIES, LAYOUT = "categories", "layout"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RulePlace:
     """``benchmark`` and ``scenario`` are "" where a value holds for all. ``name``: a rule, a section, "categories"."""
 
     benchmark: str
@@ -24,25 +24,25 @@ class Place:
         return " / ".join(part for part in (self.benchmark, self.scenario, self.name) if part)
 
 
-def stated(ruleset: Ruleset) -> Iterator[tuple[Place, Ruled]]:
+def find_stated(ruleset: Ruleset) -> Iterator[tuple[RulePlace, RuledValue]]:
     """Every ruled value of a round at the level where it is stated: general ones once, not for each benchmark."""
     for name, ruled in {**ruleset.general, **ruleset.sections}.items():
-        yield Place("", "", name), ruled
+        yield RulePlace("", "", name), ruled
     for scenario, fields in ruleset.scenarios.items():
         for name, ruled in fields.items():
-            yield Place("", scenario, name), ruled
+            yield RulePlace("", scenario, name), ruled
     for benchmark in ruleset.benchmarks.values():
         yield from _of_benchmark(benchmark)
 
 
-def _of_benchmark(rules: BenchmarkRules) -> Iterator[tuple[Place, Ruled]]:
-    yield Place(rules.name, "", CATEGORIES), rules.tables_ruled
+def _of_benchmark(rules: BenchmarkRules) -> Iterator[tuple[RulePlace, RuledValue]]:
+    yield RulePlace(rules.name, "", CATEGORIES), rules.tables_ruled
     for scenario, levels in rules.levels.items():
         for name, ruled in levels[0].items():
-            yield Place(rules.name, scenario, name), ruled
+            yield RulePlace(rules.name, scenario, name), ruled
 
 
-def value_at(ruleset: Ruleset, place: Place) -> Any:
+def read_value_at(ruleset: Ruleset, place: RulePlace) -> Any:
     """The value that holds at a place, wherever it is stated; None when the round says nothing."""
     name, rules = place.name, ruleset.benchmark(place.benchmark)
     if place.scenario and place.scenario not in ruleset.scenarios:

@@ -23,7 +23,15 @@ from reconciler.mlperf.rule_values import (
     ScenarioTable,
     SystemField,
 )
-from reconciler.mlperf.ruled import DEMAND_FIELDS, FIELDS, SEED_FIELDS, SETTING_FIELDS, SOURCES, Ruled, is_field
+from reconciler.mlperf.ruled_value import (
+    DEMAND_FIELDS,
+    FIELDS,
+    SEED_FIELDS,
+    SETTING_FIELDS,
+    SOURCES,
+    RuledValue,
+    is_field,
+)
 from reconciler.resource.inputs import Origin, Value
 
 __all__ = [
@@ -42,15 +50,15 @@ __all__ = [
     "Metric",
     "NetworkRules",
     "Presence",
-    "Ruled",
+    "RuledValue",
     "Ruleset",
     "ScenarioTable",
     "SystemField",
     "TestRules",
-    "normal_category",
+    "normalise_category",
 ]
 
-Fields = Mapping[str, Ruled]
+Fields = Mapping[str, RuledValue]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +68,10 @@ class BenchmarkRules:
     name: str
     round: str
     tables: Mapping[str, ScenarioTable]
-    tables_ruled: Ruled
+    tables_ruled: RuledValue
     levels: Mapping[str, tuple[Fields, ...]]
 
-    def ruled(self, name: str, scenario: str = "") -> Ruled | None:
+    def ruled(self, name: str, scenario: str = "") -> RuledValue | None:
         """Looked up at benchmark and scenario, benchmark, scenario, general; None when the round says nothing."""
         if not is_field(name):
             raise KeyError(f"no such rule: {name}")
@@ -80,7 +88,7 @@ class BenchmarkRules:
         ruled = self.ruled(name, scenario)
         return None if ruled is None else ruled.value
 
-    def origin(self, ruled: Ruled) -> Origin:
+    def origin(self, ruled: RuledValue) -> Origin:
         return Origin(f"round {self.round} ({', '.join(ruled.sources)})")
 
     def settings(self, scenario: str) -> dict[str, Value]:
@@ -165,14 +173,14 @@ class BenchmarkRules:
 
     def presence(self, category: str, scenario: str) -> Presence:
         """``category`` is the system's: datacenter, edge, or both joined by a comma (a table of its own)."""
-        table = self.tables.get(normal_category(category), ScenarioTable())
+        table = self.tables.get(normalise_category(category), ScenarioTable())
         if scenario in table.required:
             return Presence.REQUIRED
         return Presence.OPTIONAL if scenario in table.optional else Presence.FORBIDDEN
 
     def missing(self, category: str, entered: frozenset[str]) -> tuple[str, ...]:
         """What is required and not entered: a scenario, or "A or B" where one of several must be there."""
-        table = self.tables.get(normal_category(category), ScenarioTable())
+        table = self.tables.get(normalise_category(category), ScenarioTable())
         groups = (" or ".join(group) for group in table.one_of if not entered & set(group))
         return tuple(name for name in table.required if name not in entered) + tuple(groups)
 
@@ -201,7 +209,7 @@ class Ruleset:
     system_fields: tuple[SystemField, ...]
     measurements_fields: tuple[str, ...]
     accuracy_log: AccuracyLogRule
-    sections: Mapping[str, Ruled] = field(default_factory=dict)
+    sections: Mapping[str, RuledValue] = field(default_factory=dict)
     scenarios: Mapping[str, Fields] = field(default_factory=dict)
     aliases: Mapping[str, str] = field(default_factory=dict)
     inferences: tuple[Inference, ...] = ()
@@ -220,7 +228,7 @@ class Ruleset:
 
     def inference(self, scenario: str, measured: str, category: str) -> Inference | None:
         """How a result of ``scenario`` follows from logs of ``measured``; None where the round does not allow it."""
-        parts = normal_category(category).split(",")
+        parts = normalise_category(category).split(",")
         fitting = (i for i in self.inferences if (i.scenario, i.measured) == (scenario, measured))
         return next((i for i in fitting if i.category in parts), None)
 
@@ -238,7 +246,7 @@ class Ruleset:
         return self.divisions.get(division, {}).get(demand, True)
 
 
-def normal_category(category: str) -> str:
+def normalise_category(category: str) -> str:
     """``edge,datacenter`` and ``datacenter,edge`` are one category."""
     return ",".join(sorted(part.strip() for part in category.split(",")))
 

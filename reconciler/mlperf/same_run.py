@@ -48,7 +48,7 @@ _NUMBERS = {
 }
 
 
-def differing(summary: SummaryLog, log: DetailLog) -> Iterator[tuple[str, str]]:
+def find_differing(summary: SummaryLog, log: DetailLog) -> Iterator[tuple[str, str]]:
     """Name in the summary and key in the detail log of each value that both state and that is not the same."""
     for name, key in _TEXT.items():
         said, logged = summary.get(name), _value(log, key)
@@ -62,7 +62,7 @@ def differing(summary: SummaryLog, log: DetailLog) -> Iterator[tuple[str, str]]:
         said, logged = summary.get(name), _value(log, key)
         counts = isinstance(logged, (int, float, Decimal)) and not isinstance(logged, bool)
         number = Decimal(logged) if counts else None
-        if said and number is not None and number.is_finite() and not same_number(said, number):
+        if said and number is not None and number.is_finite() and not is_same_number(said, number):
             yield name, key
 
 
@@ -71,7 +71,7 @@ def _value(log: DetailLog, key: str) -> Any:
     return None if entry is None or entry.raw else entry.value
 
 
-def same_number(said: str, logged: Decimal) -> bool:
+def is_same_number(said: str, logged: Decimal) -> bool:
     """Equal to the digits that are shown: the summary has two decimals where the detail log has six digits."""
     try:
         number = Decimal(said)

@@ -8,6 +8,6 @@ PERFORMANCE, ACCURACY = "performance", "accuracy"
 LOADGEN_MODE = {PERFORMANCE: "PerformanceOnly", ACCURACY: "AccuracyOnly"}
 
 
-def loadgen_scenario(scenario: str) -> str:
+def name_loadgen_scenario(scenario: str) -> str:
     """The name in LoadGen's enum, in ``user.conf`` and in the logs (``effective_scenario``)."""
     return _LOADGEN_NAME.get(scenario, scenario)

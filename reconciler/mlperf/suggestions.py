@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_DOWN, ROUND_UP, Decimal
 
-from reconciler.mlperf.early_stopping import least_queries
+from reconciler.mlperf.early_stopping import compute_least_queries
 from reconciler.mlperf.log import DetailLog
-from reconciler.mlperf.margins import Margin, percentile, seconds, shown
-from reconciler.resource.canonical import decimal_text
+from reconciler.mlperf.margins import Margin, read_percentile, show_measured, show_seconds
+from reconciler.resource.canonical import show_decimal
 
 _SATURATED = Decimal("0.98")  # of the scheduled rate: below it, completions fall behind
 _SLACK_LATENCY = Decimal("0.5")
@@ -57,14 +57,14 @@ def _server(log: DetailLog, found: Sequence[Margin], valid: bool) -> Suggestion 
     if valid:
         if ratio > _SLACK_LATENCY:
             return None
-        why = f"{latencies[0].name} uses {shown(ratio * 100, 2)}% of its limit"
+        why = f"{latencies[0].name} uses {show_measured(ratio * 100, 2)}% of its limit"
         return Suggestion("target_qps", _down(target * Decimal("1.1")), "queries/s", why)
     if all(margin.met for margin in latencies):
         return _more_queries(log)
     completed = Decimal(log.get("result_completed_samples_per_sec", 0))
     scheduled = Decimal(log.get("result_scheduled_samples_per_sec", target))
     if 0 < completed < scheduled * _SATURATED:
-        why = f"only {shown(completed)} of {shown(scheduled)} samples/s were completed"
+        why = f"only {show_measured(completed)} of {show_measured(scheduled)} samples/s were completed"
         return Suggestion("target_qps", _down(completed * Decimal("0.9")), "queries/s", why)
     factor = Decimal("0.95") if ratio <= Decimal("1.2") else Decimal("0.85")
     worst = next(margin for margin in latencies if not margin.met)
@@ -77,27 +77,27 @@ def _more_queries(log: DetailLog) -> Suggestion | None:
     if log.get("early_stopping_met", True) or not queries:
         return None
     rate = over / queries
-    if rate >= float((100 - percentile(log)) / 100):
+    if rate >= float((100 - read_percentile(log)) / 100):
         return None
-    needed = least_queries(over, percentile(log))
+    needed = compute_least_queries(over, read_percentile(log))
     for _ in range(4):  # more queries bring more late ones with them
-        needed = least_queries(math.ceil(needed * rate), percentile(log))
+        needed = compute_least_queries(math.ceil(needed * rate), read_percentile(log))
     return Suggestion("min_query_count", str(needed), "queries", f"{over} of {queries} queries were over the latency")
 
 
 def _offline(log: DetailLog, valid: bool) -> Suggestion | None:
     """LoadGen fills one query for 1.1 x min_duration x target_qps: too short a run when the real rate is higher."""
-    rate, lasted = log.get("result_samples_per_second"), seconds(log)
+    rate, lasted = log.get("result_samples_per_second"), show_seconds(log)
     least = Decimal(log.effective("min_duration_ms", 0)) / 1000
     if not isinstance(rate, (int, Decimal)) or rate <= 0 or lasted is None:
         return None
     if log.get("result_min_duration_met") is False:
-        why = f"the run lasted {shown(lasted)} s of {shown(least)} s"
+        why = f"the run lasted {show_measured(lasted)} s of {show_measured(least)} s"
         return Suggestion("target_qps", _up(Decimal(rate)), "samples/s", why)
     target, count = Decimal(log.effective("target_qps", 0)), log.requested("min_query_count", 0)
     filled = log.effective("samples_per_query", 0) > count
     if valid and least and filled and lasted > least * _SLACK_DURATION and target > rate:
-        why = f"the run lasted {shown(lasted)} s where {shown(least)} s suffice"
+        why = f"the run lasted {show_measured(lasted)} s where {show_measured(least)} s suffice"
         return Suggestion("target_qps", _up(Decimal(rate)), "samples/s", why)
     return None
 
@@ -114,7 +114,7 @@ def _stream(log: DetailLog, valid: bool) -> Suggestion | None:
         why = "LoadGen ran out of queries: the expected latency is over twice the real one"
         return Suggestion("target_latency", str(int(mean)), "ns", why)
     if log.get("early_stopping_met") is False:
-        needed = least_queries(1, percentile(log))
+        needed = compute_least_queries(1, read_percentile(log))
         return Suggestion("min_query_count", str(needed), "queries", "early stopping needs that many")
     return None
 
@@ -129,4 +129,4 @@ def _up(number: Decimal) -> str:
 
 def _rounded(number: Decimal, rounding: str) -> str:
     """Three significant digits, the way a person would write a target."""
-    return decimal_text(number.quantize(Decimal(1).scaleb(number.adjusted() - 2), rounding=rounding))
+    return show_decimal(number.quantize(Decimal(1).scaleb(number.adjusted() - 2), rounding=rounding))

@@ -14,8 +14,8 @@ from decimal import Decimal
 from typing import Any
 
 from reconciler.errors import ReconcilerError
-from reconciler.mlperf.scenarios import loadgen_scenario
-from reconciler.resource.canonical import decimal_text
+from reconciler.mlperf.scenarios import name_loadgen_scenario
+from reconciler.resource.canonical import show_decimal
 
 _NANOSECONDS = 1_000_000  # in a millisecond, the unit of latencies in user.conf
 
@@ -65,25 +65,25 @@ _MAX = 2**64 - 1
 
 
 @functools.cache
-def conf_keys(scenario: str) -> tuple[ConfKey, ...]:
+def list_conf_keys(scenario: str) -> tuple[ConfKey, ...]:
     """The keys that a scenario reads; Interactive reads those of Server."""
-    name = loadgen_scenario(scenario)
+    name = name_loadgen_scenario(scenario)
     return tuple(key for key in CONF_KEYS if name in key.scenarios)
 
 
 def setting_names(scenario: str) -> tuple[str, ...]:
     """The settings of a cell that reach LoadGen in a scenario; others (SingleStream's ``target_qps``) do nothing."""
-    return tuple(key.setting for key in conf_keys(scenario))
+    return tuple(key.setting for key in list_conf_keys(scenario))
 
 
-def settings_for(scenario: str, settings: Mapping[str, Any]) -> dict[str, str]:
+def select_settings(scenario: str, settings: Mapping[str, Any]) -> dict[str, str]:
     """From a cell's settings those that LoadGen reads in this scenario, as {conf key: text}, in a fixed order.
 
     Takes integers (counts, ms, ns), decimal text (rates, percent) and booleans; other settings are left out, and so is
     None. ReconcilerError when a value cannot be said in user.conf, as a Server latency of 0.5 ms.
     """
     texts: dict[str, str] = {}
-    for key in conf_keys(scenario):
+    for key in list_conf_keys(scenario):
         value = settings.get(key.setting)
         if value is not None:
             texts[key.name] = _text(key, value)
@@ -96,7 +96,7 @@ def write_user_conf(model_key: str, scenario: str, texts: Mapping[str, str], not
     ``model_key`` is LoadGen's (resnet50); ``texts`` comes from ``settings_for``; ``notes`` become comment lines.
     """
     lines = [f"# {' '.join(note.split())}".rstrip() for note in notes]
-    lines += [f"{model_key}.{loadgen_scenario(scenario)}.{key} = {text}" for key, text in texts.items()]
+    lines += [f"{model_key}.{name_loadgen_scenario(scenario)}.{key} = {text}" for key, text in texts.items()]
     return "".join(f"{line}\n" for line in lines).encode()
 
 
@@ -122,4 +122,4 @@ def _text(key: ConfKey, value: Any) -> str:
 def _positive(key: ConfKey, number: Decimal) -> str:
     if not number.is_finite() or number < 0:
         raise ReconcilerError(f"{key.setting}: {number} is no rate, latency or percentage")
-    return decimal_text(number)
+    return show_decimal(number)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
-from reconciler.mlperf.scenarios import loadgen_scenario
+from reconciler.mlperf.scenarios import name_loadgen_scenario
 
 _WORD = 2**64
 _INTEGER = re.compile(r"([+-]?)(0[xX][0-9a-fA-F]+|[0-9]+)")
@@ -63,7 +63,7 @@ class UserConf:
 
     def effective(self, model: str, scenario: str, key: str) -> ConfValue | None:
         """The value that decides a key, None when the file does not set it. Interactive is looked up as Server."""
-        name = loadgen_scenario(scenario)
+        name = name_loadgen_scenario(scenario)
         for candidate in (f"{model}.{name}.{key}", f"*.{name}.{key}", f"{model}.*.{key}", f"*.*.{key}"):
             if candidate in self.values:
                 return self.values[candidate]

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from reconciler.mlperf.log import DetailLog, LogLine
-from reconciler.mlperf.margins import Margin, margins
+from reconciler.mlperf.margins import Margin, compute_margins
 from reconciler.mlperf.ruleset import Metric
 from reconciler.mlperf.suggestions import Suggestion, suggest
-from reconciler.resource.canonical import decimal_text
+from reconciler.resource.canonical import show_decimal
 
 _REASONS = {
     "result_perf_constraints_met": "the latency constraint is not met",
@@ -53,11 +53,11 @@ def judge_performance(log: DetailLog, metric: Metric) -> RunVerdict:
     known = not number.is_nan() and number > 0
     if not known and not reasons:
         reasons = (f"the log holds no {metric.key}",)
-    found = margins(log)
+    found = compute_margins(log)
     return RunVerdict(
         valid=not reasons,
         reasons=reasons,
-        metric=decimal_text(number) if known else "",
+        metric=show_decimal(number) if known else "",
         unit=metric.unit,
         margins=found,
         suggestion=suggest(log, found, valid=not reasons),

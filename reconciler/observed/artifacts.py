@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from reconciler.files import Places, sha256_bytes
-from reconciler.observed.stamps import Stamps, Stated, seal
-from reconciler.observed.state import Presence
+from reconciler.files import RepositoryPaths, hash_bytes
+from reconciler.observed.digest_cache import DigestCache, Stated, seal
+from reconciler.observed.state import ArtifactPresence
 from reconciler.resource.records import Artifact
 
 # Where an artifact is looked for, by where its record has it.
@@ -17,7 +17,7 @@ _PLACES = {"logs": ("logs", "objects"), "objects": ("objects",)}
 Listing = dict[str, Stated]
 
 
-def listing(folder: Path, *, nested: bool) -> Listing:
+def list_artifacts(folder: Path, *, nested: bool) -> Listing:
     """File name → (path, size, mtime in ns) of a folder of files named by digest; one directory read, no stat per
     miss."""
     found: Listing = {}
@@ -27,7 +27,7 @@ def listing(folder: Path, *, nested: bool) -> Listing:
         return found
     for entry in entries:
         if nested and entry.is_dir(follow_symlinks=False):
-            found.update(listing(Path(entry.path), nested=False))
+            found.update(list_artifacts(Path(entry.path), nested=False))
         elif entry.is_file():
             status = entry.stat()
             found[entry.name] = (entry.path, status.st_size, status.st_mtime_ns)
@@ -35,18 +35,21 @@ def listing(folder: Path, *, nested: bool) -> Listing:
 
 
 def observe_artifacts(
-    artifacts: Iterable[Artifact], of: str, places: Places, stamps: Stamps
-) -> dict[tuple[str, str], Presence]:
+    artifacts: Iterable[Artifact], of: str, places: RepositoryPaths, stamps: DigestCache
+) -> dict[tuple[str, str], ArtifactPresence]:
     """(place, sha256) → what is wrong; what is fine is left out. A log in git is looked for in both of its places.
 
     ``of`` stands for the whole of ``artifacts``, which are not asked for when all is as it was when all was well.
     """
-    folders = {"logs": listing(places.logs, nested=False), "objects": listing(places.objects, nested=True)}
+    folders = {
+        "logs": list_artifacts(places.logs, nested=False),
+        "objects": list_artifacts(places.objects, nested=True),
+    }
     disk = seal("", (entry for folder in folders.values() for entry in folder.values()))
-    sealed = sha256_bytes(f"{of} {disk}".encode())
+    sealed = hash_bytes(f"{of} {disk}".encode())
     if stamps.well("artifacts", sealed):
         return {}
-    found: dict[tuple[str, str], Presence] = {}
+    found: dict[tuple[str, str], ArtifactPresence] = {}
     sound = stamps.sound(disk)
     for artifact in artifacts:
         for place in _PLACES[artifact.place]:
@@ -61,10 +64,10 @@ def observe_artifacts(
     return found
 
 
-def _presence(artifact: Artifact, entry: Stated | None, stamps: Stamps) -> Presence | None:
+def _presence(artifact: Artifact, entry: Stated | None, stamps: DigestCache) -> ArtifactPresence | None:
     if entry is None:
-        return Presence.MISSING
+        return ArtifactPresence.MISSING
     path, size, mtime_ns = entry
     if size != artifact.size or stamps.digest(path, size, mtime_ns) != artifact.sha256:
-        return Presence.CORRUPT
+        return ArtifactPresence.CORRUPT
     return None

@@ -7,13 +7,13 @@ import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from reconciler.files import sha256_listing
-from reconciler.observed.stamps import Stamps, seal
+from reconciler.files import hash_listing
+from reconciler.observed.digest_cache import DigestCache, seal
 
 SKIPPED = frozenset({".git", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"})
 
 
-def code_digest(path: Path, stamps: Stamps, placed: Collection[Path] = ()) -> str | None:
+def hash_code(path: Path, stamps: DigestCache, placed: Collection[Path] = ()) -> str | None:
     """None when it cannot be read. A commit of what lies there already changes nothing; an edit of one line does.
     ``placed``: files that do not count, by resolved path."""
     if not path.is_dir():
@@ -37,8 +37,8 @@ def _names(folder: Path) -> Iterator[str]:
                 yield path.relative_to(folder).as_posix()
 
 
-def _digest(folder: Path, names: list[str], stamps: Stamps) -> str:
+def _digest(folder: Path, names: list[str], stamps: DigestCache) -> str:
     """git is asked only when something in the folder is not as it was: a warm plan need not load it."""
-    kept = importlib.import_module("reconciler.git").kept_files(folder)
+    kept = importlib.import_module("reconciler.git").list_kept_files(folder)
     chosen = [name for name in names if name in kept] if kept else names
-    return sha256_listing({name: stamps.source(folder / name) or "" for name in chosen})
+    return hash_listing({name: stamps.source(folder / name) or "" for name in chosen})

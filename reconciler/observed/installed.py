@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from harness.contract import BACKENDS
 
 
-def installed() -> dict[str, str]:
+def list_installed() -> dict[str, str]:
     """Normalised distribution name → version, for all of this interpreter's packages."""
     found: dict[str, str] = {}
     for folder in sys.path:
@@ -25,7 +25,7 @@ def installed() -> dict[str, str]:
     return found
 
 
-def backend_version(backend: str, distributions: Mapping[str, str]) -> str | None:
+def find_backend_version(backend: str, distributions: Mapping[str, str]) -> str | None:
     """The version of the package that provides a backend here; "" for one that needs none; None when not installed."""
     facts = BACKENDS.get(backend)
     if facts is None:

@@ -13,7 +13,7 @@ from reconciler.observed.state import Obstacle
 _NONE = {"", "none", "n/a", "0"}
 
 
-def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+def read_cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
     try:
         for line in cpuinfo.read_text(errors="replace").splitlines():
             name, _, value = line.partition(":")
@@ -24,7 +24,7 @@ def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
     return os.uname().machine
 
 
-def accelerators(proc: Path = Path("/proc/driver/nvidia/gpus")) -> list[str]:
+def list_accelerators(proc: Path = Path("/proc/driver/nvidia/gpus")) -> list[str]:
     """Model names of the NVIDIA GPUs that the kernel driver knows, one entry each."""
     names = []
     for information in sorted(proc.glob("*/information")):
@@ -35,10 +35,10 @@ def accelerators(proc: Path = Path("/proc/driver/nvidia/gpus")) -> list[str]:
     return names
 
 
-def unlike(hardware: Mapping[str, Any]) -> Obstacle | None:
+def find_unlike(hardware: Mapping[str, Any]) -> Obstacle | None:
     """Why this machine is not the declared one; None when nothing declared contradicts it."""
     wanted = str(hardware.get("hardware.accelerator", ""))
-    here = accelerators()
+    here = list_accelerators()
     if wanted.lower() not in _NONE:
         matching = [name for name in here if wanted.lower() in name.lower()]
         count = int(hardware.get("hardware.count", 1) or 1)
@@ -48,8 +48,8 @@ def unlike(hardware: Mapping[str, Any]) -> Obstacle | None:
                 f"the system declares {count} x {wanted}; this machine has {have}", "run it on that machine"
             )
     cpu = str(hardware.get("hardware.cpu", ""))
-    if cpu.lower() not in _NONE and cpu.lower() not in cpu_model().lower():
+    if cpu.lower() not in _NONE and cpu.lower() not in read_cpu_model().lower():
         return Obstacle(
-            f"the system declares the CPU {cpu!r}; this machine has {cpu_model()!r}", "run it on that machine"
+            f"the system declares the CPU {cpu!r}; this machine has {read_cpu_model()!r}", "run it on that machine"
         )
     return None

@@ -8,21 +8,21 @@ from typing import Any
 
 from harness.contract import BACKENDS, BENCHMARKS, installing
 from reconciler.desired.state import Desired
-from reconciler.files import Places
-from reconciler.launch.known import launcher_of
+from reconciler.files import RepositoryPaths
+from reconciler.launch.adapters import find_launcher
 from reconciler.observed.artifacts import observe_artifacts
-from reconciler.observed.installed import backend_version
-from reconciler.observed.machine import accelerators, unlike
-from reconciler.observed.reached import (
-    Reached,
-    asks_probe,
-    distributions_there,
-    name_of,
-    read_reached,
-    unlike_nodes,
+from reconciler.observed.digest_cache import DigestCache
+from reconciler.observed.installed import find_backend_version
+from reconciler.observed.machine import find_unlike, list_accelerators
+from reconciler.observed.probed_nodes import (
+    ProbedNodes,
+    find_unlike_nodes,
+    list_distributions_there,
+    name_nodes,
+    needs_probe,
+    read_probed_nodes,
 )
 from reconciler.observed.rendered import observe_tree, read_rendered
-from reconciler.observed.stamps import Stamps
 from reconciler.observed.state import Observed, Obstacle
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Artifact, Recorded
@@ -31,9 +31,9 @@ from reconciler.resource.records import Artifact, Recorded
 def observe(
     desired: Desired,
     recorded: Recorded,
-    places: Places,
+    places: RepositoryPaths,
     tree: Path,
-    stamps: Stamps,
+    stamps: DigestCache,
     also: frozenset[str] = frozenset(),
 ) -> Observed:
     """Looks only for artifacts of records that a desired resource could use, or that have one of the keys ``also``."""
@@ -42,7 +42,7 @@ def observe(
     of = " ".join([desired.digest, recorded.digest, *sorted(also)])
     observed = Observed(
         artifacts=observe_artifacts(_artifacts(desired, recorded, also), of, places, stamps),
-        systems=unlike_systems(systems_of(desired), read_reached(places)),
+        systems=find_unlike_systems(get_systems(desired), read_probed_nodes(places)),
         rendered=rendered.cells if same_tree else {},
         tree=observe_tree(tree, rendered, stamps) if same_tree else {},
         tree_present=tree.is_dir() and same_tree,
@@ -57,51 +57,51 @@ def _artifacts(desired: Desired, recorded: Recorded, also: frozenset[str]) -> It
             yield from summary.artifacts
 
 
-def systems_of(desired: Desired) -> Mapping[str, Any]:
+def get_systems(desired: Desired) -> Mapping[str, Any]:
     """Name → ``settings`` and ``description`` of each declared system."""
     submission = next((r for r in desired.resources if r.kind is Kind.SUBMISSION), None)
     return desired.detail(submission.address).settings["systems"] if submission else {}
 
 
-def unlike_systems(systems: Mapping[str, Any], reached: Reached) -> dict[str, Obstacle]:
+def find_unlike_systems(systems: Mapping[str, Any], reached: ProbedNodes) -> dict[str, Obstacle]:
     """Declared systems that this machine is not, nor the nodes that their launcher reached, each with the reason."""
     found = {name: _unlike(system["settings"], reached) for name, system in systems.items()}
     return {name: obstacle for name, obstacle in found.items() if obstacle is not None}
 
 
-def _unlike(settings: Mapping[str, Any], reached: Reached) -> Obstacle | None:
+def _unlike(settings: Mapping[str, Any], reached: ProbedNodes) -> Obstacle | None:
     """Nodes that nobody has looked at yet are believed: the first pass with something to do there looks."""
-    here = unlike(settings) if launcher_of(settings) is None else None
-    seen = reached.get(name_of(settings)) if asks_probe(settings) else None
-    return here or (unlike_nodes(settings, seen) if seen is not None else None)
+    here = find_unlike(settings) if find_launcher(settings) is None else None
+    seen = reached.get(name_nodes(settings)) if needs_probe(settings) else None
+    return here or (find_unlike_nodes(settings, seen) if seen is not None else None)
 
 
-def installed_for(
-    systems: Mapping[str, Any], reached: Reached, here: Mapping[str, str]
+def list_installed_for(
+    systems: Mapping[str, Any], reached: ProbedNodes, here: Mapping[str, str]
 ) -> dict[str, Mapping[str, str] | None]:
     """System → what is installed where its commands run; None where that is not known."""
     found: dict[str, Mapping[str, str] | None] = {}
     for name, system in systems.items():
-        if launcher_of(system["settings"]) is None:
+        if find_launcher(system["settings"]) is None:
             found[name] = here
         else:
-            seen = reached.get(name_of(system["settings"]))
-            found[name] = distributions_there(seen) if seen is not None and seen.nodes else None
+            seen = reached.get(name_nodes(system["settings"]))
+            found[name] = list_distributions_there(seen) if seen is not None and seen.nodes else None
     return found
 
 
-def builds_anywhere(address: Address, locations: Mapping[str, str]) -> bool:
+def can_build_anywhere(address: Address, locations: Mapping[str, str]) -> bool:
     """Whether an engine is made for whatever device the system has: its library needs none, and there is none here
     that it would make it for instead."""
     facts = BACKENDS.get(locations.get("backend", ""))
     ours = address.kind is Kind.ENGINE and "harness.build.command" not in locations
-    return ours and facts is not None and facts.builds_without_device and not accelerators()
+    return ours and facts is not None and facts.builds_without_device and not list_accelerators()
 
 
 _CODE_OF = {Kind.SERVICE: "harness.service.code", Kind.ENGINE: "harness.build.code"}
 
 
-def obstacles_of(
+def find_obstacle(
     address: Address, locations: Mapping[str, str], root: Path, distributions: Mapping[str, str] | None
 ) -> Obstacle | None:
     """What keeps one action from being done here: its backend is not installed, its source is not on this disk.
@@ -118,7 +118,7 @@ def obstacles_of(
     built = address.kind is Kind.ENGINE and "harness.build.command" not in locations
     if distributions is not None and (built or (runs and ours)) and backend in BACKENDS:
         facts = BACKENDS[backend]
-        if backend_version(backend, dict(distributions)) is None:
+        if find_backend_version(backend, dict(distributions)) is None:
             fix = installing(facts.extra)
             return Obstacle(f"backend {backend} is not installed here", fix)
     if distributions is not None and runs and ours and "mlcommons-loadgen" not in distributions:

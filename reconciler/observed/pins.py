@@ -8,11 +8,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from reconciler.desired.state import Pins
-from reconciler.files import Places
-from reconciler.launch.placed import placed_below
-from reconciler.observed.code import code_digest
-from reconciler.observed.installed import backend_version
-from reconciler.observed.stamps import Stamps
+from reconciler.files import RepositoryPaths
+from reconciler.launch.audit_config_files import find_placed_below
+from reconciler.observed.code import hash_code
+from reconciler.observed.digest_cache import DigestCache
+from reconciler.observed.installed import find_backend_version
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Ended, Recorded, Summary
 
@@ -26,7 +26,7 @@ def observe_pins(
     needed: Iterable[str],
     recorded: Recorded,
     root: Path,
-    stamps: Stamps,
+    stamps: DigestCache,
     distributions: Mapping[str, Mapping[str, str] | None],
     elsewhere: Collection[str],
 ) -> Pins:
@@ -36,8 +36,8 @@ def observe_pins(
     values: dict[str, str | None] = {}
     origins: dict[str, str] = {}
     versions = functools.cache(lambda: _last_versions(recorded))
-    placed = functools.cache(lambda: placed_below(Places(root).attempts))
-    code = functools.cache(lambda path: code_digest(path, stamps, placed()))  # many cells share a command
+    placed = functools.cache(lambda: find_placed_below(RepositoryPaths(root).attempts))
+    code = functools.cache(lambda path: hash_code(path, stamps, placed()))  # many cells share a command
     for pin in needed:
         sort, _, rest = pin.partition(":")
         if sort == "source":
@@ -46,13 +46,13 @@ def observe_pins(
         else:
             backend, _, system = rest.partition("@")
             there = None if system in elsewhere else distributions.get(system)
-            here = None if there is None else backend_version(backend, there)
+            here = None if there is None else find_backend_version(backend, there)
             values[pin] = here if here is not None else versions().get((system, backend))
             origins[pin] = "this machine" if here is not None else "record"
     return Pins(values, origins)
 
 
-def recorded_pins(needed: Iterable[str], recorded: Recorded, committed: Mapping[str, str]) -> Pins:
+def collect_recorded_pins(needed: Iterable[str], recorded: Recorded, committed: Mapping[str, str]) -> Pins:
     """Pins without any machine: ``committed`` (path → sha256 of a commit's files), else the last record that knew."""
     values: dict[str, str | None] = {}
     origins: dict[str, str] = {}

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reconciler.files import Places, read_checked, sha256_bytes, write_checked
-from reconciler.observed.stamps import Stamps, Stated, seal
+from reconciler.files import RepositoryPaths, hash_bytes, read_checked, write_checked
+from reconciler.observed.digest_cache import DigestCache, Stated, seal
 
 VERSION = 2
 
@@ -24,34 +24,34 @@ class Rendered:
     files: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     digest: str = ""
 
-    def is_of(self, places: Places, tree: Path) -> bool:
+    def is_of(self, places: RepositoryPaths, tree: Path) -> bool:
         """Whether this tells of ``tree``. Earlier notes name a tree in the repository by where it lay then, so that
         one which ends in the same path below the repository still counts after the repository moved."""
-        here = spelled(places, tree)
+        here = spell_entry(places, tree)
         if self.tree == here or not self.tree.startswith("/") or here.startswith("/"):
             return self.tree == here
         below = Path(here).parts
         return Path(self.tree).parts[-len(below) :] == below
 
 
-def spelled(places: Places, tree: Path) -> str:
+def spell_entry(places: RepositoryPaths, tree: Path) -> str:
     """A tree inside the repository relative to it, because repositories are moved and copied; any other as it is."""
     full, root = tree.resolve(), places.root.resolve()
     return full.relative_to(root).as_posix() if full.is_relative_to(root) else str(full)
 
 
-def read_rendered(places: Places) -> Rendered:
+def read_rendered(places: RepositoryPaths) -> Rendered:
     try:
         data = read_checked(places.index / "tree.json") or b"{}"
         document = json.loads(data)
         if document.get("version") == VERSION:
-            return Rendered(str(document["tree"]), document["cells"], document["files"], sha256_bytes(data))
+            return Rendered(str(document["tree"]), document["cells"], document["files"], hash_bytes(data))
     except (ValueError, KeyError, TypeError, AttributeError):
         pass
     return Rendered()
 
 
-def write_rendered(places: Places, rendered: Rendered) -> None:
+def write_rendered(places: RepositoryPaths, rendered: Rendered) -> None:
     files = {cell: dict(paths) for cell, paths in rendered.files.items()}
     document = {"version": VERSION, "tree": rendered.tree, "cells": dict(rendered.cells), "files": files}
     write_checked(places.index / "tree.json", json.dumps(document, separators=(",", ":")).encode())
@@ -66,7 +66,7 @@ def _walk(folder: str, prefix: str, found: dict[str, Stated]) -> None:
             found[f"{prefix}{entry.name}"] = (entry.path, status.st_size, status.st_mtime_ns)
 
 
-def observe_tree(tree: Path, rendered: Rendered, stamps: Stamps) -> dict[str, tuple[tuple[str, str], ...]]:
+def observe_tree(tree: Path, rendered: Rendered, stamps: DigestCache) -> dict[str, tuple[tuple[str, str], ...]]:
     """cell → (path, "missing" | "edited") pairs; under "" the files that nobody rendered."""
     if not tree.is_dir():
         return {}

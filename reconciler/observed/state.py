@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 
-class Presence(StrEnum):
+class ArtifactPresence(StrEnum):
     MISSING = "missing"
     CORRUPT = "corrupt"
 
@@ -30,7 +30,7 @@ class Observed:
     by cell; ``tree_present`` is false in a fresh clone.
     """
 
-    artifacts: Mapping[tuple[str, str], Presence] = field(default_factory=dict)
+    artifacts: Mapping[tuple[str, str], ArtifactPresence] = field(default_factory=dict)
     systems: Mapping[str, Obstacle] = field(default_factory=dict)
     backends: Mapping[str, Obstacle] = field(default_factory=dict)
     sources: Mapping[str, Obstacle] = field(default_factory=dict)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from reconciler.diff.change import Change, Difference, How, InputChange
+from reconciler.diff.change import Change, Difference, InputChange, Work
 from reconciler.plan.plan import Plan, Step
 from reconciler.plan.select import Selector
 from reconciler.resource.kinds import DIVISIONS, ORDER, Address, Cell, Kind
@@ -17,7 +17,7 @@ Blocked = Callable[[Address], tuple[str, str] | None]
 Predict = Callable[[Address], tuple[float | None, str]]
 Explain = Callable[[Change], tuple[InputChange, ...]]
 _NEEDED = "needed only by what is blocked"
-_WORK = (How.MAKE, How.START)  # what a child process does, and what may be blocked
+_WORK = (Work.MAKE, Work.START)  # what a child process does, and what may be blocked
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class PlanContext:
     resources: Mapping[Address, Resource]
     blocked: Blocked
     predict: Predict
@@ -39,9 +39,11 @@ class Context:
     frozen: Blocked = lambda _: None
 
 
-def make_plan(name: str, desired: str, recorded: str, difference: Difference, policy: Policy, context: Context) -> Plan:
+def make_plan(
+    name: str, desired: str, recorded: str, difference: Difference, policy: Policy, context: PlanContext
+) -> Plan:
     selected = (c for c in difference.changes if _selected(c.address, policy, context.resources))
-    wanted = [change for change in selected if change.how is not How.START]  # runs bring their servers
+    wanted = [change for change in selected if change.how is not Work.START]  # runs bring their servers
     wanted = _with_needs(wanted, difference, context.resources)
     changed = {change.address for change in difference.changes}
     steps: list[Step] = []
@@ -118,7 +120,7 @@ def _grouped(
     found: dict[Cell | None, int] = {}
     for change in sorted(changes, key=lambda c: position[c.address]):
         resource = resources[change.address]
-        if change.how is How.START and resource.cell is not None:
+        if change.how is Work.START and resource.cell is not None:
             found[resource.cell] = first.setdefault(change.key, position[change.address])
     return found
 
@@ -141,7 +143,7 @@ def _needs_first(changes: list[Change], resources: Mapping[Address, Resource]) -
 
 
 def _by_key(changes: list[Change]) -> list[list[Change]]:
-    groups: dict[tuple[str, How], list[Change]] = {}
+    groups: dict[tuple[str, Work], list[Change]] = {}
     for change in changes:
         groups.setdefault((change.key, change.how), []).append(change)
     return list(groups.values())
@@ -157,8 +159,8 @@ def _without_idle(steps: list[Step], resources: Mapping[Address, Resource]) -> t
     blocked = {step.change.key: step for step in steps if step.blocked}
     for step in reversed(steps):
         address = step.change.address
-        shared = step.change.how is How.MAKE and ORDER[address.kind] <= ORDER[Kind.MODEL]
-        if step.blocked or not (shared or step.change.how is How.START):
+        shared = step.change.how is Work.MAKE and ORDER[address.kind] <= ORDER[Kind.MODEL]
+        if step.blocked or not (shared or step.change.how is Work.START):
             continue
         needed = [u for a in (address, *step.shared) for u in users.get(a, ()) if u.change.how in _WORK]
         if needed and all(user.change.key in blocked for user in needed):
@@ -173,7 +175,7 @@ def _step(
     shared: tuple[Address, ...],
     changed: set[Address],
     stuck: dict[Address, str],
-    context: Context,
+    context: PlanContext,
 ) -> Step:
     resource = context.resources[change.address]
     because = tuple(up for up in resource.upstream if up in changed)
@@ -205,8 +207,8 @@ def _step(
     )
 
 
-def _frozen(addresses: tuple[Address, ...], how: How, context: Context) -> tuple[str, str] | None:
+def _frozen(addresses: tuple[Address, ...], how: Work, context: PlanContext) -> tuple[str, str] | None:
     """What several cells share is withheld only when all of them are frozen. A log that is brought back changes
     nothing."""
-    found = [context.frozen(address) for address in addresses] if how is not How.RESTORE else [None]
+    found = [context.frozen(address) for address in addresses] if how is not Work.RESTORE else [None]
     return found[0] if all(found) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from reconciler.diff.change import Change, Drift, Finding, InputChange
-from reconciler.resource.decisions import Acceptance, Freeze, Stand, frozen_by
+from reconciler.resource.decisions import Acceptance, AcceptanceStatus, Freeze, find_freeze
 from reconciler.resource.kinds import Address
 
 
@@ -39,12 +39,12 @@ class Plan:
     drifts: tuple[Drift, ...] = ()
     findings: tuple[Finding, ...] = ()
     undeclared: tuple[Address, ...] = ()
-    acceptances: tuple[tuple[str, Acceptance, Stand], ...] = ()
+    acceptances: tuple[tuple[str, Acceptance, AcceptanceStatus], ...] = ()
     frozen: tuple[Freeze, ...] = ()
 
     def withholds(self, step: Step) -> bool:
         """Whether people want all that this step is for left alone."""
-        return all(frozen_by(address.cell, self.frozen) for address in (step.change.address, *step.shared))
+        return all(find_freeze(address.cell, self.frozen) for address in (step.change.address, *step.shared))
 
     @property
     def in_sync(self) -> bool:

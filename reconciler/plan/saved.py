@@ -6,18 +6,24 @@ import json
 from pathlib import Path
 from typing import Any
 
-from reconciler.diff.change import Action, Change, Drift, Finding, How, InputChange, Reason
+from reconciler.diff.change import Action, Change, Drift, Finding, InputChange, Reason, Work
 from reconciler.errors import ReconcilerError, StalePlanError
 from reconciler.files import write_output
 from reconciler.plan.plan import Plan, Step
-from reconciler.resource.decisions import Stand, acceptance_document, acceptance_of, freeze_document, freeze_of
+from reconciler.resource.decisions import (
+    AcceptanceStatus,
+    decode_acceptance,
+    decode_freeze,
+    encode_acceptance,
+    encode_freeze,
+)
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Address
 
 VERSION = 2
 
 
-def to_json(plan: Plan) -> dict[str, Any]:
+def encode_plan(plan: Plan) -> dict[str, Any]:
     return {
         "version": VERSION,
         "name": plan.name,
@@ -31,9 +37,9 @@ def to_json(plan: Plan) -> dict[str, Any]:
         "findings": [[f.kind, f.where, f.message, f.fix] for f in plan.findings],
         "undeclared": [str(address) for address in plan.undeclared],
         "acceptances": [
-            {"file": path, "stands": str(stand), **acceptance_document(item)} for path, item, stand in plan.acceptances
+            {"file": path, "stands": str(stand), **encode_acceptance(item)} for path, item, stand in plan.acceptances
         ],
-        "frozen": [freeze_document(freeze) for freeze in plan.frozen],
+        "frozen": [encode_freeze(freeze) for freeze in plan.frozen],
     }
 
 
@@ -68,7 +74,7 @@ def _step(step: Step) -> dict[str, Any]:
 
 
 def save(plan: Plan, path: Path) -> None:
-    write_output(path, json.dumps(to_json(plan), indent=1).encode() + b"\n")
+    write_output(path, json.dumps(encode_plan(plan), indent=1).encode() + b"\n")
 
 
 def load(path: Path) -> Plan:
@@ -95,8 +101,10 @@ def _decode(document: dict[str, Any]) -> Plan:
         drifts=tuple(Drift(Address.parse(d[0]), *d[1:]) for d in document["drifts"]),
         findings=tuple(Finding(*f) for f in document["findings"]),
         undeclared=tuple(map(Address.parse, document["undeclared"])),
-        acceptances=tuple((a["file"], acceptance_of(a), Stand(a["stands"])) for a in document["acceptances"]),
-        frozen=tuple(map(freeze_of, document["frozen"])),
+        acceptances=tuple(
+            (a["file"], decode_acceptance(a), AcceptanceStatus(a["stands"])) for a in document["acceptances"]
+        ),
+        frozen=tuple(map(decode_freeze, document["frozen"])),
     )
 
 
@@ -106,7 +114,7 @@ def _decode_step(step: dict[str, Any]) -> Step:
         step["key"],
         Action(step["action"]),
         Reason(step["reason"]),
-        How(step["how"]),
+        Work(step["how"]),
         step["previous"],
         step["note"],
         tuple((place, sha256) for place, sha256 in step["restore"]),

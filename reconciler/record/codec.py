@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from reconciler.errors import RecordError
-from reconciler.files import sha256_bytes
+from reconciler.files import hash_bytes
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import (
@@ -69,7 +69,7 @@ def encode(record: Record) -> bytes:
 def record_id(address: Address, key: str, data: bytes) -> str:
     """``Run/3f2c1ab09d11-<20 hex of the digest of the bytes>``: also the path below ``state/records``, less
     ``.json``."""
-    return f"{address.kind}/{key[:12]}-{sha256_bytes(data)[:20]}"
+    return f"{address.kind}/{key[:12]}-{hash_bytes(data)[:20]}"
 
 
 def decode(data: bytes, where: str) -> Record:

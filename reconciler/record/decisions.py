@@ -11,16 +11,16 @@ from datetime import date
 from pathlib import Path
 from typing import Any, TypeVar
 
-from reconciler.files import Places, replace, sha256_bytes
+from reconciler.files import RepositoryPaths, hash_bytes, replace
 from reconciler.resource.decisions import (
     FORMAT,
     Acceptance,
     Decisions,
     Freeze,
-    acceptance_document,
-    acceptance_of,
-    freeze_document,
-    freeze_of,
+    decode_acceptance,
+    decode_freeze,
+    encode_acceptance,
+    encode_freeze,
 )
 
 ACCEPTED, FROZEN = "state/accepted", "state/frozen"
@@ -28,31 +28,31 @@ _PLAIN = re.compile(r"[^A-Za-z0-9.-]+")
 _T = TypeVar("_T")
 
 
-def read(places: Places, today: date) -> Decisions:
+def read(places: RepositoryPaths, today: date) -> Decisions:
     """Of the work tree. ``today``: a day in UTC."""
-    return decisions_of({path: (places.root / path).read_bytes() for path in _files(places.root)}, today)
+    return parse_decisions({path: (places.root / path).read_bytes() for path in _files(places.root)}, today)
 
 
-def decisions_of(files: Mapping[str, bytes], today: date) -> Decisions:
+def parse_decisions(files: Mapping[str, bytes], today: date) -> Decisions:
     """From path → bytes. A file that was edited counts for nothing, and says so: a decision is made anew, not bent."""
     damaged: dict[str, str] = {}
-    acceptances = _decoded(files, ACCEPTED, acceptance_of, damaged)
-    return Decisions(acceptances, _decoded(files, FROZEN, freeze_of, damaged), damaged, today)
+    acceptances = _decoded(files, ACCEPTED, decode_acceptance, damaged)
+    return Decisions(acceptances, _decoded(files, FROZEN, decode_freeze, damaged), damaged, today)
 
 
 def is_decision(path: str) -> bool:
     return path.startswith((f"{ACCEPTED}/", f"{FROZEN}/")) and path.endswith(".json")
 
 
-def write(places: Places, decision: Acceptance | Freeze) -> str:
+def write(places: RepositoryPaths, decision: Acceptance | Freeze) -> str:
     """Gives the path of its file, relative to the repository."""
     if isinstance(decision, Acceptance):
-        folder, document = ACCEPTED, acceptance_document(decision)
+        folder, document = ACCEPTED, encode_acceptance(decision)
     else:
-        folder, document = FROZEN, freeze_document(decision)
+        folder, document = FROZEN, encode_freeze(decision)
     data = json.dumps(document, indent=1, ensure_ascii=False).encode() + b"\n"
     name = _PLAIN.sub("_", str(decision.cell or "submission"))[:120]
-    path = f"{folder}/{name}-{sha256_bytes(data)[:20]}.json"
+    path = f"{folder}/{name}-{hash_bytes(data)[:20]}.json"
     replace(places.root / path, data)
     return path
 
@@ -73,7 +73,7 @@ def _decoded(
     for path, data in sorted(files.items()):
         if not path.startswith(f"{folder}/"):
             continue
-        if sha256_bytes(data)[:20] != Path(path).stem.rpartition("-")[2]:
+        if hash_bytes(data)[:20] != Path(path).stem.rpartition("-")[2]:
             damaged[path] = "it was changed after it was written"
             continue
         try:

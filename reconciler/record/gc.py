@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reconciler.errors import RecordError
-from reconciler.files import Places, remove
+from reconciler.files import RepositoryPaths, remove
 from reconciler.record.codec import decode
 from reconciler.resource.records import Record
 
@@ -26,7 +26,7 @@ class GcReport:
     paths: tuple[str, ...] = ()
 
 
-def named_by(records: Iterable[bytes]) -> set[str]:
+def list_named_objects(records: Iterable[bytes]) -> set[str]:
     """Digests that records name. A record that cannot be read could name anything, so it stops the collection."""
     named: set[str] = set()
     for data in records:
@@ -35,13 +35,13 @@ def named_by(records: Iterable[bytes]) -> set[str]:
     return named
 
 
-def collect(places: Places, elsewhere: Iterable[bytes], *, dry_run: bool = False) -> GcReport:
+def collect(places: RepositoryPaths, elsewhere: Iterable[bytes], *, dry_run: bool = False) -> GcReport:
     """``elsewhere``: the bytes of every record in local refs. Run it under the pass lock. Raises RecordError for a
     damaged record."""
     here = [path.read_bytes() for path in places.records.glob("*/*.json")]
     here += [_record_in(path) for path in places.audits.glob("*.json")]
     try:
-        named = named_by([*here, *elsewhere])
+        named = list_named_objects([*here, *elsewhere])
     except RecordError as error:
         raise RecordError(
             f"nothing was removed: {error.message}", fix="run `reconcile` first: it repairs records"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.errors import RecordError
-from reconciler.files import Places, read_checked, sha256_bytes, version, write_cache
+from reconciler.files import RepositoryPaths, hash_bytes, read_checked, read_version, write_cache
 from reconciler.record.codec import decode, record_id, summarize
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import IMPORTED, UNKNOWN, Artifact, Ended, Record, Recorded, Summary
@@ -48,11 +48,11 @@ class Index:
     recorded: Recorded | None = None
 
 
-def record_path(places: Places, identity: str) -> Path:
+def record_path(places: RepositoryPaths, identity: str) -> Path:
     return places.records / f"{identity}.json"
 
 
-def load_record(places: Places, identity: str) -> Record:
+def load_record(places: RepositoryPaths, identity: str) -> Record:
     """Raises RecordError when it is not there or damaged."""
     path = record_path(places, identity)
     try:
@@ -63,7 +63,7 @@ def load_record(places: Places, identity: str) -> Record:
 
 
 def _checked(data: bytes, identity: str) -> Record:
-    if sha256_bytes(data)[:20] != identity.rpartition("-")[2]:
+    if hash_bytes(data)[:20] != identity.rpartition("-")[2]:
         raise RecordError(f"record {identity} was changed after it was written", fix="restore it from git")
     record = decode(data, identity)
     if record_id(record.address, record.key, data) != identity:
@@ -71,7 +71,7 @@ def _checked(data: bytes, identity: str) -> Record:
     return record
 
 
-def _scan(places: Places) -> Iterator[tuple[str, Stamp]]:
+def _scan(places: RepositoryPaths) -> Iterator[tuple[str, Stamp]]:
     try:
         kinds = sorted(entry.path for entry in os.scandir(places.records) if entry.is_dir())
     except OSError:
@@ -84,12 +84,12 @@ def _scan(places: Places) -> Iterator[tuple[str, Stamp]]:
                 yield f"{name}/{entry.name.removesuffix('.json')}", (status.st_size, status.st_mtime_ns)
 
 
-def load(places: Places, *, deep: bool = False, index: Index | None = None) -> Loaded:
+def load(places: RepositoryPaths, *, deep: bool = False, index: Index | None = None) -> Loaded:
     """Summaries of every record in the work tree. ``deep`` opens and checks each, whatever its size and time say.
     ``index``: kept by a process that loads again and again."""
     path = places.index / "records.json"
     index = index or Index()
-    if index.recorded is None or index.file != version(path):
+    if index.recorded is None or index.file != read_version(path):
         index.entries, index.recorded = _read_index(path), None
     known = {} if deep else index.entries
     entries: dict[str, tuple[Stamp, Summary]] = {}
@@ -107,8 +107,8 @@ def load(places: Places, *, deep: bool = False, index: Index | None = None) -> L
     if entries != known:
         _write_index(path, entries)
     if index.recorded is None or entries != index.entries:
-        index.recorded = recorded_of(summary for _, summary in entries.values())
-    index.entries, index.file = entries, version(path)
+        index.recorded = group_records(summary for _, summary in entries.values())
+    index.entries, index.file = entries, read_version(path)
     return Loaded(index.recorded, tuple(damaged))
 
 
@@ -123,7 +123,7 @@ def _undoubled(summaries: list[Summary]) -> list[Summary]:
     return [s for s in summaries if IMPORTED not in s.marks or s.id in kept]
 
 
-def recorded_of(summaries: Iterable[Summary]) -> Recorded:
+def group_records(summaries: Iterable[Summary]) -> Recorded:
     """All records as one value, oldest first."""
     by_key: dict[str, list[Summary]] = {}
     by_address: dict[Address, list[Summary]] = {}
@@ -135,7 +135,7 @@ def recorded_of(summaries: Iterable[Summary]) -> Recorded:
     return Recorded(
         by_key={key: tuple(items) for key, items in by_key.items()},
         by_address={address: tuple(items) for address, items in by_address.items()},
-        digest=sha256_bytes("\n".join(sorted(s.id for s in ordered)).encode()),
+        digest=hash_bytes("\n".join(sorted(s.id for s in ordered)).encode()),
     )
 
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from reconciler.resource.kinds import Address
 
 
-class Fate(StrEnum):
+class TransferStatus(StrEnum):
     """What became of one object. ABSENT: the side that should give it does not have it. WRONG: that side has other
     bytes under its name; they were not taken."""
 
@@ -19,7 +19,7 @@ class Fate(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ObjectRef:
     """An object that records name and git does not hold. ``name``, ``address``: of one artifact that it is."""
 
     sha256: str
@@ -29,9 +29,9 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class TransferResult:
     """The end of one object's transfer; ``why`` when it is neither moved nor present."""
 
-    what: Wanted
-    fate: Fate
+    what: ObjectRef
+    fate: TransferStatus
     why: str = ""

@@ -18,7 +18,7 @@ from typing import Any
 
 from reconciler.errors import ReconcilerError, StoreError
 from reconciler.files import PARTIAL
-from reconciler.resource.embargo import shown
+from reconciler.resource.embargo import show_embargo
 
 _CHUNK = 4 << 20
 _BLOCK = 16 << 20  # bytes of one request when reading
@@ -175,7 +175,7 @@ def _speaks_of_refusal(said: str) -> bool:
 def open_remote(url: str, options: Mapping[str, Any]) -> Remote:
     """Raises StoreError: fsspec or the library of this protocol is not installed, or the protocol is unknown."""
     protocol, _, rest = url.partition("://")
-    said = shown(url)
+    said = show_embargo(url)
     if not rest.strip("/"):
         raise StoreError(f"{said} names no place", fix="write such as s3://bucket/folder or file:///mnt/share/objects")
     try:

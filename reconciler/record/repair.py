@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from reconciler.files import Places, copy, replace, sha256_bytes, sha256_file
-from reconciler.record.store import artifact_path, discard, restore
+from reconciler.files import RepositoryPaths, copy, hash_bytes, hash_file, replace
+from reconciler.record.store import discard, find_artifact, restore
 
 HeadFile = Callable[[str], bytes | None]
 Copies = Callable[[str], Iterable[Path]]
 
 
-def repair_record(places: Places, path: str, head_file: HeadFile) -> str:
+def repair_record(places: RepositoryPaths, path: str, head_file: HeadFile) -> str:
     """What was done about a damaged record file (``path`` relative to the repository), in words."""
     committed = head_file(path)
     full = places.root / path
     digest = full.stem.rpartition("-")[2]
-    if committed is not None and sha256_bytes(committed).startswith(digest):
+    if committed is not None and hash_bytes(committed).startswith(digest):
         replace(full, committed)
         return "restored from git"
     places.quarantine.mkdir(parents=True, exist_ok=True)
@@ -25,7 +25,7 @@ def repair_record(places: Places, path: str, head_file: HeadFile) -> str:
     return f"moved to {places.quarantine / full.name}; what it recorded counts as never done"
 
 
-def repair_artifact(places: Places, place: str, sha256: str, head_file: HeadFile, copies: Copies) -> bool:
+def repair_artifact(places: RepositoryPaths, place: str, sha256: str, head_file: HeadFile, copies: Copies) -> bool:
     """Whether a log or object is good again, or may be forgotten. A log that is in no copy is lost: False.
 
     ``copies`` gives further files that should have these bytes: the rendered tree's.
@@ -36,11 +36,11 @@ def repair_artifact(places: Places, place: str, sha256: str, head_file: HeadFile
     if place != "logs":
         return True  # nothing needs it until an action reads it, and then it is made again
     committed = head_file(f"state/logs/{sha256}")
-    if committed is not None and sha256_bytes(committed) == sha256:
-        replace(artifact_path(places, place, sha256), committed)
+    if committed is not None and hash_bytes(committed) == sha256:
+        replace(find_artifact(places, place, sha256), committed)
         return True
     for path in copies(sha256):
-        if path.is_file() and sha256_file(path) == sha256:
-            copy(path, artifact_path(places, place, sha256))
+        if path.is_file() and hash_file(path) == sha256:
+            copy(path, find_artifact(places, place, sha256))
             return True
     return False

@@ -16,9 +16,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from reconciler.errors import RecordError, RepositoryError
-from reconciler.files import Places, replace, sha256_bytes
+from reconciler.files import RepositoryPaths, hash_bytes, replace
 from reconciler.git import ask
-from reconciler.process import Ended, ended
+from reconciler.process import ChildEnd, describe_end
 from reconciler.record.index import record_path
 
 NAMESPACE = "mlperf-reconciler-record"
@@ -44,7 +44,7 @@ class Signer:
         """An armored signature. Raises RepositoryError with what the program said."""
         if self.kind == _PGP:
             words = [*_words(self.program), "--batch", "--detach-sign", "--armor"]
-            return _signature(ended([*words, *(("--local-user", self.key) if self.key else ())], data, _LIMIT))
+            return _signature(describe_end([*words, *(("--local-user", self.key) if self.key else ())], data, _LIMIT))
         with TemporaryDirectory() as folder:
             key, agent = self.key, list[str]()
             if _is_literal(key):
@@ -52,7 +52,7 @@ class Signer:
                 path.write_text(key.removeprefix("key::") + "\n", encoding="utf-8")
                 key, agent = str(path), ["-U"]
             words = [*_words(self.program), "-Y", "sign", "-n", NAMESPACE, "-f", str(Path(key).expanduser()), *agent]
-            return _signature(ended(words, data, _LIMIT))
+            return _signature(describe_end(words, data, _LIMIT))
 
 
 def _words(program: str) -> list[str]:
@@ -63,18 +63,18 @@ def _is_literal(key: str) -> bool:
     return key.startswith(("key::", "ssh-", "ecdsa-", "sk-"))
 
 
-def _signature(made: Ended) -> bytes:
-    if made.status or kind_of(made.out) is None:
+def _signature(made: ChildEnd) -> bytes:
+    if made.status or identify_signature(made.out) is None:
         fix = "see that `git commit -S` works here: git config gpg.format, user.signingkey, and the key's agent"
         raise RepositoryError(f"a record cannot be signed: {made.error[-300:] or 'no signature came out'}", fix=fix)
     return made.out
 
 
-def kind_of(signature: bytes) -> str | None:
+def identify_signature(signature: bytes) -> str | None:
     return next((kind for head, kind in _HEAD.items() if signature.lstrip().startswith(head)), None)
 
 
-def signer_of(root: Path) -> Signer:
+def find_signer(root: Path) -> Signer:
     """As git is configured, and tried out. Raises RepositoryError when it cannot sign."""
     kind, key = _config(root, "gpg.format") or _PGP, _config(root, "user.signingkey")
     programs = {_SSH: ("gpg.ssh.program", "ssh-keygen"), _PGP: ("gpg.program", "gpg")}
@@ -95,13 +95,13 @@ def _config(root: Path, name: str) -> str:
     return answer.out.decode(errors="surrogateescape").strip() if answer.status == 0 else ""
 
 
-def allowed_signers(root: Path) -> Path | None:
+def read_allowed_signers(root: Path) -> Path | None:
     """The file that git itself is configured with; None where there is none."""
     named = _config(root, "gpg.ssh.allowedSignersFile")
     return (root / Path(named).expanduser()) if named else None
 
 
-def revoked_keys(root: Path) -> Path | None:
+def read_revoked_keys(root: Path) -> Path | None:
     """The file of revoked keys that git itself is configured with. Raises RepositoryError when it is not there: nobody
     could say that a key still counts."""
     named = _config(root, "gpg.ssh.revocationFile")
@@ -112,24 +112,24 @@ def revoked_keys(root: Path) -> Path | None:
     return found
 
 
-def signature_paths(places: Places, identity: str) -> list[Path]:
+def list_signature_paths(places: RepositoryPaths, identity: str) -> list[Path]:
     record = record_path(places, identity)
     return sorted(record.parent.glob(f"{record.stem}.*{SUFFIX}"))
 
 
-def sign_record(places: Places, identity: str, signer: Signer) -> Path:
+def sign_record(places: RepositoryPaths, identity: str, signer: Signer) -> Path:
     """Raises RepositoryError, and RecordError for a record that is not what its name says: nobody signs that."""
     path = record_path(places, identity)
     data = path.read_bytes()
-    if sha256_bytes(data)[:20] != identity.rpartition("-")[2]:
+    if hash_bytes(data)[:20] != identity.rpartition("-")[2]:
         raise RecordError(f"{path}: it was changed after it was written", fix="restore it from git")
     signature = signer.sign(data)
-    target = path.with_name(f"{path.stem}.{sha256_bytes(signature)[:12]}{SUFFIX}")
+    target = path.with_name(f"{path.stem}.{hash_bytes(signature)[:12]}{SUFFIX}")
     replace(target, signature)
     return target
 
 
-class Standing(StrEnum):
+class SignatureStatus(StrEnum):
     """What a signature is worth. UNKNOWN: it fits the bytes, but nobody here says whose key it is."""
 
     GOOD = "good"
@@ -141,7 +141,7 @@ class Standing(StrEnum):
 class Checked:
     """``who``: the signer as the allowed signers, or the keyring, call them; the key where they do not."""
 
-    standing: Standing
+    standing: SignatureStatus
     who: str = ""
     why: str = ""
 
@@ -149,13 +149,13 @@ class Checked:
 def check(data: bytes, signature: bytes, signers: Path | None, when: str, revoked: Path | None = None) -> Checked:
     """``signers``: a file of allowed signers as ssh-keygen(1) describes it, for SSH; ``revoked``: likewise of keys that
     count no more, whenever they signed. ``when``: UTC, ISO 8601, the time at which a key must have been valid."""
-    kind = kind_of(signature)
+    kind = identify_signature(signature)
     if kind is None:
-        return Checked(Standing.BAD, why="it is no SSH or OpenPGP signature")
+        return Checked(SignatureStatus.BAD, why="it is no SSH or OpenPGP signature")
     try:
         at = _local(when)
     except (ValueError, OverflowError):
-        return Checked(Standing.BAD, why=f"its record is of no time: {when}")
+        return Checked(SignatureStatus.BAD, why=f"its record is of no time: {when}")
     with TemporaryDirectory() as folder:
         path = Path(folder) / "signature"
         path.write_bytes(signature)
@@ -166,22 +166,22 @@ def _check_ssh(data: bytes, signature: Path, signers: Path | None, at: str, revo
     named, why = False, "no file of allowed signers is named"
     if signers is not None:
         who = ["-f", str(signers), "-s", str(signature), f"-Overify-time={at}"]
-        found = ended([*_KEYGEN, "find-principals", *who], b"", _LIMIT)
+        found = describe_end([*_KEYGEN, "find-principals", *who], b"", _LIMIT)
         for name in found.out.decode(errors="replace").splitlines() if found.status == 0 else ():
             named = True
             words = [*_KEYGEN, "verify", "-n", NAMESPACE, "-I", name, *who]
-            if ended(words, data, _LIMIT).status == 0:
-                if revoked is None or ended([*words, "-r", str(revoked)], data, _LIMIT).status == 0:
-                    return Checked(Standing.GOOD, name)
-                return Checked(Standing.UNKNOWN, name, f"{revoked.name} revokes that key")
+            if describe_end(words, data, _LIMIT).status == 0:
+                if revoked is None or describe_end([*words, "-r", str(revoked)], data, _LIMIT).status == 0:
+                    return Checked(SignatureStatus.GOOD, name)
+                return Checked(SignatureStatus.UNKNOWN, name, f"{revoked.name} revokes that key")
         but = f"does not let that key sign {NAMESPACE}" if named else "does not name that key, or not for that time"
         why = f"{signers.name} {but}"
-    fits = ended([*_KEYGEN, "check-novalidate", "-n", NAMESPACE, "-s", str(signature)], data, _LIMIT)
+    fits = describe_end([*_KEYGEN, "check-novalidate", "-n", NAMESPACE, "-s", str(signature)], data, _LIMIT)
     if fits.status == _NO_PROGRAM:
-        return Checked(Standing.UNKNOWN, why=fits.error)
+        return Checked(SignatureStatus.UNKNOWN, why=fits.error)
     if fits.status:
-        return Checked(Standing.BAD, why=_last(fits) or "it does not fit the record")
-    return Checked(Standing.UNKNOWN, fits.out.decode(errors="replace").strip().rpartition(" with ")[2], why)
+        return Checked(SignatureStatus.BAD, why=_last(fits) or "it does not fit the record")
+    return Checked(SignatureStatus.UNKNOWN, fits.out.decode(errors="replace").strip().rpartition(" with ")[2], why)
 
 
 def _local(when: str) -> str:
@@ -190,22 +190,24 @@ def _local(when: str) -> str:
 
 
 def _check_pgp(data: bytes, signature: Path) -> Checked:
-    checked = ended(["gpg", "--batch", "--status-fd", "1", "--verify", str(signature), "-"], data, _LIMIT)
+    checked = describe_end(["gpg", "--batch", "--status-fd", "1", "--verify", str(signature), "-"], data, _LIMIT)
     if checked.status == _NO_PROGRAM:
-        return Checked(Standing.UNKNOWN, why=checked.error)
+        return Checked(SignatureStatus.UNKNOWN, why=checked.error)
     rows = dict(_status(checked.out.decode(errors="replace").splitlines()))
     if "GOODSIG" in rows and checked.status == 0:
         who = rows["GOODSIG"].partition(" ")[2]
         if _TRUSTED & rows.keys():
-            return Checked(Standing.GOOD, who)
+            return Checked(SignatureStatus.GOOD, who)
         # Anybody can make a key with any name, and keyrings fill up by themselves.
-        return Checked(Standing.UNKNOWN, who, "the keyring here does not trust that key (gpg --edit-key … trust)")
+        return Checked(
+            SignatureStatus.UNKNOWN, who, "the keyring here does not trust that key (gpg --edit-key … trust)"
+        )
     if "NO_PUBKEY" in rows:
-        return Checked(Standing.UNKNOWN, rows["NO_PUBKEY"], "the keyring here does not hold that key")
+        return Checked(SignatureStatus.UNKNOWN, rows["NO_PUBKEY"], "the keyring here does not hold that key")
     for name in ("EXPKEYSIG", "REVKEYSIG", "EXPSIG"):
         if name in rows:
-            return Checked(Standing.UNKNOWN, rows[name], "the key has expired or was revoked")
-    return Checked(Standing.BAD, why=_last(checked) or "it does not fit the record")
+            return Checked(SignatureStatus.UNKNOWN, rows[name], "the key has expired or was revoked")
+    return Checked(SignatureStatus.BAD, why=_last(checked) or "it does not fit the record")
 
 
 def _status(rows: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -215,6 +217,6 @@ def _status(rows: Sequence[str]) -> Iterator[tuple[str, str]]:
             yield name, rest
 
 
-def _last(checked: Ended) -> str:
+def _last(checked: ChildEnd) -> str:
     rows = checked.error.splitlines()
     return rows[-1][-200:] if rows else ""

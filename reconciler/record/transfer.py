@@ -18,10 +18,10 @@ from itertools import chain
 from pathlib import Path
 
 from reconciler.errors import StorageError
-from reconciler.files import PARTIAL, Places, link, remove, sha256_file, storage_errors
-from reconciler.record.objects import Fate, Moved, Wanted
+from reconciler.files import PARTIAL, RepositoryPaths, convert_storage_errors, hash_file, link, remove
+from reconciler.record.objects import ObjectRef, TransferResult, TransferStatus
 from reconciler.record.remote import Remote, StoppedError
-from reconciler.record.store import object_path
+from reconciler.record.store import find_object
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import Recorded
 
@@ -31,12 +31,12 @@ _SPARE = 64 << 20  # bytes that a pull leaves free on this disk
 
 @dataclass(slots=True)
 class Transfer:
-    """One push or pull. ``tell`` gets the bytes that passed so far; it is called from several threads, one at a
+    """One push or pull. ``report`` gets the bytes that passed so far; it is called from several threads, one at a
     time."""
 
-    places: Places
+    places: RepositoryPaths
     remote: Remote
-    tell: Callable[[int], None] = lambda _: None
+    report: Callable[[int], None] = lambda _: None
     passed: int = 0
     stopped: threading.Event = field(default_factory=threading.Event)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -46,25 +46,25 @@ class Transfer:
             raise StoppedError
         with self.lock:
             self.passed += count
-            self.tell(self.passed)
+            self.report(self.passed)
 
 
-def wanted(recorded: Recorded, chosen: Callable[[Address], bool] = lambda _: True) -> tuple[Wanted, ...]:
+def list_wanted(recorded: Recorded, chosen: Callable[[Address], bool] = lambda _: True) -> tuple[ObjectRef, ...]:
     """Each object once, in a fixed order."""
-    found: dict[str, Wanted] = {}
+    found: dict[str, ObjectRef] = {}
     for key in sorted(recorded.by_key):
         for summary in recorded.by_key[key]:
             if any(map(chosen, (summary.address, *summary.shared))):
                 for artifact in summary.artifacts:
                     if artifact.place == "objects":
-                        item = Wanted(artifact.sha256, artifact.size, artifact.name, summary.address)
+                        item = ObjectRef(artifact.sha256, artifact.size, artifact.name, summary.address)
                         found.setdefault(artifact.sha256, item)
     return tuple(sorted(found.values(), key=lambda item: (str(item.address), item.name, item.sha256)))
 
 
-def push_due(
-    transfer: Transfer, items: Iterable[Wanted], *, deep: bool = False, parallel: int = 1
-) -> tuple[list[Wanted], list[Moved], dict[str, int]]:
+def list_push_due(
+    transfer: Transfer, items: Iterable[ObjectRef], *, deep: bool = False, parallel: int = 1
+) -> tuple[list[ObjectRef], list[TransferResult], dict[str, int]]:
     """(to be pushed, what need not or cannot be, everything there by file name). ``deep`` reads back what is there."""
     there = transfer.remote.listing()
     items = tuple(items)
@@ -74,15 +74,19 @@ def push_due(
             alike = set(filter(None, pool.map(partial(_read_back, transfer.remote), sorted(alike))))
     due, rest = [], []
     for item in items:
-        here = object_path(transfer.places, item.sha256).is_file()
+        here = find_object(transfer.places, item.sha256).is_file()
         if item.sha256 in alike:
-            rest.append(Moved(item, Fate.PRESENT))
+            rest.append(TransferResult(item, TransferStatus.PRESENT))
         elif here:
             due.append(item)
         elif item.sha256 in there:
-            rest.append(Moved(item, Fate.WRONG, "other bytes lie there under its name, and it is not here either"))
+            rest.append(
+                TransferResult(
+                    item, TransferStatus.WRONG, "other bytes lie there under its name, and it is not here either"
+                )
+            )
         else:
-            rest.append(Moved(item, Fate.ABSENT, "it is neither here nor there"))
+            rest.append(TransferResult(item, TransferStatus.ABSENT, "it is neither here nor there"))
     return due, rest, there
 
 
@@ -95,39 +99,41 @@ def _read_back(remote: Remote, sha256: str) -> str:
     return sha256 if total.hexdigest() == sha256 else ""
 
 
-def push(transfer: Transfer, due: Iterable[Wanted], there: Iterable[str], *, parallel: int) -> list[Moved]:
+def push(transfer: Transfer, due: Iterable[ObjectRef], there: Iterable[str], *, parallel: int) -> list[TransferResult]:
     """Raises StoreError when the store fails; what has passed stays there."""
 
-    def one(item: Wanted) -> Moved:
-        source = object_path(transfer.places, item.sha256)
-        if sha256_file(source) != item.sha256:
-            return Moved(item, Fate.WRONG, "damaged here: `reconcile --deep` finds and repairs it")
+    def one(item: ObjectRef) -> TransferResult:
+        source = find_object(transfer.places, item.sha256)
+        if hash_file(source) != item.sha256:
+            return TransferResult(item, TransferStatus.WRONG, "damaged here: `reconcile --deep` finds and repairs it")
         transfer.remote.put(source, item.sha256, transfer.moved)
-        return Moved(item, Fate.MOVED)
+        return TransferResult(item, TransferStatus.MOVED)
 
     ended = _all(transfer, due, one, parallel)
-    whole = {item.what.sha256 for item in ended if item.fate is Fate.MOVED}.union(there)
+    whole = {item.what.sha256 for item in ended if item.fate is TransferStatus.MOVED}.union(there)
     for name in there:
         if name.endswith(PARTIAL) and name.partition(".")[0] in whole:
             transfer.remote.remove(name)  # of a push that was killed
     return ended
 
 
-def pull_due(places: Places, items: Iterable[Wanted], *, deep: bool = False) -> tuple[list[Wanted], list[Moved]]:
+def list_pull_due(
+    places: RepositoryPaths, items: Iterable[ObjectRef], *, deep: bool = False
+) -> tuple[list[ObjectRef], list[TransferResult]]:
     """(to be pulled, what is here). A file of another size is damaged, and is pulled again; ``deep`` hashes those of
     the right size too."""
     due, rest = [], []
     for item in items:
-        path = object_path(places, item.sha256)
+        path = find_object(places, item.sha256)
         alike = path.is_file() and path.stat().st_size == item.size
-        if alike and not (deep and sha256_file(path) != item.sha256):
-            rest.append(Moved(item, Fate.PRESENT))
+        if alike and not (deep and hash_file(path) != item.sha256):
+            rest.append(TransferResult(item, TransferStatus.PRESENT))
         else:
             due.append(item)
     return due, rest
 
 
-def pull(transfer: Transfer, due: list[Wanted], *, parallel: int) -> list[Moved]:
+def pull(transfer: Transfer, due: list[ObjectRef], *, parallel: int) -> list[TransferResult]:
     """Raises StoreError when the store fails, StorageError when this disk has no room; what has landed stays, and so
     does the part of what has not."""
     folder = transfer.places.incoming
@@ -142,42 +148,44 @@ def pull(transfer: Transfer, due: list[Wanted], *, parallel: int) -> list[Moved]
     return ended
 
 
-def foreseen(transfer: Transfer, due: list[Wanted], *, parallel: int) -> list[Moved]:
+def foresee_transfer(transfer: Transfer, due: list[ObjectRef], *, parallel: int) -> list[TransferResult]:
     """What a pull would find there, without reading an object."""
 
-    def one(item: Wanted) -> Moved:
+    def one(item: ObjectRef) -> TransferResult:
         size = transfer.remote.size(item.sha256)
         if size is None:
-            return Moved(item, Fate.ABSENT, NOT_PUSHED)
+            return TransferResult(item, TransferStatus.ABSENT, NOT_PUSHED)
         if size not in (item.size, -1):
-            return Moved(item, Fate.WRONG, f"{size} bytes lie there, and {item.size} were recorded")
-        return Moved(item, Fate.MOVED)
+            return TransferResult(item, TransferStatus.WRONG, f"{size} bytes lie there, and {item.size} were recorded")
+        return TransferResult(item, TransferStatus.MOVED)
 
     return _all(transfer, due, one, parallel)
 
 
-def _pull_one(transfer: Transfer, item: Wanted) -> Moved:
+def _pull_one(transfer: Transfer, item: ObjectRef) -> TransferResult:
     part = transfer.places.incoming / item.sha256
     for _ in range(2):
         resumed = _size(part)
         try:
             size, digest = _fetch(transfer, item, part)
         except FileNotFoundError:
-            return Moved(item, Fate.ABSENT, NOT_PUSHED)
+            return TransferResult(item, TransferStatus.ABSENT, NOT_PUSHED)
         if digest == item.sha256:
-            link(part, object_path(transfer.places, item.sha256))
+            link(part, find_object(transfer.places, item.sha256))
             remove(part)
-            return Moved(item, Fate.MOVED)
+            return TransferResult(item, TransferStatus.MOVED)
         remove(part)
         if not resumed:
             break  # else the part may have been wrong: once more, from the beginning
-    return Moved(item, Fate.WRONG, f"the bytes there ({size}, of {item.size}) have the digest {digest[:12]}…: refused")
+    return TransferResult(
+        item, TransferStatus.WRONG, f"the bytes there ({size}, of {item.size}) have the digest {digest[:12]}…: refused"
+    )
 
 
-def _fetch(transfer: Transfer, item: Wanted, part: Path) -> tuple[int, str]:
+def _fetch(transfer: Transfer, item: ObjectRef, part: Path) -> tuple[int, str]:
     """Append what is missing to a part; gives the bytes and digest of the whole."""
     total = hashlib.sha256()
-    with storage_errors(part), part.open("a+b") as stream:
+    with convert_storage_errors(part), part.open("a+b") as stream:
         have = stream.seek(0, 2)
         chunks = _rest(transfer.remote, item, have)
         if chunks is None:
@@ -198,7 +206,7 @@ def _fetch(transfer: Transfer, item: Wanted, part: Path) -> tuple[int, str]:
     return have, total.hexdigest()
 
 
-def _rest(remote: Remote, item: Wanted, have: int) -> Iterator[bytes] | None:
+def _rest(remote: Remote, item: ObjectRef, have: int) -> Iterator[bytes] | None:
     """What follows the bytes that are here; None when the object is to be read from its beginning."""
     if have == item.size:
         return iter(())
@@ -221,10 +229,12 @@ def _forget_parts(folder: Path) -> None:
         folder.rmdir()
 
 
-def _all(transfer: Transfer, items: Iterable[Wanted], one: Callable[[Wanted], Moved], parallel: int) -> list[Moved]:
+def _all(
+    transfer: Transfer, items: Iterable[ObjectRef], one: Callable[[ObjectRef], TransferResult], parallel: int
+) -> list[TransferResult]:
     """The first failure of the store ends all of them; what is under way stops at its next bytes."""
     with ThreadPoolExecutor(max_workers=parallel) as pool:
-        futures: list[Future[Moved]] = [pool.submit(one, item) for item in items]
+        futures: list[Future[TransferResult]] = [pool.submit(one, item) for item in items]
         try:
             wait(futures, return_when=FIRST_EXCEPTION)
         finally:

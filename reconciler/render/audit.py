@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from reconciler.diff.claims import Audit, Claim, Proof
-from reconciler.render.paint import Paint, Tone, plain
-from reconciler.render.quantities import count
+from reconciler.diff.claims import AuditReport, Claim, Proof
+from reconciler.quantities import show_count
+from reconciler.render.colour import Paint, Tone, show_plain
 
 VERSION = 1
 _ALWAYS = frozenset(Proof) - {Proof.ACCEPTED}  # counted even where there are none
@@ -20,9 +20,9 @@ _TONES = {
 }
 
 
-def text(audit: Audit, *, paint: Paint = plain, everything: bool = False) -> str:
+def render_text(audit: AuditReport, *, paint: Paint = show_plain, everything: bool = False) -> str:
     """What is not proven first and whole; what is, counted by cell, or listed when ``everything`` is asked for."""
-    lines = [f"audit of {audit.commit[:12]}: {count(audit.records, 'record')}, {count(audit.logs, 'log')}"]
+    lines = [f"audit of {audit.commit[:12]}: {show_count(audit.records, 'record')}, {show_count(audit.logs, 'log')}"]
     cells: dict[str, list[Claim]] = {}
     for claim in audit.claims:
         cells.setdefault(claim.where, []).append(claim)
@@ -34,16 +34,16 @@ def text(audit: Audit, *, paint: Paint = plain, everything: bool = False) -> str
         for claim in claims:
             if everything or claim.proof in (Proof.CONTRADICTED, Proof.MISSING, Proof.ACCEPTED):
                 lines.append(f"  {paint(f'{claim.proof:<12}', _TONES[claim.proof])} {claim.what}: {claim.detail}")
-    lines.append(summary(audit))
+    lines.append(summarise_audit(audit))
     return "\n".join(lines)
 
 
-def summary(audit: Audit) -> str:
+def summarise_audit(audit: AuditReport) -> str:
     counts = Counter(claim.proof for claim in audit.claims)
     return ", ".join(f"{counts[proof]} {proof}" for proof in Proof if counts[proof] or proof in _ALWAYS) + "."
 
 
-def document(audit: Audit) -> dict[str, Any]:
+def render_document(audit: AuditReport) -> dict[str, Any]:
     return {
         "version": VERSION,
         "commit": audit.commit,

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 
-class Bar:
+class ProgressBar:
     """A context manager; on standard error, so that a report on standard output stays clean."""
 
     def __init__(self, *, colour: bool = True) -> None:
@@ -25,5 +25,5 @@ class Bar:
     def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
         self._bars.stop()
 
-    def tell(self, done: int, total: int, name: str) -> None:
+    def report(self, done: int, total: int, name: str) -> None:
         self._bars.update(self._task, completed=done, total=total, description=name)

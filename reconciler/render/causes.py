@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from reconciler.diff.change import Action, How, InputChange, Reason
+from reconciler.diff.change import Action, InputChange, Reason, Work
 from reconciler.plan.plan import Step
-from reconciler.render.quantities import count, listing
-from reconciler.render.values import change_text
+from reconciler.quantities import join_listing, show_count
+from reconciler.render.values import render_change_text
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Address, Kind
 
@@ -32,14 +32,14 @@ def label(address: Address) -> str:
     return _LABELS.get(address.label, address.label)
 
 
-def action_word(step: Step) -> str:
+def choose_action_word(step: Step) -> str:
     """ "replace", "create", "prune"; or "restore" and "render" where nothing is made anew."""
-    if step.change.how is not How.MAKE and step.change.action is not Action.PRUNE:
+    if step.change.how is not Work.MAKE and step.change.action is not Action.PRUNE:
         return str(step.change.how)
     return step.change.action.value.lower()
 
 
-def cause(step: Step, actions: Mapping[Address, Action] = MappingProxyType({})) -> str:
+def describe_cause(step: Step, actions: Mapping[Address, Action] = MappingProxyType({})) -> str:
     """The first changed input old → new, else the reason with what it is about.
 
     ``actions``: what the plan does to the resources it is made from.
@@ -48,10 +48,10 @@ def cause(step: Step, actions: Mapping[Address, Action] = MappingProxyType({})) 
     shown = _shown_changes(step)
     if shown:
         more = len(shown) - 1
-        return change_text(shown[0], change.address) + (f" and {more} more" if more else "")
-    follows = change.reason in (Reason.UPSTREAM_REPLACED, Reason.INPUT_CHANGED) or change.how is How.RENDER
+        return render_change_text(shown[0], change.address) + (f" and {more} more" if more else "")
+    follows = change.reason in (Reason.UPSTREAM_REPLACED, Reason.INPUT_CHANGED) or change.how is Work.RENDER
     if step.because and follows:
-        names = listing(dict.fromkeys(_noun(address) for address in step.because), most=3)
+        names = join_listing(dict.fromkeys(_noun(address) for address in step.because), most=3)
         made = {actions.get(address, Action.REPLACE) for address in step.because}
         return f"{names} {_MADE.get(made.pop(), 'changed') if len(made) == 1 else 'changed'}"
     text = _REASONS[change.reason]
@@ -68,7 +68,7 @@ def _noun(address: Address) -> str:
     return " ".join(word if word.isupper() else word.lower() for word in words)
 
 
-def origin(step: Step) -> Origin | None:
+def describe_origin(step: Step) -> Origin | None:
     """The spec line behind the first changed input; None when no line of a spec is the cause."""
     shown = _shown_changes(step)
     return shown[0].origin if shown and shown[0].origin.line else None
@@ -87,6 +87,6 @@ def _shown_changes(step: Step) -> tuple[InputChange, ...]:
     return tuple(change for change in step.explained if not is_upstream(change) or change.origin.file not in replaced)
 
 
-def sharing(step: Step) -> str:
+def describe_sharing(step: Step) -> str:
     """ "also for 3 more cells" for a step whose outcome satisfies others too."""
-    return f"also for {count(len(step.shared), 'more cell')}" if step.shared else ""
+    return f"also for {show_count(len(step.shared), 'more cell')}" if step.shared else ""

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from reconciler.quantities import show_count, show_size
 from reconciler.render.causes import label
-from reconciler.render.documents import plain_value
-from reconciler.render.explanation import table
-from reconciler.render.paint import Paint, Tone, plain
-from reconciler.render.quantities import count, size
-from reconciler.render.values import value_text
+from reconciler.render.colour import Paint, Tone, show_plain
+from reconciler.render.documents import convert_plain_value
+from reconciler.render.explanation import render_table
+from reconciler.render.values import render_value_text
 from reconciler.resource.inputs import Value
 from reconciler.resource.kinds import Address, Cell
 
@@ -45,10 +45,10 @@ class Showing:
     resources: tuple[Shown, ...]
 
 
-def showing_text(showing: Showing, paint: Paint = plain) -> str:
+def render_showing_text(showing: Showing, paint: Paint = show_plain) -> str:
     lines = [paint(str(showing.cell).replace("/", " / "), Tone.HEADING)]
-    rows = [(name, value_text(name, value.value), str(value.origin)) for name, value in showing.settings.items()]
-    lines += table(rows, indent=2)
+    rows = [(name, render_value_text(name, value.value), str(value.origin)) for name, value in showing.settings.items()]
+    lines += render_table(rows, indent=2)
     for resource in showing.resources:
         tone = Tone.GOOD if resource.state == "in sync" else Tone.DOUBT
         lines += ["", f"{paint(label(resource.address), Tone.HEADING)}  {paint(resource.state, tone)}"]
@@ -56,21 +56,21 @@ def showing_text(showing: Showing, paint: Paint = plain) -> str:
         if resource.record:
             lines.append(f"  record  state/records/{resource.record}.json")
         if resource.others:
-            lines.append(f"  and {count(len(resource.others), 'other record')}, the newest {resource.others[-1]}")
-        lines += table([file_row(file) for file in resource.files], indent=2)
+            lines.append(f"  and {show_count(len(resource.others), 'other record')}, the newest {resource.others[-1]}")
+        lines += render_table([render_file_row(file) for file in resource.files], indent=2)
     return "\n".join(lines)
 
 
-def file_row(file: ShownFile) -> tuple[str, ...]:
-    return file.name, size(file.bytes), file.path + ("" if file.present else "  (not here)")
+def render_file_row(file: ShownFile) -> tuple[str, ...]:
+    return file.name, show_size(file.bytes), file.path + ("" if file.present else "  (not here)")
 
 
-def showing_part(showing: Showing) -> dict[str, Any]:
+def render_showing_part(showing: Showing) -> dict[str, Any]:
     return {
         "cell": str(showing.cell),
         "settings": {
-            name: {"value": plain_value(value.value), "origin": str(value.origin)}
+            name: {"value": convert_plain_value(value.value), "origin": str(value.origin)}
             for name, value in showing.settings.items()
         },
-        "resources": plain_value(showing.resources),
+        "resources": convert_plain_value(showing.resources),
     }

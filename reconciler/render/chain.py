@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from reconciler.render.causes import label
-from reconciler.render.documents import measured
-from reconciler.render.paint import Paint, Tone, plain
-from reconciler.render.status import metric_text
-from reconciler.render.values import setting_name, short, value_text
+from reconciler.render.colour import Paint, Tone, show_plain
+from reconciler.render.documents import render_measured
+from reconciler.render.status import render_metric_text
+from reconciler.render.values import name_setting, render_value_text, shorten_value
 from reconciler.resource.inputs import Input
 from reconciler.resource.kinds import Address
 
@@ -48,22 +48,24 @@ class Link:
     changed: By | None = None
 
 
-def chain_text(links: Iterable[Link], paint: Paint = plain) -> list[str]:
+def render_chain_text(links: Iterable[Link], paint: Paint = show_plain) -> list[str]:
     lines = ["Down the chain:"]
     for link in links:
         parts = [f"record {link.record}" if link.record else "rendered from what is below"]
-        parts += [metric_text(link.metric)] if link.metric else []
+        parts += [render_metric_text(link.metric)] if link.metric else []
         parts += [f"committed in {link.brought}" if link.brought else "not committed yet"] if link.record else []
         parts += [paint(f"due: {link.due}", Tone.DOUBT)] if link.due else []
         lines.append(f"  {label(link.address)}: {', '.join(parts)}")
         if link.line is not None:
-            name = setting_name(link.line.name, link.address.kind)
-            lines.append(f"      {link.line.origin}  {name} {short(value_text(link.line.name, link.line.value))}")
+            name = name_setting(link.line.name, link.address.kind)
+            lines.append(
+                f"      {link.line.origin}  {name} {shorten_value(render_value_text(link.line.name, link.line.value))}"
+            )
             lines.append(f"          {link.changed or 'not committed yet'}")
     return lines
 
 
-def chain_part(links: Iterable[Link]) -> list[dict[str, Any]]:
+def render_chain_part(links: Iterable[Link]) -> list[dict[str, Any]]:
     """For the JSON report."""
     return [
         {
@@ -71,7 +73,7 @@ def chain_part(links: Iterable[Link]) -> list[dict[str, Any]]:
             "key": link.key,
             "made_from": [str(address) for address in link.upstream],
             "record": link.record or None,
-            "metric": measured(link.metric),
+            "metric": render_measured(link.metric),
             "due": link.due or None,
             "recorded_by": _by(link.brought),
             "line": {

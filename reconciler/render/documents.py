@@ -8,38 +8,38 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from reconciler.execute.outcome import Began, Event, Moved, Note, Outcome
+from reconciler.execute.outcome import Event, Message, Outcome, StepProgress, StepStarted
 from reconciler.plan.plan import Plan
-from reconciler.resource.conditions import Standing
+from reconciler.resource.conditions import CellStatus
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Address, Cell
 
 VERSION = 1
 
 
-def document(kind: str, **parts: Any) -> dict[str, Any]:
+def render_document(kind: str, **parts: Any) -> dict[str, Any]:
     """A versioned report; every part as JSON would have it."""
-    return {"version": VERSION, "report": kind, **{name: plain_value(part) for name, part in parts.items()}}
+    return {"version": VERSION, "report": kind, **{name: convert_plain_value(part) for name, part in parts.items()}}
 
 
-def plain_value(value: Any) -> Any:
+def convert_plain_value(value: Any) -> Any:
     """Values of ours as JSON: addresses, cells and origins as the text people know, dataclasses field by field."""
     if isinstance(value, (Address, Cell, Origin, Path)):
         return str(value)
     if isinstance(value, Enum):
         return value.value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain_value(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {field.name: convert_plain_value(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
-        return {str(name): plain_value(item) for name, item in value.items()}
+        return {str(name): convert_plain_value(item) for name, item in value.items()}
     if isinstance(value, (set, frozenset)):
-        return sorted(map(plain_value, value))
+        return sorted(map(convert_plain_value, value))
     if isinstance(value, (list, tuple)):
-        return [plain_value(item) for item in value]
+        return [convert_plain_value(item) for item in value]
     return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
 
 
-def cells_part(standings: Sequence[Standing], plan: Plan | None = None) -> list[dict[str, Any]]:
+def render_cells_part(standings: Sequence[CellStatus], plan: Plan | None = None) -> list[dict[str, Any]]:
     """One entry per cell: conditions, what was measured, and how many steps are planned for it (0: clean)."""
     steps: dict[Cell | None, int] = {}
     for step in plan.steps if plan else ():
@@ -50,21 +50,21 @@ def cells_part(standings: Sequence[Standing], plan: Plan | None = None) -> list[
             "cell": str(standing.cell),
             "ready": standing.ready.value,
             "steps": steps.get(standing.cell, 0),
-            "metric": measured(standing.metric),
-            "accuracy": measured(standing.accuracy),
+            "metric": render_measured(standing.metric),
+            "accuracy": render_measured(standing.accuracy),
             "validity": standing.validity or None,
             "marks": list(standing.marks),
-            "conditions": plain_value(standing.conditions),
+            "conditions": convert_plain_value(standing.conditions),
         }
         for standing in standings
     ]
 
 
-def measured(metric: tuple[str, str] | None) -> dict[str, str] | None:
+def render_measured(metric: tuple[str, str] | None) -> dict[str, str] | None:
     return {"value": metric[0], "unit": metric[1]} if metric else None
 
 
-def outcome_part(outcome: Outcome) -> dict[str, Any]:
+def render_outcome_part(outcome: Outcome) -> dict[str, Any]:
     record = outcome.record
     return {
         "address": str(outcome.step.change.address),
@@ -74,23 +74,23 @@ def outcome_part(outcome: Outcome) -> dict[str, Any]:
         "message": outcome.message,
         "fix": outcome.fix,
         "log": outcome.log,
-        "values": plain_value(record.values) if record else {},
+        "values": convert_plain_value(record.values) if record else {},
         "marks": list(record.marks) if record else [],
     }
 
 
-def outcomes_part(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
-    return [outcome_part(outcome) for outcome in outcomes]
+def render_outcomes_part(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
+    return [render_outcome_part(outcome) for outcome in outcomes]
 
 
-def event_part(event: Event) -> dict[str, Any]:
+def render_event_part(event: Event) -> dict[str, Any]:
     """One event of a pass, for a stream of JSON lines."""
     match event:
-        case Began(step=step, minimum=minimum, attempt=attempt):
+        case StepStarted(step=step, minimum=minimum, attempt=attempt):
             return {"event": "began", "address": str(step.change.address), "minimum": minimum, "attempt": attempt}
-        case Moved(step=step, progress=progress):
-            return {"event": "moved", "address": str(step.change.address), "progress": plain_value(progress)}
+        case StepProgress(step=step, progress=progress):
+            return {"event": "moved", "address": str(step.change.address), "progress": convert_plain_value(progress)}
         case Outcome():
-            return {"event": "outcome", **outcome_part(event)}
-        case Note(text=text):
+            return {"event": "outcome", **render_outcome_part(event)}
+        case Message(text=text):
             return {"event": "note", "text": text}

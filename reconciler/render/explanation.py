@@ -8,13 +8,13 @@ from typing import Any
 
 from reconciler.diff.change import Finding, InputChange
 from reconciler.plan.plan import Step
-from reconciler.render.causes import action_word, cause, label
-from reconciler.render.decisions import acceptance_text, input_text
-from reconciler.render.documents import plain_value
-from reconciler.render.paint import Paint, Tone, plain
-from reconciler.render.quantities import count
-from reconciler.render.values import change_text, short, value_text
-from reconciler.resource.decisions import Acceptance, Stand, acceptance_document
+from reconciler.quantities import show_count
+from reconciler.render.causes import choose_action_word, describe_cause, label
+from reconciler.render.colour import Paint, Tone, show_plain
+from reconciler.render.decisions import render_acceptance_text, render_input_text
+from reconciler.render.documents import convert_plain_value
+from reconciler.render.values import render_change_text, render_value_text, shorten_value
+from reconciler.resource.decisions import Acceptance, AcceptanceStatus, encode_acceptance
 from reconciler.resource.inputs import Input, Origin
 from reconciler.resource.kinds import Address, Cell
 from reconciler.resource.resources import Resource
@@ -41,20 +41,20 @@ class Explanation:
     cell: Cell
     parts: tuple[Reasoned, ...]
     findings: tuple[Finding, ...] = ()
-    acceptances: tuple[tuple[str, Acceptance, Stand], ...] = ()
+    acceptances: tuple[tuple[str, Acceptance, AcceptanceStatus], ...] = ()
 
     @property
     def in_sync(self) -> bool:
         return not self.findings and all(part.step is None for part in self.parts)
 
 
-def first_causes(explanation: Explanation) -> tuple[Reasoned, ...]:
+def find_first_causes(explanation: Explanation) -> tuple[Reasoned, ...]:
     """The changed resources that hang on no other change of this cell: where the story begins."""
     changed = {part.resource.address for part in explanation.parts if part.step is not None}
     return tuple(p for p in explanation.parts if p.step is not None and not changed.intersection(p.resource.upstream))
 
 
-def chain(explanation: Explanation) -> str:
+def trace_chain(explanation: Explanation) -> str:
     """ "Engine → Run accuracy, Run perf → Score → Result": what is made again, by how far it is from the cause."""
     depth: dict[Address, int] = {}
     for part in explanation.parts:
@@ -67,29 +67,29 @@ def chain(explanation: Explanation) -> str:
     return " → ".join(", ".join(names) for _, names in sorted(levels.items()))
 
 
-def origins_of(explanation: Explanation) -> tuple[Origin, ...]:
+def collect_origins(explanation: Explanation) -> tuple[Origin, ...]:
     """The spec lines behind changed inputs, worth asking git about."""
     changes = (c for part in explanation.parts if part.step for c in part.step.explained)
     return tuple(dict.fromkeys(change.origin for change in changes if change.origin.line))
 
 
-def explanation_text(explanation: Explanation, commits: Mapping[Origin, str], paint: Paint = plain) -> str:
+def render_explanation_text(explanation: Explanation, commits: Mapping[Origin, str], paint: Paint = show_plain) -> str:
     lines = [paint(str(explanation.cell).replace("/", " / "), Tone.HEADING)]
     for path, item, stand in explanation.acceptances:
-        lines += [f"{paint('accepted', Tone.DOUBT)} {acceptance_text(item, stand)}", f"    {path}"]
-        lines += [f"    {input_text(address, changed)}  {changed.origin}" for address, changed in item.inputs]
+        lines += [f"{paint('accepted', Tone.DOUBT)} {render_acceptance_text(item, stand)}", f"    {path}"]
+        lines += [f"    {render_input_text(address, changed)}  {changed.origin}" for address, changed in item.inputs]
     if explanation.in_sync:
-        lines += [f"In sync: {count(len(explanation.parts), 'resource')}, none is made again. What was compared:"]
+        lines += [f"In sync: {show_count(len(explanation.parts), 'resource')}, none is made again. What was compared:"]
         for part in explanation.parts:
             lines += _matched(part)
         return "\n".join(lines)
     for finding in explanation.findings:
         lines.append(f"{paint('finding', Tone.BAD)} {finding.kind}: {finding.message}")
         lines += [f"    fix: {finding.fix}"] if finding.fix else []
-    for part in first_causes(explanation):
+    for part in find_first_causes(explanation):
         lines += _cause(part, commits, paint)
-    if chain(explanation):
-        lines.append(f"Made again: {chain(explanation)}")
+    if trace_chain(explanation):
+        lines.append(f"Made again: {trace_chain(explanation)}")
     for part in explanation.parts:
         if part.step is not None and part.step.blocked:
             lines.append(f"{paint('blocked', Tone.BAD)} {label(part.resource.address)}: {part.step.blocked}")
@@ -101,17 +101,17 @@ def explanation_text(explanation: Explanation, commits: Mapping[Origin, str], pa
 
 
 def _kept(part: Reasoned) -> str:
-    how = "accepted" if part.accepted else f"{count(len(part.inputs), 'input')} equal"
+    how = "accepted" if part.accepted else f"{show_count(len(part.inputs), 'input')} equal"
     return f"{label(part.resource.address)} ({how})"
 
 
 def _cause(part: Reasoned, commits: Mapping[Origin, str], paint: Paint) -> list[str]:
     assert part.step is not None
     address = part.resource.address
-    lines = [f"{paint(label(address), Tone.DOUBT)}: {action_word(part.step)}, {cause(part.step)}"]
+    lines = [f"{paint(label(address), Tone.DOUBT)}: {choose_action_word(part.step)}, {describe_cause(part.step)}"]
     for change in part.step.explained:
         before = f" (was {change.before_origin})" if change.before_origin not in ("", str(change.origin)) else ""
-        lines.append(f"    {change_text(change, address)}  {change.origin}{before}")
+        lines.append(f"    {render_change_text(change, address)}  {change.origin}{before}")
         if commits.get(change.origin):
             lines.append(f"        {commits[change.origin]}")
     return lines
@@ -122,12 +122,14 @@ def _matched(part: Reasoned) -> list[str]:
     made = f", {part.made}" if part.made else ""
     if part.accepted:
         return [f"  {label(part.resource.address)}: not equal, accepted; {record}{made}"]
-    lines = [f"  {label(part.resource.address)}: {count(len(part.inputs), 'input')} equal; {record}{made}"]
-    rows = [(item.name, short(value_text(item.name, item.value)), str(item.origin)) for item in part.inputs]
-    return lines + table(rows, indent=6)
+    lines = [f"  {label(part.resource.address)}: {show_count(len(part.inputs), 'input')} equal; {record}{made}"]
+    rows = [
+        (item.name, shorten_value(render_value_text(item.name, item.value)), str(item.origin)) for item in part.inputs
+    ]
+    return lines + render_table(rows, indent=6)
 
 
-def table(rows: Sequence[tuple[str, ...]], indent: int) -> list[str]:
+def render_table(rows: Sequence[tuple[str, ...]], indent: int) -> list[str]:
     """Columns as wide as they need to be; the last is not padded."""
     if not rows:
         return []
@@ -138,16 +140,16 @@ def table(rows: Sequence[tuple[str, ...]], indent: int) -> list[str]:
     ]
 
 
-def explanation_part(explanation: Explanation, commits: Mapping[Origin, str]) -> dict[str, Any]:
+def render_explanation_part(explanation: Explanation, commits: Mapping[Origin, str]) -> dict[str, Any]:
     """For the JSON report."""
     return {
         "cell": str(explanation.cell),
         "in_sync": explanation.in_sync,
-        "chain": chain(explanation),
-        "causes": [str(part.resource.address) for part in first_causes(explanation)],
-        "findings": plain_value(explanation.findings),
+        "chain": trace_chain(explanation),
+        "causes": [str(part.resource.address) for part in find_first_causes(explanation)],
+        "findings": convert_plain_value(explanation.findings),
         "acceptances": [
-            {"file": path, "stands": str(stand), **acceptance_document(item)}
+            {"file": path, "stands": str(stand), **encode_acceptance(item)}
             for path, item, stand in explanation.acceptances
         ],
         "resources": [_part(part, commits) for part in explanation.parts],
@@ -165,7 +167,9 @@ def _part(part: Reasoned, commits: Mapping[Origin, str]) -> dict[str, Any]:
         "because": [str(address) for address in step.because] if step else [],
         "blocked": (step.blocked or None) if step else None,
         "changed": list(_changed(step.explained, commits)) if step else [],
-        "inputs": [{"name": i.name, "value": plain_value(i.value), "origin": str(i.origin)} for i in part.inputs],
+        "inputs": [
+            {"name": i.name, "value": convert_plain_value(i.value), "origin": str(i.origin)} for i in part.inputs
+        ],
     }
 
 
@@ -173,8 +177,8 @@ def _changed(changes: Iterable[InputChange], commits: Mapping[Origin, str]) -> I
     for change in changes:
         yield {
             "name": change.name,
-            "before": plain_value(change.before),
-            "after": plain_value(change.after),
+            "before": convert_plain_value(change.before),
+            "after": convert_plain_value(change.after),
             "origin": str(change.origin),
             "before_origin": change.before_origin or None,
             "commit": commits.get(change.origin),

@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from reconciler.render.paint import Paint, Tone, plain
-from reconciler.render.quantities import count
-from reconciler.tree.findings import Finding, OfficialRun, Severity, TreeReport
+from reconciler.quantities import show_count
+from reconciler.render.colour import Paint, Tone, show_plain
+from reconciler.tree.findings import OfficialRun, Severity, TreeFinding, TreeReport
 
 LIMIT = 20  # findings of one kind that are shown of a submitter
 SEVERITIES = tuple(Severity)
 TONES = {Severity.ERROR: Tone.BAD, Severity.WARNING: Tone.DOUBT, Severity.NOTE: Tone.FAINT}
-_ORDERS: dict[str, Callable[[Finding], Any]] = {
+_ORDERS: dict[str, Callable[[TreeFinding], Any]] = {
     "submitter": lambda f: (f.submitter.lower(), f.rule.kind, SEVERITIES.index(f.severity)),
     "kind": lambda f: (f.rule.kind, f.submitter.lower(), SEVERITIES.index(f.severity)),
     "severity": lambda f: (SEVERITIES.index(f.severity), f.submitter.lower(), f.rule.kind),
@@ -22,16 +22,21 @@ _ORDERS: dict[str, Callable[[Finding], Any]] = {
 ORDERS = tuple(_ORDERS)
 
 
-def ordered(findings: Sequence[Finding], by: str = "submitter") -> list[Finding]:
+def sort_findings(findings: Sequence[TreeFinding], by: str = "submitter") -> list[TreeFinding]:
     """Sorted by one of ORDERS; findings that are equal there stay in the order in which they were found."""
     return sorted(findings, key=_ORDERS[by])
 
 
-def findings_text(
-    report: TreeReport, *, by: str = "submitter", limit: int | None = LIMIT, notes: bool = True, paint: Paint = plain
+def render_findings_text(
+    report: TreeReport,
+    *,
+    by: str = "submitter",
+    limit: int | None = LIMIT,
+    notes: bool = True,
+    paint: Paint = show_plain,
 ) -> str:
     """A heading per group, each finding with its place, and the counts. ``limit``: findings shown of each group."""
-    shown = [f for f in ordered(report.findings, by) if notes or f.severity is not Severity.NOTE]
+    shown = [f for f in sort_findings(report.findings, by) if notes or f.severity is not Severity.NOTE]
     lines: list[str] = []
     for heading, group in _groups(shown, by):
         lines.append(paint(f"{heading}: {_counts(group)}", Tone.HEADING))
@@ -41,17 +46,17 @@ def findings_text(
             lines.append(f"  … and {len(group) - limit:,} more; --all shows them")
     for run in report.official:
         lines += _official(run, paint)
-    return "\n".join([*lines, summary(report, paint)])
+    return "\n".join([*lines, summarise_findings(report, paint)])
 
 
-def _groups(findings: Sequence[Finding], by: str) -> Iterator[tuple[str, list[Finding]]]:
-    groups: dict[str, list[Finding]] = {}
+def _groups(findings: Sequence[TreeFinding], by: str) -> Iterator[tuple[str, list[TreeFinding]]]:
+    groups: dict[str, list[TreeFinding]] = {}
     for finding in findings:
         groups.setdefault(_heading(finding, by), []).append(finding)
     yield from groups.items()
 
 
-def _heading(finding: Finding, by: str) -> str:
+def _heading(finding: TreeFinding, by: str) -> str:
     submitter, kind = finding.submitter or "the tree", finding.rule.kind
     match by:
         case "kind":
@@ -63,7 +68,7 @@ def _heading(finding: Finding, by: str) -> str:
     return f"{submitter}, {kind}"
 
 
-def _finding(finding: Finding, paint: Paint) -> list[str]:
+def _finding(finding: TreeFinding, paint: Paint) -> list[str]:
     complaint = finding.complaint
     head = paint(finding.severity.value, TONES[finding.severity])
     lines = [f"  {head} {finding.cell or 'tree'}  {paint(f'[{finding.rule.id}]', Tone.FAINT)}"]
@@ -85,20 +90,20 @@ def _official(run: OfficialRun, paint: Paint) -> list[str]:
     return lines
 
 
-def summary(report: TreeReport, paint: Paint = plain) -> str:
-    what = f"{count(len(report.facts), 'result')} of {' and '.join(report.rounds) or 'no round'}"
+def summarise_findings(report: TreeReport, paint: Paint = show_plain) -> str:
+    what = f"{show_count(len(report.facts), 'result')} of {' and '.join(report.rounds) or 'no round'}"
     if not report.findings:
         return paint(f"{what}: nothing found.", Tone.GOOD)
     tone = Tone.GOOD if report.clean else Tone.BAD
     return paint(f"{what}: {_counts(report.findings)}.", tone)
 
 
-def _counts(findings: Sequence[Finding]) -> str:
+def _counts(findings: Sequence[TreeFinding]) -> str:
     counted = Counter(finding.severity for finding in findings)
-    return ", ".join(count(counted[severity], severity.value) for severity in SEVERITIES if counted[severity])
+    return ", ".join(show_count(counted[severity], severity.value) for severity in SEVERITIES if counted[severity])
 
 
-def findings_part(report: TreeReport, by: str = "submitter") -> dict[str, Any]:
+def render_findings_part(report: TreeReport, by: str = "submitter") -> dict[str, Any]:
     """For ``document``: every result that was looked at, clean ones too, and every finding."""
     found = Counter((finding.submitter, finding.cell) for finding in report.findings)
     return {
@@ -123,12 +128,12 @@ def findings_part(report: TreeReport, by: str = "submitter") -> dict[str, Any]:
             }
             for facts in report.facts
         ],
-        "findings": [finding_part(finding) for finding in ordered(report.findings, by)],
+        "findings": [render_finding_part(finding) for finding in sort_findings(report.findings, by)],
         "official": report.official,
     }
 
 
-def finding_part(finding: Finding) -> dict[str, Any]:
+def render_finding_part(finding: TreeFinding) -> dict[str, Any]:
     complaint = finding.complaint
     return {
         "rule": finding.rule.id,

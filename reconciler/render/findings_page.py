@@ -6,10 +6,10 @@ import html
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from reconciler.render.findings import SEVERITIES, ordered
-from reconciler.render.quantities import count
-from reconciler.render.svg import Bars, bars, histogram, scatter
-from reconciler.tree.findings import Facts, Finding, TreeReport
+from reconciler.quantities import show_count
+from reconciler.render.findings import SEVERITIES, sort_findings
+from reconciler.render.svg import Bars, draw_bars, draw_histogram, draw_scatter
+from reconciler.tree.findings import Facts, TreeFinding, TreeReport
 
 _MOST = 40  # submitters in the plot
 _AGREE = 0.002
@@ -39,7 +39,7 @@ svg .grid{stroke:var(--line);stroke-width:1}svg .even{stroke:var(--faint);stroke
 """
 
 
-def findings_page(report: TreeReport, title: str, by: str = "severity") -> str:
+def render_findings_page(report: TreeReport, title: str, by: str = "severity") -> str:
     """A whole page, UTF-8. Everything that comes out of a tree is escaped."""
     parts = [
         f"<h1>{_escape(title)}</h1>",
@@ -88,10 +88,10 @@ def _plots(report: TreeReport) -> str:
         if f.cell.rpartition("/")[2] in _RATES
     ]
     axes = "target_qps in the log", "target_qps in user.conf"
-    plots.append(("Target in user.conf against the log", scatter(points, "targets", *axes)))
+    plots.append(("Target in user.conf against the log", draw_scatter(points, "targets", *axes)))
     if off:
         unit = "target in user.conf / target in the log, where they differ"
-        plots.append(("How far user.conf is off", histogram(off, "ratio of targets", _EDGES, unit)))
+        plots.append(("How far user.conf is off", draw_histogram(off, "ratio of targets", _EDGES, unit)))
     drawn = "".join(f"<div><h2>{_escape(name)}</h2>{plot}</div>" for name, plot in plots if plot)
     return f'<div class="plots">{drawn}</div>'
 
@@ -104,14 +104,14 @@ def _by_submitter(report: TreeReport) -> str:
     counted = Counter((f.submitter or "the tree", f.severity) for f in report.findings)
     names = sorted({name for name, _ in counted}, key=lambda n: -sum(counted[n, s] for s in SEVERITIES))[:_MOST]
     parts = [[(severity.value, counted[name, severity]) for severity in SEVERITIES] for name in names]
-    return bars(Bars(names, parts), "findings by submitter") if names else ""
+    return draw_bars(Bars(names, parts), "findings by submitter") if names else ""
 
 
 def _by_kind(report: TreeReport) -> str:
     counted = Counter((f.rule.kind, f.severity) for f in report.findings)
     names = sorted({name for name, _ in counted}, key=lambda n: -sum(counted[n, s] for s in SEVERITIES))
     parts = [[(severity.value, counted[name, severity]) for severity in SEVERITIES] for name in names]
-    return bars(Bars(names, parts), "findings by kind") if names else ""
+    return draw_bars(Bars(names, parts), "findings by kind") if names else ""
 
 
 def _rules(report: TreeReport) -> str:
@@ -127,14 +127,14 @@ def _rules(report: TreeReport) -> str:
 
 
 def _submitters(report: TreeReport, by: str) -> Iterator[str]:
-    groups: dict[str, list[Finding]] = {}
-    for finding in ordered(report.findings, by):
+    groups: dict[str, list[TreeFinding]] = {}
+    for finding in sort_findings(report.findings, by):
         groups.setdefault(finding.submitter or "the tree", []).append(finding)
     for name in sorted(groups, key=str.lower):
         group = groups[name]
         counted = Counter(finding.severity for finding in group)
         badges = " ".join(
-            f'<span class="badge {s.value}">{count(counted[s], s.value)}</span>' for s in SEVERITIES if counted[s]
+            f'<span class="badge {s.value}">{show_count(counted[s], s.value)}</span>' for s in SEVERITIES if counted[s]
         )
         rows = "".join(_row(finding) for finding in group)
         opened = " open" if len(groups) == 1 else ""
@@ -142,7 +142,7 @@ def _submitters(report: TreeReport, by: str) -> Iterator[str]:
         yield f"<details{opened}><summary>{_escape(name)} {badges}</summary>{table}</details>"
 
 
-def _row(finding: Finding) -> str:
+def _row(finding: TreeFinding) -> str:
     complaint = finding.complaint
     other = f"<br><code>{_escape(str(complaint.other))}</code>" if complaint.other else ""
     badge = f'<span class="badge {finding.severity.value}">{finding.severity.value}</span>'

@@ -7,9 +7,9 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 
-from reconciler.render.findings import SEVERITIES, finding_part, ordered
-from reconciler.render.quantities import count
-from reconciler.tree.findings import Finding, Severity, TreeReport
+from reconciler.quantities import show_count
+from reconciler.render.findings import SEVERITIES, render_finding_part, sort_findings
+from reconciler.tree.findings import Severity, TreeFinding, TreeReport
 
 _COLUMNS = (
     *("submitter", "cell", "severity", "rule", "title", "file", "line", "found", "wanted", "other", "cause", "fix"),
@@ -19,13 +19,13 @@ _COLUMNS = (
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def findings_csv(report: TreeReport, by: str = "submitter") -> str:
+def render_findings_csv(report: TreeReport, by: str = "submitter") -> str:
     """A row per finding. What a tree's author could have written into it is no formula for a spreadsheet."""
     stream = io.StringIO()
     writer = csv.DictWriter(stream, _COLUMNS, lineterminator="\n")
     writer.writeheader()
-    for finding in ordered(report.findings, by):
-        part = finding_part(finding)
+    for finding in sort_findings(report.findings, by):
+        part = render_finding_part(finding)
         part["sources"] = "; ".join(part["sources"])
         writer.writerow({name: _cell(part[name]) for name in _COLUMNS})
     return stream.getvalue()
@@ -35,9 +35,9 @@ def _cell(value: object) -> object:
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 
-def objections(report: TreeReport) -> Mapping[str, str]:
+def render_objections(report: TreeReport) -> Mapping[str, str]:
     """{file name: Markdown} with every error and warning, for submitters that have any."""
-    groups: dict[str, list[Finding]] = {}
+    groups: dict[str, list[TreeFinding]] = {}
     for finding in report.findings:
         if finding.severity is not Severity.NOTE and finding.submitter:
             groups.setdefault(finding.submitter, []).append(finding)
@@ -45,28 +45,28 @@ def objections(report: TreeReport) -> Mapping[str, str]:
     return {f"{names[name]}.md": _objection(name, report, groups[name]) for name in sorted(groups)}
 
 
-def _objection(submitter: str, report: TreeReport, findings: Sequence[Finding]) -> str:
+def _objection(submitter: str, report: TreeReport, findings: Sequence[TreeFinding]) -> str:
     results = sum(facts.submitter == submitter for facts in report.facts)
     cells = {finding.cell for finding in findings}
     counted = [(severity, sum(f.severity is severity for f in findings)) for severity in SEVERITIES]
-    counts = ", ".join(count(number, severity.value) for severity, number in counted if number)
+    counts = ", ".join(show_count(number, severity.value) for severity, number in counted if number)
     head = [
         f"# {_text(submitter)}",
         "",
-        f"MLPerf Inference {' and '.join(report.rounds)}: {counts} in {count(len(cells), 'place')}, "
-        f"of {count(results, 'result')} looked at.",
+        f"MLPerf Inference {' and '.join(report.rounds)}: {counts} in {show_count(len(cells), 'place')}, "
+        f"of {show_count(results, 'result')} looked at.",
         "",
     ]
     return "\n".join([*head, *(line for kind in _kinds(findings) for line in _section(kind, findings))]) + "\n"
 
 
-def _kinds(findings: Sequence[Finding]) -> list[str]:
+def _kinds(findings: Sequence[TreeFinding]) -> list[str]:
     return sorted({finding.rule.kind for finding in findings})
 
 
-def _section(kind: str, findings: Sequence[Finding]) -> list[str]:
+def _section(kind: str, findings: Sequence[TreeFinding]) -> list[str]:
     lines = [f"## {kind}", ""]
-    chosen = [f for f in ordered(findings, "cell") if f.rule.kind == kind]
+    chosen = [f for f in sort_findings(findings, "cell") if f.rule.kind == kind]
     for cell in dict.fromkeys(finding.cell for finding in chosen):
         lines += [f"### {_text(cell or 'the tree')}", ""]
         for finding in chosen:
@@ -76,7 +76,7 @@ def _section(kind: str, findings: Sequence[Finding]) -> list[str]:
     return lines
 
 
-def _item(finding: Finding) -> list[str]:
+def _item(finding: TreeFinding) -> list[str]:
     complaint = finding.complaint
     other = f" in {_code(str(complaint.other))}" if complaint.other else ""
     lines = [

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from reconciler.execute.outcome import Began, Event, Moved, Note, Outcome
-from reconciler.render.paint import Paint, plain
-from reconciler.render.progress import began_text, outcome_text, progress_text, step_name
+from reconciler.execute.outcome import Event, Message, Outcome, StepProgress, StepStarted
+from reconciler.render.colour import Paint, show_plain
+from reconciler.render.progress import name_step, render_outcome_text, render_progress_text, render_started_text
 from reconciler.resource.kinds import Address
 
 EVERY = 10.0  # seconds between two progress lines of one step
@@ -19,7 +19,7 @@ class Lines:
     """A line when a step begins and ends, and at most one each ``EVERY`` seconds between."""
 
     def __init__(
-        self, write: Callable[[str], None], *, paint: Paint = plain, clock: Callable[[], float] = time.monotonic
+        self, write: Callable[[str], None], *, paint: Paint = show_plain, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._write, self._paint, self._clock = write, paint, clock
         self._last: dict[Address, float] = {}
@@ -30,18 +30,18 @@ class Lines:
     def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
         self._last.clear()
 
-    def tell(self, event: Event) -> None:
+    def report(self, event: Event) -> None:
         match event:
-            case Began(step=step, attempt=attempt):
+            case StepStarted(step=step, attempt=attempt):
                 self._last[step.change.address] = self._clock()
-                self._write(f"{step_name(step)}: {began_text(step, attempt)}")
-            case Moved(step=step):
+                self._write(f"{name_step(step)}: {render_started_text(step, attempt)}")
+            case StepProgress(step=step):
                 now = self._clock()
                 if now - self._last.get(step.change.address, float("-inf")) >= EVERY:
                     self._last[step.change.address] = now
-                    self._write(f"{step_name(step)}: {progress_text(event)}")
+                    self._write(f"{name_step(step)}: {render_progress_text(event)}")
             case Outcome(step=step):
                 self._last.pop(step.change.address, None)
-                self._write(f"{step_name(step)}: {outcome_text(event, self._paint)}")
-            case Note(text=text):
+                self._write(f"{name_step(step)}: {render_outcome_text(event, self._paint)}")
+            case Message(text=text):
                 self._write(text)

@@ -10,9 +10,15 @@ from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as Bars
 from rich.text import Text
 
-from reconciler.execute.outcome import Began, Event, Moved, Note, Outcome
-from reconciler.render.paint import Paint, coloured, plain
-from reconciler.render.progress import began_text, outcome_text, pace, progress_text, step_name
+from reconciler.execute.outcome import Event, Message, Outcome, StepProgress, StepStarted
+from reconciler.render.colour import Paint, show_coloured, show_plain
+from reconciler.render.progress import (
+    measure_pace,
+    name_step,
+    render_outcome_text,
+    render_progress_text,
+    render_started_text,
+)
 from reconciler.resource.kinds import Address
 
 
@@ -20,7 +26,7 @@ class Live:
     """A context manager with the one method that a pass calls. Leaving it by an exception leaves the terminal whole."""
 
     def __init__(self, *, colour: bool = True) -> None:
-        self._paint: Paint = coloured if colour else plain
+        self._paint: Paint = show_coloured if colour else show_plain
         console = Console(no_color=not colour, highlight=False, soft_wrap=True)
         columns = (
             TextColumn("{task.description}", markup=False),
@@ -37,22 +43,22 @@ class Live:
     def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
         self._bars.stop()
 
-    def tell(self, event: Event) -> None:
+    def report(self, event: Event) -> None:
         match event:
-            case Began(step=step, attempt=attempt):
-                task = self._bars.add_task(step_name(step), total=None, now=began_text(step, attempt))
+            case StepStarted(step=step, attempt=attempt):
+                task = self._bars.add_task(name_step(step), total=None, now=render_started_text(step, attempt))
                 self._drop(step.change.address)
                 self._tasks[step.change.address] = task
-            case Moved(step=step, progress=progress, minimum=minimum):
+            case StepProgress(step=step, progress=progress, minimum=minimum):
                 task_id = self._tasks.get(step.change.address)
                 if task_id is not None:
-                    fraction = pace(progress, minimum).fraction
+                    fraction = measure_pace(progress, minimum).fraction
                     total = None if fraction is None else 1.0
-                    self._bars.update(task_id, total=total, completed=fraction or 0.0, now=progress_text(event))
+                    self._bars.update(task_id, total=total, completed=fraction or 0.0, now=render_progress_text(event))
             case Outcome(step=step):
                 self._drop(step.change.address)
-                self._print(f"{step_name(step)}  {outcome_text(event, self._paint)}")
-            case Note(text=text):
+                self._print(f"{name_step(step)}  {render_outcome_text(event, self._paint)}")
+            case Message(text=text):
                 self._print(text)
 
     def _drop(self, address: Address) -> None:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from reconciler.diff.change import DIFFERS, SYMBOL, Action, Drift
 from reconciler.plan.plan import Plan, Step
-from reconciler.render.causes import action_word, cause, label, origin, sharing
-from reconciler.render.decisions import acceptance_lines
-from reconciler.render.paint import Paint, Tone, plain
-from reconciler.render.quantities import count, duration, listing
-from reconciler.render.values import short
+from reconciler.quantities import join_listing, show_count, show_duration
+from reconciler.render.causes import choose_action_word, describe_cause, describe_origin, describe_sharing, label
+from reconciler.render.colour import Paint, Tone, show_plain
+from reconciler.render.decisions import render_acceptance_lines
+from reconciler.render.values import shorten_value
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Address
 
@@ -29,35 +29,35 @@ class _Row:
     below: tuple[str, ...]
 
 
-def heading(address: Address) -> str:
+def render_heading(address: Address) -> str:
     """ "closed / h200x8 / 3d-unet-99 / Offline", or the name of what several cells share."""
     cell = address.cell
     return str(cell).replace("/", " / ") if cell else address.name
 
 
-def grouped(steps: Iterable[Step]) -> dict[str, list[Step]]:
+def group_steps(steps: Iterable[Step]) -> dict[str, list[Step]]:
     groups: dict[str, list[Step]] = {}
     for step in steps:
-        groups.setdefault(heading(step.change.address), []).append(step)
+        groups.setdefault(render_heading(step.change.address), []).append(step)
     return groups
 
 
-def shown_origins(plan: Plan, limit: int | None = LIMIT) -> tuple[Origin, ...]:
+def collect_shown_origins(plan: Plan, limit: int | None = LIMIT) -> tuple[Origin, ...]:
     """The spec lines that the text will show: worth looking up who changed them."""
-    groups = list(grouped(plan.steps).values())[:limit]
-    found = (origin(step) for group in groups for step in group)
+    groups = list(group_steps(plan.steps).values())[:limit]
+    found = (describe_origin(step) for group in groups for step in group)
     return tuple(dict.fromkeys(o for o in found if o is not None))
 
 
-def plan_text(
+def render_plan_text(
     plan: Plan,
     *,
     commits: Mapping[Origin, str] | None = None,
     limit: int | None = LIMIT,
-    paint: Paint = plain,
+    paint: Paint = show_plain,
 ) -> str:
     """The steps by cell, then drift, findings and what is not declared, and one line that sums up."""
-    groups = grouped(plan.steps)
+    groups = group_steps(plan.steps)
     shown = dict(list(groups.items())[:limit])
     actions = {step.change.address: step.change.action for step in plan.steps}
     rows = {name: [_row(step, commits or {}, actions) for step in steps] for name, steps in shown.items()}
@@ -69,21 +69,21 @@ def plan_text(
             lines += _row_lines(row, widths, paint)
     hidden = len(groups) - len(shown)
     if hidden:
-        lines.append(f"… and {count(hidden, 'more cell')}; --all shows them")
+        lines.append(f"… and {show_count(hidden, 'more cell')}; --all shows them")
     lines += _notes(plan, limit, paint)
-    lines.append(summary(plan, paint))
+    lines.append(summarise_plan(plan, paint))
     return "\n".join(lines)
 
 
 def _row(step: Step, commits: Mapping[Origin, str], actions: Mapping[Address, Action]) -> _Row:
-    where = origin(step)
-    reason = short(cause(step, actions), _WIDEST)
-    if sharing(step):
-        reason += f" ({sharing(step)})"
+    where = describe_origin(step)
+    reason = shorten_value(describe_cause(step, actions), _WIDEST)
+    if describe_sharing(step):
+        reason += f" ({describe_sharing(step)})"
     below = (f"blocked: {step.blocked}", *([f"fix: {step.fix}"] if step.fix else ())) if step.blocked else ()
     texts = (
         label(step.change.address),
-        action_word(step),
+        choose_action_word(step),
         reason,
         str(where or ""),
         commits.get(where, "") if where else "",
@@ -115,14 +115,14 @@ def _notes(plan: Plan, limit: int | None, paint: Paint) -> list[str]:
         lines.append(f"{paint('finding', Tone.BAD)} {finding.where}: {finding.kind}: {finding.message}")
         lines += [f"      fix: {finding.fix}"] if finding.fix else []
     if limit is not None and len(plan.findings) > limit:
-        lines.append(f"… and {count(len(plan.findings) - limit, 'more finding')}; --all shows them")
-    for text in _limited(list(acceptance_lines(plan.acceptances)), limit):
+        lines.append(f"… and {show_count(len(plan.findings) - limit, 'more finding')}; --all shows them")
+    for text in _limited(list(render_acceptance_lines(plan.acceptances)), limit):
         lines.append(f"{paint('accepted', Tone.DOUBT)} {text}")
     for freeze in plan.frozen[:limit]:
         text = str(freeze).removeprefix("frozen ")
         lines.append(f"{paint('frozen', Tone.DOUBT)} {freeze.cell or 'the whole submission'}: {text}")
     if plan.undeclared:
-        names = listing(map(str, plan.undeclared), most=3)
+        names = join_listing(map(str, plan.undeclared), most=3)
         lines.append(f"{paint('not declared', Tone.FAINT)} {names}: recorded, no longer in a spec; kept")
     return lines
 
@@ -133,16 +133,16 @@ def _limited(lines: list[str], limit: int | None) -> list[str]:
     return [*lines[:limit], f"… and {len(lines) - limit} more; --all shows them"]
 
 
-def summary(plan: Plan, paint: Paint = plain) -> str:
+def summarise_plan(plan: Plan, paint: Paint = show_plain) -> str:
     """ "Plan: 4 to replace, 61 unchanged. About 1 h 50 min on h200x8. Nothing is pruned."."""
-    left_out = f" {count(plan.excluded, 'step')} left out by the selection." if plan.excluded else ""
+    left_out = f" {show_count(plan.excluded, 'step')} left out by the selection." if plan.excluded else ""
     if not plan.steps:
-        findings = f"{count(len(plan.findings), 'finding')} that no step mends" if plan.findings else ""
-        resources = count(plan.unchanged, "resource")
+        findings = f"{show_count(len(plan.findings), 'finding')} that no step mends" if plan.findings else ""
+        resources = show_count(plan.unchanged, "resource")
         if findings:
             return paint(f"Nothing to do for {resources}, but {findings}.", Tone.BAD) + left_out
         return paint(f"In sync: {resources}, nothing to do.", Tone.GOOD) + left_out
-    words = Counter(action_word(step) for step in plan.steps)
+    words = Counter(choose_action_word(step) for step in plan.steps)
     counts = [f"{number:,} to {word}" for word, number in words.items()]
     blocked = sum(1 for step in plan.steps if step.blocked)
     sentences = [f"Plan: {', '.join([*counts, f'{plan.unchanged:,} unchanged'])}."]
@@ -150,7 +150,7 @@ def summary(plan: Plan, paint: Paint = plain) -> str:
         sentences.append(f"{blocked:,} blocked.")
     sentences += _expected(plan.steps)
     if plan.findings:
-        sentences.append(f"{count(len(plan.findings), 'finding')}.")
+        sentences.append(f"{show_count(len(plan.findings), 'finding')}.")
     if not words["prune"]:
         sentences.append("Nothing is pruned.")
     return paint(" ".join(sentences), Tone.HEADING) + left_out
@@ -166,10 +166,10 @@ def _expected(steps: Iterable[Step]) -> list[str]:
     unknown = sum(1 for step in due if step.seconds is None and step.change.how == "make")
     cells = (step.change.address.cell for step in due)
     systems = list(dict.fromkeys(cell.system for cell in cells if cell))
-    where = f" on {listing(systems, most=3)}" if systems else ""
+    where = f" on {join_listing(systems, most=3)}" if systems else ""
     if unknown:
-        return [f"At least {duration(sum(known))}{where} ({count(unknown, 'step')} without a prediction)."]
-    return [f"About {duration(sum(known))}{where}."]
+        return [f"At least {show_duration(sum(known))}{where} ({show_count(unknown, 'step')} without a prediction)."]
+    return [f"About {show_duration(sum(known))}{where}."]
 
 
 def _drifts(drifts: Iterable[Drift]) -> Iterator[str]:
@@ -179,9 +179,9 @@ def _drifts(drifts: Iterable[Drift]) -> Iterator[str]:
         sorts.setdefault((drift.presence, drift.repair), []).append(drift)
     for (presence, repair), found in sorts.items():
         if len(found) <= _FEW:
-            yield from (f"{heading(d.address)}: {label(d.address)} {d.what} {presence}; {repair}" for d in found)
+            yield from (f"{render_heading(d.address)}: {label(d.address)} {d.what} {presence}; {repair}" for d in found)
         else:
             kinds = Counter(label(drift.address) for drift in found)
-            named = listing([f"{number} x {kind}" for kind, number in kinds.items()])
+            named = join_listing([f"{number} x {kind}" for kind, number in kinds.items()])
             noun = "facts" if presence == DIFFERS else "artifacts"
             yield f"{len(found)} {noun} {presence} ({named}); {repair}"

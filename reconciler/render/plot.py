@@ -19,7 +19,7 @@ class Point:
     words: str
 
 
-def text_plot(points: Sequence[Point], unit: str) -> str:
+def plot_text(points: Sequence[Point], unit: str) -> str:
     """One column for each of the newest points: o for a good one, x for another. Empty for fewer than two."""
     shown = points[-MOST:]
     if len(shown) < 2:
@@ -36,7 +36,7 @@ def text_plot(points: Sequence[Point], unit: str) -> str:
     return "\n".join([*lines, f"{'':>{width}} +-{'-' * (2 * len(shown))}  {unit}, oldest to newest"])
 
 
-def svg_plot(points: Sequence[Point], title: str, unit: str) -> str:
+def plot_svg(points: Sequence[Point], title: str, unit: str) -> str:
     """A whole SVG file: no script, no style sheet, no font from elsewhere."""
     low, high = min(p.value for p in points), max(p.value for p in points)
     span = high - low or 1.0

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harness.contract import Progress
-from reconciler.diff.change import How
-from reconciler.execute.outcome import Moved, Outcome, Status
+from reconciler.diff.change import Work
+from reconciler.execute.outcome import Outcome, Status, StepProgress
 from reconciler.plan.plan import Step
-from reconciler.render.causes import action_word, label
-from reconciler.render.paint import Paint, Tone, plain
-from reconciler.render.plan import heading
-from reconciler.render.quantities import count, duration, rate
+from reconciler.quantities import show_count, show_duration, show_rate
+from reconciler.render.causes import choose_action_word, label
+from reconciler.render.colour import Paint, Tone, show_plain
+from reconciler.render.plan import render_heading
 
 _TONES = {Status.DONE: Tone.GOOD, Status.BLOCKED: Tone.DOUBT, Status.RETRY: Tone.DOUBT, Status.FAILED: Tone.BAD}
 
@@ -25,7 +25,7 @@ class Pace:
     left: float | None
 
 
-def pace(progress: Progress, minimum: float = 0.0) -> Pace:
+def measure_pace(progress: Progress, minimum: float = 0.0) -> Pace:
     """How fast, and how long still: the samples left at this rate, but at least what LoadGen's minimum duration leaves.
 
     ``minimum`` in seconds. Until it is over LoadGen may issue more samples than expected, so the later end counts.
@@ -46,41 +46,41 @@ def _fraction(progress: Progress, left: float | None) -> float | None:
     return min(1.0, progress.done / progress.expected) if progress.expected else None
 
 
-def step_name(step: Step) -> str:
+def name_step(step: Step) -> str:
     """ "open / box / digits / Offline  Run perf"."""
-    return f"{heading(step.change.address)}  {label(step.change.address)}"
+    return f"{render_heading(step.change.address)}  {label(step.change.address)}"
 
 
-def progress_text(moved: Moved) -> str:
+def render_progress_text(moved: StepProgress) -> str:
     """ "running, 1,200 of 5,000 samples, 107/s, 36 s left"."""
     progress = moved.progress
-    found = pace(progress, moved.minimum)
+    found = measure_pace(progress, moved.minimum)
     parts = [progress.stage]
     if progress.expected:
         parts.append(f"{progress.done:,} of {progress.expected:,}")
     elif progress.done:
         parts.append(f"{progress.done:,} done")
     if found.per_second is not None:
-        parts.append(f"{rate(found.per_second)}/s")
+        parts.append(f"{show_rate(found.per_second)}/s")
     if found.left is not None:
-        parts.append(f"{duration(found.left)} left")
+        parts.append(f"{show_duration(found.left)} left")
     if progress.text:
         parts.append(progress.text)
     return ", ".join(parts)
 
 
-def began_text(step: Step, attempt: int) -> str:
+def render_started_text(step: Step, attempt: int) -> str:
     again = f", attempt {attempt}" if attempt > 1 else ""
-    expected = f", about {duration(step.seconds)}" if step.seconds is not None else ""
-    word = "starting service" if step.change.how is How.START else action_word(step)
+    expected = f", about {show_duration(step.seconds)}" if step.seconds is not None else ""
+    word = "starting service" if step.change.how is Work.START else choose_action_word(step)
     return f"{word}{again}{expected}"
 
 
-def outcome_text(outcome: Outcome, paint: Paint = plain) -> str:
+def render_outcome_text(outcome: Outcome, paint: Paint = show_plain) -> str:
     """ "done in 36 s, 107 samples/s, VALID"; for what went wrong the message, the fix and the log."""
     head = paint(outcome.status.value.lower(), _TONES[outcome.status])
     if outcome.status is Status.DONE:
-        took = [f"in {duration(outcome.seconds)}"] if outcome.seconds else []
+        took = [f"in {show_duration(outcome.seconds)}"] if outcome.seconds else []
         return " ".join([head, *took]) + (f", {outcome.message}" if outcome.message else "")
     lines = [f"{head}: {outcome.message}"]
     lines += [f"      fix: {outcome.fix}"] if outcome.fix else []
@@ -88,7 +88,7 @@ def outcome_text(outcome: Outcome, paint: Paint = plain) -> str:
     return "\n".join(lines)
 
 
-def tally(outcomes: tuple[Outcome, ...]) -> str:
+def count_outcomes(outcomes: tuple[Outcome, ...]) -> str:
     """ "5 done, 1 failed, 2 blocked"."""
     words = [outcome.status for outcome in outcomes]
-    return ", ".join(f"{words.count(s):,} {s.value.lower()}" for s in Status if s in words) or count(0, "step")
+    return ", ".join(f"{words.count(s):,} {s.value.lower()}" for s in Status if s in words) or show_count(0, "step")

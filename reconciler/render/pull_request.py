@@ -7,28 +7,28 @@ from typing import Any
 
 from reconciler.diff.change import InputChange
 from reconciler.diff.impact import CellEffect, Effect, Impact, Remark
-from reconciler.render.paint import Paint, Tone, plain
-from reconciler.render.quantities import count, duration, listing
-from reconciler.render.values import short, value_text
+from reconciler.quantities import join_listing, show_count, show_duration
+from reconciler.render.colour import Paint, Tone, show_plain
+from reconciler.render.values import render_value_text, shorten_value
 
 VERSION = 1
 LIMIT = 40
 _TONES = {Effect.ADDED: Tone.GOOD, Effect.STALE: Tone.DOUBT, Effect.WAS_STALE: Tone.DOUBT, Effect.REMOVED: Tone.BAD}
 
 
-def verdict(impact: Impact) -> str:
+def describe_verdict(impact: Impact) -> str:
     """One line: what merging means. "Nothing" is said only of two states that were compared whole."""
     if impact.errors:
-        return f"{count(sum(r.level == 'error' for r in impact.remarks), 'error')}: do not merge."
+        return f"{show_count(sum(r.level == 'error' for r in impact.remarks), 'error')}: do not merge."
     if not impact.work:
         return "Merging makes nothing to do."
-    made = listing(f"{number} x {label}" for label, number in impact.counts.items())
-    about = f", about {duration(impact.seconds)}" if impact.seconds else ""
-    more = f" and {count(impact.unknown, 'step')} of unknown length" if impact.unknown else ""
+    made = join_listing(f"{number} x {label}" for label, number in impact.counts.items())
+    about = f", about {show_duration(impact.seconds)}" if impact.seconds else ""
+    more = f" and {show_count(impact.unknown, 'step')} of unknown length" if impact.unknown else ""
     return f"Merging makes due: {made}{about}{more}."
 
 
-def text(impact: Impact, *, paint: Paint = plain, limit: int | None = LIMIT) -> str:
+def render_text(impact: Impact, *, paint: Paint = show_plain, limit: int | None = LIMIT) -> str:
     shown = [cell for cell in impact.cells if cell.effect is not Effect.UNAFFECTED]
     lines = [f"{impact.base[:10]} → {impact.head[:10]}"]
     for cell in shown[:limit]:
@@ -36,12 +36,12 @@ def text(impact: Impact, *, paint: Paint = plain, limit: int | None = LIMIT) -> 
         lines.append(f"  {effect} {cell.cell}{_what(cell)}")
         lines += [f"      {line}" for line in _causes(cell)]
     if limit is not None and len(shown) > limit:
-        lines.append(f"  … and {count(len(shown) - limit, 'more cell')}; --all shows them")
+        lines.append(f"  … and {show_count(len(shown) - limit, 'more cell')}; --all shows them")
     unaffected = len(impact.cells) - len(shown)
-    lines += [f"  {count(unaffected, 'cell')} unaffected"] if impact.cells else []
+    lines += [f"  {show_count(unaffected, 'cell')} unaffected"] if impact.cells else []
     lines += [_remark(remark) for remark in impact.remarks]
     lines += [_withheld(impact)] if impact.withheld else []
-    return "\n".join([*lines, verdict(impact)])
+    return "\n".join([*lines, describe_verdict(impact)])
 
 
 def _withheld(impact: Impact) -> str:
@@ -51,8 +51,8 @@ def _withheld(impact: Impact) -> str:
 def _what(cell: CellEffect) -> str:
     if not cell.due:
         return ""
-    about = f", about {duration(cell.seconds)}" if cell.seconds else ""
-    return f": {listing(cell.due)}{about}"
+    about = f", about {show_duration(cell.seconds)}" if cell.seconds else ""
+    return f": {join_listing(cell.due)}{about}"
 
 
 def _causes(cell: CellEffect) -> list[str]:
@@ -60,7 +60,7 @@ def _causes(cell: CellEffect) -> list[str]:
 
 
 def _change(cause: InputChange) -> str:
-    before, after = (short(value_text(cause.name, value)) for value in (cause.before, cause.after))
+    before, after = (shorten_value(render_value_text(cause.name, value)) for value in (cause.before, cause.after))
     return f"{cause.name} {before} → {after}"
 
 
@@ -69,16 +69,16 @@ def _remark(remark: Remark) -> str:
     return f"{remark.level}: {where}{remark.message}" + (f"\n    fix: {remark.fix}" if remark.fix else "")
 
 
-def markdown(impact: Impact, *, limit: int = LIMIT) -> str:
+def render_markdown(impact: Impact, *, limit: int = LIMIT) -> str:
     """A comment: the verdict first, then what it rests on."""
-    lines = [f"**{verdict(impact)}**", "", f"Base `{impact.base[:10]}`, head `{impact.head[:10]}`.", ""]
+    lines = [f"**{describe_verdict(impact)}**", "", f"Base `{impact.base[:10]}`, head `{impact.head[:10]}`.", ""]
     shown = [cell for cell in impact.cells if cell.effect is not Effect.UNAFFECTED]
     if shown:
         lines += ["| Cell | Effect | To make | Because | About |", "|---|---|---|---|---|"]
         lines += [_row(cell) for cell in shown[:limit]]
         if len(shown) > limit:
-            lines.append(f"\n… and {count(len(shown) - limit, 'more cell')}.")
-    lines += ["", f"{count(len(impact.cells) - len(shown), 'cell')} unaffected.", ""] if impact.cells else []
+            lines.append(f"\n… and {show_count(len(shown) - limit, 'more cell')}.")
+    lines += ["", f"{show_count(len(impact.cells) - len(shown), 'cell')} unaffected.", ""] if impact.cells else []
     lines += [f"- **{r.level}** {_code(r)}{r.message}{f' ({r.fix})' if r.fix else ''}" for r in impact.remarks]
     lines += ["", _withheld(impact)] if impact.withheld else []
     return "\n".join(lines).rstrip() + "\n"
@@ -90,11 +90,11 @@ def _code(remark: Remark) -> str:
 
 def _row(cell: CellEffect) -> str:
     because = "<br>".join(f"`{line}`".replace("|", "\\|") for line in _causes(cell))
-    about = duration(cell.seconds) if cell.seconds else ""
+    about = show_duration(cell.seconds) if cell.seconds else ""
     return f"| {cell.cell} | {cell.effect} | {', '.join(cell.due)} | {because} | {about} |"
 
 
-def annotation_lines(impact: Impact, prefix: str = "") -> Iterator[str]:
+def render_annotation_lines(impact: Impact, prefix: str = "") -> Iterator[str]:
     """GitHub workflow commands: each remark, and each cause at the line that makes something stale. ``prefix``: where
     our repository lies below git's top, from which GitHub counts."""
     for remark in impact.remarks:
@@ -105,7 +105,7 @@ def annotation_lines(impact: Impact, prefix: str = "") -> Iterator[str]:
             if cause.origin.line:
                 said.setdefault((cause.origin.file, cause.origin.line, _change(cause)), []).append(str(cell.cell))
     for (file, line, change), cells in said.items():
-        yield _annotation("notice", prefix + file, line, f"{change} makes stale: {listing(cells, most=4)}")
+        yield _annotation("notice", prefix + file, line, f"{change} makes stale: {join_listing(cells, most=4)}")
 
 
 def _annotation(level: str, file: str, line: int, message: str) -> str:
@@ -119,12 +119,12 @@ def _escaped(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def document(impact: Impact) -> dict[str, Any]:
+def render_document(impact: Impact) -> dict[str, Any]:
     return {
         "version": VERSION,
         "base": impact.base,
         "head": impact.head,
-        "verdict": verdict(impact),
+        "verdict": describe_verdict(impact),
         "work": impact.work,
         "errors": impact.errors,
         "counts": dict(impact.counts),

@@ -5,22 +5,30 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from reconciler.render.paint import Paint, Tone, plain
+from reconciler.quantities import show_count, show_rate
+from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.plan import LIMIT
-from reconciler.render.quantities import count, rate
-from reconciler.resource.conditions import CONDITIONS, NOT_REQUIRED, Condition, Standing, Status
+from reconciler.resource.conditions import CONDITIONS, NOT_REQUIRED, CellStatus, Condition, ConditionStatus
 
-_MARKS = {Status.TRUE: ("ok", Tone.GOOD), Status.FALSE: ("no", Tone.BAD), Status.UNKNOWN: ("?", Tone.DOUBT)}
+_MARKS = {
+    ConditionStatus.TRUE: ("ok", Tone.GOOD),
+    ConditionStatus.FALSE: ("no", Tone.BAD),
+    ConditionStatus.UNKNOWN: ("?", Tone.DOUBT),
+}
 
 
-def status_text(standings: Sequence[Standing], *, limit: int | None = LIMIT, paint: Paint = plain) -> str:
+def render_status_text(standings: Sequence[CellStatus], *, limit: int | None = LIMIT, paint: Paint = show_plain) -> str:
     """The matrix; then, for cells that are not ready, the first reason. In a long list those cells come first."""
     if not standings:
         return "No cell is declared."
-    ranked = sorted(standings, key=lambda s: s.ready is Status.TRUE) if limit and len(standings) > limit else standings
+    ranked = (
+        sorted(standings, key=lambda s: s.ready is ConditionStatus.TRUE)
+        if limit and len(standings) > limit
+        else standings
+    )
     shown = ranked[:limit]
     width = max(len("cell"), *(len(str(s.cell)) for s in shown))
-    results = [metric_text(s.metric) for s in shown]
+    results = [render_metric_text(s.metric) for s in shown]
     metric_width = max(len("result"), *map(len, results))
     columns = [name for name in CONDITIONS if any(c.type == name and c.reason != NOT_REQUIRED for c in _all(shown))]
     lines = ["  ".join([f"{'cell':<{width}}", *columns, f"{'result':>{metric_width}}"])]
@@ -30,23 +38,23 @@ def status_text(standings: Sequence[Standing], *, limit: int | None = LIMIT, pai
         row = [f"{standing.cell!s:<{width}}", *marks, f"{result:>{metric_width}}"]
         lines.append(("  ".join(row) + (f"  {paint(extra, Tone.FAINT)}" if extra else "")).rstrip())
     if len(shown) < len(standings):
-        lines.append(f"… and {count(len(standings) - len(shown), 'more cell')}; --all shows them")
+        lines.append(f"… and {show_count(len(standings) - len(shown), 'more cell')}; --all shows them")
     lines += _reasons(shown)
     lines.append(_summary(standings, paint))
     return "\n".join(lines)
 
 
-def _all(standings: Sequence[Standing]) -> Iterator[Condition]:
+def _all(standings: Sequence[CellStatus]) -> Iterator[Condition]:
     return (condition for standing in standings for condition in standing.conditions)
 
 
-def metric_text(metric: tuple[str, str] | None) -> str:
+def render_metric_text(metric: tuple[str, str] | None) -> str:
     """ "107 samples/s"; "-" where nothing is measured."""
     if metric is None:
         return "-"
     value, unit = metric
     try:
-        return f"{rate(float(value))} {unit}".rstrip()
+        return f"{show_rate(float(value))} {unit}".rstrip()
     except ValueError:
         return f"{value} {unit}".rstrip()
 
@@ -56,11 +64,11 @@ def _mark(condition: Condition, paint: Paint) -> str:
     return paint(word, tone) + " " * (len(condition.type) - len(word))
 
 
-def _reasons(standings: Sequence[Standing]) -> list[str]:
+def _reasons(standings: Sequence[CellStatus]) -> list[str]:
     lines = []
     for standing in standings:
         # In pipeline order, so that the first is the cause of the rest.
-        wrong = [c for c in standing.conditions[:-1] if c.status is not Status.TRUE]
+        wrong = [c for c in standing.conditions[:-1] if c.status is not ConditionStatus.TRUE]
         first = next((c for c in wrong if c.reason != "UpstreamReplaced"), wrong[0] if wrong else None)
         if first is not None:
             lines.append(
@@ -69,10 +77,14 @@ def _reasons(standings: Sequence[Standing]) -> list[str]:
     return lines
 
 
-def _summary(standings: Sequence[Standing], paint: Paint) -> str:
+def _summary(standings: Sequence[CellStatus], paint: Paint) -> str:
     ready = Counter(s.ready for s in standings)
-    if ready[Status.TRUE] == len(standings):
-        return paint(f"{count(len(standings), 'cell')} ready.", Tone.GOOD)
-    parts = [f"{ready[Status.TRUE]:,} of {count(len(standings), 'cell')} ready"]
-    parts += [f"{ready[s]:,} {word}" for s, word in ((Status.FALSE, "not"), (Status.UNKNOWN, "unknown")) if ready[s]]
+    if ready[ConditionStatus.TRUE] == len(standings):
+        return paint(f"{show_count(len(standings), 'cell')} ready.", Tone.GOOD)
+    parts = [f"{ready[ConditionStatus.TRUE]:,} of {show_count(len(standings), 'cell')} ready"]
+    parts += [
+        f"{ready[s]:,} {word}"
+        for s, word in ((ConditionStatus.FALSE, "not"), (ConditionStatus.UNKNOWN, "unknown"))
+        if ready[s]
+    ]
     return paint(", ".join(parts) + ".", Tone.BAD)

@@ -18,7 +18,7 @@ class Bars:
     parts: Sequence[Sequence[tuple[str, int]]]
 
 
-def bars(plot: Bars, title: str) -> str:
+def draw_bars(plot: Bars, title: str) -> str:
     """Horizontal bars of counts, a row for each name, with the total at the end."""
     left, height = 190, 22
     longest = max((sum(n for _, n in row) for row in plot.parts), default=0) or 1
@@ -34,7 +34,7 @@ def bars(plot: Bars, title: str) -> str:
     return _svg(title, 16 + height * len(plot.rows), body)
 
 
-def scatter(points: Sequence[tuple[float, float, str, str]], title: str, across: str, up: str) -> str:
+def draw_scatter(points: Sequence[tuple[float, float, str, str]], title: str, across: str, up: str) -> str:
     """Points (x, y, class, words) on logarithmic axes with the diagonal of equal values."""
     chosen = [point for point in points if point[0] > 0 and point[1] > 0]
     if not chosen:
@@ -72,7 +72,7 @@ def _axes(low: int, span: int, left: float, size: float, across: str, up: str) -
     return body
 
 
-def histogram(values: Sequence[float], title: str, edges: Sequence[float], unit: str) -> str:
+def draw_histogram(values: Sequence[float], title: str, edges: Sequence[float], unit: str) -> str:
     """Counts between edges; what lies outside counts in the first or last column."""
     counts = [0] * (len(edges) - 1)
     for value in values:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from reconciler.diff.timeline import Cause, CellChange, Comparison, Measured, Side, Step, Written
-from reconciler.render.plot import Point, text_plot
+from reconciler.diff.timeline import Cause, CellChange, MeasuredValue, ResultComparison, Side, TimelineStep, Written
+from reconciler.render.plot import Point, plot_text
 from reconciler.resource.kinds import Cell
 
 
-def points(results: Iterable[Measured]) -> list[Point]:
+def collect_points(results: Iterable[MeasuredValue]) -> list[Point]:
     """Of performance runs."""
     found = []
     for item in results:
@@ -20,11 +20,11 @@ def points(results: Iterable[Measured]) -> list[Point]:
     return found
 
 
-def unit_of(results: Iterable[Measured]) -> str:
+def find_unit(results: Iterable[MeasuredValue]) -> str:
     return next((item.unit for item in results if item.what == "Run performance"), "")
 
 
-def history_text(cell: Cell, results: Sequence[Measured]) -> str:
+def render_history_text(cell: Cell, results: Sequence[MeasuredValue]) -> str:
     rows = [
         [
             item.started[:16].replace("T", " "),
@@ -36,11 +36,11 @@ def history_text(cell: Cell, results: Sequence[Measured]) -> str:
         ]
         for item in results
     ]
-    plot = text_plot(points(results), unit_of(results))
+    plot = plot_text(collect_points(results), find_unit(results))
     return "\n".join([str(cell), *_columns(rows), *(["", plot] if plot else [])])
 
 
-def blame_text(cell: Cell, steps: Sequence[Step]) -> str:
+def render_blame_text(cell: Cell, steps: Sequence[TimelineStep]) -> str:
     lines = [str(cell)]
     for step in steps:
         change = f"{step.change:+.1%}" if step.change is not None else "?"
@@ -66,7 +66,7 @@ def _value(value: Any) -> str:
     return text if len(text) <= 40 else f"{text[:12]}…"
 
 
-def changes_text(names: tuple[str, str], changes: Sequence[CellChange]) -> str:
+def render_changes_text(names: tuple[str, str], changes: Sequence[CellChange]) -> str:
     lines = [f"{names[0][:12]}..{names[1][:12]}"]
     for item in changes:
         if item.same:
@@ -89,7 +89,7 @@ def _metric(metric: tuple[str, str] | None) -> str:
     return " ".join(metric) if metric else "none"
 
 
-def comparison_text(found: Comparison) -> str:
+def render_comparison_text(found: ResultComparison) -> str:
     head = ["benchmark", "scenario", found.names[0], found.names[1], "ratio", "per accelerator"]
     several = len({_place(side) for pair in found.pairs for side in (pair.one, pair.other)}) > 1
     rows = [

@@ -6,43 +6,43 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from reconciler.record.objects import Fate, Moved
-from reconciler.render.quantities import count, size
+from reconciler.quantities import show_count, show_size
+from reconciler.record.objects import TransferResult, TransferStatus
 
 VERSION = 1
 _DONE = {"push": "pushed", "pull": "pulled"}
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class TransferReport:
     command: str
     store: str
     url: str
-    ended: tuple[Moved, ...]
+    ended: tuple[TransferResult, ...]
     dry_run: bool = False
 
 
-def text(report: Report) -> str:
+def render_text(report: TransferReport) -> str:
     """What is wrong first and each by name; then the counts."""
     lines = []
     for item in report.ended:
-        if item.fate in (Fate.ABSENT, Fate.WRONG):
+        if item.fate in (TransferStatus.ABSENT, TransferStatus.WRONG):
             what = item.what
             lines.append(
-                f"{item.fate:<7} {what.address}: {what.name} ({size(what.size)}), {what.sha256[:12]}: {item.why}"
+                f"{item.fate:<7} {what.address}: {what.name} ({show_size(what.size)}), {what.sha256[:12]}: {item.why}"
             )
-    moved = [item.what.size for item in report.ended if item.fate is Fate.MOVED]
+    moved = [item.what.size for item in report.ended if item.fate is TransferStatus.MOVED]
     done = f"to be {_DONE[report.command]}" if report.dry_run else _DONE[report.command]
-    parts = [f"{count(len(moved), 'object')} ({size(sum(moved))}) {done}"]
+    parts = [f"{show_count(len(moved), 'object')} ({show_size(sum(moved))}) {done}"]
     counts = Counter(item.fate for item in report.ended)
     where = "there" if report.command == "push" else "here"
-    parts += [f"{counts[Fate.PRESENT]} already {where}"] if counts[Fate.PRESENT] else []
-    parts += [f"{counts[fate]} {fate}" for fate in (Fate.ABSENT, Fate.WRONG) if counts[fate]]
+    parts += [f"{counts[TransferStatus.PRESENT]} already {where}"] if counts[TransferStatus.PRESENT] else []
+    parts += [f"{counts[fate]} {fate}" for fate in (TransferStatus.ABSENT, TransferStatus.WRONG) if counts[fate]]
     lines.append(f"{report.store}: {', '.join(parts)}.")
     return "\n".join(lines)
 
 
-def document(report: Report) -> dict[str, Any]:
+def render_document(report: TransferReport) -> dict[str, Any]:
     counts = Counter(item.fate for item in report.ended)
     return {
         "version": VERSION,
@@ -50,8 +50,8 @@ def document(report: Report) -> dict[str, Any]:
         "store": report.store,
         "url": report.url,
         "dry_run": report.dry_run,
-        "counts": {str(fate): counts[fate] for fate in Fate},
-        "bytes": sum(item.what.size for item in report.ended if item.fate is Fate.MOVED),
+        "counts": {str(fate): counts[fate] for fate in TransferStatus},
+        "bytes": sum(item.what.size for item in report.ended if item.fate is TransferStatus.MOVED),
         "objects": [
             {
                 "sha256": item.what.sha256,

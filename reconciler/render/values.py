@@ -9,7 +9,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from reconciler.diff.change import InputChange
-from reconciler.resource.canonical import decimal_text
+from reconciler.resource.canonical import show_decimal
 from reconciler.resource.kinds import Address, Kind
 
 _NANOSECONDS = {"ns": 1, "µs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9}
@@ -33,12 +33,12 @@ def _quantity(number: int, units: Mapping[str, int]) -> str:
     for unit, size in sorted(units.items(), key=lambda item: -item[1]):
         amount = Decimal(number) / size
         if abs(amount) >= 1 and -amount.as_tuple().exponent <= 3:  # type: ignore[operator]
-            return f"{decimal_text(amount)} {unit}"
+            return f"{show_decimal(amount)} {unit}"
     smallest = min(units, key=units.__getitem__)
     return f"{number} {smallest}"
 
 
-def value_text(name: str, value: Any) -> str:
+def render_value_text(name: str, value: Any) -> str:
     """One value of a setting, in full but for digests."""
     if value is None:
         return "not set"
@@ -58,7 +58,7 @@ def value_text(name: str, value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
 
 
-def short(text: str, longest: int = _LONGEST) -> str:
+def shorten_value(text: str, longest: int = _LONGEST) -> str:
     """On one line and cut in the middle, so that both ends of a path stay readable."""
     text = " ".join(text.split())
     if len(text) <= longest:
@@ -67,12 +67,12 @@ def short(text: str, longest: int = _LONGEST) -> str:
     return f"{text[:head]}…{text[len(text) - (longest - head - 1) :]}"
 
 
-def setting_name(name: str, kind: Kind) -> str:
+def name_setting(name: str, kind: Kind) -> str:
     """A setting as it is called within its kind: an Engine's ``engine.batch_size`` is "batch_size"."""
     return name.removeprefix(f"{str(kind).lower()}.")
 
 
-def change_text(change: InputChange, address: Address) -> str:
+def render_change_text(change: InputChange, address: Address) -> str:
     """ "batch_size 8 → 16"."""
-    before, after = (short(value_text(change.name, value)) for value in (change.before, change.after))
-    return f"{setting_name(change.name, address.kind)} {before} → {after}"
+    before, after = (shorten_value(render_value_text(change.name, value)) for value in (change.before, change.after))
+    return f"{name_setting(change.name, address.kind)} {before} → {after}"

@@ -19,23 +19,23 @@ _AS_THEY_ARE = frozenset({str, *_PLAIN})
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def decimal_text(value: Decimal | int | str) -> str:
+def show_decimal(value: Decimal | int | str) -> str:
     """``54``, ``54.0`` and ``5.4e1`` are one number: "54"."""
     number = Decimal(value)
     text = format(number.normalize(), "f")
     return "0" if number == 0 else text
 
 
-def canonical(value: Any) -> Any:
+def canonicalise(value: Any) -> Any:
     """The JSON-able normal form. Raises TypeError on floats and on anything that is no value."""
     if type(value) in _AS_THEY_ARE:  # nearly every value: asked first, since a large spec has a hundred thousand
         return value
     if isinstance(value, Decimal):
-        return decimal_text(value)
+        return show_decimal(value)
     if isinstance(value, Mapping):
-        return {str(name): canonical(item) for name, item in sorted(value.items())}
+        return {str(name): canonicalise(item) for name, item in sorted(value.items())}
     if isinstance(value, (list, tuple)):
-        return [canonical(item) for item in value]
+        return [canonicalise(item) for item in value]
     if isinstance(value, str):
         return str(value)
     if isinstance(value, _PLAIN):
@@ -43,10 +43,10 @@ def canonical(value: Any) -> Any:
     raise TypeError(f"no canonical form for {type(value).__name__} {value!r}")
 
 
-def canonical_json(value: Any) -> bytes:
-    return _ENCODER.encode(canonical(value)).encode()
+def encode_canonical_json(value: Any) -> bytes:
+    return _ENCODER.encode(canonicalise(value)).encode()
 
 
 def digest(value: Any) -> str:
     """SHA-256, in hexadecimal, of the canonical JSON."""
-    return hashlib.sha256(canonical_json(value)).hexdigest()
+    return hashlib.sha256(encode_canonical_json(value)).hexdigest()

@@ -9,7 +9,7 @@ from enum import StrEnum
 from reconciler.resource.kinds import Cell
 
 
-class Status(StrEnum):
+class ConditionStatus(StrEnum):
     """From best to worst: a summary is the worst of its parts."""
 
     TRUE = "True"
@@ -17,7 +17,7 @@ class Status(StrEnum):
     FALSE = "False"
 
 
-_WORST = {Status.TRUE: 0, Status.UNKNOWN: 1, Status.FALSE: 2}
+_WORST = {ConditionStatus.TRUE: 0, ConditionStatus.UNKNOWN: 1, ConditionStatus.FALSE: 2}
 
 NOT_REQUIRED = "NotRequired"  # the reason of a condition that nothing asks for
 
@@ -30,17 +30,17 @@ class Condition:
     """``type`` is one of CONDITIONS; ``reason`` one CamelCase word; ``message`` for people."""
 
     type: str
-    status: Status
+    status: ConditionStatus
     reason: str
     message: str = ""
 
 
-def worst(conditions: Iterable[Condition]) -> Status:
-    return max((c.status for c in conditions), key=_WORST.__getitem__, default=Status.UNKNOWN)
+def find_worst(conditions: Iterable[Condition]) -> ConditionStatus:
+    return max((c.status for c in conditions), key=_WORST.__getitem__, default=ConditionStatus.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class CellStatus:
     """A cell at a glance. ``metric`` and ``accuracy``: (value, unit); ``marks``: "rehearsal", "synthetic"."""
 
     cell: Cell
@@ -51,5 +51,5 @@ class Standing:
     marks: tuple[str, ...] = ()
 
     @property
-    def ready(self) -> Status:
+    def ready(self) -> ConditionStatus:
         return self.conditions[-1].status

@@ -79,7 +79,7 @@ class Freeze:
         return f"frozen {end} by {self.by.partition(' <')[0]}: {self.reason}"
 
 
-class Stand(StrEnum):
+class AcceptanceStatus(StrEnum):
     """How an acceptance stands today. CHANGED: other inputs are asked for than those that were accepted, or its records
     are gone. MEASURED: the inputs were measured since."""
 
@@ -114,13 +114,13 @@ class Decisions:
 NONE = Decisions({}, {}, {}, date.min)
 
 
-def frozen_by(cell: Cell | None, freezes: Iterable[Freeze]) -> Freeze | None:
+def find_freeze(cell: Cell | None, freezes: Iterable[Freeze]) -> Freeze | None:
     """The freeze that holds for a cell, or for what no cell owns; one of the whole submission goes first."""
     found = [freeze for freeze in freezes if freeze.covers(cell)]
     return min(found, key=lambda freeze: freeze.cell is not None, default=None)
 
 
-def acceptance_document(item: Acceptance) -> dict[str, Any]:
+def encode_acceptance(item: Acceptance) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "cell": str(item.cell),
@@ -140,7 +140,7 @@ def acceptance_document(item: Acceptance) -> dict[str, Any]:
     }
 
 
-def acceptance_of(document: Mapping[str, Any]) -> Acceptance:
+def decode_acceptance(document: Mapping[str, Any]) -> Acceptance:
     """Raises ValueError, KeyError, TypeError or AttributeError for what is none."""
     keys = tuple(
         AcceptedKey(
@@ -156,7 +156,7 @@ def acceptance_of(document: Mapping[str, Any]) -> Acceptance:
     return Acceptance(Cell(*document["cell"].split("/")), reason, by, made, until, str(document["commit"]), keys)
 
 
-def freeze_document(item: Freeze) -> dict[str, Any]:
+def encode_freeze(item: Freeze) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "cell": str(item.cell) if item.cell else None,
@@ -168,7 +168,7 @@ def freeze_document(item: Freeze) -> dict[str, Any]:
     }
 
 
-def freeze_of(document: Mapping[str, Any]) -> Freeze:
+def decode_freeze(document: Mapping[str, Any]) -> Freeze:
     """Raises as ``acceptance_of`` does."""
     cell, until = document["cell"], document["until"]
     reason, by, made = (str(document[name]) for name in ("reason", "by", "made"))

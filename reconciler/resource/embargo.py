@@ -41,7 +41,7 @@ class Embargo:
         return f"embargo until {self.until}" if self.until else "embargo without an end"
 
 
-def embargo_of(settings: Mapping[str, Any]) -> Embargo | None:
+def make_embargo(settings: Mapping[str, Any]) -> Embargo | None:
     """``settings``: the submission's, by flat name. None where the spec declares no embargo."""
     until, allow = settings.get("embargo.until"), settings.get("embargo.allow") or ()
     if not until and not allow:
@@ -49,7 +49,7 @@ def embargo_of(settings: Mapping[str, Any]) -> Embargo | None:
     return Embargo(date.fromisoformat(str(until)) if until else None, tuple(map(str, allow)))
 
 
-def refusal(embargo: Embargo | None, address: str, today: date) -> str:
+def explain_refusal(embargo: Embargo | None, address: str, today: date) -> str:
     """Why nothing measured may go to this address today; "" when it may. ``today`` in UTC.
 
     Every exit asks it before a byte leaves: ``git push`` with each address that the remote pushes to, a transfer of
@@ -61,10 +61,10 @@ def refusal(embargo: Embargo | None, address: str, today: date) -> str:
     """
     if embargo is None or not embargo.holds(today) or embargo.allows(address):
         return ""
-    return f"{embargo}: {shown(address) or 'an unknown place'} is not among embargo.allow"
+    return f"{embargo}: {show_embargo(address) or 'an unknown place'} is not among embargo.allow"
 
 
-def shown(address: str) -> str:
+def show_embargo(address: str) -> str:
     """Without the password or token that an address may carry."""
     scheme, sign, rest = address.partition("://")
     if not sign:

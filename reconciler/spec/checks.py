@@ -7,9 +7,9 @@ from typing import Any
 
 from harness.contract import BACKENDS, BackendFacts, Option
 from reconciler.errors import Problem
-from reconciler.spec.layers import Block, Setting
-from reconciler.spec.names import advice, nearest
-from reconciler.spec.quantities import shown
+from reconciler.spec.layers import Block, LayeredSetting
+from reconciler.spec.names import find_nearest, give_advice
+from reconciler.spec.quantities import show_quantity
 
 _ORDERED = (
     ("min_duration", "max_duration"),
@@ -27,8 +27,8 @@ def check_cell(settings: Block) -> Iterator[Problem]:
     precision = settings.get("engine.precision")
     if precision is not None and precision[0].value.value not in facts.precisions:
         written = str(precision[0].value.value)
-        fix = f"{_quantized(facts, written) or advice(written, facts.precisions)}{_other_backends(written)}"
-        yield problem(precision[0], f"backend {backend} does not compute in {written}", fix)
+        fix = f"{_quantized(facts, written) or give_advice(written, facts.precisions)}{_other_backends(written)}"
+        yield make_problem(precision[0], f"backend {backend} does not compute in {written}", fix)
     for name, layers in settings.items():
         for part, other in (("engine", "run"), ("run", "engine")):
             prefix = f"{part}.options."
@@ -36,7 +36,7 @@ def check_cell(settings: Block) -> Iterator[Problem]:
                 yield from _check_option(layers[0], name.removeprefix(prefix), backend, part, other)
 
 
-def problem(setting: Setting, message: str, fix: str) -> Problem:
+def make_problem(setting: LayeredSetting, message: str, fix: str) -> Problem:
     origin = setting.value.origin
     return Problem(origin.file, origin.line, origin.column, setting.path, message, fix)
 
@@ -48,7 +48,7 @@ def _check_order(settings: Block, lower: str, upper: str) -> Iterator[Problem]:
     # A maximum of zero means no bound to LoadGen.
     if 0 < int(high.value.value) < int(low.value.value):
         message = f"{lower} is greater than {upper} ({high.value.origin})"
-        yield problem(low, message, f"lower {lower} or raise {upper}")
+        yield make_problem(low, message, f"lower {lower} or raise {upper}")
 
 
 def _quantized(facts: BackendFacts, precision: str) -> str:
@@ -70,10 +70,10 @@ def _options(facts: BackendFacts, part: str) -> dict[str, Option]:
     return facts.engine if part == "engine" else facts.run
 
 
-def _check_option(setting: Setting, name: str, backend: str, part: str, other: str) -> Iterator[Problem]:
+def _check_option(setting: LayeredSetting, name: str, backend: str, part: str, other: str) -> Iterator[Problem]:
     facts = BACKENDS[backend]
     if part == "run" and name in ("streams", "threads"):
-        yield problem(setting, f"{name} is no option but a setting of run", f"write 'run: {{{name}: …}}'")
+        yield make_problem(setting, f"{name} is no option but a setting of run", f"write 'run: {{{name}: …}}'")
         return
     known = {key: value for key, value in _options(facts, part).items() if key not in ("streams", "threads")}
     if name in known:
@@ -83,23 +83,25 @@ def _check_option(setting: Setting, name: str, backend: str, part: str, other: s
     if name in _options(facts, other):
         fix = f"write it under {other}: options"
     elif known:
-        fix = advice(name, known)
+        fix = give_advice(name, known)
     else:
-        able = [key for key, found in BACKENDS.items() if nearest(name, _options(found, part))]
+        able = [key for key, found in BACKENDS.items() if find_nearest(name, _options(found, part))]
         fix = f"take it out{f', or choose backend {able[0]}' if able else f' ({backend} has no {part} options)'}"
-    yield problem(setting, message, fix)
+    yield make_problem(setting, message, fix)
 
 
-def _check_value(setting: Setting, name: str, option: Option) -> Iterator[Problem]:
+def _check_value(setting: LayeredSetting, name: str, option: Option) -> Iterator[Problem]:
     value: Any = setting.value.value
     whole = isinstance(value, int) and not isinstance(value, bool)
     if option.kind == "choice" and value not in option.choices:
-        yield problem(setting, f"{shown(value)} is no {name}", advice(str(value), option.choices))
+        yield make_problem(setting, f"{show_quantity(value)} is no {name}", give_advice(str(value), option.choices))
     elif option.kind == "int" and not whole:
-        yield problem(
-            setting, f"{shown(value)} stands where a whole number belongs", f"write '{name}: {option.default}'"
+        yield make_problem(
+            setting, f"{show_quantity(value)} stands where a whole number belongs", f"write '{name}: {option.default}'"
         )
     elif option.kind == "flag" and not isinstance(value, bool):
-        yield problem(setting, f"{shown(value)} stands where true or false belongs", f"write '{name}: true' or false")
+        yield make_problem(
+            setting, f"{show_quantity(value)} stands where true or false belongs", f"write '{name}: true' or false"
+        )
     elif option.kind == "text" and not isinstance(value, str):
-        yield problem(setting, f"{shown(value)} stands where text belongs", "write the text in quotes")
+        yield make_problem(setting, f"{show_quantity(value)} stands where text belongs", "write the text in quotes")

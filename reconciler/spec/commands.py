@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from reconciler.errors import Problem
 from reconciler.mlperf.modes import ENDPOINTS, RESULTS
-from reconciler.spec.checks import problem
-from reconciler.spec.layers import Block, Setting
-from reconciler.spec.names import advice
+from reconciler.spec.checks import make_problem
+from reconciler.spec.layers import Block, LayeredSetting
+from reconciler.spec.names import give_advice
 
 COMMAND, SCORE, SERVICE = "harness.command", "harness.score.command", "harness.service"
 ENV, MODEL = "harness.env.", "harness.model_name"
@@ -71,14 +71,14 @@ def check_harness(settings: Block) -> Iterator[Problem]:
         backend = settings.get("engine.backend")
         if backend is not None and backend[0].value.value == "command":
             fix = 'write \'harness: {command: ["python", "run.py", "{run_dir}"]}\' instead'
-            yield problem(backend[0], "backend command names no command", fix)
+            yield make_problem(backend[0], "backend command names no command", fix)
         elsewhere = backend is not None and backend[0].value.value == "external"
         if elsewhere:
             yield from _unnamed_model(settings)
         for name, layers in settings.items():
             if name.startswith("harness.") and not (elsewhere and name in (RESULTS, MODEL)):
                 fix = 'write \'harness: {command: ["python", "run.py", "{run_dir}"]}\', or take the rest out'
-                yield problem(layers[0], "a harness is described without its command", fix)
+                yield make_problem(layers[0], "a harness is described without its command", fix)
                 return
         return
     yield from _unheard(settings, " ".join(text for setting in texts.values() for text in _strings(setting)))
@@ -91,31 +91,31 @@ def _endpoints(settings: Block) -> bool:
 def _unnamed_model(settings: Block) -> Iterator[Problem]:
     if _endpoints(settings) and MODEL not in settings:
         fix = "write `model_name: NAME`, as model_params.name of its config.yaml has it"
-        yield problem(settings[RESULTS][0], "nothing says which model the results must be of", fix)
+        yield make_problem(settings[RESULTS][0], "nothing says which model the results must be of", fix)
 
 
-def _strings(setting: Setting) -> list[str]:
+def _strings(setting: LayeredSetting) -> list[str]:
     value = setting.value.value
     return [value] if isinstance(value, str) else list(value) if isinstance(value, tuple) else []
 
 
-def _unknown(setting: Setting, known: Collection[str], of: str = "") -> Iterator[Problem]:
+def _unknown(setting: LayeredSetting, known: Collection[str], of: str = "") -> Iterator[Problem]:
     for text in _strings(setting):
         for name in PLACEHOLDER.findall(text):
             if name not in known:
-                fix = f"{advice(name, known)}; write {{{{{name}}}}} for the braces themselves"
-                yield problem(setting, f"{{{name}}} is no placeholder{of}", fix)
+                fix = f"{give_advice(name, known)}; write {{{{{name}}}}} for the braces themselves"
+                yield make_problem(setting, f"{{{name}}} is no placeholder{of}", fix)
 
 
-def _below(settings: Block, block: str) -> dict[str, Setting]:
+def _below(settings: Block, block: str) -> dict[str, LayeredSetting]:
     return {name: layers[0] for name, layers in settings.items() if name.startswith(f"{block}.")}
 
 
-def _without_command(own: Mapping[str, Setting], noun: str, example: str) -> Iterator[Problem]:
+def _without_command(own: Mapping[str, LayeredSetting], noun: str, example: str) -> Iterator[Problem]:
     """Once, where anything of the block is written."""
     for setting in itertools.islice(own.values(), 1):
         fix = f"write '{noun}: {{command: {example}}}', or take the rest out"
-        yield problem(setting, f"a {noun} is described without its command", fix)
+        yield make_problem(setting, f"a {noun} is described without its command", fix)
 
 
 def _build(settings: Block) -> Iterator[Problem]:
@@ -129,10 +129,10 @@ def _build(settings: Block) -> Iterator[Problem]:
     told = any("{run_dir}" in text for setting in own.values() for text in _strings(setting))
     if f"{BUILD}.outputs" not in own and not told:
         fix = "hand it {run_dir}, an empty folder whose files are the engine; or name what it leaves as outputs"
-        yield problem(command, "nothing tells where the build leaves the engine", fix)
+        yield make_problem(command, "nothing tells where the build leaves the engine", fix)
 
 
-def _service(settings: Block, asking: Iterable[Setting]) -> Iterator[Problem]:
+def _service(settings: Block, asking: Iterable[LayeredSetting]) -> Iterator[Problem]:
     """A server must be startable, and its runs must find it."""
     own = _below(settings, SERVICE)
     command = own.get(f"{SERVICE}.command")
@@ -144,14 +144,14 @@ def _service(settings: Block, asking: Iterable[Setting]) -> Iterator[Problem]:
     probes = [own[name] for name in (f"{SERVICE}.ready.{probe}" for probe in ("url", "tcp", "log")) if name in own]
     listens = any("{port}" in text for setting in own.values() for text in _strings(setting))
     for extra in probes[1:]:
-        yield problem(extra, "a service is ready in one way alone", "keep one of url, tcp and log")
+        yield make_problem(extra, "a service is ready in one way alone", "keep one of url, tcp and log")
     if not probes and not listens:
         fix = "hand it {port}, or say when it is ready: 'ready: {url: \"http://127.0.0.1:8000/health\"}'"
-        yield problem(command, "nothing tells when the service is ready", fix)
+        yield make_problem(command, "nothing tells when the service is ready", fix)
     told = [text for setting in asking for text in _strings(setting)]
     if listens and not any(f"{{{name}}}" in text for name in _WITH_SERVICE for text in told):
         fix = "hand the harness's command {service_url} or {port}"
-        yield problem(command, "nothing tells the command where its service listens", fix)
+        yield make_problem(command, "nothing tells the command where its service listens", fix)
 
 
 def _unheard(settings: Block, texts: str) -> Iterator[Problem]:
@@ -162,13 +162,13 @@ def _unheard(settings: Block, texts: str) -> Iterator[Problem]:
     yield from _unnamed_model(settings)
     if not endpoints and code is not None and code[0].value.value == "command" and SCORE not in settings:
         fix = 'write \'score: {command: ["python", "accuracy.py", "{accuracy_log}"]}\', or name the benchmark\'s code'
-        yield problem(command, "nothing scores the accuracy run of this benchmark", fix)
+        yield make_problem(command, "nothing scores the accuracy run of this benchmark", fix)
     if "harness.logs" not in settings and "{run_dir}" not in texts:
         fix = "hand it {run_dir}, in an argument or a variable of env; or name its own folder as harness.logs"
-        yield problem(command, "nothing tells the command where its logs belong", fix)
+        yield make_problem(command, "nothing tells the command where its logs belong", fix)
     conf = settings.get("harness.user_conf")
     if endpoints:
         return  # its configuration comes back with its results, and is held against what was asked
     if (conf is None or conf[0].value.value == "written") and "{user_conf}" not in texts:
         fix = "hand it {user_conf}; or write 'user_conf: harvested' when the command makes its own from the target"
-        yield problem(command, "nothing tells the command where its user.conf is", fix)
+        yield make_problem(command, "nothing tells the command where its user.conf is", fix)

@@ -17,7 +17,7 @@ from ruamel.yaml.error import YAMLError
 from ruamel.yaml.nodes import MappingNode, ScalarNode
 
 from reconciler.errors import SpecError
-from reconciler.spec.nodes import Number, parse, plain, resolve
+from reconciler.spec.nodes import Number, convert_plain, parse, resolve
 
 Scalar = str | int | bool | Decimal
 New = Scalar | Mapping[str, Any]
@@ -39,7 +39,7 @@ def set_value(text: str, path: str | Sequence[str], value: New) -> str:
     before = read(text)
     root = compose(text)
     names = list(path) if not isinstance(path, str) else _split(root, path)
-    node, depth = deepest(root, names)
+    node, depth = find_deepest(root, names)
     if depth == len(names):
         edited = _replace(text, node, value)
     else:
@@ -51,10 +51,10 @@ def set_value(text: str, path: str | Sequence[str], value: New) -> str:
     return edited
 
 
-def rendered(value: New) -> str:
+def render_value(value: New) -> str:
     """A value as YAML in one line; text is quoted only where it would be read as something else."""
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{rendered(str(name))}: {rendered(item)}" for name, item in value.items()) + "}"
+        return "{" + ", ".join(f"{render_value(str(name))}: {render_value(item)}" for name, item in value.items()) + "}"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (int, Decimal, Number)):
@@ -69,7 +69,7 @@ def read(text: str) -> Any:
     tree, problems = parse(text, "the spec")
     if tree is None or problems:
         raise SpecError(problems)
-    return plain(tree)
+    return convert_plain(tree)
 
 
 def compose(text: str) -> MappingNode:
@@ -103,7 +103,7 @@ def _split(root: MappingNode, path: str) -> list[str]:
     return names
 
 
-def deepest(root: MappingNode, names: Sequence[str]) -> tuple[Any, int]:
+def find_deepest(root: MappingNode, names: Sequence[str]) -> tuple[Any, int]:
     """The node at the longest part of ``names`` that is there, and that part's length."""
     node: Any = root
     for depth, name in enumerate(names):
@@ -123,7 +123,7 @@ def _replace(text: str, node: Any, value: New) -> str:
         return _fill(text, node, value)
     if not isinstance(node, ScalarNode) or node.style in ("|", ">"):
         raise EditError(f"line {node.start_mark.line + 1}: only a value on one line can be replaced")
-    written = rendered(value)
+    written = render_value(value)
     quoted = text[node.start_mark.index] in "\"'"
     if quoted and isinstance(value, str) and not written.startswith('"'):
         mark = text[node.start_mark.index]
@@ -138,12 +138,12 @@ def _fill(text: str, node: Any, value: New) -> str:
         index -= 1
     if text[index - 1] != ":":
         raise EditError(f"line {node.start_mark.line + 1}: a value cannot be written here")
-    return f"{text[:index]} {rendered(value)}{text[index:]}"
+    return f"{text[:index]} {render_value(value)}{text[index:]}"
 
 
 def insert(text: str, node: Any, name: str, value: New) -> str:
     """Add an entry to a mapping, in the mapping's own style."""
-    entry = f"{rendered(name)}: {rendered(value)}"
+    entry = f"{render_value(name)}: {render_value(value)}"
     if _empty(node):
         return _fill(text, node, {name: value})
     if not isinstance(node, MappingNode):
@@ -151,7 +151,7 @@ def insert(text: str, node: Any, name: str, value: New) -> str:
     if node.flow_style:
         return _insert_flow(text, node, entry)
     newline = "\r\n" if "\r\n" in text else "\n"
-    end = text.find("\n", end_of(node))
+    end = text.find("\n", find_end(node))
     place = len(text) if end < 0 else end + 1
     before = "" if end >= 0 else newline
     return f"{text[:place]}{before}{' ' * node.value[0][0].start_mark.column}{entry}{newline}{text[place:]}"
@@ -161,19 +161,19 @@ def _insert_flow(text: str, node: MappingNode, entry: str) -> str:
     if not node.value:
         inside = node.start_mark.index + 1
         return f"{text[:inside]}{entry}{text[inside:]}"
-    index = end_of(node.value[-1][1], node.value[-1][0])
+    index = find_end(node.value[-1][1], node.value[-1][0])
     return f"{text[:index]}, {entry}{text[index:]}"
 
 
-def end_of(node: Any, key: Any = None) -> int:
+def find_end(node: Any, key: Any = None) -> int:
     """Where the node's own text ends; a block's mark would stand after the comments that follow it."""
     if _empty(node) and key is not None:
         return int(key.end_mark.index) + 1
     if isinstance(node, MappingNode) and not node.flow_style and node.value:
         last_key, last = node.value[-1]
-        return end_of(last, last_key)
+        return find_end(last, last_key)
     if not isinstance(node, (MappingNode, ScalarNode)) and not node.flow_style and node.value:
-        return end_of(node.value[-1])
+        return find_end(node.value[-1])
     index = int(node.end_mark.index)
     return index - 1 if getattr(node, "style", None) in ("|", ">") else index
 
@@ -183,7 +183,7 @@ def _verify(before: Any, edited: str, names: Sequence[str], value: Any, *, added
     expected, holder = before, before
     for name in names[:-1]:
         holder = holder[name]
-    wanted = plain_value(value)
+    wanted = convert_plain_value(value)
     if not names:
         expected = {**before, **wanted}
     elif added:
@@ -198,8 +198,8 @@ def _verify(before: Any, edited: str, names: Sequence[str], value: Any, *, added
         raise EditError("the edit would change more than this value (is it shared by an alias?)")
 
 
-def plain_value(value: Any) -> Any:
+def convert_plain_value(value: Any) -> Any:
     """A new value as reading it back gives it."""
     if isinstance(value, Mapping):
-        return {str(name): plain_value(item) for name, item in value.items()}
+        return {str(name): convert_plain_value(item) for name, item in value.items()}
     return value if isinstance(value, bool) else str(value)

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, WithJsonSchema
 
 from harness.contract import BACKENDS, BENCHMARKS
 from reconciler.spec import scalars
-from reconciler.spec.quantities import count, duration, power, rate
+from reconciler.spec.quantities import parse_count, parse_duration, parse_power, parse_rate
 from reconciler.spec.scalars import (
     AUDIT_CONFIGS,
     CATEGORIES,
@@ -22,8 +22,8 @@ from reconciler.spec.scalars import (
     STATUSES,
     STOP_SIGNALS,
     USER_CONFS,
-    fitting,
-    one_of,
+    check_fitting,
+    parse_one_of,
 )
 
 _NUMBER = r"[0-9][0-9_.]*([eE][-+]?[0-9]+)?"
@@ -43,62 +43,74 @@ _TEXT = WithJsonSchema({"type": ["string", "number"]})
 _FOLDER = WithJsonSchema({"type": ["string", "number"], "pattern": f"^{scalars.NAME.pattern}$"})
 _PER_SECOND = f"^{_NUMBER}( ?(/s|qps|queries/s|samples/s))?$"
 
-Text = Annotated[str, fitting(scalars.text), _TEXT]
-OptionalText = Annotated[str | None, fitting(scalars.text), _TEXT]
-Name = Annotated[str, fitting(scalars.name), _FOLDER]
-OptionalName = Annotated[str | None, fitting(scalars.name), _FOLDER]
+Text = Annotated[str, check_fitting(scalars.parse_text), _TEXT]
+OptionalText = Annotated[str | None, check_fitting(scalars.parse_text), _TEXT]
+Name = Annotated[str, check_fitting(scalars.parse_name), _FOLDER]
+OptionalName = Annotated[str | None, check_fitting(scalars.parse_name), _FOLDER]
 Round = Annotated[
     str,
-    fitting(scalars.round_name),
+    check_fitting(scalars.parse_round_name),
     WithJsonSchema({"type": "string", "pattern": f"^{scalars.ROUND.pattern}$"}),
 ]
-Flag = Annotated[bool | None, fitting(scalars.flag), WithJsonSchema({"type": "boolean"})]
+Flag = Annotated[bool | None, check_fitting(scalars.parse_flag), WithJsonSchema({"type": "boolean"})]
 Rate = Annotated[
     str | None,
-    fitting(rate),
+    check_fitting(parse_rate),
     WithJsonSchema({"oneOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string", "pattern": _PER_SECOND}]}),
 ]
 Latency = Annotated[
     int | None,
-    fitting(lambda value: duration(value, "ns", zero=False)),
+    check_fitting(lambda value: parse_duration(value, "ns", zero=False)),
     WithJsonSchema(_duration_schema("15 ms", "130 ms", "2 s")),
 ]
 Milliseconds = Annotated[
     int | None,
-    fitting(lambda value: duration(value, "ms")),
+    check_fitting(lambda value: parse_duration(value, "ms")),
     WithJsonSchema(_duration_schema("600 s", "10 min", zero=True)),
 ]
 Microseconds = Annotated[
     int | None,
-    fitting(lambda value: duration(value, "us")),
+    check_fitting(lambda value: parse_duration(value, "us")),
     WithJsonSchema(_duration_schema("500 us", "2 ms", zero=True)),
 ]
-Count = Annotated[int | None, fitting(count), WithJsonSchema(_count_schema(1))]
-CountOrNone = Annotated[int | None, fitting(lambda value: count(value, least=0)), WithJsonSchema(_count_schema(0))]
-Streams = Annotated[int | None, fitting(lambda value: count(value, most=1024)), WithJsonSchema(_count_schema(1, 1024))]
-Threads = Annotated[
-    int | None, fitting(lambda value: count(value, least=0, most=4096)), WithJsonSchema(_count_schema(0, 4096))
+Count = Annotated[int | None, check_fitting(parse_count), WithJsonSchema(_count_schema(1))]
+CountOrNone = Annotated[
+    int | None, check_fitting(lambda value: parse_count(value, least=0)), WithJsonSchema(_count_schema(0))
 ]
-Attempts = Annotated[int | None, fitting(lambda value: count(value, most=10)), WithJsonSchema(_count_schema(1, 10))]
+Streams = Annotated[
+    int | None, check_fitting(lambda value: parse_count(value, most=1024)), WithJsonSchema(_count_schema(1, 1024))
+]
+Threads = Annotated[
+    int | None,
+    check_fitting(lambda value: parse_count(value, least=0, most=4096)),
+    WithJsonSchema(_count_schema(0, 4096)),
+]
+Attempts = Annotated[
+    int | None, check_fitting(lambda value: parse_count(value, most=10)), WithJsonSchema(_count_schema(1, 10))
+]
 Power = Annotated[
     int | None,
-    fitting(power),
+    check_fitting(parse_power),
     WithJsonSchema({"type": "string", "pattern": f"^{_NUMBER} ?(mW|W|kW)$", "examples": ["300 W", "1.2 kW"]}),
 ]
 Digest = Annotated[
-    str | None, fitting(scalars.sha256), WithJsonSchema({"type": "string", "pattern": "^(sha256:)?[0-9a-fA-F]{64}$"})
+    str | None,
+    check_fitting(scalars.parse_sha256),
+    WithJsonSchema({"type": "string", "pattern": "^(sha256:)?[0-9a-fA-F]{64}$"}),
 ]
-Location = Annotated[str | None, BeforeValidator(scalars.location), WithJsonSchema({"type": "string", "minLength": 1})]
+Location = Annotated[
+    str | None, BeforeValidator(scalars.parse_location), WithJsonSchema({"type": "string", "minLength": 1})
+]
 Locations = Annotated[
     tuple[str, ...] | None,
-    BeforeValidator(scalars.locations),
+    BeforeValidator(scalars.parse_locations),
     WithJsonSchema(
         {"oneOf": [{"type": "array", "items": {"type": "string", "minLength": 1}}, {"type": "string", "minLength": 1}]}
     ),
 ]
 StoreUrl = Annotated[
     str,
-    BeforeValidator(scalars.store_url),
+    BeforeValidator(scalars.parse_store_url),
     WithJsonSchema(
         {
             "type": "string",
@@ -109,7 +121,7 @@ StoreUrl = Annotated[
 ]
 StoreOption = Annotated[
     str | int | bool | tuple[str, str],
-    fitting(scalars.store_option),
+    check_fitting(scalars.parse_store_option),
     WithJsonSchema(
         {
             "oneOf": [
@@ -126,33 +138,33 @@ StoreOption = Annotated[
 ]
 Code = Annotated[
     str | None,
-    BeforeValidator(scalars.code),
+    BeforeValidator(scalars.parse_code),
     WithJsonSchema({"anyOf": [{"enum": list(BENCHMARKS)}, {"type": "string", "pattern": r"(\.py|\})$"}]}),
 ]
 Names = Annotated[
     tuple[str, ...] | None,
-    fitting(scalars.names),
+    check_fitting(scalars.parse_names),
     WithJsonSchema({"oneOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]}),
 ]
 Patterns = Annotated[
     tuple[str, ...] | None,
-    fitting(scalars.patterns),
+    check_fitting(scalars.parse_patterns),
     WithJsonSchema({"oneOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]}),
 ]
 Command = Annotated[
     tuple[str, ...] | None,
-    fitting(scalars.command),
+    check_fitting(scalars.parse_command),
     WithJsonSchema({"type": "array", "items": {"type": ["string", "number"]}, "minItems": 1}),
 ]
 Launcher = Annotated[
     tuple[str, ...] | None,
-    fitting(scalars.launcher),
+    check_fitting(scalars.parse_launcher),
     WithJsonSchema({"type": "array", "items": {"type": ["string", "number"]}, "minItems": 1}),
 ]
-VariableName = Annotated[str, fitting(scalars.variable_name), WithJsonSchema({"type": "string"})]
+VariableName = Annotated[str, check_fitting(scalars.parse_variable_name), WithJsonSchema({"type": "string"})]
 Variable = Annotated[
     str | tuple[str, str],
-    fitting(scalars.variable),
+    check_fitting(scalars.parse_variable),
     WithJsonSchema(
         {
             "oneOf": [
@@ -169,59 +181,69 @@ Variable = Annotated[
 ]
 Image = Annotated[
     str | None,
-    fitting(scalars.image),
+    check_fitting(scalars.parse_image),
     WithJsonSchema({"type": "string", "pattern": "@sha256:[0-9a-f]{64}$"}),
 ]
 UserConf = Annotated[
     str | None,
-    fitting(one_of(USER_CONFS, "way to settle user.conf")),
+    check_fitting(parse_one_of(USER_CONFS, "way to settle user.conf")),
     WithJsonSchema({"type": "string", "enum": list(USER_CONFS)}),
 ]
 HarnessResults = Annotated[
     str | None,
-    fitting(one_of(HARNESS_RESULTS, "form of results")),
+    check_fitting(parse_one_of(HARNESS_RESULTS, "form of results")),
     WithJsonSchema({"type": "string", "enum": list(HARNESS_RESULTS)}),
 ]
 StopSignal = Annotated[
     str | None,
-    fitting(one_of(STOP_SIGNALS, "signal to stop a service with")),
+    check_fitting(parse_one_of(STOP_SIGNALS, "signal to stop a service with")),
     WithJsonSchema({"type": "string", "enum": list(STOP_SIGNALS)}),
 ]
 AuditConfig = Annotated[
     str | None,
-    fitting(one_of(AUDIT_CONFIGS, "way to hand over audit settings")),
+    check_fitting(parse_one_of(AUDIT_CONFIGS, "way to hand over audit settings")),
     WithJsonSchema({"type": "string", "enum": list(AUDIT_CONFIGS)}),
 ]
 Day = Annotated[
-    str | None, fitting(scalars.day), WithJsonSchema({"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"})
+    str | None,
+    check_fitting(scalars.parse_day),
+    WithJsonSchema({"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"}),
 ]
 FreeValue = Annotated[
-    str | int | bool, fitting(scalars.free_value), WithJsonSchema({"type": ["string", "number", "boolean"]})
+    str | int | bool, check_fitting(scalars.parse_free_value), WithJsonSchema({"type": ["string", "number", "boolean"]})
 ]
-DescriptionName = Annotated[str, fitting(scalars.description_name), WithJsonSchema({"type": "string"})]
+DescriptionName = Annotated[str, check_fitting(scalars.parse_description_name), WithJsonSchema({"type": "string"})]
 DescriptionValue = Annotated[
-    str | int, fitting(scalars.description_value), WithJsonSchema({"type": ["string", "number"]})
+    str | int, check_fitting(scalars.parse_description_value), WithJsonSchema({"type": ["string", "number"]})
 ]
 Backend = Annotated[
-    str | None, fitting(one_of(BACKENDS, "backend")), WithJsonSchema({"type": "string", "enum": list(BACKENDS)})
+    str | None,
+    check_fitting(parse_one_of(BACKENDS, "backend")),
+    WithJsonSchema({"type": "string", "enum": list(BACKENDS)}),
 ]
 Precision = Annotated[
     str | None,
-    fitting(one_of(PRECISIONS, "precision")),
+    check_fitting(parse_one_of(PRECISIONS, "precision")),
     WithJsonSchema({"type": "string", "enum": list(PRECISIONS)}),
 ]
 Dtype = Annotated[
     str | None,
-    fitting(one_of(DTYPES, "data type")),
+    check_fitting(parse_one_of(DTYPES, "data type")),
     WithJsonSchema({"type": "string", "enum": list(DTYPES)}),
 ]
-TestName = Annotated[str, fitting(scalars.test_name), WithJsonSchema({"type": "string", "pattern": "^TEST[0-9]{2}$"})]
+TestName = Annotated[
+    str, check_fitting(scalars.parse_test_name), WithJsonSchema({"type": "string", "pattern": "^TEST[0-9]{2}$"})
+]
 Publish = Annotated[
     str | None,
-    fitting(one_of(PUBLISH, "choice of the published run")),
+    check_fitting(parse_one_of(PUBLISH, "choice of the published run")),
     WithJsonSchema({"type": "string", "enum": list(PUBLISH)}),
 ]
 Category = Annotated[
-    str, fitting(scalars.category), WithJsonSchema({"type": "string", "enum": [*CATEGORIES, "edge,datacenter"]})
+    str,
+    check_fitting(scalars.parse_category),
+    WithJsonSchema({"type": "string", "enum": [*CATEGORIES, "edge,datacenter"]}),
 ]
-Status = Annotated[str, fitting(one_of(STATUSES, "status")), WithJsonSchema({"type": "string", "enum": list(STATUSES)})]
+Status = Annotated[
+    str, check_fitting(parse_one_of(STATUSES, "status")), WithJsonSchema({"type": "string", "enum": list(STATUSES)})
+]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reconciler.errors import Problem
-from reconciler.spec.names import nearest
+from reconciler.spec.names import find_nearest
 
 LARGEST_FILE = 8 * 2**20
 _ENDINGS = (".yaml", ".yml")
@@ -48,7 +48,7 @@ def read_sources(paths: Sequence[Path], root: Path) -> tuple[list[Source], list[
     return sources, problems
 
 
-def relative_name(path: Path, root: Path) -> str:
+def make_relative_name(path: Path, root: Path) -> str:
     """The path as problems and origins name it: relative to the repository, or as given when it is outside."""
     try:
         return path.resolve().relative_to(root.resolve()).as_posix()
@@ -56,13 +56,13 @@ def relative_name(path: Path, root: Path) -> str:
         return path.as_posix()
 
 
-def blob_id(data: bytes) -> str:
+def compute_blob_id(data: bytes) -> str:
     """Git's SHA-1 object id of a file's bytes."""
     return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
 def _expand(path: Path, root: Path) -> tuple[list[Path], list[Problem]]:
-    name = relative_name(path, root)
+    name = make_relative_name(path, root)
     if path.is_dir():
         found = sorted(item for item in path.rglob("*") if _is_spec(item, path))
         if found:
@@ -73,9 +73,9 @@ def _expand(path: Path, root: Path) -> tuple[list[Path], list[Problem]]:
     if path.exists():
         return [path], []
     folder = path.parent
-    close = nearest(path.name, [item.name for item in folder.iterdir()]) if folder.is_dir() else None
+    close = find_nearest(path.name, [item.name for item in folder.iterdir()]) if folder.is_dir() else None
     fix = (
-        f"did you mean {relative_name(folder / close, root)}?"
+        f"did you mean {make_relative_name(folder / close, root)}?"
         if close
         else "check the path; 'reconcile init' writes a starter"
     )
@@ -88,7 +88,7 @@ def _is_spec(item: Path, folder: Path) -> bool:
 
 
 def _read(path: Path, root: Path) -> Source | Problem:
-    name = relative_name(path, root)
+    name = make_relative_name(path, root)
     try:
         if path.stat().st_size > LARGEST_FILE:
             return Problem(name, 1, 1, "", f"the file is larger than {LARGEST_FILE >> 20} MiB", "name a spec, not data")
@@ -115,7 +115,7 @@ def decode(data: bytes, name: str) -> Source | Problem:
         line, column = _place(text[: odd.start()])
         message = f"an invisible character (U+{ord(odd[0]):04X}) stands here"
         return Problem(name, line, column, "", message, "delete it")
-    return Source(name, text, blob_id(data))
+    return Source(name, text, compute_blob_id(data))
 
 
 def _place(before: str) -> tuple[int, int]:

@@ -34,7 +34,7 @@ _RENAMED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class LayeredSetting:
     """A value as one layer sets it; ``path`` is where in the document."""
 
     value: Value
@@ -42,7 +42,7 @@ class Setting:
 
 
 # Flat name -> its settings, highest layer first.
-Block = dict[str, tuple[Setting, ...]]
+Block = dict[str, tuple[LayeredSetting, ...]]
 
 
 def flatten(group: Group, node: Node | None, path: str, inside: str = "") -> Block:
@@ -65,7 +65,7 @@ def flatten(group: Group, node: Node | None, path: str, inside: str = "") -> Blo
         elif isinstance(value, dict):
             block |= _leaves(value, child, below, f"{full}.")
         else:
-            block[_RENAMED.get(full, full)] = (Setting(Value(value, child.origin), below),)
+            block[_RENAMED.get(full, full)] = (LayeredSetting(Value(value, child.origin), below),)
     return block
 
 
@@ -75,7 +75,7 @@ def _tests(tests: Mapping[str, Group], node: Node, path: str) -> Block:
     for name, group in tests.items():
         child = node.items.get(name) if isinstance(node, MapNode) else None
         origin = (child or node).origin
-        block[f"compliance.{name}"] = (Setting(Value(True, origin), f"{path}.{name}"),)
+        block[f"compliance.{name}"] = (LayeredSetting(Value(True, origin), f"{path}.{name}"),)
         block |= flatten(group, child, f"{path}.{name}", f"compliance.{name}.")
     return block
 
@@ -84,7 +84,7 @@ def _leaves(values: Mapping[str, Any], node: Node, path: str, inside: str) -> Bl
     if not isinstance(node, MapNode):
         return {}
     return {
-        inside + name: (Setting(Value(value, node.items[name].origin), f"{path}.{name}"),)
+        inside + name: (LayeredSetting(Value(value, node.items[name].origin), f"{path}.{name}"),)
         for name, value in values.items()
     }
 

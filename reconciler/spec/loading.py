@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from reconciler.errors import Problem, SpecError
+from reconciler.spec.declaration import Declaring
 from reconciler.spec.declared import Declared, SpecFile
-from reconciler.spec.declaring import Declaring
 from reconciler.spec.files import Source, read_sources
-from reconciler.spec.locations import Variables, misplaced
+from reconciler.spec.locations import Variables, find_misplaced
 from reconciler.spec.merging import check_header, merge
 from reconciler.spec.nodes import MapNode, parse
 from reconciler.spec.validation import validate
@@ -41,7 +41,7 @@ def load_sources(
     complete = len(trees) == len(sources) and not problems
     declared = None
     if merged is not None:
-        found += misplaced(merged)
+        found += find_misplaced(merged)
         declared, wrong = _declare(merged, sources, root, Variables(environment), complete=complete)
         # What was refused where it is written (a secret, an alias to nothing) is one problem, whatever its field is.
         places = {(problem.file, problem.line, problem.column) for problem in found}

@@ -10,7 +10,7 @@ from typing import Any
 from reconciler.errors import Problem
 from reconciler.resource.inputs import Origin
 from reconciler.spec.nodes import ListNode, MapNode, Node, ScalarNode
-from reconciler.spec.quantities import UnfitError, shown
+from reconciler.spec.quantities import UnfitError, show_quantity
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _ANY_VARIABLE = re.compile(r"\$\{|\$\(|\$[A-Za-z_]")
@@ -55,9 +55,11 @@ class Variables:
     def expand(self, text: str) -> str:
         """``text`` with each ``${NAME}`` replaced. Raises UnfitError when one is not set, or for other notations."""
         if _ANY_VARIABLE.search(_VARIABLE.sub("", text)):
-            raise UnfitError(f"{shown(text)} holds a variable in a notation that is not taken", "write it as ${NAME}")
+            raise UnfitError(
+                f"{show_quantity(text)} holds a variable in a notation that is not taken", "write it as ${NAME}"
+            )
         if text.startswith("~"):
-            raise UnfitError(f"{shown(text)}: '~' is not expanded", "write ${HOME} instead of ~")
+            raise UnfitError(f"{show_quantity(text)}: '~' is not expanded", "write ${HOME} instead of ~")
         for name in _VARIABLE.findall(text):
             self.read[name] = self.environment.get(name)
             if not self.read[name]:
@@ -66,7 +68,7 @@ class Variables:
         return _VARIABLE.sub(lambda match: self.environment[match[1]], text)
 
 
-def misplaced(root: MapNode) -> list[Problem]:
+def find_misplaced(root: MapNode) -> list[Problem]:
     """Variables outside of location fields, and values that look like secrets (never repeated in the message)."""
     problems = {}
     for path, name_origin, node in _walk(root, ()):
@@ -100,7 +102,7 @@ def _check(path: tuple[str, ...], name_origin: Origin, node: ScalarNode) -> Prob
     if _SECRET.search(value) or (value and _SECRET_NAME.search(name)):
         return _secret(node.origin, dotted, "the value looks like a secret")
     if "$" in value and _ANY_VARIABLE.search(value) and not _is_location(path):
-        message = f"{shown(value)} holds an environment variable, which only locations take ({_LOCATION_NAMES})"
+        message = f"{show_quantity(value)} holds an environment variable, which only locations take ({_LOCATION_NAMES})"
         return Problem(
             node.origin.file, node.origin.line, node.origin.column, dotted, message, "write the value itself"
         )

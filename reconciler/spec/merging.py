@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from reconciler.errors import Problem
 from reconciler.spec.nodes import MapNode, Node
-from reconciler.spec.quantities import shown
+from reconciler.spec.quantities import show_quantity
 
 API_VERSION = "mlperf-reconciler/v1"
 KIND = "Submission"
@@ -23,7 +23,7 @@ def check_header(root: MapNode) -> list[Problem]:
         if node is None:
             message = f"{name} is missing"
         elif value != expected:
-            message = f"{name} is {shown(value)}, not {expected}"
+            message = f"{name} is {show_quantity(value)}, not {expected}"
         else:
             continue
         problems.append(Problem(where.file, where.line, where.column, name, message, f"write '{name}: {expected}'"))

@@ -8,17 +8,17 @@ from collections.abc import Iterable
 _LISTED = 12
 
 
-def nearest(name: str, valid: Iterable[str]) -> str | None:
+def find_nearest(name: str, valid: Iterable[str]) -> str | None:
     """The valid name most like ``name``, whatever its case; None when nothing is like it."""
     folded = {candidate.casefold(): candidate for candidate in valid}
     found = difflib.get_close_matches(name.casefold()[:200], folded, n=1, cutoff=0.6)
     return folded[found[0]] if found else None
 
 
-def advice(name: str, valid: Iterable[str], *, what: str = "name") -> str:
+def give_advice(name: str, valid: Iterable[str], *, what: str = "name") -> str:
     """The fix for a wrong name: the nearest one first, then what else there is."""
     names = list(valid)
-    close = nearest(name, names)
+    close = find_nearest(name, names)
     listed = ", ".join(names[:_LISTED]) + (", …" if len(names) > _LISTED else "")
     if close is not None and len(names) > 1:
         return f"write {close} (valid: {listed})"

@@ -24,7 +24,7 @@ from ruamel.yaml.events import (
 
 from reconciler.errors import Problem
 from reconciler.resource.inputs import Origin
-from reconciler.spec.syntax import events_of, syntax_problem
+from reconciler.spec.syntax import make_syntax_problem, parse_events
 
 DEEPEST = 40
 MOST_ALIASED = 100_000
@@ -68,12 +68,12 @@ class MapNode:
 Node = ScalarNode | ListNode | MapNode
 
 
-def plain(node: Node) -> Any:
+def convert_plain(node: Node) -> Any:
     """The node as dictionaries, lists and scalars. Nesting is bounded by ``DEEPEST``, so recursion is safe."""
     if isinstance(node, MapNode):
-        return {name: plain(item) for name, item in node.items.items()}
+        return {name: convert_plain(item) for name, item in node.items.items()}
     if isinstance(node, ListNode):
-        return [plain(item) for item in node.items]
+        return [convert_plain(item) for item in node.items]
     return node.value
 
 
@@ -88,10 +88,10 @@ def parse(text: str, file: str) -> tuple[MapNode | None, list[Problem]]:
     """The root mapping of a document; None when the file cannot be used at all."""
     builder = _Builder(file)
     try:
-        for event in events_of(text):
+        for event in parse_events(text):
             builder.take(event)
     except (MarkedYAMLError, YAMLError, UnicodeError) as error:
-        return None, [*builder.problems, syntax_problem(error, text, file)]
+        return None, [*builder.problems, make_syntax_problem(error, text, file)]
     except _TooMuch as stop:
         return None, [*builder.problems, stop.problem]
     return builder.result()

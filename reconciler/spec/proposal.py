@@ -83,7 +83,7 @@ def _host(facts: Mapping[str, Any]) -> dict[str, str]:
         "host_processor_interconnect": NONE if sockets == 1 else "",
         "host_memory_capacity": f"{round(memory / 2**30)} GiB" if memory else "",
         "host_memory_configuration": _joined(str(facts.get("memory.modules", "")), _numa(numa)),
-        "host_storage_capacity": storage_text(sum(int(disk["bytes"]) for disk in disks)),
+        "host_storage_capacity": describe_storage(sum(int(disk["bytes"]) for disk in disks)),
         "host_storage_type": ", ".join(kinds),
     }
 
@@ -96,7 +96,7 @@ def _joined(*parts: str) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def storage_text(size: int) -> str:
+def describe_storage(size: int) -> str:
     """Bytes as makers of disks count them: "7.68 TB"."""
     if not size:
         return ""

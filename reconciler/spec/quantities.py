@@ -11,7 +11,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from reconciler.resource.canonical import decimal_text
+from reconciler.resource.canonical import show_decimal
 
 # LoadGen keeps counts and durations in unsigned 64-bit integers; half of that leaves room for sums.
 LARGEST = 2**63 - 1
@@ -57,7 +57,7 @@ RATE = Dimension("rate", {"/s": 1, "qps": 1, "queries/s": 1, "samples/s": 1}, "5
 _DIMENSIONS = (DURATION, POWER, SIZE, RATE)
 
 
-def shown(value: Any) -> str:
+def show_quantity(value: Any) -> str:
     """A value as a message names it: text in quotes and cut short, anything else in words."""
     if value is None:
         return "nothing"
@@ -79,27 +79,29 @@ def _wrong_unit(text: str, unit: str, dimension: Dimension) -> UnfitError:
     fix = f"write a {dimension.noun} in {_listed(dimension)}, such as {dimension.example}"
     if not unit:
         return UnfitError(
-            f"{shown(text)} has no unit", f"write its unit ({_listed(dimension)}), such as {dimension.example}"
+            f"{show_quantity(text)} has no unit", f"write its unit ({_listed(dimension)}), such as {dimension.example}"
         )
     for known in _DIMENSIONS:
         if unit in known.units:
-            return UnfitError(f"{shown(text)} is a {known.noun}; a {dimension.noun} belongs here", fix)
-    return UnfitError(f"{shown(text)} has an unknown unit {shown(unit)}", fix)
+            return UnfitError(f"{show_quantity(text)} is a {known.noun}; a {dimension.noun} belongs here", fix)
+    return UnfitError(f"{show_quantity(text)} has an unknown unit {show_quantity(unit)}", fix)
 
 
 def _split(value: Any, dimension: Dimension) -> tuple[str, Decimal, str]:
     fix = f"write a {dimension.noun} such as {dimension.example}"
     if not isinstance(value, (str, int, Decimal)) or isinstance(value, bool):
-        raise UnfitError(f"{shown(value)} stands where a {dimension.noun} belongs", fix)
+        raise UnfitError(f"{show_quantity(value)} stands where a {dimension.noun} belongs", fix)
     text = str(value).strip()
     match = _QUANTITY.fullmatch(text)
     if match is None:
-        raise UnfitError(f"{shown(text)} is no {dimension.noun}", fix)
+        raise UnfitError(f"{show_quantity(text)} is no {dimension.noun}", fix)
     if len(match[1]) > _MOST_DIGITS or len((match[2] or "").lstrip("+-")) > 2:
-        raise UnfitError(f"{shown(match[1])} is out of range", fix)
+        raise UnfitError(f"{show_quantity(match[1])} is out of range", fix)
     number = Decimal(match[1].replace("_", ""))
     if number < 0:
-        raise UnfitError(f"{shown(text)} is negative", f"write a positive {dimension.noun} such as {dimension.example}")
+        raise UnfitError(
+            f"{show_quantity(text)} is negative", f"write a positive {dimension.noun} such as {dimension.example}"
+        )
     return text, number, match[3]
 
 
@@ -113,28 +115,28 @@ def _whole(value: Any, dimension: Dimension, base: str, *, zero: bool) -> int:
         )
     exact = Fraction(number) * dimension.units.get(unit, 1) / dimension.units[base]
     if exact.denominator != 1:
-        raise UnfitError(f"{shown(text)} is not a whole number of {base}", f"round it to whole {base}")
+        raise UnfitError(f"{show_quantity(text)} is not a whole number of {base}", f"round it to whole {base}")
     if exact > LARGEST:
-        raise UnfitError(f"{shown(text)} is too large", f"write at most {LARGEST} {base}")
+        raise UnfitError(f"{show_quantity(text)} is too large", f"write at most {LARGEST} {base}")
     return int(exact)
 
 
-def duration(value: Any, base: str, *, zero: bool = True) -> int:
+def parse_duration(value: Any, base: str, *, zero: bool = True) -> int:
     """A duration as whole units of ``base`` (ns, us, ms, s). 0 may stand without a unit when ``zero`` allows it."""
     return _whole(value, DURATION, base, zero=zero)
 
 
-def power(value: Any) -> int:
+def parse_power(value: Any) -> int:
     """A power as whole milliwatts, above 0."""
     return _whole(value, POWER, "mW", zero=False)
 
 
-def size(value: Any) -> int:
+def parse_size(value: Any) -> int:
     """A size as whole bytes."""
     return _whole(value, SIZE, "B", zero=True)
 
 
-def rate(value: Any) -> str:
+def parse_rate(value: Any) -> str:
     """Queries (samples) per second, above 0, as decimal text; a plain number is per second."""
     text, number, unit = _split(value, RATE)
     if unit and unit not in RATE.units:
@@ -142,19 +144,19 @@ def rate(value: Any) -> str:
     if number == 0:
         raise UnfitError("the rate is zero", "write a rate above 0, such as 54")
     if number > LARGEST:
-        raise UnfitError(f"{shown(text)} is out of range", f"write a rate of at most {LARGEST}")
-    return decimal_text(number)
+        raise UnfitError(f"{show_quantity(text)} is out of range", f"write a rate of at most {LARGEST}")
+    return show_decimal(number)
 
 
-def count(value: Any, *, least: int = 1, most: int = LARGEST) -> int:
+def parse_count(value: Any, *, least: int = 1, most: int = LARGEST) -> int:
     """A whole number between ``least`` and ``most``; underscores may group digits (24_576)."""
     bounds = f"from {least} to {most}" if most < LARGEST else f"of at least {least}"
     fix = f"write a whole number {bounds}"
     if not isinstance(value, (str, int)) or isinstance(value, bool):
-        raise UnfitError(f"{shown(value)} stands where a whole number belongs", fix)
+        raise UnfitError(f"{show_quantity(value)} stands where a whole number belongs", fix)
     text = str(value).strip()
     if not _COUNT.fullmatch(text):
-        raise UnfitError(f"{shown(text)} is not a whole number", fix)
+        raise UnfitError(f"{show_quantity(text)} is not a whole number", fix)
     if len(text) > _MOST_DIGITS or (number := int(text.replace("_", ""))) > most:
         raise UnfitError(f"{text[:_MOST_DIGITS]} is out of range", f"write a whole number from {least} to {most}")
     if number < least:

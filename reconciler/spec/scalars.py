@@ -12,12 +12,12 @@ from pydantic import BeforeValidator, ValidationInfo
 from pydantic_core import PydanticCustomError
 
 from harness.contract import BACKENDS, BENCHMARKS
-from reconciler.launch.known import unfit as unfit_launcher
-from reconciler.resource.canonical import decimal_text
+from reconciler.launch.adapters import find_unfit as unfit_launcher
+from reconciler.resource.canonical import show_decimal
 from reconciler.spec.locations import Variables
-from reconciler.spec.names import advice
+from reconciler.spec.names import give_advice
 from reconciler.spec.nodes import Number
-from reconciler.spec.quantities import UnfitError, shown
+from reconciler.spec.quantities import UnfitError, show_quantity
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 ROUND = re.compile(r"v[0-9]{1,3}\.[0-9]{1,3}")
@@ -43,111 +43,117 @@ PUBLISH = ("latest", "median", "best")
 PRECISIONS = tuple(sorted({precision for facts in BACKENDS.values() for precision in facts.precisions}))
 
 
-def fitting(parse: Callable[[Any], Any]) -> BeforeValidator:
+def check_fitting(parse: Callable[[Any], Any]) -> BeforeValidator:
     """A validator whose ``UnfitError`` reaches the user with its fix."""
 
     def validate(value: Any) -> Any:
         try:
             return parse(value)
         except UnfitError as error:
-            raise unfit(error) from error
+            raise make_unfit(error) from error
 
     return BeforeValidator(validate)
 
 
-def unfit(error: UnfitError) -> PydanticCustomError:
+def make_unfit(error: UnfitError) -> PydanticCustomError:
     return PydanticCustomError("unfit", "{message}", {"message": error.message, "fix": error.fix})
 
 
-def text(value: Any) -> str:
+def parse_text(value: Any) -> str:
     """Text as written; an unquoted number counts as text here."""
     if not isinstance(value, str):
-        raise UnfitError(f"{shown(value)} stands where text belongs", 'write the text in quotes, such as "No"')
+        raise UnfitError(f"{show_quantity(value)} stands where text belongs", 'write the text in quotes, such as "No"')
     if not value.strip():
         raise UnfitError("the text is empty", 'write the text, or "N/A"')
     return str(value)
 
 
-def name(value: Any) -> str:
+def parse_name(value: Any) -> str:
     """A name that can be a folder of the submission tree."""
-    written = text(value)
+    written = parse_text(value)
     if not NAME.fullmatch(written):
         fixed = re.sub(r"[^A-Za-z0-9._+-]+", "_", written).strip("_.-") or "name"
         raise UnfitError(
-            f"{shown(written)} cannot name a folder", f"use letters, digits and . _ + -, such as {fixed[:100]}"
+            f"{show_quantity(written)} cannot name a folder", f"use letters, digits and . _ + -, such as {fixed[:100]}"
         )
     return written
 
 
-def one_of(valid: Iterable[str], noun: str) -> Callable[[Any], str]:
+def parse_one_of(valid: Iterable[str], noun: str) -> Callable[[Any], str]:
     names = tuple(valid)
 
     def parse(value: Any) -> str:
         if value is None and "null" in names:
             raise UnfitError(f"nothing stands where a {noun} belongs", 'write the name; quote "null" if you mean it')
         if not isinstance(value, str):
-            raise UnfitError(f"{shown(value)} stands where a {noun} belongs", f"write one of {', '.join(names)}")
+            raise UnfitError(
+                f"{show_quantity(value)} stands where a {noun} belongs", f"write one of {', '.join(names)}"
+            )
         if value not in names:
-            raise UnfitError(f"{shown(value)} is no {noun}", advice(value, names))
+            raise UnfitError(f"{show_quantity(value)} is no {noun}", give_advice(value, names))
         return str(value)
 
     return parse
 
 
-def category(value: Any) -> str:
+def parse_category(value: Any) -> str:
     parts = sorted(part.strip() for part in value.split(",")) if isinstance(value, str) else ()
     joined = ",".join(parts)
-    return joined if joined in CATEGORIES else one_of(CATEGORIES, "category")(value)
+    return joined if joined in CATEGORIES else parse_one_of(CATEGORIES, "category")(value)
 
 
-def flag(value: Any) -> bool:
+def parse_flag(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise UnfitError(f"{shown(value)} stands where true or false belongs", "write true or false, without quotes")
+        raise UnfitError(
+            f"{show_quantity(value)} stands where true or false belongs", "write true or false, without quotes"
+        )
     return value
 
 
-def round_name(value: Any) -> str:
-    written = text(value)
+def parse_round_name(value: Any) -> str:
+    written = parse_text(value)
     if not ROUND.fullmatch(written):
-        raise UnfitError(f"{shown(written)} is no round", "write it as v6.1")
+        raise UnfitError(f"{show_quantity(written)} is no round", "write it as v6.1")
     return written
 
 
-def sha256(value: Any) -> str:
-    written = text(value).lower().removeprefix("sha256:")
+def parse_sha256(value: Any) -> str:
+    written = parse_text(value).lower().removeprefix("sha256:")
     if not _DIGEST.fullmatch(written):
         raise UnfitError(
-            f"{shown(value)} is no SHA-256 digest ({len(written)} characters; 64 of 0-9 a-f belong here)",
+            f"{show_quantity(value)} is no SHA-256 digest ({len(written)} characters; 64 of 0-9 a-f belong here)",
             "write what 'sha256sum FILE' prints",
         )
     return written
 
 
-def free_value(value: Any) -> str | int | bool:
+def parse_free_value(value: Any) -> str | int | bool:
     """Text, true or false, a whole number, or another number as decimal text."""
     if isinstance(value, bool):
         return value
     if not isinstance(value, str):
-        raise UnfitError(f"{shown(value)} stands where a single value belongs", "write text, a number, true or false")
+        raise UnfitError(
+            f"{show_quantity(value)} stands where a single value belongs", "write text, a number, true or false"
+        )
     if isinstance(value, Number):
         return int(value) if _WHOLE.fullmatch(value) else _decimal(value)
     return str(value)
 
 
-def description_value(value: Any) -> str | int:
+def parse_description_value(value: Any) -> str | int:
     """What systems/<name>.json takes: text as written, or a whole number."""
     if isinstance(value, bool) or value is None:
         raise UnfitError(
-            f"{shown(value)} stands where text or a number belongs",
+            f"{show_quantity(value)} stands where text or a number belongs",
             'write text in quotes; "N/A" where it does not apply',
         )
-    found = free_value(value)
+    found = parse_free_value(value)
     return str(value) if isinstance(value, Number) and not isinstance(found, int) else found
 
 
-def description_name(value: Any) -> str:
+def parse_description_name(value: Any) -> str:
     """A field of systems/<name>.json that the spec does not set elsewhere."""
-    written = text(value)
+    written = parse_text(value)
     if written in _SET_ELSEWHERE:
         raise UnfitError(
             f"{written} is not described here", f"it follows from {_SET_ELSEWHERE[written]}: take it out here"
@@ -156,134 +162,139 @@ def description_name(value: Any) -> str:
 
 
 def _decimal(value: str) -> str:
-    return decimal_text(value) if len(value) <= 24 and "e" not in value.lower() else str(value)
+    return show_decimal(value) if len(value) <= 24 and "e" not in value.lower() else str(value)
 
 
-def location(value: Any, info: ValidationInfo) -> str:
+def parse_location(value: Any, info: ValidationInfo) -> str:
     """A path; ``${NAME}`` is replaced from the environment that the context carries."""
     variables = info.context if isinstance(info.context, Variables) else Variables({})
     try:
-        return variables.expand(text(value))
+        return variables.expand(parse_text(value))
     except UnfitError as error:
-        raise unfit(error) from error
+        raise make_unfit(error) from error
 
 
-def locations(value: Any, info: ValidationInfo) -> tuple[str, ...]:
+def parse_locations(value: Any, info: ValidationInfo) -> tuple[str, ...]:
     """One path, or a list of paths."""
     items = value if isinstance(value, list) else [value]
     if not items:
-        raise unfit(UnfitError("the list of paths is empty", "name a file or folder, or take it out"))
-    return tuple(location(item, info) for item in items)
+        raise make_unfit(UnfitError("the list of paths is empty", "name a file or folder, or take it out"))
+    return tuple(parse_location(item, info) for item in items)
 
 
-def store_url(value: Any, info: ValidationInfo) -> str:
+def parse_store_url(value: Any, info: ValidationInfo) -> str:
     """Where an object store is, as fsspec names places."""
-    url = location(value, info)
+    url = parse_location(value, info)
     protocol, mark, rest = url.partition("://")
     if not mark or not re.fullmatch("[a-z0-9+]+", protocol) or not rest.strip("/"):
-        raise unfit(UnfitError(f"{shown(url)} names no store", "write such as s3://bucket/folder or file:///mnt/share"))
+        raise make_unfit(
+            UnfitError(f"{show_quantity(url)} names no store", "write such as s3://bucket/folder or file:///mnt/share")
+        )
     return url
 
 
-def store_option(value: Any) -> str | int | bool | tuple[str, str]:
+def parse_store_option(value: Any) -> str | int | bool | tuple[str, str]:
     """A plain value, or the reference to a variable of the caller's environment."""
     if isinstance(value, dict) and list(value) == ["from_env"]:
-        return "from_env", variable_name(value["from_env"])
+        return "from_env", parse_variable_name(value["from_env"])
     if isinstance(value, (str, bool, int)):
         return str(value) if isinstance(value, str) else value
-    raise UnfitError(f"{shown(value)} is no option of a store", "write a value, or {from_env: NAME} for a secret")
+    raise UnfitError(
+        f"{show_quantity(value)} is no option of a store", "write a value, or {from_env: NAME} for a secret"
+    )
 
 
-def code(value: Any, info: ValidationInfo) -> str:
+def parse_code(value: Any, info: ValidationInfo) -> str:
     """A built-in benchmark's name, or the path of a user's own benchmark file."""
-    path = location(value, info)
+    path = parse_location(value, info)
     if path.endswith(".py") or path in BENCHMARKS:
         return path
     if "/" in path:
         fix = "name the benchmark's own Python file, such as benchmarks/mine.py"
-        raise unfit(UnfitError(f"{shown(path)} does not end in .py", fix))
-    fix = f"{advice(path, BENCHMARKS)}, or the path of your own benchmark file, such as benchmarks/{path}.py"
-    raise unfit(UnfitError(f"{shown(path)} is no built-in benchmark", fix))
+        raise make_unfit(UnfitError(f"{show_quantity(path)} does not end in .py", fix))
+    fix = f"{give_advice(path, BENCHMARKS)}, or the path of your own benchmark file, such as benchmarks/{path}.py"
+    raise make_unfit(UnfitError(f"{show_quantity(path)} is no built-in benchmark", fix))
 
 
-def test_name(value: Any) -> str:
+def parse_test_name(value: Any) -> str:
     """A compliance test, as TEST01."""
-    written = text(value)
+    written = parse_text(value)
     if not re.fullmatch(r"TEST\d\d", written, re.ASCII):
-        raise UnfitError(f"{shown(written)} is no compliance test", "write it as TEST01")
+        raise UnfitError(f"{show_quantity(written)} is no compliance test", "write it as TEST01")
     return written
 
 
-def day(value: Any) -> str:
+def parse_day(value: Any) -> str:
     """A day in ISO form."""
-    written = text(value)
+    written = parse_text(value)
     try:
         return date.fromisoformat(written).isoformat()
     except ValueError as error:
-        raise UnfitError(f"{shown(written)} is no day", "write it as 2026-04-01") from error
+        raise UnfitError(f"{show_quantity(written)} is no day", "write it as 2026-04-01") from error
 
 
-def patterns(value: Any) -> tuple[str, ...]:
+def parse_patterns(value: Any) -> tuple[str, ...]:
     """A list of patterns; a single one may stand without brackets."""
     if isinstance(value, str):
         return (str(value),)
     if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
-        raise UnfitError(f"{shown(value)} stands where a list of patterns belongs", 'write ["git@host:*", …]')
+        raise UnfitError(f"{show_quantity(value)} stands where a list of patterns belongs", 'write ["git@host:*", …]')
     return tuple(map(str, value))
 
 
-def names(value: Any) -> tuple[str, ...]:
+def parse_names(value: Any) -> tuple[str, ...]:
     """A list of names; a single one may stand without brackets."""
     if isinstance(value, str):
         return (str(value),)
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise UnfitError(f"{shown(value)} stands where a list of names belongs", "write use: [name, other]")
+        raise UnfitError(f"{show_quantity(value)} stands where a list of names belongs", "write use: [name, other]")
     return tuple(map(str, value))
 
 
-def command(value: Any) -> tuple[str, ...]:
+def parse_command(value: Any) -> tuple[str, ...]:
     """A program and its arguments, one list item each; no shell takes them apart."""
     fix = 'write a list such as ["python", "run.py", "--logs", "{run_dir}"]'
     if not isinstance(value, list) or not value:
-        raise UnfitError(f"{shown(value)} stands where a command belongs", fix)
+        raise UnfitError(f"{show_quantity(value)} stands where a command belongs", fix)
     wrong = next((item for item in value if not isinstance(item, str) or "\0" in item), None)
     if wrong is not None or not value[0].strip():
-        raise UnfitError(f"{shown(wrong)} is no argument of a command", fix)
+        raise UnfitError(f"{show_quantity(wrong)} is no argument of a command", fix)
     return tuple(map(str, value))
 
 
-def launcher(value: Any) -> tuple[str, ...]:
+def parse_launcher(value: Any) -> tuple[str, ...]:
     """The words that start a command elsewhere, one list item each."""
     if not isinstance(value, list) or not value or not all(isinstance(item, str) for item in value):
-        raise UnfitError(f"{shown(value)} stands where the words of a launcher belong", 'write [srun, -N, "2"]')
-    words = command(value)
+        raise UnfitError(f"{show_quantity(value)} stands where the words of a launcher belong", 'write [srun, -N, "2"]')
+    words = parse_command(value)
     if wrong := unfit_launcher(words):
         raise UnfitError(*wrong)
     return words
 
 
-def variable_name(value: Any) -> str:
-    written = text(value)
+def parse_variable_name(value: Any) -> str:
+    written = parse_text(value)
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", written, re.ASCII):
-        raise UnfitError(f"{shown(written)} cannot name an environment variable", "use letters, digits and _")
+        raise UnfitError(f"{show_quantity(written)} cannot name an environment variable", "use letters, digits and _")
     return written
 
 
-def variable(value: Any) -> str | tuple[str, str]:
+def parse_variable(value: Any) -> str | tuple[str, str]:
     """A variable's text, or the reference to one of the caller's environment, which no file ever holds."""
     if isinstance(value, dict) and list(value) == ["from_env"]:
-        return "from_env", variable_name(value["from_env"])
+        return "from_env", parse_variable_name(value["from_env"])
     if not isinstance(value, str) or "\0" in value:
         raise UnfitError(
-            f"{shown(value)} is no value of an environment variable", "write text, or {from_env: NAME} for a secret"
+            f"{show_quantity(value)} is no value of an environment variable",
+            "write text, or {from_env: NAME} for a secret",
         )
     return str(value)
 
 
-def image(value: Any) -> str:
+def parse_image(value: Any) -> str:
     """A container image by digest: a tag may mean another image tomorrow."""
-    written = text(value)
+    written = parse_text(value)
     if not re.search(r"@sha256:[0-9a-f]{64}$", written):
         fix = "write name@sha256:…, as 'docker image inspect --format {{.RepoDigests}}' prints it"
-        raise UnfitError(f"{shown(written)} does not pin an image", fix)
+        raise UnfitError(f"{show_quantity(written)} does not pin an image", fix)
     return written

@@ -23,7 +23,7 @@ _KINDS: dict[str, dict[str, Any]] = {
 _SETTINGS_OF_RUN = ("streams", "threads")
 
 
-def submission_schema() -> dict[str, Any]:
+def build_submission_schema() -> dict[str, Any]:
     """The schema as JSON: names, units, choices, backend options and descriptions of every field."""
     schema = Document.model_json_schema(by_alias=True)
     _walk(schema, _tidy)
@@ -39,8 +39,8 @@ def submission_schema() -> dict[str, Any]:
     }
 
 
-def schema_text() -> str:
-    return json.dumps(submission_schema(), indent=2, ensure_ascii=False) + "\n"
+def render_schema() -> str:
+    return json.dumps(build_submission_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 def _options(part: str) -> dict[str, Any]:
@@ -89,4 +89,4 @@ def _tidy(node: dict[str, Any]) -> None:
 if __name__ == "__main__":
     target = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[2] / NAME_IN_CHECKOUT
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(schema_text(), encoding="utf-8")
+    target.write_text(render_schema(), encoding="utf-8")

@@ -13,7 +13,7 @@ _WHEEL: Final = Path(__file__).parent / "data"
 _CHECKOUT: Final = Path(__file__).parents[2]
 
 
-def shipped_path(name: str) -> Path:
+def find_shipped(name: str) -> Path:
     """The file that ships as ``name``: "schemas/submission.schema.json", "specs/quickstart.yaml", as in a checkout.
 
     Raises FileNotFoundError, naming both places, when neither has it: the installation is damaged.
@@ -24,5 +24,5 @@ def shipped_path(name: str) -> Path:
     raise FileNotFoundError(f"{name} is in neither {_WHEEL} nor {_CHECKOUT}: install mlperf-reconciler again")
 
 
-def shipped(name: str) -> bytes:
-    return shipped_path(name).read_bytes()
+def read_shipped(name: str) -> bytes:
+    return find_shipped(name).read_bytes()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from string import Template
 
 from reconciler.spec.descriptions import DESCRIPTION_FIELDS
-from reconciler.spec.edit import rendered
+from reconciler.spec.edit import render_value
 from reconciler.spec.proposal import REQUIRED, Proposal
 
 NOTHING_READ = Proposal({}, {}, ())
@@ -21,12 +21,12 @@ _SAID = {
 _COMMENTS = {"accelerators_per_node": "   # in quotes: a checker takes a bare 0 for an empty field"}
 
 
-def starter_spec(read: Proposal = NOTHING_READ, *, name: str = "my-submission", schema: str = "") -> str:
+def render_starter_spec(read: Proposal = NOTHING_READ, *, name: str = "my-submission", schema: str = "") -> str:
     """A spec that loads as it is. ``read``: what is known of the machine. ``schema``: path or address of the JSON
     Schema, for editors; "" leaves it out."""
     modeline = f"# yaml-language-server: $schema={schema}\n" if schema else ""
     return modeline + _TEXT.substitute(
-        name=rendered(name),
+        name=render_value(name),
         hardware="\n".join(f"        {line}" for line in _hardware(read)),
         description="\n".join(f"        {line}" for line in _description(read)),
     )
@@ -36,7 +36,7 @@ def _hardware(read: Proposal) -> Iterator[str]:
     examples = {"accelerator": "NVIDIA H200", "cpu": "AMD EPYC 9654"}
     for field in ("cpu", "accelerator"):
         value = read.hardware.get(field)
-        yield f"{field}: {rendered(value)}" if value else f"# {field}: {examples[field]}"
+        yield f"{field}: {render_value(value)}" if value else f"# {field}: {examples[field]}"
     yield f"count: {read.hardware.get('count', 0)}"
 
 
@@ -47,7 +47,7 @@ def _description(read: Proposal) -> Iterator[str]:
         if value is None and field in REQUIRED:
             value = _SAID.get(field, "" if "may be empty" in meaning else "not declared")
         if value is not None:
-            yield f"{field}: {rendered(value)}{_COMMENTS.get(field, '')}"
+            yield f"{field}: {render_value(value)}{_COMMENTS.get(field, '')}"
 
 
 _TEXT = Template("""\

@@ -39,14 +39,14 @@ _WORDS = (
 _CONFLICT = re.compile(r"^<{7} .*\n(?:.*\n)*?={7}\r?$", re.MULTILINE)
 
 
-def events_of(text: str) -> Iterator[Any]:
+def parse_events(text: str) -> Iterator[Any]:
     """The events of ``text``. Raises YAMLError."""
     yaml = YAML(typ="safe", pure=not _C_PARSER)
     events: Iterator[Any] = yaml.parse(text)
     return events
 
 
-def syntax_problem(error: Exception, text: str, file: str) -> Problem:
+def make_syntax_problem(error: Exception, text: str, file: str) -> Problem:
     """The parser's error as a problem at the place to mend."""
     if conflict := _CONFLICT.search(text):
         line = text.count("\n", 0, conflict.start()) + 1

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reconciler.files import Places
+from reconciler.files import RepositoryPaths
 
 _FIX = "name a folder of its own, such as `tree: submission`, or leave it out for .reconcile/tree"
 
 
-def misplaced_tree(written: str, root: Path) -> tuple[str, str] | None:
+def find_misplaced_tree(written: str, root: Path) -> tuple[str, str] | None:
     """What is wrong with a tree at ``written``, and the fix; None when nothing is."""
     top, tree = root.resolve(), (root / written).resolve()
-    if tree == Places(top).tree:
+    if tree == RepositoryPaths(top).tree:
         return None
     if tree == top:
         return "the tree would be the repository itself", _FIX

@@ -17,9 +17,9 @@ from reconciler.resource.inputs import Origin
 from reconciler.spec import harness_models, models
 from reconciler.spec.groups import Group
 from reconciler.spec.locations import Variables
-from reconciler.spec.names import advice, nearest
-from reconciler.spec.nodes import MapNode, Node, plain
-from reconciler.spec.quantities import shown
+from reconciler.spec.names import find_nearest, give_advice
+from reconciler.spec.nodes import MapNode, Node, convert_plain
+from reconciler.spec.quantities import show_quantity
 
 Location = tuple[str, ...]
 
@@ -54,7 +54,7 @@ _ROUNDS_OF_REPAIR = 8
 def validate(root: MapNode, variables: Variables, *, complete: bool) -> tuple[models.Document | None, list[Problem]]:
     """The document as far as it is right, and everything wrong with it. With ``complete`` false some file could not be
     read, and what is missing is not reported, since it may stand there."""
-    document = plain(root)
+    document = convert_plain(root)
     problems: list[Problem] = []
     for attempt in range(_ROUNDS_OF_REPAIR):
         try:
@@ -84,7 +84,7 @@ def _repair(document: Any, where: Location, *, missing: bool) -> None:
         document.pop(where[-1], None)
 
 
-def position(root: MapNode, where: Location) -> tuple[Origin, Origin]:
+def find_position(root: MapNode, where: Location) -> tuple[Origin, Origin]:
     """Where the last name of ``where`` stands, and its value; for what is absent, where its holder's name stands."""
     name = value = Origin(root.origin.file, 1, 1)
     node: Node = root
@@ -96,7 +96,7 @@ def position(root: MapNode, where: Location) -> tuple[Origin, Origin]:
     return name, value
 
 
-def node_at(root: MapNode, where: Location) -> Node | None:
+def find_node(root: MapNode, where: Location) -> Node | None:
     node: Node | None = root
     for part in where:
         node = node.items.get(part) if isinstance(node, MapNode) else None
@@ -105,7 +105,7 @@ def node_at(root: MapNode, where: Location) -> Node | None:
 
 def _problem(finding: Mapping[str, Any], where: Location, root: MapNode) -> Problem:
     kind, context = finding["type"], finding.get("ctx", {})
-    name_origin, value_origin = position(root, where)
+    name_origin, value_origin = find_position(root, where)
     origin = value_origin
     if kind == "extra_forbidden":
         message, fix = _unknown(where)
@@ -116,7 +116,7 @@ def _problem(finding: Mapping[str, Any], where: Location, root: MapNode) -> Prob
         message, fix = str(context["message"]), str(context["fix"])
         origin = name_origin if "[key]" in finding["loc"] else value_origin
     elif kind in ("model_type", "dict_type", "model_attributes_type"):
-        message = f"{shown(finding['input'])} stands where a group of settings belongs"
+        message = f"{show_quantity(finding['input'])} stands where a group of settings belongs"
         fix = _inside(where)
     else:
         message, fix = str(finding["msg"]), "see schemas/submission.schema.json"
@@ -146,11 +146,11 @@ def _unknown(where: Location) -> tuple[str, str]:
     message = f"{name} is no {noun}{holder}"
     if name == "<<":
         return message, "merge keys are not taken: put shared settings into spec.defaults and write 'use: [name]'"
-    if nearest(name, valid) is None:
+    if find_nearest(name, valid) is None:
         for home, inner in _HOMES.items():
             if name in _names(inner) and home in valid:
                 return message, f"write it inside {home}, as '{home}: {{{name}: …}}'"
-    return message, advice(name, valid)
+    return message, give_advice(name, valid)
 
 
 def _names(group: type[Group]) -> list[str]:

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from reconciler.mlperf.ruleset import Ruleset
-from reconciler.resource.canonical import canonical
+from reconciler.resource.canonical import canonicalise
 from reconciler.tree.content import CellContent, SystemContent
 
 
-def system_fields(system: SystemContent, submitter: str, ruleset: Ruleset) -> dict[str, Any]:
+def collect_system_fields(system: SystemContent, submitter: str, ruleset: Ruleset) -> dict[str, Any]:
     """The system description: the round's mandatory fields in its order, "" where nothing was declared, then the rest
     by name. ``is_network`` is left out unless declared: its mere presence means the network division."""
     known = {
@@ -31,7 +31,7 @@ def system_fields(system: SystemContent, submitter: str, ruleset: Ruleset) -> di
 
 def missing_system_fields(system: SystemContent, submitter: str, ruleset: Ruleset) -> tuple[str, ...]:
     """What keeps a system description from being accepted, one line each in the round's order; empty: nothing."""
-    fields = system_fields(system, submitter, ruleset)
+    fields = collect_system_fields(system, submitter, ruleset)
     problems = []
     for rule in ruleset.system_fields:
         value = fields[rule.name]
@@ -49,14 +49,14 @@ def missing_measurements(measurements: Mapping[str, Any], ruleset: Ruleset) -> t
     return tuple(name for name in ruleset.measurements_fields if _text(measurements.get(name, "")) == "")
 
 
-def measurements_fields(measurements: Mapping[str, Any], ruleset: Ruleset) -> dict[str, Any]:
+def collect_measurements_fields(measurements: Mapping[str, Any], ruleset: Ruleset) -> dict[str, Any]:
     """The round's mandatory fields in its order, "" where nothing was declared, then the rest by name."""
     mandatory = list(ruleset.measurements_fields)
     rest = sorted(set(measurements) - set(mandatory))
     return {name: _text(measurements.get(name, "")) for name in [*mandatory, *rest]}
 
 
-def json_bytes(document: Mapping[str, Any]) -> bytes:
+def encode_json(document: Mapping[str, Any]) -> bytes:
     """Indented JSON in the order given, ASCII only, so that no reader's locale matters."""
     return (json.dumps(document, indent=2, ensure_ascii=True) + "\n").encode("ascii")
 
@@ -69,7 +69,7 @@ _OF_ENDPOINTS = """\
 - accuracy run: `accuracy/`, scored by the endpoints harness"""
 
 
-def cell_readme(content: CellContent, ruleset: Ruleset) -> bytes:
+def render_cell_readme(content: CellContent, ruleset: Ruleset) -> bytes:
     """README.md of a scenario folder: what it is, how to run it again, how to audit it, and the settings of the run."""
     cell = content.cell
     selectors = " ".join(
@@ -123,7 +123,7 @@ The first command names every setting and where it was set, the second says what
     return text.encode()
 
 
-def source_readme(benchmark: str, notes: tuple[str, ...]) -> bytes:
+def render_source_readme(benchmark: str, notes: tuple[str, ...]) -> bytes:
     """README.md of src/<benchmark>: where the code is. ``notes`` are the distinct code lines of its cells."""
     lines = "".join(f"- {note}\n" for note in notes)
     body = lines or "The results were made by the harness of mlperf-reconciler with its built-in benchmark code.\n"
@@ -146,5 +146,5 @@ def _text(value: Any) -> Any:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (list, dict)):
-        return canonical(value)
+        return canonicalise(value)
     return "" if value is None else str(value)

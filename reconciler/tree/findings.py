@@ -54,7 +54,7 @@ class Complaint:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class TreeFinding:
     """A complaint with its rule and the cell it is about: division/system/benchmark/scenario, or as much of that as
     applies. ``origin``: the spec line of the cell, where there is a spec."""
 
@@ -116,7 +116,7 @@ class TreeReport:
     rounds: tuple[str, ...]
     layouts: tuple[str, ...]
     facts: tuple[Facts, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[TreeFinding, ...]
     official: tuple[OfficialRun, ...] = field(default=())
 
     def count(self, severity: Severity) -> int:

@@ -74,14 +74,14 @@ LAYOUTS: Mapping[str, Layout] = {
 }
 
 
-def layout_of(ruleset: Ruleset) -> Layout:
+def choose_layout(ruleset: Ruleset) -> Layout:
     """The layout of a round."""
     return LAYOUTS[ruleset.layout]
 
 
-def cell_path(template: str, submitter: str, cell: Cell, **names: str) -> str:
+def make_cell_path(template: str, submitter: str, cell: Cell, **names: str) -> str:
     """A cell's path. ReconcilerError when a name cannot be a folder."""
-    return path(
+    return make_path(
         template,
         division=cell.division,
         submitter=submitter,
@@ -92,17 +92,17 @@ def cell_path(template: str, submitter: str, cell: Cell, **names: str) -> str:
     )
 
 
-def fits(name: str) -> bool:
+def is_portable(name: str) -> bool:
     """Whether a name can stand in a submission tree."""
     return _NAME.fullmatch(name) is not None
 
 
-def path(template: str, **names: str) -> str:
+def make_path(template: str, **names: str) -> str:
     """Fill in a template. Every name must be able to stand in a submission tree; {file} may have folders."""
     for kind, name in names.items():
         parts = name.split("/") if kind == "file" else [name]
         for part in parts:
-            if not fits(part):
+            if not is_portable(part):
                 raise ReconcilerError(
                     f"{kind} {name!r} cannot be a name in a submission tree",
                     fix="use letters, digits and . _ - + = , @ # % ~ only, no blank, and no dot in front",

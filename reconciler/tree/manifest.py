@@ -21,14 +21,14 @@ class Differences:
         return bool(self.missing or self.edited or self.extra)
 
 
-def content_digest(content: Content) -> str:
+def hash_content(content: Content) -> str:
     """SHA-256 in hexadecimal."""
     return content.sha256 if isinstance(content, LogRef) else hashlib.sha256(content).hexdigest()
 
 
-def manifest(rendered: Iterable[tuple[str, Content]]) -> dict[str, str]:
+def build_manifest(rendered: Iterable[tuple[str, Content]]) -> dict[str, str]:
     """{path: SHA-256} of a rendered tree, in its order."""
-    return {path: content_digest(content) for path, content in rendered}
+    return {path: hash_content(content) for path, content in rendered}
 
 
 def compare(expected: Mapping[str, str], found: Mapping[str, str]) -> Differences:

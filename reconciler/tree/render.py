@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from reconciler.errors import ReconcilerError
-from reconciler.mlperf.accuracy import parse_accuracy, with_hash
+from reconciler.mlperf.accuracy import add_hash, parse_accuracy
 from reconciler.mlperf.log_names import ACCURACY_LOG, ACCURACY_TEXT, CONFIG
 from reconciler.mlperf.ruleset import Ruleset
 from reconciler.resource.kinds import Cell
 from reconciler.tree.content import AccuracyLog, CellContent, Content, LogRef, SubmissionContent
 from reconciler.tree.documents import (
-    cell_readme,
-    json_bytes,
-    measurements_fields,
-    source_readme,
-    system_fields,
+    collect_measurements_fields,
+    collect_system_fields,
+    encode_json,
+    render_cell_readme,
+    render_source_readme,
 )
-from reconciler.tree.layout import Layout, cell_path, layout_of, path
-from reconciler.tree.manifest import content_digest
+from reconciler.tree.layout import Layout, choose_layout, make_cell_path, make_path
+from reconciler.tree.manifest import hash_content
 
 _OURS = (ACCURACY_LOG, ACCURACY_TEXT)
 
@@ -40,10 +40,13 @@ def render(submission: SubmissionContent, ruleset: Ruleset) -> Iterator[Rendered
 
 
 def _files(submission: SubmissionContent, ruleset: Ruleset) -> Iterator[Rendered]:
-    layout = layout_of(ruleset)
+    layout = choose_layout(ruleset)
     for system in submission.systems:
         names = {"division": system.division, "submitter": submission.submitter, "system": system.name}
-        yield path(layout.system, **names), json_bytes(system_fields(system, submission.submitter, ruleset))
+        yield (
+            make_path(layout.system, **names),
+            encode_json(collect_system_fields(system, submission.submitter, ruleset)),
+        )
     for content in submission.cells:
         yield from _cell(content, submission.submitter, layout, ruleset)
     for division in sorted({content.cell.division for content in submission.cells}):
@@ -52,10 +55,10 @@ def _files(submission: SubmissionContent, ruleset: Ruleset) -> Iterator[Rendered
 
 def _cell(content: CellContent, submitter: str, layout: Layout, ruleset: Ruleset) -> Iterator[Rendered]:
     def at(template: str, **names: str) -> str:
-        return cell_path(template, submitter, content.cell, **names)
+        return make_cell_path(template, submitter, content.cell, **names)
 
-    yield at(layout.measurements), json_bytes(measurements_fields(content.measurements, ruleset))
-    yield at(layout.readme), cell_readme(content, ruleset)
+    yield at(layout.measurements), encode_json(collect_measurements_fields(content.measurements, ruleset))
+    yield at(layout.readme), render_cell_readme(content, ruleset)
     if content.configuration is not None:
         yield from _endpoints(content, content.configuration, layout, at)
         return
@@ -96,7 +99,7 @@ def _power(content: CellContent, layout: Layout, at: Callable[..., str]) -> Iter
         log = content.performance.get(name.removeprefix("run_1/")) if name.startswith("run_1/") else None
         if log is None:
             yield at(layout.power, file=name), file
-        elif content_digest(log) != content_digest(file):
+        elif hash_content(log) != hash_content(file):
             raise ReconcilerError(
                 f"{content.cell}: {name} of the power measurement is not the log of the published run",
                 fix="publish the run that was measured: `reconcile import` its folder, or take `power` out",
@@ -111,16 +114,16 @@ def _division(division: str, submission: SubmissionContent, layout: Layout, rule
         code = dict(submission.code.get(benchmark, {}))
         if "README.md" not in code:
             notes = {content.code for content in cells if content.cell.benchmark == benchmark and content.code}
-            code["README.md"] = source_readme(benchmark, tuple(sorted(notes)))
+            code["README.md"] = render_source_readme(benchmark, tuple(sorted(notes)))
         for name, content in code.items():
-            yield path(layout.source, **names, benchmark=benchmark, file=name), content
+            yield make_path(layout.source, **names, benchmark=benchmark, file=name), content
     for name, content in submission.documents.items():
         if name in submission.official_only and not ruleset.binds(division, "accuracy"):
             continue
-        yield path(layout.document, **names, file=name), content
+        yield make_path(layout.document, **names, file=name), content
     mapping = _model_mapping(cells)
     if mapping and ruleset.binds(division, "model_mapping"):
-        yield path(layout.model_mapping, **names), json_bytes(mapping)
+        yield make_path(layout.model_mapping, **names), encode_json(mapping)
 
 
 def _model_mapping(cells: list[CellContent]) -> dict[str, str]:
@@ -135,7 +138,7 @@ def _model_mapping(cells: list[CellContent]) -> dict[str, str]:
 
 def _hashed(text: str, digest: str) -> str:
     """An imported accuracy.txt has its hash line already: then not a byte of it changes."""
-    return text if parse_accuracy(text, ()).hash == digest else with_hash(text, digest)
+    return text if parse_accuracy(text, ()).hash == digest else add_hash(text, digest)
 
 
 def _check_size(cell: Cell, log: AccuracyLog, ruleset: Ruleset) -> None:

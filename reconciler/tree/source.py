@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from reconciler.errors import ReconcilerError
-from reconciler.tree.layout import fits
+from reconciler.tree.layout import is_portable
 
 LARGEST = 50 * 1024 * 1024  # bytes of one file in a submission tree (submission rules)
 _LEFT_OUT = ("__pycache__",)
@@ -22,7 +22,7 @@ _CODE = frozenset(
 )
 
 
-def files_of(paths: Sequence[Path]) -> dict[str, bytes]:
+def list_published_files(paths: Sequence[Path]) -> dict[str, bytes]:
     """{name below src/<benchmark>: bytes} of files and folders. One folder's content stands at the top; of several,
     each keeps its own name. ReconcilerError names the first file that a submission tree cannot hold."""
     found: dict[str, bytes] = {}
@@ -36,14 +36,14 @@ def files_of(paths: Sequence[Path]) -> dict[str, bytes]:
     return found
 
 
-def published_file(path: Path, what: str) -> bytes:
+def choose_published_file(path: Path, what: str) -> bytes:
     """A single document. ``what`` names it in the error."""
     if not path.is_file():
         raise ReconcilerError(f"{what}: {path} is not there", fix="bring the file here, or mend the path in the spec")
     return _read(path, path.name)
 
 
-def unlicensed(files: Mapping[str, bytes]) -> tuple[str, ...]:
+def find_unlicensed(files: Mapping[str, bytes]) -> tuple[str, ...]:
     """Code files that carry no licence; empty when a licence file stands among them, or each has an SPDX header."""
     if any(_LICENCE.fullmatch(PurePosixPath(name).name) for name in files):
         return ()
@@ -73,7 +73,7 @@ def _read(path: Path, name: str) -> bytes:
             f"{path} has {size / 1e6:.0f} MB; a submission tree takes 50 MB",
             fix="publish where it can be had instead of the file",
         )
-    if not all(fits(part) for part in name.split("/")):
+    if not all(is_portable(part) for part in name.split("/")):
         raise ReconcilerError(
             f"{path} cannot be named so in a submission tree", fix="rename it: no blanks, no dot ahead"
         )

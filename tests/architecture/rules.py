@@ -15,9 +15,11 @@ from tests.architecture.source import Import, Module
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("cli",),
     ("controller", "history"),
+    ("importing",),
     ("reconcile",),
-    ("look",),
-    ("compiled",),
+    ("publishing",),
+    ("planning",),
+    ("desired_cache",),
     ("render", "tree"),
     ("record", "execute", "plan", "diff", "observed", "desired", "spec"),
     ("mlperf",),
@@ -28,6 +30,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("process",),
     ("files",),
     ("foreign",),
+    ("quantities",),
     ("errors",),
 )
 
@@ -97,7 +100,7 @@ HEAVY: dict[str, tuple[str, ...]] = {
 LATE: dict[str, str] = {
     "harness.__main__": "one verb per process: a build loads no LoadGen",
     "harness.backends": "only the library of the backend that was asked for",
-    "harness.backends.tensorrt.flavours": "one of the names under which TensorRT is installed",
+    "harness.backends.tensorrt.versions": "one of the names under which TensorRT is installed",
     "harness.build": "onnx and onnxruntime, only for a model that is quantized",
     "harness.cuda.nvml": "NVML, where it is installed",
     "harness.benchmarks": "only the benchmark that was asked for, which may be a user's own file",
@@ -105,10 +108,10 @@ LATE: dict[str, str] = {
     "harness.machine": "NVML, where it is installed",
     "harness.probe": "LoadGen, only when its seeds are asked for",
     "reconciler.observed.code": "git, only when a harness command's folder is not as it was",
-    "reconciler.compiled": "the compiled-spec door: YAML, pydantic and rounds, only when the spec changed",
+    "reconciler.desired_cache": "the compiled-spec door: YAML, pydantic and rounds, only when the spec changed",
     "reconciler.record.remote": "fsspec, which comes with an extra, only when a store elsewhere is opened",
     "reconciler.reconcile": "git and the renderer, only in a pass that acts",
-    "reconciler.cli.door": "the table of commands, and what only a cold plan needs: --help and a warm plan stay fast",
+    "reconciler.cli.shared.lazy_import": "the table of commands, and what only a cold plan needs: --help stays fast",
 }
 
 

@@ -68,7 +68,7 @@ def imports_of(module: Module, known: Mapping[str, Module]) -> Iterator[Import]:
 def _walk(module: Module, node: ast.AST, known: Mapping[str, Module], *, late: bool) -> Iterator[Import]:
     for child in ast.iter_child_nodes(node):
         for target in _targets(module, child, known):
-            yield Import(module, getattr(child, "lineno", 0), target, late and not _goes_through_the_door(child))
+            yield Import(module, getattr(child, "lineno", 0), target, late and not _is_lazy_import(child))
         inside = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
         yield from _walk(module, child, known, late=late or inside)
 
@@ -89,8 +89,8 @@ def _targets(module: Module, node: ast.AST, known: Mapping[str, Module]) -> Iter
             yield ""
 
 
-# The last is reconciler.cli.door: its callers name the module, the import itself happens there.
-_IMPORTERS = frozenset({"import_module", "__import__", "door"})
+# The last is reconciler.cli.shared.lazy_import: its callers name the module, the import itself happens there.
+_IMPORTERS = frozenset({"import_module", "__import__", "lazy_import"})
 
 
 def _called(node: ast.AST) -> str:
@@ -101,8 +101,8 @@ def _called(node: ast.AST) -> str:
     return ""
 
 
-def _goes_through_the_door(node: ast.AST) -> bool:
-    return _called(node) == "door"
+def _is_lazy_import(node: ast.AST) -> bool:
+    return _called(node) == "lazy_import"
 
 
 def _absolute(module: Module, source: str, level: int) -> str:

@@ -10,7 +10,7 @@ import click
 import pytest
 
 from reconciler.cli.main import reconcile
-from reconciler.desired.checks import check, ruleset_of
+from reconciler.desired.checks import check, load_ruleset_of
 from reconciler.diff.change import Action, Reason
 from reconciler.mlperf.rounds import load_ruleset
 from reconciler.spec.loading import load
@@ -61,7 +61,7 @@ def test_specs_are_valid(tmp_path: Path) -> None:
     for block in specs:
         (tmp_path / "spec.yaml").write_text(block, encoding="utf-8")
         declared = load([tmp_path / "spec.yaml"], tmp_path, {})
-        check(declared, ruleset_of(declared, load_ruleset))
+        check(declared, load_ruleset_of(declared, load_ruleset))
 
 
 @_each_document

@@ -77,13 +77,17 @@ def test_every_package_says_what_it_takes_and_gives() -> None:
         pytest.param("reconciler.record.x", "import subprocess", "only in process", id="process-door"),
         pytest.param("reconciler.desired.x", "import pydantic.fields", "only in spec", id="pydantic-door"),
         pytest.param("reconciler.observed.x", "import numpy as np", "only in harness", id="numpy-in-reconciler"),
-        pytest.param("reconciler.cli.door", "def f():\n    import tensorrt", "only in harness", id="heavy-and-late"),
+        pytest.param(
+            "reconciler.cli.shared.lazy_import", "def f():\n    import tensorrt", "only in harness", id="heavy-and-late"
+        ),
         pytest.param("harness.sut", "import mlperf_loadgen", "only in harness.loadgen", id="second-door-to-loadgen"),
         pytest.param("harness.qsl", "from torch import nn", "only in no module", id="torch"),
         pytest.param("harness.sut", "def f():\n    import json", "no named door", id="late"),
         pytest.param("harness.sut", "def f():\n    importlib.import_module(name)", "no named door", id="late-computed"),
         pytest.param("harness.sut", "import_module('onnxruntime')", "only in harness.backends", id="by-name"),
-        pytest.param("reconciler.cli.x", "def f():\n    door('numpy')", "only in harness", id="heavy-by-the-door"),
+        pytest.param(
+            "reconciler.cli.x", "def f():\n    lazy_import('numpy')", "only in harness", id="heavy-by-the-door"
+        ),
     ],
 )
 def test_a_forbidden_import_is_caught(importer: str, text: str, rule: str) -> None:
@@ -102,7 +106,7 @@ def test_a_forbidden_import_is_caught(importer: str, text: str, rule: str) -> No
         pytest.param("reconciler.plan.saved", "from reconciler.files import replace", id="saved-plan"),
         pytest.param("reconciler.render.x", "from reconciler.plan.plan import Plan", id="view-of-a-plan"),
         pytest.param("harness.backends.openvino", "import numpy, openvino.properties", id="heavy-at-its-door"),
-        pytest.param("reconciler.cli.x", "def f():\n    door('reconciler.spec.loading')", id="late-by-the-door"),
+        pytest.param("reconciler.cli.x", "def f():\n    lazy_import('reconciler.spec.loading')", id="late-by-the-door"),
         pytest.param("harness.backends", "def f(n):\n    return importlib.import_module(n)", id="late-at-its-door"),
     ],
 )

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from jsonschema.validators import validator_for
 
-from reconciler.spec.shipped import shipped
+from reconciler.spec.shipped import read_shipped
 from tests.architecture.source import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -24,7 +24,7 @@ PINS = [line for line in (ROOT / ".ci" / "constraints.txt").read_text().splitlin
 
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_a_schema_is_valid_json_schema_and_ships(name: str) -> None:
-    schema = json.loads(shipped(f"schemas/{name}"))
+    schema = json.loads(read_shipped(f"schemas/{name}"))
     validator_for(schema).check_schema(schema)
 
 
@@ -39,7 +39,7 @@ def test_an_installed_wheel_finds_its_data(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "installed")
     data = [*(f"schemas/{name}" for name in SCHEMAS), "specs/quickstart.yaml"]
-    program = "import sys; from reconciler.spec.shipped import shipped_path; print(*map(shipped_path, sys.argv[1:]))"
+    program = "import sys; from reconciler.spec.shipped import find_shipped; print(*map(find_shipped, sys.argv[1:]))"
     found = subprocess.run(
         [sys.executable, "-P", "-c", program, *data],
         cwd=tmp_path,
@@ -56,7 +56,7 @@ def test_an_installed_wheel_finds_its_data(tmp_path: Path) -> None:
 
 def test_a_missing_file_is_named_with_both_places() -> None:
     with pytest.raises(FileNotFoundError, match=r"schemas/none\.json is in neither .*data nor "):
-        shipped("schemas/none.json")
+        read_shipped("schemas/none.json")
 
 
 def test_pins_are_names_and_versions_only() -> None:

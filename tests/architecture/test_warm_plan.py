@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from reconciler.spec.shipped import shipped_path
+from reconciler.spec.shipped import find_shipped
 
 SLOW_TO_IMPORT = frozenset({"pydantic", "pydantic_core", "ruamel", "jsonschema", "git", "rich"})
 
@@ -24,7 +24,7 @@ def test_a_warm_plan_imports_no_slow_library(tmp_path: Path) -> None:
 def _repository(folder: Path) -> None:
     (folder / "specs").mkdir()
     (folder / "state" / "records").mkdir(parents=True)
-    shutil.copy(shipped_path("specs/quickstart.yaml"), folder / "specs" / "quickstart.yaml")
+    shutil.copy(find_shipped("specs/quickstart.yaml"), folder / "specs" / "quickstart.yaml")
     (folder / ".gitignore").write_text(".reconcile/\n")
     for command in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message", "Declare a submission"]):
         subprocess.run(["git", *command], cwd=folder, check=True)

@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from reconciler.git import files_at
+from reconciler.git import list_files_at
 from reconciler.record.codec import decode
 from tests.benchmarks.made_up import change_target
 from tests.benchmarks.rounds import Measure, report
@@ -45,7 +45,7 @@ def make_history(root: Path, systems: int) -> int:
 
 def _commits(root: Path) -> Iterator[str]:
     """For fast-import: the spec, then a commit for each record, in the order in which they were made."""
-    files = {path: blob for path, (blob, _) in files_at(root, "HEAD").items()}
+    files = {path: blob for path, (blob, _) in list_files_at(root, "HEAD").items()}
     records = {p: decode((root / p).read_bytes(), p) for p in files if p.startswith("state/records/")}
     begin = {path: blob for path, blob in files.items() if not path.startswith("state/")}
     yield _commit(0, "Declare a submission", begin)

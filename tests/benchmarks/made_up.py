@@ -19,14 +19,14 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from reconciler.diff.change import How
-from reconciler.files import Places
-from reconciler.look import Look, Options, look
+from reconciler.diff.change import Work
+from reconciler.files import RepositoryPaths
 from reconciler.plan.plan import Step
+from reconciler.planning import Options, PlanResult, compute_plan
 from reconciler.reconcile import TOOL, run_pass
 from reconciler.record.codec import summarize
 from reconciler.record.store import keep, write_record
-from reconciler.resource.canonical import canonical
+from reconciler.resource.canonical import canonicalise
 from reconciler.resource.inputs import REVISIONS, Role
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import CHILD_LOG, Artifact, Ended, Record, RecordedFact, RecordedInput, Summary
@@ -55,13 +55,13 @@ _EVIDENCE = {"code.digest": "a" * 64, "loadgen.version": "6.0.16", "backend.vers
 _NOTES = {"machine.host": "nowhere", "machine.cores.usable": 64, "python.version": "3.12.1", "machine.os": "Linux"}
 
 
-def make_repository(root: Path, systems: int, benchmarks: int) -> Look:
+def make_repository(root: Path, systems: int, benchmarks: int) -> PlanResult:
     """Gives the look of the last pass, which was in sync and started no child."""
     with mock.patch("os.fsync"), _any_machine():  # nothing here needs to outlive a power cut
         _declare(root, systems, benchmarks)
-        places = Places(root)
-        _record(places, look(places, Options()))
-        report = run_pass(places, Options(commit=True), tell=lambda _: None)
+        places = RepositoryPaths(root)
+        _record(places, compute_plan(places, Options()))
+        report = run_pass(places, Options(commit=True), report=lambda _: None)
     assert report.look.plan.in_sync, report.look.plan
     assert not report.child_seconds
     return report.look
@@ -79,7 +79,7 @@ def change_target(root: Path) -> str:
 @contextlib.contextmanager
 def _any_machine() -> Iterator[None]:
     """Each system's outcomes were made on its own machine, which this one stands in for meanwhile."""
-    with mock.patch("reconciler.observed.observe.unlike", return_value=None):
+    with mock.patch("reconciler.observed.observe.find_unlike", return_value=None):
         yield
 
 
@@ -126,11 +126,11 @@ def _scenarios(rate: int) -> Iterator[str]:
 # -- outcomes -----------------------------------------------------------------------------------------------------
 
 
-def _record(places: Places, seen: Look) -> None:
+def _record(places: RepositoryPaths, seen: PlanResult) -> None:
     """One record for each step of the plan, in its order, each made from those before it."""
     used: dict[Address, Summary] = {}
     with tempfile.TemporaryDirectory(dir=places.root) as folder:
-        for number, step in enumerate(s for s in seen.plan.steps if s.change.how is How.MAKE):
+        for number, step in enumerate(s for s in seen.plan.steps if s.change.how is Work.MAKE):
             address = step.change.address
             detail = seen.desired.detail(address)
             upstream = {
@@ -148,7 +148,7 @@ def _record(places: Places, seen: Look) -> None:
             used.update(dict.fromkeys((address, *step.shared), summary))
 
 
-def _keep(places: Places, folder: Path, address: Address) -> Iterator[Artifact]:
+def _keep(places: RepositoryPaths, folder: Path, address: Address) -> Iterator[Artifact]:
     kind = address.name.rpartition("/")[2] if address.kind is Kind.RUN else str(address.kind)
     for name, in_git in (*_FILES[kind], (CHILD_LOG, False)):
         path = folder / "file"
@@ -178,7 +178,9 @@ def _outcome(
         started=when.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         seconds=1.5,
         attempt=f"{when:%Y%m%dT%H%M%S.%f}-{os.getpid()}",
-        inputs={i.name: RecordedInput(canonical(i.value), str(i.origin)) for i in detail.inputs if i.value is not None},
+        inputs={
+            i.name: RecordedInput(canonicalise(i.value), str(i.origin)) for i in detail.inputs if i.value is not None
+        },
         facts={**evidence, **{name: RecordedFact(value, Role.NOTE) for name, value in _NOTES.items()}},
         artifacts=artifacts,
         values=_values(address),

@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from reconciler.spec.shipped import shipped_path
+from reconciler.spec.shipped import find_shipped
 from tests.benchmarks.rounds import ROUNDS, Measure, report
 
 LIMIT = 2.0  # seconds
@@ -24,7 +24,7 @@ LIMIT = 2.0  # seconds
 def quickstart(folder: Path) -> Path:
     """A repository of a newcomer's: the quickstart's spec, committed."""
     (folder / "specs").mkdir(parents=True)
-    shutil.copy(shipped_path("specs/quickstart.yaml"), folder / "specs" / "quickstart.yaml")
+    shutil.copy(find_shipped("specs/quickstart.yaml"), folder / "specs" / "quickstart.yaml")
     (folder / ".gitignore").write_text(".reconcile/\n")
     for command in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message", "Declare a submission"]):
         subprocess.run(["git", *command], cwd=folder, check=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
 
-from reconciler.cli.commands import COMMANDS
+from reconciler.cli.command_table import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]
 _FOLDERS = ("reconciler", "harness", "tests/unit", "tests/passes", "tests/launchers")

@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from harness.machine import accelerators
+from harness.machine import list_accelerators
 from tests.gpu.cases import SHAPES, Case
 from tests.gpu.searching import highest
 
@@ -158,7 +158,7 @@ def plain(case: Case, rounds: int) -> Figures:
 
 def scaling(case: Case, rounds: int) -> Figures:
     """Offline on all devices over the sum of what each reaches alone: no two devices are equally fast."""
-    devices = len(accelerators())
+    devices = len(list_accelerators())
     batch = case.shape.batch
     count = round(bare_rate(case, 1) * SECONDS / batch) * batch
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.machine import accelerators
+from harness.machine import list_accelerators
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(900)]
 
@@ -63,7 +63,7 @@ def reconcile(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]
 @pytest.mark.parametrize("backend", ["tensorrt", "onnxruntime-cuda"])
 def test_a_pass_does_everything_and_a_second_nothing(tmp_path: Path, backend: str) -> None:
     pytest.importorskip("tensorrt_bindings" if backend == "tensorrt" else "onnxruntime")
-    devices = accelerators()
+    devices = list_accelerators()
     assert devices, "no GPU"
     (tmp_path / "specs").mkdir()
     (tmp_path / "resnet50.py").write_text((Path(__file__).parent / "resnet.py").read_text())

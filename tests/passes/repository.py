@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reconciler.files import Places, sha256_file
-from reconciler.look import Look, Options, look
-from reconciler.reconcile import Report, run_pass
+from reconciler.files import RepositoryPaths, hash_file
+from reconciler.planning import Options, PlanResult, compute_plan
+from reconciler.reconcile import PassReport, run_pass
 from reconciler.record.codec import decode
 from reconciler.resource.records import Ended, Record
 
@@ -26,14 +26,14 @@ class Repository:
     root: Path
 
     @property
-    def places(self) -> Places:
-        return Places(self.root)
+    def places(self) -> RepositoryPaths:
+        return RepositoryPaths(self.root)
 
-    def look(self, **options: Any) -> Look:
-        return look(self.places, Options(**options))
+    def look(self, **options: Any) -> PlanResult:
+        return compute_plan(self.places, Options(**options))
 
-    def reconcile(self, **options: Any) -> Report:
-        return run_pass(self.places, Options(**options), tell=lambda _: None)
+    def reconcile(self, **options: Any) -> PassReport:
+        return run_pass(self.places, Options(**options), report=lambda _: None)
 
     def copy(self, root: Path) -> Repository:
         shutil.copytree(self.root, root, symlinks=True)
@@ -120,12 +120,12 @@ class Repository:
     def tree(self) -> dict[str, str]:
         """Path → digest of every file in the rendered tree."""
         top = self.places.tree
-        return {p.relative_to(top).as_posix(): sha256_file(p) for p in sorted(top.rglob("*")) if p.is_file()}
+        return {p.relative_to(top).as_posix(): hash_file(p) for p in sorted(top.rglob("*")) if p.is_file()}
 
     def whole_records(self) -> list[str]:
         """Ids of the record files whose bytes are what their name says."""
         paths = self.places.records.glob("*/*.json")
-        whole = [p for p in paths if sha256_file(p).startswith(p.stem.rpartition("-")[2])]
+        whole = [p for p in paths if hash_file(p).startswith(p.stem.rpartition("-")[2])]
         return [f"{p.parent.name}/{p.stem}" for p in whole]
 
     def leftovers(self) -> list[str]:
@@ -137,7 +137,7 @@ class Repository:
         """Leftovers, files that are unlike their names, and artifacts that no file holds."""
         found = self.leftovers()
         named = [*self.places.objects.glob("*/*"), *self.places.logs.glob("*")]
-        found += [str(p) for p in named if sha256_file(p) != p.name]
+        found += [str(p) for p in named if hash_file(p) != p.name]
         for identity, record in self.records().items():
             for artifact in record.artifacts:
                 folder = self.places.logs if artifact.place == "logs" else self.places.objects / artifact.sha256[:2]

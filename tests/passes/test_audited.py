@@ -14,7 +14,7 @@ import pytest
 from reconciler import git
 from reconciler.diff.claims import Proof
 from reconciler.history.audit import audit
-from reconciler.history.snapshot import snapshot
+from reconciler.history.snapshot import read_snapshot
 from reconciler.mlperf.log_names import ACCURACY_LOG, RESULT_SUMMARY, SUMMARY, TRUNCATED, VERIFY_PERFORMANCE
 from reconciler.record.codec import decode
 from reconciler.record.store import keep, write_record
@@ -49,7 +49,7 @@ def clone(recorded: Repository, tmp_path: Path) -> Repository:
 
 
 def claims(repository: Repository) -> Claims:
-    found = audit(repository.root, snapshot(repository.root, git.resolve(repository.root, "HEAD")))
+    found = audit(repository.root, read_snapshot(repository.root, git.resolve(repository.root, "HEAD")))
     return {(claim.where, claim.what): (claim.proof, claim.detail) for claim in found.claims}
 
 

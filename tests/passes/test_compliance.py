@@ -16,11 +16,11 @@ import pytest
 from reconciler.cli.main import main
 from reconciler.desired import cells
 from reconciler.diff.change import Reason
-from reconciler.execute import finish
+from reconciler.execute import attempt_record
 from reconciler.execute.outcome import Status
 from reconciler.files import remove
 from reconciler.mlperf.log import parse_detail
-from reconciler.reconcile import Report
+from reconciler.reconcile import PassReport
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import Ended, Record
 from tests.passes.repository import SPEC, Repository, make_repository
@@ -139,7 +139,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Repository:
     repository = make(tmp_path_factory.mktemp("large") / "repository")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cells, "READS_ANSWERS", {})
-        patch.setattr(finish, "READS_ANSWERS", {})
+        patch.setattr(attempt_record, "READS_ANSWERS", {})
         report = repository.reconcile()
     assert {o.status for o in report.outcomes} == {Status.DONE}, [o.message for o in report.outcomes]
     return repository
@@ -149,7 +149,7 @@ def records_of(repository: Repository, kind: str) -> list[Record]:
     return [record for record in repository.records().values() if str(record.address.kind) == kind]
 
 
-def made(report: Report) -> Counter[str]:
+def made(report: PassReport) -> Counter[str]:
     return Counter(str(outcome.step.change.address) for outcome in report.outcomes if outcome.record is not None)
 
 

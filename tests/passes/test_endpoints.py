@@ -14,7 +14,7 @@ from reconciler.diff.claims import Proof
 from reconciler.errors import SpecError
 from reconciler.execute.outcome import Status
 from reconciler.history.audit import audit
-from reconciler.history.snapshot import snapshot
+from reconciler.history.snapshot import read_snapshot
 from reconciler.resource.records import Ended, Record
 from reconciler.tree.check.engine import check_tree
 from reconciler.tree.verify.engine import verify_tree
@@ -158,7 +158,9 @@ def test_an_audit_of_a_commit_derives_it_again(made: Repository, tmp_path: Path)
     repository = made.copy(tmp_path / "copy")
     repository.write(".gitignore", "/.reconcile/\n")
     repository.commit()
-    claims = {(claim.what, claim.proof) for claim in audit(repository.root, snapshot(repository.root, "HEAD")).claims}
+    claims = {
+        (claim.what, claim.proof) for claim in audit(repository.root, read_snapshot(repository.root, "HEAD")).claims
+    }
     proven = {what for what, proof in claims if proof is Proof.PROVEN}
     assert {"performance: settings", "performance: metric", "performance: validity", "accuracy: settings"} <= proven
     assert "rendered tree" in proven

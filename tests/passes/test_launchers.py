@@ -17,12 +17,12 @@ import pytest
 
 from harness.contract import LaunchRequest
 from reconciler.diff.change import Reason
-from reconciler.execute import walk
+from reconciler.execute import plan_executor
 from reconciler.execute.outcome import Status
 from reconciler.files import Lock
-from reconciler.process import harness_command
-from reconciler.reconcile import Report
-from reconciler.render.plan import plan_text
+from reconciler.process import build_harness_command
+from reconciler.reconcile import PassReport
+from reconciler.render.plan import render_plan_text
 from reconciler.resource.records import Record
 from tests.launchers import Cluster, installed
 from tests.passes.repository import SPEC, Repository, make_repository
@@ -57,7 +57,7 @@ def record_of(repository: Repository, address: str = RUN) -> Record:
     return next(record for record in repository.records().values() if str(record.address) == address)
 
 
-def blocked(report: Report) -> set[str]:
+def blocked(report: PassReport) -> set[str]:
     return {step.blocked for step in report.look.plan.steps if step.blocked and "waits for" not in step.blocked}
 
 
@@ -248,7 +248,7 @@ def test_container_that_hears_nothing_is_removed_by_its_name(
         ending=("docker", "rm", "--force", "mute"),
     )
     request.write(tmp_path / "request.json")
-    command = harness_command("launch", tmp_path / "request.json", tmp_path / "result.json")
+    command = build_harness_command("launch", tmp_path / "request.json", tmp_path / "result.json")
     with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.PIPE) as c:
         wait_for(cluster.folder / "pid", 30)
         pid = int((cluster.folder / "pid").read_text(encoding="ascii"))
@@ -292,7 +292,7 @@ def test_another_driver_is_named_with_the_run_to_repeat_and_another_host_is_only
     assert report.look.plan.in_sync
     (told,) = report.look.plan.drifts
     assert (told.address.label, told.what) == ("Run accuracy", "machine.host (n0, of the performance run n1)")
-    text = plan_text(repository.look().plan)
+    text = render_plan_text(repository.look().plan)
     assert "drift open / box / tiny / Offline: Run accuracy machine.host (n0, of the performance run n1)" in text
 
     cluster.nodes(n0={}, n1={"gpus": [gpu], "driver": "590.2"})
@@ -315,7 +315,7 @@ def test_load_blocks_a_timed_run_where_it_would_run(
     tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, launcher: str, where: str
 ) -> None:
     """Every core is really busy; by processes that are nobody's children here."""
-    monkeypatch.setattr(walk, "REHEARSAL", "nothing is one")
+    monkeypatch.setattr(plan_executor, "REHEARSAL", "nothing is one")
     repository = make_repository(tmp_path / "lab")
     if launcher:
         behind(repository, launcher)
@@ -340,7 +340,7 @@ def test_load_blocks_a_timed_run_where_it_would_run(
 def test_stranger_on_a_gpu_of_any_node_blocks_with_process_and_user(
     tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(walk, "REHEARSAL", "nothing is one")
+    monkeypatch.setattr(plan_executor, "REHEARSAL", "nothing is one")
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True) as stranger:
         gpu = {"name": "NVIDIA H200", "watts": 700}
         cluster.nodes(n0={"gpus": [gpu]}, n1={"gpus": [gpu, {**gpu, "pids": [stranger.pid]}]})

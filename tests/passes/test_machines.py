@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from reconciler import compiled
-from reconciler import look as looking
-from reconciler.diff.conditions import standings
+from reconciler import desired_cache
+from reconciler import planning as looking
+from reconciler.diff.conditions import summarise_cells
 from reconciler.errors import StalePlanError
-from reconciler.look import Options
 from reconciler.observed import machine
 from reconciler.plan.saved import load, save
+from reconciler.planning import Options
 from reconciler.reconcile import run_pass
-from reconciler.resource.conditions import Status
+from reconciler.resource.conditions import ConditionStatus
 from tests.passes.repository import SPEC, Repository, make_repository
 
 pytest.importorskip("mlperf_loadgen")
@@ -24,7 +24,7 @@ pytest.importorskip("mlperf_loadgen")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Repository:
     repository = make_repository(tmp_path_factory.mktemp("made") / "repository")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(machine, "cpu_model", lambda: "CPU of the lab box")
+        patch.setattr(machine, "read_cpu_model", lambda: "CPU of the lab box")
         repository.edit(SPEC, "      status: available\n", "      status: available\n      hardware: {cpu: lab box}\n")
         assert repository.reconcile().look.plan.in_sync
     return repository
@@ -52,9 +52,13 @@ def test_other_machine_blocks_what_is_due_and_says_where_to_go(repository: Repos
     assert due[0].fix == "run it on that machine"
     assert set(repository.records()) == records
     look = report.look
-    (standing,) = standings(look.desired, look.recorded, look.observed, look.difference)
+    (standing,) = summarise_cells(look.desired, look.recorded, look.observed, look.difference)
     by_type = {condition.type: condition.status for condition in standing.conditions}
-    assert (by_type["Built"], by_type["Performed"], by_type["Ready"]) == (Status.TRUE, Status.FALSE, Status.FALSE)
+    assert (by_type["Built"], by_type["Performed"], by_type["Ready"]) == (
+        ConditionStatus.TRUE,
+        ConditionStatus.FALSE,
+        ConditionStatus.FALSE,
+    )
 
 
 def test_other_machine_makes_nothing_for_cells_that_it_cannot_run(tmp_path: Path) -> None:
@@ -68,9 +72,9 @@ def test_other_machine_makes_nothing_for_cells_that_it_cannot_run(tmp_path: Path
 def test_backend_that_is_not_installed_blocks_and_says_what_to_install(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machine, "cpu_model", lambda: "CPU of the lab box")
+    monkeypatch.setattr(machine, "read_cpu_model", lambda: "CPU of the lab box")
     without = {"mlcommons-loadgen": "6"}
-    for module in (looking, compiled):
+    for module in (looking, desired_cache):
         monkeypatch.setattr(module, "installed", lambda: without)
     assert repository.look().plan.in_sync
     repository.edit(SPEC, 'backend: "null"', "backend: openvino")
@@ -82,8 +86,8 @@ def test_backend_that_is_not_installed_blocks_and_says_what_to_install(
 def test_machine_without_loadgen_is_in_sync_and_blocks_runs(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machine, "cpu_model", lambda: "CPU of the lab box")
-    for module in (looking, compiled):
+    monkeypatch.setattr(machine, "read_cpu_model", lambda: "CPU of the lab box")
+    for module in (looking, desired_cache):
         monkeypatch.setattr(module, "installed", dict)
     assert repository.look().plan.in_sync
     repository.edit(SPEC, "target_qps: 100,", "target_qps: 200,")
@@ -96,13 +100,13 @@ def test_machine_without_loadgen_is_in_sync_and_blocks_runs(
 
 
 def apply(repository: Repository, path: Path) -> list[str]:
-    report = run_pass(repository.places, Options(), tell=lambda _: None, saved=load(path))
+    report = run_pass(repository.places, Options(), report=lambda _: None, saved=load(path))
     return [outcome.step.change.address.label for outcome in report.outcomes]
 
 
 @pytest.fixture
 def here(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> Repository:
-    monkeypatch.setattr(machine, "cpu_model", lambda: "CPU of the lab box")
+    monkeypatch.setattr(machine, "read_cpu_model", lambda: "CPU of the lab box")
     repository.reconcile()
     return repository
 

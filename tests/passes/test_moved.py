@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.files import read_checked, write_checked
-from reconciler.observed.rendered import Rendered, spelled
+from reconciler.observed.rendered import Rendered, spell_entry
 from tests.passes.repository import HERE, SPEC, Repository, make_repository
 
 pytest.importorskip("mlperf_loadgen")
@@ -75,5 +75,5 @@ def test_a_copy_is_in_sync_and_an_edited_file_is_seen(made: Repository, tmp_path
 )
 def test_whose_note_it_is(tmp_path: Path, noted: str, tree: str, same: bool) -> None:
     places = Repository(tmp_path).places
-    assert spelled(places, tmp_path / tree) == tree
+    assert spell_entry(places, tmp_path / tree) == tree
     assert Rendered(noted).is_of(places, tmp_path / tree) is same

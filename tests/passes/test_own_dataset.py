@@ -13,7 +13,7 @@ from reconciler.diff.claims import Proof
 from reconciler.errors import SpecError
 from reconciler.execute.outcome import Status
 from reconciler.history.audit import audit
-from reconciler.history.snapshot import snapshot
+from reconciler.history.snapshot import read_snapshot
 from reconciler.mlperf.log_names import ACCURACY_LOG, VERIFY_ACCURACY
 from reconciler.resource.records import Record
 from tests.passes.repository import SPEC, Repository, make_repository
@@ -146,7 +146,7 @@ def test_a_clone_without_the_data_is_in_sync_and_proves_the_commit(made: Reposit
     clone = Repository(tmp_path / "clone")
     assert not (clone.root / "data").exists()
     assert not {step for step in due(clone) if "Run" in step or "Test" in step or "Dataset" in step}
-    found = audit(clone.root, snapshot(clone.root, git.resolve(clone.root, "HEAD"))).claims
+    found = audit(clone.root, read_snapshot(clone.root, git.resolve(clone.root, "HEAD"))).claims
     proofs = {claim.what: claim.proof for claim in found if claim.where == CELL}
     assert proofs["TEST07: inputs"] is Proof.PROVEN
     assert proofs["TEST07 verdict"] is Proof.ATTESTED  # the scorer's word

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from reconciler.execute.outcome import Status
-from reconciler.reconcile import Report
+from reconciler.reconcile import PassReport
 from tests.passes.cases import Case, Starts, case_names, prepare, read_case
 from tests.passes.repository import HERE, Repository
 from tests.passes.text import pass_lines, plan_lines
@@ -25,7 +25,7 @@ class Done:
     repository: Repository
     plan: str
     records_before: frozenset[str]
-    report: Report
+    report: PassReport
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from reconciler.errors import LockedError
-from reconciler.execute.outcome import Began, Event, Outcome, Status
-from reconciler.files import machine_lock
-from reconciler.look import Options
+from reconciler.execute.outcome import Event, Outcome, Status, StepStarted
+from reconciler.files import make_machine_lock
+from reconciler.planning import Options
 from reconciler.reconcile import run_pass
 from reconciler.resource.kinds import Kind
 from reconciler.resource.records import Ended, Record
@@ -231,7 +231,7 @@ def test_another_run_does_not_start_while_it_is_up(tmp_path: Path) -> None:
     cell = "        plain:\n          Offline: {target_qps: 100, min_query_count: 100}\n"
     repository.write("specs/spec.yaml", spec.replace(first, other + first) + cell)
     told: list[str] = []
-    report = run_pass(repository.places, Options(), tell=lambda event: told.extend(seen(repository, event)))
+    report = run_pass(repository.places, Options(), report=lambda event: told.extend(seen(repository, event)))
     assert all(outcome.status is Status.DONE for outcome in report.outcomes)
     assert "tiny: up" in told
     assert "plain: down" in told
@@ -240,10 +240,10 @@ def test_another_run_does_not_start_while_it_is_up(tmp_path: Path) -> None:
 
 def seen(repository: Repository, event: Event) -> Iterator[str]:
     """Of each run that begins, whether a server is up."""
-    if isinstance(event, Began) and event.step.change.address.kind is Kind.RUN:
+    if isinstance(event, StepStarted) and event.step.change.address.kind is Kind.RUN:
         up = any(alive(server) for server, _, _ in started(repository))
         try:
-            with machine_lock("service").acquire():
+            with make_machine_lock("service").acquire():
                 assert not up, "another repository's pass could start a server beside it"
         except LockedError:
             assert up

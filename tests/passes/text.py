@@ -9,7 +9,7 @@ from reconciler.diff.change import InputChange
 from reconciler.diff.explain import is_upstream
 from reconciler.execute.outcome import Outcome
 from reconciler.plan.plan import Plan, Step
-from reconciler.reconcile import Report
+from reconciler.reconcile import PassReport
 
 _STABLE = (
     (re.compile(r"-[0-9a-f]{20}\b"), "-<digest>"),
@@ -24,7 +24,7 @@ def plan_lines(plan: Plan, root: str) -> str:
     return _stable("\n".join(_plan(plan)) + "\n", root)
 
 
-def pass_lines(report: Report, root: str) -> str:
+def pass_lines(report: PassReport, root: str) -> str:
     """One line per outcome, in order; then what a look after the pass still finds."""
     lines = [_outcome(outcome) for outcome in report.outcomes]
     return _stable("\n".join([*lines, "then", *_plan(report.look.plan)]) + "\n", root)

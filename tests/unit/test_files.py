@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from reconciler import files
 from reconciler.errors import LockedError, StorageError
-from reconciler.files import Lock, copy, link, offer, read_checked, remove, replace, sha256_tree, sweep, write_cache
+from reconciler.files import Lock, copy, hash_tree, link, offer, read_checked, remove, replace, sweep, write_cache
 
 shared = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -162,10 +162,10 @@ def test_digest_of_a_folder_is_of_names_and_bytes(tmp_path: Path) -> None:
     for name in ("one", "two", "three"):
         (tmp_path / name / "inner").mkdir(parents=True)
         (tmp_path / name / "inner" / "weights").write_bytes(b"w")
-    assert sha256_tree(tmp_path / "one") == sha256_tree(tmp_path / "two")
+    assert hash_tree(tmp_path / "one") == hash_tree(tmp_path / "two")
     (tmp_path / "two" / "inner" / "weights").rename(tmp_path / "two" / "inner" / "other")
     (tmp_path / "three" / "inner" / "weights").write_bytes(b"v")
-    assert len({sha256_tree(tmp_path / name) for name in ("one", "two", "three")}) == 3
+    assert len({hash_tree(tmp_path / name) for name in ("one", "two", "three")}) == 3
 
 
 def test_lock_is_held_by_one_and_says_by_whom(tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ def test_lock_that_a_leftover_holds_says_so(tmp_path: Path, monkeypatch: pytest.
 
 def test_machine_lock_is_open_to_every_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RECONCILE_LOCKS", str(tmp_path / "locks"))
-    files.machine_lock("quiet").acquire().release()
+    files.make_machine_lock("quiet").acquire().release()
     assert (tmp_path / "locks" / "quiet").stat().st_mode & 0o777 == 0o666
     assert (tmp_path / "locks").stat().st_mode & 0o7777 == 0o1777
 
@@ -254,7 +254,7 @@ def test_lock_that_somebody_replaced_is_not_written(tmp_path: Path, monkeypatch:
     else:
         lock.symlink_to(victim)
     with pytest.raises(StorageError, match="no lock"):
-        files.machine_lock("quiet").acquire()
+        files.make_machine_lock("quiet").acquire()
     assert not victim.exists() if trap == "dangling" else victim.read_text() == "precious\n"
     assert (tmp_path / "locks").stat().st_mode & 0o7777 == 0o755, "permissions of what was there are not ours to change"
 
@@ -274,7 +274,7 @@ def test_shared_folder_that_somebody_replaced_gives_way_to_ones_own(
         shared.mkdir(mode=0o700)
     else:
         shared.write_text("")
-    with files.machine_lock("quiet").acquire() as lock:
+    with files.make_machine_lock("quiet").acquire() as lock:
         assert lock.path.parent.name == f"mlperf-reconciler-locks-{os.getuid()}"
         assert lock.path.parent.stat().st_mode & 0o7777 == 0o700
     assert private.stat().st_mode & 0o7777 == 0o700
@@ -282,12 +282,12 @@ def test_shared_folder_that_somebody_replaced_gives_way_to_ones_own(
 
     shared.with_name(f"{shared.name}-{os.getuid()}").chmod(0o777)
     with pytest.raises(StorageError, match="can hold the locks"):
-        files.machine_lock("quiet")
+        files.make_machine_lock("quiet")
 
 
 def test_default_folder_of_locks_is_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RECONCILE_LOCKS")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    with files.machine_lock("quiet").acquire() as lock:
+    with files.make_machine_lock("quiet").acquire() as lock:
         assert lock.path == tmp_path / "mlperf-reconciler-locks/quiet"
         assert lock.path.parent.stat().st_mode & 0o7777 == 0o1777

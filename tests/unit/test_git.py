@@ -45,11 +45,11 @@ def committed(root: Path) -> Path:
 def test_everything_answers_when_outside_a_repository(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("one: 1\n")
     assert git.find_root(tmp_path) is None
-    assert git.head(tmp_path) is None
-    assert git.head_file(tmp_path, "a.yaml") is None
+    assert git.find_head(tmp_path) is None
+    assert git.read_head_file(tmp_path, "a.yaml") is None
     assert git.last_commit_of_line(tmp_path, "a.yaml", 1) is None
-    assert git.commits_of_blob(tmp_path, "a.yaml", "0" * 40) == ()
-    assert git.dirty(tmp_path, ["a.yaml"])
+    assert git.find_blob_commits(tmp_path, "a.yaml", "0" * 40) == ()
+    assert git.is_dirty(tmp_path, ["a.yaml"])
     with pytest.raises(RepositoryError, match="git add"):
         git.commit(tmp_path, ["a.yaml"], "Record")
 
@@ -57,32 +57,32 @@ def test_everything_answers_when_outside_a_repository(tmp_path: Path) -> None:
 def test_everything_answers_when_there_is_no_commit(root: Path) -> None:
     (root / "specs/a.yaml").write_text("one: 1\n")
     assert git.find_root(root / "specs") == root
-    assert git.head(root) is None
-    assert git.head_file(root, "specs/a.yaml") is None
-    assert git.dirty(root, ["specs/a.yaml"])
+    assert git.find_head(root) is None
+    assert git.read_head_file(root, "specs/a.yaml") is None
+    assert git.is_dirty(root, ["specs/a.yaml"])
     assert git.last_commit_of_line(root, "specs/a.yaml", 1) == git.LineCommit()
 
 
 def test_dirty_when_edited_untracked_or_missing(committed: Path) -> None:
-    assert not git.dirty(committed, ["specs/a.yaml"])
+    assert not git.is_dirty(committed, ["specs/a.yaml"])
     (committed / "specs/b.yaml").write_text("x: 1\n")
-    assert not git.dirty(committed, ["specs/a.yaml"])
-    assert git.dirty(committed, ["specs/a.yaml", "specs/b.yaml"])
-    assert git.dirty(committed, ["specs/none.yaml"])
+    assert not git.is_dirty(committed, ["specs/a.yaml"])
+    assert git.is_dirty(committed, ["specs/a.yaml", "specs/b.yaml"])
+    assert git.is_dirty(committed, ["specs/none.yaml"])
     (committed / "specs/a.yaml").write_text("one: 2\n")
-    assert git.dirty(committed, ["specs/a.yaml"])
+    assert git.is_dirty(committed, ["specs/a.yaml"])
 
 
 def test_dirty_when_staged_but_not_committed(committed: Path) -> None:
     (committed / "specs/a.yaml").write_text("one: 2\n")
     run(committed, "add", ".")
-    assert git.dirty(committed, ["specs/a.yaml"])
+    assert git.is_dirty(committed, ["specs/a.yaml"])
 
 
 def test_blame_names_commit_author_and_uncommitted_lines(committed: Path) -> None:
     first = run(committed, "rev-parse", "HEAD")
     (committed / "specs/a.yaml").write_text("one: 1\ntwo: 22\nthree: 3\n")
-    found = git.commits_of_lines(committed, "specs/a.yaml", [1, 2, 9])
+    found = git.find_line_commits(committed, "specs/a.yaml", [1, 2, 9])
     assert sorted(found) == [1, 2]
     assert (found[1].commit, found[1].author, found[1].summary) == (first, "Ada", "Declare three values")
     assert found[1].when is not None
@@ -102,8 +102,8 @@ def test_blame_says_boundary_when_the_clone_is_shallow(committed: Path, tmp_path
 
 
 def test_head_file_when_ours_lies_below_the_top_of_git(committed: Path) -> None:
-    assert git.head_file(committed / "specs", "a.yaml") == b"one: 1\ntwo: 2\nthree: 3\n"
-    assert not git.dirty(committed / "specs", ["a.yaml"])
+    assert git.read_head_file(committed / "specs", "a.yaml") == b"one: 1\ntwo: 2\nthree: 3\n"
+    assert not git.is_dirty(committed / "specs", ["a.yaml"])
 
 
 def test_variables_of_a_hook_do_not_redirect(committed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,9 +114,9 @@ def test_variables_of_a_hook_do_not_redirect(committed: Path, tmp_path: Path, mo
     monkeypatch.setenv("GIT_WORK_TREE", str(other))
     monkeypatch.setenv("GIT_INDEX_FILE", str(other / ".git/index"))
     assert git.find_root(committed) == committed
-    assert not git.dirty(committed, ["specs/a.yaml"])
+    assert not git.is_dirty(committed, ["specs/a.yaml"])
     (committed / "specs/a.yaml").write_text("one: 7\n")
-    assert git.commit(committed, ["specs/a.yaml"], "Change one") == git.head(committed)
+    assert git.commit(committed, ["specs/a.yaml"], "Change one") == git.find_head(committed)
 
 
 def test_commit_takes_only_its_paths_and_leaves_the_index(committed: Path) -> None:
@@ -136,16 +136,16 @@ def test_commit_takes_only_its_paths_and_leaves_the_index(committed: Path) -> No
 
 def test_commit_in_a_repository_without_commits(root: Path) -> None:
     (root / "r.json").write_text("{}\n")
-    assert git.commit(root, ["r.json"], "Record") == git.head(root)
+    assert git.commit(root, ["r.json"], "Record") == git.find_head(root)
 
 
 def test_commit_makes_nothing_when_nothing_is_new(committed: Path) -> None:
-    before = git.head(committed)
+    before = git.find_head(committed)
     assert git.commit(committed, ["specs/a.yaml"], "Record") == ""
     assert git.commit(committed, [], "Record") == ""
     (committed / "specs/other.yaml").write_text("untracked\n")
     assert git.commit(committed, ["specs/a.yaml"], "Record") == ""
-    assert git.head(committed) == before
+    assert git.find_head(committed) == before
 
 
 def test_commit_waits_for_its_turn_where_another_git_holds_the_index(committed: Path) -> None:
@@ -188,8 +188,8 @@ def test_commits_of_blob_names_those_that_brought_it(committed: Path) -> None:
     (committed / "specs/a.yaml").write_text("one: 2\n")
     run(committed, "commit", "--quiet", "--all", "--message", "Change")
     run(committed, "revert", "--no-edit", "HEAD")
-    assert git.commits_of_blob(committed, "specs/a.yaml", blob) == (run(committed, "rev-parse", "HEAD"), first)
-    assert git.commits_of_blob(committed, "specs/a.yaml", "1" * 40) == ()
+    assert git.find_blob_commits(committed, "specs/a.yaml", blob) == (run(committed, "rev-parse", "HEAD"), first)
+    assert git.find_blob_commits(committed, "specs/a.yaml", "1" * 40) == ()
 
 
 def test_commits_of_blob_when_a_merge_made_the_bytes_names_the_merge(committed: Path) -> None:
@@ -201,7 +201,7 @@ def test_commits_of_blob_when_a_merge_made_the_bytes_names_the_merge(committed: 
     (committed / "specs/a.yaml").write_text("one: 3\n")
     run(committed, "commit", "--quiet", "--all", "--message", "Merge")
     blob = run(committed, "rev-parse", "HEAD:specs/a.yaml")
-    assert git.commits_of_blob(committed, "specs/a.yaml", blob) == (run(committed, "rev-parse", "HEAD"),)
+    assert git.find_blob_commits(committed, "specs/a.yaml", blob) == (run(committed, "rev-parse", "HEAD"),)
 
 
 def test_initialise_only_where_there_is_no_repository(committed: Path, tmp_path: Path) -> None:
@@ -237,13 +237,13 @@ def test_blobs_in_refs_of_every_branch(committed: Path) -> None:
         run(committed, "add", "state")
         run(committed, "commit", "--quiet", "--message", branch)
     run(committed, "checkout", "--quiet", "main")
-    assert sorted(git.blobs_in_refs(committed, "state")) == [b"1\n", b"2\n\n"]
-    assert git.blobs_in_refs(committed, "state", ".yaml") == ()
-    assert git.blobs_in_refs(committed, "nothing") == ()
+    assert sorted(git.list_blobs_in_refs(committed, "state")) == [b"1\n", b"2\n\n"]
+    assert git.list_blobs_in_refs(committed, "state", ".yaml") == ()
+    assert git.list_blobs_in_refs(committed, "nothing") == ()
 
 
 def test_blobs_in_refs_when_there_is_no_repository(tmp_path: Path) -> None:
-    assert git.blobs_in_refs(tmp_path, "state") == ()
+    assert git.list_blobs_in_refs(tmp_path, "state") == ()
 
 
 def test_remotes_are_where_git_goes_and_not_what_was_typed(committed: Path) -> None:
@@ -251,7 +251,7 @@ def test_remotes_are_where_git_goes_and_not_what_was_typed(committed: Path) -> N
     run(committed, "remote", "set-url", "--add", "--push", "origin", "lab:acme/results.git")
     run(committed, "remote", "set-url", "--add", "--push", "origin", "https://partner.org/results.git")
     run(committed, "config", "url.git@github.com:.insteadOf", "lab:")
-    assert git.remotes(committed) == (
+    assert git.list_remotes(committed) == (
         ("origin", "git@github.com:acme/results (new).git"),
         ("origin", "git@github.com:acme/results.git"),
         ("origin", "https://partner.org/results.git"),
@@ -267,7 +267,7 @@ def test_files_at_when_a_partial_clone_cannot_fetch_says_so_and_not_that_there_a
     run(committed, "clone", "--quiet", "--filter=blob:none", "--no-checkout", source, str(partial))
     run(partial, "config", "remote.origin.url", "file:///nonexistent")
     with pytest.raises(RepositoryError, match="is not whole in this clone: could not fetch"):
-        git.files_at(partial, run(partial, "rev-parse", "HEAD"))
+        git.list_files_at(partial, run(partial, "rev-parse", "HEAD"))
 
 
 @pytest.mark.parametrize("place", [".", "wt", ".git"])
@@ -287,9 +287,9 @@ def test_code_folder_with_a_configuration_of_its_own_runs_nothing(root: Path, tm
     folder = code if place == ".git" else code / place
     (folder / "main.py").write_text("print()\n")
 
-    assert git.kept_files(folder) <= {"main.py"}
+    assert git.list_kept_files(folder) <= {"main.py"}
     assert git.find_root(folder) in (None, code)
-    assert git.head(folder) is None
+    assert git.find_head(folder) is None
     assert not ran.exists()
     subprocess.run(["git", "ls-files", "--cached", "--others"], cwd=folder, check=False)
     assert ran.exists(), "the attack no longer works on git itself: this test proves nothing"

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.process import Child, child_environment, harness_command, launcher_environment
+from reconciler.process import Child, build_child_environment, build_harness_command, build_launcher_environment
 
 
 def start(folder: Path, code: str) -> Child:
-    return Child([sys.executable, "-c", code], folder=folder, log=folder / "log", environment=child_environment())
+    return Child([sys.executable, "-c", code], folder=folder, log=folder / "log", environment=build_child_environment())
 
 
 def gone(pid: int) -> bool:
@@ -28,16 +28,16 @@ def gone(pid: int) -> bool:
 def test_secrets_stay_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_SECRET_ACCESS_KEY", "PYTHONPATH", "PYTHONSTARTUP", "LD_PRELOAD", "MLPERF_TOKEN"):
         monkeypatch.setenv(name, "value")
-    found = child_environment()
+    found = build_child_environment()
     assert "value" not in found.values()
     assert (found["TZ"], found["RECONCILE_PARENT"]) == ("UTC", str(os.getpid()))
-    assert child_environment({"TZ": "PST8PDT"})["TZ"] == "PST8PDT"
+    assert build_child_environment({"TZ": "PST8PDT"})["TZ"] == "PST8PDT"
 
 
 def test_chosen_devices_reach_a_child_here_and_no_other_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
-    assert child_environment()["CUDA_VISIBLE_DEVICES"] == "1"
-    assert "CUDA_VISIBLE_DEVICES" not in launcher_environment()
+    assert build_child_environment()["CUDA_VISIBLE_DEVICES"] == "1"
+    assert "CUDA_VISIBLE_DEVICES" not in build_launcher_environment()
 
 
 def test_environment_of_a_child_is_just_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,7 +50,7 @@ def test_environment_of_a_child_is_just_that(tmp_path: Path, monkeypatch: pytest
 
 
 def test_working_folder_cannot_shadow_the_harness() -> None:
-    command = harness_command("run", Path("request"), Path("result"))
+    command = build_harness_command("run", Path("request"), Path("result"))
     assert command[:4] == [sys.executable, "-P", "-m", "harness"]
 
 

@@ -6,25 +6,25 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from harness.backends import BuildPlan, Engine
+from harness.backends import BackendEngine, BuildPlan
 from harness.backends.tensorrt.configuring import configure, tensors, tensors_of
-from harness.backends.tensorrt.flavours import Flavour
 from harness.backends.tensorrt.inspection import inspect
 from harness.backends.tensorrt.messages import Log, log_of
 from harness.backends.tensorrt.profiles import FREE
 from harness.backends.tensorrt.timing import TimingCache
+from harness.backends.tensorrt.versions import Flavour
 from harness.cuda.driver import CudaError, Device, device_count
 from harness.cuda.faults import explained
-from harness.digests import file_digest
+from harness.digests import hash_file
 from harness.errors import HarnessError
-from harness.machine import usable_cores
+from harness.machine import count_usable_cores
 from harness.quantization.floats import typed_model
 
 ENGINE_FILE = "model.plan"
 _PLUGINS: set[Path] = set()  # those of this process
 
 
-def build_engine(flavour: Flavour, plan: BuildPlan) -> Engine:
+def build_engine(flavour: Flavour, plan: BuildPlan) -> BackendEngine:
     """Raises HarnessError with every error of parser or builder."""
     if not flavour.builds(plan.precision):
         raise HarnessError(
@@ -34,7 +34,7 @@ def build_engine(flavour: Flavour, plan: BuildPlan) -> Engine:
     log = log_of(flavour.trt)
     libraries = load_plugins(flavour, log, plan.options)
     builder = _builder(flavour, log)
-    builder.max_threads = usable_cores()
+    builder.max_threads = count_usable_cores()
     network = flavour.new_network(builder)
     with tempfile.TemporaryDirectory(dir=plan.output.parent) as folder:
         half = bool(plan.options.get("half_inputs", False))
@@ -109,7 +109,7 @@ def load_plugins(flavour: Flavour, log: Log, options: Any) -> dict[str, str]:
         if flavour.trt.get_plugin_registry().load_library(str(path)) is None:
             raise HarnessError(f"TensorRT does not load plug-in {path}: {log.last()}", "backend", "see the child's log")
         _PLUGINS.add(path)
-    return {path.name: file_digest(path) for path in paths}
+    return {path.name: hash_file(path) for path in paths}
 
 
 def halve_inputs(trt: Any, network: Any) -> None:
@@ -149,10 +149,10 @@ def _inspected(flavour: Flavour, log: Log, content: bytes) -> dict[str, Any]:
     return inspect(flavour.trt, engine, context)
 
 
-def _described(flavour: Flavour, network: Any, plan: BuildPlan, settings: dict[str, Any]) -> Engine:
+def _described(flavour: Flavour, network: Any, plan: BuildPlan, settings: dict[str, Any]) -> BackendEngine:
     inputs, outputs = tensors(network)
     fixed = {tensor.shape[0] for tensor in inputs} - {FREE}
-    return Engine(
+    return BackendEngine(
         backend=flavour.name,
         version=flavour.version,
         file=ENGINE_FILE,

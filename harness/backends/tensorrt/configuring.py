@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.backends import BuildPlan, Tensor
-from harness.backends.tensorrt.flavours import Flavour
 from harness.backends.tensorrt.profiles import FREE, Profile, planned
+from harness.backends.tensorrt.versions import Flavour
 from harness.errors import HarnessError
 
 

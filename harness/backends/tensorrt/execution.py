@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.backends import Engine, LoadPlan, Tensor
+from harness.backends import BackendEngine, LoadPlan, Tensor
 from harness.backends.tensorrt.building import load_plugins
-from harness.backends.tensorrt.fitting import Here, refuse_misfit
-from harness.backends.tensorrt.flavours import Flavour
+from harness.backends.tensorrt.compatibility import Here, refuse_misfit
 from harness.backends.tensorrt.messages import log_of
 from harness.backends.tensorrt.profiles import FREE, Profile, fitting
-from harness.cuda.driver import Device, DeviceMemoryError, Memory, Stream
+from harness.backends.tensorrt.versions import Flavour
+from harness.cuda.driver import Device, DeviceMemory, DeviceMemoryError, Stream
 from harness.cuda.pipeline import CudaSession
 from harness.errors import HarnessError
 
@@ -23,7 +23,7 @@ def open_engine(flavour: Flavour, plan: LoadPlan) -> CudaSession:
     if plan.engine is None:
         raise HarnessError("TensorRT needs an engine", "input", "declare an engine for this benchmark")
     folder = plan.engine
-    engine = Engine.read(folder, flavour.name)
+    engine = BackendEngine.read(folder, flavour.name)
 
     def load(device: Device) -> LoadedEngine:
         here = Here(flavour.name, flavour.version, device.capability, device.name)
@@ -36,7 +36,7 @@ def open_engine(flavour: Flavour, plan: LoadPlan) -> CudaSession:
 class LoadedEngine:
     """An engine on one device. Contexts whose batches never compute at once share their memory."""
 
-    def __init__(self, flavour: Flavour, engine: Engine, path: Path, device: Device) -> None:
+    def __init__(self, flavour: Flavour, engine: BackendEngine, path: Path, device: Device) -> None:
         self._flavour, self._device, self._log = flavour, device, log_of(flavour.trt, quiet=True)
         made = engine.settings.get("tensorrt", {})
         load_plugins(flavour, self._log, engine.settings)
@@ -54,7 +54,7 @@ class LoadedEngine:
         self.inputs: Sequence[Tensor] = engine.inputs
         self._outputs = engine.outputs
         self._profiles = [Profile(batch, length) for batch, length in made["profiles"]]
-        self._shared: dict[int, Memory] = {}
+        self._shared: dict[int, DeviceMemory] = {}
         self.capturable = True
         self.notes: Mapping[str, Any] = {"precision": engine.precision, "profiles": made["profiles"]}
 
@@ -75,7 +75,7 @@ class LoadedEngine:
         return max(self._flavour.context_bytes(self._engine, number) for number in self._used(inputs))
 
     def open(
-        self, shapes: Sequence[Shape], inputs: Sequence[Memory], outputs: Sequence[Memory], stream: Stream
+        self, shapes: Sequence[Shape], inputs: Sequence[DeviceMemory], outputs: Sequence[DeviceMemory], stream: Stream
     ) -> BoundEngine:
         if int(stream) not in self._shared:
             self._shared[int(stream)] = self._device.allocate(self.wanted(shapes))
@@ -83,7 +83,7 @@ class LoadedEngine:
         addresses = {tensor.name: memory.address for tensor, memory in named}
         return BoundEngine(self, shapes, addresses, int(stream), self._shared[int(stream)])
 
-    def context(self, profile: int, memory: Memory | None, stream: int = 0) -> Any:
+    def context(self, profile: int, memory: DeviceMemory | None, stream: int = 0) -> Any:
         """``memory`` None: to ask for shapes only."""
         context = self._flavour.new_context(self._engine)
         if context is None:
@@ -129,7 +129,12 @@ class BoundEngine:
     """Contexts for the buffers of one lane, one for each batch size: a captured graph keeps using its context."""
 
     def __init__(
-        self, engine: LoadedEngine, shapes: Sequence[Shape], addresses: Mapping[str, int], stream: int, memory: Memory
+        self,
+        engine: LoadedEngine,
+        shapes: Sequence[Shape],
+        addresses: Mapping[str, int],
+        stream: int,
+        memory: DeviceMemory,
     ) -> None:
         self._engine, self._shapes, self._addresses = engine, shapes, addresses
         self._stream, self._memory = stream, memory

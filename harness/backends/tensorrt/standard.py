@@ -6,7 +6,7 @@ from functools import partial
 
 from harness.backends.tensorrt.building import build_engine
 from harness.backends.tensorrt.execution import open_engine
-from harness.backends.tensorrt.flavours import load_flavour
+from harness.backends.tensorrt.versions import load_flavour
 
 _FLAVOUR = load_flavour("tensorrt")
 

@@ -26,10 +26,10 @@ class Entry:
 
     def values(self, dtype: str) -> tuple[Any, ...]:
         """The data as numbers. ValueError when its bytes are no whole number of them."""
-        return unpacked(self.data, dtype)
+        return unpack_entries(self.data, dtype)
 
 
-def unpacked(data: bytes, dtype: str) -> tuple[Any, ...]:
+def unpack_entries(data: bytes, dtype: str) -> tuple[Any, ...]:
     code = FORMATS[dtype]
     count, rest = divmod(len(data), struct.calcsize(f"<{code}"))
     if rest:

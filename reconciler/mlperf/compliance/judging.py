@@ -10,7 +10,7 @@ from typing import Any
 from reconciler.mlperf.accuracy import parse_accuracy
 from reconciler.mlperf.compliance import test01, test04, test06, test07, test08, test09
 from reconciler.mlperf.compliance.entries import Entry, read_entries
-from reconciler.mlperf.compliance.former import verify_test04_ab, verify_test05
+from reconciler.mlperf.compliance.legacy_tests import verify_test04_ab, verify_test05
 from reconciler.mlperf.compliance.scores import Slack
 from reconciler.mlperf.compliance.verdict import AuditVerdict, Part
 from reconciler.mlperf.log import DetailLog, parse_detail
@@ -52,7 +52,7 @@ class MissingLogError(LookupError):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class VerdictInputs:
     """What a verdict is made from. ``limits``: the round's, as decimal text. ``dtype`` "" is the official script's
     default. ``metrics``: the benchmark's accuracy metrics. ``reports``: what the scorer said, by file name.
     ``known_answers``: the comparison of answers as made before, for when the whole logs are not at hand."""
@@ -80,23 +80,23 @@ class Question:
         )
 
 
-def question_of(
+def collect_verdict_inputs(
     inputs: Mapping[str, Any],
     runs: Mapping[str, RunLogs],
     scenario: str,
     metrics: Iterable[str],
     response: str = "",
     known: Mapping[str, Any] | None = None,
-) -> Question:
+) -> VerdictInputs:
     """From the inputs of a verdict and its runs by their names. ``response``: what the audit run answered with;
     ``known``: reasons and figures of an earlier comparison of answers."""
     nothing = RunLogs()
-    return Question(
+    return VerdictInputs(
         audit=runs.get(AUDIT, nothing),
         performance=runs.get("performance", nothing),
         accuracy=runs.get("accuracy", nothing),
         scenario=scenario,
-        dtype=dtype_of(str(inputs["test"]), str(inputs.get("dtype", "")), response),
+        dtype=choose_dtype(str(inputs["test"]), str(inputs.get("dtype", "")), response),
         eos_token_id=int(inputs.get("eos_token_id", 2)),
         limits={name.removeprefix("limit."): str(v) for name, v in inputs.items() if name.startswith("limit.")},
         metrics=tuple(metrics),
@@ -104,7 +104,7 @@ def question_of(
     )
 
 
-def answers_part(question: Question) -> Part:
+def make_answers_part(question: VerdictInputs) -> Part:
     """TEST01's comparison of answers, made before where the logs are not at hand."""
     try:
         audit, accuracy = question.audit.entries("audit"), question.accuracy.entries("accuracy")
@@ -115,8 +115,8 @@ def answers_part(question: Question) -> Part:
     return test01.compare_answers(accuracy, audit, question.dtype or "byte")
 
 
-def _test01(question: Question) -> AuditVerdict:
-    answers = answers_part(question)
+def _test01(question: VerdictInputs) -> AuditVerdict:
+    answers = make_answers_part(question)
     slack = question.slack("most_score_change", "10")
     speed = test01.compare_speed(
         question.performance.detail_log("performance"), question.audit.detail_log("audit"), slack
@@ -124,10 +124,10 @@ def _test01(question: Question) -> AuditVerdict:
     fallback = None
     if not answers.passed and {BASELINE, COMPLIANCE} <= set(question.reports):
         fallback = test01.compare_accuracies(_fallback(question))
-    return test01.verdict(answers, speed, fallback)
+    return test01.judge_test01(answers, speed, fallback)
 
 
-def _fallback(question: Question) -> test01.Fallback:
+def _fallback(question: VerdictInputs) -> test01.Fallback:
     stated = {}
     for name in (BASELINE, COMPLIANCE):
         report = parse_accuracy(question.reports[name], question.metrics, name)
@@ -138,22 +138,22 @@ def _fallback(question: Question) -> test01.Fallback:
     return test01.Fallback(stated[BASELINE], stated[COMPLIANCE], allowed)
 
 
-def _test04(question: Question) -> AuditVerdict:
+def _test04(question: VerdictInputs) -> AuditVerdict:
     reference, audit = question.performance.summary_log("performance"), question.audit.summary_log("audit")
-    return test04.verdict(reference, audit, question.slack("most_score_gain", "10"))
+    return test04.judge_test04(reference, audit, question.slack("most_score_gain", "10"))
 
 
-def _test04_ab(question: Question) -> AuditVerdict:
+def _test04_ab(question: VerdictInputs) -> AuditVerdict:
     """The run with different samples stands for the performance run, that with the same ones for the test's."""
     return verify_test04_ab(question.performance.summary_log(UNIQUE), question.audit.summary_log(SAME))
 
 
-def _test05(question: Question) -> AuditVerdict:
+def _test05(question: VerdictInputs) -> AuditVerdict:
     return verify_test05(question.performance.summary_log("performance"), question.audit.summary_log("audit"))
 
 
-def _test06(question: Question) -> AuditVerdict:
-    return test06.verdict(
+def _test06(question: VerdictInputs) -> AuditVerdict:
+    return test06.judge_test06(
         question.audit.entries("audit"),
         question.scenario,
         eos_token_id=question.eos_token_id,
@@ -161,21 +161,21 @@ def _test06(question: Question) -> AuditVerdict:
     )
 
 
-def _test07(question: Question) -> AuditVerdict:
-    return test07.verdict(question.reports.get(COMPLIANCE, ""), Decimal(question.limits["least_accuracy"]))
+def _test07(question: VerdictInputs) -> AuditVerdict:
+    return test07.judge_test07(question.reports.get(COMPLIANCE, ""), Decimal(question.limits["least_accuracy"]))
 
 
-def _test08(question: Question) -> AuditVerdict:
+def _test08(question: VerdictInputs) -> AuditVerdict:
     tolerance = float(question.limit("most_entropy_change", "0.1")) / 100
-    return test08.verdict(question.accuracy.entries("accuracy"), question.audit.entries("audit"), tolerance)
+    return test08.judge_test08(question.accuracy.entries("accuracy"), question.audit.entries("audit"), tolerance)
 
 
-def _test09(question: Question) -> AuditVerdict:
+def _test09(question: VerdictInputs) -> AuditVerdict:
     least, most = Decimal(question.limits["least_mean_tokens"]), Decimal(question.limits["most_mean_tokens"])
-    return test09.verdict(question.audit.entries("audit"), least, most)
+    return test09.judge_test09(question.audit.entries("audit"), least, most)
 
 
-JUDGES: Mapping[str, Callable[[Question], AuditVerdict]] = {
+JUDGES: Mapping[str, Callable[[VerdictInputs], AuditVerdict]] = {
     "TEST01": _test01,
     "TEST04": _test04,
     UNIQUE: _test04_ab,
@@ -207,12 +207,12 @@ DTYPES: Mapping[str, tuple[str, ...]] = {"TEST01": test01.DTYPES, "TEST06": test
 SCORED, SCORED_WHEN_DIFFERENT = frozenset({"TEST07"}), frozenset({"TEST01"})
 
 
-def dtype_of(test: str, declared: str, response: str) -> str:
+def choose_dtype(test: str, declared: str, response: str) -> str:
     """How a test's answers are read: as declared, else as what the run itself answered with where the test's script
     offers that type, else "" for the script's default."""
     return declared or (response if response in DTYPES.get(test, ()) else "")
 
 
-def judge(test: str, question: Question) -> AuditVerdict:
+def judge(test: str, question: VerdictInputs) -> AuditVerdict:
     """The verdict of a test. MissingLogError when a log that it needs is not at hand, LogError for a damaged one."""
     return JUDGES[test](question)

@@ -15,8 +15,8 @@ from reconciler.mlperf.compliance.judging import (
     SCORED,
     UNIQUE,
     MissingLogError,
-    Question,
     RunLogs,
+    VerdictInputs,
     judge,
 )
 from reconciler.mlperf.compliance.verdict import FAIL, PASS, AuditVerdict, Part
@@ -58,7 +58,7 @@ class Published:
     text: Callable[[str], str | None]
 
 
-def judged_files(published: Published) -> Iterator[Judged]:
+def judge_files(published: Published) -> Iterator[Judged]:
     """Every verify file that is there and whose logs are, whole."""
     test, rules = published.test, published.rules
     for file in _verify_files(test, rules):
@@ -66,9 +66,9 @@ def judged_files(published: Published) -> Iterator[Judged]:
         if text is None:
             continue
         found = [verdict for verdict in _verdicts(published, file) if file in verdict.files]
-        passing = [verdict for verdict in found if passes(verdict.files[file], file, rules)]
+        passing = [verdict for verdict in found if is_passed(verdict.files[file], file, rules)]
         if found:
-            again, said = (passing or found)[0], passes(text, file, rules)
+            again, said = (passing or found)[0], is_passed(text, file, rules)
             yield Judged(file, said, bool(passing), again, sure=said or test not in _UNSURE)
 
 
@@ -80,7 +80,7 @@ def _verdicts(published: Published, file: str) -> Iterator[AuditVerdict]:
     if test in SCORED:
         reports = {COMPLIANCE: published.text(VERIFY_ACCURACY)}  # the scorer's words stand in there
     for dtype in ("",) if speed else DTYPES.get(test, ("",)):
-        question = Question(
+        question = VerdictInputs(
             audit=replace(published.audit, answers=None) if speed else published.audit,
             performance=published.performance,
             accuracy=published.accuracy,
@@ -97,7 +97,7 @@ def _verdicts(published: Published, file: str) -> Iterator[AuditVerdict]:
             yield judge(test, question)
 
 
-def passes(text: str, file: str, rules: TestRules | None) -> bool:
+def is_passed(text: str, file: str, rules: TestRules | None) -> bool:
     """Whether a verify file says what the round's checkers want to read in it."""
     lines = text.splitlines()
     expected = [item for item in rules.expected if item.file == file] if rules else []

@@ -50,12 +50,12 @@ class Scored:
     errors: int = 0
 
 
-def from_detail(log: DetailLog) -> Scored:
+def read_from_detail(log: DetailLog) -> Scored:
     scenario = log.scenario
     return Scored(scenario, log.validity, _number(log.get(DETAIL_KEYS.get(scenario, ""))), len(log.errors))
 
 
-def from_summary(log: SummaryLog, keys: Mapping[str, re.Pattern[str]] = SUMMARY_KEYS) -> Scored:
+def read_from_summary(log: SummaryLog, keys: Mapping[str, re.Pattern[str]] = SUMMARY_KEYS) -> Scored:
     scenario = log.get("Scenario")
     shape = keys.get(scenario)
     found = [line.value for key, line in log.values.items() if shape and shape.match(key)]
@@ -69,7 +69,7 @@ def _number(value: object) -> float | None:
         return None
 
 
-def unfit(reference: Scored, test: Scored) -> list[str]:
+def find_unfit(reference: Scored, test: Scored) -> list[str]:
     """Why two runs cannot be compared at all."""
     reasons = [
         f"the {name} run is {run.validity or 'without a result'}, not VALID"
@@ -86,10 +86,10 @@ def unfit(reference: Scored, test: Scored) -> list[str]:
     return reasons
 
 
-def shown(number: float | None) -> str:
+def show_score(number: float | None) -> str:
     return "none" if number is None else f"{number:.10g}"
 
 
-def apart(reference: float, test: float) -> str:
+def measure_distance(reference: float, test: float) -> str:
     """How far the test's score lies from the reference, as signed percent."""
     return f"{(test / reference - 1) * 100:+.2f} %" if reference else "beyond measure"

@@ -8,8 +8,8 @@ from decimal import Decimal
 
 from reconciler.errors import LogError
 from reconciler.mlperf.compliance.entries import Entry
-from reconciler.mlperf.compliance.scores import Slack, apart, from_detail, shown, unfit
-from reconciler.mlperf.compliance.verdict import AuditVerdict, Part, merged, verify_text
+from reconciler.mlperf.compliance.scores import Slack, find_unfit, measure_distance, read_from_detail, show_score
+from reconciler.mlperf.compliance.verdict import AuditVerdict, Part, merge_parts, verify_text
 from reconciler.mlperf.log import DetailLog
 from reconciler.mlperf.log_names import VERIFY_ACCURACY, VERIFY_PERFORMANCE
 
@@ -26,7 +26,7 @@ class Fallback:
     allowed: Mapping[str, Decimal]
 
 
-def verdict(accuracy: Part, performance: Part, fallback: Part | None = None) -> AuditVerdict:
+def judge_test01(accuracy: Part, performance: Part, fallback: Part | None = None) -> AuditVerdict:
     """Both parts must pass; answers that differ may still agree in their accuracy."""
     reasons = list(performance.reasons)
     notes: list[str] = []
@@ -44,7 +44,7 @@ def verdict(accuracy: Part, performance: Part, fallback: Part | None = None) -> 
             VERIFY_ACCURACY: verify_text("TEST01: the audit run's answers against the accuracy run's", accuracy),
             VERIFY_PERFORMANCE: verify_text("TEST01: the audit run's speed against the performance run's", performance),
         },
-        merged(parts),
+        merge_parts(parts),
     )
 
 
@@ -102,8 +102,8 @@ def _same_first(one: Entry, other: Entry, dtype: str) -> bool:
 
 def compare_speed(reference: DetailLog, audit: DetailLog, slack: Slack) -> Part:
     """Within the slack both ways. ERROR lines stop the official script, so they fail here."""
-    before, after = from_detail(reference), from_detail(audit)
-    reasons = unfit(before, after)
+    before, after = read_from_detail(reference), read_from_detail(audit)
+    reasons = find_unfit(before, after)
     for name, run in (("performance", before), ("audit", after)):
         if run.errors:
             reasons.append(f"the {name} run's log has {run.errors} ERROR lines")
@@ -111,13 +111,15 @@ def compare_speed(reference: DetailLog, audit: DetailLog, slack: Slack) -> Part:
     if before.scenario == after.scenario == "Server" and any(reference.get(n) != audit.get(n) for n in names):
         had, has = reference.get(names[0]), audit.get(names[0])
         reasons.append(f"the target latency is {has} ns, that of the performance run {had} ns")
-    figures = {"performance run": shown(before.score), "audit run": shown(after.score)}
+    figures = {"performance run": show_score(before.score), "audit run": show_score(after.score)}
     if before.score is not None and after.score is not None:
         allowed = slack.of(before.scenario, before.score)
-        figures |= {"difference": apart(before.score, after.score), "allowed": f"+-{allowed:.0%}"}
+        figures |= {"difference": measure_distance(before.score, after.score), "allowed": f"+-{allowed:.0%}"}
         if not reasons and not before.score * (1 - allowed) <= after.score <= before.score * (1 + allowed):
-            off = apart(before.score, after.score)
-            reasons.append(f"the score {shown(after.score)} is {off} of {shown(before.score)}; {allowed:.0%} allowed")
+            off = measure_distance(before.score, after.score)
+            reasons.append(
+                f"the score {show_score(after.score)} is {off} of {show_score(before.score)}; {allowed:.0%} allowed"
+            )
     return Part(tuple(reasons), figures)
 
 

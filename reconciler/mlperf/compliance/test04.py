@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from reconciler.mlperf.compliance.scores import Scored, Slack, apart, from_summary, shown, unfit
+from reconciler.mlperf.compliance.scores import (
+    Scored,
+    Slack,
+    find_unfit,
+    measure_distance,
+    read_from_summary,
+    show_score,
+)
 from reconciler.mlperf.compliance.verdict import AuditVerdict, Part, verify_text
 from reconciler.mlperf.log_names import VERIFY_PERFORMANCE
 from reconciler.mlperf.summary import SummaryLog
 
 
-def verdict(reference: SummaryLog, audit: SummaryLog, slack: Slack) -> AuditVerdict:
-    part = compare_speed(from_summary(reference), from_summary(audit), slack)
+def judge_test04(reference: SummaryLog, audit: SummaryLog, slack: Slack) -> AuditVerdict:
+    part = compare_speed(read_from_summary(reference), read_from_summary(audit), slack)
     text = verify_text("TEST04: the audit run's speed against the performance run's", part)
     return AuditVerdict("TEST04", part.reasons, (), {VERIFY_PERFORMANCE: text}, part.figures)
 
@@ -17,15 +24,17 @@ def verdict(reference: SummaryLog, audit: SummaryLog, slack: Slack) -> AuditVerd
 def compare_speed(before: Scored, after: Scored, slack: Slack) -> Part:
     """Faster by the slack or more fails, slower never does. A latency counts as queries per second, and the wider slack
     holds while those are few: 200,000 in SingleStream, 1,600,000 in MultiStream, which is nearly always."""
-    reasons = unfit(before, after)
+    reasons = find_unfit(before, after)
     reference, test = _rate(before), _rate(after)
-    figures = {"performance run": shown(reference), "audit run": shown(test)}
+    figures = {"performance run": show_score(reference), "audit run": show_score(test)}
     if reference is not None and test is not None:
         allowed = slack.of(before.scenario, reference)
-        figures |= {"difference": apart(reference, test), "allowed": f"less than +{allowed:.0%}"}
+        figures |= {"difference": measure_distance(reference, test), "allowed": f"less than +{allowed:.0%}"}
         if not reasons and not test < reference * (1 + allowed):
-            off = apart(reference, test)
-            reasons.append(f"the score {shown(test)} is {off} of {shown(reference)}; less than +{allowed:.0%} allowed")
+            off = measure_distance(reference, test)
+            reasons.append(
+                f"the score {show_score(test)} is {off} of {show_score(reference)}; less than +{allowed:.0%} allowed"
+            )
     return Part(tuple(reasons), figures)
 
 

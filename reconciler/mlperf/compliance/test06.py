@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from reconciler.errors import LogError
-from reconciler.mlperf.compliance.entries import Entry, unpacked
+from reconciler.mlperf.compliance.entries import Entry, unpack_entries
 from reconciler.mlperf.compliance.verdict import AuditVerdict
 from reconciler.mlperf.log_names import VERIFY_ACCURACY
 
@@ -23,7 +23,7 @@ class _Checks:
     answers: int = 0
 
 
-def verdict(audit: Iterable[Entry], scenario: str, *, eos_token_id: int = 2, dtype: str = "int32") -> AuditVerdict:
+def judge_test06(audit: Iterable[Entry], scenario: str, *, eos_token_id: int = 2, dtype: str = "int32") -> AuditVerdict:
     """``eos_token_id`` counts as a number, whatever it was written as. Offline reports no first token."""
     needs_first, checks = scenario != "Offline", _Checks()
     try:
@@ -73,7 +73,7 @@ def _wrong_first(entry: Entry, tokens: tuple[object, ...], dtype: str) -> str:
     if entry.token_data is None:
         return f"sample {entry.index}: no first token was logged"
     try:
-        first = unpacked(entry.token_data, dtype)
+        first = unpack_entries(entry.token_data, dtype)
     except ValueError as error:
         return f"sample {entry.index}: first token: {error}"
     same = all(a == b for a, b in zip(tokens, first, strict=False))

@@ -11,7 +11,7 @@ from reconciler.mlperf.log_names import VERIFY_ACCURACY
 SCORE = r"'exact_match':\s*([\d.]+)"
 
 
-def verdict(report: str, threshold: Decimal, pattern: str = SCORE) -> AuditVerdict:
+def judge_test07(report: str, threshold: Decimal, pattern: str = SCORE) -> AuditVerdict:
     """``report``: what the benchmark's scorer says of the audit run's answers. The first score in it counts."""
     score = _score(report, pattern)
     reasons: tuple[str, ...] = ()

@@ -37,7 +37,7 @@ class _Counts:
     differing: list[str] = field(default_factory=list)
 
 
-def verdict(accuracy: Iterable[Entry], audit: Iterable[Entry], tolerance: float = TOLERANCE) -> AuditVerdict:
+def judge_test08(accuracy: Iterable[Entry], audit: Iterable[Entry], tolerance: float = TOLERANCE) -> AuditVerdict:
     """Every sample of the audit run must be in the accuracy run, and its normalized entropy within the tolerance."""
     try:
         part = _compare(accuracy, audit, tolerance)
@@ -102,7 +102,10 @@ def _judge(
     if len(predictions) != count:
         counts.differing.append(f"{key}: {len(predictions)} predictions, {count} in the accuracy run")
         return
-    before, after = entropy(values[2 : 2 + count], labels, weights), entropy(predictions, labels, weights)
+    before, after = (
+        compute_entropy(values[2 : 2 + count], labels, weights),
+        compute_entropy(predictions, labels, weights),
+    )
     if before == 0 and after == 0:
         return
     off = abs(after - before) / abs(before) if before and after else math.inf
@@ -110,7 +113,7 @@ def _judge(
         counts.differing.append(f"{key}: normalized entropy {after:.6g}, {before:.6g} in the accuracy run")
 
 
-def entropy(predictions: Sequence[float], labels: Sequence[float], weights: Sequence[float]) -> float:
+def compute_entropy(predictions: Sequence[float], labels: Sequence[float], weights: Sequence[float]) -> float:
     """Cross entropy over that of always predicting the weighted mean of the labels; 0 without any weight."""
     total = math.fsum(weights)
     if total == 0:

@@ -13,7 +13,7 @@ OUTPUT_LENGTH = "verify_output_len.txt"
 _TOKEN = 4  # bytes; a rest that is no whole token is not counted
 
 
-def verdict(audit: Iterable[Entry], least: Decimal, most: Decimal) -> AuditVerdict:
+def judge_test09(audit: Iterable[Entry], least: Decimal, most: Decimal) -> AuditVerdict:
     """The mean number of tokens in all logged answers, the empty ones included, within both bounds."""
     try:
         lengths = [len(entry.data) // _TOKEN for entry in audit]

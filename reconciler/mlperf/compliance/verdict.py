@@ -47,6 +47,6 @@ def verify_text(title: str, part: Part) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def merged(figures: Iterable[tuple[str, Part]]) -> dict[str, str]:
+def merge_parts(figures: Iterable[tuple[str, Part]]) -> dict[str, str]:
     """The figures of several parts, each under its part's name."""
     return {f"{name}.{key}": value for name, part in figures for key, value in part.figures.items()}

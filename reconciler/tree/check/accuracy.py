@@ -4,57 +4,59 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from reconciler.mlperf.accuracy import METRIC_LINES, check_bars, is_truncated, log_hash, parse_accuracy, truncated
+from reconciler.mlperf.accuracy import METRIC_LINES, check_bars, is_truncated, log_hash, parse_accuracy, truncate_text
 from reconciler.mlperf.log_names import ACCURACY_LOG, ACCURACY_TEXT
 from reconciler.mlperf.ruleset import Bar
 from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints
-from reconciler.tree.check.runs import audit_absent
+from reconciler.tree.check.runs import check_audit_absent
 from reconciler.tree.findings import Complaint, Place, Rule
 from reconciler.tree.reading.cell import Folder
 from reconciler.tree.reading.files import UnreadableError, read_bytes
-from reconciler.tree.reading.values import as_number, at, number, shown, value
+from reconciler.tree.reading.values import find_at, number, parse_number, read_value, show_value
 from reconciler.tree.reading.view import CellView, RunView
 
 _WHOLE = 32 << 20  # bytes of a log that was never truncated, up to which its hash is computed
 _RESCORE = "score the accuracy run again"
 
 
-def mode(view: CellView) -> Complaints:
+def check_mode(view: CellView) -> Complaints:
     run = view.accuracy
     if run is not None and run.log.mode != "AccuracyOnly":
         cause = "the log of a performance run was copied here" if run.log.mode == "PerformanceOnly" else ""
-        yield Complaint(at(run.log, "effective_test_mode"), shown(run.log.mode or None), "AccuracyOnly", cause=cause)
+        yield Complaint(
+            find_at(run.log, "effective_test_mode"), show_value(run.log.mode or None), "AccuracyOnly", cause=cause
+        )
 
 
-def ended(view: CellView) -> Complaints:
+def check_ended(view: CellView) -> Complaints:
     run = view.accuracy
     if run is not None and run.log.mode == "AccuracyOnly" and not run.log.complete:
         place = Place(run.log.file, run.log.length)
         yield Complaint(place, "the log ends before the run did", "the log of a run that came to its end")
 
 
-def errors(view: CellView) -> Complaints:
+def check_errors(view: CellView) -> Complaints:
     run = view.accuracy
     if run is not None and run.log.errors:
         first = run.log.errors[0]
-        yield Complaint(Place(run.log.file, first.line), shown(str(first.value)), "no ERROR line")
+        yield Complaint(Place(run.log.file, first.line), show_value(str(first.value)), "no ERROR line")
 
 
 def audit(view: CellView) -> Complaints:
     if view.accuracy is not None:
-        yield from audit_absent(view.accuracy)
+        yield from check_audit_absent(view.accuracy)
 
 
-def samples(view: CellView) -> Complaints:
+def check_samples(view: CellView) -> Complaints:
     """Every sample of the validation set, once. LoadGen before 6 logs only the size of the QSL."""
     run = view.accuracy
-    wanted = as_number(view.rules.value("exact_accuracy_sample_count", view.cell.scenario)) if view.rules else None
+    wanted = parse_number(view.rules.value("exact_accuracy_sample_count", view.cell.scenario)) if view.rules else None
     if run is None or wanted is None:
         return
     key = count_key(run)
     found = number(run.log, key)
     if found != wanted:
-        yield Complaint(at(run.log, key), f"{shown(value(run.log, key))} samples", f"exactly {wanted}")
+        yield Complaint(find_at(run.log, key), f"{show_value(read_value(run.log, key))} samples", f"exactly {wanted}")
 
 
 def count_key(run: RunView) -> str:
@@ -62,7 +64,7 @@ def count_key(run: RunView) -> str:
     return logged if run.log.number(logged) else "qsl_reported_total_count"
 
 
-def bars(view: CellView) -> Complaints:
+def check_accuracy_bars(view: CellView) -> Complaints:
     content = view.files.accuracy_text
     if content.value is None or view.rules is None or not view.binds("accuracy"):
         return
@@ -81,7 +83,7 @@ def _bar(bar: Bar) -> str:
     return " and ".join([*ends, *([f"at most {bar.most}"] if bar.most is not None else [])])
 
 
-def hash_line(view: CellView) -> Complaints:
+def check_hash_line(view: CellView) -> Complaints:
     content = view.files.accuracy_text
     if content.value is None or not view.binds("accuracy"):
         return
@@ -90,7 +92,7 @@ def hash_line(view: CellView) -> Complaints:
         yield Complaint(Place(content.file), "no line hash=…", "the SHA-256 of the whole accuracy log", cause=cause)
 
 
-def log_size(view: CellView) -> Complaints:
+def check_log_size(view: CellView) -> Complaints:
     folder, limit = view.files.accuracy.folder, view.ruleset.accuracy_log.limit
     size = folder.size(ACCURACY_LOG)
     if size is not None and size > limit:
@@ -133,7 +135,7 @@ def _archived(view: CellView, digest: str, data: bytes, place: Place, log: Place
         size = path.stat().st_size
         head = stream.read(rule.keep if size >= rule.whole_below else size)
         stream.seek(max(0, size - rule.keep))
-        whole = truncated(head, stream.read(), size, rule)
+        whole = truncate_text(head, stream.read(), size, rule)
     if whole != data:
         yield Complaint(log, "not the ends of the log that the hash names", "its truncated form", other=place)
 
@@ -142,7 +144,7 @@ def _short(digest: str) -> str:
     return digest if len(digest) <= 16 else f"{digest[:12]}…"
 
 
-def extra_files(view: CellView) -> Complaints:
+def check_extra_files(view: CellView) -> Complaints:
     """Images or videos of some samples, where the round asks for them."""
     wanted = view.rules.extra_files(view.cell.scenario) if view.rules else None
     if wanted is None:
@@ -155,7 +157,7 @@ def extra_files(view: CellView) -> Complaints:
         yield Complaint(Place(folder.shown), found, f"{', '.join(map(str, wanted.stems))} with any extension")
 
 
-def test_hashes(view: CellView) -> Complaints:
+def check_test_hashes(view: CellView) -> Complaints:
     """A compliance run's accuracy.txt must not carry the hash of another run's log."""
     main = _hash_in(view.files.accuracy.folder)
     for name, folder in view.files.tests.items():
@@ -181,7 +183,7 @@ def _hash_in(folder: Folder) -> tuple[str, int]:
     return report.hash, report.hash_line
 
 
-def metric_values(content: str, metrics: tuple[str, ...]) -> dict[str, Decimal]:
+def read_metric_values(content: str, metrics: tuple[str, ...]) -> dict[str, Decimal]:
     """The last value that each metric is given, as the checker reads the files of a fallback."""
     known = [name for name in metrics if name in METRIC_LINES]
     report = parse_accuracy(content, known)
@@ -190,15 +192,15 @@ def metric_values(content: str, metrics: tuple[str, ...]) -> dict[str, Decimal]:
 
 _CHECK = f"{NEW}: accuracy check"
 ACCURACY_RULES = (
-    (Rule("accuracy.mode", "the run is an accuracy run", (OURS,)), mode),
-    (Rule("accuracy.ended", "the run came to its end", (OURS,)), ended),
-    (Rule("accuracy.errors", "the log holds no ERROR", (_CHECK, OLD)), errors),
+    (Rule("accuracy.mode", "the run is an accuracy run", (OURS,)), check_mode),
+    (Rule("accuracy.ended", "the run came to its end", (OURS,)), check_ended),
+    (Rule("accuracy.errors", "the log holds no ERROR", (_CHECK, OLD)), check_errors),
     (Rule("accuracy.audit", "no audit.config took part", (OURS,)), audit),
-    (Rule("accuracy.samples", "the whole validation set", (_CHECK,)), samples),
-    (Rule("accuracy.bars", "the accuracy bars", (_CHECK, OLD)), bars),
-    (Rule("accuracy.hash", "accuracy.txt has a hash line", (_CHECK, OLD)), hash_line),
-    (Rule("accuracy.size", "the accuracy log is truncated", (_CHECK, OLD)), log_size),
+    (Rule("accuracy.samples", "the whole validation set", (_CHECK,)), check_samples),
+    (Rule("accuracy.bars", "the accuracy bars", (_CHECK, OLD)), check_accuracy_bars),
+    (Rule("accuracy.hash", "accuracy.txt has a hash line", (_CHECK, OLD)), check_hash_line),
+    (Rule("accuracy.size", "the accuracy log is truncated", (_CHECK, OLD)), check_log_size),
     (Rule("accuracy.hash-of-log", "the hash is that of the log", ("submission rules: truncation", OURS)), hash_of_log),
-    (Rule("accuracy.extra", "images or videos that the round asks for", (_CHECK,)), extra_files),
-    (Rule("accuracy.test-hash", "a compliance run has its own hash", (OURS,)), test_hashes),
+    (Rule("accuracy.extra", "images or videos that the round asks for", (_CHECK,)), check_extra_files),
+    (Rule("accuracy.test-hash", "a compliance run has its own hash", (OURS,)), check_test_hashes),
 )

@@ -17,7 +17,7 @@ from reconciler.mlperf.log_names import (
     VERIFY_ACCURACY,
 )
 from reconciler.tree.check import listing
-from reconciler.tree.check.accuracy import metric_values
+from reconciler.tree.check.accuracy import read_metric_values
 from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule
 from reconciler.tree.reading.cell import Folder
@@ -29,30 +29,30 @@ _RUN = "performance/run_1"
 _CHANGE = "most_accuracy_change"
 
 
-def missing(view: CellView) -> Complaints:
+def check_missing(view: CellView) -> Complaints:
     for test in view.tests:
         if test not in view.files.tests:
             place = Place(f"{view.files.compliance_folder.shown}/{test}")
             yield Complaint(place, "missing", f"{test}, which {view.official} needs", fix=f"run {test}")
 
 
-def files(view: CellView) -> Complaints:
+def check_files(view: CellView) -> Complaints:
     for rules, folder in _present(view):
         wanted = [*rules.files, *(f"accuracy/{name}" for name in sorted(_accuracy_files(view, rules, folder)))]
         for place, names in _grouped(folder, wanted):
-            yield from listing.missing(place, names)
+            yield from listing.list_missing(place, names)
 
 
-def extra(view: CellView) -> Complaints:
+def check_extra(view: CellView) -> Complaints:
     for rules, folder in _present(view):
         if rules.performance_checks:
-            yield from listing.unlisted(folder / _RUN, {SUMMARY, DETAIL, *listing.TOLERATED}, _LISTED_ALONE)
+            yield from listing.list_unlisted(folder / _RUN, {SUMMARY, DETAIL, *listing.TOLERATED}, _LISTED_ALONE)
         listed = _accuracy_files(view, rules, folder)
         if listed:
-            yield from listing.unlisted(folder / "accuracy", listed, _LISTED_ALONE)
+            yield from listing.list_unlisted(folder / "accuracy", listed, _LISTED_ALONE)
 
 
-def verdicts(view: CellView) -> Complaints:
+def check_verdicts(view: CellView) -> Complaints:
     """The verification scripts' files say that the test is passed, or the score is that of the accuracy run."""
     for rules, folder in _present(view):
         for expected in rules.expected:
@@ -68,9 +68,9 @@ def verdicts(view: CellView) -> Complaints:
                 yield Complaint(place, f"no line {expected.texts[0]}", expected.texts[0], fix=fix)
 
 
-def audit_present(view: CellView) -> Complaints:
+def check_audit_present(view: CellView) -> Complaints:
     """LoadGen's own mark that an audit.config took part; without it the test tested nothing."""
-    for run in compliance_runs(view):
+    for run in list_compliance_runs(view):
         if run.log.audit is None:
             yield Complaint(
                 Place(run.log.file),
@@ -81,7 +81,7 @@ def audit_present(view: CellView) -> Complaints:
             )
 
 
-def compliance_runs(view: CellView) -> Iterator[RunView]:
+def list_compliance_runs(view: CellView) -> Iterator[RunView]:
     """The runs of required tests that must keep the rules of a performance run."""
     for rules, _ in _present(view):
         if rules.performance_checks and rules.name in view.test_views:
@@ -112,7 +112,7 @@ def _fallback_verdict(view: CellView, rules: TestRules, folder: Folder) -> Compl
     texts = [view.files.text(folder / "accuracy", name) for name in (BASELINE, COMPLIANCE)]
     if any(text.value is None for text in texts):
         return  # missing files are findings of their own
-    ours, theirs = (metric_values(text.value or "", metrics) for text in texts)
+    ours, theirs = (read_metric_values(text.value or "", metrics) for text in texts)
     place, other = Place(texts[1].file), Place(texts[0].file)
     for name in metrics:
         before, after = ours.get(name), theirs.get(name)
@@ -143,9 +143,9 @@ def _line_of(lines: list[str], wanted: str) -> int:
 
 _CHECK = f"{NEW}: compliance check"
 COMPLIANCE_RULES = (
-    (Rule("compliance.missing", "every test that the benchmark needs", (_CHECK, OLD)), missing),
-    (Rule("compliance.files", "the files of a test", (_CHECK, f"{OLD}: file lists")), files),
-    (Rule("compliance.extra", "no other files beside a test's logs", (_CHECK, f"{OLD}: file lists")), extra),
-    (Rule("compliance.verdict", "the test is passed", (_CHECK, OLD)), verdicts),
-    (Rule("compliance.audit", "audit.config took part", (OURS,)), audit_present),
+    (Rule("compliance.missing", "every test that the benchmark needs", (_CHECK, OLD)), check_missing),
+    (Rule("compliance.files", "the files of a test", (_CHECK, f"{OLD}: file lists")), check_files),
+    (Rule("compliance.extra", "no other files beside a test's logs", (_CHECK, f"{OLD}: file lists")), check_extra),
+    (Rule("compliance.verdict", "the test is passed", (_CHECK, OLD)), check_verdicts),
+    (Rule("compliance.audit", "audit.config took part", (OURS,)), check_audit_present),
 )

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from reconciler.tree.findings import Complaint
-from reconciler.tree.reading.values import as_number
+from reconciler.tree.reading.values import parse_number
 from reconciler.tree.reading.view import RunView
 
 Complaints = Iterator[Complaint]
@@ -15,15 +15,15 @@ NEW, OLD, OURS = "submission checker", "older submission checker", "ours"
 _MILLISECOND = 1_000_000
 
 
-def demand(run: RunView, name: str) -> Decimal | None:
+def read_demand(run: RunView, name: str) -> Decimal | None:
     rules = run.cell.rules
-    return as_number(rules.value(name, run.scenario)) if rules is not None else None
+    return parse_number(rules.value(name, run.scenario)) if rules is not None else None
 
 
-def setting(run: RunView, name: str) -> Any:
+def read_setting(run: RunView, name: str) -> Any:
     rules = run.cell.rules
     return rules.value(name, run.scenario) if rules is not None else None
 
 
-def milliseconds(nanoseconds: Decimal | None) -> str:
+def show_milliseconds(nanoseconds: Decimal | None) -> str:
     return "nothing" if nanoseconds is None else f"{(nanoseconds / _MILLISECOND).normalize():f} ms"

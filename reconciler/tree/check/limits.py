@@ -2,47 +2,50 @@
 
 from __future__ import annotations
 
-from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints, demand, milliseconds, setting
+from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints, read_demand, read_setting, show_milliseconds
 from reconciler.tree.findings import Complaint, Rule
-from reconciler.tree.reading.values import at, number, shown, value
+from reconciler.tree.reading.values import find_at, number, read_value, show_value
 from reconciler.tree.reading.view import RunView
 
 
-def target_latency(run: RunView) -> Complaints:
+def check_target_latency(run: RunView) -> Complaints:
     if run.log.scenario != "Server":
         return
-    most = demand(run, "most_target_latency")
+    most = read_demand(run, "most_target_latency")
     found = number(run.log, "effective_target_latency_ns")
     if most is not None and (found is None or found > most):
         yield Complaint(
-            at(run.log, "effective_target_latency_ns"),
-            f"target latency {milliseconds(found)}",
-            f"at most {milliseconds(most)}",
+            find_at(run.log, "effective_target_latency_ns"),
+            f"target latency {show_milliseconds(found)}",
+            f"at most {show_milliseconds(most)}",
         )
 
 
-def token_latencies(run: RunView) -> Complaints:
-    if setting(run, "exact_use_token_latencies") and value(run.log, "requested_use_token_latencies") is not True:
+def check_token_latencies(run: RunView) -> Complaints:
+    if (
+        read_setting(run, "exact_use_token_latencies")
+        and read_value(run.log, "requested_use_token_latencies") is not True
+    ):
         yield Complaint(
-            at(run.log, "requested_use_token_latencies"),
+            find_at(run.log, "requested_use_token_latencies"),
             "token latencies were not measured",
             "use_token_latencies on",
             cause="LoadGen was given another model key, so that its settings for this benchmark did not apply",
-            fix=f"pass the model key {setting(run, 'model_key')}",
+            fix=f"pass the model key {read_setting(run, 'model_key')}",
         )
 
 
-def token_limits(run: RunView) -> Complaints:
+def list_token_limits(run: RunView) -> Complaints:
     """The measured p99 against the limits of the folder's scenario: Interactive's are its own."""
     if run.log.scenario != "Server" or run.inferred:
         return
     for name, limit, key in _TOKEN_LIMITS:
-        most, found = demand(run, limit), number(run.log, key)
+        most, found = read_demand(run, limit), number(run.log, key)
         if most is not None and (found is None or found >= most):
             yield Complaint(
-                at(run.log, key),
-                f"p99 {name} {milliseconds(found)}",
-                f"below {milliseconds(most)}, the limit of {run.scenario}",
+                find_at(run.log, key),
+                f"p99 {name} {show_milliseconds(found)}",
+                f"below {show_milliseconds(most)}, the limit of {run.scenario}",
                 fix="lower target_qps and repeat the run",
             )
 
@@ -53,19 +56,19 @@ _TOKEN_LIMITS = (
 )
 
 
-def model_key(run: RunView) -> Complaints:
+def find_model_key(run: RunView) -> Complaints:
     """Interactive ran with its own model key, which is what gives LoadGen its limits."""
     if run.scenario != "Interactive":
         return
     for name, limit, key in _KEY_LIMITS:
-        most, found = demand(run, limit), number(run.log, key)
+        most, found = read_demand(run, limit), number(run.log, key)
         if most is not None and found is not None and found > most:
             yield Complaint(
-                at(run.log, key),
-                f"LoadGen's {name} limit was {milliseconds(found)}",
-                f"at most {milliseconds(most)}, the limit of Interactive",
+                find_at(run.log, key),
+                f"LoadGen's {name} limit was {show_milliseconds(found)}",
+                f"at most {show_milliseconds(most)}, the limit of Interactive",
                 cause="LoadGen was given the model key of Server",
-                fix=f"pass the model key {setting(run, 'model_key')}",
+                fix=f"pass the model key {read_setting(run, 'model_key')}",
             )
             return
 
@@ -76,22 +79,22 @@ _KEY_LIMITS = (
 )
 
 
-def equal_issue(run: RunView) -> Complaints:
+def check_equal_issue(run: RunView) -> Complaints:
     key = "effective_sample_concatenate_permutation"
-    if setting(run, "exact_sample_concatenate_permutation") and value(run.log, key) is not True:
+    if read_setting(run, "exact_sample_concatenate_permutation") and read_value(run.log, key) is not True:
         yield Complaint(
-            at(run.log, key),
-            f"sample_concatenate_permutation {shown(value(run.log, key))}",
+            find_at(run.log, key),
+            f"sample_concatenate_permutation {show_value(read_value(run.log, key))}",
             "true: every sample is issued equally often",
-            fix=f"pass the model key {setting(run, 'model_key')}",
+            fix=f"pass the model key {read_setting(run, 'model_key')}",
         )
 
 
 _PERFORMANCE = f"{NEW}: performance check"
 LIMIT_RULES = (
-    (Rule("run.target-latency", "the configured Server latency", (_PERFORMANCE, OLD)), target_latency),
-    (Rule("run.token-latencies", "token latencies are measured", (_PERFORMANCE, OLD)), token_latencies),
-    (Rule("run.token-limits", "TTFT and TPOT", (_PERFORMANCE, f"{OLD}: Interactive limits")), token_limits),
-    (Rule("run.model-key", "Interactive's own model key", ("mlperf.conf", OURS)), model_key),
-    (Rule("run.equal-issue", "equal issue of samples", (f"{OLD}: equal issue", "inference rules")), equal_issue),
+    (Rule("run.target-latency", "the configured Server latency", (_PERFORMANCE, OLD)), check_target_latency),
+    (Rule("run.token-latencies", "token latencies are measured", (_PERFORMANCE, OLD)), check_token_latencies),
+    (Rule("run.token-limits", "TTFT and TPOT", (_PERFORMANCE, f"{OLD}: Interactive limits")), list_token_limits),
+    (Rule("run.model-key", "Interactive's own model key", ("mlperf.conf", OURS)), find_model_key),
+    (Rule("run.equal-issue", "equal issue of samples", (f"{OLD}: equal issue", "inference rules")), check_equal_issue),
 )

@@ -13,7 +13,7 @@ from reconciler.tree.reading.cell import Folder
 TOLERATED = frozenset({ACCURACY_LOG, "mlperf_log_trace.json", "results.json", ".gitkeep"})
 
 
-def missing(folder: Folder, names: Iterable[str]) -> Complaints:
+def list_missing(folder: Folder, names: Iterable[str]) -> Complaints:
     if not folder.exists:
         yield Complaint(Place(folder.shown), "missing", f"a folder with {', '.join(names)}")
         return
@@ -23,7 +23,7 @@ def missing(folder: Folder, names: Iterable[str]) -> Complaints:
             yield Complaint(Place(f"{folder.shown}/{name}"), "missing", name)
 
 
-def unlisted(folder: Folder, allowed: Collection[str], wanted: str) -> Complaints:
+def list_unlisted(folder: Folder, allowed: Collection[str], wanted: str) -> Complaints:
     """``wanted``: in words, what alone may be there."""
     for name in folder.files():
         if name not in allowed:

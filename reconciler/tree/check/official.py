@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from reconciler.errors import ReconcilerError
-from reconciler.process import Child, child_environment
+from reconciler.process import Child, build_child_environment
 from reconciler.resource.kinds import DIVISIONS
 from reconciler.tree.check.demands import NEW, OLD
-from reconciler.tree.findings import Complaint, Finding, OfficialRun, Place, Rule, Severity, TreeReport
+from reconciler.tree.findings import Complaint, OfficialRun, Place, Rule, Severity, TreeFinding, TreeReport
 
 _FOLDER = Path("tools/submission")
 _SUMMARY = re.compile(r"SUMMARY: submission (?P<verdict>looks OK|has errors)")
@@ -95,14 +95,14 @@ def run_official(
 
 def _run(
     checker: Checker, report: TreeReport, tree: Path, folder: Path, commit: str, output: Path, seconds: float
-) -> tuple[OfficialRun, list[Finding]]:
+) -> tuple[OfficialRun, list[TreeFinding]]:
     stem = checker.rule.id.partition(".")[2]
     log = output / f"{stem}_checker_log.txt"
     log.unlink(missing_ok=True)
     rounds = report.rounds[0] if report.rounds else ""
     command = [sys.executable, *checker.arguments, "--input", str(tree), "--version", rounds]
     command += ["--csv", str(output / f"{stem}_summary.csv")]
-    with Child(command, folder=folder, log=log, environment=child_environment()) as child:
+    with Child(command, folder=folder, log=log, environment=build_child_environment()) as child:
         status = _wait(child, seconds)
     text = log.read_text(encoding="utf-8", errors="replace")
     verdict = _SUMMARY.search(text)
@@ -130,7 +130,7 @@ def _wait(child: Child, seconds: float) -> int | None:
     return None
 
 
-def _findings(checker: Checker, lines: Sequence[str], log: str) -> Iterator[Finding]:
+def _findings(checker: Checker, lines: Sequence[str], log: str) -> Iterator[TreeFinding]:
     """One for each ERROR line; a cell without result gets one only when no line says why."""
     told: set[tuple[str, str]] = set()
     silent: list[tuple[int, str]] = []
@@ -142,21 +142,21 @@ def _findings(checker: Checker, lines: Sequence[str], log: str) -> Iterator[Find
         if _NO_RESULTS.match(text):
             silent.append((number, text))
             continue
-        submitter, cell = cell_of(text)
+        submitter, cell = find_cell(text)
         told.add((submitter, cell))
         yield _finding(checker, submitter, cell, text, Place(log, number))
     for number, text in silent:
-        submitter, cell = cell_of(text)
+        submitter, cell = find_cell(text)
         if not any(name == submitter and cell.startswith(other) for name, other in told):
             yield _finding(checker, submitter, cell, text, Place(log, number))
 
 
-def _finding(checker: Checker, submitter: str, cell: str, text: str, place: Place) -> Finding:
+def _finding(checker: Checker, submitter: str, cell: str, text: str, place: Place) -> TreeFinding:
     complaint = Complaint(place, text, "no error", severity=Severity.ERROR)
-    return Finding(checker.rule, submitter, cell, complaint)
+    return TreeFinding(checker.rule, submitter, cell, complaint)
 
 
-def cell_of(text: str) -> tuple[str, str]:
+def find_cell(text: str) -> tuple[str, str]:
     """(submitter, cell) that a message is about, as far as the paths in it say; ("", "") when it names none."""
     found = _RESULT_PATH.search(text) or _SYSTEM_PATH.search(text)
     if found is None:
@@ -166,7 +166,7 @@ def cell_of(text: str) -> tuple[str, str]:
     return groups["submitter"], "/".join(part for part in parts if part)
 
 
-def _cause(text: str, status: int | None, seconds: float, findings: Sequence[Finding]) -> str:
+def _cause(text: str, status: int | None, seconds: float, findings: Sequence[TreeFinding]) -> str:
     """Its own last words, and what of our findings is known to have this effect."""
     if status is None:
         return f"it was stopped after {seconds:.0f} s"

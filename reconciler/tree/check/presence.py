@@ -9,7 +9,7 @@ from functools import cached_property
 from reconciler.mlperf.ruleset import Presence, Ruleset
 from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
-from reconciler.tree.reading.files import files_in
+from reconciler.tree.reading.files import list_files
 from reconciler.tree.reading.places import CellPlace, SubmitterPlace
 from reconciler.tree.reading.system import SystemFile
 
@@ -49,21 +49,21 @@ class BenchmarkView:
 BenchmarkRule = Callable[[BenchmarkView], Complaints]
 
 
-def known(view: BenchmarkView) -> Complaints:
+def check_known(view: BenchmarkView) -> Complaints:
     if not view.official:
         wanted = f"a benchmark of {view.ruleset.round}"
         fix = "enter the folder in model_mapping.json" if view.submitter.division == "open" else ""
         yield Complaint(view.place, f"unknown benchmark {view.benchmark}", wanted, fix=fix)
 
 
-def official_name(view: BenchmarkView) -> Complaints:
+def check_official_name(view: BenchmarkView) -> Complaints:
     if view.official and view.benchmark != view.official and view.submitter.division != "open":
         yield Complaint(
             view.place, f"folder {view.benchmark}", view.official, fix=f"rename the folder to {view.official}"
         )
 
 
-def category(view: BenchmarkView) -> Complaints:
+def check_category(view: BenchmarkView) -> Complaints:
     if view.bound and not view.allowed:
         yield Complaint(
             view.place,
@@ -73,7 +73,7 @@ def category(view: BenchmarkView) -> Complaints:
         )
 
 
-def required(view: BenchmarkView) -> Complaints:
+def check_required(view: BenchmarkView) -> Complaints:
     rules = view.ruleset.benchmark(view.official)
     if rules is None or not view.bound or not view.allowed or not view.system.category:
         return
@@ -82,7 +82,7 @@ def required(view: BenchmarkView) -> Complaints:
         yield Complaint(view.place, f"no {name}", f"{name}, which {view.official} needs for {view.system.category}")
 
 
-def forbidden(view: BenchmarkView) -> Complaints:
+def check_forbidden(view: BenchmarkView) -> Complaints:
     rules = view.ruleset.benchmark(view.official)
     if rules is None or not view.bound or not view.allowed or not view.system.category:
         return
@@ -96,7 +96,7 @@ def forbidden(view: BenchmarkView) -> Complaints:
             )
 
 
-def stray(view: BenchmarkView) -> Complaints:
+def check_stray(view: BenchmarkView) -> Complaints:
     for name in view.submitter.other_folders(view.system.name, view.benchmark):
         yield Complaint(
             Place(f"{view.place.file}/{name}"),
@@ -104,7 +104,7 @@ def stray(view: BenchmarkView) -> Complaints:
             "scenario folders only",
             fix="remove it: the official checker takes it for a scenario",
         )
-    for name in files_in(view.submitter.path / "results" / view.system.name / view.benchmark):
+    for name in list_files(view.submitter.path / "results" / view.system.name / view.benchmark):
         yield Complaint(
             Place(f"{view.place.file}/{name}"), f"file {name} beside the scenarios", "scenario folders only"
         )
@@ -112,10 +112,10 @@ def stray(view: BenchmarkView) -> Complaints:
 
 _CHECK = f"{NEW}: scenarios check"
 BENCHMARK_RULES: tuple[tuple[Rule, BenchmarkRule], ...] = (
-    (Rule("benchmark.known", "a benchmark of the round", (NEW, OLD)), known),
-    (Rule("benchmark.name", "the official name", (OURS,), Severity.WARNING), official_name),
-    (Rule("benchmark.category", "a benchmark of the system's category", (_CHECK, OLD)), category),
-    (Rule("benchmark.scenarios", "every required scenario", (_CHECK, OLD)), required),
-    (Rule("benchmark.forbidden", "no other scenario", (_CHECK, OLD)), forbidden),
-    (Rule("benchmark.stray", "nothing beside the scenarios", (_CHECK, OLD)), stray),
+    (Rule("benchmark.known", "a benchmark of the round", (NEW, OLD)), check_known),
+    (Rule("benchmark.name", "the official name", (OURS,), Severity.WARNING), check_official_name),
+    (Rule("benchmark.category", "a benchmark of the system's category", (_CHECK, OLD)), check_category),
+    (Rule("benchmark.scenarios", "every required scenario", (_CHECK, OLD)), check_required),
+    (Rule("benchmark.forbidden", "no other scenario", (_CHECK, OLD)), check_forbidden),
+    (Rule("benchmark.stray", "nothing beside the scenarios", (_CHECK, OLD)), check_stray),
 )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints, demand
+from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints, read_demand
 from reconciler.tree.check.limits import LIMIT_RULES
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
-from reconciler.tree.reading.values import at, number, shown, value
+from reconciler.tree.reading.values import find_at, number, read_value, show_value
 from reconciler.tree.reading.view import RunView
 
 
-def run_ended(run: RunView) -> Complaints:
+def check_run_ended(run: RunView) -> Complaints:
     if not run.log.complete:
         yield Complaint(
             Place(run.log.file, run.log.length),
@@ -22,88 +22,90 @@ def run_ended(run: RunView) -> Complaints:
         )
 
 
-def validity(run: RunView) -> Complaints:
+def check_validity(run: RunView) -> Complaints:
     if "result_validity" in run.log.index and run.log.validity != "VALID":
-        reason = shown(value(run.log, "result_invalid_reason") or "")
+        reason = show_value(read_value(run.log, "result_invalid_reason") or "")
         yield Complaint(
-            at(run.log, "result_validity"),
-            f"{shown(run.log.validity)}{': ' if reason else ''}{reason}",
+            find_at(run.log, "result_validity"),
+            f"{show_value(run.log.validity)}{': ' if reason else ''}{reason}",
             "VALID",
             fix="repeat the run with a target that the system keeps",
         )
 
 
-def error_lines(run: RunView) -> Complaints:
+def check_error_lines(run: RunView) -> Complaints:
     errors = run.log.errors
     stated = number(run.log, "num_errors")
     if errors:
         first = errors[0]
         more = f" and {len(errors) - 1} more" if len(errors) > 1 else ""
-        yield Complaint(Place(run.log.file, first.line), f"{shown(str(first.value))}{more}", "no ERROR line")
+        yield Complaint(Place(run.log.file, first.line), f"{show_value(str(first.value))}{more}", "no ERROR line")
     elif stated:
-        yield Complaint(at(run.log, "num_errors"), f"{stated} errors counted", "no error")
+        yield Complaint(find_at(run.log, "num_errors"), f"{stated} errors counted", "no error")
 
 
-def mode(run: RunView) -> Complaints:
+def check_mode(run: RunView) -> Complaints:
     if run.log.mode != "PerformanceOnly":
         cause = "the log of an accuracy run was copied here" if run.log.mode == "AccuracyOnly" else ""
-        place = at(run.log, "effective_test_mode")
-        yield Complaint(place, shown(run.log.mode or None), "PerformanceOnly", cause=cause)
+        place = find_at(run.log, "effective_test_mode")
+        yield Complaint(place, show_value(run.log.mode or None), "PerformanceOnly", cause=cause)
 
 
-def scenario(run: RunView) -> Complaints:
+def check_scenario(run: RunView) -> Complaints:
     """A folder may hold the logs of another scenario only where the result may be inferred from it."""
     folder, ran, category = run.cell.cell.scenario, run.log.scenario, run.cell.system.category
     ruleset = run.cell.ruleset
     if not run.inferred or (category and ruleset.inference(folder, ran, category)):
         return
-    place = at(run.log, "effective_scenario")
+    place = find_at(run.log, "effective_scenario")
     others = [rule for rule in ruleset.inferences if (rule.scenario, rule.measured) == (folder, ran)]
     if not others:
-        yield Complaint(place, shown(ran or None), f"a run of {folder}", cause="the logs of another scenario's folder")
+        yield Complaint(
+            place, show_value(ran or None), f"a run of {folder}", cause="the logs of another scenario's folder"
+        )
     elif category:
         found, wanted = f"{folder} inferred from {ran} on a {category} system", f"a run of {folder}"
         yield Complaint(place, found, f"{wanted}: only {others[0].category} systems may infer it", fix=f"run {folder}")
 
 
-def inferred_metric(run: RunView) -> Complaints:
+def check_inferred_metric(run: RunView) -> Complaints:
     """MultiStream from SingleStream takes 662 queries, so that the 99th percentile can be estimated."""
     folder, ran, category = run.cell.cell.scenario, run.log.scenario, run.cell.system.category
     inference = run.cell.ruleset.inference(folder, ran, category) if run.inferred and category else None
     if inference is not None and not number(run.log, inference.key):
         queries = f", which takes {inference.least_queries} queries" if inference.least_queries else ""
         yield Complaint(
-            at(run.log, inference.key),
-            f"{inference.key} {shown(value(run.log, inference.key))}",
+            find_at(run.log, inference.key),
+            f"{inference.key} {show_value(read_value(run.log, inference.key))}",
             f"a value to infer {folder} from{queries}",
             cause=f"the {ran} run was too short" if queries else "",
             fix=f"repeat the {ran} run{f' with min_query_count = {inference.least_queries}' if queries else ''}",
         )
 
 
-def seeds(run: RunView) -> Complaints:
+def check_seeds(run: RunView) -> Complaints:
     wanted = run.seeds
-    wrong = [name for name, seed in wanted.items() if value(run.log, f"effective_{name}") != seed]
+    wrong = [name for name, seed in wanted.items() if read_value(run.log, f"effective_{name}") != seed]
     if wrong:
         name = wrong[0]
         yield Complaint(
-            at(run.log, f"effective_{name}"),
-            f"{name} {shown(value(run.log, f'effective_{name}'))}",
+            find_at(run.log, f"effective_{name}"),
+            f"{name} {show_value(read_value(run.log, f'effective_{name}'))}",
             f"{wanted[name]}, the seed of {run.cell.ruleset.round}",
             cause="a LoadGen of another round" if len(wrong) == len(wanted) else "a seed was set by hand",
             fix="use a LoadGen that carries the seeds of the round",
         )
 
 
-def least_duration(run: RunView) -> Complaints:
+def check_least_duration(run: RunView) -> Complaints:
     yield from _least(run, "effective_min_duration_ms", "least_min_duration", " ms")
 
 
-def least_samples(run: RunView) -> Complaints:
+def check_least_samples(run: RunView) -> Complaints:
     yield from _least(run, "effective_performance_sample_count", "least_performance_sample_count", " samples")
 
 
-def samples_per_query(run: RunView) -> Complaints:
+def check_samples_per_query(run: RunView) -> Complaints:
     """Where the newer checker exempts the division, the older one still refuses: a note."""
     if run.scenario != "Offline":
         return
@@ -112,17 +114,18 @@ def samples_per_query(run: RunView) -> Complaints:
         yield complaint if bound else replace(complaint, severity=Severity.NOTE)
 
 
-def early_stopping(run: RunView) -> Complaints:
+def check_early_stopping(run: RunView) -> Complaints:
     """Also where it proves nothing (Offline): LoadGen itself logs it as met there."""
-    met = value(run.log, "early_stopping_met")
+    met = read_value(run.log, "early_stopping_met")
     needed = run.scenario != "Offline"
     if (met is not True and needed) or met is False:
         if needed and not run.log.complete:
             return
-        result = next((v for k in _RESULTS if (v := value(run.log, k))), "")
+        result = next((v for k in _RESULTS if (v := read_value(run.log, k))), "")
         yield Complaint(
-            at(run.log, "early_stopping_met"),
-            f"early stopping {'not met' if met is False else shown(met)}{f': {shown(result)}' if result else ''}",
+            find_at(run.log, "early_stopping_met"),
+            f"early stopping {'not met' if met is False else show_value(met)}"
+            + (f": {show_value(result)}" if result else ""),
             "met: enough queries to prove the percentile",
             fix="run longer, or with a larger min_query_count",
         )
@@ -131,7 +134,7 @@ def early_stopping(run: RunView) -> Complaints:
 _RESULTS = ("early_stopping_result", "early_stopping_tpot_result", "early_stopping_ttft_result")
 
 
-def metric(run: RunView) -> Complaints:
+def check_metric(run: RunView) -> Complaints:
     """A result needs its number, whatever LoadGen says of it."""
     rules = run.cell.rules
     if rules is None or not run.log.complete or run.inferred or rules.ruled("metric_key", run.scenario) is None:
@@ -139,10 +142,10 @@ def metric(run: RunView) -> Complaints:
     key = rules.metric(run.scenario).key
     found = number(run.log, key)
     if found is None or found <= 0:
-        yield Complaint(at(run.log, key), f"{key} {shown(value(run.log, key))}", "a number above 0")
+        yield Complaint(find_at(run.log, key), f"{key} {show_value(read_value(run.log, key))}", "a number above 0")
 
 
-def audit_absent(run: RunView) -> Complaints:
+def check_audit_absent(run: RunView) -> Complaints:
     marker = run.log.audit
     if marker is not None:
         yield Complaint(
@@ -154,38 +157,43 @@ def audit_absent(run: RunView) -> Complaints:
         )
 
 
-def network_name(run: RunView) -> Complaints:
-    name, wanted = value(run.log, "sut_name"), run.cell.ruleset.network.sut_name
+def check_network_name(run: RunView) -> Complaints:
+    name, wanted = read_value(run.log, "sut_name"), run.cell.ruleset.network.sut_name
     if run.cell.division == "network" and wanted and wanted not in str(name):
-        yield Complaint(at(run.log, "sut_name"), f"sut_name {shown(name)}", f'a name that holds "{wanted}"')
+        yield Complaint(find_at(run.log, "sut_name"), f"sut_name {show_value(name)}", f'a name that holds "{wanted}"')
 
 
 def _least(run: RunView, key: str, limit: str, unit: str) -> Complaints:
-    least, found = demand(run, limit), number(run.log, key)
+    least, found = read_demand(run, limit), number(run.log, key)
     if least is not None and (found is None or found < least):
-        amount = shown(value(run.log, key))
-        yield Complaint(at(run.log, key), f"{amount}{unit if found is not None else ''}", f"at least {least}{unit}")
+        amount = show_value(read_value(run.log, key))
+        yield Complaint(
+            find_at(run.log, key), f"{amount}{unit if found is not None else ''}", f"at least {least}{unit}"
+        )
 
 
 _PERFORMANCE = f"{NEW}: performance check"
 
 RUN_RULES = (
-    (Rule("run.ended", "the run came to its end", (OURS,)), run_ended),
-    (Rule("run.valid", "LoadGen calls the run VALID", (OLD, "inference rules: valid runs")), validity),
-    (Rule("run.errors", "the log holds no ERROR", (OLD, f"{NEW}: LoadGen errors")), error_lines),
-    (Rule("run.mode", "the run is a performance run", (OURS,)), mode),
-    (Rule("run.scenario", "the scenario that ran is the folder's, or may be inferred", (_PERFORMANCE,)), scenario),
-    (Rule("run.inferred", "what is inferred was estimated", (_PERFORMANCE,)), inferred_metric),
-    (Rule("run.seeds", "the round's seeds", (_PERFORMANCE, OLD)), seeds),
-    (Rule("run.duration", "the configured minimum duration", (_PERFORMANCE, OLD)), least_duration),
-    (Rule("run.samples", "the number of loaded samples", (_PERFORMANCE, OLD)), least_samples),
-    (Rule("run.samples-per-query", "the samples of an Offline query", (_PERFORMANCE, OLD)), samples_per_query),
-    (Rule("run.early-stopping", "enough queries to prove the percentile", (_PERFORMANCE,)), early_stopping),
+    (Rule("run.ended", "the run came to its end", (OURS,)), check_run_ended),
+    (Rule("run.valid", "LoadGen calls the run VALID", (OLD, "inference rules: valid runs")), check_validity),
+    (Rule("run.errors", "the log holds no ERROR", (OLD, f"{NEW}: LoadGen errors")), check_error_lines),
+    (Rule("run.mode", "the run is a performance run", (OURS,)), check_mode),
+    (
+        Rule("run.scenario", "the scenario that ran is the folder's, or may be inferred", (_PERFORMANCE,)),
+        check_scenario,
+    ),
+    (Rule("run.inferred", "what is inferred was estimated", (_PERFORMANCE,)), check_inferred_metric),
+    (Rule("run.seeds", "the round's seeds", (_PERFORMANCE, OLD)), check_seeds),
+    (Rule("run.duration", "the configured minimum duration", (_PERFORMANCE, OLD)), check_least_duration),
+    (Rule("run.samples", "the number of loaded samples", (_PERFORMANCE, OLD)), check_least_samples),
+    (Rule("run.samples-per-query", "the samples of an Offline query", (_PERFORMANCE, OLD)), check_samples_per_query),
+    (Rule("run.early-stopping", "enough queries to prove the percentile", (_PERFORMANCE,)), check_early_stopping),
     *LIMIT_RULES,
-    (Rule("run.metric", "the published number", (_PERFORMANCE,)), metric),
-    (Rule("run.network", "the network division's SUT", (_PERFORMANCE, OLD)), network_name),
+    (Rule("run.metric", "the published number", (_PERFORMANCE,)), check_metric),
+    (Rule("run.network", "the network division's SUT", (_PERFORMANCE, OLD)), check_network_name),
 )
 PERFORMANCE_RULES = (
     *RUN_RULES,
-    (Rule("run.audit", "no audit.config took part", (OURS,), Severity.ERROR), audit_absent),
+    (Rule("run.audit", "no audit.config took part", (OURS,), Severity.ERROR), check_audit_absent),
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 from reconciler.resource.kinds import DIVISIONS
 from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule
-from reconciler.tree.reading.files import entries, files_in, folders
+from reconciler.tree.reading.files import list_entries, list_files, list_folders
 from reconciler.tree.reading.places import LEGACY, RootPlace
 from reconciler.tree.reading.system import SubmitterFiles
 
@@ -21,28 +21,28 @@ _ROOT_NAMES = (".gitignore", ".gitattributes", ".gitkeep")
 _CALIBRATION = ("calibration.md", "documentation/calibration.md", "Documentation/calibration.md")
 
 
-def root_entries(root: RootPlace) -> Complaints:
-    for name in folders(root.path):
+def check_root_entries(root: RootPlace) -> Complaints:
+    for name in list_folders(root.path):
         if name not in _ROOT_FOLDERS:
             yield Complaint(Place(f"{root.shown}{name}"), f"folder {name}", "closed, open and network only")
-    for name in files_in(root.path):
+    for name in list_files(root.path):
         if not name.endswith(_ROOT_FILES) and name not in _ROOT_NAMES:
             yield Complaint(Place(f"{root.shown}{name}"), f"file {name}", "documents (.md, .pdf) only")
 
 
-def division_files(root: RootPlace) -> Complaints:
+def check_division_files(root: RootPlace) -> Complaints:
     for division in DIVISIONS:
-        for name in files_in(root.path / division):
+        for name in list_files(root.path / division):
             place = Place(f"{root.shown}{division}/{name}")
             yield Complaint(place, f"file {name} beside the submitters", "submitters' folders only")
 
 
-def results(files: SubmitterFiles) -> Complaints:
+def check_results(files: SubmitterFiles) -> Complaints:
     if not (files.place.path / "results").is_dir():
         yield Complaint(Place(f"{files.place.shown}/results"), "missing", "a folder with the results")
 
 
-def source(files: SubmitterFiles) -> Complaints:
+def check_source(files: SubmitterFiles) -> Complaints:
     name = "code" if files.place.layout == LEGACY else "src"
     if (files.place.path / "results").is_dir() and not any(
         (files.place.path / found).is_dir() for found in (name, "src", "code")
@@ -50,7 +50,7 @@ def source(files: SubmitterFiles) -> Complaints:
         yield Complaint(Place(f"{files.place.shown}/{name}"), "missing", "a folder with the code of each benchmark")
 
 
-def calibration(files: SubmitterFiles) -> Complaints:
+def check_calibration(files: SubmitterFiles) -> Complaints:
     if files.place.division == "open" or not (files.place.path / "results").is_dir():
         return
     if not any((files.place.path / name).is_file() for name in _CALIBRATION):
@@ -58,28 +58,28 @@ def calibration(files: SubmitterFiles) -> Complaints:
         yield Complaint(place, "missing", "how the models were calibrated or quantized")
 
 
-def unused_systems(files: SubmitterFiles) -> Complaints:
-    known = set(folders(files.place.path / "results"))
+def check_unused_systems(files: SubmitterFiles) -> Complaints:
+    known = set(list_folders(files.place.path / "results"))
     for name in files.described:
         if name not in known:
             place = Place(f"{files.place.shown}/systems/{name}.json")
             yield Complaint(place, f"no results/{name}", "results for every described system")
 
 
-def loose_files(files: SubmitterFiles) -> Complaints:
+def check_loose_files(files: SubmitterFiles) -> Complaints:
     """Neither results/ nor a system's folder holds files of its own; a checker's output may lie in results/."""
-    for name in files_in(files.place.path / "results"):
+    for name in list_files(files.place.path / "results"):
         if name == "submission_checker_log.txt":
             continue
         yield Complaint(Place(f"{files.place.shown}/results/{name}"), f"file {name}", "systems' folders only")
     for system in files.place.systems():
-        for name in files_in(files.place.path / "results" / system):
+        for name in list_files(files.place.path / "results" / system):
             if name != "privateid.json":
                 place = Place(f"{files.place.shown}/results/{system}/{name}")
                 yield Complaint(place, f"file {name}", "benchmarks' folders only")
 
 
-def mapping(files: SubmitterFiles) -> Complaints:
+def check_mapping(files: SubmitterFiles) -> Complaints:
     read = files.mapping
     if read.problem:
         yield Complaint(Place(read.file, read.line), read.problem, "a JSON object: folder → official benchmark")
@@ -91,7 +91,7 @@ class _Entry:
     shown: str
 
 
-def names(files: SubmitterFiles) -> Complaints:
+def check_names(files: SubmitterFiles) -> Complaints:
     for item in _walk(files.place.path, files.place.shown):
         name = item.entry.name
         if name == "__pycache__":
@@ -102,27 +102,27 @@ def names(files: SubmitterFiles) -> Complaints:
             yield Complaint(Place(item.shown), f"a space in {name}", "names without spaces", fix="rename it")
 
 
-def links(files: SubmitterFiles) -> Complaints:
+def check_links(files: SubmitterFiles) -> Complaints:
     for item in _walk(files.place.path, files.place.shown):
         if item.entry.is_symlink() and not Path(item.entry.path).exists():
             yield Complaint(Place(item.shown), "a broken link", "files", fix="put the file there")
 
 
-def sizes(files: SubmitterFiles) -> Complaints:
+def check_sizes(files: SubmitterFiles) -> Complaints:
     for item in _walk(files.place.path, files.place.shown):
         size = item.entry.stat(follow_symlinks=False).st_size
         if size > _LARGE and not item.entry.is_dir(follow_symlinks=False):
             yield Complaint(Place(item.shown), f"{size:,} bytes", f"at most {_LARGE:,} bytes")
 
 
-def empty_folders(files: SubmitterFiles) -> Complaints:
+def check_empty_folders(files: SubmitterFiles) -> Complaints:
     for item in _walk(files.place.path, files.place.shown):
-        if item.entry.is_dir(follow_symlinks=False) and not entries(Path(item.entry.path)):
+        if item.entry.is_dir(follow_symlinks=False) and not list_entries(Path(item.entry.path)):
             yield Complaint(Place(item.shown), "an empty folder", "folders that hold something", fix="remove it")
 
 
 def _walk(folder: Path, shown: str) -> Iterator[_Entry]:
-    for entry in sorted(entries(folder), key=lambda entry: entry.name):
+    for entry in sorted(list_entries(folder), key=lambda entry: entry.name):
         yield _Entry(entry, f"{shown}/{entry.name}")
         if entry.is_dir(follow_symlinks=False) and entry.name != ".git":
             yield from _walk(Path(entry.path), f"{shown}/{entry.name}")
@@ -130,18 +130,21 @@ def _walk(folder: Path, shown: str) -> Iterator[_Entry]:
 
 _STRUCTURE = f"{OLD}: directory structure"
 ROOT_RULES: tuple[tuple[Rule, Callable[[RootPlace], Complaints]], ...] = (
-    (Rule("tree.root", "nothing but divisions and documents in the root", (_STRUCTURE,)), root_entries),
-    (Rule("tree.division", "nothing but submitters in a division", (_STRUCTURE,)), division_files),
+    (Rule("tree.root", "nothing but divisions and documents in the root", (_STRUCTURE,)), check_root_entries),
+    (Rule("tree.division", "nothing but submitters in a division", (_STRUCTURE,)), check_division_files),
 )
 SUBMITTER_RULES: tuple[tuple[Rule, Callable[[SubmitterFiles], Complaints]], ...] = (
-    (Rule("submitter.results", "there are results", (NEW, OURS)), results),
-    (Rule("submitter.source", "the code is there", (f"{NEW}: measurements check", OLD)), source),
-    (Rule("submitter.calibration", "calibration is documented", (OLD, "submission rules: calibration")), calibration),
-    (Rule("submitter.systems", "every described system has results", (OLD,)), unused_systems),
-    (Rule("submitter.loose", "no loose files among the results", (_STRUCTURE, OURS)), loose_files),
-    (Rule("submitter.mapping", "model_mapping.json can be read", (NEW,)), mapping),
-    (Rule("submitter.names", "no hidden names, spaces or compiled files", (_STRUCTURE,)), names),
-    (Rule("submitter.links", "no broken links", (_STRUCTURE,)), links),
-    (Rule("submitter.sizes", "no file above 50 MiB", (_STRUCTURE,)), sizes),
-    (Rule("submitter.empty", "no empty folders", (_STRUCTURE,)), empty_folders),
+    (Rule("submitter.results", "there are results", (NEW, OURS)), check_results),
+    (Rule("submitter.source", "the code is there", (f"{NEW}: measurements check", OLD)), check_source),
+    (
+        Rule("submitter.calibration", "calibration is documented", (OLD, "submission rules: calibration")),
+        check_calibration,
+    ),
+    (Rule("submitter.systems", "every described system has results", (OLD,)), check_unused_systems),
+    (Rule("submitter.loose", "no loose files among the results", (_STRUCTURE, OURS)), check_loose_files),
+    (Rule("submitter.mapping", "model_mapping.json can be read", (NEW,)), check_mapping),
+    (Rule("submitter.names", "no hidden names, spaces or compiled files", (_STRUCTURE,)), check_names),
+    (Rule("submitter.links", "no broken links", (_STRUCTURE,)), check_links),
+    (Rule("submitter.sizes", "no file above 50 MiB", (_STRUCTURE,)), check_sizes),
+    (Rule("submitter.empty", "no empty folders", (_STRUCTURE,)), check_empty_folders),
 )

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from reconciler.mlperf.documents import Document
+from reconciler.mlperf.documents import ResultDocument
 from reconciler.mlperf.ruleset import Ruleset, SystemField
 from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule
 from reconciler.tree.reading.places import SubmitterPlace
 from reconciler.tree.reading.system import SystemFile
-from reconciler.tree.reading.values import shown
+from reconciler.tree.reading.values import show_value
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class SystemView:
 SystemRule = Callable[[SystemView], Complaints]
 
 
-def described(view: SystemView) -> Complaints:
+def check_described(view: SystemView) -> Complaints:
     if view.system.read.absent:
         yield Complaint(
             Place(view.system.read.file),
@@ -35,13 +35,13 @@ def described(view: SystemView) -> Complaints:
         )
 
 
-def readable(view: SystemView) -> Complaints:
+def check_readable(view: SystemView) -> Complaints:
     read = view.system.read
     if read.problem:
         yield Complaint(Place(read.file, read.line), read.problem, "a JSON object")
 
 
-def fields(view: SystemView) -> Complaints:
+def check_fields(view: SystemView) -> Complaints:
     """Each mandatory field by itself: there, filled, a whole number, one of the allowed words."""
     document = view.system.read.value
     if document is None:
@@ -52,16 +52,16 @@ def fields(view: SystemView) -> Complaints:
             yield Complaint(Place(view.system.read.file, view.system.line(field.name)), *found)
 
 
-def _wrong(field: SystemField, document: Document) -> tuple[str, str] | None:
+def _wrong(field: SystemField, document: ResultDocument) -> tuple[str, str] | None:
     if field.name not in document.values:
         return f"no field {field.name}", "a value" if field.filled else "the field, empty or not"
     found = document.get(field.name)
     if field.filled and not found:
-        return f"{field.name} is {shown(found) or 'empty'}", "a value, as text: the number 0 counts as empty"
+        return f"{field.name} is {show_value(found) or 'empty'}", "a value, as text: the number 0 counts as empty"
     if field.integer and not _whole(found):
-        return f"{field.name} is {shown(found)}", "a whole number as text"
+        return f"{field.name} is {show_value(found)}", "a whole number as text"
     if field.one_of and not _one_of(field, found):
-        return f"{field.name} is {shown(found)}", f"one of {', '.join(field.one_of)}"
+        return f"{field.name} is {show_value(found)}", f"one of {', '.join(field.one_of)}"
     return None
 
 
@@ -78,7 +78,7 @@ def _whole(found: Any) -> bool:
     return str(found).strip().isdecimal()
 
 
-def names(view: SystemView) -> Complaints:
+def check_names(view: SystemView) -> Complaints:
     """division and submitter are those of the folders."""
     for field, folder in (("division", view.submitter.division), ("submitter", view.submitter.submitter)):
         found = view.system.read.value.get(field) if view.system.read.value else None
@@ -87,10 +87,10 @@ def names(view: SystemView) -> Complaints:
         place = Place(view.system.read.file, view.system.line(field))
         exact = field == "division"
         if str(found).lower() != folder.lower() or (exact and found != folder):
-            yield Complaint(place, f"{field} is {shown(found)}", f"{folder}, as the folder is named")
+            yield Complaint(place, f"{field} is {show_value(found)}", f"{folder}, as the folder is named")
 
 
-def network(view: SystemView) -> Complaints:
+def check_network(view: SystemView) -> Complaints:
     """Network systems say so and describe the network; closed ones leave is_network out."""
     document = view.system.read.value
     if document is None:
@@ -103,20 +103,20 @@ def network(view: SystemView) -> Complaints:
             more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
             yield Complaint(place, f"no field {lacking[0]}{more}", "every field that describes the network")
         elif str(found).lower() != "true":
-            yield Complaint(place, f"is_network is {shown(found)}", '"true" in the network division')
+            yield Complaint(place, f"is_network is {show_value(found)}", '"true" in the network division')
     elif "is_network" in document.values:
         fix = "leave the field out"
         if not isinstance(found, str) or view.submitter.division == "closed":
             yield Complaint(
-                place, f"is_network is {shown(found)}", "no such field outside the network division", fix=fix
+                place, f"is_network is {show_value(found)}", "no such field outside the network division", fix=fix
             )
 
 
 _CHECK = f"{NEW}: system check"
 SYSTEM_RULES: tuple[tuple[Rule, SystemRule], ...] = (
-    (Rule("system.missing", "every system is described", (_CHECK, OLD)), described),
-    (Rule("system.readable", "the description is a JSON object", (_CHECK, OURS)), readable),
-    (Rule("system.fields", "the mandatory fields", (_CHECK, OLD)), fields),
-    (Rule("system.names", "division and submitter are the folders'", (_CHECK, OLD)), names),
-    (Rule("system.network", "the network division's fields", (_CHECK, OLD)), network),
+    (Rule("system.missing", "every system is described", (_CHECK, OLD)), check_described),
+    (Rule("system.readable", "the description is a JSON object", (_CHECK, OURS)), check_readable),
+    (Rule("system.fields", "the mandatory fields", (_CHECK, OLD)), check_fields),
+    (Rule("system.names", "division and submitter are the folders'", (_CHECK, OLD)), check_names),
+    (Rule("system.network", "the network division's fields", (_CHECK, OLD)), check_network),
 )

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from reconciler.mlperf.documents import Document, json_object, yaml_mapping
+from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse_yaml_mapping
 from reconciler.mlperf.log import DetailLog, parse_detail
 from reconciler.mlperf.log_names import ACCURACY_TEXT, DETAIL, SUMMARY
 from reconciler.mlperf.summary import SummaryLog, parse_summary
@@ -18,12 +18,12 @@ from reconciler.tree.reading.files import (
     LOG_LIMIT,
     Read,
     UnreadableError,
-    entries,
-    files_in,
-    folders,
+    decode_text,
+    list_entries,
+    list_files,
+    list_folders,
     read_bytes,
     read_file,
-    text,
 )
 from reconciler.tree.reading.places import LEGACY, CellPlace, SubmitterPlace
 
@@ -46,14 +46,14 @@ class Folder:
         return self.path.is_dir()
 
     def files(self) -> tuple[str, ...]:
-        return files_in(self.path)
+        return list_files(self.path)
 
     def folders(self) -> tuple[str, ...]:
-        return folders(self.path)
+        return list_folders(self.path)
 
     def size(self, name: str) -> int | None:
         """In bytes; None when there is no such file."""
-        found = next((entry for entry in entries(self.path) if entry.name == name), None)
+        found = next((entry for entry in list_entries(self.path) if entry.name == name), None)
         try:
             return None if found is None or found.is_dir() else found.stat().st_size
         except OSError:
@@ -144,8 +144,8 @@ class CellFiles:
         return self._read(self.measurements_folder, "mlperf.conf", parse_user_conf)
 
     @cached_property
-    def measurements(self) -> Read[Document]:
-        return self._read(self.measurements_folder, self.measurements_name or MEASUREMENTS, json_object)
+    def measurements(self) -> Read[ResultDocument]:
+        return self._read(self.measurements_folder, self.measurements_name or MEASUREMENTS, parse_json_object)
 
     @cached_property
     def measurements_name(self) -> str:
@@ -158,27 +158,27 @@ class CellFiles:
 
     @cached_property
     def accuracy_text(self) -> Read[str]:
-        return self._read(self.accuracy.folder, ACCURACY_TEXT, text)
+        return self._read(self.accuracy.folder, ACCURACY_TEXT, decode_text)
 
     @cached_property
-    def config(self) -> Read[Document]:
+    def config(self) -> Read[ResultDocument]:
         """config.yaml of the endpoints harness."""
         name = "config.yaml" if (self.results.path / "config.yaml").exists() else "config.yml"
-        return self._read(self.results, name, yaml_mapping)
+        return self._read(self.results, name, parse_yaml_mapping)
 
     @cached_property
-    def result_summary(self) -> Read[Document]:
-        return self._read(self.results / "performance", "result_summary.json", json_object)
+    def result_summary(self) -> Read[ResultDocument]:
+        return self._read(self.results / "performance", "result_summary.json", parse_json_object)
 
     @cached_property
-    def accuracy_results(self) -> Read[Document]:
-        return self._read(self.results / "accuracy", "accuracy_results.json", json_object)
+    def accuracy_results(self) -> Read[ResultDocument]:
+        return self._read(self.results / "accuracy", "accuracy_results.json", parse_json_object)
 
     def text(self, folder: Folder, name: str) -> Read[str]:
-        return self._read(folder, name, text)
+        return self._read(folder, name, decode_text)
 
-    def document(self, folder: Folder, name: str) -> Read[Document]:
-        return self._read(folder, name, json_object)
+    def document(self, folder: Folder, name: str) -> Read[ResultDocument]:
+        return self._read(folder, name, parse_json_object)
 
     def bytes(self, folder: Folder, name: str, limit: int) -> bytes | None:
         """None where it is absent, larger than ``limit`` bytes, or cannot be read."""

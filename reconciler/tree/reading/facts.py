@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from reconciler.errors import LogError
-from reconciler.files import sha256_bytes
-from reconciler.mlperf.endpoints import measured
+from reconciler.files import hash_bytes
+from reconciler.mlperf.endpoints import read_measured
 from reconciler.mlperf.log_names import DETAIL
 from reconciler.mlperf.user_conf_reading import ConfValue
 from reconciler.tree.findings import Facts
 from reconciler.tree.reading.files import LOG_LIMIT
-from reconciler.tree.reading.values import began, number
+from reconciler.tree.reading.values import number, read_start
 from reconciler.tree.reading.view import CellView
 
 _TARGETS = {
@@ -20,12 +20,12 @@ _TARGETS = {
 }
 
 
-def facts_of(view: CellView, conf_target: float | None = None) -> Facts:
+def read_facts(view: CellView, conf_target: float | None = None) -> Facts:
     """Reads the performance log and hashes the logs; ``conf_target`` in the unit of the log's target."""
-    metric, unit = metric_of(view)
+    metric, unit = read_metric(view)
     run = view.performance
     target = number(run.log, _TARGETS.get(run.log.scenario, "")) if run else None
-    start = began(run.log) if run else None
+    start = read_start(run.log) if run else None
     return Facts(
         submitter=view.files.submitter.submitter,
         cell=str(view.cell),
@@ -42,7 +42,7 @@ def facts_of(view: CellView, conf_target: float | None = None) -> Facts:
     )
 
 
-def metric_of(view: CellView) -> tuple[float | None, str]:
+def read_metric(view: CellView) -> tuple[float | None, str]:
     """What is published, and its unit; None when the log does not say."""
     run, rules = view.performance, view.rules
     if view.files.endpoints:
@@ -59,7 +59,7 @@ def _metric_of_endpoints(view: CellView) -> tuple[float | None, str]:
     if summary is None or rules is None or rules.ruled("metric_key", scenario) is None:
         return None, ""
     metric = view.ruleset.endpoints.metric(rules.name, scenario, rules.metric(scenario))
-    found = measured(summary, metric.key)
+    found = read_measured(summary, metric.key)
     return (float(found / metric.divisor), metric.unit) if found is not None else (None, "")
 
 
@@ -75,5 +75,5 @@ def _digests(view: CellView) -> tuple[tuple[str, str], ...]:
     for run in view.files.runs():
         data = view.files.bytes(run.folder, DETAIL, LOG_LIMIT)
         if data:
-            found.append((run.name, sha256_bytes(data)))
+            found.append((run.name, hash_bytes(data)))
     return tuple(found)

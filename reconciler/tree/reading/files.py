@@ -78,21 +78,21 @@ def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-def text(data: bytes, _: str) -> str:
+def decode_text(data: bytes, _: str) -> str:
     return data.decode("utf-8", "replace")
 
 
-def folders(path: Path) -> tuple[str, ...]:
+def list_folders(path: Path) -> tuple[str, ...]:
     """The names of the folders in a folder, sorted; none when it is no folder or cannot be read."""
-    return tuple(sorted(entry.name for entry in entries(path) if _is_folder(entry)))
+    return tuple(sorted(entry.name for entry in list_entries(path) if _is_folder(entry)))
 
 
-def files_in(path: Path) -> tuple[str, ...]:
+def list_files(path: Path) -> tuple[str, ...]:
     """The names of everything in a folder that is no folder, sorted."""
-    return tuple(sorted(entry.name for entry in entries(path) if not _is_folder(entry)))
+    return tuple(sorted(entry.name for entry in list_entries(path) if not _is_folder(entry)))
 
 
-def entries(path: Path) -> list[os.DirEntry[str]]:
+def list_entries(path: Path) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(path) as found:
             return list(found)

@@ -17,7 +17,7 @@ _GUESSES = (
 )
 
 
-def official_name(folder: str, ruleset: Ruleset, mapping: Mapping[str, object]) -> str:
+def find_official_name(folder: str, ruleset: Ruleset, mapping: Mapping[str, object]) -> str:
     """The official benchmark of a folder, "" for none. ``mapping``: the submitter's model_mapping.json, in open."""
     if folder in ruleset.benchmarks:
         return folder

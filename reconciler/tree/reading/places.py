@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reconciler.errors import ReconcilerError
-from reconciler.mlperf.documents import json_object
+from reconciler.mlperf.documents import parse_json_object
 from reconciler.resource.kinds import DIVISIONS, SCENARIOS, Cell
-from reconciler.tree.reading.files import files_in, folders, read_file
+from reconciler.tree.reading.files import list_files, list_folders, read_file
 
 V6, LEGACY = "v6", "legacy"
 _DEPTH = 3  # how far below a path its trees are searched
@@ -37,14 +37,14 @@ class SubmitterPlace:
     only: tuple[str, ...] = ()
 
     def systems(self) -> tuple[str, ...]:
-        return self._selected(folders(self.path / "results"), 0)
+        return self._selected(list_folders(self.path / "results"), 0)
 
     def benchmarks(self, system: str) -> tuple[str, ...]:
-        return self._selected(folders(self.path / "results" / system), 1)
+        return self._selected(list_folders(self.path / "results" / system), 1)
 
     def scenario_folders(self, system: str, benchmark: str) -> tuple[CellPlace, ...]:
         """The folders named for a scenario, in whatever case."""
-        names = folders(self.path / "results" / system / benchmark)
+        names = list_folders(self.path / "results" / system / benchmark)
         return tuple(
             CellPlace(Cell(self.division, system, benchmark, _CANONICAL[name.lower()]), name)
             for name in self._selected(names, 2)
@@ -53,7 +53,7 @@ class SubmitterPlace:
 
     def other_folders(self, system: str, benchmark: str) -> tuple[str, ...]:
         """Folders beside the scenarios that are named for none."""
-        names = folders(self.path / "results" / system / benchmark)
+        names = list_folders(self.path / "results" / system / benchmark)
         return tuple(name for name in names if name.lower() not in _CANONICAL)
 
     def cells(self) -> Iterator[CellPlace]:
@@ -95,7 +95,7 @@ def find_roots(path: Path) -> tuple[RootPlace, ...]:
 
 
 def _below(path: Path, shown: str, depth: int) -> Iterator[RootPlace]:
-    names = folders(path)
+    names = list_folders(path)
     divisions = [name for name in names if name in DIVISIONS]
     if divisions and any(_is_division(path / name) for name in divisions):
         yield RootPlace(path, shown, tuple(_submitters(path, shown, divisions)))
@@ -107,14 +107,14 @@ def _below(path: Path, shown: str, depth: int) -> Iterator[RootPlace]:
 
 def _submitters(path: Path, shown: str, divisions: list[str]) -> Iterator[SubmitterPlace]:
     for division in divisions:
-        for name in folders(path / division):
+        for name in list_folders(path / division):
             if not name.startswith("."):
                 folder = path / division / name
                 yield SubmitterPlace(division, name, folder, f"{shown}{division}/{name}", _layout(folder))
 
 
 def _is_division(path: Path) -> bool:
-    return not folders(path) or any(_is_submitter(path / name) for name in folders(path))
+    return not list_folders(path) or any(_is_submitter(path / name) for name in list_folders(path))
 
 
 def _is_submitter(path: Path) -> bool:
@@ -148,9 +148,9 @@ def _lone_submitter(path: Path) -> RootPlace | None:
     if not _is_submitter(path):
         return None
     division = "closed"
-    for name in files_in(path / "systems"):
+    for name in list_files(path / "systems"):
         if name.endswith(".json"):
-            system = read_file(path / "systems" / name, name, json_object).value
+            system = read_file(path / "systems" / name, name, parse_json_object).value
             stated = str(system.get("division")).lower() if system else ""
             division = stated if stated in DIVISIONS else division
     place = SubmitterPlace(division, path.name, path, path.name, _layout(path))

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from reconciler.mlperf.rounds import known_rounds, load_ruleset
-from reconciler.mlperf.ruled import SEED_FIELDS
+from reconciler.mlperf.rounds import list_rounds, load_ruleset
+from reconciler.mlperf.ruled_value import SEED_FIELDS
 from reconciler.mlperf.ruleset import Ruleset
 from reconciler.tree.reading.cell import CellFiles
-from reconciler.tree.reading.names import official_name
+from reconciler.tree.reading.names import find_official_name
 from reconciler.tree.reading.places import LEGACY, CellPlace, RootPlace, SubmitterPlace, find_roots
 from reconciler.tree.reading.system import SubmitterFiles, SystemFile
-from reconciler.tree.reading.values import value
+from reconciler.tree.reading.values import read_value
 from reconciler.tree.reading.view import CellView, FindOriginal
 
 _ASKED = 25  # logs that are read to learn the round
@@ -38,7 +38,7 @@ class Survey:
 
     def official(self, files: SubmitterFiles, benchmark: str) -> str:
         mapping = files.mapping.value.values if files.mapping.value else {}
-        return official_name(benchmark, self.ruleset, mapping)
+        return find_official_name(benchmark, self.ruleset, mapping)
 
     def views(self, files: SubmitterFiles, system: SystemFile, benchmark: str) -> Iterator[CellView]:
         official = self.official(files, benchmark)
@@ -49,7 +49,7 @@ class Survey:
         return CellView(CellFiles(submitter, place), system, self.ruleset, official, self.original)
 
 
-def survey(path: Path, round_name: str = "", original: FindOriginal | None = None) -> tuple[Survey, ...]:
+def survey_tree(path: Path, round_name: str = "", original: FindOriginal | None = None) -> tuple[Survey, ...]:
     """Every tree at a path, each with its round: the one given, else the one whose seeds its logs carry, else the
     newest of its layout. ReconcilerError when there is no tree, or no such round."""
     return tuple(_survey(root, round_name, original) for root in find_roots(path))
@@ -64,13 +64,13 @@ def _survey(root: RootPlace, round_name: str, original: FindOriginal | None) -> 
 
 def _measured(root: RootPlace) -> str:
     """The round whose seeds most of some logs carry; "" when none carries any that are known."""
-    by_seeds = {tuple(load_ruleset(name).seeds().values()): name for name in known_rounds()}
+    by_seeds = {tuple(load_ruleset(name).seeds().values()): name for name in list_rounds()}
     votes: Counter[str] = Counter()
     for index, (submitter, place) in enumerate(_spread(root)):
         if index == _ASKED:
             break
         log = CellFiles(submitter, place).performance.detail.value
-        seeds = tuple(value(log, f"effective_{name}") for name in SEED_FIELDS) if log else ()
+        seeds = tuple(read_value(log, f"effective_{name}") for name in SEED_FIELDS) if log else ()
         if seeds in by_seeds:
             votes[by_seeds[seeds]] += 1
     return votes.most_common(1)[0][0] if votes else ""
@@ -92,6 +92,6 @@ def _spread(root: RootPlace) -> Iterator[tuple[SubmitterPlace, CellPlace]]:
 def _of_layout(root: RootPlace) -> str:
     """The newest round, for a legacy layout the newest that has it."""
     legacy = any(submitter.layout == LEGACY for submitter in root.submitters)
-    rounds = known_rounds()
+    rounds = list_rounds()
     fitting = [name for name in rounds if (load_ruleset(name).layout == LEGACY) is legacy]
     return (fitting or list(rounds))[-1]

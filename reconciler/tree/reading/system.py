@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from reconciler.mlperf.documents import Document, json_object
-from reconciler.mlperf.ruleset import normal_category
-from reconciler.tree.reading.files import Read, files_in, read_file
+from reconciler.mlperf.documents import ResultDocument, parse_json_object
+from reconciler.mlperf.ruleset import normalise_category
+from reconciler.tree.reading.files import Read, list_files, read_file
 from reconciler.tree.reading.places import SubmitterPlace
 
 _CATEGORIES = ("datacenter", "edge", "datacenter,edge", "edge,datacenter")
@@ -18,13 +18,13 @@ class SystemFile:
     """systems/<system>.json."""
 
     name: str
-    read: Read[Document]
+    read: Read[ResultDocument]
 
     @cached_property
     def category(self) -> str:
         """datacenter, edge, or both joined by a comma; "" when the description does not say."""
         found = self.read.value.get("system_type") if self.read.value else None
-        return normal_category(found) if isinstance(found, str) and found in _CATEGORIES else ""
+        return normalise_category(found) if isinstance(found, str) and found in _CATEGORIES else ""
 
     def text(self, field: str) -> str:
         found = self.read.value.get(field) if self.read.value else None
@@ -48,18 +48,18 @@ class SubmitterFiles:
 
     def system(self, name: str) -> SystemFile:
         file = f"systems/{name}.json"
-        return SystemFile(name, read_file(self.place.path / file, f"{self.place.shown}/{file}", json_object))
+        return SystemFile(name, read_file(self.place.path / file, f"{self.place.shown}/{file}", parse_json_object))
 
     @cached_property
     def described(self) -> tuple[str, ...]:
         """The systems that have a description."""
-        names = files_in(self.place.path / "systems")
+        names = list_files(self.place.path / "systems")
         return tuple(name.removesuffix(".json") for name in names if name.endswith(".json"))
 
     @cached_property
-    def mapping(self) -> Read[Document]:
+    def mapping(self) -> Read[ResultDocument]:
         """model_mapping.json, which only the open division has."""
         file = "model_mapping.json"
         if self.place.division != "open":
             return Read(f"{self.place.shown}/{file}")
-        return read_file(self.place.path / file, f"{self.place.shown}/{file}", json_object)
+        return read_file(self.place.path / file, f"{self.place.shown}/{file}", parse_json_object)

@@ -13,24 +13,24 @@ from reconciler.tree.findings import Place
 _SHOWN = 80
 
 
-def value(log: DetailLog, key: str) -> Any:
+def read_value(log: DetailLog, key: str) -> Any:
     entry = log.line(key)
     return None if entry is None or entry.raw else entry.value
 
 
 def number(log: DetailLog, key: str) -> Decimal | None:
     """A finite number; None when the key is absent or holds anything else."""
-    return as_number(value(log, key))
+    return parse_number(read_value(log, key))
 
 
-def as_number(found: Any) -> Decimal | None:
+def parse_number(found: Any) -> Decimal | None:
     if isinstance(found, bool) or not isinstance(found, (int, float, Decimal)):
         return None
     exact = Decimal(found)
     return exact if exact.is_finite() else None
 
 
-def shown(found: Any) -> str:
+def show_value(found: Any) -> str:
     """A value in one short line; "nothing" for None."""
     if found is None:
         return "nothing"
@@ -46,19 +46,19 @@ def _plain(found: Any) -> str:
     return str(found)
 
 
-def at(log: DetailLog, key: str) -> Place:
+def find_at(log: DetailLog, key: str) -> Place:
     """The line of a key, or the log as a whole where it is absent."""
     return Place(log.file, log.number(key))
 
 
-def began(log: DetailLog) -> datetime | None:
+def read_start(log: DetailLog) -> datetime | None:
     try:
         return log.started
     except LogError:
         return None
 
 
-def ended(log: DetailLog) -> datetime | None:
+def read_end(log: DetailLog) -> datetime | None:
     try:
         return log.ended
     except LogError:

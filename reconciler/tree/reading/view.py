@@ -10,7 +10,7 @@ from typing import Any
 
 from reconciler.mlperf.log import DetailLog
 from reconciler.mlperf.ruleset import BenchmarkRules, Ruleset
-from reconciler.mlperf.scenarios import loadgen_scenario
+from reconciler.mlperf.scenarios import name_loadgen_scenario
 from reconciler.resource.kinds import Cell
 from reconciler.tree.reading.cell import CellFiles, RunFiles
 from reconciler.tree.reading.system import SystemFile
@@ -98,7 +98,7 @@ class RunView:
     @property
     def inferred(self) -> bool:
         """Whether the folder's scenario is not the one that ran, so that its result is derived from another's."""
-        return self.log.scenario != loadgen_scenario(self.cell.cell.scenario)
+        return self.log.scenario != name_loadgen_scenario(self.cell.cell.scenario)
 
     @property
     def scenario(self) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from reconciler.tree.check.demands import OURS
-from reconciler.tree.findings import Complaint, Facts, Finding, Place, Rule, Severity
+from reconciler.tree.findings import Complaint, Facts, Place, Rule, Severity, TreeFinding
 
 SAME_LOG = Rule("placement.copied", "one log stands in two cells", (OURS,))
 _CONF = "user-conf.contradicts"
@@ -17,7 +17,7 @@ Files = Mapping[tuple[str, str, str], str]  # (submitter, cell, run) → the log
 Pairs = frozenset[tuple[str, str]]  # (scenario, measured): what may be inferred from what
 
 
-def copied_logs(facts: Sequence[Facts], files: Files, inferable: Pairs = frozenset()) -> Iterator[Finding]:
+def verify_copied_logs(facts: Sequence[Facts], files: Files, inferable: Pairs = frozenset()) -> Iterator[TreeFinding]:
     """A detail log that two cells share although neither is inferred from the other, nor the other's accuracy variant.
 
     The later cell gets the finding.
@@ -34,13 +34,15 @@ def copied_logs(facts: Sequence[Facts], files: Files, inferable: Pairs = frozens
                     yield finding
 
 
-def _shared(first: Facts, first_run: str, second: Facts, run: str, files: Files, inferable: Pairs) -> Finding | None:
+def _shared(
+    first: Facts, first_run: str, second: Facts, run: str, files: Files, inferable: Pairs
+) -> TreeFinding | None:
     severity = Severity.ERROR
     if first.submitter == second.submitter and first_run == run and _may_share(first, second, inferable):
         return None
     if first.submitter == second.submitter and _parts(first)[1:] == _parts(second)[1:] and first_run == run:
         severity = Severity.NOTE  # the same result in two divisions
-    return Finding(
+    return TreeFinding(
         SAME_LOG,
         second.submitter,
         second.cell,
@@ -78,7 +80,7 @@ def _family(benchmark: str) -> str:
     return benchmark.removesuffix("-99.9").removesuffix("-99").removesuffix("-95")
 
 
-def with_causes(findings: Iterable[Finding], facts: Sequence[Facts]) -> Iterator[Finding]:
+def add_causes(findings: Iterable[TreeFinding], facts: Sequence[Facts]) -> Iterator[TreeFinding]:
     """For contradicting user.conf files without a cause of their own: the same file, or its target, in other cells."""
     by_cell = {(item.submitter, item.cell): item for item in facts}
     shared: dict[tuple[str, str], list[Facts]] = {}

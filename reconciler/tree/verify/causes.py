@@ -25,7 +25,7 @@ _STREAMS = {
 }
 
 
-def cause_of(view: CellView, name: str, setting: ConfSetting, logged: str) -> str:
+def find_cause(view: CellView, name: str, setting: ConfSetting, logged: str) -> str:
     """One sentence, "" when nothing fits."""
     wanted = _decimal(setting.value)
     if wanted is None:

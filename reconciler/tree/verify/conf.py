@@ -5,14 +5,14 @@ from __future__ import annotations
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from reconciler.mlperf.contradictions import Asked, Contradiction, contradictions
+from reconciler.mlperf.contradictions import Asked, Contradiction, find_contradictions
 from reconciler.mlperf.scenarios import PERFORMANCE
 from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
-from reconciler.tree.reading.values import as_number, at, number, shown
+from reconciler.tree.reading.values import find_at, number, parse_number, show_value
 from reconciler.tree.reading.view import CellView, RunView
-from reconciler.tree.verify.causes import cause_of
-from reconciler.tree.verify.settings import ConfReading, ConfSetting, model_keys, read_settings
+from reconciler.tree.verify.causes import find_cause
+from reconciler.tree.verify.settings import ConfReading, ConfSetting, list_model_keys, read_settings
 
 # How LoadGen hands queries over; nothing that is published depends on it.
 _INCIDENTAL = frozenset({"coalesce_queries", "max_async_queries"})
@@ -26,7 +26,7 @@ _LOGGED = {
 _EVERYWHERE = {"min_duration": "effective_min_duration_ms", "min_query_count": "requested_min_query_count"}
 
 
-def reading_of(view: CellView) -> ConfReading | None:
+def read_conf(view: CellView) -> ConfReading | None:
     """The file as LoadGen would read it for the run that is published; None when either is missing or refused.
 
     Of the model keys in question the one under which less contradicts the log: what the submitter evidently used.
@@ -35,13 +35,13 @@ def reading_of(view: CellView) -> ConfReading | None:
     if conf is None or run is None or conf.rejected or not run.log.scenario:
         return None
     right = view.rules.value("model_key", view.cell.scenario) if view.rules else None
-    keys = model_keys(conf, str(right or view.official or view.cell.benchmark))
+    keys = list_model_keys(conf, str(right or view.official or view.cell.benchmark))
     readings = [read_settings(conf, key, run.log.scenario) for key in keys]
     return min(readings, key=lambda reading: (not reading.settings, len(_differences(run, reading))))
 
 
-def contradicting(view: CellView) -> Complaints:
-    reading, run = reading_of(view), view.performance
+def verify_contradicting(view: CellView) -> Complaints:
+    reading, run = read_conf(view), view.performance
     if reading is None or run is None:
         return
     for item in _differences(run, reading):
@@ -49,9 +49,9 @@ def contradicting(view: CellView) -> Complaints:
         close = _close(item.asked, item.logged)
         yield Complaint(
             Place(view.files.user_conf.file, setting.line.line),
-            f"{item.field} {shown(item.asked)} ({setting.line.name} = {setting.line.text})",
+            f"{item.field} {show_value(item.asked)} ({setting.line.name} = {setting.line.text})",
             f"{item.logged}, which LoadGen logged",
-            cause="written with fewer digits" if close else cause_of(view, item.field, setting, item.logged),
+            cause="written with fewer digits" if close else find_cause(view, item.field, setting, item.logged),
             fix="publish the user.conf of the run itself",
             other=Place(run.log.file, item.line),
             severity=Severity.NOTE if close or item.field in _INCIDENTAL else None,
@@ -60,7 +60,7 @@ def contradicting(view: CellView) -> Complaints:
 
 def _differences(run: RunView, reading: ConfReading) -> list[Contradiction]:
     asked = Asked(run.log.scenario, PERFORMANCE, reading.values())
-    return [item for item in contradictions(run.log, asked) if item.field in reading.settings]
+    return [item for item in find_contradictions(run.log, asked) if item.field in reading.settings]
 
 
 def _close(asked: str, logged: str) -> bool:
@@ -71,21 +71,21 @@ def _close(asked: str, logged: str) -> bool:
         return False
 
 
-def unexplained(view: CellView) -> Complaints:
+def verify_unexplained(view: CellView) -> Complaints:
     """What the log shows, the conf does not set, and LoadGen's built-in configuration would have otherwise."""
-    reading, run = reading_of(view), view.performance
+    reading, run = read_conf(view), view.performance
     if reading is None or run is None:
         return
     keys = {name: key for (scenario, name), key in _LOGGED.items() if scenario == run.log.scenario} | _EVERYWHERE
     for name, key in keys.items():
-        logged, default = number(run.log, key), as_number(_default(view, name, run.log.scenario))
+        logged, default = number(run.log, key), parse_number(_default(view, name, run.log.scenario))
         if name not in reading.settings and logged is not None and default is not None and logged != default:
             yield Complaint(
                 Place(view.files.user_conf.file),
                 f"no line sets {name}",
-                f"{shown(logged)}, which LoadGen logged; its built-in configuration has {shown(default)}",
+                f"{show_value(logged)}, which LoadGen logged; its built-in configuration has {show_value(default)}",
                 cause="set in the code of the SUT, or by another file",
-                other=at(run.log, key),
+                other=find_at(run.log, key),
             )
 
 
@@ -103,7 +103,7 @@ def _default(view: CellView, name: str, scenario: str) -> Any:
     return Decimal(found) if isinstance(found, (int, str)) and not isinstance(found, bool) else None
 
 
-def rejected(view: CellView) -> Complaints:
+def verify_rejected(view: CellView) -> Complaints:
     conf = view.files.user_conf.value
     for problem in conf.problems if conf else ():
         if problem.fatal:
@@ -116,7 +116,7 @@ def rejected(view: CellView) -> Complaints:
             return
 
 
-def ignored(view: CellView) -> Complaints:
+def verify_ignored(view: CellView) -> Complaints:
     conf = view.files.user_conf.value
     for problem in conf.problems if conf else ():
         if not problem.fatal:
@@ -124,7 +124,7 @@ def ignored(view: CellView) -> Complaints:
             yield Complaint(place, f"LoadGen passes over this line: {problem.message}", "a line that has an effect")
 
 
-def old_seeds(view: CellView) -> Complaints:
+def verify_old_seeds(view: CellView) -> Complaints:
     """A copy of mlperf.conf carries the seeds of its round."""
     copied, run = view.files.mlperf_conf.value, view.performance
     if copied is None or run is None:
@@ -138,12 +138,12 @@ def old_seeds(view: CellView) -> Complaints:
                 f"{name} {line.text}",
                 f"{logged}, which LoadGen logged",
                 cause="a copy of mlperf.conf from another round",
-                other=at(run.log, f"effective_{name}"),
+                other=find_at(run.log, f"effective_{name}"),
             )
             return
 
 
-def target_of(reading: ConfReading | None) -> ConfSetting | None:
+def read_target(reading: ConfReading | None) -> ConfSetting | None:
     """The expected rate or latency that the file sets."""
     settings = reading.settings if reading else {}
     return settings.get("target_qps") or settings.get("target_latency")
@@ -151,9 +151,9 @@ def target_of(reading: ConfReading | None) -> ConfSetting | None:
 
 _WHY = ("submission rules: user.conf is that of the run", OURS)
 CONF_RULES = (
-    (Rule("user-conf.contradicts", "user.conf says otherwise than the log", _WHY), contradicting),
-    (Rule("user-conf.refused", "LoadGen cannot read user.conf", ("LoadGen", OURS)), rejected),
-    (Rule("user-conf.ignored", "lines without effect", ("LoadGen",), Severity.NOTE), ignored),
-    (Rule("user-conf.unexplained", "user.conf does not explain the log", (OURS,), Severity.NOTE), unexplained),
-    (Rule("user-conf.mlperf-conf", "mlperf.conf is of another round", (OURS,), Severity.NOTE), old_seeds),
+    (Rule("user-conf.contradicts", "user.conf says otherwise than the log", _WHY), verify_contradicting),
+    (Rule("user-conf.refused", "LoadGen cannot read user.conf", ("LoadGen", OURS)), verify_rejected),
+    (Rule("user-conf.ignored", "lines without effect", ("LoadGen",), Severity.NOTE), verify_ignored),
+    (Rule("user-conf.unexplained", "user.conf does not explain the log", (OURS,), Severity.NOTE), verify_unexplained),
+    (Rule("user-conf.mlperf-conf", "mlperf.conf is of another round", (OURS,), Severity.NOTE), verify_old_seeds),
 )

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from reconciler.mlperf.documents import Document
-from reconciler.mlperf.endpoints import rate
-from reconciler.mlperf.endpoints_accuracy import sample_count
+from reconciler.mlperf.documents import ResultDocument
+from reconciler.mlperf.endpoints import compute_rate
+from reconciler.mlperf.endpoints_accuracy import read_sample_count
 from reconciler.tree.check import endpoints
 from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
 from reconciler.tree.reading.files import Read
-from reconciler.tree.reading.values import as_number
+from reconciler.tree.reading.values import parse_number
 from reconciler.tree.reading.view import CellView
 
 _NEAR = Decimal("0.02")  # of a rate: the harness divides by its own duration
 _MILLISECOND = 1_000_000
 
 
-def samples(view: CellView) -> Complaints:
+def verify_samples(view: CellView) -> Complaints:
     """Issued = completed + failed, and as many as the configuration asks for."""
     summary, config = view.files.result_summary, view.files.config
     issued, completed = _number(summary, "n_samples_issued"), _number(summary, "n_samples_completed")
@@ -37,11 +37,11 @@ def samples(view: CellView) -> Complaints:
         )
 
 
-def rates(view: CellView) -> Complaints:
+def verify_rates(view: CellView) -> Complaints:
     """qps and tps are what the counts and the duration make them."""
     summary = view.files.result_summary
     for name in ("qps", "tps"):
-        said, made = _number(summary, name), rate(summary.value, name) if summary.value else None
+        said, made = _number(summary, name), compute_rate(summary.value, name) if summary.value else None
         if said is not None and made is not None and abs(said - made) > made * _NEAR:
             took = _number(summary, "legacy_loadgen_window_duration_ns") or _number(summary, "duration_ns") or 0
             wanted = f"{made:.6g}, of what it counted in {took / 10**9:.6g} s"
@@ -50,7 +50,7 @@ def rates(view: CellView) -> Complaints:
             )
 
 
-def duration(view: CellView) -> Complaints:
+def verify_duration(view: CellView) -> Complaints:
     """A run that is shorter than its configured minimum."""
     summary, config = view.files.result_summary, view.files.config
     least, took = _setting(config, "settings", "runtime", "min_duration_ms"), _number(summary, "duration_ns")
@@ -64,7 +64,7 @@ def duration(view: CellView) -> Complaints:
         )
 
 
-def target(view: CellView) -> Complaints:
+def verify_target(view: CellView) -> Complaints:
     """A server cannot complete more than it is asked for."""
     summary, config = view.files.result_summary, view.files.config
     asked, said = _setting(config, "settings", "load_pattern", "target_qps"), _number(summary, "qps")
@@ -78,36 +78,36 @@ def target(view: CellView) -> Complaints:
         )
 
 
-def scored(view: CellView) -> Complaints:
+def verify_scored(view: CellView) -> Complaints:
     """The accuracy run covers the dataset of the round."""
     results = view.files.accuracy_results
-    wanted = as_number(view.rules.value("exact_accuracy_sample_count", view.cell.scenario)) if view.rules else None
-    counted = sample_count(results.value) if results.value else None
+    wanted = parse_number(view.rules.value("exact_accuracy_sample_count", view.cell.scenario)) if view.rules else None
+    counted = read_sample_count(results.value) if results.value else None
     if wanted is not None and counted is not None and counted != wanted:
         yield Complaint(_place(results, "accuracy_scores"), f"{counted} scored samples", f"{wanted} in the dataset")
 
 
-def placement(view: CellView) -> Complaints:
-    yield from endpoints.scenario(view)
+def verify_placement(view: CellView) -> Complaints:
+    yield from endpoints.check_scenario(view)
 
 
-def _number(read: Read[Document], name: str) -> Decimal | None:
-    return as_number(read.value.get(name)) if read.value else None
+def _number(read: Read[ResultDocument], name: str) -> Decimal | None:
+    return parse_number(read.value.get(name)) if read.value else None
 
 
-def _setting(read: Read[Document], *names: str) -> Decimal | None:
-    return as_number(read.value.within(*names)) if read.value else None
+def _setting(read: Read[ResultDocument], *names: str) -> Decimal | None:
+    return parse_number(read.value.within(*names)) if read.value else None
 
 
-def _place(read: Read[Document], name: str) -> Place:
+def _place(read: Read[ResultDocument], name: str) -> Place:
     return Place(read.file, read.value.lines.get(name, 0) if read.value else 0)
 
 
 ENDPOINTS_CONTRADICTIONS = (
-    (Rule("endpoints.samples", "sample counts that do not add up", (OURS,)), samples),
-    (Rule("endpoints.rate", "a rate that its counts deny", (OURS,)), rates),
-    (Rule("endpoints.duration", "shorter than configured", (OURS,)), duration),
-    (Rule("endpoints.target", "more completed than asked for", (OURS,)), target),
-    (Rule("endpoints.scored", "a score over other samples", (OURS,), Severity.WARNING), scored),
-    (Rule("placement.endpoints", "a run that belongs elsewhere", (OURS,)), placement),
+    (Rule("endpoints.samples", "sample counts that do not add up", (OURS,)), verify_samples),
+    (Rule("endpoints.rate", "a rate that its counts deny", (OURS,)), verify_rates),
+    (Rule("endpoints.duration", "shorter than configured", (OURS,)), verify_duration),
+    (Rule("endpoints.target", "more completed than asked for", (OURS,)), verify_target),
+    (Rule("endpoints.scored", "a score over other samples", (OURS,), Severity.WARNING), verify_scored),
+    (Rule("placement.endpoints", "a run that belongs elsewhere", (OURS,)), verify_placement),
 )

@@ -6,20 +6,20 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from reconciler.files import sha256_bytes
+from reconciler.files import hash_bytes
 from reconciler.mlperf.log_names import DETAIL
-from reconciler.tree.applying import About, apply
 from reconciler.tree.check.presence import BenchmarkView
 from reconciler.tree.check.systems import SystemView
-from reconciler.tree.findings import Facts, Finding, Rule, TreeReport
+from reconciler.tree.findings import Facts, Rule, TreeFinding, TreeReport
 from reconciler.tree.reading.cell import USER_CONF
-from reconciler.tree.reading.facts import facts_of
+from reconciler.tree.reading.facts import read_facts
 from reconciler.tree.reading.files import TEXT_LIMIT
-from reconciler.tree.reading.survey import Progress, Survey, survey
+from reconciler.tree.reading.survey import Progress, Survey, survey_tree
 from reconciler.tree.reading.system import SubmitterFiles
 from reconciler.tree.reading.view import CellView, FindOriginal
-from reconciler.tree.verify.across import SAME_LOG, copied_logs, with_causes
-from reconciler.tree.verify.conf import CONF_RULES, reading_of, target_of
+from reconciler.tree.rule_engine import About, apply_rules
+from reconciler.tree.verify.across import SAME_LOG, add_causes, verify_copied_logs
+from reconciler.tree.verify.conf import CONF_RULES, read_conf, read_target
 from reconciler.tree.verify.endpoints import ENDPOINTS_CONTRADICTIONS
 from reconciler.tree.verify.placement import PLACEMENT_RULES
 from reconciler.tree.verify.runs import RUN_CONTRADICTIONS
@@ -61,17 +61,17 @@ def verify_tree(
 
     ``round_name`` "": the round whose seeds the logs carry.
     """
-    surveys = survey(path, round_name, original)
+    surveys = survey_tree(path, round_name, original)
     verifier = _Verifier(sum(item.total for item in surveys), progress)
     found = [finding for item in surveys for finding in verifier.tree(item)]
     pairs = frozenset((rule.scenario, rule.measured) for item in surveys for rule in item.ruleset.inferences)
-    found += copied_logs(verifier.facts, verifier.files, pairs)
+    found += verify_copied_logs(verifier.facts, verifier.files, pairs)
     return TreeReport(
         root=str(path),
         rounds=tuple(dict.fromkeys(item.ruleset.round for item in surveys)),
         layouts=tuple(dict.fromkeys(s.layout for item in surveys for s in item.root.submitters)),
         facts=tuple(verifier.facts),
-        findings=tuple(with_causes(found, verifier.facts)),
+        findings=tuple(add_causes(found, verifier.facts)),
     )
 
 
@@ -83,50 +83,50 @@ class _Verifier:
         self.facts: list[Facts] = []
         self.files: dict[tuple[str, str, str], str] = {}
 
-    def tree(self, item: Survey) -> Iterator[Finding]:
+    def tree(self, item: Survey) -> Iterator[TreeFinding]:
         for place in item.root.submitters:
             files = SubmitterFiles(place)
             for name in place.systems():
                 system = files.system(name)
                 about = About(place.submitter, f"{place.division}/{name}")
-                yield from apply(SYSTEM_CONTRADICTIONS, SystemView(place, system, item.ruleset), about)
+                yield from apply_rules(SYSTEM_CONTRADICTIONS, SystemView(place, system, item.ruleset), about)
                 for benchmark in place.benchmarks(name):
                     official = item.official(files, benchmark)
                     group = BenchmarkView(place, system, benchmark, official, item.ruleset)
                     about = About(place.submitter, f"{place.division}/{name}/{benchmark}")
-                    yield from apply(BENCHMARK_CONTRADICTIONS, group, about)
+                    yield from apply_rules(BENCHMARK_CONTRADICTIONS, group, about)
                     for view in item.views(files, system, benchmark):
                         yield from self._cell(view)
 
-    def _cell(self, view: CellView) -> Iterator[Finding]:
+    def _cell(self, view: CellView) -> Iterator[TreeFinding]:
         if self._progress is not None:
             self._progress(len(self.facts), self._total, str(view.cell))
-        yield from cell_contradictions(view)
+        yield from verify_cell(view)
         self.facts.append(_facts(view))
         for run in view.files.runs():
             key = (view.files.submitter.submitter, str(view.cell), run.name)
             self.files[key] = f"{run.folder.shown}/{DETAIL}"
 
 
-def cell_contradictions(view: CellView) -> Iterator[Finding]:
+def verify_cell(view: CellView) -> Iterator[TreeFinding]:
     """Everything that contradicts itself within one scenario folder."""
     about = About(view.files.submitter.submitter, str(view.cell))
     if view.files.endpoints:
-        yield from apply(ENDPOINTS_CONTRADICTIONS, view, about)
-        yield from apply(MEASUREMENTS_CONTRADICTIONS, view, about)
+        yield from apply_rules(ENDPOINTS_CONTRADICTIONS, view, about)
+        yield from apply_rules(MEASUREMENTS_CONTRADICTIONS, view, about)
         return
     for table in _CELL_TABLES:
-        yield from apply(table, view, about)
+        yield from apply_rules(table, view, about)
 
 
 def _facts(view: CellView) -> Facts:
-    setting = target_of(reading_of(view))
+    setting = read_target(read_conf(view))
     target = None
     if setting is not None:
         try:
             target = float(setting.value)
         except (TypeError, ValueError, OverflowError):
             target = None
-    facts = facts_of(view, target)
+    facts = read_facts(view, target)
     conf = view.files.bytes(view.files.measurements_folder, USER_CONF, TEXT_LIMIT)
-    return replace(facts, digests=(*facts.digests, ("user.conf", sha256_bytes(conf)))) if conf else facts
+    return replace(facts, digests=(*facts.digests, ("user.conf", hash_bytes(conf)))) if conf else facts

@@ -11,7 +11,7 @@ from typing import TypeVar
 from reconciler.mlperf.accuracy import is_truncated, parse_accuracy
 from reconciler.mlperf.audit_rules import TestRules
 from reconciler.mlperf.compliance.judging import SAME, UNIQUE, MissingLogError, RunLogs
-from reconciler.mlperf.compliance.published import Judged, Published, judged_files
+from reconciler.mlperf.compliance.published import Judged, Published, judge_files
 from reconciler.mlperf.compliance.verdict import FAIL, PASS
 from reconciler.mlperf.log import DetailLog
 from reconciler.mlperf.log_names import ACCURACY_LOG, ACCURACY_TEXT
@@ -38,10 +38,10 @@ class TreeLogs(RunLogs):
         return _there(self.files.summary if self.files else None, run)
 
 
-def disagreements(view: CellView) -> Complaints:
+def find_disagreements(view: CellView) -> Complaints:
     """A verify file that says another thing than its logs do. Where a log is truncated or absent, nobody can say."""
     for test, folder in view.files.tests.items():
-        for item in judged_files(_published(view, test, folder)):
+        for item in judge_files(_published(view, test, folder)):
             if item.said is not item.found and item.sure:
                 yield _complaint(test, view.files.text(folder, item.file), item)
 

@@ -2,57 +2,57 @@
 
 from __future__ import annotations
 
-from reconciler.mlperf.scenarios import loadgen_scenario
+from reconciler.mlperf.scenarios import name_loadgen_scenario
 from reconciler.resource.kinds import SCENARIOS
 from reconciler.tree.check import accuracy, limits, runs
 from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule
-from reconciler.tree.reading.values import at, shown, value
+from reconciler.tree.reading.values import find_at, read_value, show_value
 from reconciler.tree.reading.view import CellView
 
 _SAME_KEY = {"TEST04": "effective_performance_issue_same", "TEST01": "effective_accuracy_log_sampling_target"}
 
 
-def performance(view: CellView) -> Complaints:
+def verify_performance(view: CellView) -> Complaints:
     run = view.performance
     if run is not None:
-        yield from runs.scenario(run)
-        yield from runs.mode(run)
-        yield from runs.audit_absent(run)
-        yield from limits.model_key(run)
+        yield from runs.check_scenario(run)
+        yield from runs.check_mode(run)
+        yield from runs.check_audit_absent(run)
+        yield from limits.find_model_key(run)
 
 
-def accuracy_run(view: CellView) -> Complaints:
-    yield from accuracy.mode(view)
+def verify_accuracy_run(view: CellView) -> Complaints:
+    yield from accuracy.check_mode(view)
     yield from accuracy.audit(view)
     run, performed = view.accuracy, view.performance
     if run is None or not run.inferred:
         return
     if performed is None or performed.log.scenario != run.log.scenario:
-        found, folder = shown(run.log.scenario or None), view.cell.scenario
+        found, folder = show_value(run.log.scenario or None), view.cell.scenario
         cause = "the accuracy run of another scenario, taken for this one"
-        yield Complaint(at(run.log, "effective_scenario"), f"a run of {found}", f"a run of {folder}", cause=cause)
+        yield Complaint(find_at(run.log, "effective_scenario"), f"a run of {found}", f"a run of {folder}", cause=cause)
 
 
-def tests(view: CellView) -> Complaints:
+def verify_tests(view: CellView) -> Complaints:
     """A compliance run is of the cell's scenario, and has the settings of its test."""
     run = view.performance
-    wanted = run.log.scenario if run is not None else loadgen_scenario(view.cell.scenario)
+    wanted = run.log.scenario if run is not None else name_loadgen_scenario(view.cell.scenario)
     for name, test in view.test_views.items():
         if test.log.scenario != wanted:
-            place = at(test.log, "effective_scenario")
-            other = at(run.log, "effective_scenario") if run is not None else None
-            yield Complaint(place, f"a run of {shown(test.log.scenario)}", f"a run of {wanted}", other=other)
+            place = find_at(test.log, "effective_scenario")
+            other = find_at(run.log, "effective_scenario") if run is not None else None
+            yield Complaint(place, f"a run of {show_value(test.log.scenario)}", f"a run of {wanted}", other=other)
         if test.log.audit is None:
             cause = "the performance run's log stands in the test's folder"
             yield Complaint(Place(test.log.file), "no audit.config took part", f"a run of {name}", cause=cause)
-        elif name in _SAME_KEY and not value(test.log, _SAME_KEY[name]):
-            place = at(test.log, _SAME_KEY[name])
-            found = f"{_SAME_KEY[name].removeprefix('effective_')} {shown(value(test.log, _SAME_KEY[name]))}"
+        elif name in _SAME_KEY and not read_value(test.log, _SAME_KEY[name]):
+            place = find_at(test.log, _SAME_KEY[name])
+            found = f"{_SAME_KEY[name].removeprefix('effective_')} {show_value(read_value(test.log, _SAME_KEY[name]))}"
             yield Complaint(place, found, f"the settings of {name}", cause="the log of another test")
 
 
-def measurements(view: CellView) -> Complaints:
+def verify_measurements(view: CellView) -> Complaints:
     """Legacy: the file's name ends in its scenario, and begins with its system."""
     name = view.files.measurements_name
     if not view.files.legacy or not name:
@@ -65,8 +65,8 @@ def measurements(view: CellView) -> Complaints:
 
 
 PLACEMENT_RULES = (
-    (Rule("placement.performance", "the performance log belongs elsewhere", (OURS,)), performance),
-    (Rule("placement.accuracy", "the accuracy log belongs elsewhere", (OURS,)), accuracy_run),
-    (Rule("placement.compliance", "a compliance log belongs elsewhere", (OURS,)), tests),
-    (Rule("placement.measurements", "the measurements file belongs elsewhere", (OURS,)), measurements),
+    (Rule("placement.performance", "the performance log belongs elsewhere", (OURS,)), verify_performance),
+    (Rule("placement.accuracy", "the accuracy log belongs elsewhere", (OURS,)), verify_accuracy_run),
+    (Rule("placement.compliance", "a compliance log belongs elsewhere", (OURS,)), verify_tests),
+    (Rule("placement.measurements", "the measurements file belongs elsewhere", (OURS,)), verify_measurements),
 )

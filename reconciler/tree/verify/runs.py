@@ -8,44 +8,44 @@ from reconciler.tree.check.accuracy import count_key
 from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
 from reconciler.tree.reading.files import Read
-from reconciler.tree.reading.values import at, began, ended, number, shown, value
+from reconciler.tree.reading.values import find_at, number, read_end, read_start, read_value, show_value
 from reconciler.tree.reading.view import CellView, RunView
 
 _SLACK = 1.0  # seconds, for the resolution of LoadGen's clock
 _FAR = 30 * 86400.0  # seconds between two runs that people make together
 
 
-def runs_of(view: CellView) -> Iterator[RunView]:
+def list_runs(view: CellView) -> Iterator[RunView]:
     for run in (view.performance, view.accuracy, *view.test_views.values()):
         if run is not None:
             yield run
 
 
-def duration(view: CellView) -> Complaints:
+def verify_duration(view: CellView) -> Complaints:
     """LoadGen says that the minimum duration was kept, and its own clock that it cannot have been."""
-    for run in runs_of(view):
-        start, end = began(run.log), ended(run.log)
+    for run in list_runs(view):
+        start, end = read_start(run.log), read_end(run.log)
         least = number(run.log, "effective_min_duration_ms")
-        met = value(run.log, "result_min_duration_met") is True
+        met = read_value(run.log, "result_min_duration_met") is True
         if not met or start is None or end is None or least is None:
             continue
         lasted = (end - start).total_seconds()
         if lasted + _SLACK < float(least) / 1000:
             yield Complaint(
-                at(run.log, "effective_min_duration_ms"),
+                find_at(run.log, "effective_min_duration_ms"),
                 f"a minimum duration of {float(least) / 1000:g} s that was met",
                 f"{lasted:g} s between power_begin and power_end",
                 cause="a log that was edited, or put together from two",
-                other=at(run.log, "power_end"),
+                other=find_at(run.log, "power_end"),
             )
 
 
-def validity(view: CellView) -> Complaints:
+def verify_validity(view: CellView) -> Complaints:
     """VALID, with a condition that is not met."""
-    for run in runs_of(view):
-        failed = [key for key in _CONDITIONS if value(run.log, key) is False]
+    for run in list_runs(view):
+        failed = [key for key in _CONDITIONS if read_value(run.log, key) is False]
         if run.log.validity == "VALID" and failed:
-            place, other = at(run.log, "result_validity"), at(run.log, failed[0])
+            place, other = find_at(run.log, "result_validity"), find_at(run.log, failed[0])
             yield Complaint(place, "VALID", f"{failed[0]} false in the same log", cause="an edited log", other=other)
 
 
@@ -57,10 +57,10 @@ _CONDITIONS = (
 )
 
 
-def seeds(view: CellView) -> Complaints:
+def verify_seeds(view: CellView) -> Complaints:
     """All runs of a cell carry the seeds of one round."""
     run = view.performance
-    for other in runs_of(view):
+    for other in list_runs(view):
         if run is None or other.name == "performance" or other.log.seeds == run.log.seeds:
             continue
         own = view.audit_settings(other.name)
@@ -69,47 +69,47 @@ def seeds(view: CellView) -> Complaints:
         if name:
             key = f"effective_{name}"
             yield Complaint(
-                at(other.log, key),
-                f"{name} {shown(value(other.log, key))}",
+                find_at(other.log, key),
+                f"{name} {show_value(read_value(other.log, key))}",
                 f"{run.log.seeds[name]}, the seed of the performance run",
                 cause="a log of another round, or made with another LoadGen",
-                other=at(run.log, key),
+                other=find_at(run.log, key),
             )
 
 
-def versions(view: CellView) -> Complaints:
+def verify_versions(view: CellView) -> Complaints:
     run = view.performance
-    for other in runs_of(view):
+    for other in list_runs(view):
         if run is not None and other.name != "performance" and other.log.version != run.log.version:
             yield Complaint(
-                at(other.log, "loadgen_version"),
-                f"LoadGen {shown(other.log.version or None)}",
-                f"{shown(run.log.version or None)}, as in the performance run",
-                other=at(run.log, "loadgen_version"),
+                find_at(other.log, "loadgen_version"),
+                f"LoadGen {show_value(other.log.version or None)}",
+                f"{show_value(run.log.version or None)}, as in the performance run",
+                other=find_at(run.log, "loadgen_version"),
             )
 
 
-def dates(view: CellView) -> Complaints:
+def verify_dates(view: CellView) -> Complaints:
     """A log far older than its neighbours was often left from an earlier campaign."""
     run = view.performance
-    start = began(run.log) if run else None
+    start = read_start(run.log) if run else None
     if run is None or start is None:
         return
-    for other in runs_of(view):
-        theirs = began(other.log)
+    for other in list_runs(view):
+        theirs = read_start(other.log)
         if theirs is None or abs((theirs - start).total_seconds()) <= _FAR:
             continue
         days = round((theirs - start).total_seconds() / 86400)
         yield Complaint(
-            at(other.log, "power_begin"),
+            find_at(other.log, "power_begin"),
             f"{other.name} of {theirs:%Y-%m-%d}",
             f"a run near {start:%Y-%m-%d}, when the performance run was made",
             cause=f"a log {abs(days)} days {'newer' if days > 0 else 'older'} than its neighbour",
-            other=at(run.log, "power_begin"),
+            other=find_at(run.log, "power_begin"),
         )
 
 
-def datasets(view: CellView) -> Complaints:
+def verify_datasets(view: CellView) -> Complaints:
     """Performance and compliance runs load from the dataset that the accuracy run covers, unless the round says so."""
     accuracy, run = view.accuracy, view.performance
     if accuracy is None or run is None:
@@ -122,29 +122,29 @@ def datasets(view: CellView) -> Complaints:
     if covered is not None and covered == wanted:
         return
     yield Complaint(
-        at(accuracy.log, _TOTAL),
+        find_at(accuracy.log, _TOTAL),
         f"a dataset of {theirs} samples",
         f"{ours}, as in the performance run",
         cause="the accuracy run of another benchmark or dataset",
-        other=at(run.log, _TOTAL),
+        other=find_at(run.log, _TOTAL),
     )
 
 
 _TOTAL = "qsl_reported_total_count"
 
 
-def names(view: CellView) -> Complaints:
+def verify_names(view: CellView) -> Complaints:
     run = view.performance
-    ours = value(run.log, "sut_name") if run else None
-    for other in runs_of(view):
-        theirs = value(other.log, "sut_name")
+    ours = read_value(run.log, "sut_name") if run else None
+    for other in list_runs(view):
+        theirs = read_value(other.log, "sut_name")
         if run is not None and theirs != ours:
-            place = at(other.log, "sut_name")
-            wanted = f"{shown(ours)}, as in the performance run"
-            yield Complaint(place, f"SUT {shown(theirs)}", wanted, other=at(run.log, "sut_name"))
+            place = find_at(other.log, "sut_name")
+            wanted = f"{show_value(ours)}, as in the performance run"
+            yield Complaint(place, f"SUT {show_value(theirs)}", wanted, other=find_at(run.log, "sut_name"))
 
 
-def unreadable(view: CellView) -> Complaints:
+def verify_readable(view: CellView) -> Complaints:
     """Files that are there and cannot be compared with anything."""
     files = view.files
     reads: list[Read[object]] = [files.user_conf, files.measurements, files.accuracy_text]
@@ -159,12 +159,12 @@ def unreadable(view: CellView) -> Complaints:
 
 NOTE = Severity.NOTE
 RUN_CONTRADICTIONS = (
-    (Rule("files.readable", "every file can be read", (OURS,)), unreadable),
-    (Rule("log.duration", "a duration that cannot be", ("LoadGen", OURS)), duration),
-    (Rule("log.validity", "VALID against its own conditions", ("LoadGen", OURS)), validity),
-    (Rule("runs.seeds", "runs of different rounds", (OURS,)), seeds),
-    (Rule("runs.dataset", "runs over different datasets", (OURS,), Severity.WARNING), datasets),
-    (Rule("runs.loadgen", "runs of different LoadGens", (OURS,), NOTE), versions),
-    (Rule("runs.dates", "a log older or newer than its neighbours", (OURS,), NOTE), dates),
-    (Rule("runs.sut", "runs of differently named SUTs", (OURS,), NOTE), names),
+    (Rule("files.readable", "every file can be read", (OURS,)), verify_readable),
+    (Rule("log.duration", "a duration that cannot be", ("LoadGen", OURS)), verify_duration),
+    (Rule("log.validity", "VALID against its own conditions", ("LoadGen", OURS)), verify_validity),
+    (Rule("runs.seeds", "runs of different rounds", (OURS,)), verify_seeds),
+    (Rule("runs.dataset", "runs over different datasets", (OURS,), Severity.WARNING), verify_datasets),
+    (Rule("runs.loadgen", "runs of different LoadGens", (OURS,), NOTE), verify_versions),
+    (Rule("runs.dates", "a log older or newer than its neighbours", (OURS,), NOTE), verify_dates),
+    (Rule("runs.sut", "runs of differently named SUTs", (OURS,), NOTE), verify_names),
 )

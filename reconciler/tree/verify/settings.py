@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from reconciler.mlperf.user_conf import ConfKey, conf_keys
+from reconciler.mlperf.user_conf import ConfKey, list_conf_keys
 from reconciler.mlperf.user_conf_reading import ConfValue, UserConf
-from reconciler.resource.canonical import decimal_text
+from reconciler.resource.canonical import show_decimal
 
 _MILLISECOND = 1_000_000
 
@@ -35,7 +35,7 @@ class ConfReading:
 def read_settings(conf: UserConf, model: str, scenario: str) -> ConfReading:
     """``scenario``: the one that ran. Values that no number of LoadGen's can hold are left out."""
     found: dict[str, ConfSetting] = {}
-    for key in conf_keys(scenario):
+    for key in list_conf_keys(scenario):
         line = conf.effective(model, scenario, key.name)
         if line is not None:
             try:
@@ -45,7 +45,7 @@ def read_settings(conf: UserConf, model: str, scenario: str) -> ConfReading:
     return ConfReading(model, found)
 
 
-def model_keys(conf: UserConf, right: str) -> tuple[str, ...]:
+def list_model_keys(conf: UserConf, right: str) -> tuple[str, ...]:
     """The benchmark's own model key; behind it, where no line is meant for that, the one other key of the file.
 
     A submitter whose code passes another key meant those lines, so that they are compared as well.
@@ -58,9 +58,9 @@ def model_keys(conf: UserConf, right: str) -> tuple[str, ...]:
 def _value(key: ConfKey, line: ConfValue) -> Any:
     match key.unit:
         case "decimal":
-            return decimal_text(line.decimal)
+            return show_decimal(line.decimal)
         case "ms":
-            return decimal_text(line.decimal * _MILLISECOND)
+            return show_decimal(line.decimal * _MILLISECOND)
         case "whole ms":
             return line.integer * _MILLISECOND
         case "flag":

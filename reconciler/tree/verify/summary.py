@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from reconciler.mlperf.log import DetailLog
-from reconciler.mlperf.same_run import differing
+from reconciler.mlperf.same_run import find_differing
 from reconciler.mlperf.summary import SummaryLog
 from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule
-from reconciler.tree.reading.values import shown, value
+from reconciler.tree.reading.values import read_value, show_value
 from reconciler.tree.reading.view import CellView, RunView
 
 _FEW = 3  # more differences than this: the summary is of another run
 
 
-def summaries(view: CellView) -> Complaints:
+def verify_summaries(view: CellView) -> Complaints:
     """Each difference; a summary that differs in many things is one finding."""
     runs: tuple[RunView | None, ...] = (view.performance, view.accuracy, *view.test_views.values())
     for run in runs:
@@ -38,7 +38,7 @@ def summaries(view: CellView) -> Complaints:
 
 
 def _differences(summary: SummaryLog, log: DetailLog) -> Iterator[Complaint]:
-    for name, key in differing(summary, log):
+    for name, key in find_differing(summary, log):
         yield _complaint(summary, log, name, key, summary.get(name))
     yield from _errors(summary, log)
 
@@ -57,10 +57,12 @@ def _errors(summary: SummaryLog, log: DetailLog) -> Iterator[Complaint]:
 def _complaint(summary: SummaryLog, log: DetailLog, name: str, key: str, said: str) -> Complaint:
     return Complaint(
         Place(summary.file, summary.number(name)),
-        f"{name}: {shown(said)}",
-        f"{key} {shown(value(log, key))} in the detail log",
+        f"{name}: {show_value(said)}",
+        f"{key} {show_value(read_value(log, key))} in the detail log",
         other=Place(log.file, log.number(key)),
     )
 
 
-SUMMARY_RULES = ((Rule("summary.contradicts", "the summary says otherwise than the detail log", (OURS,)), summaries),)
+SUMMARY_RULES = (
+    (Rule("summary.contradicts", "the summary says otherwise than the detail log", (OURS,)), verify_summaries),
+)

@@ -9,22 +9,22 @@ from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.check.presence import BenchmarkView
 from reconciler.tree.check.systems import SystemView
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
-from reconciler.tree.reading.values import shown
+from reconciler.tree.reading.values import show_value
 from reconciler.tree.reading.view import CellView
 
 _COUNT = re.compile(r"(?:^|[-_ (])(\d{1,3})x ?(?=[A-Z])", re.ASCII)
 
 
-def described(view: SystemView) -> Complaints:
-    yield from systems.described(view)
-    yield from systems.readable(view)
+def verify_described(view: SystemView) -> Complaints:
+    yield from systems.check_described(view)
+    yield from systems.check_readable(view)
 
 
-def names(view: SystemView) -> Complaints:
-    yield from systems.names(view)
+def verify_names(view: SystemView) -> Complaints:
+    yield from systems.check_names(view)
 
 
-def accelerators(view: SystemView) -> Complaints:
+def verify_accelerators(view: SystemView) -> Complaints:
     """ "8x" in the name of a folder, against the number that the description states."""
     stated = view.system.whole("accelerators_per_node")
     nodes = view.system.whole("number_of_nodes")
@@ -42,7 +42,7 @@ def accelerators(view: SystemView) -> Complaints:
         )
 
 
-def category(view: BenchmarkView) -> Complaints:
+def verify_category(view: BenchmarkView) -> Complaints:
     """A benchmark that the round does not have for what the description says the system is."""
     if view.submitter.division != "open" and not view.allowed:
         place = Place(view.system.read.file, view.system.line("system_type"))
@@ -51,26 +51,26 @@ def category(view: BenchmarkView) -> Complaints:
         yield Complaint(place, found, wanted, other=view.place)
 
 
-def retraining(view: CellView) -> Complaints:
+def verify_retraining(view: CellView) -> Complaints:
     """The closed division allows none (inference rules: benchmark models)."""
     read = view.files.measurements
     said = read.value.get("retraining") if read.value else None
     if view.division == "closed" and isinstance(said, str) and said.strip().lower() in ("yes", "y", "true"):
         place = Place(read.file, read.value.lines.get("retraining", 0) if read.value else 0)
-        yield Complaint(place, f"retraining {shown(said)}", "no retraining in the closed division")
+        yield Complaint(place, f"retraining {show_value(said)}", "no retraining in the closed division")
 
 
 SYSTEM_CONTRADICTIONS = (
-    (Rule("system.description", "every system is described", (OURS,)), described),
-    (Rule("system.names", "division and submitter are the folders'", ("submission checker", OURS)), names),
-    (Rule("system.accelerators", "the name counts otherwise", (OURS,), Severity.NOTE), accelerators),
+    (Rule("system.description", "every system is described", (OURS,)), verify_described),
+    (Rule("system.names", "division and submitter are the folders'", ("submission checker", OURS)), verify_names),
+    (Rule("system.accelerators", "the name counts otherwise", (OURS,), Severity.NOTE), verify_accelerators),
 )
 BENCHMARK_CONTRADICTIONS = (
-    (Rule("system.category", "results that the system's type cannot have", ("submission checker",)), category),
+    (Rule("system.category", "results that the system's type cannot have", ("submission checker",)), verify_category),
 )
 MEASUREMENTS_CONTRADICTIONS = (
     (
         Rule("measurements.retraining", "retraining in the closed division", ("inference rules",), Severity.WARNING),
-        retraining,
+        verify_retraining,
     ),
 )

@@ -9,15 +9,15 @@ from decimal import Decimal
 from reconciler.mlperf.compliance.scores import DETAIL_KEYS
 from reconciler.mlperf.compliance.verdict import PASS
 from reconciler.mlperf.log_names import VERIFY_ACCURACY, VERIFY_PERFORMANCE
-from reconciler.mlperf.same_run import same_number
+from reconciler.mlperf.same_run import is_same_number
 from reconciler.tree.check import accuracy
 from reconciler.tree.check.accuracy import count_key
 from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
 from reconciler.tree.reading.files import Read
-from reconciler.tree.reading.values import at, number
+from reconciler.tree.reading.values import find_at, number
 from reconciler.tree.reading.view import CellView, RunView
-from reconciler.tree.verify.judging import disagreements
+from reconciler.tree.verify.judging import find_disagreements
 
 # As the official scripts and as our own verdicts write it.
 _SCORE = re.compile(
@@ -33,7 +33,7 @@ _STREAMS = ("SingleStream", "MultiStream")
 _TOLERANCE = Decimal("0.001")
 
 
-def scores(view: CellView) -> Complaints:
+def verify_scores(view: CellView) -> Complaints:
     """The verdict compared the runs that are published."""
     for test, run in view.test_views.items():
         read = view.files.text(view.files.tests[test], VERIFY_PERFORMANCE)
@@ -49,11 +49,11 @@ def scores(view: CellView) -> Complaints:
                 f"{logged:f}, the {'published run' if which in _PUBLISHED else test + ' run'}'s own",
                 cause="the verdict is of another run, repeated since",
                 fix=f"run the verification of {test} again on the published logs",
-                other=at(of.log, key),
+                other=find_at(of.log, key),
             )
 
 
-def counts(view: CellView) -> Complaints:
+def verify_counts(view: CellView) -> Complaints:
     """verify_accuracy.txt counts what it read: mismatches are no pass, the entries are those of the accuracy run."""
     for folder in view.files.tests.values():
         read = view.files.text(folder, VERIFY_ACCURACY)
@@ -72,11 +72,11 @@ def counts(view: CellView) -> Complaints:
                 f"{entries} entries of the accuracy log",
                 f"{total}, the samples of the accuracy run",
                 cause="the verdict was made with another, or an already truncated, accuracy log",
-                other=at(run.log, count_key(run)),
+                other=find_at(run.log, count_key(run)),
             )
 
 
-def scored_samples(view: CellView) -> Complaints:
+def verify_scored_samples(view: CellView) -> Complaints:
     """A score over fewer samples than the accuracy run issued."""
     run, read = view.accuracy, view.files.accuracy_text
     total = number(run.log, count_key(run)) if run else None
@@ -90,13 +90,13 @@ def scored_samples(view: CellView) -> Complaints:
                 f"a score over {found[1] or found[2]} samples",
                 f"{total}, the samples of the accuracy run",
                 cause="accuracy.txt is of another run",
-                other=at(run.log, count_key(run)),
+                other=find_at(run.log, count_key(run)),
             )
 
 
-def hashes(view: CellView) -> Complaints:
+def verify_hashes(view: CellView) -> Complaints:
     yield from accuracy.hash_of_log(view)
-    yield from accuracy.test_hashes(view)
+    yield from accuracy.check_test_hashes(view)
 
 
 def _said(read: Read[str]) -> Iterator[tuple[int, str, Decimal]]:
@@ -124,7 +124,7 @@ def _score(run: RunView) -> Decimal | None:
 
 def _agrees(said: Decimal, logged: Decimal, scenario: str) -> bool:
     """As the log's number; streams also as queries per second, which is how TEST04 states them."""
-    if same_number(str(said), logged) or abs(said - logged) <= abs(logged) * _TOLERANCE:
+    if is_same_number(str(said), logged) or abs(said - logged) <= abs(logged) * _TOLERANCE:
         return True
     rate = Decimal(10**9) / logged if scenario in _STREAMS and logged else None
     return rate is not None and abs(said - rate) <= rate * _TOLERANCE
@@ -132,9 +132,9 @@ def _agrees(said: Decimal, logged: Decimal, scenario: str) -> bool:
 
 WARNING = Severity.WARNING
 VERDICT_RULES = (
-    (Rule("compliance.scores", "a verdict over other runs", (OURS,), WARNING), scores),
-    (Rule("compliance.passes", "a verdict that its logs deny", ("compliance scripts", OURS)), disagreements),
-    (Rule("compliance.counts", "counts that do not fit", ("compliance scripts", OURS)), counts),
-    (Rule("accuracy.samples", "a score over other samples", (OURS,)), scored_samples),
-    (Rule("accuracy.hash", "a hash that is not the log's", ("submission rules: truncation", OURS)), hashes),
+    (Rule("compliance.scores", "a verdict over other runs", (OURS,), WARNING), verify_scores),
+    (Rule("compliance.passes", "a verdict that its logs deny", ("compliance scripts", OURS)), find_disagreements),
+    (Rule("compliance.counts", "counts that do not fit", ("compliance scripts", OURS)), verify_counts),
+    (Rule("accuracy.samples", "a score over other samples", (OURS,)), verify_scored_samples),
+    (Rule("accuracy.hash", "a hash that is not the log's", ("submission rules: truncation", OURS)), verify_hashes),
 )

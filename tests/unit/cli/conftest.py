@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.cli.main import main
-from reconciler.files import sha256_bytes
+from reconciler.files import hash_bytes
 
 SPEC = """\
 apiVersion: mlperf-reconciler/v1
@@ -119,4 +119,4 @@ def expire(path: Path) -> None:
     document["until"] = str(datetime.now(UTC).date())
     data = json.dumps(document, indent=1, ensure_ascii=False).encode() + b"\n"
     path.unlink()
-    path.with_name(f"{path.name.rpartition('-')[0]}-{sha256_bytes(data)[:20]}.json").write_bytes(data)
+    path.with_name(f"{path.name.rpartition('-')[0]}-{hash_bytes(data)[:20]}.json").write_bytes(data)

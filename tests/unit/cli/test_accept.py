@@ -9,8 +9,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from reconciler.files import sha256_bytes
-from reconciler.spec.shipped import shipped
+from reconciler.files import hash_bytes
+from reconciler.spec.shipped import read_shipped
 
 from .conftest import CELL, Reconcile, edit, expire, git
 
@@ -39,7 +39,7 @@ def test_accept_records_who_when_why_and_exactly_what(recorded: Path, reconcile:
     assert set(runs) == {f"Run:{CELL}/accuracy", f"Run:{CELL}/performance", f"Score:{CELL}"}
     difference = runs[f"Run:{CELL}/performance"]["inputs"]
     assert {n: (i["before"], i["after"]) for n, i in difference.items()} == {"engine.batch_size": (8, 16)}
-    assert path.name.endswith(f"{sha256_bytes(path.read_bytes())[:20]}.json")
+    assert path.name.endswith(f"{hash_bytes(path.read_bytes())[:20]}.json")
 
 
 def test_revoke_answers_in_json_and_names_where_to_look_when_nothing_fits(recorded: Path, reconcile: Reconcile) -> None:
@@ -254,7 +254,7 @@ def test_plan_as_json_names_decisions_and_a_saved_plan_is_bound_to_them(recorded
     accept(reconcile)
     reconcile("freeze", "digits", "--reason", "the deadline is over")
     document = json.loads(reconcile("plan", "--json")[1])
-    jsonschema.validate(document, json.loads(shipped("schemas/plan.schema.json")))
+    jsonschema.validate(document, json.loads(read_shipped("schemas/plan.schema.json")))
     assert [(a["cell"], a["stands"]) for a in document["acceptances"]] == [(CELL, "in force")]
     assert [(f["cell"], f["reason"]) for f in document["frozen"]] == [(CELL, "the deadline is over")]
     code, _, err = reconcile("apply", "plan.json")

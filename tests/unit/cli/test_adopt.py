@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.importing.read_tree import read_tree
 from reconciler.mlperf.rounds import load_ruleset
-from reconciler.tree.adopt.taking import take_tree
 
 from .conftest import CELL, Reconcile, git
 
@@ -137,7 +137,7 @@ def test_a_repository_with_specs_is_left_alone(tree: Path, empty: Path, reconcil
 
 def test_a_folder_with_another_scenarios_logs_is_inferred(tree: Path) -> None:
     shutil.copytree(tree / FOLDER, tree / FOLDER.replace("Offline", "SingleStream"))
-    taken = {item.cell.scenario: item for item in take_tree(tree).cells}
+    taken = {item.cell.scenario: item for item in read_tree(tree).cells}
     assert taken["SingleStream"].source == taken["Offline"].cell
     assert taken["Offline"].source is None
     assert load_ruleset("v6.1").inference("SingleStream", "Offline", "edge") is None

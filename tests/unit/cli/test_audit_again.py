@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from reconciler.files import Lock, Places
+from reconciler.files import Lock, RepositoryPaths
 from reconciler.history import rerun
 from reconciler.record.codec import decode
-from reconciler.record.store import keep, object_path, write_record
+from reconciler.record.store import find_object, keep, write_record
 from reconciler.resource.records import Record
 
 from .conftest import CELL, Reconcile, edit, git
@@ -59,11 +59,11 @@ def forged(root: Path, tmp_path: Path) -> None:
     assert measured in text
     better = tmp_path / "accuracy.txt"
     better.write_text(text.replace(measured, raised))
-    artifact = keep(Places(root), better, "accuracy.txt", in_git=True)
+    artifact = keep(RepositoryPaths(root), better, "accuracy.txt", in_git=True)
     values = json.loads(json.dumps(dict(record.values)).replace(measured, raised))
     artifacts = tuple(artifact if a.name == "accuracy.txt" else a for a in record.artifacts)
     path.unlink()
-    write_record(Places(root), replace(record, values=values, artifacts=artifacts))
+    write_record(RepositoryPaths(root), replace(record, values=values, artifacts=artifacts))
     commit(root, "Improve the score")
 
 
@@ -83,7 +83,7 @@ def test_rescore_names_a_score_that_was_made_up(recorded: Path, tmp_path: Path, 
 def test_rescore_without_the_very_log_says_what_to_pull(recorded: Path, reconcile: Reconcile, damage: str) -> None:
     runs = [decode(p.read_bytes(), p.name) for p in (recorded / "state/records/Run").glob("*.json")]
     log = next(a for r in runs for a in r.artifacts if a.name == "mlperf_log_accuracy.json")
-    path = object_path(Places(recorded), log.sha256)
+    path = find_object(RepositoryPaths(recorded), log.sha256)
     data = bytearray(path.read_bytes())
     path.unlink()
     if damage == "flipped":
@@ -169,7 +169,7 @@ def test_rerun_bears_out_a_result_and_leaves_it_as_it_is(served: Path, reconcile
     assert record["address"] == f"Run:{SERVED}/performance"
     assert "Nothing to remove" in reconcile("gc")[1]
     for _, sha256, _, _ in record["artifacts"]:
-        assert object_path(Places(served), sha256).is_file()
+        assert find_object(RepositoryPaths(served), sha256).is_file()
     assert not list((served / ".reconcile").glob("re[rs]*"))
     (served / "state/audits" / next(iter((served / "state/audits").iterdir())).name).unlink()
     assert "Removed" in reconcile("gc")[1]
@@ -183,7 +183,7 @@ def changed(root: Path, before: str, after: str) -> None:
             text = path.read_text()
             assert before in text
             path.unlink()
-            write_record(Places(root), decode(text.replace(before, after).encode(), path.name))
+            write_record(RepositoryPaths(root), decode(text.replace(before, after).encode(), path.name))
     commit(root, "Change a record")
 
 
@@ -239,7 +239,7 @@ def test_rerun_of_nothing_published_names_what_there_is(served: Path, reconcile:
 
 
 def test_rerun_waits_for_no_other_pass(served: Path, reconcile: Reconcile) -> None:
-    with Lock(Places(served).pass_lock, purpose="pass over this repository").acquire():
+    with Lock(RepositoryPaths(served).pass_lock, purpose="pass over this repository").acquire():
         code, _, error = reconcile("audit", "--rerun", "digits")
     assert (code, "held by" in error) == (1, True)
 

@@ -10,11 +10,11 @@ import pytest
 
 from harness.contract import ProbeRequest
 from reconciler.errors import ReconcilerError
-from reconciler.launch.known import Launcher
-from reconciler.launch.nodes import differences, probe_nodes
-from reconciler.spec.describing import describe
+from reconciler.launch.adapters import Launcher
+from reconciler.launch.nodes import find_differences, probe_nodes
 from reconciler.spec.edit import read, set_value
 from reconciler.spec.proposal import propose
+from reconciler.spec.system_proposal import describe
 from tests.unit.cli.conftest import Reconcile
 
 SPEC = """\
@@ -185,5 +185,5 @@ def test_launcher_that_fails_is_quoted(tmp_path: Path) -> None:
 
 def test_nodes_that_differ_are_named() -> None:
     nodes = (node(gpus=8), node(gpus=7, host="n2"))
-    found = differences(nodes, lambda each: propose(each).description)
+    found = find_differences(nodes, lambda each: propose(each).description)
     assert found == ["node 2 (n2): accelerators_per_node is 7; on node 1 8"]

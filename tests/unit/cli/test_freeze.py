@@ -7,7 +7,7 @@ import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from reconciler.files import sha256_file
+from reconciler.files import hash_file
 
 from .conftest import CELL, Reconcile, edit, expire, git
 
@@ -17,7 +17,7 @@ OTHER = "open/box/digits/SingleStream"
 
 def tree(root: Path) -> dict[str, str]:
     top = root / ".reconcile/tree"
-    return {p.relative_to(top).as_posix(): sha256_file(p) for p in sorted(top.rglob("*")) if p.is_file()}
+    return {p.relative_to(top).as_posix(): hash_file(p) for p in sorted(top.rglob("*")) if p.is_file()}
 
 
 def records(root: Path) -> set[str]:

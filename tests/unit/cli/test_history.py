@@ -12,9 +12,9 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from reconciler.desired.state import Detail
-from reconciler.files import Places
-from reconciler.history.between import sides
-from reconciler.history.snapshot import snapshot
+from reconciler.files import RepositoryPaths
+from reconciler.history.compare import read_sides
+from reconciler.history.snapshot import read_snapshot
 from reconciler.record.codec import decode
 from reconciler.record.store import write_record
 from reconciler.resource.inputs import Role
@@ -121,7 +121,7 @@ def test_blame_names_the_commit_and_the_line_that_changed_an_input(twice: Path, 
 
 
 def test_blame_when_no_input_changed_names_the_evidence_that_did(recorded: Path, reconcile: Reconcile) -> None:
-    places = Places(recorded)
+    places = RepositoryPaths(recorded)
     path = next(p for p in recorded.glob("state/records/Run/*.json") if "validity" in p.read_text())
     record = decode(path.read_bytes(), path.name)
     facts = {**record.facts, "machine.driver": RecordedFact("570.1", Role.EVIDENCE)}
@@ -184,14 +184,14 @@ def test_compare_commits_a_system_and_a_tree(twice: Path, reconcile: Reconcile) 
 
 
 def test_compare_counts_the_accelerators_of_all_nodes(recorded: Path) -> None:
-    at = snapshot(recorded, git(recorded, "rev-parse", "HEAD"))
+    at = read_snapshot(recorded, git(recorded, "rev-parse", "HEAD"))
     cluster = {"hardware.accelerator": "NVIDIA H200", "hardware.count": 4, "hardware.nodes": 2}
 
     def detail(address: Address) -> Detail:
         found = at.desired.detail(address)
         return replace(found, settings={**found.settings, "systems": {"box": {"settings": cluster}}})
 
-    (side,) = sides(replace(at, desired=replace(at.desired, detail=detail))).values()
+    (side,) = read_sides(replace(at, desired=replace(at.desired, detail=detail))).values()
     assert (side.accelerator, side.count) == ("NVIDIA H200", 8)
 
 
@@ -212,7 +212,7 @@ def test_compare_shows_the_headroom_of_the_latency_bound(recorded: Path, reconci
     record = decode(path.read_bytes(), path.name)
     margin = {"name": "p99 latency", "measured": "14.9", "limit": "15", "unit": "ms", "headroom": "+0.7", "met": True}
     path.unlink()
-    write_record(Places(recorded), replace(record, values={**record.values, "margins": [margin]}))
+    write_record(RepositoryPaths(recorded), replace(record, values={**record.values, "margins": [margin]}))
     git(recorded, "add", "--all")
     git(recorded, "commit", "--quiet", "--message", "Measure")
     assert report(reconcile, "compare", "HEAD", "HEAD")["pairs"][0]["one"]["headroom"] == "+0.7"

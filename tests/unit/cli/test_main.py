@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.cli.commands import COMMANDS
-from reconciler.cli.places import find_root
+from reconciler.cli.command_table import COMMANDS
+from reconciler.cli.shared.repository import find_root
 from tests.unit.cli.conftest import Reconcile, console
 
 HEAVY = ("pydantic", "ruamel", "jsonschema", "git", "rich", "importlib.metadata")
@@ -96,7 +96,7 @@ def test_a_bug_exits_3_and_leaves_a_report(
     def broken(*_: object) -> None:
         raise ZeroDivisionError("oh")
 
-    monkeypatch.setattr("reconciler.cli.looking.look", broken)
+    monkeypatch.setattr("reconciler.cli.shared.plan_options.compute_plan", broken)
     code, _, err = reconcile("plan")
     assert code == 3
     assert "this is a bug in reconcile: ZeroDivisionError: oh" in err
@@ -113,7 +113,7 @@ def test_interruption_exits_130(tmp_path: Path, reconcile: Reconcile, monkeypatc
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("reconciler.cli.looking.look", interrupted)
+    monkeypatch.setattr("reconciler.cli.shared.plan_options.compute_plan", interrupted)
     code, _, err = reconcile("plan")
     assert code == 130
     assert "run the command again" in err

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.files import Places
+from reconciler.files import RepositoryPaths
 from reconciler.record.codec import decode
 from reconciler.record.store import write_record
 
@@ -313,7 +313,7 @@ def with_a_thin_margin(root: Path) -> None:
     margin = {"name": "p99 latency", "measured": "14.9", "limit": "15", "unit": "ms", "headroom": "0.7", "met": True}
     thin = replace(record, values={**record.values, "margins": [margin]})
     path.unlink()
-    write_record(Places(root), thin)
+    write_record(RepositoryPaths(root), thin)
 
 
 def test_pr_when_under_embargo_withholds_thin_margins(recorded: Path, reconcile: Reconcile) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from reconciler.files import Lock, Places
-from reconciler.spec.shipped import shipped
+from reconciler.files import Lock, RepositoryPaths
+from reconciler.spec.shipped import read_shipped
 from tests.unit.cli.conftest import CELL, Reconcile, edit, git
 from tests.unit.cli.test_main import imported_by
 
@@ -21,7 +21,7 @@ HEADING = "open / box / digits / Offline"
 
 def check_plan(text: str) -> dict[str, object]:
     document: dict[str, object] = json.loads(text)
-    jsonschema.validate(document, json.loads(shipped("schemas/plan.schema.json")))
+    jsonschema.validate(document, json.loads(read_shipped("schemas/plan.schema.json")))
     return document
 
 
@@ -245,7 +245,7 @@ def test_a_signal_stops_cleanly_and_the_next_pass_goes_on(
 
 
 def test_two_passes_at_once(declared: Path, reconcile: Reconcile) -> None:
-    with Lock(Places(declared).pass_lock, purpose="test").acquire():
+    with Lock(RepositoryPaths(declared).pass_lock, purpose="test").acquire():
         code, _, err = reconcile()
     assert code == 1
     assert "held by process" in err

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.files import Lock, Places, machine_lock, sha256_file
+from reconciler.files import Lock, RepositoryPaths, hash_file, make_machine_lock
 
 from .conftest import CELL, Reconcile, console, edit, git
 
@@ -60,7 +60,7 @@ def test_a_clone_that_pulled_is_in_sync_with_its_engines(
     assert {item["sha256"] for item in report["objects"]} == named(stored)
     assert reconcile("plan")[1] == "In sync: 8 resources, nothing to do.\n"
     for path in (clone / ".reconcile/objects").glob("*/*"):
-        assert sha256_file(path) == path.name
+        assert hash_file(path) == path.name
 
 
 def test_selectors_choose_what_passes(
@@ -147,11 +147,11 @@ def test_a_store_that_cannot_be_one_is_refused_at_its_line(
 
 
 def test_a_transfer_takes_turns_with_timed_runs_and_other_transfers(stored: Path, reconcile: Reconcile) -> None:
-    with machine_lock("quiet").acquire():
+    with make_machine_lock("quiet").acquire():
         code, _, error = reconcile("push")
         assert (code, "a timed run, or another transfer, is under way" in error) == (1, True)
         assert "--wait SECONDS" in error
-    with Lock(Places(stored).transfer_lock, purpose="transfer of objects").acquire():
+    with Lock(RepositoryPaths(stored).transfer_lock, purpose="transfer of objects").acquire():
         assert "transfer of objects: held by" in reconcile("pull")[2]
     assert reconcile("push")[0] == 0
 

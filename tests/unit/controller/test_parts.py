@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from reconciler.controller.backoff import WAITS, Backoff
-from reconciler.controller.predicate import Topic, topic_of
+from reconciler.controller.predicate import Topic, classify_change
 from reconciler.controller.queue import Queue
-from reconciler.controller.unit import unit
-from reconciler.controller.windows import frozen_until, parse
+from reconciler.controller.systemd_unit import render_systemd_unit
+from reconciler.controller.windows import find_freeze_end, parse
 from reconciler.errors import ReconcilerError
 
 ROOT = Path("/r")
@@ -51,7 +51,7 @@ HOMES = {
     ],
 )
 def test_topic_of_a_changed_file(path: str, kind: str, topic: Topic | None) -> None:
-    assert topic_of(ROOT / path, kind, folder=False, homes=HOMES) == topic
+    assert classify_change(ROOT / path, kind, folder=False, homes=HOMES) == topic
 
 
 class Clock:
@@ -107,7 +107,7 @@ def test_backoff_doubles_up_to_a_cap_and_is_forgotten_on_success(kind: str) -> N
     ],
 )
 def test_window_ends(window: str, now: datetime, ends: datetime | None) -> None:
-    assert frozen_until([parse(window)], now) == ends
+    assert find_freeze_end([parse(window)], now) == ends
 
 
 @pytest.mark.parametrize("text", ["22-06", "24:00-06:00", "22:00", ""])
@@ -118,6 +118,6 @@ def test_window_when_it_is_none_says_how_to_write_one(text: str) -> None:
 
 
 def test_unit_starts_the_same_watch_in_the_same_folder() -> None:
-    text = unit(Path("/srv/my repo"), "/venv/bin/reconcile", ["--commit", "--observe", "system=b 100%"])
+    text = render_systemd_unit(Path("/srv/my repo"), "/venv/bin/reconcile", ["--commit", "--observe", "system=b 100%"])
     assert "WorkingDirectory=/srv/my repo\n" in text
     assert "ExecStart=/venv/bin/reconcile watch --commit --observe 'system=b 100%%'\n" in text

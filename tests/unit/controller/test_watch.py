@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.files import machine_lock
+from reconciler.files import make_machine_lock
 from reconciler.record.decisions import write
 from reconciler.resource.decisions import Freeze
 from tests.passes.repository import SPEC, Repository
@@ -94,7 +94,7 @@ def test_watch_when_another_cell_changes_lets_a_run_that_is_still_wanted_end(rec
 
 
 def test_watch_when_a_run_waits_for_the_machine_gives_it_up_for_another_spec(recorded: Repository) -> None:
-    with machine_lock("quiet").acquire(), Watching(recorded) as watching:
+    with make_machine_lock("quiet").acquire(), Watching(recorded) as watching:
         watching.wait("plan")
         recorded.edit(SPEC, "target_qps: 100", "target_qps: 200")
         watching.wait("note", lambda event: "waiting" in event["text"])

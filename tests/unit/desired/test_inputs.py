@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconciler.desired.compile import compile_desired
-from reconciler.desired.needed import pins_needed
+from reconciler.desired.requirements import list_needed_pins
 from reconciler.desired.state import Desired, Pins
 from reconciler.mlperf.rounds import load_ruleset
 from reconciler.resource.inputs import Origin, Value
@@ -109,7 +109,7 @@ def test_lines_of_the_spec_are_no_identity() -> None:
 def test_place_of_a_file_is_no_identity_but_its_bytes_are() -> None:
     def with_model(path: str, digest: str) -> Desired:
         declared = declare(model__path=path)
-        (pin,) = pins_needed(declared, RULES)
+        (pin,) = list_needed_pins(declared, RULES)
         return compiled(declared, Pins({pin: digest}, {}))
 
     assert stale(with_model("/lab/net.onnx", "a"), with_model("/home/net.onnx", "a")) == set()
@@ -117,7 +117,7 @@ def test_place_of_a_file_is_no_identity_but_its_bytes_are() -> None:
 
 
 def test_declared_digest_needs_no_file() -> None:
-    assert pins_needed(declare(model__path="/lab/net.onnx", model__sha256="0" * 64), RULES) == ()
+    assert list_needed_pins(declare(model__path="/lab/net.onnx", model__sha256="0" * 64), RULES) == ()
 
 
 @settings(max_examples=30, deadline=None)

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from reconciler.desired.state import Desired
-from reconciler.diff.change import Difference, How
+from reconciler.diff.change import Difference, Work
 from reconciler.diff.difference import compare
 from reconciler.observed.state import Observed
-from reconciler.plan.make import Context, Policy, make_plan
+from reconciler.plan.make import PlanContext, Policy, make_plan
 from reconciler.plan.plan import Plan
 from reconciler.resource.inputs import Input, Origin, make_key
 from reconciler.resource.kinds import Address, Cell, Kind
@@ -100,7 +100,7 @@ class World:
         self, desired: Desired, policy: Policy | None = None, blocked: Mapping[Address, str] | None = None
     ) -> Plan:
         stops = blocked or {}
-        context = Context(
+        context = PlanContext(
             desired.by_address,
             lambda address: (stops[address], "fix") if address in stops else None,
             lambda _: (None, ""),
@@ -117,8 +117,8 @@ class World:
         for step in plan.steps:
             address, key = step.change.address, step.change.key
             waits = step.blocked or any(up not in used for up in desired.by_address[address].upstream)
-            started = step.change.how is How.START
-            if not (step.change.how is How.MAKE or started) or waits:
+            started = step.change.how is Work.START
+            if not (step.change.how is Work.MAKE or started) or waits:
                 continue
             made += not started
             failed = key in self.failing

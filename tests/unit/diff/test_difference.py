@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reconciler.diff.change import Action, How, Reason
+from reconciler.diff.change import Action, Reason, Work
 from reconciler.diff.difference import compare
-from reconciler.observed.state import Observed, Presence
+from reconciler.observed.state import ArtifactPresence, Observed
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.resources import Resource
 from tests.unit.diff.simulated import Wish, World, desire
@@ -138,7 +138,7 @@ def test_other_evidence_repeats_the_older_runs_only(cells: list[Wish]) -> None:
 def test_lost_artifacts_are_drift_and_nothing_more(cells: list[Wish]) -> None:
     world, desired = World(), desire(cells)
     world.settle(desired)
-    missing = {("objects", a.sha256): Presence.MISSING for s in world.summaries for a in s.artifacts}
+    missing = {("objects", a.sha256): ArtifactPresence.MISSING for s in world.summaries for a in s.artifacts}
     found = world.compare(desired, Observed(artifacts=missing))
     assert found.changes == ()
     built = {r.address for r in desired.resources if r.kind in (Kind.DATASET, Kind.MODEL, Kind.ENGINE)}
@@ -150,7 +150,7 @@ def test_lost_artifacts_are_drift_and_nothing_more(cells: list[Wish]) -> None:
 def test_due_run_brings_its_missing_artifacts(cells: list[Wish]) -> None:
     world = World()
     world.settle(desire(cells))
-    missing = {("objects", a.sha256): Presence.MISSING for s in world.summaries for a in s.artifacts}
+    missing = {("objects", a.sha256): ArtifactPresence.MISSING for s in world.summaries for a in s.artifacts}
     changed = desire([replace(cells[0], target=99), *cells[1:]])
     found = {c.address: c for c in world.compare(changed, Observed(artifacts=missing)).changes}
     cell = str(cells[0].cell)
@@ -160,7 +160,7 @@ def test_due_run_brings_its_missing_artifacts(cells: list[Wish]) -> None:
         for up in changed.by_address[queue.pop()].upstream:
             needed.add(up)
             queue.append(up)
-    made = {address for address, change in found.items() if change.how in (How.MAKE, How.START)}
+    made = {address for address, change in found.items() if change.how in (Work.MAKE, Work.START)}
     assert made == needed | {due}
     assert {found[a].reason for a in needed} == {Reason.ARTIFACT_MISSING}
 
@@ -181,7 +181,7 @@ def test_change_reaches_what_hangs_on_it_and_no_further(change: dict[str, int], 
     rendered = Observed(tree_present=True, rendered={str(c.cell): "as before" for c in cells})
     after = desire([replace(cells[0], **change), cells[1]])
     found = compare(after, world.recorded, rendered).changes
-    changed = [c.address.label for c in found if c.how is How.MAKE or c.reason is Reason.UPSTREAM_REPLACED]
+    changed = [c.address.label for c in found if c.how is Work.MAKE or c.reason is Reason.UPSTREAM_REPLACED]
     if expected == ["Result"]:
         own = [c for c in found if c.address == Address(Kind.RESULT, str(cells[0].cell))]
         assert [c.reason for c in own] == [Reason.INPUT_CHANGED]

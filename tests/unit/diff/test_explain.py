@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconciler.diff.change import InputChange
-from reconciler.diff.explain import input_changes, is_upstream
+from reconciler.diff.explain import is_upstream, list_input_changes
 from reconciler.resource.inputs import DEFAULT, Input, Origin, make_key
 from reconciler.resource.kinds import Kind
 from reconciler.resource.records import RecordedInput
@@ -27,7 +27,7 @@ def recorded(found: dict[str, object]) -> dict[str, RecordedInput]:
 @settings(max_examples=80, deadline=None)
 @given(values, values)
 def test_nothing_differs_exactly_when_the_keys_are_equal(now: dict[str, object], before: dict[str, object]) -> None:
-    changes = input_changes(inputs(now), recorded(before))
+    changes = list_input_changes(inputs(now), recorded(before))
     keys = make_key(Kind.ENGINE, inputs(now)), make_key(Kind.ENGINE, inputs(before))
     assert (changes == ()) == (keys[0] == keys[1])
 
@@ -35,15 +35,15 @@ def test_nothing_differs_exactly_when_the_keys_are_equal(now: dict[str, object],
 @settings(max_examples=80, deadline=None)
 @given(values, values)
 def test_own_inputs_come_first_each_set_in_order(now: dict[str, object], before: dict[str, object]) -> None:
-    changes = input_changes(inputs(now), recorded(before))
+    changes = list_input_changes(inputs(now), recorded(before))
     assert list(changes) == sorted(changes, key=lambda c: (is_upstream(c), c.name))
     assert [c.name for c in changes if c.before == c.after] == []
 
 
 def test_change_says_where_it_was_set_and_where_it_was_set_before() -> None:
-    changes = input_changes(inputs({"batch": 8}), recorded({"batch": 4}))
+    changes = list_input_changes(inputs({"batch": 8}), recorded({"batch": 4}))
     assert changes == (InputChange("batch", 4, 8, HERE, "before:1"),)
 
 
 def test_input_that_is_gone_is_a_change_also_when_no_input_is_left() -> None:
-    assert input_changes((), recorded({"batch": 4})) == (InputChange("batch", 4, None, DEFAULT, "before:1"),)
+    assert list_input_changes((), recorded({"batch": 4})) == (InputChange("batch", 4, None, DEFAULT, "before:1"),)

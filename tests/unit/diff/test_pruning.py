@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 
-from reconciler.diff.pruning import Prunable, prunable
+from reconciler.diff.pruning import Prunable, list_prunable
 from reconciler.resource.decisions import Decisions, Freeze
 from reconciler.resource.kinds import Kind
 
@@ -21,7 +21,7 @@ def pruned(*wishes: Wish, decisions: Decisions = NOTHING, measured: bool = False
     world.settle(desire([ONE, OTHER]))
     stored = frozenset(a.sha256 for s in world.summaries for a in s.artifacts)
     cells = frozenset(map(str, (ONE.cell, OTHER.cell)))
-    return world, prunable(desire(wishes), world.recorded, decisions, cells, stored, measured=measured)
+    return world, list_prunable(desire(wishes), world.recorded, decisions, cells, stored, measured=measured)
 
 
 def test_all_that_is_declared_stays() -> None:

@@ -15,13 +15,13 @@ import pytest
 
 from harness.contract import Benchmark, BuildRequest, ProbeRequest, Progress
 from reconciler.execute import child, perform
-from reconciler.execute.attempt import Attempt, Intent, attempt_id
+from reconciler.execute.attempt import Attempt, Intent, make_attempt_id
 from reconciler.execute.child import Watch, run_child
 from reconciler.execute.outcome import Status
 from reconciler.files import Lock
-from reconciler.look import Options
 from reconciler.plan.plan import Step
-from reconciler.reconcile import Report, run_pass
+from reconciler.planning import Options
+from reconciler.reconcile import PassReport, run_pass
 from reconciler.resource.kinds import Address, Kind
 from tests.passes.repository import HERE, SPEC, Repository, make_repository
 
@@ -36,7 +36,7 @@ def hanging(root: Path, function: str) -> Repository:
     return repository
 
 
-def retried(report: Report) -> dict[str, str]:
+def retried(report: PassReport) -> dict[str, str]:
     """What was stopped, and why."""
     found = [outcome for outcome in report.outcomes if outcome.status is Status.RETRY]
     return {outcome.step.change.address.label: outcome.message for outcome in found}
@@ -73,7 +73,7 @@ def test_step_that_is_given_up_ends_at_once_whatever_its_child_does(tmp_path: Pa
 
     began = time.monotonic()
     with pytest.raises(GivenUpError):
-        run_pass(repository.places, Options(), tell=lambda _: None, check=check)
+        run_pass(repository.places, Options(), report=lambda _: None, check=check)
     assert time.monotonic() - began < 8
     assert not list(repository.places.attempts.iterdir())
     assert not [p for p in psutil.Process().children(recursive=True) if p.status() != psutil.STATUS_ZOMBIE]
@@ -91,7 +91,7 @@ def test_score_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def an_attempt(root: Path) -> Attempt:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     intent = Intent(
-        id=attempt_id(now),
+        id=make_attempt_id(now),
         address=Address(Kind.DATASET, "tiny"),
         key="key",
         revision=1,
@@ -115,7 +115,7 @@ def an_attempt(root: Path) -> Attempt:
 
 def started(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     """The next child runs this code instead of the harness."""
-    monkeypatch.setattr(child, "harness_command", lambda *_: [sys.executable, "-c", code])
+    monkeypatch.setattr(child, "build_harness_command", lambda *_: [sys.executable, "-c", code])
 
 
 def test_child_that_never_begins_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,11 +179,12 @@ LOCKED = """
 import os, sys
 from pathlib import Path
 from reconciler.files import Lock
-from reconciler.process import Child, child_environment, harness_command
+from reconciler.process import Child, build_child_environment, build_harness_command
 place = Path(sys.argv[1])
 lock = Lock(place / "lock", purpose="a pass").acquire()
-command = harness_command("build", place / "request.json", place / "result.json")
-with Child(command, folder=place, log=place / "log", environment=child_environment(), keep_open=[lock.descriptor]) as c:
+command = build_harness_command("build", place / "request.json", place / "result.json")
+environment, descriptors = build_child_environment(), [lock.descriptor]
+with Child(command, folder=place, log=place / "log", environment=environment, keep_open=descriptors) as c:
     c.wait(120)
 """
 

@@ -13,7 +13,7 @@ from harness.contract import Result
 from reconciler.errors import StorageError
 from reconciler.execute import harvest as harvesting
 from reconciler.execute.attempt import Attempt, Intent, create, read
-from reconciler.execute.finish import finish
+from reconciler.execute.attempt_record import build_record
 from reconciler.execute.harvest import harvest
 from reconciler.execute.perform import Finished
 from reconciler.record.codec import encode
@@ -59,7 +59,7 @@ def test_attempt_is_its_folder(tmp_path: Path) -> None:
 def test_complete_attempt_becomes_the_record_that_its_pass_would_have_written(tmp_path: Path) -> None:
     attempt = begin(tmp_path)
     end(attempt)
-    record, kept = finish(attempt)
+    record, kept = build_record(attempt)
     (found,) = collect(tmp_path)
     assert encode(found.record) == encode(record)
     assert (found.record.ended, found.record.marks) == (Ended.DONE, ("rehearsal", "synthetic"))
@@ -114,7 +114,7 @@ def test_full_disk_leaves_a_complete_attempt_alone(tmp_path: Path, monkeypatch: 
     def full(_: Attempt) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(harvesting, "finish", full)
+    monkeypatch.setattr(harvesting, "build_record", full)
     with pytest.raises(StorageError):
         collect(tmp_path)
     monkeypatch.undo()
@@ -137,7 +137,7 @@ def test_run_without_a_log_is_a_failure_whatever_its_child_said(tmp_path: Path) 
     inputs = {**intent.inputs, "mode": ("performance", ""), "scenario": ("Offline", "")}
     attempt = Attempt(attempt.folder, Intent(**{**_fields(intent), "inputs": inputs}))
     Result(done=True, seconds=0.1).write(attempt.result)
-    record, _ = finish(attempt)
+    record, _ = build_record(attempt)
     assert record.ended is Ended.FAILED
     assert "mlperf_log_detail.txt" in record.problem
 

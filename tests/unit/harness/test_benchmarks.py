@@ -9,7 +9,7 @@ import pytest
 
 from harness.backends import Tensor
 from harness.benchmarks import load_benchmark
-from harness.benchmarks.accuracy import AccuracyLog
+from harness.benchmarks.accuracy import AnswerLog
 from harness.contract import BENCHMARKS, Benchmark, Counter
 from harness.errors import HarnessError
 
@@ -36,7 +36,7 @@ def test_minimal_file_gets_defaults(tmp_path: Path) -> None:
     np.save(tmp_path / "samples.npy", np.zeros((3, 2)))
     assert code.load_samples(tmp_path)["samples"].shape == (3, 2)
     np.save(tmp_path / "labels.npy", np.array([0, 1, 1]))
-    log = AccuracyLog(np.array([0, 2]), (np.int32(0).tobytes(), np.int32(0).tobytes()), 0, 0)
+    log = AnswerLog(np.array([0, 2]), (np.int32(0).tobytes(), np.int32(0).tobytes()), 0, 0)
     assert code.score(log, tmp_path, tmp_path) == {"accuracy": 50.0, "good": 1, "total": 2}
     assert not (tmp_path / "__pycache__").exists()
 

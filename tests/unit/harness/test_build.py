@@ -7,9 +7,9 @@ import json
 import numpy as np
 import pytest
 
-from harness.backends import MODULES, Engine, Tensor, load_backend
+from harness.backends import MODULES, BackendEngine, Tensor, load_backend
 from harness.contract import BACKENDS
-from harness.digests import file_digest
+from harness.digests import hash_file
 from harness.errors import HarnessError
 from tests.unit.harness import tiny
 from tests.unit.harness.children import Children
@@ -22,14 +22,14 @@ def test_dataset_has_a_manifest_of_its_files(children: Children) -> None:
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["count"] == ended.result.values["count"] == tiny.COUNT
     assert manifest["arrays"] == {"samples": [[4], "float32"]}
-    assert manifest["files"] == {name: file_digest(folder / name) for name in ("samples.npy", "labels.npy")}
+    assert manifest["files"] == {name: hash_file(folder / name) for name in ("samples.npy", "labels.npy")}
     assert ended.result.values["marks"] == ["synthetic"]
     assert np.array_equal(np.load(folder / "samples.npy"), tiny.points())
 
 
 @pytest.mark.parametrize("backend", ENGINES)
 def test_engine_says_what_it_is(backend: str, artifacts: Artifacts) -> None:
-    engine = Engine.read(artifacts.engine(backend), backend)
+    engine = BackendEngine.read(artifacts.engine(backend), backend)
     assert engine.inputs == (Tensor("point", (4,), "float32"),)
     assert engine.outputs == (Tensor("scores", (5,), "float32"),)
     assert (engine.batch_size, engine.batch_sizes, engine.precision) == (8, (), "fp32")

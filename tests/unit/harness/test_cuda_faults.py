@@ -126,7 +126,7 @@ def test_a_graph_for_which_memory_is_short_is_no_refused_capture(fake: Fake) -> 
 def test_a_build_on_a_device_that_cannot_be_had_names_it(fake: Fake) -> None:
     pytest.importorskip("onnxruntime")
     from harness.backends.tensorrt.building import build_engine
-    from harness.backends.tensorrt.flavours import Flavour
+    from harness.backends.tensorrt.versions import Flavour
 
     library: Any = types.SimpleNamespace(__version__="10.0.0", BuilderFlag=types.SimpleNamespace(__members__={}))
     fake.fail["cuDevicePrimaryCtxRetain"] = CUresult.CUDA_ERROR_UNKNOWN

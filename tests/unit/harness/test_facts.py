@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.contract import Fact, ProbeRequest, read_progress
-from harness.digests import code_digest, folder_digest
+from harness.digests import hash_code, hash_folder
 from harness.errors import HarnessError, ProblemClass, explain, require
 from harness.machine import describe_machine
 from harness.telemetry import Series, Telemetry
@@ -34,8 +34,8 @@ def test_run_names_all_that_must_be_equal_across_runs(backend: str, children: Ch
     facts = ended.result.facts
     assert {name for name, fact in facts.items() if fact.role == "evidence"} == EVIDENCE
     assert all(facts[name].value for name in EVIDENCE)
-    assert facts["harness.code"].value == code_digest()
-    assert facts["engine.digest"].value == folder_digest(Path(inputs["engine"]))
+    assert facts["harness.code"].value == hash_code()
+    assert facts["engine.digest"].value == hash_folder(Path(inputs["engine"]))
     assert facts["backend.threads"] == Fact(value=1, role="note")
     assert facts["telemetry.load_percent"].value["count"] >= 1
     progress = read_progress(ended.folder / "counter")

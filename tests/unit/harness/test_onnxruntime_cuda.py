@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("onnx")
 ort = pytest.importorskip("onnxruntime")
 
-from harness.backends import BuildPlan, Engine, LoadPlan  # noqa: E402
+from harness.backends import BackendEngine, BuildPlan, LoadPlan  # noqa: E402
 from harness.contract import Counter  # noqa: E402
 from harness.errors import HarnessError  # noqa: E402
 from tests.gpu import bert, resnet  # noqa: E402
@@ -28,7 +28,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def build(model: Path, output: Path, precision: str = "fp16", **options: Any) -> Engine:
+def build(model: Path, output: Path, precision: str = "fp16", **options: Any) -> BackendEngine:
     made = onnxruntime_cuda.build(
         BuildPlan(
             model=model,
@@ -62,7 +62,7 @@ def test_an_engine_is_the_model_in_its_type(model: Path, tmp_path: Path, half: b
     made = build(model, tmp_path, half_inputs=half)
     assert [(t.name, t.shape, t.dtype) for t in made.inputs] == [("image", (3, 32, 32), dtype)]
     assert [(t.name, t.shape, t.dtype) for t in made.outputs] == [("scores", (1000,), "float32")]
-    assert Engine.read(tmp_path, "onnxruntime-cuda") == made
+    assert BackendEngine.read(tmp_path, "onnxruntime-cuda") == made
     assert ort.InferenceSession(str(tmp_path / made.file), providers=["CPUExecutionProvider"])
 
 

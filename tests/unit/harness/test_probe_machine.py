@@ -11,9 +11,9 @@ import pytest
 
 from harness.contract import ProbeRequest, Result
 from harness.cuda.nvml import Gpus
-from harness.gpus import computing, inventory, visible
+from harness.gpus import list_computing, list_inventory, list_visible
 from harness.hardware import describe_hardware, parse_modules, parse_release
-from harness.telemetry import Telemetry, flagged
+from harness.telemetry import Telemetry, find_flags
 from tests.unit.harness import machines
 from tests.unit.harness.children import Children, command, environment
 
@@ -140,7 +140,7 @@ def nvml(**more: Any) -> Any:
 
 
 def test_devices_leave_out_what_they_do_not_offer() -> None:
-    assert inventory(nvml()) == [{"name": "NVIDIA H200", "driver": "580.159.03"}]
+    assert list_inventory(nvml()) == [{"name": "NVIDIA H200", "driver": "580.159.03"}]
 
 
 def test_links_between_devices_are_counted() -> None:
@@ -150,14 +150,14 @@ def test_links_between_devices_are_counted() -> None:
         nvmlDeviceGetNvLinkVersion=lambda *_: 4,
         nvmlDeviceGetEccMode=lambda _: (1, 1),
     )
-    device = inventory(module)[0]
+    device = list_inventory(module)[0]
     assert (device["nvlink"], device["ecc"]) == ({"links": 2, "version": 4}, True)
 
 
 def test_computing_processes_by_device() -> None:
     module = nvml(nvmlDeviceGetComputeRunningProcesses=lambda _: [SimpleNamespace(pid=77)])
-    assert list(computing(module, 8)) == [(0, 77)]
-    assert list(computing(nvml(), 8)) == []
+    assert list(list_computing(module, 8)) == [(0, 77)]
+    assert list(list_computing(nvml(), 8)) == []
 
 
 @pytest.mark.parametrize(
@@ -179,8 +179,8 @@ def test_devices_that_cuda_shows(chosen: str | None, found: list[int]) -> None:
         nvmlDeviceGetComputeRunningProcesses=lambda index: [SimpleNamespace(pid=70 + index)],
     )
     module.nvmlDeviceGetCount = lambda: 3
-    assert visible(module, chosen) == found
-    assert list(computing(module, 1, chosen)) == [(index, 70 + index) for index in found[:1]]
+    assert list_visible(module, chosen) == found
+    assert list(list_computing(module, 1, chosen)) == [(index, 70 + index) for index in found[:1]]
 
 
 def test_heat_flags_a_run_and_the_power_cap_does_not() -> None:
@@ -193,9 +193,9 @@ def test_heat_flags_a_run_and_the_power_cap_does_not() -> None:
 
 
 def test_flagged_run_carries_a_mark() -> None:
-    assert flagged({"marks": ["synthetic"]}, {}) == {"marks": ["synthetic"]}
+    assert find_flags({"marks": ["synthetic"]}, {}) == {"marks": ["synthetic"]}
     flags = {"telemetry.cpu_throttled": 3}
-    assert flagged({"marks": ["synthetic"]}, flags) == {"marks": ["synthetic", "throttled"], "flags": flags}
+    assert find_flags({"marks": ["synthetic"]}, flags) == {"marks": ["synthetic", "throttled"], "flags": flags}
 
 
 def test_throttling_of_processors_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

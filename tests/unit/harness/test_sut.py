@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from harness.backends import Outputs, Token
 from harness.contract import Counter, read_progress
 from harness.qsl import Arrays, Rows, SampleLibrary
-from harness.sut import Completer, Guard, OfflineSut, ServerSut, StreamSut, unpadded
+from harness.sut import Completer, Guard, OfflineSut, ServerSut, StreamSut, strip_padding
 
 VALUES = np.arange(40, dtype=np.int32)
 
@@ -159,7 +159,7 @@ def test_server_leaves_what_would_be_padded_to_the_next_batch(tmp_path: Path) ->
     ],
 )
 def test_how_many_make_a_batch(count: int, sizes: Sequence[int], batch: int) -> None:
-    assert unpadded(count, sizes, 256) == batch
+    assert strip_padding(count, sizes, 256) == batch
 
 
 def test_server_waits_for_a_full_batch_but_not_past_a_flush(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.backends.tensorrt.flavours import version_numbers
+from harness.backends.tensorrt.versions import version_numbers
 
 ALWAYS = """
 build_serialized_network create_builder_config create_network create_optimization_profile max_threads

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("tensorrt_rtx_bindings", reason="TensorRT for RTX is not installed")
 onnx = pytest.importorskip("onnx")
 
-from harness.backends import BuildPlan, Engine, LoadPlan, load_backend  # noqa: E402
+from harness.backends import BackendEngine, BuildPlan, LoadPlan, load_backend  # noqa: E402
 from harness.contract import Counter  # noqa: E402
 from harness.cuda.driver import device_count  # noqa: E402
 from harness.errors import HarnessError  # noqa: E402
@@ -38,7 +38,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def build(model: Path, output: Path, precision: str = "fp32", batch_size: int = 4, **options: Any) -> Engine:
+def build(model: Path, output: Path, precision: str = "fp32", batch_size: int = 4, **options: Any) -> BackendEngine:
     output.mkdir(exist_ok=True)
     plan = BuildPlan(
         model=model,
@@ -49,7 +49,7 @@ def build(model: Path, output: Path, precision: str = "fp32", batch_size: int = 
         counter=Counter(output.parent / "counter"),
     )
     made = load_backend("tensorrt-rtx").build(plan)
-    assert isinstance(made, Engine)
+    assert isinstance(made, BackendEngine)
     assert (output / made.file).stat().st_size > 100_000
     return made
 

@@ -16,7 +16,7 @@ fake_cuda.provide()
 pytest.importorskip("onnxruntime")
 
 from harness.backends.tensorrt import building, configuring, execution  # noqa: E402
-from harness.backends.tensorrt.flavours import Flavour  # noqa: E402
+from harness.backends.tensorrt.versions import Flavour  # noqa: E402
 
 
 class Registry:

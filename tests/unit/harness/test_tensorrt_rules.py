@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from harness.backends import Engine, Tensor
-from harness.backends.tensorrt.fitting import Here, refuse_misfit
-from harness.backends.tensorrt.flavours import Flavour, version_numbers
+from harness.backends import BackendEngine, Tensor
+from harness.backends.tensorrt.compatibility import Here, refuse_misfit
 from harness.backends.tensorrt.inspection import inspect, summary
 from harness.backends.tensorrt.profiles import Profile, fitting, planned
 from harness.backends.tensorrt.timing import TimingCache
+from harness.backends.tensorrt.versions import Flavour, version_numbers
 from harness.errors import HarnessError
 
 IMAGE = {"image": (-1, 3, 224, 224)}
@@ -60,9 +60,9 @@ def test_the_tightest_profile_is_taken() -> None:
     assert fitting((Profile(8),), 8, [(-1, 3, 4, 4)], [(3, 4, 5)]) == -1
 
 
-def engine(version: str = "10.3.0", **made: Any) -> Engine:
+def engine(version: str = "10.3.0", **made: Any) -> BackendEngine:
     settings = {"tensorrt": {"flavour": "tensorrt", "compute_capability": [9, 0], **made}}
-    return Engine(
+    return BackendEngine(
         backend="tensorrt",
         version=version,
         file="model.plan",
@@ -88,7 +88,7 @@ def here(version: str = "10.3.0", capability: tuple[int, int] = (9, 0), flavour:
         (engine(compute_capability=[]), here(capability=(8, 9))),
     ],
 )
-def test_an_engine_fits(made: Engine, machine: Here) -> None:
+def test_an_engine_fits(made: BackendEngine, machine: Here) -> None:
     refuse_misfit(made, machine, 64)
 
 
@@ -105,7 +105,7 @@ def test_an_engine_fits(made: Engine, machine: Here) -> None:
         (engine(), here(), 65, "batches of 65, its largest profile holds 64"),
     ],
 )
-def test_an_engine_that_does_not_fit(made: Engine, machine: Here, batch: int, text: str) -> None:
+def test_an_engine_that_does_not_fit(made: BackendEngine, machine: Here, batch: int, text: str) -> None:
     with pytest.raises(HarnessError, match=text) as caught:
         refuse_misfit(made, machine, batch)
     assert caught.value.fix

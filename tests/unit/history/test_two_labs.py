@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reconciler import git
-from reconciler.files import Places
+from reconciler.files import RepositoryPaths
 from reconciler.history.snapshot import read_records
 from reconciler.record.store import write_record
 from reconciler.resource.inputs import Input, make_key
@@ -57,7 +57,7 @@ def test_records_of_two_labs_merge_without_conflict(acts: list[tuple[str, str, i
         for minute, (lab, act, number) in enumerate([*acts, *((lab, "merge", 0) for lab in (*_LABS, "one"))]):
             root = top / lab
             if act == "record":
-                written.add(write_record(Places(root), outcome(number, minute // 2)))
+                written.add(write_record(RepositoryPaths(root), outcome(number, minute // 2)))
                 git.commit(root, ["state/records"], "Record outcomes")
             else:
                 run(root, "fetch", "--quiet", "origin")

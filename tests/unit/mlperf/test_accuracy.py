@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from reconciler.mlperf.accuracy import (
     METRIC_LINES,
+    add_hash,
     check_bars,
     log_hash,
     parse_accuracy,
     truncate_log,
-    truncated,
-    with_hash,
+    truncate_text,
 )
-from reconciler.mlperf.rounds import known_rounds, load_ruleset
+from reconciler.mlperf.rounds import list_rounds, load_ruleset
 from reconciler.mlperf.ruleset import Bar
 
 from .conftest import Run
@@ -59,7 +59,7 @@ def test_metric_lines(metric: str, line: str, value: str | None) -> None:
     assert report.value(metric) == (None if value is None else Decimal(value))
 
 
-@pytest.mark.parametrize("name", known_rounds())
+@pytest.mark.parametrize("name", list_rounds())
 def test_every_bar_of_every_benchmark_has_a_line_shape(name: str) -> None:
     for rules in load_ruleset(name).benchmarks.values():
         assert {bar.metric for bar in rules.bars()} <= set(METRIC_LINES)
@@ -109,14 +109,14 @@ def test_truncation_keeps_both_ends(seed: bytes, repeats: int) -> None:
         assert kept == log
         return
     assert kept == log[:4096] + b"\n\n...\n\n" + log[-4096:]
-    assert truncated(log[:4096], log[-4096:], len(log), RULE) == kept
+    assert truncate_text(log[:4096], log[-4096:], len(log), RULE) == kept
 
 
 @given(st.text(alphabet="ab=\n\r# hash", max_size=60))
 @example("\r\r\n=")
 def test_with_hash_gives_one_hash_line_however_often(text: str) -> None:
-    once = with_hash(text, "a1b2")
-    assert with_hash(once, "a1b2") == once
+    once = add_hash(text, "a1b2")
+    assert add_hash(once, "a1b2") == once
     assert parse_accuracy(once, []).hash == "a1b2"
     assert once.count("\nhash=a1b2\n") + once.startswith("hash=a1b2\n") == 1
 

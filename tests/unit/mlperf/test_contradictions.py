@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.contradictions import Asked, Contradiction, contradictions
+from reconciler.mlperf.contradictions import Asked, Contradiction, find_contradictions
 from reconciler.mlperf.log import parse_detail
 from reconciler.mlperf.rounds import load_ruleset
 
@@ -68,7 +68,7 @@ ASKED = {
 
 @pytest.mark.parametrize("name", ASKED)
 def test_a_run_that_did_what_was_asked_contradicts_nothing(loadgen_run: Runs, name: str) -> None:
-    assert contradictions(loadgen_run(name).detail, ASKED[name]) == ()
+    assert find_contradictions(loadgen_run(name).detail, ASKED[name]) == ()
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_each_way_a_run_can_differ(
     loadgen_run: Runs, name: str, change: dict[str, Any], field: str, asked: str, logged: str
 ) -> None:
     log = loadgen_run(name).detail
-    found = contradictions(log, replace(ASKED[name], settings={}, **change))
+    found = find_contradictions(log, replace(ASKED[name], settings={}, **change))
     assert [(c.field, c.asked, c.logged) for c in found] == [(field, asked, logged)]
     if logged not in ("nothing", "no audit.config"):
         assert found[0].line > 0
@@ -110,7 +110,7 @@ def test_each_way_a_run_can_differ(
     ],
 )
 def test_each_setting_is_compared(loadgen_run: Runs, name: str, settings: dict[str, Any], logged: str) -> None:
-    found = contradictions(loadgen_run(name).detail, replace(ASKED[name], settings=settings))
+    found = find_contradictions(loadgen_run(name).detail, replace(ASKED[name], settings=settings))
     (name, value) = next(iter(settings.items()))
     assert [(c.field, c.asked, c.logged) for c in found] == [(name, str(value), logged)]
 
@@ -124,8 +124,8 @@ def test_rates_are_compared_to_the_digits_that_loadgen_logs() -> None:
     }
     data = "".join(f':::MLLOG {{"key": "{key}", "value": {value}}}\n' for key, value in lines.items())
     log = parse_detail(data.encode())
-    assert contradictions(log, Asked("Offline", "performance", {"target_qps": "1234567.8"})) == ()
-    assert contradictions(log, Asked("Offline", "performance", {"target_qps": "1234500"})) == (
+    assert find_contradictions(log, Asked("Offline", "performance", {"target_qps": "1234567.8"})) == ()
+    assert find_contradictions(log, Asked("Offline", "performance", {"target_qps": "1234500"})) == (
         Contradiction("target_qps", "1234500", "1234570", 3),
     )
 
@@ -133,20 +133,20 @@ def test_rates_are_compared_to_the_digits_that_loadgen_logs() -> None:
 def test_older_logs_give_the_dataset_size_for_the_accuracy_count(loadgen_run: Runs) -> None:
     data = loadgen_run("offline-accuracy").bytes("detail.txt").replace(b"effective_accuracy_sample_count", b"gone")
     log = parse_detail(data)
-    assert contradictions(log, Asked("Offline", "accuracy", {"accuracy_sample_count": 1000})) == ()
-    (found,) = contradictions(log, Asked("Offline", "accuracy", {"accuracy_sample_count": 999}))
+    assert find_contradictions(log, Asked("Offline", "accuracy", {"accuracy_sample_count": 1000})) == ()
+    (found,) = find_contradictions(log, Asked("Offline", "accuracy", {"accuracy_sample_count": 999}))
     assert found.line == log.number("qsl_reported_total_count")
 
 
 def test_a_log_without_its_end_is_a_contradiction(loadgen_run: Runs) -> None:
     data = loadgen_run("offline-valid").bytes("detail.txt")
     log = parse_detail(data[: data.index(b':::MLLOG {"key": "power_begin')])
-    (found,) = contradictions(log, ASKED["offline-valid"])
+    (found,) = find_contradictions(log, ASKED["offline-valid"])
     assert (found.field, found.line) == ("end", log.length)
 
 
 def test_a_value_of_another_type_is_a_contradiction_not_a_crash(loadgen_run: Runs) -> None:
     data = loadgen_run("offline-valid").bytes("detail.txt")
     data = data.replace(b'"effective_min_duration_ms", "value": 0', b'"effective_min_duration_ms", "value": "soon"')
-    (found,) = contradictions(parse_detail(data), Asked("Offline", "performance", {"min_duration": 0}))
+    (found,) = find_contradictions(parse_detail(data), Asked("Offline", "performance", {"min_duration": 0}))
     assert found.logged == "soon"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reconciler.mlperf.early_stopping import allowed_over, least_queries
+from reconciler.mlperf.early_stopping import compute_allowed_over, compute_least_queries
 
 OVER = (0, 1, 2, 3, 5, 10, 20, 50, 100, 200)
 TABLE = {
@@ -21,17 +21,17 @@ TABLE = {
 
 @pytest.mark.parametrize("percentile", TABLE)
 def test_least_queries(percentile: str) -> None:
-    assert tuple(least_queries(over, Decimal(percentile)) for over in OVER) == TABLE[percentile]
+    assert tuple(compute_least_queries(over, Decimal(percentile)) for over in OVER) == TABLE[percentile]
 
 
 @settings(max_examples=40)
 @given(st.integers(0, 3000), st.sampled_from(sorted(TABLE)))
 def test_allowed_over_is_the_inverse(over: int, percentile: str) -> None:
-    needed = least_queries(over, Decimal(percentile))
-    assert allowed_over(needed, Decimal(percentile)) == over
-    assert allowed_over(needed - 1, Decimal(percentile)) == over - 1
+    needed = compute_least_queries(over, Decimal(percentile))
+    assert compute_allowed_over(needed, Decimal(percentile)) == over
+    assert compute_allowed_over(needed - 1, Decimal(percentile)) == over - 1
 
 
 def test_a_percentile_of_a_hundred_proves_nothing() -> None:
     with pytest.raises(ValueError, match="no percentile"):
-        least_queries(1, Decimal(100))
+        compute_least_queries(1, Decimal(100))

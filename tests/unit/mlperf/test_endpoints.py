@@ -7,17 +7,25 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.documents import Document, json_object, yaml_mapping
-from reconciler.mlperf.endpoints import Limits, measured, over_limits, percentile, rate, scenarios_of, shortcomings
-from reconciler.mlperf.endpoints_accuracy import accuracy_values, sample_count
+from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse_yaml_mapping
+from reconciler.mlperf.endpoints import (
+    Limits,
+    compute_rate,
+    find_over_limits,
+    find_shortcomings,
+    list_scenarios,
+    read_measured,
+    read_percentile,
+)
+from reconciler.mlperf.endpoints_accuracy import judge_accuracy_scores, read_sample_count
 from reconciler.mlperf.rounds import load_ruleset
 from reconciler.mlperf.rule_values import Bar
 
 PATTERN = "settings: {load_pattern: {type: "
 
 
-def document(**values: Any) -> Document:
-    return Document(values, {})
+def document(**values: Any) -> ResultDocument:
+    return ResultDocument(values, {})
 
 
 @pytest.mark.parametrize(
@@ -34,20 +42,20 @@ def document(**values: Any) -> Document:
     ],
 )  # fmt: skip
 def test_scenarios_of_a_configuration(text: str, scenarios: tuple[str, ...]) -> None:
-    assert scenarios_of(yaml_mapping(text.encode())) == scenarios
+    assert list_scenarios(parse_yaml_mapping(text.encode())) == scenarios
 
 
 def test_rates_count_in_loadgens_window_as_loadgen_does() -> None:
     """The first query opens the window, and is not counted (loadgen/results.cc)."""
     counted = {"n_samples_completed": 101, "duration_ns": 20 * 10**9, "output_sequence_lengths": {"total": 1000}}
-    assert rate(document(**counted), "qps") == Decimal("5.05")
+    assert compute_rate(document(**counted), "qps") == Decimal("5.05")
     windowed = document(**counted, legacy_loadgen_window_duration_ns=10 * 10**9)
-    assert (rate(windowed, "qps"), rate(windowed, "tps")) == (10, 100)
+    assert (compute_rate(windowed, "qps"), compute_rate(windowed, "tps")) == (10, 100)
 
 
 def test_tokens_of_a_mean() -> None:
     summary = document(n_samples_completed=10, duration_ns=10**9, output_sequence_lengths={"avg": 2.5})
-    assert rate(summary, "tps") == 25
+    assert compute_rate(summary, "tps") == 25
 
 
 @pytest.mark.parametrize(
@@ -68,7 +76,7 @@ def test_metrics_by_the_checkers_keys(key: str, value: Decimal | None) -> None:
     summary = document(
         n_samples_issued=12, n_samples_completed=10, duration_ns=2 * 10**9, qps=5.0, tps=70, latency=latency
     )
-    assert measured(summary, key) == value
+    assert read_measured(summary, key) == value
 
 
 def test_what_is_published_of_each_scenario() -> None:
@@ -93,15 +101,15 @@ def test_tokens_are_bounded_instead_of_whole_latencies() -> None:
     series = {"early_stopping_percentiles": {"99": 100}}
     summary = document(ttft=series, tpot=series, latency=series)
     both = Limits(ttft=Decimal(101), tpot=Decimal(100), latency=Decimal(1))
-    assert list(over_limits(summary, both)) == [("tpot", 100)]
-    assert list(over_limits(summary, Limits(latency=Decimal(99)))) == [("latency", 99)]
-    assert list(over_limits(document(), both)) == [("ttft", 101), ("tpot", 100)]
-    assert percentile(summary, "ttft") == 100
+    assert list(find_over_limits(summary, both)) == [("tpot", 100)]
+    assert list(find_over_limits(summary, Limits(latency=Decimal(99)))) == [("latency", 99)]
+    assert list(find_over_limits(document(), both)) == [("ttft", 101), ("tpot", 100)]
+    assert read_percentile(summary, "ttft") == 100
 
 
 def test_a_short_run_and_lost_samples_are_said() -> None:
     summary = document(n_samples_failed=2, duration_ns=10**9)
-    assert list(shortcomings(summary, Limits(), 600_000)) == [
+    assert list(find_shortcomings(summary, Limits(), 600_000)) == [
         "2 samples failed",
         "duration: 1 s, at least 600 s are asked",
     ]
@@ -123,7 +131,7 @@ BARS = (Bar("ROUGE1", Decimal("38.39")), Bar("F1_HIERARCHICAL", Decimal("0.78"))
 )
 def test_scores_against_bars(score: Any, single: bool, measured_bars: dict[str, str], met: bool) -> None:
     results = document(accuracy_scores=[{"score": score}, {"score": 9, "dataset_type": "performance"}])
-    values = accuracy_values(results, BARS, single=single, binds=True)
+    values = judge_accuracy_scores(results, BARS, single=single, binds=True)
     assert {bar["metric"]: bar["measured"] for bar in values["bars"]} == measured_bars
     assert values["accuracy_met"] is met
 
@@ -131,16 +139,16 @@ def test_scores_against_bars(score: Any, single: bool, measured_bars: dict[str, 
 def test_datasets_count_together() -> None:
     entries = [{"score": 1, "total_samples": 30}, {"score": 0, "response_counts": {"issued": 12}}]
     results = document(accuracy_scores=entries)
-    assert sample_count(results) == 42
-    assert accuracy_values(results, BARS[1:2], single=True, binds=True)["metric"]["value"] == "0.5"
+    assert read_sample_count(results) == 42
+    assert judge_accuracy_scores(results, BARS[1:2], single=True, binds=True)["metric"]["value"] == "0.5"
 
 
 def test_a_dataset_without_a_score_is_none() -> None:
     with pytest.raises(ValueError, match="not every accuracy dataset has a score"):
-        accuracy_values(document(accuracy_scores=[{"score": None}]), BARS, single=False, binds=False)
+        judge_accuracy_scores(document(accuracy_scores=[{"score": None}]), BARS, single=False, binds=False)
 
 
 @pytest.mark.parametrize("data", [b"[]", b"{", b'"x"'])
 def test_what_is_no_object_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
-        json_object(data)
+        parse_json_object(data)

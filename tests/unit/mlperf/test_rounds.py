@@ -10,11 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.errors import ReconcilerError
-from reconciler.mlperf.rounds import RoundFileError, extended, known_rounds, load_ruleset, parse_ruleset, ruled
-from reconciler.mlperf.rounds_places import stated
-from reconciler.mlperf.ruled import is_field
+from reconciler.mlperf.rounds import (
+    RoundFileError,
+    extend_round,
+    list_rounds,
+    load_ruleset,
+    parse_ruled_value,
+    parse_ruleset,
+)
+from reconciler.mlperf.rounds_places import find_stated
+from reconciler.mlperf.ruled_value import is_field
 from reconciler.mlperf.ruleset import SOURCES, BenchmarkRules, Presence
-from reconciler.resource.canonical import canonical
+from reconciler.resource.canonical import canonicalise
 
 
 @pytest.fixture(scope="module")
@@ -24,20 +31,20 @@ def resnet() -> BenchmarkRules:
     return rules
 
 
-@pytest.mark.parametrize("name", known_rounds())
+@pytest.mark.parametrize("name", list_rounds())
 def test_every_ruled_value_names_its_sources_and_is_exact(name: str) -> None:
     ruleset = load_ruleset(name)
     assert ruleset.round == name
-    for place, found in stated(ruleset):
+    for place, found in find_stated(ruleset):
         assert is_field(place.name) or place.name == "categories" or place.name in ruleset.sections, place
         assert found.sources, place
         assert {*found.sources, *dict(found.overruled), *(i.source for i in found.ignored)} <= set(SOURCES), place
         assert all(ignored.because for ignored in found.ignored), place
         for value in (found.value, *(v for _, v in found.overruled), *(i.value for i in found.ignored)):
-            canonical(value)  # refuses floats at any depth
+            canonicalise(value)  # refuses floats at any depth
 
 
-@pytest.mark.parametrize("name", known_rounds())
+@pytest.mark.parametrize("name", list_rounds())
 def test_every_benchmark_is_complete_where_it_may_be_entered(name: str) -> None:
     for benchmark in load_ruleset(name).benchmarks.values():
         assert benchmark.value("model_key")
@@ -160,16 +167,16 @@ def test_parse_ruleset_in_its_smallest_form() -> None:
 def test_a_round_extends_another_value_by_value() -> None:
     base = _document(min_duration={"checker": 1, "policy": 1}, min_query_count={"checker": 5})
     own = {"round": "v0.2", "extends": "v0.1", "general": {"min_duration": {"loadgen": 2}}}
-    ruleset = parse_ruleset(extended(base, own))
+    ruleset = parse_ruleset(extend_round(base, own))
     assert ruleset.round == "v0.2"
     assert ruleset.general["min_duration"].sources == ("loadgen",)
     assert ruleset.value("min_query_count") == 5
-    without = extended(base, {"round": "v0.2", "removed": ["general/min_query_count", "benchmarks/b"]})
+    without = extend_round(base, {"round": "v0.2", "removed": ["general/min_query_count", "benchmarks/b"]})
     assert parse_ruleset(without).value("min_query_count") is None
     assert not parse_ruleset(without).benchmarks
     assert base["general"]["min_query_count"], "the round it extends stays as it was"
     with pytest.raises(RoundFileError, match="there is no general/nothing"):
-        extended(base, {"removed": ["general/nothing"]})
+        extend_round(base, {"removed": ["general/nothing"]})
 
 
 def test_a_benchmark_is_like_another_but_for_what_it_states() -> None:
@@ -193,10 +200,10 @@ def test_a_benchmark_with_an_unknown_part_is_refused(part: str) -> None:
 
 
 def test_the_strictest_source_wins_and_the_others_are_kept() -> None:
-    lower = ruled("most_target_latency", {"policy": 80, "checker+mlperf.conf": 60000})
+    lower = parse_ruled_value("most_target_latency", {"policy": 80, "checker+mlperf.conf": 60000})
     assert (lower.value, lower.sources) == (80, ("policy",))
     assert lower.overruled == (("checker", 60000), ("mlperf.conf", 60000))
-    assert ruled("least_min_duration", {"policy": 80, "checker": 60000}).value == 60000
+    assert parse_ruled_value("least_min_duration", {"policy": 80, "checker": 60000}).value == 60000
 
 
 _TEXTS = st.one_of(st.integers(0, 10**12), st.decimals(0, 10**6, places=4).map(str))
@@ -205,7 +212,7 @@ _TEXTS = st.one_of(st.integers(0, 10**12), st.decimals(0, 10**6, places=4).map(s
 @given(values=st.lists(_TEXTS, min_size=1, max_size=4), side=st.sampled_from(["least", "most"]))
 def test_no_source_is_stricter_than_what_counts(values: list[int | str], side: str) -> None:
     entry = dict(zip(("policy", "checker", "mlperf.conf", "old checker"), values, strict=False))
-    found = ruled(f"accuracy.acc.{side}", entry)
+    found = parse_ruled_value(f"accuracy.acc.{side}", entry)
     numbers = [Decimal(str(value)) for value in values]
     assert Decimal(str(found.value)) == (max if side == "least" else min)(numbers)
     assert entry[found.sources[0]] == found.value
@@ -215,7 +222,7 @@ def test_no_source_is_stricter_than_what_counts(values: list[int | str], side: s
 
 def test_what_is_ignored_counts_for_nothing_and_keeps_its_reason() -> None:
     entry = {"checker": 50, "ignored": {"policy+old checker": 248}, "because": "lowered on purpose"}
-    found = ruled("least_query_count", entry)
+    found = parse_ruled_value("least_query_count", entry)
     assert (found.value, found.overruled) == (50, ())
     assert [(i.source, i.value, i.because) for i in found.ignored] == [
         ("policy", 248, "lowered on purpose"),

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.rounds import known_rounds, load_ruleset, parse_ruleset
-from reconciler.mlperf.rounds_conflicts import conflicts
+from reconciler.mlperf.rounds import list_rounds, load_ruleset, parse_ruleset
+from reconciler.mlperf.rounds_conflicts import find_conflicts
 from reconciler.mlperf.rounds_diff import diff_rounds
-from reconciler.mlperf.rounds_places import Place, stated, value_at
+from reconciler.mlperf.rounds_places import RulePlace, find_stated, read_value_at
 from reconciler.mlperf.ruleset import Ruleset
 
-_PAIRS = list(itertools.product(known_rounds(), repeat=2))
+_PAIRS = list(itertools.product(list_rounds(), repeat=2))
 
 
 @pytest.mark.parametrize(("before", "after"), _PAIRS)
@@ -56,23 +56,23 @@ def test_stating_the_same_value_at_another_level_changes_nothing() -> None:
     assert diff_rounds(_small(), same).changes == ()
     other = _small(scenarios={"Offline": {"min_duration": {"policy": 2}}})
     (change,) = diff_rounds(_small(), other).changes
-    assert (change.place, change.before, change.after) == (Place("b", "Offline", "min_duration"), 1, 2)
+    assert (change.place, change.before, change.after) == (RulePlace("b", "Offline", "min_duration"), 1, 2)
 
 
-@pytest.mark.parametrize("name", known_rounds())
+@pytest.mark.parametrize("name", list_rounds())
 def test_a_value_holds_at_the_place_where_it_is_stated(name: str) -> None:
     ruleset = load_ruleset(name)
-    places = list(stated(ruleset))
+    places = list(find_stated(ruleset))
     assert len({place for place, _ in places}) == len(places)
     for place, ruled in places:
-        assert value_at(ruleset, place) == ruled.value, place
+        assert read_value_at(ruleset, place) == ruled.value, place
 
 
-@pytest.mark.parametrize("name", known_rounds())
+@pytest.mark.parametrize("name", list_rounds())
 def test_conflicts_are_the_values_about_which_sources_differ(name: str) -> None:
     ruleset = load_ruleset(name)
-    found = {conflict.place: conflict for conflict in conflicts(ruleset)}
-    for place, ruled in stated(ruleset):
+    found = {conflict.place: conflict for conflict in find_conflicts(ruleset)}
+    for place, ruled in find_stated(ruleset):
         assert (place in found) is bool(ruled.overruled or ruled.ignored), place
     for conflict in found.values():
         first, *others = conflict.statements
@@ -80,11 +80,11 @@ def test_conflicts_are_the_values_about_which_sources_differ(name: str) -> None:
         assert others
         assert not any(other.counts for other in others)
         assert all(statement.because for statement in conflict.statements)
-        assert value_at(ruleset, conflict.place) == first.value
+        assert read_value_at(ruleset, conflict.place) == first.value
 
 
 def test_conflicts_say_which_counts_and_why() -> None:
-    found = {str(conflict.place): conflict.statements for conflict in conflicts(load_ruleset("v6.1"))}
+    found = {str(conflict.place): conflict.statements for conflict in find_conflicts(load_ruleset("v6.1"))}
     strict, lax = found["dlrm-v3 / Server / most_target_latency"]
     assert (strict.value, strict.sources, strict.because) == (80_000_000, ("policy", "mlperf.conf"), "the strictest")
     assert (lax.value, lax.sources, lax.because) == (60_000_000_000, ("checker",), "less strict")

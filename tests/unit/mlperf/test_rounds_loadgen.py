@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.rounds import known_rounds, load_ruleset
+from reconciler.mlperf.rounds import list_rounds, load_ruleset
 from reconciler.mlperf.ruleset import BenchmarkRules, Ruleset
-from reconciler.mlperf.scenarios import loadgen_scenario
+from reconciler.mlperf.scenarios import name_loadgen_scenario
 
 pytest.importorskip("mlperf_loadgen")
 
@@ -55,7 +55,7 @@ _OF_SCENARIO = {
 def installed(loadgen_read: Read) -> Ruleset:
     """The round whose seeds the installed LoadGen carries: measured, not derived from its version."""
     (loaded,) = loadgen_read([(b"", _NO_KEY, "Offline")], conf_type=0)
-    for name in known_rounds():
+    for name in list_rounds():
         ruleset = load_ruleset(name)
         if {seed: loaded[seed] for seed in ruleset.seeds()} == ruleset.seeds():
             return ruleset
@@ -87,8 +87,8 @@ def _read(name: str, loaded: Mapping[str, Any], attribute: str) -> Decimal:
 
 def test_what_comes_from_mlperf_conf_is_what_loadgen_reads(installed: Ruleset, loadgen_read: Read) -> None:
     cases = _cases(installed)
-    confs = [(b"", rules.value("model_key", s), loadgen_scenario(s)) for rules, s in cases]
-    unknown = [(b"", _NO_KEY, loadgen_scenario(s)) for _, s in cases]
+    confs = [(b"", rules.value("model_key", s), name_loadgen_scenario(s)) for rules, s in cases]
+    unknown = [(b"", _NO_KEY, name_loadgen_scenario(s)) for _, s in cases]
     answers, general = (loadgen_read(asked, conf_type=0) for asked in (confs, unknown))
     wrong = []
     for (rules, scenario), loaded, plain in zip(cases, answers, general, strict=True):
@@ -101,7 +101,7 @@ def test_what_comes_from_mlperf_conf_is_what_loadgen_reads(installed: Ruleset, l
 
 
 def _names(scenario: str) -> dict[str, str]:
-    return {**_ATTRIBUTES, **_OF_SCENARIO[loadgen_scenario(scenario)]}
+    return {**_ATTRIBUTES, **_OF_SCENARIO[name_loadgen_scenario(scenario)]}
 
 
 def test_every_model_key_is_one_that_loadgen_knows(installed: Ruleset, loadgen_read: Read) -> None:

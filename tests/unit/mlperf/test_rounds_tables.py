@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.rounds import known_rounds, load_ruleset
+from reconciler.mlperf.rounds import list_rounds, load_ruleset
 from reconciler.mlperf.ruleset import Bar, BenchmarkRules, Presence
 
 _MS = 1_000_000
@@ -38,7 +38,7 @@ def test_rounds(round_name: str, benchmarks: int, first_seed: int, layout: str) 
 
 
 def test_no_two_rounds_share_a_seed() -> None:
-    seeds = [seed for name in known_rounds() for seed in load_ruleset(name).seeds().values()]
+    seeds = [seed for name in list_rounds() for seed in load_ruleset(name).seeds().values()]
     assert len(seeds) == len(set(seeds))
 
 

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.errors import ReconcilerError
-from reconciler.mlperf.scenarios import loadgen_scenario
-from reconciler.mlperf.user_conf import conf_keys, setting_names, settings_for, write_user_conf
+from reconciler.mlperf.scenarios import name_loadgen_scenario
+from reconciler.mlperf.user_conf import list_conf_keys, select_settings, setting_names, write_user_conf
 from reconciler.mlperf.user_conf_reading import parse_user_conf, read_decimal, read_integer
-from reconciler.resource.canonical import decimal_text
+from reconciler.resource.canonical import show_decimal
 from reconciler.resource.kinds import SCENARIOS
 
 Read = Callable[..., list[dict[str, Any]]]
@@ -174,7 +174,7 @@ def test_interactive_is_looked_up_as_server_with_its_own_model() -> None:
 SETTINGS = st.fixed_dictionaries(
     {},
     optional={
-        "target_qps": st.decimals("0.001", "1000000", places=3).map(decimal_text),
+        "target_qps": st.decimals("0.001", "1000000", places=3).map(show_decimal),
         "target_latency": st.integers(1, 10**6).map(lambda ms: ms * 1_000_000),
         "target_latency_percentile": st.sampled_from(["90", "99", "99.9", "97"]),
         "samples_per_query": st.integers(1, 64),
@@ -191,10 +191,10 @@ SETTINGS = st.fixed_dictionaries(
 
 @given(st.sampled_from(SCENARIOS), SETTINGS, st.lists(st.text(max_size=30), max_size=3))
 def test_what_is_written_is_read_back(scenario: str, settings: dict[str, Any], notes: list[str]) -> None:
-    texts = settings_for(scenario, settings)
+    texts = select_settings(scenario, settings)
     conf = parse_user_conf(write_user_conf("resnet50", scenario, texts, notes))
     assert conf.problems == ()
-    for key in conf_keys(scenario):
+    for key in list_conf_keys(scenario):
         found = conf.effective("resnet50", scenario, key.name)
         if key.setting not in settings:
             assert found is None
@@ -222,7 +222,7 @@ def test_written_confs_are_read_by_the_real_loadgen(loadgen_read: Read) -> None:
     }
     scenarios = ("SingleStream", "MultiStream", "Server", "Offline")
     confs = [
-        (write_user_conf("resnet50", name, settings_for(name, settings), ["made by a test"]), "resnet50", name)
+        (write_user_conf("resnet50", name, select_settings(name, settings), ["made by a test"]), "resnet50", name)
         for name in scenarios
     ]
     single, multi, server, offline = loadgen_read(confs)
@@ -240,8 +240,8 @@ def test_written_confs_are_read_by_the_real_loadgen(loadgen_read: Read) -> None:
 
 def test_settings_of_other_scenarios_are_left_out() -> None:
     settings = {"target_qps": "5", "target_latency": 500_000, "engine.batch_size": 4, "min_duration": None}
-    assert settings_for("SingleStream", settings) == {"target_latency": "0.5"}
-    assert settings_for("Offline", settings) == {"target_qps": "5"}
+    assert select_settings("SingleStream", settings) == {"target_latency": "0.5"}
+    assert select_settings("Offline", settings) == {"target_qps": "5"}
     assert "target_qps" not in setting_names("MultiStream")
     assert setting_names("Interactive") == setting_names("Server")
 
@@ -259,7 +259,7 @@ def test_settings_of_other_scenarios_are_left_out() -> None:
 )
 def test_settings_for_when_loadgen_could_not_read_it_back(scenario: str, settings: Any, message: str) -> None:
     with pytest.raises(ReconcilerError, match=message):
-        settings_for(scenario, settings)
+        select_settings(scenario, settings)
 
 
 @pytest.mark.parametrize(("text", "number"), [("2.7", 2), ("1e3", 1), ("0x10", 16), ("08", 0), ("x", 0), ("", 0)])
@@ -275,7 +275,7 @@ def test_read_decimal_as_strtod(text: str, number: str) -> None:
 
 
 def test_loadgen_scenario_maps_interactive_only() -> None:
-    assert [loadgen_scenario(name) for name in SCENARIOS] == [
+    assert [name_loadgen_scenario(name) for name in SCENARIOS] == [
         "SingleStream",
         "MultiStream",
         "Server",

@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 
 from reconciler.mlperf.log import DetailLog, parse_detail
-from reconciler.mlperf.margins import shown
+from reconciler.mlperf.margins import show_measured
 from reconciler.mlperf.rounds import load_ruleset
 from reconciler.mlperf.ruleset import Metric
 from reconciler.mlperf.verdict import RunVerdict, judge_accuracy, judge_performance
@@ -201,4 +201,4 @@ def test_token_latencies_are_margins_of_their_own(loadgen_run: Runs) -> None:
     ("number", "text"), [("1234567", "1234600"), ("0.000123", "0.000123"), ("0", "0"), ("NaN", "0")]
 )
 def test_shown(number: str, text: str) -> None:
-    assert shown(Decimal(number)) == text
+    assert show_measured(Decimal(number)) == text

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from reconciler.observed import machine, observe
-from reconciler.observed.installed import backend_version, installed
-from reconciler.observed.machine import accelerators, cpu_model, unlike
+from reconciler.observed.installed import find_backend_version, list_installed
+from reconciler.observed.machine import find_unlike, list_accelerators, read_cpu_model
 from reconciler.resource.kinds import Address, Kind
 
 H200 = ["NVIDIA H200"] * 8
@@ -32,9 +32,9 @@ H200 = ["NVIDIA H200"] * 8
 def test_declared_hardware(
     monkeypatch: pytest.MonkeyPatch, hardware: dict[str, object], gpus: list[str], said: str | None
 ) -> None:
-    monkeypatch.setattr(machine, "accelerators", lambda: gpus)
-    monkeypatch.setattr(machine, "cpu_model", lambda: "Intel(R) Xeon(R) Platinum")
-    found = unlike(hardware)
+    monkeypatch.setattr(machine, "list_accelerators", lambda: gpus)
+    monkeypatch.setattr(machine, "read_cpu_model", lambda: "Intel(R) Xeon(R) Platinum")
+    found = find_unlike(hardware)
     assert (found is None) == (said is None)
     if found is not None and said is not None:
         assert said in found.message
@@ -54,17 +54,17 @@ def test_declared_hardware(
 def test_an_engine_that_needs_no_device_is_built_where_there_is_none(
     monkeypatch: pytest.MonkeyPatch, backend: str, gpus: list[str], kind: Kind, anywhere: bool
 ) -> None:
-    monkeypatch.setattr(observe, "accelerators", lambda: gpus)
+    monkeypatch.setattr(observe, "list_accelerators", lambda: gpus)
     address = Address(kind, "open/box/tiny/Offline")
-    assert observe.builds_anywhere(address, {"backend": backend}) is anywhere
-    assert not observe.builds_anywhere(address, {"backend": backend, "harness.build.command": "here"})
+    assert observe.can_build_anywhere(address, {"backend": backend}) is anywhere
+    assert not observe.can_build_anywhere(address, {"backend": backend, "harness.build.command": "here"})
 
 
 def test_cpu_is_read_from_the_kernel(tmp_path: Path) -> None:
     info = tmp_path / "cpuinfo"
     info.write_text("processor : 0\nmodel name\t: AMD EPYC 9654: 96 cores\n", encoding="utf-8")
-    assert cpu_model(info) == "AMD EPYC 9654: 96 cores"
-    assert cpu_model(tmp_path / "missing")
+    assert read_cpu_model(info) == "AMD EPYC 9654: 96 cores"
+    assert read_cpu_model(tmp_path / "missing")
 
 
 def test_gpus_are_read_from_the_driver(tmp_path: Path) -> None:
@@ -72,16 +72,16 @@ def test_gpus_are_read_from_the_driver(tmp_path: Path) -> None:
         folder = tmp_path / f"0000:{number}"
         folder.mkdir()
         (folder / "information").write_text("Model: \t NVIDIA H200\nIRQ: 4\n", encoding="utf-8")
-    assert accelerators(tmp_path) == ["NVIDIA H200"] * 2
-    assert accelerators(tmp_path / "missing") == []
+    assert list_accelerators(tmp_path) == ["NVIDIA H200"] * 2
+    assert list_accelerators(tmp_path / "missing") == []
 
 
 def test_installed_reads_names_and_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("Onnx_Runtime.GPU-1.20.1.dist-info", "openvino-2024.4.0.dist-info", "no-version"):
         (tmp_path / name).mkdir()
     monkeypatch.setattr("sys.path", [str(tmp_path), str(tmp_path / "missing"), ""])
-    assert installed() == {"onnx-runtime-gpu": "1.20.1", "openvino": "2024.4.0"}
-    assert backend_version("openvino", installed()) == "2024.4.0"
-    assert backend_version("onnxruntime", installed()) is None
-    assert backend_version("null", {}) == ""
-    assert backend_version("no such backend", {}) is None
+    assert list_installed() == {"onnx-runtime-gpu": "1.20.1", "openvino": "2024.4.0"}
+    assert find_backend_version("openvino", list_installed()) == "2024.4.0"
+    assert find_backend_version("onnxruntime", list_installed()) is None
+    assert find_backend_version("null", {}) == ""
+    assert find_backend_version("no such backend", {}) is None

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconciler.diff.change import Difference, Finding
-from reconciler.plan.make import Context, Policy, make_plan
+from reconciler.plan.make import PlanContext, Policy, make_plan
 from reconciler.plan.plan import Step
 from reconciler.plan.select import parse
 from reconciler.resource.kinds import Address, Kind
@@ -120,7 +120,7 @@ def test_selection_keeps_findings_of_its_cells_and_of_files() -> None:
     assert context.findings == ()
     plan = make_plan(
         "all", "", "", Difference((), findings=found), Policy(select=parse(["scenario=Offline"])),
-        Context({}, lambda _: None, lambda _: (None, ""), lambda _: ()),
+        PlanContext({}, lambda _: None, lambda _: (None, ""), lambda _: ()),
     )  # fmt: skip
     assert plan.findings == (found[0], found[2])
 

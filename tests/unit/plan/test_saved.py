@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from reconciler.diff.change import Drift, Finding, InputChange
 from reconciler.errors import ReconcilerError, StalePlanError
 from reconciler.plan.plan import Plan
-from reconciler.plan.saved import load, refuse_stale, save, to_json
+from reconciler.plan.saved import encode_plan, load, refuse_stale, save
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Address, Kind
 from tests.unit.diff.simulated import Wish, World, desire
@@ -41,7 +41,7 @@ def test_saved_plan_is_the_plan(tmp_path: Path) -> None:
 @given(wishes)
 def test_json_says_the_same_of_equal_plans(cells: list[Wish]) -> None:
     plan = World().plan(desire(cells))
-    assert json.dumps(to_json(plan)) == json.dumps(to_json(World().plan(desire(cells))))
+    assert json.dumps(encode_plan(plan)) == json.dumps(encode_plan(World().plan(desire(cells))))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reconciler.errors import RecordError
-from reconciler.files import Places
+from reconciler.files import RepositoryPaths
 from reconciler.record.index import Loaded, load, load_record, record_path
 from reconciler.record.repair import repair_record
 from reconciler.record.store import write_record
@@ -41,14 +41,14 @@ def record(number: int) -> Record:
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> Places:
-    found = Places(tmp_path)
+def places(tmp_path: Path) -> RepositoryPaths:
+    found = RepositoryPaths(tmp_path)
     for number in range(7):
         write_record(found, record(number))
     return found
 
 
-def index_file(places: Places) -> Path:
+def index_file(places: RepositoryPaths) -> Path:
     return places.index / "records.json"
 
 
@@ -56,7 +56,7 @@ def same(one: Loaded, other: Loaded) -> bool:
     return (one.recorded, one.damaged) == (other.recorded, other.damaged)
 
 
-def test_index_says_what_the_files_say(places: Places) -> None:
+def test_index_says_what_the_files_say(places: RepositoryPaths) -> None:
     cold = load(places)
     warm = load(places)
     assert same(cold, warm)
@@ -64,7 +64,7 @@ def test_index_says_what_the_files_say(places: Places) -> None:
     assert sum(len(found) for found in warm.recorded.by_key.values()) == 7
 
 
-def test_warm_index_is_not_written_again(places: Places) -> None:
+def test_warm_index_is_not_written_again(places: RepositoryPaths) -> None:
     load(places)
     before = index_file(places).stat()
     load(places)
@@ -73,7 +73,7 @@ def test_warm_index_is_not_written_again(places: Places) -> None:
 
 @shared
 @given(data=st.data())
-def test_damage_to_the_index_costs_time_only(places: Places, data: st.DataObject) -> None:
+def test_damage_to_the_index_costs_time_only(places: RepositoryPaths, data: st.DataObject) -> None:
     index_file(places).unlink(missing_ok=True)
     expected = load(places)
     whole = bytearray(index_file(places).read_bytes())
@@ -92,19 +92,19 @@ def test_damage_to_the_index_costs_time_only(places: Places, data: st.DataObject
 
 
 @pytest.mark.parametrize("text", ["", "null", "[]", "{}", "0\n{}", '{"version": 4}', "\x00" * 100])
-def test_other_index_is_made_anew(places: Places, text: str) -> None:
+def test_other_index_is_made_anew(places: RepositoryPaths, text: str) -> None:
     expected = load(places)
     index_file(places).write_text(text, encoding="utf-8")
     assert same(load(places), expected)
 
 
-def test_index_that_cannot_be_written_is_done_without(places: Places) -> None:
+def test_index_that_cannot_be_written_is_done_without(places: RepositoryPaths) -> None:
     places.index.parent.mkdir(exist_ok=True)
     places.index.write_text("a file where a folder should be", encoding="utf-8")
     assert same(load(places), load(places, deep=True))
 
 
-def test_new_record_is_seen_and_a_removed_one_forgotten(places: Places) -> None:
+def test_new_record_is_seen_and_a_removed_one_forgotten(places: RepositoryPaths) -> None:
     before = load(places).recorded
     identity = write_record(places, record(40))
     assert load(places).recorded.by_key[record(40).key][0].id == identity
@@ -112,7 +112,7 @@ def test_new_record_is_seen_and_a_removed_one_forgotten(places: Places) -> None:
     assert load(places).recorded == before
 
 
-def test_digest_stands_for_the_set_of_records(places: Places) -> None:
+def test_digest_stands_for_the_set_of_records(places: RepositoryPaths) -> None:
     before = load(places).recorded.digest
     identity = write_record(places, record(41))
     assert load(places).recorded.digest != before
@@ -128,7 +128,7 @@ def flip(path: Path) -> None:
     os.utime(path, ns=(status.st_mtime_ns + 1, status.st_mtime_ns + 1))
 
 
-def test_flipped_record_is_damaged_and_no_longer_counts(places: Places) -> None:
+def test_flipped_record_is_damaged_and_no_longer_counts(places: RepositoryPaths) -> None:
     identity = write_record(places, record(42))
     load(places)
     flip(record_path(places, identity))
@@ -140,7 +140,7 @@ def test_flipped_record_is_damaged_and_no_longer_counts(places: Places) -> None:
 
 
 @pytest.mark.parametrize("make", ["folder", "dangling link", "empty", "not text"])
-def test_anything_in_place_of_a_record_is_damage(places: Places, make: str) -> None:
+def test_anything_in_place_of_a_record_is_damage(places: RepositoryPaths, make: str) -> None:
     path = places.records / "Run" / f"{'0' * 12}-{'0' * 20}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     match make:
@@ -160,21 +160,21 @@ def test_anything_in_place_of_a_record_is_damage(places: Places, make: str) -> N
     assert load(places).damaged == ()
 
 
-def test_record_under_another_name_is_damage(places: Places) -> None:
+def test_record_under_another_name_is_damage(places: RepositoryPaths) -> None:
     identity = write_record(places, record(43))
     path = record_path(places, identity)
     path.rename(path.with_name("f" * 12 + path.name[12:]))
     assert len(load(places).damaged) == 1
 
 
-def test_unfinished_write_is_no_record(places: Places) -> None:
+def test_unfinished_write_is_no_record(places: RepositoryPaths) -> None:
     before = load(places)
     (places.records / "Run" / ".x.json.abc.partial").write_text("{", encoding="utf-8")
     (places.records / "Run" / ".y.json").write_text("{", encoding="utf-8")
     assert same(load(places), before)
 
 
-def test_damaged_record_comes_back_from_git_when_it_is_there_whole(places: Places) -> None:
+def test_damaged_record_comes_back_from_git_when_it_is_there_whole(places: RepositoryPaths) -> None:
     identity = write_record(places, record(44))
     path = record_path(places, identity)
     committed = path.read_bytes()

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from reconciler.errors import StoreError
-from reconciler.files import Places
-from reconciler.record.objects import Fate
+from reconciler.files import RepositoryPaths
+from reconciler.record.objects import TransferStatus
 from reconciler.record.remote import open_remote
-from reconciler.record.store import object_path
+from reconciler.record.store import find_object
 
 from .test_transfer import fates, made, pulled, pushed
 
@@ -42,33 +42,33 @@ def bucket(options: dict[str, Any], request: pytest.FixtureRequest) -> str:
 
 
 def test_objects_pass_through_s3_and_a_large_one_in_parts(tmp_path: Path, options: dict[str, Any], bucket: str) -> None:
-    here, elsewhere = Places(tmp_path / "here"), Places(tmp_path / "elsewhere")
+    here, elsewhere = RepositoryPaths(tmp_path / "here"), RepositoryPaths(tmp_path / "elsewhere")
     large = bytes(range(256)) * (110 << 12)  # 110 MiB: two parts and more
     items = made(here, tmp_path, b"one", large)
     remote = open_remote(f"s3://{bucket}/folder", options)
     assert remote.listing() == {}
     assert remote.size(items[0].sha256) is None
-    assert fates(pushed(here, remote, items)) == [Fate.MOVED] * 2
+    assert fates(pushed(here, remote, items)) == [TransferStatus.MOVED] * 2
     assert remote.listing() == {item.sha256: item.size for item in items}
-    assert fates(pushed(here, remote, items)) == [Fate.PRESENT] * 2
+    assert fates(pushed(here, remote, items)) == [TransferStatus.PRESENT] * 2
     elsewhere.incoming.mkdir(parents=True)
     (elsewhere.incoming / items[1].sha256).write_bytes(large[: 50 << 20])
-    assert fates(pulled(elsewhere, remote, items)) == [Fate.MOVED] * 2
-    assert object_path(elsewhere, items[1].sha256).read_bytes() == large
+    assert fates(pulled(elsewhere, remote, items)) == [TransferStatus.MOVED] * 2
+    assert find_object(elsewhere, items[1].sha256).read_bytes() == large
     remote.system.pipe_file(remote.path(items[0].sha256), b"eno")
-    assert fates(pulled(Places(tmp_path / "third"), remote, items[:1])) == [Fate.WRONG]
+    assert fates(pulled(RepositoryPaths(tmp_path / "third"), remote, items[:1])) == [TransferStatus.WRONG]
     remote.system.rm_file(remote.path(items[0].sha256))
-    assert fates(pulled(Places(tmp_path / "fourth"), remote, items[:1])) == [Fate.ABSENT]
+    assert fates(pulled(RepositoryPaths(tmp_path / "fourth"), remote, items[:1])) == [TransferStatus.ABSENT]
 
 
 def test_a_bucket_that_is_not_there_is_named_and_not_made(tmp_path: Path, options: dict[str, Any]) -> None:
-    items = made(Places(tmp_path), tmp_path, b"one")
+    items = made(RepositoryPaths(tmp_path), tmp_path, b"one")
     remote = open_remote("s3://nowhere/folder", options)
     with pytest.raises(StoreError, match="is not there") as raised:
-        pushed(Places(tmp_path), remote, items)
+        pushed(RepositoryPaths(tmp_path), remote, items)
     assert "bucket" in raised.value.fix
     with pytest.raises(StoreError, match="is not there"):
-        pulled(Places(tmp_path / "other"), remote, items)
+        pulled(RepositoryPaths(tmp_path / "other"), remote, items)
 
 
 def test_missing_credentials_and_a_server_that_is_gone_are_told_apart(
@@ -79,11 +79,11 @@ def test_missing_credentials_and_a_server_that_is_gone_are_told_apart(
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
-    items = made(Places(tmp_path), tmp_path, b"one")
+    items = made(RepositoryPaths(tmp_path), tmp_path, b"one")
     nobody = open_remote("s3://bucket/folder", {"endpoint_url": options["endpoint_url"]})
     with pytest.raises(StoreError, match="refuses") as raised:
-        pulled(Places(tmp_path / "other"), nobody, items)
+        pulled(RepositoryPaths(tmp_path / "other"), nobody, items)
     assert "credentials" in raised.value.fix
     gone = open_remote("s3://bucket/folder", {**options, "endpoint_url": "http://127.0.0.1:9"})
     with pytest.raises(StoreError, match="does not answer"):
-        pulled(Places(tmp_path / "other"), gone, items)
+        pulled(RepositoryPaths(tmp_path / "other"), gone, items)

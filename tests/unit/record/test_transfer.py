@@ -18,11 +18,11 @@ from typing import ClassVar
 import pytest
 
 from reconciler.errors import StorageError, StoreError
-from reconciler.files import Places, sha256_bytes, sha256_file
-from reconciler.record.objects import Fate, Moved, Wanted
+from reconciler.files import RepositoryPaths, hash_bytes, hash_file
+from reconciler.record.objects import ObjectRef, TransferResult, TransferStatus
 from reconciler.record.remote import Remote, open_remote
-from reconciler.record.store import keep, object_path
-from reconciler.record.transfer import Transfer, foreseen, pull, pull_due, push, push_due
+from reconciler.record.store import find_object, keep
+from reconciler.record.transfer import Transfer, foresee_transfer, list_pull_due, list_push_due, pull, push
 from reconciler.resource.kinds import Address, Kind
 
 ENGINE = Address(Kind.ENGINE, "open/box/digits/Offline")
@@ -30,22 +30,22 @@ CHUNK = 4 << 20
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Places:
-    return Places(tmp_path / "here")
+def here(tmp_path: Path) -> RepositoryPaths:
+    return RepositoryPaths(tmp_path / "here")
 
 
 @pytest.fixture
-def elsewhere(tmp_path: Path) -> Places:
-    return Places(tmp_path / "elsewhere")
+def elsewhere(tmp_path: Path) -> RepositoryPaths:
+    return RepositoryPaths(tmp_path / "elsewhere")
 
 
-def made(places: Places, tmp_path: Path, *contents: bytes) -> list[Wanted]:
+def made(places: RepositoryPaths, tmp_path: Path, *contents: bytes) -> list[ObjectRef]:
     found = []
     for number, data in enumerate(contents):
         source = tmp_path / f"made-{number}"
         source.write_bytes(data)
         artifact = keep(places, source, f"file-{number}")
-        found.append(Wanted(artifact.sha256, artifact.size, artifact.name, ENGINE))
+        found.append(ObjectRef(artifact.sha256, artifact.size, artifact.name, ENGINE))
         source.unlink()
     return found
 
@@ -54,99 +54,111 @@ def folder(tmp_path: Path) -> Remote:
     return open_remote(f"file://{tmp_path}/store", {})
 
 
-def pushed(places: Places, remote: Remote, items: list[Wanted], *, deep: bool = False) -> list[Moved]:
+def pushed(
+    places: RepositoryPaths, remote: Remote, items: list[ObjectRef], *, deep: bool = False
+) -> list[TransferResult]:
     transfer = Transfer(places, remote)
-    due, rest, there = push_due(transfer, items, deep=deep, parallel=2)
+    due, rest, there = list_push_due(transfer, items, deep=deep, parallel=2)
     return push(transfer, due, there, parallel=2) + rest
 
 
-def pulled(places: Places, remote: Remote, items: list[Wanted]) -> list[Moved]:
-    due, rest = pull_due(places, items)
+def pulled(places: RepositoryPaths, remote: Remote, items: list[ObjectRef]) -> list[TransferResult]:
+    due, rest = list_pull_due(places, items)
     return pull(Transfer(places, remote), due, parallel=2) + rest
 
 
-def fates(ended: list[Moved]) -> list[Fate]:
+def fates(ended: list[TransferResult]) -> list[TransferStatus]:
     return [item.fate for item in ended]
 
 
 def test_pushed_objects_are_pulled_elsewhere_and_only_what_is_missing_passes(
-    here: Places, elsewhere: Places, tmp_path: Path
+    here: RepositoryPaths, elsewhere: RepositoryPaths, tmp_path: Path
 ) -> None:
     items = made(here, tmp_path, b"one", b"two" * CHUNK, b"")
-    assert fates(pushed(here, folder(tmp_path), items)) == [Fate.MOVED] * 3
-    assert fates(pulled(elsewhere, folder(tmp_path), items)) == [Fate.MOVED] * 3
+    assert fates(pushed(here, folder(tmp_path), items)) == [TransferStatus.MOVED] * 3
+    assert fates(pulled(elsewhere, folder(tmp_path), items)) == [TransferStatus.MOVED] * 3
     for item in items:
-        assert sha256_file(object_path(elsewhere, item.sha256)) == item.sha256
-    assert fates(pushed(here, folder(tmp_path), items)) == [Fate.PRESENT] * 3
-    assert fates(pulled(elsewhere, folder(tmp_path), items)) == [Fate.PRESENT] * 3
+        assert hash_file(find_object(elsewhere, item.sha256)) == item.sha256
+    assert fates(pushed(here, folder(tmp_path), items)) == [TransferStatus.PRESENT] * 3
+    assert fates(pulled(elsewhere, folder(tmp_path), items)) == [TransferStatus.PRESENT] * 3
     assert not elsewhere.incoming.exists()
     assert sorted(p.name for p in (tmp_path / "store").rglob("*") if p.is_file()) == sorted(i.sha256 for i in items)
 
 
-def test_wrong_byte_there_is_refused_named_and_never_lands(here: Places, elsewhere: Places, tmp_path: Path) -> None:
+def test_wrong_byte_there_is_refused_named_and_never_lands(
+    here: RepositoryPaths, elsewhere: RepositoryPaths, tmp_path: Path
+) -> None:
     items = made(here, tmp_path, b"the bytes", b"others")
     pushed(here, folder(tmp_path), items)
     stored = tmp_path / "store" / items[0].sha256[:2] / items[0].sha256
     stored.write_bytes(b"THE bytes")
     ended = {item.what.name: item for item in pulled(elsewhere, folder(tmp_path), items)}
-    assert (ended["file-0"].fate, ended["file-1"].fate) == (Fate.WRONG, Fate.MOVED)
-    assert sha256_bytes(b"THE bytes")[:12] in ended["file-0"].why
-    assert not object_path(elsewhere, items[0].sha256).exists()
+    assert (ended["file-0"].fate, ended["file-1"].fate) == (TransferStatus.WRONG, TransferStatus.MOVED)
+    assert hash_bytes(b"THE bytes")[:12] in ended["file-0"].why
+    assert not find_object(elsewhere, items[0].sha256).exists()
     assert not elsewhere.incoming.exists()
-    assert fates(pushed(here, folder(tmp_path), items)) == [Fate.PRESENT] * 2
+    assert fates(pushed(here, folder(tmp_path), items)) == [TransferStatus.PRESENT] * 2
     repaired = pushed(here, folder(tmp_path), items, deep=True)
-    assert sorted(fates(repaired)) == [Fate.MOVED, Fate.PRESENT]
-    assert fates(pulled(elsewhere, folder(tmp_path), items[:1])) == [Fate.MOVED]
+    assert sorted(fates(repaired)) == [TransferStatus.MOVED, TransferStatus.PRESENT]
+    assert fates(pulled(elsewhere, folder(tmp_path), items[:1])) == [TransferStatus.MOVED]
 
 
 def test_a_damaged_object_of_the_right_size_is_found_by_a_deep_pull(
-    here: Places, elsewhere: Places, tmp_path: Path
+    here: RepositoryPaths, elsewhere: RepositoryPaths, tmp_path: Path
 ) -> None:
     items = made(here, tmp_path, b"the bytes", b"others")
     pushed(here, folder(tmp_path), items)
     pulled(elsewhere, folder(tmp_path), items)
-    damaged = object_path(elsewhere, items[0].sha256)
+    damaged = find_object(elsewhere, items[0].sha256)
     damaged.unlink()
     damaged.write_bytes(b"THE bytes")
-    assert pull_due(elsewhere, items)[0] == []
-    due, rest = pull_due(elsewhere, items, deep=True)
-    assert (due, fates(rest)) == ([items[0]], [Fate.PRESENT])
-    assert fates(pull(Transfer(elsewhere, folder(tmp_path)), due, parallel=1)) == [Fate.MOVED]
+    assert list_pull_due(elsewhere, items)[0] == []
+    due, rest = list_pull_due(elsewhere, items, deep=True)
+    assert (due, fates(rest)) == ([items[0]], [TransferStatus.PRESENT])
+    assert fates(pull(Transfer(elsewhere, folder(tmp_path)), due, parallel=1)) == [TransferStatus.MOVED]
     assert damaged.read_bytes() == b"the bytes"
 
 
-def test_short_and_long_objects_there_are_refused(here: Places, elsewhere: Places, tmp_path: Path) -> None:
+def test_short_and_long_objects_there_are_refused(
+    here: RepositoryPaths, elsewhere: RepositoryPaths, tmp_path: Path
+) -> None:
     items = made(here, tmp_path, b"x" * 100, b"y" * 100)
     pushed(here, folder(tmp_path), items)
     for item, data in zip(items, (b"x" * 99, b"y" * 101), strict=True):
         (tmp_path / "store" / item.sha256[:2] / item.sha256).write_bytes(data)
-    assert fates(foreseen(Transfer(elsewhere, folder(tmp_path)), items, parallel=1)) == [Fate.WRONG] * 2
-    assert fates(pulled(elsewhere, folder(tmp_path), items)) == [Fate.WRONG] * 2
+    assert (
+        fates(foresee_transfer(Transfer(elsewhere, folder(tmp_path)), items, parallel=1)) == [TransferStatus.WRONG] * 2
+    )
+    assert fates(pulled(elsewhere, folder(tmp_path), items)) == [TransferStatus.WRONG] * 2
     # another size shows without reading, so that the next push replaces it
-    assert fates(pushed(here, folder(tmp_path), items)) == [Fate.MOVED] * 2
+    assert fates(pushed(here, folder(tmp_path), items)) == [TransferStatus.MOVED] * 2
 
 
-def test_damaged_object_here_is_not_pushed(here: Places, tmp_path: Path) -> None:
+def test_damaged_object_here_is_not_pushed(here: RepositoryPaths, tmp_path: Path) -> None:
     items = made(here, tmp_path, b"the bytes")
-    path = object_path(here, items[0].sha256)
+    path = find_object(here, items[0].sha256)
     path.chmod(0o644)
     path.write_bytes(b"THE bytes")
     (ended,) = pushed(here, folder(tmp_path), items)
-    assert ended.fate is Fate.WRONG
+    assert ended.fate is TransferStatus.WRONG
     assert "damaged here" in ended.why
     assert folder(tmp_path).listing() == {}
 
 
-def test_object_that_nobody_has_is_absent_in_both_directions(here: Places, elsewhere: Places, tmp_path: Path) -> None:
+def test_object_that_nobody_has_is_absent_in_both_directions(
+    here: RepositoryPaths, elsewhere: RepositoryPaths, tmp_path: Path
+) -> None:
     items = made(here, tmp_path, b"one", b"two")
     pushed(here, folder(tmp_path), items[:1])
     ended = {item.what.name: item.fate for item in pulled(elsewhere, folder(tmp_path), items)}
-    assert ended == {"file-0": Fate.MOVED, "file-1": Fate.ABSENT}
+    assert ended == {"file-0": TransferStatus.MOVED, "file-1": TransferStatus.ABSENT}
     ended = {item.what.name: item.fate for item in pushed(elsewhere, folder(tmp_path), items)}
-    assert ended == {"file-0": Fate.PRESENT, "file-1": Fate.ABSENT}
+    assert ended == {"file-0": TransferStatus.PRESENT, "file-1": TransferStatus.ABSENT}
 
 
-def test_a_part_that_is_here_is_not_read_again(here: Places, elsewhere: Places, tmp_path: Path) -> None:
+def test_a_part_that_is_here_is_not_read_again(
+    here: RepositoryPaths, elsewhere: RepositoryPaths, tmp_path: Path
+) -> None:
     data = bytes(range(256)) * (CHUNK // 64)
     items = made(here, tmp_path, data)
     pushed(here, folder(tmp_path), items)
@@ -155,17 +167,19 @@ def test_a_part_that_is_here_is_not_read_again(here: Places, elsewhere: Places, 
     # What is here already is not asked for: the store's own first bytes may be gone.
     stored = tmp_path / "store" / items[0].sha256[:2] / items[0].sha256
     stored.write_bytes(b"\0" * (len(data) - 1000) + data[-1000:])
-    assert fates(pulled(elsewhere, folder(tmp_path), items)) == [Fate.MOVED]
+    assert fates(pulled(elsewhere, folder(tmp_path), items)) == [TransferStatus.MOVED]
 
 
 @pytest.mark.parametrize("part", [b"wrong so far", b"x" * 4096], ids=["shorter", "longer"])
-def test_a_part_that_is_wrong_is_begun_anew(here: Places, elsewhere: Places, tmp_path: Path, part: bytes) -> None:
+def test_a_part_that_is_wrong_is_begun_anew(
+    here: RepositoryPaths, elsewhere: RepositoryPaths, tmp_path: Path, part: bytes
+) -> None:
     items = made(here, tmp_path, b"the whole of the bytes")
     pushed(here, folder(tmp_path), items)
     elsewhere.incoming.mkdir(parents=True)
     (elsewhere.incoming / items[0].sha256).write_bytes(part)
-    assert fates(pulled(elsewhere, folder(tmp_path), items)) == [Fate.MOVED]
-    assert object_path(elsewhere, items[0].sha256).read_bytes() == b"the whole of the bytes"
+    assert fates(pulled(elsewhere, folder(tmp_path), items)) == [TransferStatus.MOVED]
+    assert find_object(elsewhere, items[0].sha256).read_bytes() == b"the whole of the bytes"
 
 
 class Vanishing:
@@ -215,7 +229,7 @@ def vanishing(tmp_path: Path, after: int) -> Remote:
 
 
 def test_a_store_that_vanishes_during_a_push_shows_no_part_and_the_next_push_goes_on(
-    here: Places, tmp_path: Path
+    here: RepositoryPaths, tmp_path: Path
 ) -> None:
     items = made(here, tmp_path, *(bytes([n]) * 2 * CHUNK for n in range(4)))
     with pytest.raises(StoreError, match="Connection reset") as raised:
@@ -226,11 +240,11 @@ def test_a_store_that_vanishes_during_a_push_shows_no_part_and_the_next_push_goe
     assert 0 < len(there) < 4
     assert not [name for name in there if name.endswith(".partial")]
     again = pushed(here, folder(tmp_path), items)
-    assert sorted(fates(again)) == [Fate.MOVED] * (4 - len(there)) + [Fate.PRESENT] * len(there)
+    assert sorted(fates(again)) == [TransferStatus.MOVED] * (4 - len(there)) + [TransferStatus.PRESENT] * len(there)
 
 
 def test_a_store_that_vanishes_during_a_pull_leaves_a_part_to_go_on_from(
-    here: Places, elsewhere: Places, tmp_path: Path
+    here: RepositoryPaths, elsewhere: RepositoryPaths, tmp_path: Path
 ) -> None:
     items = made(here, tmp_path, b"".join(bytes([n]) * CHUNK for n in range(4)))
     pushed(here, folder(tmp_path), items)
@@ -238,14 +252,14 @@ def test_a_store_that_vanishes_during_a_pull_leaves_a_part_to_go_on_from(
         pulled(elsewhere, vanishing(tmp_path, 2 * CHUNK), items)
     part = elsewhere.incoming / items[0].sha256
     assert part.stat().st_size == 2 * CHUNK
-    assert not object_path(elsewhere, items[0].sha256).exists()
+    assert not find_object(elsewhere, items[0].sha256).exists()
     read: list[int] = []
-    transfer = Transfer(elsewhere, vanishing(tmp_path, 3 * CHUNK), tell=read.append)
-    assert fates(pull(transfer, items, parallel=1)) == [Fate.MOVED]
+    transfer = Transfer(elsewhere, vanishing(tmp_path, 3 * CHUNK), report=read.append)
+    assert fates(pull(transfer, items, parallel=1)) == [TransferStatus.MOVED]
     assert read[0] == 2 * CHUNK  # what was here counts as passed
 
 
-def test_what_a_killed_push_left_is_removed_once_the_object_is_whole(here: Places, tmp_path: Path) -> None:
+def test_what_a_killed_push_left_is_removed_once_the_object_is_whole(here: RepositoryPaths, tmp_path: Path) -> None:
     items = made(here, tmp_path, b"one", b"two")
     remote = folder(tmp_path)
     pushed(here, remote, items[:1])
@@ -260,9 +274,9 @@ def test_what_a_killed_push_left_is_removed_once_the_object_is_whole(here: Place
     assert sorted(remote.listing()) == sorted(item.sha256 for item in items)
 
 
-def test_two_pushes_at_once_leave_whole_objects(here: Places, tmp_path: Path) -> None:
+def test_two_pushes_at_once_leave_whole_objects(here: RepositoryPaths, tmp_path: Path) -> None:
     items = made(here, tmp_path, *(bytes([n]) * CHUNK for n in range(6)))
-    results: list[list[Moved]] = []
+    results: list[list[TransferResult]] = []
     threads = [threading.Thread(target=lambda: results.append(pushed(here, folder(tmp_path), items))) for _ in range(3)]
     for thread in threads:
         thread.start()
@@ -270,21 +284,21 @@ def test_two_pushes_at_once_leave_whole_objects(here: Places, tmp_path: Path) ->
         thread.join()
     assert len(results) == 3
     for item in items:
-        assert sha256_file(tmp_path / "store" / item.sha256[:2] / item.sha256) == item.sha256
+        assert hash_file(tmp_path / "store" / item.sha256[:2] / item.sha256) == item.sha256
     assert not [name for name in folder(tmp_path).listing() if name.endswith(".partial")]
 
 
-def test_a_share_that_is_not_mounted_is_named(here: Places, tmp_path: Path) -> None:
+def test_a_share_that_is_not_mounted_is_named(here: RepositoryPaths, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"no folder .*/nowhere") as raised:
         open_remote(f"file://{tmp_path}/nowhere/objects", {})
     assert "mount it" in raised.value.fix
     items = made(here, tmp_path, b"one")
     with pytest.raises(StoreError, match="is not there"):
-        pulled(Places(tmp_path / "elsewhere"), folder(tmp_path), items)
+        pulled(RepositoryPaths(tmp_path / "elsewhere"), folder(tmp_path), items)
 
 
 def test_a_disk_without_room_is_told_before_anything_is_read(
-    here: Places, elsewhere: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    here: RepositoryPaths, elsewhere: RepositoryPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     items = made(here, tmp_path, b"one")
     pushed(here, folder(tmp_path), items)
@@ -317,12 +331,12 @@ def test_a_url_that_leads_nowhere_is_named(url: str, said: str) -> None:
         open_remote(url, {})
 
 
-def test_a_store_in_memory_is_written_whole(here: Places, elsewhere: Places, tmp_path: Path) -> None:
+def test_a_store_in_memory_is_written_whole(here: RepositoryPaths, elsewhere: RepositoryPaths, tmp_path: Path) -> None:
     items = made(here, tmp_path, b"one", b"two" * 1000)
     remote = open_remote("memory://objects", {})
-    assert fates(pushed(here, remote, items)) == [Fate.MOVED] * 2
+    assert fates(pushed(here, remote, items)) == [TransferStatus.MOVED] * 2
     assert remote.listing() == {item.sha256: item.size for item in items}
-    assert fates(pulled(elsewhere, remote, items)) == [Fate.MOVED] * 2
+    assert fates(pulled(elsewhere, remote, items)) == [TransferStatus.MOVED] * 2
 
 
 # -- HTTP -----------------------------------------------------------------------------------------------------------
@@ -387,7 +401,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 @pytest.mark.parametrize("kind", [_Handler, _Ranges])
 def test_objects_are_pulled_over_http_and_go_on_where_the_server_can(
-    here: Places, elsewhere: Places, tmp_path: Path, served: Served, kind: type[_Handler]
+    here: RepositoryPaths, elsewhere: RepositoryPaths, tmp_path: Path, served: Served, kind: type[_Handler]
 ) -> None:
     data = bytes(range(256)) * 4096
     items = made(here, tmp_path, data, b"two")
@@ -395,24 +409,24 @@ def test_objects_are_pulled_over_http_and_go_on_where_the_server_can(
     url, handler = served(kind)
     elsewhere.incoming.mkdir(parents=True)
     (elsewhere.incoming / items[0].sha256).write_bytes(data[:500_000])
-    assert fates(pulled(elsewhere, open_remote(url, {}), items)) == [Fate.MOVED] * 2
-    assert object_path(elsewhere, items[0].sha256).read_bytes() == data
+    assert fates(pulled(elsewhere, open_remote(url, {}), items)) == [TransferStatus.MOVED] * 2
+    assert find_object(elsewhere, items[0].sha256).read_bytes() == data
     asked = [wanted for wanted in handler.requests if wanted]
     assert asked
     assert all(wanted.startswith("bytes=500000-") for wanted in asked)
 
 
 def test_http_tells_an_absent_object_from_a_server_that_refuses_or_is_gone(
-    here: Places, elsewhere: Places, tmp_path: Path, served: Served
+    here: RepositoryPaths, elsewhere: RepositoryPaths, tmp_path: Path, served: Served
 ) -> None:
     items = made(here, tmp_path, b"one")
     (tmp_path / "store").mkdir()
     url, _ = served()
     remote = open_remote(url, {})
-    assert fates(pulled(elsewhere, remote, items)) == [Fate.ABSENT]
-    assert fates(foreseen(Transfer(elsewhere, remote), items, parallel=1)) == [Fate.ABSENT]
+    assert fates(pulled(elsewhere, remote, items)) == [TransferStatus.ABSENT]
+    assert fates(foresee_transfer(Transfer(elsewhere, remote), items, parallel=1)) == [TransferStatus.ABSENT]
     with pytest.raises(StoreError, match="can only be read"):
-        remote.put(object_path(here, items[0].sha256), items[0].sha256, lambda _: None)
+        remote.put(find_object(here, items[0].sha256), items[0].sha256, lambda _: None)
     refusing, _ = served(_Handler, 403)
     with pytest.raises(StoreError, match="refuses") as raised:
         pulled(elsewhere, open_remote(refusing, {}), items)
@@ -441,20 +455,20 @@ class _Slow(_Ranges):
 _PULL = """
 import sys
 from pathlib import Path
-from reconciler.files import Places
-from reconciler.record.objects import Wanted
+from reconciler.files import RepositoryPaths
+from reconciler.record.objects import ObjectRef
 from reconciler.record.remote import open_remote
 from reconciler.record.transfer import Transfer, pull
 from reconciler.resource.kinds import Address, Kind
-places, url, sha256, size = Places(Path(sys.argv[1])), sys.argv[2], sys.argv[3], int(sys.argv[4])
-item = Wanted(sha256, size, "file", Address(Kind.ENGINE, "open/box/digits/Offline"))
+places, url, sha256, size = RepositoryPaths(Path(sys.argv[1])), sys.argv[2], sys.argv[3], int(sys.argv[4])
+item = ObjectRef(sha256, size, "file", Address(Kind.ENGINE, "open/box/digits/Offline"))
 told = Path(sys.argv[1]) / "passed"
-pull(Transfer(places, open_remote(url, {}), tell=lambda n: told.write_text(str(n))), [item], parallel=2)
+pull(Transfer(places, open_remote(url, {}), report=lambda n: told.write_text(str(n))), [item], parallel=2)
 """
 
 
 def test_a_pull_that_is_killed_goes_on_where_it_was(
-    here: Places, elsewhere: Places, tmp_path: Path, served: Served
+    here: RepositoryPaths, elsewhere: RepositoryPaths, tmp_path: Path, served: Served
 ) -> None:
     data = bytes(range(256)) * (CHUNK // 64)
     items = made(here, tmp_path, data)
@@ -473,28 +487,30 @@ def test_a_pull_that_is_killed_goes_on_where_it_was(
         process.kill()
     _Slow.go_on.set()
     part = elsewhere.incoming / items[0].sha256
-    assert not object_path(elsewhere, items[0].sha256).exists()
+    assert not find_object(elsewhere, items[0].sha256).exists()
     url, handler = served(_Ranges)
     have = part.stat().st_size
     assert 0 < have < len(data)
     assert part.read_bytes() == data[:have]
-    assert fates(pulled(elsewhere, open_remote(url, {}), items)) == [Fate.MOVED]
+    assert fates(pulled(elsewhere, open_remote(url, {}), items)) == [TransferStatus.MOVED]
     assert [wanted for wanted in handler.requests if wanted.startswith(f"bytes={have}-")]
 
 
-def test_ctrl_c_ends_all_transfers_and_leaves_the_parts(here: Places, elsewhere: Places, tmp_path: Path) -> None:
+def test_ctrl_c_ends_all_transfers_and_leaves_the_parts(
+    here: RepositoryPaths, elsewhere: RepositoryPaths, tmp_path: Path
+) -> None:
     items = made(here, tmp_path, *(bytes([n]) * 3 * CHUNK for n in range(3)))
     pushed(here, folder(tmp_path), items)
 
-    def tell(passed: int) -> None:
+    def report(passed: int) -> None:
         if passed == 2 * CHUNK:
             os.kill(os.getpid(), signal.SIGINT)  # as a key press does
             time.sleep(0.5)
 
     with pytest.raises(KeyboardInterrupt):
-        pull(Transfer(elsewhere, folder(tmp_path), tell=tell), items, parallel=2)
+        pull(Transfer(elsewhere, folder(tmp_path), report=report), items, parallel=2)
     assert not elsewhere.objects.exists() or not list(elsewhere.objects.rglob("*.partial"))
     assert [p.name for p in elsewhere.incoming.iterdir()]
-    assert fates(pulled(elsewhere, folder(tmp_path), items)).count(Fate.WRONG) == 0
+    assert fates(pulled(elsewhere, folder(tmp_path), items)).count(TransferStatus.WRONG) == 0
     for item in items:
-        assert sha256_file(object_path(elsewhere, item.sha256)) == item.sha256
+        assert hash_file(find_object(elsewhere, item.sha256)) == item.sha256

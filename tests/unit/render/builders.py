@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from reconciler.diff.change import Action, Change, How, InputChange, Reason
+from reconciler.diff.change import Action, Change, InputChange, Reason, Work
 from reconciler.plan.plan import Plan, Step
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Address, Cell, Kind
@@ -45,4 +45,4 @@ def plan(*steps: Step, unchanged: int = 61, **more: Any) -> Plan:
     return Plan("acme", "a" * 64, "b" * 64, steps, unchanged=unchanged, **more)
 
 
-__all__ = ["Action", "How", "Reason"]
+__all__ = ["Action", "Reason", "Work"]

@@ -6,11 +6,11 @@ import pytest
 
 from harness.contract import Progress
 from reconciler.diff.change import Reason
-from reconciler.execute.outcome import Began, Moved, Note, Outcome, Status
-from reconciler.render.documents import event_part
+from reconciler.execute.outcome import Message, Outcome, Status, StepProgress, StepStarted
+from reconciler.render.documents import render_event_part
 from reconciler.render.lines import Lines
 from reconciler.render.live import Live
-from reconciler.render.progress import pace, progress_text, tally
+from reconciler.render.progress import count_outcomes, measure_pace, render_progress_text
 from tests.unit.render.builders import PERFORMANCE, step
 
 STEP = step(PERFORMANCE, reason=Reason.INPUT_CHANGED, seconds=700.0)
@@ -44,25 +44,25 @@ def running(done: int, seconds: float, expected: int = 1000, stage: str = "runni
     ],
 )
 def test_time_left(progress: Progress, minimum: float, left: float | None) -> None:
-    found = pace(progress, minimum).left
+    found = measure_pace(progress, minimum).left
     assert found == (None if left is None else pytest.approx(left))
 
 
 def test_progress_text() -> None:
-    assert progress_text(Moved(STEP, running(500, 5.0), 0.0)) == "running, 500 of 1,000, 100/s, 5 s left"
-    assert progress_text(Moved(STEP, running(0, 0.0, 0, "loading"))) == "loading"
+    assert render_progress_text(StepProgress(STEP, running(500, 5.0), 0.0)) == "running, 500 of 1,000, 100/s, 5 s left"
+    assert render_progress_text(StepProgress(STEP, running(0, 0.0, 0, "loading"))) == "loading"
 
 
 def test_lines_begin_end_and_at_most_one_each_ten_seconds() -> None:
     now = [0.0]
     lines: list[str] = []
     with Lines(lines.append, clock=lambda: now[0]) as view:
-        view.tell(Note("took over a result"))
-        view.tell(Began(STEP, 600.0, 2))
+        view.report(Message("took over a result"))
+        view.report(StepStarted(STEP, 600.0, 2))
         for second in range(1, 26):
             now[0] = float(second)
-            view.tell(Moved(STEP, running(second, float(second)), 600.0))
-        view.tell(Outcome(STEP, Status.DONE, "107 samples/s, VALID", seconds=702.0))
+            view.report(StepProgress(STEP, running(second, float(second)), 600.0))
+        view.report(Outcome(STEP, Status.DONE, "107 samples/s, VALID", seconds=702.0))
     name = "closed / h200x8 / 3d-unet-99 / Offline  Run perf"
     assert lines == [
         "took over a result",
@@ -75,16 +75,16 @@ def test_lines_begin_end_and_at_most_one_each_ten_seconds() -> None:
 
 def test_a_failure_shows_fix_and_log() -> None:
     lines: list[str] = []
-    Lines(lines.append).tell(Outcome(STEP, Status.FAILED, "out of memory", "lower batch_size", log="/r/child.log"))
+    Lines(lines.append).report(Outcome(STEP, Status.FAILED, "out of memory", "lower batch_size", log="/r/child.log"))
     assert lines[0].endswith("Run perf: failed: out of memory\n      fix: lower batch_size\n      log: /r/child.log")
 
 
 def test_live_prints_what_ended_without_a_terminal_too(capsys: pytest.CaptureFixture[str]) -> None:
     with Live(colour=False) as view:
-        view.tell(Began(STEP))
-        view.tell(Moved(STEP, running(500, 5.0)))
-        view.tell(Note("[not markup]"))
-        view.tell(Outcome(STEP, Status.DONE, "VALID", seconds=2.0))
+        view.report(StepStarted(STEP))
+        view.report(StepProgress(STEP, running(500, 5.0)))
+        view.report(Message("[not markup]"))
+        view.report(Outcome(STEP, Status.DONE, "VALID", seconds=2.0))
     out = capsys.readouterr().out
     assert "Run perf  done in 2 s, VALID" in out
     assert "[not markup]" in out
@@ -92,10 +92,10 @@ def test_live_prints_what_ended_without_a_terminal_too(capsys: pytest.CaptureFix
 
 def test_tally() -> None:
     outcomes = tuple(Outcome(STEP, status) for status in (Status.FAILED, Status.DONE, Status.DONE))
-    assert tally(outcomes) == "2 done, 1 failed"
-    assert tally(()) == "0 steps"
+    assert count_outcomes(outcomes) == "2 done, 1 failed"
+    assert count_outcomes(()) == "0 steps"
 
 
 def test_events_as_json() -> None:
-    events = (Began(STEP), Moved(STEP, running(1, 1.0)), Outcome(STEP, Status.DONE), Note("x"))
-    assert [event_part(event)["event"] for event in events] == ["began", "moved", "outcome", "note"]
+    events = (StepStarted(STEP), StepProgress(STEP, running(1, 1.0)), Outcome(STEP, Status.DONE), Message("x"))
+    assert [render_event_part(event)["event"] for event in events] == ["began", "moved", "outcome", "note"]

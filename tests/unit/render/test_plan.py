@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from reconciler.diff.change import Action, Drift, Finding, How, Reason
-from reconciler.render.paint import coloured
-from reconciler.render.plan import plan_text, shown_origins
+from reconciler.diff.change import Action, Drift, Finding, Reason, Work
+from reconciler.render.colour import show_coloured
+from reconciler.render.plan import collect_shown_origins, render_plan_text
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Address, Kind
 from tests.unit.render.builders import (
@@ -24,7 +24,7 @@ from tests.unit.render.builders import (
 
 
 def test_a_changed_batch_size() -> None:
-    text = plan_text(plan(*engine_replaced()), commits={LINE: "3f2c1ab  2 days ago"})
+    text = render_plan_text(plan(*engine_replaced()), commits={LINE: "3f2c1ab  2 days ago"})
     assert text == (
         "closed / h200x8 / 3d-unet-99 / Offline\n"
         "  ~ Engine       replace  batch_size 8 → 16  specs/acme.yaml:16  3f2c1ab  2 days ago\n"
@@ -42,8 +42,8 @@ def test_everything_that_can_stand_in_a_plan() -> None:
         step(
             ACCURACY, reason=Reason.PREVIOUS_ATTEMPT_FAILED, note="out of memory", blocked="no GPU", fix="run it there"
         ),
-        step(PERFORMANCE, how=How.RESTORE, reason=Reason.ARTIFACT_MISSING, note="user.conf is missing", seconds=0.0),
-        step(RESULT, how=How.RENDER, because=(PERFORMANCE,)),
+        step(PERFORMANCE, how=Work.RESTORE, reason=Reason.ARTIFACT_MISSING, note="user.conf is missing", seconds=0.0),
+        step(RESULT, how=Work.RENDER, because=(PERFORMANCE,)),
         step(Address(Kind.RUN, f"{CELL}/old"), action=Action.PRUNE, reason=Reason.NOT_DECLARED),
     )
     whole = plan(
@@ -53,7 +53,7 @@ def test_everything_that_can_stand_in_a_plan() -> None:
         findings=(Finding("Invalid", str(CELL), "p99 is 12 ms, 20 % above the limit", "set target_qps 48"),),
         undeclared=(Address(Kind.RUN, "open/x/y/Server/accuracy"),),
     )
-    assert plan_text(whole) == (
+    assert render_plan_text(whole) == (
         "3d-unet-99\n"
         "  + Dataset      create   not recorded yet\n"
         "closed / h200x8 / 3d-unet-99 / Offline\n"
@@ -86,7 +86,7 @@ def test_everything_that_can_stand_in_a_plan() -> None:
     ids=["clean", "selected", "finding"],
 )
 def test_the_last_line_when_there_is_no_step(made: object, last: str) -> None:
-    assert plan_text(made).splitlines()[-1] == last  # type: ignore[arg-type]
+    assert render_plan_text(made).splitlines()[-1] == last  # type: ignore[arg-type]
 
 
 def test_the_cause_names_the_rest_and_skips_keys_of_what_is_replaced_too() -> None:
@@ -96,31 +96,31 @@ def test_the_cause_names_the_rest_and_skips_keys_of_what_is_replaced_too() -> No
         input_change("engine", "1" * 64, "2" * 64, Origin(str(ENGINE))),
     )
     run = step(PERFORMANCE, reason=Reason.INPUT_CHANGED, explained=explained, because=(ENGINE,))
-    assert "min_duration 10 min → 0 and 1 more  specs/acme.yaml:16" in plan_text(plan(run))
+    assert "min_duration 10 min → 0 and 1 more  specs/acme.yaml:16" in render_plan_text(plan(run))
     alone = replace(run, explained=explained[2:])
-    assert "engine replaced\n" in plan_text(plan(alone))
+    assert "engine replaced\n" in render_plan_text(plan(alone))
     back = replace(alone, because=())
-    assert "engine 111111111111 → 222222222222\n" in plan_text(plan(back))
+    assert "engine 111111111111 → 222222222222\n" in render_plan_text(plan(back))
 
 
 def test_what_is_new_is_not_called_replaced() -> None:
     new = step(ENGINE, action=Action.CREATE, reason=Reason.NOT_RECORDED)
-    assert "engine created" in plan_text(plan(new, step(PERFORMANCE, because=(ENGINE,))))
+    assert "engine created" in render_plan_text(plan(new, step(PERFORMANCE, because=(ENGINE,))))
 
 
 def test_a_huge_plan_is_cut_unless_all_is_asked() -> None:
     names = [f"closed/h200x8/b{number}/Offline" for number in range(380)]
     explained = (input_change("engine.batch_size", 8, 16),)
     huge = plan(*(step(Address(Kind.ENGINE, n), reason=Reason.INPUT_CHANGED, explained=explained) for n in names))
-    lines = plan_text(huge, limit=40).splitlines()
+    lines = render_plan_text(huge, limit=40).splitlines()
     assert len(lines) == 82
     assert lines[-2] == "… and 340 more cells; --all shows them"
     assert "380 to replace" in lines[-1]
-    assert len(plan_text(huge, limit=None).splitlines()) == 761
-    assert shown_origins(huge, 40) == (LINE,)
+    assert len(render_plan_text(huge, limit=None).splitlines()) == 761
+    assert collect_shown_origins(huge, 40) == (LINE,)
 
 
 def test_colour_adds_only_colour() -> None:
-    text = plan_text(plan(*engine_replaced()), paint=coloured)
+    text = render_plan_text(plan(*engine_replaced()), paint=show_coloured)
     assert "\x1b[33m~\x1b[0m Engine" in text
-    assert "\x1b" not in plan_text(plan(*engine_replaced()))
+    assert "\x1b" not in render_plan_text(plan(*engine_replaced()))

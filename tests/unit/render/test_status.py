@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from reconciler.desired.state import Desired
-from reconciler.diff.change import Action, Change, Chosen, Difference, Finding, How, Reason
-from reconciler.diff.conditions import standings
+from reconciler.diff.change import Action, Change, Chosen, Difference, Finding, Reason, Work
+from reconciler.diff.conditions import summarise_cells
 from reconciler.observed.state import Observed
-from reconciler.render.status import metric_text, status_text
-from reconciler.resource.conditions import NOT_REQUIRED, Standing
+from reconciler.render.status import render_metric_text, render_status_text
+from reconciler.resource.conditions import NOT_REQUIRED, CellStatus
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Ended, Recorded, Summary
 from reconciler.resource.resources import Detail, Resource
@@ -54,20 +54,20 @@ RECORDED = Recorded(
 CHOSEN = {OFFLINE: Chosen(performance="p", score="s")}
 
 
-def stand(*changes: Change, findings: tuple[Finding, ...] = (), **observed: object) -> dict[Cell, Standing]:
+def stand(*changes: Change, findings: tuple[Finding, ...] = (), **observed: object) -> dict[Cell, CellStatus]:
     seen = Observed(tree_present=True, rendered={str(OFFLINE): "f", str(SERVER): "f"})
     seen = replace(seen, **observed)  # type: ignore[arg-type]
-    found = standings(desired(), RECORDED, seen, Difference(changes, findings=findings, chosen=CHOSEN))
+    found = summarise_cells(desired(), RECORDED, seen, Difference(changes, findings=findings, chosen=CHOSEN))
     return {standing.cell: standing for standing in found}
 
 
-def change(kind: Kind, name: str, reason: Reason = Reason.INPUT_CHANGED, how: How = How.MAKE) -> Change:
+def change(kind: Kind, name: str, reason: Reason = Reason.INPUT_CHANGED, how: Work = Work.MAKE) -> Change:
     address = Address(kind, name)
     key = "key model" if kind is Kind.MODEL else f"key {address}"
     return Change(address, key, Action.REPLACE, reason, how)
 
 
-def words(standing: Standing) -> str:
+def words(standing: CellStatus) -> str:
     """Less what nothing asks for, as the table leaves it out."""
     return " ".join(c.status.value[0] for c in standing.conditions if c.reason != NOT_REQUIRED)
 
@@ -85,7 +85,7 @@ def test_all_true_when_nothing_differs() -> None:
         ((change(Kind.RUN, f"{OFFLINE}/performance"),), "T T F U T F"),
         ((change(Kind.RUN, f"{OFFLINE}/accuracy"),), "T U T T T U"),
         ((change(Kind.SCORE, str(OFFLINE)),), "T U T T T U"),
-        ((change(Kind.RESULT, str(OFFLINE), how=How.RENDER),), "T T T T F F"),
+        ((change(Kind.RESULT, str(OFFLINE), how=Work.RENDER),), "T T T T F F"),
     ],
     ids=["engine", "performance", "accuracy", "score", "result"],
 )
@@ -112,9 +112,9 @@ def test_an_invalid_run_is_measured_though_not_published() -> None:
     invalid = summary("i", address, ("12.5", "queries/s"), "INVALID")
     recorded = Recorded(by_key={"i": (invalid,)})
     difference = Difference((), recorded_as={address: "i"}, chosen={SERVER: Chosen()})
-    found = standings(desired(), recorded, Observed(), difference)[1]
+    found = summarise_cells(desired(), recorded, Observed(), difference)[1]
     assert (found.metric, found.validity) == (("12.5", "queries/s"), "INVALID")
-    assert "12.5 queries/s  INVALID, rehearsal" in status_text((found,))
+    assert "12.5 queries/s  INVALID, rehearsal" in render_status_text((found,))
 
 
 def test_accuracy_below_the_bar_is_no_invalid_run() -> None:
@@ -130,7 +130,7 @@ def test_a_cell_with_tests_shows_whether_they_pass() -> None:
 
     def audited(*changes: Change, findings: tuple[Finding, ...] = ()) -> tuple[str, str]:
         difference = Difference(changes, findings=findings, chosen=CHOSEN)
-        found = standings(with_tests, RECORDED, seen, difference)
+        found = summarise_cells(with_tests, RECORDED, seen, difference)
         condition = next(c for c in found[0].conditions if c.type == "Audited")
         return condition.status.value, condition.reason
 
@@ -155,13 +155,13 @@ def test_an_edited_file_is_red_and_a_missing_tree_is_not() -> None:
 def test_blocked_is_said() -> None:
     engine = change(Kind.ENGINE, str(OFFLINE))
     blocked = {engine.address: "no H200 here"}
-    found = standings(desired(), RECORDED, Observed(), Difference((engine,), chosen=CHOSEN), blocked)
+    found = summarise_cells(desired(), RECORDED, Observed(), Difference((engine,), chosen=CHOSEN), blocked)
     assert found[0].conditions[0].message == "blocked: no H200 here"
 
 
 def test_the_table() -> None:
     finding = Finding("Invalid", str(SERVER), "late")
-    table = status_text(tuple(stand(change(Kind.ENGINE, str(OFFLINE)), findings=(finding,)).values()))
+    table = render_status_text(tuple(stand(change(Kind.ENGINE, str(OFFLINE)), findings=(finding,)).values()))
     assert table == (
         "cell                     Built  Accurate  Performed  Valid  Rendered  Ready         result\n"
         "open/box/digits/Offline  no     ok        ok         ok     ok        no     107 samples/s  rehearsal\n"
@@ -173,10 +173,10 @@ def test_the_table() -> None:
 
 
 def test_a_long_table_shows_what_is_not_ready_first() -> None:
-    table = status_text(tuple(stand(change(Kind.ENGINE, str(SERVER))).values()), limit=1).splitlines()
+    table = render_status_text(tuple(stand(change(Kind.ENGINE, str(SERVER))).values()), limit=1).splitlines()
     assert table[1].startswith(str(SERVER))
     assert table[2] == "… and 1 more cell; --all shows them"
 
 
 def test_metric_text() -> None:
-    assert [metric_text(m) for m in (None, ("0.0134", "ms"), ("n/a", "acc"))] == ["-", "0.0134 ms", "n/a acc"]
+    assert [render_metric_text(m) for m in (None, ("0.0134", "ms"), ("n/a", "acc"))] == ["-", "0.0134 ms", "n/a acc"]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.render.values import setting_name, short, value_text
+from reconciler.render.values import name_setting, render_value_text, shorten_value
 from reconciler.resource.kinds import Kind
 
 
@@ -28,14 +28,14 @@ from reconciler.resource.kinds import Kind
     ],
 )
 def test_value_text(name: str, value: Any, text: str) -> None:
-    assert value_text(name, value) == text
+    assert render_value_text(name, value) == text
 
 
 def test_names_lose_the_prefix_of_their_own_kind_only() -> None:
-    assert setting_name("engine.batch_size", Kind.ENGINE) == "batch_size"
-    assert setting_name("engine.batch_size", Kind.RUN) == "engine.batch_size"
+    assert name_setting("engine.batch_size", Kind.ENGINE) == "batch_size"
+    assert name_setting("engine.batch_size", Kind.RUN) == "engine.batch_size"
 
 
 def test_short_keeps_both_ends() -> None:
-    assert short("/a/very/long/path/to/some/model.onnx", 16) == "/a/very/…el.onnx"
-    assert short("two\nlines") == "two lines"
+    assert shorten_value("/a/very/long/path/to/some/model.onnx", 16) == "/a/very/…el.onnx"
+    assert shorten_value("two\nlines") == "two lines"

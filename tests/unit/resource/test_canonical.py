@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reconciler.resource.canonical import canonical, canonical_json, decimal_text, digest
+from reconciler.resource.canonical import canonicalise, digest, encode_canonical_json, show_decimal
 from reconciler.resource.inputs import Input, Origin, make_key
 from reconciler.resource.kinds import Address, Kind
 
@@ -27,8 +27,8 @@ values = st.recursive(
 @few
 @given(values)
 def test_canonical_form_is_its_own(value: Any) -> None:
-    assert canonical(canonical(value)) == canonical(value)
-    assert canonical(json.loads(canonical_json(value))) == canonical(value)
+    assert canonicalise(canonicalise(value)) == canonicalise(value)
+    assert canonicalise(json.loads(encode_canonical_json(value))) == canonicalise(value)
 
 
 @few
@@ -36,32 +36,32 @@ def test_canonical_form_is_its_own(value: Any) -> None:
 def test_order_of_a_mapping_does_not_matter(value: dict[str, Any], draw: Any) -> None:
     items = list(value.items())
     draw.shuffle(items)
-    assert canonical_json(dict(items)) == canonical_json(value)
+    assert encode_canonical_json(dict(items)) == encode_canonical_json(value)
 
 
 @few
 @given(decimals, st.integers(0, 5))
 def test_number_has_one_text(number: Decimal, zeros: int) -> None:
-    text = decimal_text(number)
+    text = show_decimal(number)
     assert Decimal(text) == number
     padded = f"{number:f}" + ("0" * zeros if "." in f"{number:f}" else "")
-    assert decimal_text(Decimal(padded)) == text
+    assert show_decimal(Decimal(padded)) == text
     assert "E" not in text.upper()
 
 
 @pytest.mark.parametrize("text", ["54", "54.0", "5.4e1", "+54", "054.00"])
 def test_spellings_of_a_number_are_one(text: str) -> None:
-    assert decimal_text(text) == "54"
+    assert show_decimal(text) == "54"
 
 
 def test_zero_has_no_sign() -> None:
-    assert {decimal_text(t) for t in ("0", "-0", "0.000", "-0e5")} == {"0"}
+    assert {show_decimal(t) for t in ("0", "-0", "0.000", "-0e5")} == {"0"}
 
 
 @pytest.mark.parametrize("value", [1.5, float("nan"), object(), b"x", {1, 2}])
 def test_what_is_no_value_is_refused(value: Any) -> None:
     with pytest.raises(TypeError):
-        canonical_json([value])
+        encode_canonical_json([value])
 
 
 def test_values_that_differ_have_other_digests() -> None:
@@ -87,7 +87,7 @@ def test_key_depends_on_neither_order_nor_origin_nor_absent_values(found: list[I
 @given(inputs, inputs)
 def test_key_differs_with_values(one: list[Input], other: list[Input]) -> None:
     def said(found: list[Input]) -> Any:
-        return canonical_json({i.name: i.value for i in found if i.value is not None})
+        return encode_canonical_json({i.name: i.value for i in found if i.value is not None})
 
     assert (make_key(Kind.RUN, one) == make_key(Kind.RUN, other)) == (said(one) == said(other))
     assert make_key(Kind.RUN, one) != make_key(Kind.SCORE, one)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.spec.edit import EditError, rendered, set_value
-from reconciler.spec.nodes import parse, plain
+from reconciler.spec.edit import EditError, render_value, set_value
+from reconciler.spec.nodes import convert_plain, parse
 from tests.unit.spec.writing import VALID
 
 QUICKSTART = (Path(__file__).parents[3] / "specs/quickstart.yaml").read_text()
@@ -27,7 +27,7 @@ def leaves(node: Any, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
     return [path]
 
 
-DOCUMENT = plain(parse(QUICKSTART, "q")[0])  # type: ignore[arg-type]
+DOCUMENT = convert_plain(parse(QUICKSTART, "q")[0])  # type: ignore[arg-type]
 LEAVES = leaves(DOCUMENT)
 GROUPS = sorted({leaf[:length] for leaf in LEAVES for length in range(1, len(leaf))})
 new_values = st.text(max_size=40) | st.integers(0, 10**12) | st.booleans() | st.decimals(0, 10**6, places=3)
@@ -46,7 +46,7 @@ def test_only_the_line_of_the_value_changes(path: tuple[str, ...], value: Any, w
     old, new = before.split("\n"), after.split("\n")
     assert len(old) == len(new)
     assert sum(one != other for one, other in zip(old, new, strict=True)) <= 1
-    assert str(at(plain(parse(after, "q")[0]), path)) == str(value)  # type: ignore[arg-type]
+    assert str(at(convert_plain(parse(after, "q")[0]), path)) == str(value)  # type: ignore[arg-type]
 
 
 @given(st.sampled_from(GROUPS), st.text(min_size=1, max_size=12).filter(str.isprintable), new_values)
@@ -54,7 +54,7 @@ def test_adding_keeps_every_line(group: tuple[str, ...], name: str, value: Any) 
     if name in at(DOCUMENT, group):
         return
     after = set_value(QUICKSTART, [*group, name], value)
-    assert str(at(plain(parse(after, "q")[0]), (*group, name))) == str(value)  # type: ignore[arg-type]
+    assert str(at(convert_plain(parse(after, "q")[0]), (*group, name))) == str(value)  # type: ignore[arg-type]
     assert len(changed(QUICKSTART, after)) <= 3
     assert len([line for line in QUICKSTART.splitlines() if line not in after.splitlines()]) <= 1
 
@@ -62,11 +62,11 @@ def test_adding_keeps_every_line(group: tuple[str, ...], name: str, value: Any) 
 @given(st.text())
 def test_rendered_text_reads_back_as_the_same_text(text: str) -> None:
     printable = text.encode("utf-8", "replace").decode()
-    tree, problems = parse(f"a: {rendered(printable)}\n", "x")
+    tree, problems = parse(f"a: {render_value(printable)}\n", "x")
     assert not problems
     assert tree is not None
-    assert plain(tree) == {"a": printable}
-    assert type(plain(tree)["a"]) is str
+    assert convert_plain(tree) == {"a": printable}
+    assert type(convert_plain(tree)["a"]) is str
 
 
 def test_a_target_patch_keeps_the_comment() -> None:

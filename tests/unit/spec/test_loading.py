@@ -12,7 +12,7 @@ from reconciler.resource.canonical import digest
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Cell
 from reconciler.spec.declared import Declared
-from reconciler.spec.files import blob_id
+from reconciler.spec.files import compute_blob_id
 from reconciler.spec.loading import load
 from tests.unit.spec.writing import HEADER, VALID, load_texts, problems_in, replaced
 
@@ -40,7 +40,7 @@ def test_a_small_spec(tmp_path: Path) -> None:
         "target_qps": "54",
     }
     assert declared.cells[0].settings["target_qps"].origin == Origin("main.yaml", 20, 33)
-    assert declared.files[0].blob == blob_id(VALID.encode())
+    assert declared.files[0].blob == compute_blob_id(VALID.encode())
     assert pickle.loads(pickle.dumps(declared)) == declared
 
 

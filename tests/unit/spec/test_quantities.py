@@ -7,44 +7,53 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.spec.quantities import DURATION, SIZE, UnfitError, count, duration, power, rate, size
+from reconciler.spec.quantities import (
+    DURATION,
+    SIZE,
+    UnfitError,
+    parse_count,
+    parse_duration,
+    parse_power,
+    parse_rate,
+    parse_size,
+)
 
 whole = st.integers(1, 10**6)
 
 
 @given(whole, st.sampled_from(["us", "ms", "s", "min", "h"]), st.sampled_from(["", " "]))
 def test_whole_durations_convert_exactly(number: int, unit: str, space: str) -> None:
-    assert duration(f"{number}{space}{unit}", "ns") == number * DURATION.units[unit]
-    assert duration(f"{number:_}{space}{unit}", "us") * 1000 == number * DURATION.units[unit]
+    assert parse_duration(f"{number}{space}{unit}", "ns") == number * DURATION.units[unit]
+    assert parse_duration(f"{number:_}{space}{unit}", "us") * 1000 == number * DURATION.units[unit]
 
 
 @given(st.decimals(min_value=0, max_value=10**6, places=6))
 def test_fractions_of_a_second_lose_nothing(number: Decimal) -> None:
-    assert duration(f"{number} s", "us") == int(number * 10**6)
+    assert parse_duration(f"{number} s", "us") == int(number * 10**6)
 
 
 @given(st.decimals(min_value=Decimal("0.001"), max_value=10**9, places=3))
 def test_rates_keep_their_decimal_value(number: Decimal) -> None:
-    assert Decimal(rate(f"{number}")) == Decimal(rate(f"{number} /s")) == number
-    assert "e" not in rate(str(number)).lower()
+    assert Decimal(parse_rate(f"{number}")) == Decimal(parse_rate(f"{number} /s")) == number
+    assert "e" not in parse_rate(str(number)).lower()
 
 
 @given(whole)
 def test_counts_may_be_grouped(number: int) -> None:
-    assert count(f"{number:_}") == count(str(number)) == number
+    assert parse_count(f"{number:_}") == parse_count(str(number)) == number
 
 
 @given(whole, st.sampled_from(sorted(SIZE.units)))
 def test_a_unit_of_another_dimension_is_named(number: int, unit: str) -> None:
-    assert size(f"{number} {unit}") == number * SIZE.units[unit]
+    assert parse_size(f"{number} {unit}") == number * SIZE.units[unit]
     with pytest.raises(UnfitError, match="is a size") as caught:
-        duration(f"{number} {unit}", "ms")
+        parse_duration(f"{number} {unit}", "ms")
     assert "600 s" in caught.value.fix
 
 
 @given(st.text(max_size=30) | st.integers() | st.none() | st.booleans() | st.floats() | st.lists(st.text()))
 def test_nothing_but_unfit_is_raised(value: object) -> None:
-    for parse in (lambda v: duration(v, "ms"), power, size, rate, count):
+    for parse in (lambda v: parse_duration(v, "ms"), parse_power, parse_size, parse_rate, parse_count):
         with contextlib.suppress(UnfitError):
             parse(value)
 
@@ -52,35 +61,35 @@ def test_nothing_but_unfit_is_raised(value: object) -> None:
 @pytest.mark.parametrize("text", ["600", "0.5", "-1 s", "1 parsec", "s", "", "1.5 ns", "1e99 h", "1 s s"])
 def test_bad_durations(text: str) -> None:
     with pytest.raises(UnfitError):
-        duration(text, "ns")
+        parse_duration(text, "ns")
 
 
 def test_zero_needs_no_unit_where_it_is_allowed() -> None:
-    assert duration("0", "ms") == duration("0 s", "ms") == 0
+    assert parse_duration("0", "ms") == parse_duration("0 s", "ms") == 0
     with pytest.raises(UnfitError):
-        duration("0", "ns", zero=False)
+        parse_duration("0", "ns", zero=False)
 
 
 def test_base_units() -> None:
-    assert duration("600 s", "ms") == 600_000
-    assert duration("15 ms", "ns") == 15_000_000
-    assert duration("2 us", "us") == duration("2 µs", "us") == 2
-    assert power("300 W") == 300_000
-    assert size("1.5 GiB") == 3 * 2**29
-    assert rate("54.50 qps") == "54.5"
+    assert parse_duration("600 s", "ms") == 600_000
+    assert parse_duration("15 ms", "ns") == 15_000_000
+    assert parse_duration("2 us", "us") == parse_duration("2 µs", "us") == 2
+    assert parse_power("300 W") == 300_000
+    assert parse_size("1.5 GiB") == 3 * 2**29
+    assert parse_rate("54.50 qps") == "54.5"
 
 
 @pytest.mark.parametrize("text", ["1e400", "9" * 32, "9" * 5000, "1e+123456789", "1" + "0" * 50, "1e99"])
 def test_numbers_beyond_all_bounds_are_out_of_range(text: str) -> None:
     with pytest.raises(UnfitError, match="is out of range") as caught:
-        rate(text)
+        parse_rate(text)
     assert "rate" in caught.value.fix
     with pytest.raises(UnfitError, match=r"is out of range|is too large"):
-        duration(f"{text} s", "ns")
+        parse_duration(f"{text} s", "ns")
 
 
 @pytest.mark.parametrize("text", [str(2**63), "9" * 32, "9" * 5000])
 def test_a_count_that_is_too_large_is_told_the_most(text: str) -> None:
     with pytest.raises(UnfitError, match="is out of range") as caught:
-        count(text)
+        parse_count(text)
     assert caught.value.fix == f"write a whole number from 1 to {2**63 - 1}"

@@ -11,8 +11,8 @@ from ruamel.yaml import YAML
 from harness.contract import BACKENDS
 from reconciler.spec.models import Document
 from reconciler.spec.nodes import parse
-from reconciler.spec.schema import NAME_IN_CHECKOUT, schema_text, submission_schema
-from reconciler.spec.starter import starter_spec
+from reconciler.spec.schema import NAME_IN_CHECKOUT, build_submission_schema, render_schema
+from reconciler.spec.starter import render_starter_spec
 from tests.unit.spec.writing import VALID, replaced
 
 ROOT = Path(__file__).parents[3]
@@ -20,20 +20,22 @@ ROOT = Path(__file__).parents[3]
 
 def errors(text: str) -> list[str]:
     document = YAML(typ="safe", pure=True).load(text)
-    return [error.json_path for error in jsonschema.Draft202012Validator(submission_schema()).iter_errors(document)]
+    return [
+        error.json_path for error in jsonschema.Draft202012Validator(build_submission_schema()).iter_errors(document)
+    ]
 
 
 def test_the_schema_in_the_repository_is_up_to_date() -> None:
     written = (ROOT / NAME_IN_CHECKOUT).read_text(encoding="utf-8")
-    assert written == schema_text(), "run: python -m reconciler.spec.schema"
+    assert written == render_schema(), "run: python -m reconciler.spec.schema"
 
 
 def test_it_is_a_schema() -> None:
-    jsonschema.Draft202012Validator.check_schema(submission_schema())
-    assert set(json.loads(schema_text())["properties"]) == set(Document.model_fields)
+    jsonschema.Draft202012Validator.check_schema(build_submission_schema())
+    assert set(json.loads(render_schema())["properties"]) == set(Document.model_fields)
 
 
-@pytest.mark.parametrize("text", [(ROOT / "specs/quickstart.yaml").read_text(), VALID, starter_spec()])
+@pytest.mark.parametrize("text", [(ROOT / "specs/quickstart.yaml").read_text(), VALID, render_starter_spec()])
 def test_valid_specs_fit(text: str) -> None:
     assert errors(text) == []
 
@@ -66,11 +68,11 @@ def test_every_field_is_described() -> None:
             found += undescribed(inner, name)
         return found
 
-    assert undescribed(submission_schema(), "") == []
+    assert undescribed(build_submission_schema(), "") == []
 
 
 def test_scenarios_backends_and_options_are_listed() -> None:
-    definitions = submission_schema()["$defs"]
+    definitions = build_submission_schema()["$defs"]
     assert list(definitions["Scenarios"]["properties"])[:4] == ["SingleStream", "MultiStream", "Server", "Offline"]
     assert definitions["Engine"]["properties"]["backend"]["enum"] == list(BACKENDS)
     assert "all" in definitions["Engine"]["properties"]["options"]["properties"]["graph_optimization"]["enum"]

@@ -10,7 +10,7 @@ import time
 
 from reconciler.mlperf.rounds import load_ruleset
 from reconciler.tree.content import SubmissionContent, SystemContent
-from reconciler.tree.manifest import manifest
+from reconciler.tree.manifest import build_manifest
 from reconciler.tree.render import render
 
 sys.path.insert(0, sys.argv[1])
@@ -22,4 +22,4 @@ ruleset = load_ruleset("v6.1")
 cells = [make_cell(ruleset, "open", "digits", name) for name in ("Offline", "SingleStream", "MultiStream")]
 random.SystemRandom().shuffle(cells)
 system = SystemContent("box", "open", "edge", "available", {"cooling": "Luft \u00fcber Eis", "b": "1", "a": "2"})
-print(json.dumps(manifest(render(SubmissionContent("ACME", (system,), tuple(cells)), ruleset))))
+print(json.dumps(build_manifest(render(SubmissionContent("ACME", (system,), tuple(cells)), ruleset))))

@@ -14,7 +14,7 @@ from reconciler.mlperf.ruleset import Ruleset
 from reconciler.resource.kinds import Cell
 from reconciler.tree.content import SubmissionContent
 from reconciler.tree.render import render
-from reconciler.tree.source import LARGEST, files_of, published_file, unlicensed
+from reconciler.tree.source import LARGEST, choose_published_file, find_unlicensed, list_published_files
 
 from .conftest import reference
 
@@ -97,37 +97,37 @@ def code(folder: Path) -> Path:
 
 def test_published_code(tmp_path: Path) -> None:
     folder = code(tmp_path / "one")
-    assert set(files_of([folder])) == {"main.py", "lib/a.py"}
-    assert set(files_of([folder / "main.py"])) == {"main.py"}
+    assert set(list_published_files([folder])) == {"main.py", "lib/a.py"}
+    assert set(list_published_files([folder / "main.py"])) == {"main.py"}
     (tmp_path / "two").mkdir()
     (tmp_path / "two/b.sh").write_text("")
-    assert set(files_of([folder, tmp_path / "two"])) == {"one/main.py", "one/lib/a.py", "two/b.sh"}
+    assert set(list_published_files([folder, tmp_path / "two"])) == {"one/main.py", "one/lib/a.py", "two/b.sh"}
 
 
 def test_what_a_tree_cannot_hold_is_refused(tmp_path: Path) -> None:
     folder = code(tmp_path / "one")
     (folder / "two words.py").write_text("")
     with pytest.raises(ReconcilerError, match="cannot be named so"):
-        files_of([folder])
+        list_published_files([folder])
     (folder / "two words.py").unlink()
     (folder / "link").symlink_to("main.py")
     with pytest.raises(ReconcilerError, match="symbolic link"):
-        files_of([folder])
+        list_published_files([folder])
     (folder / "link").unlink()
     with (folder / "big.bin").open("wb") as stream:
         stream.truncate(LARGEST + 1)
     with pytest.raises(ReconcilerError, match="takes 50 MB"):
-        files_of([folder])
+        list_published_files([folder])
     with pytest.raises(ReconcilerError, match="no such code"):
-        files_of([tmp_path / "none"])
+        list_published_files([tmp_path / "none"])
     with pytest.raises(ReconcilerError, match="is not there"):
-        published_file(tmp_path / "none.md", "documents.calibration")
+        choose_published_file(tmp_path / "none.md", "documents.calibration")
     with pytest.raises(ReconcilerError, match="two published files"):
-        files_of([tmp_path / "one/main.py", tmp_path / "one/main.py"])
+        list_published_files([tmp_path / "one/main.py", tmp_path / "one/main.py"])
 
 
 def test_licences() -> None:
     header = b"# SPDX-License-Identifier: Apache-2.0\n"
-    assert unlicensed({"a.py": b"x", "README.md": b"x"}) == ("a.py",)
-    assert unlicensed({"a.py": header, "b.cu": b"// " + header, "empty.py": b""}) == ()
-    assert unlicensed({"a.py": b"x", "LICENSE.txt": b"x"}) == ()
+    assert find_unlicensed({"a.py": b"x", "README.md": b"x"}) == ("a.py",)
+    assert find_unlicensed({"a.py": header, "b.cu": b"// " + header, "empty.py": b""}) == ()
+    assert find_unlicensed({"a.py": b"x", "LICENSE.txt": b"x"}) == ()

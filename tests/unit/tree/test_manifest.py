@@ -9,23 +9,23 @@ from hypothesis import strategies as st
 
 from reconciler.mlperf.ruleset import Ruleset
 from reconciler.tree.content import LogRef, SubmissionContent
-from reconciler.tree.manifest import Differences, compare, manifest
+from reconciler.tree.manifest import Differences, build_manifest, compare
 from reconciler.tree.render import render
 
 
 def test_manifest_takes_digests_of_bytes_and_of_references() -> None:
     digest = hashlib.sha256(b"a").hexdigest()
-    assert manifest([("x", b"a"), ("y", LogRef("00", 1))]) == {"x": digest, "y": "00"}
+    assert build_manifest([("x", b"a"), ("y", LogRef("00", 1))]) == {"x": digest, "y": "00"}
 
 
 def test_a_tree_as_rendered_has_no_differences(submission: SubmissionContent, ruleset: Ruleset) -> None:
-    expected = manifest(render(submission, ruleset))
+    expected = build_manifest(render(submission, ruleset))
     assert compare(expected, dict(reversed(expected.items()))) == Differences()
     assert not compare(expected, expected)
 
 
 def test_each_kind_of_difference_is_named(submission: SubmissionContent, ruleset: Ruleset) -> None:
-    expected = manifest(render(submission, ruleset))
+    expected = build_manifest(render(submission, ruleset))
     first, second, *_ = expected
     found = {**expected, second: "00", "stray.txt": "11"}
     del found[first]

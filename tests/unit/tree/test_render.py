@@ -18,7 +18,7 @@ from reconciler.errors import ReconcilerError
 from reconciler.mlperf.accuracy import parse_accuracy
 from reconciler.mlperf.ruleset import Ruleset
 from reconciler.tree.content import AccuracyLog, LogRef, SubmissionContent
-from reconciler.tree.documents import missing_measurements, missing_system_fields, system_fields
+from reconciler.tree.documents import collect_system_fields, missing_measurements, missing_system_fields
 from reconciler.tree.render import render
 
 from .conftest import ACCURACY_LOG, MEASUREMENTS, reference
@@ -51,7 +51,7 @@ def test_system_json_has_every_mandatory_field_in_order(submission: SubmissionCo
 
 def test_what_the_tool_knows_is_not_taken_from_the_description(submission: SubmissionContent, ruleset: Ruleset) -> None:
     lying = replace(submission.systems[0], description={"division": "closed", "status": "rdi"})
-    fields = system_fields(lying, "ACME", ruleset)
+    fields = collect_system_fields(lying, "ACME", ruleset)
     assert (fields["division"], fields["status"], fields["system_name"]) == ("open", "available", "box")
 
 

@@ -11,13 +11,13 @@ import pytest
 
 from reconciler.errors import LogError
 from reconciler.mlperf.compliance.entries import Entry, read_entries
-from reconciler.mlperf.compliance.former import verify_test04_ab, verify_test05
-from reconciler.mlperf.compliance.judging import MissingLogError, Question, RunLogs, dtype_of, judge
+from reconciler.mlperf.compliance.judging import MissingLogError, RunLogs, VerdictInputs, choose_dtype, judge
+from reconciler.mlperf.compliance.legacy_tests import verify_test04_ab, verify_test05
 from reconciler.mlperf.compliance.settings import audit_settings, write_audit_settings
 from reconciler.mlperf.compliance.test01 import Fallback, compare_accuracies
 from reconciler.mlperf.compliance.verdict import Part
 from reconciler.mlperf.log_names import BASELINE, COMPLIANCE
-from reconciler.mlperf.rounds import known_rounds, load_ruleset
+from reconciler.mlperf.rounds import list_rounds, load_ruleset
 from reconciler.mlperf.summary import SummaryLog, parse_summary
 
 LOG = b'[\n{ "seq_id" : 0, "qsl_idx" : 3, "data" : "0A00" },\n{ "seq_id" : 1, "qsl_idx" : 4, "data" : "" }\n]\n'
@@ -61,7 +61,7 @@ def test_audit_settings_are_lines_that_loadgen_reads(loadgen_read: Callable[...,
     assert (read["code"], read["min_query_count"], read["min_duration_ms"]) == (0, 500, 0)
 
 
-@pytest.mark.parametrize("round_name", known_rounds())
+@pytest.mark.parametrize("round_name", list_rounds())
 def test_every_audit_setting_of_a_round_is_taken_by_loadgen(
     round_name: str, loadgen_read: Callable[..., list[dict[str, Any]]]
 ) -> None:
@@ -144,7 +144,7 @@ def test_fallback_without_a_metric_fails() -> None:
 def test_judging_without_answers_says_whose_are_missing(test: str) -> None:
     limits = {"least_mean_tokens": "1", "most_mean_tokens": "2"}
     with pytest.raises(MissingLogError):
-        judge(test, Question(audit=RunLogs(), limits=limits))
+        judge(test, VerdictInputs(audit=RunLogs(), limits=limits))
 
 
 def test_known_comparison_of_answers_stands_without_logs() -> None:
@@ -157,11 +157,11 @@ def test_known_comparison_of_answers_stands_without_logs() -> None:
         )
     )
     logs = RunLogs(detail=detail)
-    verdict = judge("TEST01", Question(audit=logs, performance=logs, known_answers=Part(("they differ",))))
+    verdict = judge("TEST01", VerdictInputs(audit=logs, performance=logs, known_answers=Part(("they differ",))))
     assert verdict.reasons == ("they differ",)
-    assert judge("TEST01", Question(audit=logs, performance=logs, known_answers=Part())).passed
+    assert judge("TEST01", VerdictInputs(audit=logs, performance=logs, known_answers=Part())).passed
     reports = {BASELINE: "accuracy=76.1%", COMPLIANCE: "accuracy=76.0%"}
-    question = Question(
+    question = VerdictInputs(
         audit=logs, performance=logs, known_answers=Part(("they differ",)), metrics=("acc",), reports=reports
     )
     assert judge("TEST01", question).notes == ("compared by accuracy, because they differ",)
@@ -173,4 +173,4 @@ def test_known_comparison_of_answers_stands_without_logs() -> None:
     ids=["as the run answered", "as declared", "not offered by the script", "nobody says"],
 )
 def test_answers_are_read_as_what_the_run_answered_with(declared: str, response: str, read_as: str) -> None:
-    assert dtype_of("TEST01", declared, response) == read_as
+    assert choose_dtype("TEST01", declared, response) == read_as

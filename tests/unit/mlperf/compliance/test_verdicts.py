@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.mlperf.compliance.judging import JUDGES, UNIQUE, Question, RunLogs, judge
+from reconciler.mlperf.compliance.judging import JUDGES, UNIQUE, RunLogs, VerdictInputs, judge
 from reconciler.mlperf.compliance.verdict import AuditVerdict
 from reconciler.mlperf.log_names import COMPLIANCE
 from tests.unit.mlperf.compliance.cases import CASES, Case
@@ -44,7 +44,7 @@ def _bytes(path: Path) -> bytes:
 def judged(case: Case, folder: Path) -> AuditVerdict:
     options = case.options
     report = options.get("report")
-    question = Question(
+    question = VerdictInputs(
         audit=logs(folder / "audit"),
         performance=logs(folder / "performance/run_1"),
         accuracy=logs(folder / "accuracy"),

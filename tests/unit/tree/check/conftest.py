@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.cli.tree_options import archive
+from reconciler.cli.shared.tree_options import open_archive
 from reconciler.tree.check.engine import check_tree
 from reconciler.tree.findings import TreeReport
 from tests.unit.tree.check.made import copy_tree, make_logs, make_tree
@@ -49,4 +49,4 @@ def tree(tree_of: Callable[[str], Path]) -> Path:
 
 
 def checked(root: Path) -> TreeReport:
-    return check_tree(root, round_name="v6.1", original=archive(root.with_suffix(".originals")))
+    return check_tree(root, round_name="v6.1", original=open_archive(root.with_suffix(".originals")))

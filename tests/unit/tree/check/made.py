@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.accuracy import truncate_log, with_hash
+from reconciler.mlperf.accuracy import add_hash, truncate_log
 from reconciler.mlperf.rounds import load_ruleset
 
 CHILD = Path(__file__).parents[2] / "mlperf" / "loadgen_child.py"
@@ -121,7 +121,7 @@ def make_cell(cell: Path, logs: Path, scenario: str, *, lengthened: bool) -> Non
 def make_accuracy(folder: Path, log: bytes, text: str = "accuracy=76.456%, good=38228, total=50000\n") -> None:
     """accuracy.txt and the truncated log; the original is kept beside the tree."""
     digest = hashlib.sha256(log).hexdigest()
-    write(folder / "accuracy.txt", with_hash(text, digest))
+    write(folder / "accuracy.txt", add_hash(text, digest))
     write(folder / "mlperf_log_accuracy.json", truncate_log(log, load_ruleset(ROUND).accuracy_log))
     root = next(parent for parent in folder.parents if parent.name in ("closed", "open", "network")).parent
     write(root.with_suffix(".originals") / digest, log)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from reconciler.errors import ReconcilerError
-from reconciler.tree.applying import INTERNAL
 from reconciler.tree.check.engine import check_tree
+from reconciler.tree.rule_engine import INTERNAL
 from reconciler.tree.verify.engine import verify_tree
 from tests.unit.tree.check.damage import damage
 from tests.unit.tree.check.made import copy_tree

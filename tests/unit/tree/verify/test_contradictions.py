@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.tree.findings import Finding, Severity
+from reconciler.tree.findings import Severity, TreeFinding
 from reconciler.tree.verify.engine import ALL_RULES, verify_tree
 from tests.unit.tree.check.made import change_system, detail, set_log, write
 
@@ -229,7 +229,7 @@ CASES = (
 )
 
 
-def findings(root: Path) -> list[Finding]:
+def findings(root: Path) -> list[TreeFinding]:
     return list(verify_tree(root).findings)
 
 

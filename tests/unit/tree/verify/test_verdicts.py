@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.tree.findings import Finding, Severity
+from reconciler.tree.findings import Severity, TreeFinding
 from reconciler.tree.verify.engine import verify_tree
 from tests.unit.tree.check.made import detail, set_log, write
 
@@ -21,7 +21,7 @@ CELL = f"{TOP}/resnet/Offline"
 RULE = "compliance.passes"
 
 
-def denied(root: Path, **options: object) -> list[Finding]:
+def denied(root: Path, **options: object) -> list[TreeFinding]:
     return [f for f in verify_tree(root, **options).findings if f.rule.id == RULE]  # type: ignore[arg-type]
 
 

@@ -1,0 +1,153 @@
+"""Which TensorRT this is, and everything in which versions and flavours differ.
+
+- 8.x: a network must ask for an explicit batch axis, precisions are flags, contexts may share a profile only after a
+  preview feature is on, and the memory of a context is set as a property.
+- From 10: networks are strongly typed (the ONNX file says what is computed in which type), profiles are shared, builds
+  tell their progress. From 11 the old names are gone.
+- TensorRT for RTX: as 10 and later, under another module name; it builds on a machine that has no GPU.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from harness.contract import Fact
+from harness.cuda.nvml import device_evidence
+from harness.digests import hash_files
+
+_MODULES = {
+    "tensorrt": ("tensorrt", "tensorrt_bindings"),
+    "tensorrt-rtx": ("tensorrt_rtx", "tensorrt_rtx_bindings"),
+}
+_FIRST_TYPED = 10
+_LIBRARIES = re.compile(r"lib(nvinfer|nvonnxparser|tensorrt)[^/]*\.so[^/]*$")
+_TABLES = "builder_resource"  # kernels of all devices, a gigabyte that only builds read
+
+
+class Flavour:
+    """An imported TensorRT. ``name``: of the backend."""
+
+    def __init__(self, name: str, module: Any) -> None:
+        self.name, self.trt = name, module
+        self.version = str(module.__version__)
+        self.numbers = version_numbers(self.version)
+
+    @property
+    def strongly_typed(self) -> bool:
+        return self.name != "tensorrt" or self.numbers[0] >= _FIRST_TYPED
+
+    @cached_property
+    def _evidence(self) -> dict[str, Fact]:
+        values = {
+            "backend.version": self.version,
+            "backend.flavour": self.name,
+            "backend.digest": libraries_digest(),
+        }
+        return {name: Fact(value=value, role="evidence") for name, value in values.items()} | device_evidence()
+
+    def facts(self) -> dict[str, Fact]:
+        return dict(self._evidence)
+
+    def new_network(self, builder: Any) -> Any:
+        flag = self.trt.NetworkDefinitionCreationFlag
+        return builder.create_network(1 << int(flag.STRONGLY_TYPED if self.strongly_typed else flag.EXPLICIT_BATCH))
+
+    def set_precision(self, config: Any, precision: str) -> None:
+        """Where the network is not typed, the types that the builder may choose from."""
+        if self.strongly_typed:
+            return
+        flag = self.trt.BuilderFlag
+        wanted = {"fp16": ["FP16"], "bf16": ["BF16"], "int8": ["FP16", "INT8"], "fp8": ["FP16", "FP8"]}
+        for name in wanted.get(precision, []):
+            config.set_flag(getattr(flag, name))
+
+    def builds(self, precision: str) -> bool:
+        names = self.trt.BuilderFlag.__members__
+        return self.strongly_typed or {"bf16": "BF16" in names, "fp8": False}.get(precision, True)
+
+    def share_profiles(self, config: Any) -> None:
+        """Let several contexts use one profile at once; from 10 on they do."""
+        feature = getattr(self.trt.PreviewFeature, "PROFILE_SHARING_0806", None)
+        if feature is not None and not self.strongly_typed:
+            config.set_preview_feature(feature, True)
+
+    def show_progress(self, config: Any, started: Callable[[int], None], step: Callable[[], None]) -> Any:
+        """Call back when the outermost phase begins and at each of its steps. The result must live as long as the
+        build; None where builds do not tell."""
+        if not hasattr(self.trt, "IProgressMonitor"):
+            return None
+        config.progress_monitor = monitor = _monitor(self.trt, started, step)
+        return monitor
+
+    def new_context(self, engine: Any) -> Any:
+        """A context whose memory we provide; None when the library could not make it."""
+        strategy = getattr(self.trt, "ExecutionContextAllocationStrategy", None)
+        if strategy is None:
+            return engine.create_execution_context_without_device_memory()
+        return engine.create_execution_context(strategy.USER_MANAGED)
+
+    def context_bytes(self, engine: Any, profile: int) -> int:
+        if hasattr(engine, "get_device_memory_size_for_profile_v2"):
+            return int(engine.get_device_memory_size_for_profile_v2(profile))
+        return int(engine.device_memory_size)
+
+    def give_memory(self, context: Any, address: int, size: int) -> None:
+        if hasattr(context, "set_device_memory"):
+            context.set_device_memory(address, size)
+        else:
+            context.device_memory = address
+
+
+def load_flavour(name: str) -> Flavour:
+    """Raises ImportError when none of its modules is installed."""
+    *others, last = _MODULES[name]
+    for module in others:
+        try:
+            return Flavour(name, importlib.import_module(module))
+        except ModuleNotFoundError as error:
+            if error.name != module:
+                raise
+    return Flavour(name, importlib.import_module(last))
+
+
+def version_numbers(version: str) -> tuple[int, ...]:
+    """The leading numbers of each part: "10.16.1.11" is (10, 16, 1, 11)."""
+    return tuple(int(found[0]) for found in (re.match(r"\d+", part) for part in version.split(".")) if found)
+
+
+def libraries_digest() -> str:
+    """Of TensorRT's libraries in this process, by their contents."""
+    try:
+        lines = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return ""
+    paths = {Path(line.split(maxsplit=5)[5]) for line in lines if line.count("/")}
+    used = sorted(path for path in paths if _LIBRARIES.search(path.name) and _TABLES not in path.name)
+    return hash_files(Path("/"), used) if used else ""
+
+
+def _monitor(trt: Any, started: Callable[[int], None], step: Callable[[], None]) -> Any:
+    class Monitor(trt.IProgressMonitor):  # type: ignore[misc]
+        def __init__(self) -> None:
+            trt.IProgressMonitor.__init__(self)
+            self._outermost = ""
+
+        def phase_start(self, phase_name: str, parent_phase: str | None, num_steps: int) -> None:
+            if not parent_phase:
+                self._outermost = phase_name
+                started(num_steps)
+
+        def phase_finish(self, phase_name: str) -> None:
+            """The next phase starts over."""
+
+        def step_complete(self, phase_name: str, step_number: int) -> bool:  # noqa: ARG002
+            if phase_name == self._outermost:
+                step()
+            return True
+
+    return Monitor()

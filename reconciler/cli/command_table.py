@@ -1,0 +1,101 @@
+"""The command table, and the group that imports a command only when it is called."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from reconciler.cli.shared.lazy_import import lazy_import
+from reconciler.cli.shared.options import pass_options
+
+WITHOUT_NAME = "pass"
+
+# Name → (module with a click command called ``command``, what `--help` says of it). In the order of `--help`.
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "init": ("reconciler.cli.init", "Make a repository with a commented starter spec for this machine."),
+    "detect": ("reconciler.cli.detect", "Read this machine, and propose how the spec describes it."),
+    "validate": ("reconciler.cli.validate", "Check the specs; name every problem with file, line, column and fix."),
+    "plan": ("reconciler.cli.plan", "Show what a pass would do, why, and how long it takes."),
+    "apply": ("reconciler.cli.apply", "Carry out a saved plan, or what selectors choose of the present one."),
+    "watch": ("reconciler.cli.watch", "Pass whenever the specs, records, tree or branch changed."),
+    "status": ("reconciler.cli.status", "Show the matrix of cells and conditions with the results."),
+    "show": ("reconciler.cli.show", "Show every resolved value of a cell with the line that sets it."),
+    "why": ("reconciler.cli.why", "Say why a cell is, or is not, made again."),
+    "accept": ("reconciler.cli.accept", "Let results count although their inputs differ, for a while."),
+    "freeze": ("reconciler.cli.freeze", "Run, rebuild and render nothing of a cell, or of the submission."),
+    "unfreeze": ("reconciler.cli.unfreeze", "End a freeze."),
+    "embargo": ("reconciler.cli.embargo", "Say where results may go today; make git ask before each push."),
+    "logs": ("reconciler.cli.logs", "Find or print the logs of a cell."),
+    "pr": ("reconciler.cli.pr", "Compare two commits: what merging would make stale, build and run."),
+    "diff": ("reconciler.cli.diff", "Show what differs between two commits: inputs and results."),
+    "compare": ("reconciler.cli.compare", "Compare the results of two commits, trees or systems."),
+    "history": ("reconciler.cli.history", "List and plot everything that was measured of a cell."),
+    "blame": ("reconciler.cli.blame", "Say which commits changed a cell's inputs, and what each did to its result."),
+    "rounds": ("reconciler.cli.rounds", "Show the rules of the rounds, where sources differ, and what changed."),
+    "check": ("reconciler.cli.check", "Check the rendered tree, or any tree, against the submission rules."),
+    "verify-tree": ("reconciler.cli.verify_tree", "Find contradictions in a submission tree that anyone made."),
+    "import": ("reconciler.cli.import_", "Record one LoadGen run that was made elsewhere."),
+    "audit": ("reconciler.cli.audit", "Prove a commit: records, logs, metrics, verdicts and tree, from git alone."),
+    "adopt": ("reconciler.cli.adopt", "Turn a submission tree into a spec and imported records."),
+    "move": ("reconciler.cli.move", "Move a cell to another division in the spec, and say what that changes."),
+    "package": ("reconciler.cli.package", "Pack the submission tree reproducibly, or say what speaks against it."),
+    "unpack": ("reconciler.cli.unpack", "Unpack and verify what `package` wrote."),
+    "sign": ("reconciler.cli.sign", "Sign records that have no signature yet, with the key that git signs with."),
+    "push": ("reconciler.cli.push", "Copy the objects that git does not hold to a store elsewhere."),
+    "pull": ("reconciler.cli.pull", "Fetch objects from a store elsewhere, each checked by its digest."),
+    "prune": ("reconciler.cli.prune", "Remove what no spec declares any more: never logs, only when told."),
+    "gc": ("reconciler.cli.gc", "Remove stored files that no record names."),
+}
+_HIDDEN: Mapping[str, tuple[str, str]] = {WITHOUT_NAME: ("reconciler.cli.pass_", "Run one pass.")}
+
+
+def looks_like_path(word: str) -> bool:
+    return "/" in word or word.endswith((".yaml", ".yml", ".json")) or word in (".", "..") or Path(word).exists()
+
+
+class Commands(click.Group):
+    """A group whose sub-commands live in COMMANDS, and that takes anything else for the arguments of a pass."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        entry = COMMANDS.get(cmd_name) or _HIDDEN.get(cmd_name)
+        if entry is None:
+            return None
+        found = lazy_import(entry[0]).command
+        assert isinstance(found, click.Command)
+        return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """A command by name; or a pass, when the first word is an option, a path or a selector."""
+        word = args[0]
+        if word in COMMANDS or word in _HIDDEN:
+            return super().resolve_command(ctx, args)
+        late = next((arg for arg in args if arg in COMMANDS and not Path(arg).exists()), None)
+        if word.startswith("-") and late is not None:
+            raise click.UsageError(f"options of a command stand behind it: reconcile {late} {word}", ctx)
+        if word.startswith("-") or "=" in word or looks_like_path(word):
+            return WITHOUT_NAME, self.get_command(ctx, WITHOUT_NAME), args
+        near = difflib.get_close_matches(word, COMMANDS, 1)
+        hint = f"Did you mean `reconcile {near[0]}`?" if near else "`reconcile --help` lists the commands."
+        raise click.UsageError(f"{word!r} is neither a command nor a spec file. {hint}", ctx)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """From the table, so that no command is imported for it."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        own = [record for p in self.get_params(ctx) if (record := p.get_help_record(ctx)) is not None]
+        passing = [record for p in pass_options() if (record := p.get_help_record(ctx)) is not None]
+        with formatter.section("Options"):
+            formatter.write_dl(own)
+        with formatter.section("Options of a pass"):
+            formatter.write_dl(passing)
+        self.format_commands(ctx, formatter)

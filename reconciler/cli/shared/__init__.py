@@ -1,0 +1,1 @@
+"""What several commands share: options, output, finding the repository, carrying out a pass."""

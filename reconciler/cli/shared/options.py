@@ -1,0 +1,143 @@
+"""Options that several commands share, and how words on the command line become the options of a pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Any, TypeVar, cast
+
+import click
+
+from reconciler.cli.shared.lazy_import import lazy_import
+from reconciler.cli.shared.output import NO_COLOUR, say_json
+from reconciler.errors import SpecError
+from reconciler.resource.kinds import Kind
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_KINDS = [kind.value for kind in Kind]
+
+
+def no_colour_option() -> click.Option:
+    """Before a command and behind it alike."""
+
+    def remember(context: click.Context, _: click.Parameter, asked: bool) -> None:
+        if asked:
+            context.meta[NO_COLOUR] = True
+
+    text = "No colour on any terminal; NO_COLOR in the environment does the same."
+    return click.Option(["--no-color"], is_flag=True, expose_value=False, callback=remember, help=text)
+
+
+def json_option() -> click.Option:
+    return click.Option(["--json", "as_json"], is_flag=True, help="Report as JSON on standard output.")
+
+
+def _all() -> click.Option:
+    return click.Option(["--all", "show_all"], is_flag=True, help="Show every cell, however many there are.")
+
+
+def _deep() -> click.Option:
+    return click.Option(["--deep"], is_flag=True, help="Hash every stored file, whatever its timestamp says.")
+
+
+def selection_options() -> list[click.Parameter]:
+    """What to look at: also what `plan`, `apply` and `status` take."""
+    return [
+        click.Option(
+            ["--exclude"],
+            multiple=True,
+            metavar="SELECTOR",
+            help="Leave out what matches, such as scenario=Server. May be repeated.",
+        ),
+        click.Option(
+            ["--only"],
+            multiple=True,
+            type=click.Choice(_KINDS, case_sensitive=False),
+            metavar="KIND",
+            help=f"Only resources of this kind ({', '.join(_KINDS)}). May be repeated.",
+        ),
+        _deep(),
+    ]
+
+
+def busy_option() -> click.Option:
+    text = "Time runs although others use the GPUs or load the processors; the records say so."
+    return click.Option(["--busy"], is_flag=True, envvar="RECONCILE_BUSY", help=text)
+
+
+def running_options() -> list[click.Parameter]:
+    return [
+        click.Option(
+            ["--rerun"],
+            multiple=True,
+            metavar="SELECTOR",
+            help="Make what matches again although nothing changed. May be repeated.",
+        ),
+        click.Option(["--commit"], is_flag=True, help="Commit the new records, and nothing else, to git."),
+        busy_option(),
+        click.Option(
+            ["--wait"],
+            type=click.FloatRange(min=0),
+            default=0.0,
+            metavar="SECONDS",
+            help="Wait this long for another pass in this repository to end.",
+        ),
+    ]
+
+
+def reporting_options() -> list[click.Parameter]:
+    return [json_option(), _all()]
+
+
+def pass_options() -> list[click.Parameter]:
+    return [*selection_options(), *running_options(), *reporting_options()]
+
+
+def cell_argument() -> click.Argument:
+    return click.Argument(["cell"], metavar="CELL")
+
+
+def spec_option() -> click.Option:
+    """For commands whose argument is a cell."""
+    return click.Option(
+        ["--spec", "specs"],
+        multiple=True,
+        type=click.Path(exists=True),
+        metavar="SPEC",
+        help="Read this spec instead of all in specs/. May be repeated.",
+    )
+
+
+def split_words(metavar: str = "[SPEC|SELECTOR]...") -> click.Argument:
+    """Spec files, and selectors such as benchmark=resnet: told apart by the "="."""
+    return click.Argument(["words"], nargs=-1, metavar=metavar)
+
+
+def _telling_problems(function: _Function) -> _Function:
+    """With --json, the problems of a broken spec are a document as well."""
+
+    @wraps(function)
+    def run(*arguments: Any, **named: Any) -> Any:
+        try:
+            return function(*arguments, **named)
+        except SpecError as error:
+            if not named.get("as_json"):
+                raise
+            document = lazy_import("reconciler.render.documents").render_document
+            name = click.get_current_context().info_name
+            say_json(document(name, valid=False, problems=error.problems))
+            return error.exit_code
+
+    return cast(_Function, run)
+
+
+def takes(parameters: Iterable[click.Parameter]) -> Callable[[_Function], _Function]:
+    """Give a command these parameters, in this order; stands above ``@click.command``-less functions."""
+
+    def attach(function: _Function) -> _Function:
+        told = _telling_problems(function)
+        # click reads the parameters of a function in reverse, since decorators apply from the inside out.
+        told.__click_params__ = [no_colour_option(), *reversed(list(parameters))]  # type: ignore[attr-defined]
+        return told
+
+    return attach

@@ -1,0 +1,167 @@
+"""What `package` packs, and everything that speaks against it: the submission at a commit, looked at from all sides."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from reconciler import git
+from reconciler.cli.shared.plan_options import list_cells
+from reconciler.errors import ReconcilerError
+from reconciler.mlperf.log import DetailLog, parse_detail
+from reconciler.mlperf.log_names import DETAIL
+from reconciler.mlperf.ruleset import Ruleset
+from reconciler.planning import PlanResult
+from reconciler.publishing.preconditions import (
+    Refusal,
+    collect_chosen_ids,
+    find_refused_acceptances,
+    find_refused_cells,
+    find_refused_code,
+    find_refused_inferences,
+    find_refused_records,
+    find_refused_remotes,
+)
+from reconciler.publishing.rendered_tree import assemble_content, is_publishable
+from reconciler.publishing.tree_files import write_tree
+from reconciler.reconcile import find_readable
+from reconciler.record.index import load_record
+from reconciler.resource.kinds import Cell, Kind
+from reconciler.resource.records import Artifact, Record
+from reconciler.spec.files import compute_blob_id
+from reconciler.tree.check.engine import check_tree
+from reconciler.tree.content import Content, LogRef, SubmissionContent
+from reconciler.tree.findings import Severity
+from reconciler.tree.render import render
+
+
+@dataclass(frozen=True, slots=True)
+class PackedSubmission:
+    """All that is packed, and what it was made from."""
+
+    seen: PlanResult
+    content: SubmissionContent
+    ruleset: Ruleset
+    files: tuple[tuple[str, Content], ...]
+    commit: str
+
+    def stored(self, ref: LogRef) -> Path:
+        return find_readable(self.seen.places, Artifact("", ref.sha256, ref.size, "logs"))
+
+
+def load_packed_submission(seen: PlanResult) -> PackedSubmission:
+    """ReconcilerError where there is no commit."""
+    commit = git.find_head(seen.places.root)
+    if commit is None:
+        raise ReconcilerError("there is no commit to pack", fix="commit specs/ and state/")
+    content, ruleset = assemble_content(
+        seen.places,
+        seen.desired,
+        seen.difference,
+        lambda identity: load_record(seen.places, identity),
+        lambda ref: find_readable(seen.places, Artifact("", ref.sha256, ref.size, "logs")),
+    )
+    return PackedSubmission(seen, content, ruleset, tuple(render(content, ruleset)), commit)
+
+
+def find_refusals(submission: PackedSubmission, *, despite_embargo: bool, accepted: bool = False) -> list[Refusal]:
+    """Every reason against packing; the embargo and what was ``accepted`` are none when the user says so."""
+    seen = submission.seen
+    committed = _committed(submission)
+    submitted = next(r for r in seen.desired.resources if r.kind is Kind.SUBMISSION)
+    settings = seen.desired.detail(submitted.address).settings
+    found = [
+        Refusal(path, "the spec is not committed", "commit it") for path in sorted(seen.spec) if not committed(path)
+    ]
+    found += find_refused_cells(list_cells(seen), seen.difference.findings)
+    found += find_refused_records(_records(seen), committed, _known_spec(seen))
+    found += find_refused_acceptances(seen.difference.acceptances, committed, wanted=accepted)
+    found += find_refused_code(submission.content)
+    found += _uncommitted(seen, settings, committed)
+    found += find_refused_inferences(submission.content, submission.ruleset, _log_of(submission))
+    if not despite_embargo:
+        found += find_refused_remotes(settings, git.list_remotes(seen.places.root), datetime.now(UTC).date())
+    if not submission.content.cells:
+        found.append(Refusal("the submission", "no cell can be published", "see: reconcile status"))
+    else:
+        found += _broken_rules(submission)
+    return list(dict.fromkeys(found))
+
+
+def _committed(submission: PackedSubmission) -> Callable[[str], bool]:
+    """Whether a path's bytes, below the repository, are those of the commit."""
+    root = submission.seen.places.root
+    known = git.list_files_at(root, submission.commit)
+
+    def committed(path: str) -> bool:
+        try:
+            return path in known and compute_blob_id((root / path).read_bytes()) == known[path][0]
+        except OSError:
+            return False
+
+    return committed
+
+
+def _known_spec(seen: PlanResult) -> Callable[[str, str], bool]:
+    known: dict[tuple[str, str], bool] = {}
+
+    def found(path: str, blob: str) -> bool:
+        if (path, blob) not in known:
+            known[path, blob] = bool(git.find_blob_commits(seen.places.root, path, blob))
+        return known[path, blob]
+
+    return found
+
+
+def _records(seen: PlanResult) -> dict[Cell, list[tuple[str, Record]]]:
+    chosen = is_publishable(seen.difference)
+    return {
+        cell: [(identity, load_record(seen.places, identity)) for identity in collect_chosen_ids(records)]
+        for cell, records in chosen.items()
+    }
+
+
+def _uncommitted(seen: PlanResult, settings: object, committed: Callable[[str], bool]) -> Iterator[Refusal]:
+    """Published files in the repository must be in its commit, or another checkout packs other bytes."""
+    assert isinstance(settings, dict)
+    paths = [path for paths in settings.get("code", {}).values() for path in paths]
+    paths += [value for name, value in settings.items() if name.startswith("documents.")]
+    root = seen.places.root.resolve()
+    for path in dict.fromkeys(paths):
+        top = (root / path).resolve()
+        for file in sorted(top.rglob("*")) if top.is_dir() else [top]:
+            hidden = any(part.startswith(".") or part == "__pycache__" for part in file.relative_to(top).parts)
+            if not file.is_file() or hidden or file.suffix == ".pyc" or not file.is_relative_to(root):
+                continue
+            if not committed(name := file.relative_to(root).as_posix()):
+                yield Refusal(name, "it is published, and not committed", "commit it")
+
+
+def _log_of(submission: PackedSubmission) -> Callable[[Cell], DetailLog]:
+    by_cell = {content.cell: content for content in submission.content.cells}
+
+    def read(cell: Cell) -> DetailLog:
+        detail = by_cell[cell].performance[DETAIL]
+        data = submission.stored(detail).read_bytes() if isinstance(detail, LogRef) else detail
+        return parse_detail(data)
+
+    return read
+
+
+def _broken_rules(submission: PackedSubmission) -> list[Refusal]:
+    """What `check` finds in the tree as it would be packed."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_tree(Path(folder), submission.files, (), submission.stored)
+        report = check_tree(Path(folder), round_name=submission.ruleset.round)
+    return [
+        Refusal(
+            finding.cell or str(finding.complaint.place),
+            f"{finding.complaint.place}: {finding.complaint.found}, wanted {finding.complaint.wanted}",
+            finding.complaint.fix or "see: reconcile check",
+        )
+        for finding in report.findings
+        if finding.severity is Severity.ERROR
+    ]

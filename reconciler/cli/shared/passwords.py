@@ -1,0 +1,38 @@
+"""Where a password comes from: a prompt, a file, or an environment variable; never the command line."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from reconciler.errors import ReconcilerError
+
+
+def password_options() -> list[click.Option]:
+    return [
+        click.Option(
+            ["--password-file"],
+            metavar="FILE",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            help="Read the password from the first line of FILE. By default it is asked for.",
+        ),
+        click.Option(["--password-env"], metavar="NAME", help="Read the password from this environment variable."),
+    ]
+
+
+def read_password(file: Path | None, variable: str | None, *, confirm: bool) -> str:
+    if file is not None and variable is not None:
+        raise click.UsageError("--password-file or --password-env, not both")
+    if file is not None:
+        lines = file.read_text(encoding="utf-8").splitlines()
+        if not lines or not lines[0]:
+            raise ReconcilerError(f"{file} has no password in its first line", fix="write it there")
+        return lines[0]
+    if variable is not None:
+        if not os.environ.get(variable):
+            raise ReconcilerError(f"the environment variable {variable} is not set", fix=f"export {variable}=…")
+        return os.environ[variable]
+    asked: str = click.prompt("Password", hide_input=True, confirmation_prompt=confirm, err=True)
+    return asked

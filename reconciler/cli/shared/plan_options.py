@@ -1,0 +1,118 @@
+"""What the reporting commands share: a look at the repository, its cells, and who changed which line."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from reconciler.cli.shared.lazy_import import lazy_import
+from reconciler.cli.shared.repository import find_repository, show_from_root, sort_words
+from reconciler.diff.conditions import summarise_cells
+from reconciler.files import RepositoryPaths
+from reconciler.plan.plan import Plan
+from reconciler.plan.select import parse
+from reconciler.planning import Options, PlanResult, compute_plan, explain_unfit
+from reconciler.quantities import show_age
+from reconciler.resource.conditions import CellStatus
+from reconciler.resource.inputs import Origin
+from reconciler.resource.kinds import Address, Cell, Kind
+
+
+def find_asked_cells(
+    words: Sequence[str],
+    *,
+    exclude: Sequence[str] = (),
+    only: Sequence[str] = (),
+    rerun: Sequence[str] = (),
+    deep: bool = False,
+    commit: bool = False,
+    busy: bool = False,
+    wait: float = 0.0,
+) -> tuple[RepositoryPaths, Options]:
+    """The repository and the options of a look or a pass, from words as typed."""
+    specs, selectors = sort_words(words)
+    for selection in (selectors, exclude, rerun):
+        parse(selection)
+    places = find_repository(specs)
+    options = Options(
+        specs=tuple(show_from_root(places, spec) for spec in specs),
+        select=selectors,
+        exclude=tuple(exclude),
+        only=tuple(only),
+        rerun=tuple(rerun),
+        deep=deep,
+        commit=commit,
+        busy=busy,
+        wait=wait,
+    )
+    return places, options
+
+
+def list_cells(look: PlanResult, options: Options | None = None) -> tuple[CellStatus, ...]:
+    """Every declared cell that the options select, in the order of the spec."""
+    blocked = {step.change.address: step.blocked for step in look.plan.steps if step.blocked}
+    found = summarise_cells(look.desired, look.recorded, look.observed, look.difference, blocked)
+    if options is None or not (options.select or options.exclude):
+        return found
+    return tuple(standing for standing in found if _selected(standing.cell, options))
+
+
+def compute_selected_plan(places: RepositoryPaths, options: Options) -> PlanResult:
+    """A look whose selection fits something. Raises ReconcilerError that names what there is to select."""
+    seen = compute_plan(places, options)
+    if options.select and not list_cells(seen, options):
+        raise explain_unfit(options.select, seen.desired)
+    return seen
+
+
+def _selected(cell: Cell, options: Options) -> bool:
+    at = Address(Kind.RESULT, str(cell))
+    # A kind chooses resources, not cells.
+    words = [word for word in options.select if not word.startswith(("kind=", "mode="))]
+    excluded = any(parse([word]).matches(at) for word in options.exclude if not word.startswith(("kind=", "mode=")))
+    return parse(words).matches(at) and not excluded
+
+
+class LineCommitText(Protocol):
+    """What git knows of a line; see ``reconciler.git.LineCommit``, which is imported only when there is a line."""
+
+    @property
+    def commit(self) -> str: ...
+    @property
+    def author(self) -> str: ...
+    @property
+    def when(self) -> datetime | None: ...
+    @property
+    def summary(self) -> str: ...
+    @property
+    def committed(self) -> bool: ...
+    @property
+    def boundary(self) -> bool: ...
+
+
+def find_commits(places: RepositoryPaths, origins: Iterable[Origin]) -> dict[Origin, LineCommitText]:
+    """Who last changed each spec line, as far as git knows. Nothing is imported or asked when there is no line."""
+    by_file: dict[str, list[Origin]] = {}
+    for origin in origins:
+        by_file.setdefault(origin.file, []).append(origin)
+    found: dict[Origin, LineCommitText] = {}
+    for file, group in by_file.items():
+        lines = lazy_import("reconciler.git").find_line_commits(places.root, file, [origin.line for origin in group])
+        found.update({origin: lines[origin.line] for origin in group if origin.line in lines})
+    return found
+
+
+def find_line_commits(places: RepositoryPaths, origins: Iterable[Origin]) -> dict[Origin, str]:
+    """Spec line → "3f2c1ab  2 days ago"."""
+    now = time.time()
+    return {
+        origin: f"{commit.commit[:7]}  {show_age(now - commit.when.timestamp())}" if commit.when else "not committed"
+        for origin, commit in find_commits(places, origins).items()
+    }
+
+
+def choose_exit_code(plan: Plan) -> int:
+    """0 when everything selected is in sync, else 2."""
+    return 0 if plan.in_sync else 2

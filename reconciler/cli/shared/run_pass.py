@@ -1,0 +1,128 @@
+"""Running a pass with a view of it: what `reconcile` and `reconcile apply` share."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from reconciler.cli.shared.lazy_import import lazy_import
+from reconciler.cli.shared.output import choose_paint, say, say_json, use_colour
+from reconciler.cli.shared.plan_options import choose_exit_code, list_cells
+from reconciler.errors import ERROR, INTERRUPTED
+from reconciler.execute.outcome import Event, Outcome, Status
+from reconciler.files import RepositoryPaths
+from reconciler.plan.plan import Plan
+from reconciler.planning import Options
+from reconciler.quantities import show_count, show_duration
+from reconciler.reconcile import PassReport, run_pass
+from reconciler.render.documents import render_cells_part, render_document, render_outcomes_part
+from reconciler.render.lines import Lines
+from reconciler.render.plan import LIMIT, render_plan_text
+from reconciler.render.progress import count_outcomes
+from reconciler.render.status import render_status_text
+
+
+def run(
+    places: RepositoryPaths,
+    options: Options,
+    *,
+    saved: Plan | None = None,
+    as_json: bool = False,
+    show_all: bool = False,
+) -> int:
+    """One pass, told as it goes; then the cells as they stand. Gives the exit code. Raises RepositoryError, after
+    all that, when git does not take the records."""
+    ended: list[Outcome] = []
+    view = _view(as_json)
+
+    def report(event: Event) -> None:
+        if isinstance(event, Outcome):
+            ended.append(event)
+        view.report(event)
+
+    try:
+        with view, stop_cleanly():
+            pass_report = run_pass(places, options, report=report, saved=saved)
+    except KeyboardInterrupt:
+        kept = sum(1 for outcome in ended if outcome.status is Status.DONE)
+        click.echo(
+            f"Interrupted: {show_count(kept, 'step')} done and kept, the one under way is dropped. "
+            "Run the same command again to go on from there.",
+            err=True,
+        )
+        return INTERRUPTED
+    if as_json:
+        say_json(_document(pass_report, options))
+    else:
+        _say(pass_report, options, None if show_all else LIMIT)
+    if pass_report.not_committed is not None:
+        raise pass_report.not_committed
+    failed = any(outcome.status is Status.FAILED for outcome in pass_report.outcomes)
+    return ERROR if failed else choose_exit_code(pass_report.look.plan)
+
+
+@contextlib.contextmanager
+def stop_cleanly() -> Iterator[None]:
+    """A service manager's SIGTERM ends a pass like Ctrl-C: the child is stopped, what is done is kept."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _view(as_json: bool) -> Any:
+    """Bars on a terminal; lines otherwise, and beside a JSON pass_report on standard error."""
+    if as_json:
+        return Lines(lambda line: click.echo(line, err=True))
+    if sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb":
+        return lazy_import("reconciler.render.live").Live(colour=use_colour())
+    return Lines(say, paint=choose_paint())
+
+
+def _say(pass_report: PassReport, options: Options, limit: int | None) -> None:
+    plan = pass_report.look.plan
+    if not pass_report.outcomes and plan.in_sync:
+        if pass_report.rendered:
+            say(f"Rendered {show_count(pass_report.rendered, 'file')} into {pass_report.tree}.")
+        say(render_plan_text(plan, limit=limit, paint=choose_paint()))
+        return
+    say("")
+    say(render_status_text(list_cells(pass_report.look, options), limit=limit, paint=choose_paint()))
+    if not plan.in_sync:
+        say("")
+        say(render_plan_text(plan, limit=limit, paint=choose_paint()))
+    whole = show_duration(pass_report.own_seconds + pass_report.child_seconds)
+    took = f"{whole}, of which {show_duration(pass_report.own_seconds)} our own"
+    harvested = f", {pass_report.harvested} taken over from an earlier pass" if pass_report.harvested else ""
+    say(f"This pass: {count_outcomes(pass_report.outcomes)}{harvested}, in {took}.")
+    if pass_report.commit:
+        say(f"Committed the records as {pass_report.commit[:7]}.")
+    if pass_report.tree.is_dir():
+        say(f"Tree: {pass_report.tree}")
+
+
+def _document(pass_report: PassReport, options: Options) -> dict[str, Any]:
+    plan = pass_report.look.plan
+    return render_document(
+        "pass",
+        in_sync=plan.in_sync,
+        outcomes=render_outcomes_part(pass_report.outcomes),
+        cells=render_cells_part(list_cells(pass_report.look, options), plan),
+        findings=plan.findings,
+        drifts=plan.drifts,
+        remaining=[step.change.address for step in plan.steps],
+        unchanged=plan.unchanged,
+        tree=pass_report.tree,
+        own_seconds=pass_report.own_seconds,
+        child_seconds=pass_report.child_seconds,
+        harvested=pass_report.harvested,
+        rendered=pass_report.rendered,
+        commit=pass_report.commit or None,
+    )

@@ -1,0 +1,139 @@
+"""``python -m reconciler.cli.shared.spec_reference README.md``: writes the spec reference between its two marks.
+
+What a field makes stale is not written down anywhere: it is what the functions in ``desired/inputs.py`` read of it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import replace as replaced
+from pathlib import Path
+
+from reconciler.desired.compile import compile_desired
+from reconciler.desired.inputs import STALL_TIMEOUT
+from reconciler.desired.state import Pins
+from reconciler.files import replace
+from reconciler.mlperf.rounds import load_ruleset
+from reconciler.resource.inputs import Value
+from reconciler.spec import harness_models, models
+from reconciler.spec.files import Source, compute_blob_id
+from reconciler.spec.groups import Group
+from reconciler.spec.loading import load_sources
+from reconciler.spec.shipped import read_shipped
+
+BEGIN, END = "<!-- spec reference: begin -->", "<!-- spec reference: end -->"
+
+# Title, where it is written, the model, and the prefix of its settings; None: the settings have names of their own.
+_GROUPS: tuple[tuple[str, str, type[Group], str | None], ...] = (
+    ("Submission", "`spec:`", models.Spec, ""),
+    ("Documents", "`spec.documents:`", models.Documents, "documents."),
+    ("Embargo", "`spec.embargo:`", models.Embargo, "embargo."),
+    ("Signing", "`spec.signing:`", models.Signing, "signing."),
+    ("Store", "`spec.stores.NAME:`", models.Store, "stores."),
+    ("System", "`spec.systems.NAME:`", models.System, "system."),
+    ("Hardware", "`hardware:` of a system", models.Hardware, "hardware."),
+    ("Benchmark", "`spec.benchmarks.NAME:`, beside the settings of a cell", models.Benchmark, "benchmark."),
+    ("Model", "`model:` of a benchmark", models.Model, "model."),
+    ("Dataset", "`dataset:` of a benchmark", models.Dataset, "dataset."),
+    ("Settings", "in a cell, a benchmark, or a block of `spec.defaults`", models.Settings, ""),
+    ("Cell", "in a cell, beside its settings", models.Cell, ""),
+    ("Compliance test", "`compliance: {TEST01: …}` of a cell", models.Audit, "compliance."),
+    ("Dataset of a test", "`dataset:` of a compliance test", models.Dataset, "compliance.dataset."),
+    ("Engine", "`engine:`", models.Engine, "engine."),
+    ("Run", "`run:`", models.Run, "run."),
+    ("Harness", "`harness:`", harness_models.Harness, "harness."),
+    ("Build", "`build:` of a harness", harness_models.Build, "harness.build."),
+    ("Service", "`service:` of a harness", harness_models.Service, "harness.service."),
+    ("Ready", "`ready:` of a service", harness_models.Ready, "harness.service.ready."),
+    ("Stop", "`stop:` of a service", harness_models.Stop, "harness.service.stop."),
+    ("Score", "`score:` of a harness", harness_models.Score, "harness.score."),
+    ("Measurements", "`measurements:`", models.Measurements, "measurements."),
+)
+_OTHER_NAMES = {
+    "benchmark.as": "benchmark.official",
+    "model.retraining": "measurements.retraining",
+    "model.starting_weights_filename": "measurements.starting_weights_filename",
+    "model.weight_transformations": "measurements.weight_transformations",
+    "publish": "policy.publish",
+    "attempts": "",
+    "compliance.attempts": "",
+    "power": "power.path",
+}
+# Shared files of the tree show these; the submission's inputs are whole mappings, not single settings.
+_RENDERED = (
+    *("submitter", "round", "system.category", "system.status", "system.description"),
+    *("benchmark.source", "documents.calibration", "documents.bandwidth"),
+)
+_TEST = "TEST01"  # stands for every compliance test
+_LABELS = {_TEST: "Compliance test", f"{_TEST} verdict": "Verdict"}
+_ORDER = (
+    *("Dataset", "Model", "Engine", "Service", "Run accuracy", "Run performance", "Score"),
+    *("Compliance test", "Verdict", "Result", "Submission"),
+)
+
+
+def find_field_effects() -> Mapping[str, tuple[str, ...]]:
+    """Setting (or ``prefix.*``) → the kinds of resources whose key it enters, by compiling the starter spec."""
+    data = read_shipped("specs/quickstart.yaml")
+    declared = load_sources([Source("quickstart.yaml", data.decode(), compute_blob_id(data))], Path(), {})
+    command = Value(("run",))
+    commands = ("harness.command", "harness.build.command", "harness.service.command", "harness.score.command")
+    asked = {f"compliance.{_TEST}": Value(True), **dict.fromkeys(commands, command)}
+    cells = tuple(replaced(cell, settings={**cell.settings, **asked}) for cell in declared.cells)
+    _, by_label = compile_desired(replaced(declared, cells=cells), load_ruleset(str(declared.round.value)), Pins())
+    noted = {_LABELS.get(label, label): names for label, names in by_label.items()}
+    names = sorted(set().union(*noted.values()))
+    found = {name: [kind for kind in _ORDER if name in noted.get(kind, ())] for name in names}
+    found["compliance"] = ["Compliance test", "Result"]
+    for name in _RENDERED:
+        found[name] = [*found.get(name, []), "Submission"]
+    return {name: tuple(kinds) for name, kinds in found.items()}
+
+
+def _stale(name: str, table: Mapping[str, tuple[str, ...]]) -> str:
+    """Direct effects only: what is made from a stale resource is stale with it."""
+    if name == STALL_TIMEOUT:
+        return "nothing"
+    if name == "round":
+        return "Submission, and the runs that read a value which the rounds rule differently"
+    patterns = (name, f"{name}.*", f"{name.partition('.')[0]}.*")
+    kinds = {kind for pattern in patterns for kind in table.get(pattern, ())}
+    return ", ".join(sorted(kinds, key=_ORDER.index)) or "nothing"
+
+
+def _rows(
+    group: type[Group], prefix: str | None, table: Mapping[str, tuple[str, ...]]
+) -> Iterator[tuple[str, str, str]]:
+    beside = issubclass(group, (models.Benchmark, models.Cell))
+    inherited = set(models.Settings.model_fields) if beside else set()
+    for name, field in group.model_fields.items():
+        annotation = field.annotation
+        nested = isinstance(annotation, type) and issubclass(annotation, Group)
+        if name in inherited or nested or name in ("systems", "benchmarks", "stores", "divisions", "defaults", "use"):
+            continue
+        written = field.alias or name
+        setting = f"{prefix}{written}"
+        yield written, field.description or "", _stale(_OTHER_NAMES.get(setting, setting), table)
+
+
+def render_spec_reference() -> str:
+    table = find_field_effects()
+    parts = []
+    for title, where, group, prefix in _GROUPS:
+        parts.append(f"### {title}\n\n{where[0].upper()}{where[1:]}\n")
+        rows = "".join(f"| `{name}` | {text} | {stale} |\n" for name, text, stale in _rows(group, prefix, table))
+        parts.append(f"| Field | Meaning | A change makes stale |\n|---|---|---|\n{rows}")
+    return "\n".join(parts)
+
+
+def write_into(text: str) -> str:
+    """The document with the reference between its marks brought up to date."""
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n\n{render_spec_reference()}\n{END}{after}"
+
+
+if __name__ == "__main__":
+    path = Path(sys.argv[1])
+    replace(path, write_into(path.read_text(encoding="utf-8")).encode())

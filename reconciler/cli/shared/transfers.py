@@ -1,0 +1,141 @@
+"""What `push` and `pull` share: which store, which objects, progress, and the transfer_report at the end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from reconciler.cli.shared.lazy_import import lazy_import
+from reconciler.cli.shared.options import json_option
+from reconciler.cli.shared.output import say, say_json, use_colour
+from reconciler.desired.state import get_submission_settings
+from reconciler.errors import IN_SYNC, INTERRUPTED, NOT_IN_SYNC, LockedError, ReconcilerError
+from reconciler.files import Lock, RepositoryPaths, make_machine_lock
+from reconciler.plan.select import parse
+from reconciler.planning import Options, PlanCache
+from reconciler.record.index import load
+from reconciler.record.objects import ObjectRef, TransferResult, TransferStatus
+from reconciler.record.remote import Remote, open_remote
+from reconciler.record.transfer import Transfer, list_wanted
+from reconciler.render import transfer as views
+from reconciler.resource.embargo import show_embargo
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenStore:
+    """A declared store, or one named by its url alone. ``settings``: the submission's, by flat name."""
+
+    name: str
+    url: str
+    options: dict[str, Any]
+    settings: dict[str, Any]
+
+    def open(self) -> Remote:
+        return open_remote(self.url, {name: _option(name, value) for name, value in self.options.items()})
+
+
+def add_transfer_options() -> list[click.Parameter]:
+    return [
+        click.Argument(["selectors"], nargs=-1, metavar="[SELECTOR]..."),
+        click.Option(
+            ["--parallel"], type=click.IntRange(1, 64), default=4, show_default=True, help="Objects under way at once."
+        ),
+        click.Option(["--dry-run"], is_flag=True, help="Only say what would be copied."),
+        click.Option(
+            ["--wait"],
+            type=click.FloatRange(min=0),
+            default=0.0,
+            metavar="SECONDS",
+            help="Wait this long for a timed run, or another transfer, to end.",
+        ),
+        json_option(),
+    ]
+
+
+def choose_store(places: RepositoryPaths, word: str, option: str) -> ChosenStore:
+    """By name, by url, or the only one declared."""
+    memory = PlanCache.of(places)
+    settings = get_submission_settings(memory.desired(Options()))
+    memory.save()
+    declared: dict[str, Any] = settings.get("stores") or {}
+    if "://" in word:
+        return ChosenStore(word, word, {}, dict(settings))
+    if not declared:
+        fix = "declare one, such as `stores: {lab: {url: s3://bucket/folder}}` under spec:, or name its url"
+        raise ReconcilerError("the spec declares no store", fix=fix)
+    if not word and len(declared) > 1:
+        raise ReconcilerError(f"{len(declared)} stores are declared", fix=f"{option} {' | '.join(declared)}")
+    name = word or next(iter(declared))
+    if name not in declared:
+        raise ReconcilerError(f"no store {name!r} is declared", fix=f"declared: {', '.join(declared)}")
+    return ChosenStore(name, declared[name]["url"], declared[name]["options"], dict(settings))
+
+
+def _option(name: str, value: Any) -> Any:
+    if not isinstance(value, (tuple, list)):
+        return value
+    variable = value[1]
+    if not os.environ.get(variable):
+        raise ReconcilerError(f"option {name} of the store: {variable} is not set", fix=f"export {variable}=…")
+    return os.environ[variable]
+
+
+def list_objects(places: RepositoryPaths, selectors: Sequence[str]) -> tuple[ObjectRef, ...]:
+    """What records name, as far as it is selected."""
+    return list_wanted(load(places).recorded, parse(selectors).matches)
+
+
+@contextlib.contextmanager
+def take_turns(places: RepositoryPaths, wait: float) -> Iterator[None]:
+    """Copying loads the machine, so it takes turns with timed runs; and with another transfer here, whose parts it
+    would share."""
+    transfer, quiet = Lock(places.transfer_lock, purpose="transfer of objects"), make_machine_lock("quiet")
+    try:
+        held = transfer.acquire(wait=wait), quiet.acquire(wait=wait)
+    except LockedError as error:
+        transfer.release()
+        what = "a timed run, or another transfer, is under way on this machine"
+        raise LockedError(f"{what}: {error.message}", fix="--wait SECONDS waits for it") from error
+    with held[0], held[1]:
+        yield
+
+
+def carry_out(
+    command: str,
+    store: ChosenStore,
+    transfer: Transfer,
+    due: Sequence[ObjectRef],
+    rest: Sequence[TransferResult],
+    move: Callable[[], list[TransferResult]],
+    *,
+    as_json: bool,
+    dry_run: bool = False,
+) -> int:
+    """Copy with a view of it, then transfer_report. Gives the exit code."""
+    total = sum(item.size for item in due)
+    ended: list[TransferResult] = []
+    if due:
+        try:
+            with lazy_import("reconciler.render.transfer_progress").open_view(
+                total, colour=use_colour(sys.stderr)
+            ) as report:
+                transfer.report = report
+                ended = move()
+        except KeyboardInterrupt:
+            click.echo("Interrupted. What was copied stays; the same command goes on from there.", err=True)
+            return INTERRUPTED
+    transfer_report = views.TransferReport(
+        command, show_embargo(store.name), show_embargo(store.url), (*ended, *rest), dry_run
+    )
+    if as_json:
+        say_json(views.render_document(transfer_report))
+    else:
+        say(views.render_text(transfer_report))
+    bad = any(item.fate in (TransferStatus.ABSENT, TransferStatus.WRONG) for item in transfer_report.ended)
+    return NOT_IN_SYNC if bad or (dry_run and due) else IN_SYNC

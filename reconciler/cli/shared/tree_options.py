@@ -1,0 +1,68 @@
+"""What `check` and `verify-tree` share: options, the progress bar, the archive of accuracy logs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from reconciler.cli.shared.lazy_import import lazy_import
+from reconciler.cli.shared.output import use_colour
+from reconciler.files import hash_file
+from reconciler.render.findings import ORDERS
+
+Tell = Callable[[int, int, str], None]
+
+
+def round_option() -> click.Option:
+    return click.Option(
+        ["--round", "round_name"],
+        default="",
+        metavar="ROUND",
+        help="Judge by the rules of this round, such as v6.1. Default: the round whose seeds the logs carry.",
+    )
+
+
+def sort_option() -> click.Option:
+    return click.Option(["--sort", "by"], type=click.Choice(ORDERS), default="submitter", help="Order of the findings.")
+
+
+def all_option() -> click.Option:
+    return click.Option(["--all", "show_all"], is_flag=True, help="Show every finding, however many there are.")
+
+
+def originals_option() -> click.Option:
+    return click.Option(
+        ["--originals"],
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        metavar="DIR",
+        help="Untruncated accuracy logs, to compare hash lines and verdicts with.",
+    )
+
+
+@contextmanager
+def show_progress(*, quiet: bool) -> Iterator[Tell | None]:
+    """A bar on a terminal, nothing elsewhere."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    with lazy_import("reconciler.render.bar").ProgressBar(colour=use_colour(sys.stderr)) as bar:
+        yield bar.report
+
+
+def open_archive(folder: Path | None) -> Callable[[str], Path | None] | None:
+    """Finds a file of a folder by the SHA-256 of its content. Each is read once, and only when one is looked for."""
+    if folder is None:
+        return None
+    known: dict[str, Path] = {}
+
+    def find(digest: str) -> Path | None:
+        if not known:
+            known[""] = folder
+            known.update({hash_file(path): path for path in sorted(folder.rglob("*")) if path.is_file()})
+        return known.get(digest)
+
+    return find

@@ -1,0 +1,116 @@
+"""The compliance tests of a cell: which ones, and what a test and its verdict are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from harness.contract import BACKENDS
+from reconciler.desired.commands import collect_command_inputs, collect_scorer_inputs
+from reconciler.desired.inputs import Reader, collect_run_inputs, find_benchmark_code, is_endpoints
+from reconciler.mlperf.compliance.judging import SCORED, SCORED_WHEN_DIFFERENT
+from reconciler.mlperf.ruleset import BenchmarkRules, Ruleset, TestRules
+from reconciler.resource.inputs import Input, Value
+from reconciler.resource.kinds import Address, Kind
+from reconciler.spec.declared import DeclaredCell
+
+ASKED = "compliance."
+# What a test may have of its own, under the names of a performance run's settings.
+_OWN = ("target_qps", "target_latency", "attempts")
+_DATASET = "dataset."
+_VERDICT = ("dtype", "eos_token_id")
+
+
+def select_tests(cell: DeclaredCell, rules: BenchmarkRules | None, ruleset: Ruleset) -> tuple[TestRules, ...]:
+    """Those that the round demands of the cell's division, then those that the spec asks for.
+
+    None where the runs are made elsewhere: their tests come with them, as those of the endpoints harness do.
+    """
+    backend = cell.settings.get("engine.backend")
+    facts = BACKENDS.get(str(backend.value)) if backend else None
+    if rules is None or (facts is not None and facts.elsewhere) or is_endpoints(cell.settings):
+        return ()
+    ruled = rules.compliance_tests if ruleset.binds(cell.cell.division, "compliance_tests") else ()
+    names = dict.fromkeys([*ruled, *(name for name in is_asked_for(cell) if has_test(rules, name, cell.cell.scenario))])
+    return tuple(rules.test(name, cell.cell.scenario) for name in names)
+
+
+def is_asked_for(cell: DeclaredCell) -> Iterator[str]:
+    """The tests that the spec names."""
+    for name in cell.settings:
+        test = name.removeprefix(ASKED)
+        if name.startswith(ASKED) and "." not in test:
+            yield test
+
+
+def has_test(rules: BenchmarkRules, test: str, scenario: str) -> bool:
+    try:
+        rules.test(test, scenario)
+    except KeyError:
+        return False
+    return True
+
+
+def has_own_dataset(reader: Reader, test: str) -> bool:
+    """Whether a test reads other samples than the cell's runs."""
+    return any(name.startswith(f"{ASKED}{test}.{_DATASET}") for name in reader.settings)
+
+
+def use_test_settings(reader: Reader, test: str) -> Reader:
+    """The cell's settings with what the test has of its own over them. Of its own samples all are held in memory:
+    LoadGen ends with a crash where it is to hold more than there are."""
+    own = {name: value for name in _OWN if (value := reader.settings.get(f"{ASKED}{test}.{name}")) is not None}
+    if has_own_dataset(reader, test):
+        own["performance_sample_count"] = Value(0)
+    return replace(reader, settings={**reader.settings, **own}, noted=reader.noted)
+
+
+def count_attempts(reader: Reader, address: Address) -> int:
+    """How often a test is run; a verdict is made of each of them, and of each new run that they are compared with."""
+    test = address.name.rpartition("/")[2]
+    settings = use_test_settings(reader, test).settings
+    found = [int(s["attempts"].value) if "attempts" in s else 1 for s in (settings, reader.settings)]
+    return found[0] if address.kind is Kind.COMPLIANCE_TEST else sum(found)
+
+
+def use_own_dataset(reader: Reader, test: str) -> Reader:
+    """The cell's settings with the test's dataset in place of the cell's: its file is none of the cell's, its
+    preprocessing is the cell's but for what the test says."""
+    prefix = f"{ASKED}{test}."
+    own = {n.removeprefix(prefix): v for n, v in reader.settings.items() if n.startswith(f"{prefix}{_DATASET}")}
+    kept = {n: v for n, v in reader.settings.items() if n not in (f"{_DATASET}path", f"{_DATASET}sha256")}
+    named = {f"{_DATASET}name": Value(f"{reader.text('cell')}/{test}")}
+    return replace(reader, settings={**kept, **named, **own}, noted=set())
+
+
+def collect_test_inputs(
+    reader: Reader, scenario: str, rules: TestRules, made_from: Input, dataset: Input
+) -> list[Input]:
+    """Those of the performance run, with the audit settings in place of what they override."""
+    own = (*_OWN, f"{_DATASET}sha256", f"{_DATASET}settings")
+    reader.noted.update(f"{ASKED}{name}" for name in own if name != "attempts")
+    run = collect_run_inputs(use_test_settings(reader, rules.name), scenario, "performance", made_from, dataset)
+    run += collect_command_inputs(reader)
+    return [
+        *(item for item in run if item.name == "mode" or item.name not in rules.settings),
+        Input("test", rules.name),
+        *(Input(f"audit.{name}", value.value, value.origin) for name, value in rules.settings.items()),
+    ]
+
+
+def collect_verdict_inputs(
+    reader: Reader, rules: TestRules, audit: Input, compared: list[Input], dataset: Input
+) -> list[Input]:
+    """The audit run, the runs it is compared with, the round's limits; and the scorer, which some verdicts ask."""
+    reader.noted.update(f"{ASKED}{name}" for name in _VERDICT)
+    found = ((name, reader.settings.get(f"{ASKED}{rules.name}.{name}")) for name in _VERDICT)
+    return [
+        Input("test", rules.name),
+        replace(audit, name="audit"),
+        *compared,
+        dataset,
+        *find_benchmark_code(reader),
+        *(collect_scorer_inputs(reader) if rules.name in SCORED | SCORED_WHEN_DIFFERENT else ()),
+        *(Input(name, value.value, value.origin) for name, value in found if value is not None),
+        *(Input(f"limit.{name}", str(value.value), value.origin) for name, value in rules.limits.items()),
+    ]

@@ -1,0 +1,53 @@
+"""What a declared submission lacks: facts that the world must supply, and cells that the round requires."""
+
+from __future__ import annotations
+
+from harness.contract import BACKENDS
+from reconciler.desired.cell_settings import CellReaders
+from reconciler.desired.commands import list_command_pins
+from reconciler.desired.compliance import has_own_dataset, is_asked_for, use_own_dataset
+from reconciler.desired.published import list_published_pins
+from reconciler.desired.service import BUILD, SERVICE, list_part_pins
+from reconciler.desired.state import Pins
+from reconciler.mlperf.ruleset import Ruleset
+from reconciler.resource.kinds import Cell
+from reconciler.spec.declared import Declared
+
+
+def list_needed_pins(declared: Declared, ruleset: Ruleset) -> tuple[str, ...]:
+    """What the world must supply before keys are known: digests of sources without a declared one, versions not
+    pinned by the spec."""
+    needed = set(list_published_pins(declared).values())
+    readers = CellReaders(declared, ruleset, Pins())
+    for cell in declared.cells:
+        reader = readers.reader(cell)
+        needed.update(reader.source_pin(kind) for kind in ("model", "dataset") if not reader.text(f"{kind}.sha256"))
+        needed.update((reader.source_pin("benchmark"), reader.source_pin("power")))
+        own = [use_own_dataset(reader, test) for test in is_asked_for(cell) if has_own_dataset(reader, test)]
+        needed.update(item.source_pin("dataset") for item in own if not item.text("dataset.sha256"))
+        for pins in (list_command_pins(reader), list_part_pins(reader, SERVICE), list_part_pins(reader, BUILD)):
+            needed.update(pins.values())
+        facts = BACKENDS.get(reader.text("engine.backend"))
+        if facts is not None and facts.distributions and not reader.text("engine.version"):
+            needed.add(reader.version_pin())
+    return tuple(sorted(needed - {""}))
+
+
+def find_missing_cells(declared: Declared, ruleset: Ruleset) -> tuple[str, ...]:
+    """Each scenario that the round requires of an entered benchmark and that the spec does not declare."""
+    entered: dict[tuple[str, str, str, str], set[str]] = {}
+    for cell in declared.cells:
+        official = cell.settings.get("benchmark.official")
+        if official is None or not ruleset.binds(cell.cell.division, "scenarios"):
+            continue
+        c: Cell = cell.cell
+        entered.setdefault((c.division, c.system, c.benchmark, str(official.value)), set()).add(c.scenario)
+    found = []
+    for (division, system, benchmark, official_name), scenarios in entered.items():
+        rules = ruleset.benchmark(official_name)
+        category = declared.systems[system].settings.get("system.category")
+        if rules is None or category is None:
+            continue
+        missing = rules.missing(str(category.value), frozenset(scenarios))
+        found += [f"{division}/{system}/{benchmark}/{scenario}" for scenario in missing]
+    return tuple(found)

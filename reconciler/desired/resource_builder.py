@@ -1,0 +1,70 @@
+"""Collects desired resources as they are made, each once, with what its kind read of the spec."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from operator import attrgetter
+
+from reconciler.desired.compliance import count_attempts
+from reconciler.desired.inputs import Reader, make_upstream_input
+from reconciler.resource.inputs import Input, make_key
+from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.resources import Detail, Resource
+from reconciler.spec.declared import DeclaredCell
+
+_INPUT_NAME = {kind: str(kind).lower() for kind in Kind}
+_KINDS = {str(kind) for kind in Kind}
+
+
+_name = attrgetter("name")
+
+
+@dataclass(slots=True)
+class ResourceBuilder:
+    """``resources`` in the order in which people read them; ``noted``: label of a resource → names of settings it read.
+
+    ``details`` are those of a resource's maker, the first cell that has it; of a resource that is known from an earlier
+    compilation there is none until it is made. ``given``: what the cell ``under_way`` has, shared resources too.
+    """
+
+    resources: dict[Address, Resource] = field(default_factory=dict)
+    details: dict[Address, Detail] = field(default_factory=dict)
+    makers: dict[Address, DeclaredCell | None] = field(default_factory=dict)
+    given: list[Resource] = field(default_factory=list)
+    under_way: DeclaredCell | None = None
+    noted: dict[str, set[str]] = field(default_factory=dict)
+
+    def begin(self, cell: DeclaredCell | None) -> None:
+        self.under_way, self.given = cell, []
+
+    def put(
+        self, address: Address, inputs: list[Input], reader: Reader | None, cell: DeclaredCell | None, **extra: object
+    ) -> Input:
+        """Add one resource; gives back the input by which others are made from it."""
+        ups = tuple(Address.parse(i.origin.file) for i in inputs if i.origin.file.partition(":")[0] in _KINDS)
+        key = make_key(address.kind, inputs)
+        if reader is not None:
+            self.noted.setdefault(address.label, set()).update(reader.noted)
+        resource = Resource(address, key, ups, cell.cell if cell else None, _attempts(address, reader, cell))
+        self.take(resource)
+        if self.makers[address] is self.under_way:
+            self.details[address] = Detail(tuple(sorted(inputs, key=_name)), **extra)  # type: ignore[arg-type]
+        return make_upstream_input(_INPUT_NAME[address.kind], address, key)
+
+    def take(self, resource: Resource) -> None:
+        """A resource without its detail."""
+        self.given.append(resource)
+        self.resources.setdefault(resource.address, resource)
+        self.makers.setdefault(resource.address, self.under_way)
+
+    def made_already(self, name: str, address: Address) -> Input:
+        """A resource that was put before, as an input of this name."""
+        return make_upstream_input(name, address, self.resources[address].key)
+
+
+def _attempts(address: Address, reader: Reader | None, cell: DeclaredCell | None) -> int:
+    if cell is not None and address.kind in (Kind.RUN, Kind.SERVICE) and "attempts" in cell.settings:
+        return int(cell.settings["attempts"].value)
+    if reader is not None and address.kind in (Kind.COMPLIANCE_TEST, Kind.VERDICT):
+        return count_attempts(reader, address)
+    return 1

@@ -1,0 +1,82 @@
+"""What a harness's service is made from, and an engine that its build command makes.
+
+As of a run's command: the words before placeholders are filled in, the code, no run's own path, no secret. What a part
+does not say of itself, it has from the harness.
+"""
+
+from __future__ import annotations
+
+from reconciler.desired.inputs import Reader, collect_engine_inputs, collect_launcher_inputs
+from reconciler.resource.inputs import Input, Origin, Value
+
+SERVICE, BUILD = "harness.service", "harness.build"
+# Placeholders that differ between cells, and the settings that they stand for.
+_SETTINGS = {
+    "benchmark": "benchmark.official",
+    "system": "system.name",
+    "precision": "engine.precision",
+    "batch_size": "engine.batch_size",
+    "device": "hardware.count",
+}
+
+
+def collect_service_inputs(reader: Reader, scenario: str, made_from: Input, dataset: Input) -> list[Input]:
+    """``made_from``: the engine or the model, which a server holds whatever its words say. Of what else may differ
+    between cells only what it is told counts: so a server is shared by the cells that need the same."""
+    told = _told(reader, SERVICE, scenario, dataset)
+    machine = [item for item in (*reader.take("system.name"), *reader.under("hardware")) if item not in told]
+    return [made_from, *told, *_said(reader, SERVICE), *machine, *collect_launcher_inputs(reader)]
+
+
+def collect_built_inputs(reader: Reader, scenario: str, model: Input, dataset: Input) -> list[Input]:
+    """Of an engine that a command of the user's builds: as of any engine, with what the command is told."""
+    own = collect_engine_inputs(reader, model)
+    known = {item.name for item in own}
+    told = [item for item in _told(reader, BUILD, scenario, dataset) if item.name not in known]
+    return [*own, *told, *_said(reader, BUILD)]
+
+
+def _told(reader: Reader, part: str, scenario: str, dataset: Input) -> list[Input]:
+    """What its words ask for beyond what it is made from."""
+    said = " ".join(_texts(reader, part))
+    found = [Input("scenario", scenario)] if "{scenario}" in said else []
+    found += [dataset] if "{dataset}" in said else []
+    for name, setting in _SETTINGS.items():
+        found += reader.take(setting) if f"{{{name}}}" in said else []
+    return found
+
+
+def list_part_pins(reader: Reader, part: str) -> dict[str, str]:
+    """Name of the input → pin, of the code and the configuration files of a service or a build command."""
+    if not reader.text(f"{part}.command"):
+        return {}
+    cell = reader.text("cell")
+    code, configs = _own(reader, part, "code"), _own(reader, part, "configs")
+    paths = {f"{part}.code.sha256": str(code.value)} if code is not None else {}
+    for number, path in enumerate(configs.value if configs is not None else ()):
+        paths[f"{part}.config.{number}"] = str(path)
+    return {name: f"source:{name}@{cell}|{path}" for name, path in paths.items()}
+
+
+def _said(reader: Reader, part: str) -> list[Input]:
+    image = _own(reader, part, "image")
+    pins = {name: pin for name, pin in list_part_pins(reader, part).items() if reader.pins.values.get(pin) is not None}
+    origins = reader.pins.origins
+    return [
+        *reader.take(f"{part}.command"),
+        *reader.under(f"{part}.env"),
+        *([Input(f"{part}.image", image.value, image.origin)] if image is not None else []),
+        *(Input(name, reader.pins.values[pin], Origin(origins.get(pin, "record"))) for name, pin in pins.items()),
+    ]
+
+
+def _own(reader: Reader, part: str, name: str) -> Value | None:
+    return reader.get(f"{part}.{name}") or reader.get(f"harness.{name}")
+
+
+def _texts(reader: Reader, part: str) -> list[str]:
+    """Wherever placeholders may stand. The folder itself is no identity, so it is not asked of the reader."""
+    command, settings = reader.get(f"{part}.command"), reader.settings
+    cwd = settings.get(f"{part}.cwd") or settings.get("harness.cwd")
+    found = [*(command.value if command else ()), cwd.value if cwd else ""]
+    return [str(text) for text in (*found, *(item.value for item in reader.under(f"{part}.env")))]

@@ -1,0 +1,143 @@
+"""The compiled-spec door: the desired state from its cache when nothing it was made from has changed, else compiled
+anew.
+
+Only the cold path imports YAML, pydantic and the rounds; it does so here, behind this door, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from reconciler import __version__
+from reconciler.desired.cache_file import Compiled, read, write
+from reconciler.desired.reuse import Reuse
+from reconciler.desired.state import Desired, Pins
+from reconciler.files import RepositoryPaths, hash_bytes
+from reconciler.observed.digest_cache import DigestCache
+from reconciler.observed.installed import list_installed
+from reconciler.observed.observe import find_unlike_systems, get_systems, list_installed_for
+from reconciler.observed.pins import observe_pins
+from reconciler.observed.probed_nodes import read_probed_nodes
+from reconciler.resource.canonical import digest
+from reconciler.resource.records import Recorded
+
+_PACKAGE = Path(__file__).parent
+# Our own code that a compiled state is a function of: a developer's edit counts like a new version.
+_SOURCES = (
+    *("spec", "desired", "launch", "mlperf", "mlperf/rounds", "resource"),
+    *("../harness/contract.py", "../harness/catalog.py"),
+)
+
+
+@dataclass(slots=True)
+class DesiredCache:
+    """What a process keeps from one compilation to the next. ``unsaved``: the file that ``last`` belongs into."""
+
+    last: Compiled | None = None
+    reuse: Reuse = field(default_factory=Reuse)
+    unsaved: Path | None = None
+
+    def save(self) -> None:
+        """For the next process. Costs as much as compiling everything did, so it comes after the plan."""
+        if self.unsaved is None or self.last is None:
+            return
+        with contextlib.suppress(OSError):  # a read-only checkout keeps what it has
+            for old in self.unsaved.parent.glob("desired-*.jsonl"):
+                old.unlink(missing_ok=True)
+        write(self.unsaved, self.last)
+        self.unsaved = None
+
+
+def list_spec_paths(places: RepositoryPaths, names: Sequence[str]) -> list[Path]:
+    """The files and folders named, or ``specs/``."""
+    return [Path(name) if Path(name).is_absolute() else places.root / name for name in names] or [places.specs]
+
+
+def _files(paths: Iterable[Path]) -> list[Path]:
+    found: list[Path] = []
+    for path in paths:
+        found += sorted(p for p in path.glob("**/*") if p.suffix in (".yaml", ".yml")) if path.is_dir() else [path]
+    return found
+
+
+def _fingerprint(places: RepositoryPaths, paths: Sequence[Path]) -> str:
+    """Of everything but the environment and the pins: spec bytes and names, and the code that compiles them."""
+    specs = []
+    for path in _files(paths):
+        try:
+            specs.append([os.path.relpath(path, places.root), hash_bytes(path.read_bytes())])
+        except OSError:
+            specs.append([str(path), ""])
+    code = []
+    for source in _SOURCES:
+        path = _PACKAGE / source
+        for entry in sorted(path.iterdir()) if path.is_dir() else [path]:
+            if entry.suffix in (".py", ".yaml"):
+                status = entry.stat()
+                code.append([entry.name, status.st_size, status.st_mtime_ns])
+    return digest({"version": __version__, "specs": specs, "code": code})
+
+
+def load_desired(
+    places: RepositoryPaths, names: Sequence[str], recorded: Recorded, stamps: DigestCache, kept: DesiredCache
+) -> Compiled:
+    """Raises SpecError with every problem of the spec."""
+    paths = list_spec_paths(places, names)
+    fingerprint = _fingerprint(places, paths)
+    cache = places.index / f"desired-{fingerprint[:16]}.jsonl"
+    known = kept.last if kept.last is not None and kept.last.fingerprint == fingerprint else read(cache)
+    if known is not None and known.fingerprint == fingerprint and _same_variables(known.variables):
+        pins = observe_pins_here(known.pins.values, get_systems(known.desired), places, recorded, stamps)
+        if pins.values == known.pins.values:
+            kept.last = known
+            return known
+    kept.last = _cold(places, paths, fingerprint, recorded, stamps, kept.reuse)
+    kept.unsaved = cache
+    return kept.last
+
+
+def observe_pins_here(
+    needed: Iterable[str], systems: Mapping[str, Any], places: RepositoryPaths, recorded: Recorded, stamps: DigestCache
+) -> Pins:
+    """What the machines of these systems, this disk and the records say of the pins. ``systems`` as submission settings
+    have them."""
+    reached = read_probed_nodes(places)
+    there = list_installed_for(systems, reached, list_installed())
+    return observe_pins(needed, recorded, places.root, stamps, there, find_unlike_systems(systems, reached))
+
+
+def _same_variables(variables: Mapping[str, str | None]) -> bool:
+    return all(os.environ.get(name) == value for name, value in variables.items())
+
+
+def _cold(
+    places: RepositoryPaths,
+    paths: Sequence[Path],
+    fingerprint: str,
+    recorded: Recorded,
+    stamps: DigestCache,
+    reuse: Reuse,
+) -> Compiled:
+    loading = importlib.import_module("reconciler.spec.loading")
+    rounds = importlib.import_module("reconciler.mlperf.rounds")
+    compiling = importlib.import_module("reconciler.desired.compile")
+    checks = importlib.import_module("reconciler.desired.checks")
+    lacking = importlib.import_module("reconciler.desired.requirements")
+    published = importlib.import_module("reconciler.desired.published")
+    declared = loading.load(paths, places.root, os.environ)
+    ruleset = checks.load_ruleset_of(declared, rounds.load_ruleset)
+    checks.check(declared, ruleset)
+    needed = lacking.list_needed_pins(declared, ruleset)
+    pins = observe_pins_here(
+        needed, published.collect_submission_settings(declared)["systems"], places, recorded, stamps
+    )
+    desired: Desired
+    desired, _ = compiling.compile_desired(declared, ruleset, pins, reuse)
+    spec = {file.path: file.blob for file in declared.files}
+    return Compiled(desired, fingerprint, declared.variables, pins, spec)

@@ -1,0 +1,151 @@
+"""Recorded results that count although their inputs differ, because somebody accepted exactly that difference. Pure.
+
+What the rules of a round forbid is refused: other evidence within a cell, another machine, values that the round sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import date
+
+from reconciler.desired.state import Desired
+from reconciler.diff.change import Change, Difference, InputChange, Reason, Work
+from reconciler.diff.explain import is_upstream
+from reconciler.resource.decisions import (
+    Acceptance,
+    AcceptanceStatus,
+    AcceptedInput,
+    AcceptedKey,
+    Decisions,
+    Freeze,
+    find_freeze,
+)
+from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.resource.records import Recorded
+from reconciler.resource.resources import Resource
+
+BUILT = (Kind.DATASET, Kind.MODEL, Kind.ENGINE)
+# Reasons that say nothing of inputs: what is gone is made again, what was asked for is done.
+_NO_DIFFERENCE = (Reason.ARTIFACT_MISSING, Reason.ARTIFACT_CORRUPT, Reason.FORCED)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why a difference cannot be accepted: the rule, and what to do instead."""
+
+    why: str
+    fix: str = "let the next pass make it again"
+
+
+def judge_acceptance(acceptance: Acceptance, desired: Desired, recorded: Recorded, today: date) -> AcceptanceStatus:
+    """Whole or not at all: one further change, and everything it accepted is stale again."""
+    if today >= acceptance.until:
+        return AcceptanceStatus.EXPIRED
+    now = {address: desired.by_address[address].key for address, *_ in acceptance.keys if address in desired.by_address}
+    if any(now.get(key.address) not in (key.before, key.after) for key in acceptance.keys):
+        return AcceptanceStatus.CHANGED
+    measured = [key for key in acceptance.keys if key.address.kind not in BUILT]
+    if all(recorded.done(now[key.address]) for key in measured):
+        return AcceptanceStatus.MEASURED  # also where the change was taken back
+    if not all(recorded.done(key.after) or recorded.done(key.before) for key in measured):
+        return AcceptanceStatus.CHANGED
+    return AcceptanceStatus.IN_FORCE
+
+
+def judge_acceptances(
+    decisions: Decisions, desired: Desired, recorded: Recorded
+) -> tuple[tuple[str, Acceptance, AcceptanceStatus], ...]:
+    """(path, acceptance, how it stands) of each, by its path."""
+    found = sorted(decisions.acceptances.items())
+    return tuple((path, item, judge_acceptance(item, desired, recorded, decisions.today)) for path, item in found)
+
+
+def list_accepted_keys(found: Iterable[tuple[str, Acceptance, AcceptanceStatus]]) -> dict[Address, AcceptedKey]:
+    held = sorted((a for _, a, stand in found if stand is AcceptanceStatus.IN_FORCE), key=lambda item: item.made)
+    return {key.address: key for acceptance in held for key in acceptance.keys}
+
+
+def spread(freezes: tuple[Freeze, ...], resources: Iterable[Resource]) -> tuple[Freeze, ...]:
+    """The freezes, and the same for each cell that publishes the runs of a frozen one."""
+    own = tuple(freeze for freeze in freezes if freeze.cell is not None)
+    also = []
+    for resource in resources if own else ():
+        if resource.kind is Kind.RESULT and find_freeze(resource.cell, freezes) is None:
+            found = (find_freeze(up.cell, own) for up in resource.upstream)
+            source = next((freeze for freeze in found if freeze is not None), None)
+            also += [replace(source, cell=resource.cell)] if source else []
+    return (*freezes, *also)
+
+
+def propose_acceptance(
+    cell: Cell,
+    lineage: Iterable[Resource],
+    difference: Difference,
+    recorded: Recorded,
+    explain: Callable[[Change], tuple[InputChange, ...]],
+) -> tuple[tuple[AcceptedKey, ...], tuple[Refused, ...]]:
+    """What would have to be accepted for the cell to be as declared, and what of it cannot be."""
+    changes = {change.address: change for change in difference.changes if change.how is Work.MAKE}
+    keys, refused = [], []
+    for resource in lineage:
+        change = changes.get(resource.address)
+        if change is None or resource.kind in (Kind.RESULT, Kind.SUBMISSION) or change.reason in _NO_DIFFERENCE:
+            continue
+        if change.reason is Reason.EVIDENCE_DIFFERS:
+            refused.append(Refused(f"{resource.address.label}: {change.note}; {_TOGETHER}"))
+            continue
+        key = _key(resource, change, recorded, explain)
+        if key is not None:
+            keys.append(key)
+            refused += _forbidden(key)
+        elif resource.kind not in BUILT:
+            refused.append(Refused(f"{resource.address.label}: {_nothing(change)}"))
+    if not keys and not refused:
+        refused += _not_stale(cell, difference)
+    return tuple(keys), tuple(dict.fromkeys(refused))
+
+
+_TOGETHER = "the runs of one cell are published together only when engine, code and software are the same in all"
+
+
+def _key(
+    resource: Resource, change: Change, recorded: Recorded, explain: Callable[[Change], tuple[InputChange, ...]]
+) -> AcceptedKey | None:
+    """None where no earlier record could stand in."""
+    done = [s for s in recorded.by_address.get(resource.address, ()) if s.id == change.previous]
+    if not done or done[-1].key == resource.key or not recorded.done(done[-1].key):
+        return None
+    own = (item for item in explain(change) if not is_upstream(item))
+    inputs = tuple(AcceptedInput(i.name, i.before, i.after, str(i.origin)) for i in own)
+    return AcceptedKey(resource.address, done[-1].key, resource.key, inputs)
+
+
+def _nothing(change: Change) -> str:
+    if change.reason is Reason.PREVIOUS_ATTEMPT_FAILED:
+        return f"its last attempt failed or is INVALID, which is no difference ({change.note})"
+    return "nothing is recorded of it that could be accepted"
+
+
+def _forbidden(key: AcceptedKey) -> Iterator[Refused]:
+    for item in key.inputs:
+        what = f"{item.name} {item.before} → {item.after}"
+        if item.name.startswith("hardware.") or item.name == "system.name":
+            yield Refused(f"{what}: a result belongs to the machine that it was measured on")
+        elif item.origin.startswith("round "):
+            yield Refused(f"{what}: {item.origin} sets it, and holds every result to it")
+        elif item.name == "rehearsal":
+            yield Refused(f"{what}: what was measured as a rehearsal stays one")
+
+
+def _not_stale(cell: Cell, difference: Difference) -> Iterator[Refused]:
+    findings = [f for f in difference.findings if f.where == str(cell)]
+    if findings:
+        yield Refused(f"{findings[0].message}: a finding is no difference of inputs", findings[0].fix)
+    else:
+        yield Refused("it is as declared: there is nothing to accept", f"see: reconcile why {cell}")
+
+
+def accepted_settings(acceptance: Acceptance | None) -> Mapping[str, object]:
+    """Setting → its value in the accepted results (None: it was not set), for whatever is said of them."""
+    return {item.name: item.before for _, item in acceptance.inputs} if acceptance else {}

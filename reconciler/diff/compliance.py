@@ -1,0 +1,191 @@
+"""The compliance tests of a cell: which record of a test counts, whether its verdict still does, and what to repeat.
+
+A test is run again only when its own inputs changed, when its evidence is not that of the published run, or when its
+verdict fails and attempts are left. A verdict that was made with other runs is made again, from stored logs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from reconciler.desired.state import Desired
+from reconciler.diff.change import Action, Change, Difference, Finding, Reason, Work
+from reconciler.diff.run_selection import find_differing_evidence
+from reconciler.mlperf.compliance.judging import AUDIT, KEEPS_ANSWERS, READS_ANSWERS
+from reconciler.mlperf.log_names import ACCURACY_LOG
+from reconciler.observed.state import Observed
+from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.resource.records import Recorded, Summary
+from reconciler.resource.resources import Resource
+
+_DATASET = "dataset."  # begins the name of evidence that is a file of a dataset
+AUDIT_FAILS = "AuditFails"  # the kind of a finding
+
+
+class ComparisonState(Protocol):
+    """What is read and written of the comparison that goes on."""
+
+    desired: Desired
+    recorded: Recorded
+    forced: frozenset[Address]
+    changes: dict[Address, Change]
+    findings: list[Finding]
+    used: dict[Address, Summary]
+
+    def done(self, resource: Resource) -> tuple[Summary, ...]: ...
+
+    def change(self, resource: Resource, action: Action, reason: Reason, note: str = "", **extra: object) -> None: ...
+
+    def absent(self, resource: Resource) -> None: ...
+
+    def run(self, resource: Resource, summary: Summary | None) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class CellTest:
+    """One test of a cell with its verdict."""
+
+    test: Resource
+    verdict: Resource
+    own_dataset: bool = False
+
+    def allowed(self, allowed: frozenset[str], summaries: Iterable[Summary]) -> frozenset[str]:
+        """What may differ from the performance run: more than ``allowed`` where the test has samples of its own."""
+        if not self.own_dataset:
+            return allowed
+        return allowed | {name for s in summaries for name, _ in s.evidence if name.startswith(_DATASET)}
+
+
+def list_cell_tests(desired: Desired, cell: Cell) -> Iterator[CellTest]:
+    """The cell's tests in their order, found by what its result is made from."""
+    result = desired.by_address[Address(Kind.RESULT, str(cell))]
+    for address in result.upstream:
+        if address.kind is Kind.VERDICT:
+            test = desired.by_address[Address(Kind.COMPLIANCE_TEST, address.name)]
+            own = Address(Kind.DATASET, address.name) in test.upstream
+            yield CellTest(test, desired.by_address[address], own)
+
+
+def compare_cell_tests(
+    walk: ComparisonState, audits: Sequence[CellTest], published: Summary | None, allowed: frozenset[str]
+) -> tuple[tuple[str, str, str], ...]:
+    """What there is to do, noted in ``walk``; gives (name, test's record, verdict's record) of each test, "" where
+    none passes. ``published``: the performance run, None where none is VALID."""
+    found = []
+    for audit in audits:
+        good = _compare(walk, audit, published, allowed)
+        names = (audit.test.address, audit.verdict.address)
+        test, verdict = (walk.used[name].id if good and name in walk.used else "" for name in names)
+        found.append((audit.test.address.label, test, verdict))
+    return tuple(found)
+
+
+def _compare(walk: ComparisonState, audit: CellTest, published: Summary | None, allowed: frozenset[str]) -> bool:
+    """Whether the test stands with a verdict that passes."""
+    remade = _made(walk, Address(Kind.RUN, f"{audit.test.cell}/performance"))
+    if published is None and not remade:
+        return False  # an INVALID run has nothing to prove; its own finding says so
+    done = walk.done(audit.test)
+    allowed = audit.allowed(allowed, (*done, *((published,) if published else ())))
+    alike = [t for t in done if remade or published is None or not find_differing_evidence(published, t, allowed)]
+    if audit.test.address not in walk.forced:
+        if not done:
+            walk.absent(audit.test)
+        elif not alike and published is not None:
+            _unlike(walk, audit, published, done[-1], allowed)
+    if _made(walk, audit.test.address) or not alike:
+        _judge_again(walk, audit.verdict)
+        return False
+    return _judged(walk, audit, alike)
+
+
+def _unlike(walk: ComparisonState, audit: CellTest, published: Summary, test: Summary, allowed: frozenset[str]) -> None:
+    """Runs with unequal evidence are not publishable together: the older one is repeated."""
+    names = ", ".join(name for name, _, _ in find_differing_evidence(published, test, allowed))
+    if test.started < published.started:
+        note = f"{names} is not that of the performance run"
+        walk.change(audit.test, Action.REPLACE, Reason.EVIDENCE_DIFFERS, note)
+    else:
+        performance = walk.desired.by_address[Address(Kind.RUN, f"{audit.test.cell}/performance")]
+        note = f"{names} is not that of {audit.test.address.label}"
+        walk.change(performance, Action.REPLACE, Reason.EVIDENCE_DIFFERS, note)
+
+
+def find_missing_answers(
+    desired: Desired, recorded: Recorded, observed: Observed, difference: Difference, at: Address
+) -> str:
+    """The run whose whole accuracy log a due verdict needs and nobody has here, "" if none. Where an earlier verdict
+    compared the answers of the same runs, that comparison stands."""
+    inputs = desired.detail(at).inputs
+    test = next(str(i.value) for i in inputs if i.name == "test")
+    due = {change.address: change for change in difference.changes if change.how is Work.MAKE}
+    runs = {i.name: Address.parse(i.origin.file) for i in inputs if i.name in READS_ANSWERS.get(test, ())}
+    known = (recorded.by_key.get(desired.by_address[address].key, ()) for address in runs.values())
+    by_id = {s.id: s for found in (*known, recorded.by_address.get(at, ())) for s in found}
+    used = {name: by_id.get(difference.recorded_as.get(address, "")) for name, address in runs.items()}
+    if any(address in due for address in runs.values()):
+        return ""
+    before = by_id.get(due[at].previous) if at in due else None
+    if before and test in KEEPS_ANSWERS and {(n, s.id) for n, s in used.items() if s} <= set(before.upstream):
+        return ""
+    for name, summary in used.items():
+        logs = [a for a in summary.artifacts if a.name == ACCURACY_LOG] if summary else []
+        if any(("objects", a.sha256) in observed.artifacts for a in logs if a.place == "objects"):
+            return name
+    return ""
+
+
+def explain_missing_answers(run: str) -> tuple[str, str]:
+    """Why a verdict cannot be made here, and what to do."""
+    why = f"the whole accuracy log of the {run} run is not here"
+    return why, "make it where that run was made, or bring .reconcile/objects from there"
+
+
+def _made(walk: ComparisonState, address: Address) -> bool:
+    return address in walk.changes and walk.changes[address].how is Work.MAKE
+
+
+def _judged(walk: ComparisonState, audit: CellTest, alike: Sequence[Summary]) -> bool:
+    """The newest test, until it is judged; then the newest that passes against the runs of now, if any does."""
+    inputs = walk.desired.detail(audit.verdict.address).inputs
+    runs = {i.name: Address.parse(i.origin.file) for i in inputs if i.name in ("performance", "accuracy")}
+    compared = {name: walk.used[address].id for name, address in runs.items() if address in walk.used}
+    pairs = [(test, _verdict_of(walk, audit, test, compared)) for test in alike]
+    passing = [pair for pair in pairs if pair[1] is not None and not pair[1].problem]
+    test, verdict = (passing if passing and pairs[-1][1] is not None else pairs)[-1]
+    walk.run(audit.test, test)
+    if audit.verdict.address in walk.forced:
+        return False
+    if verdict is None or any(_made(walk, address) for address in runs.values()):
+        _judge_again(walk, audit.verdict)
+        return False
+    walk.run(audit.verdict, verdict)
+    if verdict.problem:
+        _failed(walk, audit, len(alike), verdict)
+    return not verdict.problem
+
+
+def _verdict_of(walk: ComparisonState, audit: CellTest, test: Summary, compared: Mapping[str, str]) -> Summary | None:
+    wanted = {(AUDIT, test.id), *compared.items()}
+    found = [v for v in walk.done(audit.verdict) if wanted <= set(v.upstream)]
+    return found[-1] if found else None
+
+
+def _judge_again(walk: ComparisonState, verdict: Resource) -> None:
+    if walk.done(verdict):
+        walk.change(verdict, Action.REPLACE, Reason.UPSTREAM_REPLACED)
+    else:
+        walk.absent(verdict)
+
+
+def _failed(walk: ComparisonState, audit: CellTest, tried: int, verdict: Summary) -> None:
+    if tried < audit.test.attempts:
+        note = f"its verdict fails, attempt {tried + 1} of {audit.test.attempts}"
+        walk.change(audit.test, Action.REPLACE, Reason.PREVIOUS_ATTEMPT_FAILED, note)
+        _judge_again(walk, audit.verdict)
+        return
+    name = audit.test.address.label
+    fix = f"mend the system, raise compliance.{name}.attempts, or repeat with --rerun kind={name}"
+    walk.findings.append(Finding(AUDIT_FAILS, str(audit.test.cell), f"{name}: {verdict.problem}", fix))

@@ -1,0 +1,77 @@
+"""Which records satisfy a cell: the publishable pair of runs, and the score of that accuracy run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
+
+from reconciler.resource.records import IMPORTED, Summary
+
+POLICIES = ("latest", "median", "best")
+
+
+def select_valid(summaries: Sequence[Summary]) -> tuple[Summary, ...]:
+    """Performance runs that LoadGen called VALID."""
+    return tuple(s for s in summaries if s.validity != "INVALID")
+
+
+def _metric(summary: Summary) -> Decimal:
+    try:
+        return Decimal(summary.metric[0]) if summary.metric else Decimal(0)
+    except InvalidOperation:
+        return Decimal(0)
+
+
+def choose_by_policy(summaries: Sequence[Summary], policy: str, *, lower_is_better: bool = False) -> Summary | None:
+    """The run that a declared policy publishes. An even number of runs has no middle: the lower of the two is
+    honest."""
+    if not summaries:
+        return None
+    if policy == "latest":
+        return summaries[-1]
+    ranked = sorted(summaries, key=lambda s: (_metric(s), s.started), reverse=lower_is_better)
+    return ranked[-1] if policy == "best" else ranked[(len(ranked) - 1) // 2]
+
+
+def find_differing_evidence(a: Summary, b: Summary, allowed: frozenset[str]) -> tuple[tuple[str, str, str], ...]:
+    """Evidence of two runs that is not equal: (name, in a, in b). What only one of them knows counts as a
+    difference; unless one is imported: what cannot be known of it is no difference but keeps it from being packed."""
+    if a.evidence == b.evidence:
+        return ()
+    left, right = dict(a.evidence), dict(b.evidence)
+    imported = IMPORTED in a.marks or IMPORTED in b.marks
+    names = sorted((set(left) & set(right) if imported else set(left) | set(right)) - allowed)
+    return tuple((n, left.get(n, ""), right.get(n, "")) for n in names if left.get(n) != right.get(n))
+
+
+def _alike(run: Summary, others: Sequence[Summary], allowed: frozenset[str]) -> bool:
+    return any(not find_differing_evidence(run, other, allowed) for other in others)
+
+
+def select_runs(
+    performance: Sequence[Summary],
+    accuracy: Sequence[Summary],
+    allowed: frozenset[str],
+    policy: str,
+    *,
+    lower: bool,
+    tests: Sequence[tuple[Sequence[Summary], frozenset[str]]] = (),
+) -> tuple[Summary | None, Summary | None]:
+    """The performance run that the policy publishes, and the newest accuracy run that may stand beside it.
+
+    Runs that have an accuracy run with equal evidence go first; only when none has one does the policy choose among
+    all. ``tests``: the records of each compliance test, and what may differ of them. Where some have been run, but
+    never all of them beside one performance run, the newest one is taken: what is older and unlike it is repeated, so
+    that an end comes of it.
+    """
+    run = [item for item in ((accuracy, allowed), *tests) if item[0]]
+    together = [p for p in performance if run and all(_alike(p, *item) for item in run)]
+    if any(records for records, _ in tests) and not together and performance:
+        published: Summary | None = performance[-1]
+    else:
+        published = choose_by_policy(together or performance, policy, lower_is_better=lower)
+    if published is None:
+        return None, accuracy[-1] if accuracy else None
+    beside = [a for a in accuracy if not find_differing_evidence(published, a, allowed)]
+    candidates = beside or accuracy
+    return published, candidates[-1] if candidates else None

@@ -1,0 +1,246 @@
+"""Walks the steps of a plan. Each finished attempt is handed over to be recorded before the next step begins."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
+
+from harness.contract import Progress
+from reconciler.desired.state import Desired
+from reconciler.diff.change import Work
+from reconciler.errors import LockedError, ReconcilerError
+from reconciler.execute.machine_idle import LOOK, find_busy, lock_name
+from reconciler.execute.outcome import Event, Message, Outcome, Status, StepProgress, StepStarted
+from reconciler.execute.perform import AttemptContext, Finished, derive_outcome, perform
+from reconciler.execute.service import Services
+from reconciler.files import Lock, convert_storage_errors, make_machine_lock
+from reconciler.plan.plan import Plan, Step
+from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.records import Summary
+from reconciler.resource.resources import Detail
+
+REHEARSAL = "rehearsal"
+NOT_QUIET = "end it, or wait; `--busy` times the run all the same, and its record says so"
+_LOOK = 0.5  # seconds between two looks at whether a step that waits is wanted still
+
+
+@dataclass(slots=True)
+class PlanExecutor:
+    """One walk. ``used``: the record that satisfies each address, kept up to date; ``failures`` and ``made``: key →
+    failed and successful attempts in this pass.
+
+    ``store`` makes an attempt permanent and gives its summary. ``waited``: seconds spent waiting for a quiet machine.
+    ``busy``: a timed run may share the machine, and its record says so. ``servers``: key → the step that starts it,
+    once a run asks for it.
+    """
+
+    desired: Desired
+    setting: AttemptContext
+    report: Callable[[Event], None]
+    store: Callable[[Finished], Summary]
+    used: dict[Address, Summary]
+    failures: dict[str, int] = field(default_factory=dict)
+    made: dict[str, int] = field(default_factory=dict)
+    stuck: set[Address] = field(default_factory=set)
+    waited: float = 0.0
+    busy: bool = False
+    services: Services = field(default_factory=Services)
+    servers: dict[str, Step] = field(default_factory=dict)
+
+    def steps(self, plan: Plan) -> Iterator[Outcome]:
+        """Every step whose turn it is; what hangs on a failed or blocked one is left for the next look."""
+        for step in plan.steps:
+            if step.change.how not in (Work.MAKE, Work.START):
+                continue
+            resource = self.desired.by_address[step.change.address]
+            waits = self.stuck.intersection(resource.upstream) or self.unproven(step.change.address)
+            if step.blocked or waits or self.given_up(step):
+                self.stuck.update((step.change.address, *step.shared))
+            elif step.change.how is Work.START:
+                self.servers[step.change.key] = step
+            else:
+                for outcome in self.served(step):
+                    if outcome.status is not Status.DONE:
+                        self.stuck.update((outcome.step.change.address, *outcome.step.shared))
+                    yield outcome
+
+    def unproven(self, address: Address) -> bool:
+        """A compliance test of a run that failed or is INVALID would prove nothing: it comes after a valid one."""
+        if address.kind not in (Kind.COMPLIANCE_TEST, Kind.VERDICT):
+            return False
+        run = Address(Kind.RUN, f"{address.cell}/performance")
+        return run in self.stuck or (run in self.used and self.used[run].validity == "INVALID")
+
+    def given_up(self, step: Step) -> bool:
+        """A failure is tried once a pass; a transient one as often as ``attempts`` says. What was made and is due
+        again all the same, as a run whose evidence never agrees, is left to people; so is what has another key each
+        time, as a command's run that edits the command's code."""
+        attempts = max(1, self.desired.by_address[step.change.address].attempts)
+        names = _counted(step)
+        return any(self.failures.get(name, 0) >= attempts or self.made.get(name, 0) > attempts for name in names)
+
+    def served(self, step: Step) -> Iterator[Outcome]:
+        """A step's outcome, after that of starting the server which it asks. A server that it does not ask ends before
+        anything is built or timed on its accelerators."""
+        service = self.service_of(step.change.address)
+        key = self.desired.by_address[service].key if service else ""
+        if step.change.address.kind in _ON_DEVICE and not self.services.runs(key):
+            self.services.stop()
+            if service and key in self.servers:
+                started = self.start(self.servers[key])
+                yield started
+                if started.status is not Status.DONE:
+                    self.stuck.update((step.change.address, *step.shared))
+                    return
+        yield self.attempt(step)
+
+    def service_of(self, address: Address) -> Address | None:
+        return next((up for up in self.desired.by_address[address].upstream if up.kind is Kind.SERVICE), None)
+
+    def start(self, step: Step) -> Outcome:
+        address = step.change.address
+        detail, resource = self.desired.detail(address), self.desired.by_address[address]
+        if missing := [str(up) for up in resource.upstream if up not in self.used]:
+            return Outcome(step, Status.BLOCKED, f"waits for {', '.join(missing)}")
+        self.report(StepStarted(step, attempt=self.failures.get(step.change.key, 0) + 1))
+
+        def moved(progress: Progress) -> None:
+            self.report(StepProgress(step, progress))
+
+        def hold(lock: Lock) -> None:
+            self.hold(lock, step)
+
+        with convert_storage_errors(self.setting.places.attempts):
+            finished = self.services.start(step, detail, self.upstream(detail), self.setting, moved, hold)
+        outcome = self.settle(step, finished)
+        if not finished.lives:
+            self.services.stop()
+        return outcome
+
+    def attempt(self, step: Step) -> Outcome:
+        address = step.change.address
+        detail = self.desired.detail(address)
+        server = self.services.server if self.service_of(address) else None
+        if server is not None:
+            detail = replace(detail, settings={**detail.settings, **server.settings})
+        minimum = compute_minimum_seconds(address, detail)
+        upstream = self.upstream(detail)
+        resource = self.desired.by_address[address]
+        missing = [str(up) for up in resource.upstream if up not in self.used]
+        if missing:
+            return Outcome(step, Status.BLOCKED, f"waits for {', '.join(missing)}")
+        with ExitStack() as stack:
+            setting = self.quiet(step, detail, stack)
+            if server is not None:
+                setting = replace(setting, lost=server.lost)
+            found = self.shared_with(address, detail)
+            if found and not (self.busy or REHEARSAL in detail.marks):
+                outcome = Outcome(step, Status.BLOCKED, f"the machine is not quiet: {found}", NOT_QUIET)
+                self.report(outcome)
+                return outcome
+            if found:
+                detail = replace(detail, settings={**detail.settings, "noted.machine.shared_with": found})
+            setting.check(step, False)
+            self.report(StepStarted(step, minimum, self.failures.get(step.change.key, 0) + 1))
+
+            def moved(progress: Progress) -> None:
+                self.report(StepProgress(step, progress, minimum))
+
+            with convert_storage_errors(setting.places.attempts):
+                finished = perform(step, detail, upstream, setting, moved)
+        return self.settle(step, finished)
+
+    def settle(self, step: Step, finished: Finished) -> Outcome:
+        """Store what an attempt left, and count it."""
+        address = step.change.address
+        outcome = derive_outcome(step, finished)  # reads the attempt's log, and storing removes its folder
+        summary = self.store(finished)
+        names = _counted(step)
+        if outcome.status is Status.DONE:
+            self.made.update({name: self.made.get(name, 0) + 1 for name in names})
+            self.used.update(dict.fromkeys((address, *step.shared), summary))
+        else:
+            more = outcome.status is Status.RETRY
+            attempts = self.desired.by_address[address].attempts
+            counts = {name: self.failures.get(name, 0) + 1 if more else max(1, attempts) for name in names}
+            self.failures.update(counts)
+        self.report(outcome)
+        return outcome
+
+    def upstream(self, detail: Detail) -> dict[str, Summary]:
+        """Input name → the record that an attempt is made from."""
+        found = {}
+        for item in detail.inputs:
+            kind, colon, _ = item.origin.file.partition(":")
+            if colon and kind in _KINDS:
+                summary = self.used.get(Address.parse(item.origin.file))
+                if summary is not None and summary.key == item.value:
+                    found[item.name] = summary
+        return found
+
+    def shared_with(self, address: Address, detail: Detail) -> str:
+        """Who else uses the machine of a timed run; "" for nobody. A rehearsal only glances."""
+        if not is_timed(address):
+            return ""
+        began = time.monotonic()
+        look = 0.0 if REHEARSAL in detail.marks else LOOK
+        try:
+            found = find_busy(detail.settings, self.setting.places, look=look)
+        except ReconcilerError as error:
+            return f"its nodes cannot be seen: {error.message}"
+        finally:
+            self.waited += time.monotonic() - began
+        return str(found) if found else ""
+
+    def quiet(self, step: Step, detail: Detail, stack: ExitStack) -> AttemptContext:
+        """A timed run has the machine to itself: no other pass of any repository here times one meanwhile."""
+        if not is_timed(step.change.address):
+            return self.setting
+        lock = make_machine_lock(lock_name(detail.settings))
+        self.hold(lock, step)
+        stack.enter_context(lock)
+        return replace(self.setting, keep_open=(*self.setting.keep_open, lock.descriptor))
+
+    def hold(self, lock: Lock, step: Step) -> None:
+        """However long it takes: who holds it times a run, or keeps a server for its runs."""
+        try:
+            lock.acquire()
+        except LockedError as error:
+            self.report(Message(f"waiting: {error}"))
+            began = time.monotonic()
+            self.in_turn(lock, step)
+            self.waited += time.monotonic() - began
+
+    def in_turn(self, lock: Lock, step: Step) -> None:
+        while True:
+            self.setting.check(step, False)
+            with suppress(LockedError):
+                lock.acquire(wait=_LOOK)
+                return
+
+
+_KINDS = {str(kind) for kind in Kind}
+_ON_DEVICE = (Kind.ENGINE, Kind.RUN, Kind.COMPLIANCE_TEST)
+
+
+def _counted(step: Step) -> tuple[str, ...]:
+    """Under which names an attempt is counted."""
+    address = step.change.address
+    runs = address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST)
+    return (step.change.key, str(address)) if runs else (step.change.key,)
+
+
+def is_timed(address: Address) -> bool:
+    """A compliance test is a performance run, too."""
+    performance = address.kind is Kind.RUN and address.name.endswith("/performance")
+    return performance or address.kind is Kind.COMPLIANCE_TEST
+
+
+def compute_minimum_seconds(address: Address, detail: Detail) -> float:
+    """LoadGen's minimum duration of a performance run, in seconds; 0 for everything else."""
+    values = detail.values()
+    if not is_timed(address):
+        return 0.0
+    return float(values.get("min_duration") or 0) / 1000

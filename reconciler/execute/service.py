@@ -1,0 +1,242 @@
+"""A user's server: started once for all runs of a pass that ask it, watched meanwhile, stopped in order.
+
+One at a time: two servers with weights loaded would compete for the accelerators.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from harness.contract import (
+    LOG_PARTS,
+    LaunchRequest,
+    Progress,
+    Ready,
+    Result,
+    ServiceRequest,
+    copy_log,
+    read_progress,
+)
+from reconciler.execute.attempt import Attempt
+from reconciler.execute.attempt_record import build_record
+from reconciler.execute.child import build_environment, read_last_lines
+from reconciler.execute.commands import (
+    SERVICE_LOG,
+    SERVICE_PORT,
+    collect_environment,
+    collect_placeholder_values,
+    fill_all,
+    fill_placeholders,
+    find_folder,
+    find_part_location,
+)
+from reconciler.execute.launching import launch_behind
+from reconciler.execute.perform import AttemptContext, Finished, begin
+from reconciler.files import Lock, RepositoryPaths, make_machine_lock, remove
+from reconciler.plan.plan import Step
+from reconciler.process import Child, build_harness_command
+from reconciler.resource.records import Summary
+from reconciler.resource.resources import Detail
+
+SERVICE = "harness.service"
+_READY, _STOP = 30 * 60.0, 30.0  # seconds; loading weights takes minutes
+_PATIENCE = 120.0  # seconds for which a server under load may leave a probe unanswered
+_LOOK = 0.1
+_KILLED = "signal 9 is mostly the kernel running out of memory; see what the service printed last"
+
+
+@dataclass(slots=True)
+class Server:
+    """One that is starting or runs. ``ended`` is where its child's own result will lie; ``settings``: what an attempt
+    needs to ask it."""
+
+    key: str
+    attempt: Attempt
+    request: ServiceRequest
+    child: Child
+    settings: Mapping[str, Any]
+
+    @property
+    def ended(self) -> Path:
+        return self.attempt.folder / "ended.json"
+
+    def lost(self) -> Result | None:
+        """How it ended, if it did; None while it runs."""
+        status = self.child.wait(0)
+        if status is None:
+            return None
+        with contextlib.suppress(OSError, ValueError):
+            found = Result.read(self.ended)
+            if not found.done:
+                return replace(found, seconds=0.0, facts={})
+        problem = f"the service's keeper ended with {f'signal {-status}' if status < 0 else f'status {status}'}"
+        said = read_last_lines(Path(self.request.log) / LOG_PARTS[0])
+        return Result(
+            done=False,
+            seconds=0.0,
+            problem=problem,
+            problem_class="resources",
+            fix=_KILLED,
+            values={"log": said},
+        )
+
+    def end(self) -> None:
+        self.child.stop(self.request.stop_grace + _STOP)
+        self.child.__exit__()
+        remove(self.attempt.folder)
+
+
+@dataclass(slots=True)
+class Services:
+    """The server of a pass, if there is one now. Leaving this ends it. ``seconds`` that ending servers took."""
+
+    server: Server | None = None
+    lock: Lock | None = None
+    seconds: float = 0.0
+
+    def runs(self, key: str) -> Server | None:
+        """The server of this key, while it is well."""
+        return self.server if self.server is not None and self.server.key == key and not self.server.lost() else None
+
+    def stop(self) -> None:
+        began = time.monotonic()
+        try:
+            if self.server is not None:
+                self.server.end()
+        finally:
+            self.server = None
+            if self.lock is not None:
+                self.lock.release()
+            self.lock = None
+            self.seconds += time.monotonic() - began
+
+    def start(
+        self,
+        step: Step,
+        detail: Detail,
+        upstream: Mapping[str, Summary],
+        setting: AttemptContext,
+        moved: Callable[[Progress], None],
+        hold: Callable[[Lock], None],
+    ) -> Finished:
+        """Ends whichever runs, then starts this one and waits until it is ready, or never will be."""
+        self.stop()
+        lock = make_machine_lock("service")  # no two servers on this machine, of whichever repository
+        hold(lock)
+        self.lock = lock
+        port = free_port()
+        attempt = begin(step, replace(detail, settings={**detail.settings, SERVICE_PORT: port}), upstream, setting)
+        began = time.monotonic()
+        try:
+            self.server = _started(step.change.key, attempt, setting, port, self.lock)
+            if not _ready(self.server, moved, lambda: setting.check(step, True)):
+                _fail(self.server)
+            record, kept = build_record(attempt)
+        except BaseException:
+            self.stop()
+            remove(attempt.folder)
+            raise
+        lives = attempt.result.exists() and not record.problem
+        return Finished(attempt, record, kept, time.monotonic() - began, lives=lives)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
+        self.stop()
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def make_service_request(attempt: Attempt, places: RepositoryPaths) -> ServiceRequest:
+    settings = attempt.intent.settings
+    attempt.run_dir.mkdir(exist_ok=True)
+    inputs = {folder.name: str(folder) for folder in sorted(attempt.inputs.glob("*")) if folder.is_dir()}
+    image = str(settings.get(f"{SERVICE}.image") or settings.get("harness.image", ""))
+    values = {**collect_placeholder_values(attempt, places, inputs), "run_dir": str(attempt.run_dir), "image": image}
+    env, secrets = collect_environment(settings, values, f"{SERVICE}.env.")
+    return ServiceRequest(
+        command=fill_all(settings[f"{SERVICE}.command"], values),
+        cwd=find_folder(settings, SERVICE, values, places.root) or str(attempt.run_dir),
+        counter=str(attempt.counter),
+        ready=str(attempt.result),
+        probe=_probe(settings, values),
+        log=str(attempt.folder / "log"),
+        env=env,
+        secrets=secrets,
+        stop_signal=str(settings.get(f"{SERVICE}.stop.signal", "SIGTERM")),
+        stop_grace=_seconds(settings, "stop.timeout", _STOP),
+        code=find_part_location(settings, SERVICE, "code", values, places.root),
+    )
+
+
+def _probe(settings: Mapping[str, Any], values: Mapping[str, str]) -> Ready:
+    url, tcp, line = (
+        fill_placeholders(str(settings.get(f"{SERVICE}.ready.{n}") or ""), values) for n in ("url", "tcp", "log")
+    )
+    if not (url or tcp or line):
+        tcp = f"127.0.0.1:{values['port']}"
+    patience = _seconds(settings, "ready.unanswered", _PATIENCE)
+    return Ready(
+        url=url,
+        tcp=tcp,
+        line=line,
+        timeout=_seconds(settings, "ready.timeout", _READY),
+        patience=0.0 if line else patience,
+    )
+
+
+def _seconds(settings: Mapping[str, Any], name: str, default: float) -> float:
+    found = settings.get(f"{SERVICE}.{name}")
+    return default if found is None else float(found) / 1000
+
+
+def _started(key: str, attempt: Attempt, setting: AttemptContext, port: int, lock: Lock | None) -> Server:
+    request = make_service_request(attempt, setting.places)
+    outer = launch_behind(attempt, request, setting.places)
+    path = attempt.launch if isinstance(outer, LaunchRequest) else attempt.request
+    outer.write(path)
+    command = build_harness_command(outer.verb, path, attempt.folder / "ended.json")
+    child = Child(
+        command,
+        folder=attempt.folder,
+        log=attempt.log,
+        environment=build_environment(outer),
+        keep_open=(*setting.keep_open, *((lock.descriptor,) if lock else ())),
+    )
+    return Server(key, attempt, request, child, {SERVICE_PORT: port, SERVICE_LOG: request.log})
+
+
+def _ready(server: Server, moved: Callable[[Progress], None], check: Callable[[], None]) -> bool:
+    """Whether it came to that; it has ended where it did not."""
+    while not server.attempt.result.exists():
+        if server.child.wait(_LOOK) is not None:
+            return server.attempt.result.exists() and not server.lost()
+        check()
+        progress = read_progress(server.attempt.counter)
+        if progress is not None:
+            text = ""
+            with contextlib.suppress(OSError):
+                text = server.attempt.last_line.read_text(encoding="utf-8", errors="replace")
+            moved(replace(progress, text=text))
+    return True
+
+
+def _fail(server: Server) -> None:
+    """Leaves a result that says how, and all that it printed."""
+    copy_log(Path(server.request.log), server.attempt.service_log)
+    lost = server.lost()
+    assert lost is not None
+    lost.write(server.attempt.result)

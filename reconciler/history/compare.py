@@ -1,0 +1,90 @@
+"""Two commits, or two systems, beside each other: inputs and measured results, cell by cell. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from reconciler.diff.change import Work
+from reconciler.diff.conditions import trace_lineages
+from reconciler.diff.timeline import Cause, CellChange, Pair, ResultComparison, Side
+from reconciler.history.snapshot import Snapshot
+from reconciler.record.codec import summarize
+from reconciler.resource.canonical import canonicalise
+from reconciler.resource.inputs import Input
+from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.resource.records import Record
+from reconciler.resource.resources import Resource
+
+
+def compare_commits(one: Snapshot, other: Snapshot) -> tuple[CellChange, ...]:
+    """Every cell that either commit declares, those that are the same in both too."""
+    before, after = trace_lineages(one.desired), trace_lineages(other.desired)
+    first, second = read_sides(one), read_sides(other)
+    found = []
+    for cell in sorted({*before, *after}):
+        causes = _causes(one, before[cell], other, after[cell]) if cell in before and cell in after else ()
+        own = {resource.address for resource in after.get(cell, ())}
+        due = [c.address.label for c in other.difference.changes if c.how is Work.MAKE and c.address in own]
+        values = [(s.value, s.unit) if (s := side.get(cell)) else None for side in (first, second)]
+        declared = (cell in before, cell in after)
+        found.append(CellChange(cell, declared, causes, values[0], values[1], tuple(dict.fromkeys(due))))
+    return tuple(found)
+
+
+def _causes(one: Snapshot, before: Iterable[Resource], other: Snapshot, after: Iterable[Resource]) -> tuple[Cause, ...]:
+    """Inputs that differ, each once: what is made from one that differs is not listed for it."""
+    was = {r.address: _inputs(one, r.address) for r in before}
+    causes = []
+    for resource in after:
+        mine, theirs = _inputs(other, resource.address), was.get(resource.address, {})
+        for name in sorted({*mine, *theirs}):
+            values = [canonicalise(side[name].value) if name in side else None for side in (theirs, mine)]
+            if values[0] != values[1]:
+                where = str((mine.get(name) or theirs[name]).origin)
+                causes.append(Cause(resource.address.label, name, values[0], values[1], where))
+    return tuple(causes)
+
+
+def _inputs(at: Snapshot, address: Address) -> dict[str, Input]:
+    """Less the keys of what it is made from."""
+    kinds = tuple(f"{kind}:" for kind in Kind)
+    inputs = at.desired.detail(address).inputs
+    return {i.name: i for i in inputs if i.value is not None and not i.origin.file.startswith(kinds)}
+
+
+def read_sides(at: Snapshot) -> dict[Cell, Side]:
+    """The published performance of every cell that has one."""
+    submission = next(r for r in at.desired.resources if r.kind is Kind.SUBMISSION)
+    systems = at.desired.detail(submission.address).settings["systems"]
+    found = {}
+    for cell, chosen in at.difference.chosen.items():
+        record = at.records.get(chosen.performance)
+        metric = summarize(record, chosen.performance).metric if record else None
+        if record is not None and metric is not None:
+            hardware = systems.get(cell.system, {}).get("settings", {})
+            count = int(hardware.get("hardware.count") or 0) * int(hardware.get("hardware.nodes") or 1)
+            accelerator = str(hardware.get("hardware.accelerator") or "")
+            validity = str(record.values.get("validity", ""))
+            found[cell] = Side(cell, *metric, validity, count, accelerator, _headroom(record))
+    return found
+
+
+def _headroom(record: Record) -> str:
+    margins = record.values.get("margins", ())
+    return next((str(m["headroom"]) for m in margins if "latency" in str(m.get("name")) and m.get("headroom")), "")
+
+
+def compare(names: tuple[str, str], one: Mapping[Cell, Side], other: Mapping[Cell, Side]) -> ResultComparison:
+    """The same cell where both have it, else the same benchmark and scenario: with those that are most alike in
+    division, accelerator and count, or with every system where none is."""
+    pairs = [Pair(one[cell], other[cell]) for cell in sorted({*one} & {*other})]
+    left = {cell: side for cell, side in one.items() if cell not in other}
+    right = {cell: side for cell, side in other.items() if cell not in one}
+    for cell, side in sorted(left.items()):
+        task = (cell.benchmark, cell.scenario)
+        met_by = [Pair(side, right[m]) for m in sorted(right) if (m.benchmark, m.scenario) == task]
+        most = max((pair.likeness for pair in met_by), default=None)
+        pairs += [pair for pair in met_by if pair.likeness == most]
+    met = {side.cell for pair in pairs for side in (pair.one, pair.other)}
+    alone = (tuple(sorted(cell for cell in left if cell not in met)), tuple(sorted(c for c in right if c not in met)))
+    return ResultComparison(names, tuple(pairs), dict(zip(names, alone, strict=True)))

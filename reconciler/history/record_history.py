@@ -1,0 +1,139 @@
+"""Every record that any commit of a history ever had, and what the results of a cell were made from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from reconciler import git
+from reconciler.diff.timeline import Cause, MeasuredValue, TimelineStep, Written
+from reconciler.errors import RecordError
+from reconciler.git_history import Commit, find_appearances
+from reconciler.history.snapshot import RECORDS
+from reconciler.record.codec import decode, summarize
+from reconciler.resource.inputs import Role
+from reconciler.resource.kinds import Cell, Kind
+from reconciler.resource.records import Ended, Record
+
+_FOLLOWS = ("engine.", "model.", "dataset.")  # digests of what inputs decide
+_OUTPUTS = ("run.",)  # digests of what a run left: they differ each time
+_MACHINE = ("machine.host", "machine.kernel")  # notes, and yet what a result may differ for
+
+
+@dataclass(frozen=True)
+class RecordHistory:
+    """``records``: id → record; ``brought``: id → the commit that brought it; ``kept``: ids at the tip; ``specs``:
+    (path, blob) → the first commit with these bytes."""
+
+    root: Path
+    tip: str
+    records: Mapping[str, Record]
+    brought: Mapping[str, Commit]
+    kept: frozenset[str]
+    specs: Mapping[tuple[str, str], Commit]
+    lines: dict[tuple[str, str, int], Written | None] = field(default_factory=dict)
+
+    @cached_property
+    def cells(self) -> dict[Cell, list[str]]:
+        """Cell → ids of the records of its results, oldest first."""
+        found: dict[Cell, list[str]] = {}
+        for identity, record in sorted(self.records.items(), key=lambda item: item[1].started):
+            for address in (record.address, *record.shared):
+                if address.cell is not None and _what(record):
+                    found.setdefault(address.cell, []).append(identity)
+        return found
+
+    def measured(self, cell: Cell) -> tuple[MeasuredValue, ...]:
+        return tuple(self._measured(identity) for identity in self.cells.get(cell, ()))
+
+    def _measured(self, identity: str) -> MeasuredValue:
+        record = self.records[identity]
+        value, unit = summarize(record, identity).metric or ("", "")
+        validity = str(record.values.get("validity", ""))
+        what, by = _what(record), _written(self.brought[identity])
+        kept = identity in self.kept
+        return MeasuredValue(identity, what, record.started, value, unit, validity, record.marks, by, kept)
+
+    def steps(self, cell: Cell) -> tuple[TimelineStep, ...]:
+        """From each result of a cell to the next of its kind, with what changed between them."""
+        last: dict[str, MeasuredValue] = {}
+        steps = []
+        for result in self.measured(cell):
+            before = last.get(result.what)
+            if before is not None:
+                steps.append(TimelineStep(before, result, self._causes(before.record, result.record, frozenset())))
+            last[result.what] = result
+        return tuple(steps)
+
+    def _causes(self, before: str, after: str, seen: frozenset[str]) -> tuple[Cause, ...]:
+        """Own inputs first, then those of what the two were made from, then what differed without anybody's asking."""
+        one, other = self.records.get(before), self.records.get(after)
+        if one is None or other is None or before == after or after in seen:
+            return ()
+        found = []
+        for name in sorted({*one.inputs, *other.inputs} - {*one.upstream, *other.upstream}):
+            was, now = one.inputs.get(name), other.inputs.get(name)
+            if (was.value if was else None) != (now.value if now else None):
+                origin = (now or was).origin  # type: ignore[union-attr]
+                by = self._line(other if now else one, origin)
+                values = was.value if was else None, now.value if now else None
+                found.append(Cause(other.address.label, name, *values, origin, by))
+        for name in sorted({*one.upstream} & {*other.upstream}):
+            found += self._causes(one.upstream[name], other.upstream[name], seen | {after})
+        found += _circumstances(one, other, (*_FOLLOWS, *_OUTPUTS) if found else _OUTPUTS)
+        return tuple(dict.fromkeys(found))
+
+    def _line(self, record: Record, origin: str) -> Written | None:
+        """Who last changed the line that set an input, as the spec stood then."""
+        file, _, line = origin.rpartition(":")
+        commit = self.specs.get((file, record.spec.get(file, "")))
+        if commit is None or not line.isdigit():
+            return None
+        key = (commit.id, file, int(line))
+        if key not in self.lines:
+            found = git.find_line_commits(self.root, file, [int(line)], commit.id).get(int(line))
+            when = found.when if found else None
+            self.lines[key] = Written(found.commit, found.author, when, found.summary) if found and when else None
+        return self.lines[key]
+
+
+def read_record_history(root: Path, tip: str, specs: tuple[str, ...] = ("specs",)) -> RecordHistory:
+    """One call of git for the log, and one for all records. What is no record any more is left out."""
+    added = find_appearances(root, tip, [RECORDS, *specs])
+    named = {at: commit for at, commit in added.items() if at[0].startswith(f"{RECORDS}/")}
+    contents = git.read_blobs(root, [blob for _, blob in named])
+    records, brought = {}, {}
+    for (path, blob), commit in named.items():
+        identity = path.removeprefix(f"{RECORDS}/").removesuffix(".json")
+        try:
+            records[identity] = decode(contents[blob], path)
+        except (KeyError, RecordError):
+            continue
+        brought[identity] = commit
+    here = git.list_files_at(root, tip, [RECORDS])
+    kept = frozenset(path.removeprefix(f"{RECORDS}/").removesuffix(".json") for path in here)
+    return RecordHistory(root, tip, records, brought, kept, {at: c for at, c in added.items() if at not in named})
+
+
+def _circumstances(one: Record, other: Record, without: tuple[str, ...]) -> Iterator[Cause]:
+    """Evidence that differs, such as a driver or the harness's code, and the machine. ``without``: names that begin so
+    follow from inputs that differ."""
+    for name in sorted({*one.facts, *other.facts}):
+        facts = [side.facts.get(name) for side in (one, other)]
+        weighs = name in _MACHINE or any(fact is not None and fact.role is Role.EVIDENCE for fact in facts)
+        before, after = (fact.value if fact else None for fact in facts)
+        if weighs and before != after and not name.startswith(without):
+            yield Cause(other.address.label, name, before, after)
+
+
+def _what(record: Record) -> str:
+    """ "Run performance" or "Score" of what has a metric of its own; "" of everything else."""
+    score = record.address.kind is Kind.SCORE
+    run = record.address.kind is Kind.RUN and record.address.name.endswith("/performance")
+    return record.address.label if record.ended is Ended.DONE and (score or run) else ""
+
+
+def _written(commit: Commit) -> Written:
+    return Written(commit.id, commit.author, commit.when, commit.subject)

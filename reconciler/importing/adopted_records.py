@@ -1,0 +1,167 @@
+"""Stores imported runs: their files, the records that name them, and what stands for their upstream."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from reconciler.desired.state import Desired
+from reconciler.errors import LogError, ReconcilerError
+from reconciler.execute.results import has_results
+from reconciler.files import RepositoryPaths, copy
+from reconciler.importing.log_folder import FoundRun
+from reconciler.importing.results_folder import FoundResults
+from reconciler.importing.run_import import (
+    Import,
+    ImportContext,
+    import_result_score,
+    import_results,
+    import_run,
+    import_score,
+    import_test,
+    make_placeholder,
+    redeclare,
+)
+from reconciler.record.index import load_record
+from reconciler.record.store import keep, write_record
+from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.resource.records import IMPORTED, Ended, Recorded
+from reconciler.resource.resources import Detail, Resource
+
+_KINDS = {str(kind) for kind in Kind}
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What became of one folder. ``identity`` is the record's id, ``validity`` LoadGen's word on a performance run."""
+
+    address: Address
+    identity: str
+    validity: str = ""
+    metric: str = ""
+    notes: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Recorder:
+    """Writes into one repository; run it under the pass lock. ``made``: key → id of each record written or known."""
+
+    places: RepositoryPaths
+    desired: Desired
+    recorded: Recorded
+    context: ImportContext
+    made: dict[str, str] = field(default_factory=dict)
+
+    def run(self, cell: Cell, found: FoundRun | FoundResults) -> tuple[Taken, ...]:
+        """Records a run, and the score that came with it. LogError when it is not what the cell asks for."""
+        resource = self._resource(Kind.RUN, f"{cell}/{found.mode}", cell)
+        detail = self.desired.detail(resource.address)
+        self._refuse_other(cell, found, has_results(detail.settings))
+        if isinstance(found, FoundResults):
+            return self._results(cell, found, resource, detail)
+        made = import_run(found, resource, detail, {}, self.context)
+        upstream = self._upstream(detail, found)
+        taken = [self._store(replace(made, record=replace(made.record, upstream=upstream)))]
+        if found.accuracy_text is not None:
+            score = self._resource(Kind.SCORE, str(cell), cell)
+            ups = {**self._upstream(self.desired.detail(score.address), found), "run": taken[0].identity}
+            taken.append(self._store(import_score(found, score, self.desired.detail(score.address), ups, self.context)))
+        return tuple(taken)
+
+    @staticmethod
+    def _refuse_other(cell: Cell, found: FoundRun | FoundResults, wanted: bool) -> None:
+        if isinstance(found, FoundResults) is not wanted:
+            words = ("LoadGen's logs", "results of the endpoints harness")
+            raise LogError(
+                f"{found.folder} holds {words[not wanted]}, and {cell} is measured by {words[wanted]}",
+                fix="write `harness: {results: endpoints, model_name: …}` for the one, and leave it out for the other",
+            )
+
+    def _results(self, cell: Cell, found: FoundResults, resource: Resource, detail: Detail) -> tuple[Taken, ...]:
+        made = import_results(found, resource, detail, {}, self.context)
+        upstream = self._upstream(detail, found)
+        taken = [self._store(replace(made, record=replace(made.record, upstream=upstream)))]
+        if found.mode == "accuracy":
+            score = self._resource(Kind.SCORE, str(cell), cell)
+            detail = self.desired.detail(score.address)
+            ups = {**self._upstream(detail, found), "run": taken[0].identity}
+            taken.append(self._store(import_result_score(found, score, detail, ups, self.context)))
+        return tuple(taken)
+
+    def test(self, cell: Cell, name: str, files: Mapping[str, Path], found: FoundRun | FoundResults) -> Taken:
+        """Records a compliance test's folder as it is; ``found``: the run beside which it stands."""
+        address = Address(Kind.COMPLIANCE_TEST, f"{cell}/{name}")
+        return self._store(import_test(address, files, found.made, self.context))
+
+    def redeclare(self, cell: Cell) -> tuple[Taken, ...]:
+        """Says more of runs that were imported before. ReconcilerError when the cell has none."""
+        names: dict[str, str] = {}
+        taken = []
+        for kind, name in ((Kind.RUN, f"{cell}/accuracy"), (Kind.RUN, f"{cell}/performance"), (Kind.SCORE, str(cell))):
+            for summary in self.recorded.done(self._resource(kind, name, cell).key):
+                if IMPORTED not in summary.marks:
+                    continue
+                record = load_record(self.places, summary.id)
+                ups = {as_: names.get(identity, identity) for as_, identity in record.upstream.items()}
+                again = redeclare(record, ups, self.context)
+                names[summary.id] = write_record(self.places, again)
+                taken.append(_taken(Import(again), names[summary.id]))
+        if not taken:
+            raise ReconcilerError(f"{cell} has no imported runs", fix=f"reconcile import LOGDIR --cell {cell}")
+        return tuple(taken)
+
+    def _resource(self, kind: Kind, name: str, cell: Cell) -> Resource:
+        found = self.desired.by_address.get(Address(kind, name))
+        if found is None:
+            raise ReconcilerError(f"{cell} has no runs of its own: it is inferred", fix="import into its source cell")
+        return found
+
+    def _upstream(self, detail: Detail, found: FoundRun | FoundResults) -> dict[str, str]:
+        """Input name → record id; what nobody has recorded gets a record that stands for it."""
+        names = {}
+        for item in detail.inputs:
+            kind, colon, _ = item.origin.file.partition(":")
+            if colon and kind in _KINDS and kind != Kind.RUN:
+                names[item.name] = self._known(Address.parse(item.origin.file), found)
+        return names
+
+    def _known(self, address: Address, found: FoundRun | FoundResults) -> str:
+        resource = self.desired.by_address[address]
+        done = self.recorded.done(resource.key)
+        if resource.key not in self.made and done:
+            self.made[resource.key] = done[-1].id
+        if resource.key not in self.made:
+            detail = self.desired.detail(address)
+            made = make_placeholder(resource, detail, found.made, self.context)
+            self._store(replace(made, record=replace(made.record, upstream=self._upstream(detail, found))))
+        return self.made[resource.key]
+
+    def _store(self, made: Import) -> Taken:
+        """Files first, then the record that names them. The user's files are copied: the store's never change."""
+        stored = {}
+        for number, item in enumerate(made.kept):
+            own = self.context.scratch / f"kept-{number}"
+            copy(item.path, own)
+            stored[item.name] = keep(self.places, own, item.name, in_git=item.in_git)
+            own.unlink()
+        artifacts = tuple(stored.get(a.name, a) for a in made.record.artifacts)
+        made = replace(made, record=replace(made.record, artifacts=artifacts))
+        identity = write_record(self.places, made.record)
+        if made.record.ended is Ended.DONE:
+            self.made[made.record.key] = identity
+        return _taken(made, identity)
+
+
+def _taken(made: Import, identity: str) -> Taken:
+    record = made.record
+    metric = record.values.get("metric")
+    return Taken(
+        record.address,
+        identity,
+        validity=str(record.values.get("validity", "")),
+        metric=f"{metric['value']} {metric['unit']}" if metric else "",
+        notes=(*made.notes, *record.values.get("reasons", ())),
+        unknown=tuple(mark.partition(" ")[2] for mark in record.marks if mark.startswith("unknown ")),
+    )

@@ -1,0 +1,159 @@
+"""The spec of an adopted tree: one file, sorted, with a comment wherever something was left out."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from reconciler.importing.read_tree import TakenCell, TakenTree, collect_cell_settings
+from reconciler.mlperf.ruleset import Ruleset, normalise_category
+from reconciler.resource.kinds import SCENARIOS
+from reconciler.spec.edit import render_value
+
+_ELSEWHERE = ("division", "submitter", "status", "system_type")
+_OF_MODEL = ("retraining", "starting_weights_filename", "weight_transformations")
+_OF_DATA = ("input_data_types", "weight_data_types")
+_NANOSECONDS = 1_000_000
+_TIMES = ("min_duration", "max_duration")
+
+
+def render_spec(
+    tree: TakenTree,
+    ruleset: Ruleset,
+    cells: Iterable[TakenCell],
+    left_out: Mapping[str, str],
+    published: Mapping[str, Any] | None = None,
+) -> str:
+    """``cells``: those to declare. ``left_out``: cell or file → why it is not. ``published``: {"calibration": path,
+    "source": {benchmark: path}} of what was copied beside the spec."""
+    chosen = sorted(cells, key=lambda item: (*_place(item), SCENARIOS.index(item.cell.scenario)))
+    return "".join(f"{line}\n" for line in _lines(tree, ruleset, chosen, left_out, published or {}))
+
+
+def _lines(
+    tree: TakenTree,
+    ruleset: Ruleset,
+    cells: list[TakenCell],
+    left_out: Mapping[str, str],
+    published: Mapping[str, Any],
+) -> Iterator[str]:
+    yield f"# Adopted from a submission tree of round {tree.ruleset.round}. Its runs are recorded as imported: what no"
+    yield "# log can prove of them is unknown, until `reconcile import --cell CELL --declare NAME=VALUE` says it."
+    if left_out:
+        yield "#"
+        yield "# Not adopted:"
+        yield from (f"# - {name}: {' '.join(why.split())}" for name, why in sorted(left_out.items()))
+    yield ""
+    yield "apiVersion: mlperf-reconciler/v1"
+    yield "kind: Submission"
+    yield f"metadata: {{name: {render_value(_name(tree.submitter))}}}"
+    yield "spec:"
+    yield f"  round: {ruleset.round}"
+    yield f"  submitter: {render_value(tree.submitter)}"
+    if tree.rehearsal:
+        yield "  rehearsal: true          # marked for ever: takes runs that the round would refuse"
+    if "calibration" in published:
+        yield f"  documents: {{calibration: {render_value(published['calibration'])}}}"
+    yield ""
+    yield "  systems:"
+    for name in sorted({item.cell.system for item in cells}):
+        yield from _system(name, tree.systems[name])
+    yield ""
+    yield "  benchmarks:"
+    for name in sorted({item.cell.benchmark for item in cells}):
+        own = [item for item in cells if item.cell.benchmark == name]
+        yield from _benchmark(name, own, published.get("source", {}).get(name, ""))
+    yield ""
+    yield "  divisions:"
+    yield from _divisions(cells, ruleset)
+
+
+def _system(name: str, values: Mapping[str, Any]) -> Iterator[str]:
+    yield f"    {render_value(name)}:"
+    yield f"      category: {render_value(normalise_category(str(values['system_type'])))}"
+    yield f"      status: {render_value(str(values.get('status', '')).lower())}"
+    yield "      description:"
+    for field in sorted(set(values) - set(_ELSEWHERE)):
+        yield f"        {render_value(field)}: {_scalar(values[field])}"
+
+
+def _benchmark(name: str, cells: list[TakenCell], source: str) -> Iterator[str]:
+    yield f"    {render_value(name)}:"
+    if cells[0].official != name:
+        yield f"      as: {render_value(cells[0].official)}"
+    yield "      code: external           # measured elsewhere; name your own code to go on from here"
+    yield "      engine: {backend: external}"
+    if source:
+        yield f"      source: {render_value(source)}"
+    shared = _shared(cells)
+    model = {field: shared[field] for field in _OF_MODEL if shared.get(field)}
+    data = {field: shared[field] for field in _OF_DATA if shared.get(field)}
+    if model:
+        yield f"      model: {render_value(model)}"
+    if data:
+        yield f"      measurements: {render_value(data)}"
+
+
+def _shared(cells: list[TakenCell]) -> dict[str, str]:
+    """The measurements that all of a benchmark's cells have in common."""
+    first = cells[0].measurements
+    return {n: v for n, v in first.items() if v.strip() and all(item.measurements.get(n) == v for item in cells)}
+
+
+def _divisions(cells: list[TakenCell], ruleset: Ruleset) -> Iterator[str]:
+    seen: tuple[str, ...] = ()
+    shared = {
+        name: _shared([c for c in cells if c.cell.benchmark == name]) for name in {c.cell.benchmark for c in cells}
+    }
+    for item in cells:
+        place = _place(item)
+        for depth, part in enumerate(place):
+            if seen[: depth + 1] != place[: depth + 1]:
+                yield f"{'  ' * (depth + 2)}{render_value(part)}:"
+        seen = place
+        yield f"          {item.cell.scenario}: {_settings(item, ruleset, shared[item.cell.benchmark])}"
+
+
+def _settings(item: TakenCell, ruleset: Ruleset, shared: Mapping[str, str]) -> str:
+    if item.source is not None:
+        return f"{{infer_from: {item.source.scenario}}}"
+    values: dict[str, Any] = {n: _quantity(n, v) for n, v in collect_cell_settings(item, ruleset).items()}
+    own = {
+        name: item.measurements[name]
+        for name in (*_OF_DATA, *_OF_MODEL)
+        if item.measurements.get(name, "").strip() and name not in shared
+    }
+    if own:
+        values["measurements"] = own
+    if item.model_name:
+        values["harness"] = {"results": "endpoints", "model_name": item.model_name}
+    return render_value(values)
+
+
+def _quantity(name: str, value: Any) -> Any:
+    """With the unit that a spec wants."""
+    if name in _TIMES:
+        return f"{value} ms" if value else 0
+    if name == "target_latency":
+        return f"{value // _NANOSECONDS} ms" if value % _NANOSECONDS == 0 else f"{value} ns"
+    if name == "target_qps":
+        return f"{value} /s"
+    return value
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, bool):
+        return render_value("true" if value else "false")
+    if isinstance(value, (dict, list)):
+        return render_value(json.dumps(value, sort_keys=True, ensure_ascii=False))
+    return render_value("" if value is None else " ".join(str(value).split()))
+
+
+def _place(item: TakenCell) -> tuple[str, str, str]:
+    return item.cell.division, item.cell.system, item.cell.benchmark
+
+
+def _name(submitter: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._+-]+", "-", submitter).strip("-._") or "adopted"

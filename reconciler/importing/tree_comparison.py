@@ -1,0 +1,75 @@
+"""How far a render reproduces the tree that was adopted: byte for byte, in content, or not at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from reconciler.files import hash_bytes
+from reconciler.tree.content import Content, LogRef
+from reconciler.tree.manifest import hash_content
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduced:
+    """Paths of the adopted tree, each sorted. ``same``: equal bytes, under that name or the proper one.
+
+    ``equal``: JSON with equal values, written otherwise. ``differing``: rendered with other content. ``missing``: not
+    derived at all."""
+
+    same: tuple[str, ...]
+    equal: tuple[str, ...]
+    differing: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+def compare_with(
+    rendered: Mapping[str, Content],
+    folders: Mapping[str, Path],
+    read: Callable[[LogRef], bytes],
+    holds: Callable[[Path], bool] = lambda _: True,
+) -> Reproduced:
+    """``folders``: division/submitter → where it lies on disk. ``holds``: whether a file of it may be read."""
+    by_name = {path.casefold(): content for path, content in rendered.items()}
+    found: dict[str, list[str]] = {"same": [], "equal": [], "differing": [], "missing": []}
+    for shown, folder in folders.items():
+        for path in sorted(p for p in folder.rglob("*") if holds(p) and p.is_file()):
+            name = f"{shown}/{path.relative_to(folder).as_posix()}"
+            content = by_name.get(name.casefold()) or _renamed(name, rendered)
+            found[_verdict(path, content, read)].append(name)
+    return Reproduced(**{kind: tuple(names) for kind, names in found.items()})
+
+
+def _renamed(name: str, rendered: Mapping[str, Content]) -> Content | None:
+    """A legacy measurements file may have any name that begins with the system's."""
+    path = PurePosixPath(name)
+    if path.suffix != ".json" or "/measurements/" not in name:
+        return None
+    beside = (p for p in rendered if PurePosixPath(p).parent.as_posix().casefold() == path.parent.as_posix().casefold())
+    return next((rendered[p] for p in beside if p.endswith(".json")), None)
+
+
+def _verdict(path: Path, content: Content | None, read: Callable[[LogRef], bytes]) -> str:
+    if content is None:
+        return "missing"
+    data = path.read_bytes()
+    if hash_bytes(data) == hash_content(content):
+        return "same"
+    if path.suffix != ".json":
+        return "differing"
+    own = read(content) if isinstance(content, LogRef) else content
+    return "equal" if _values(data) is not None and _values(data) == _values(own) else "differing"
+
+
+def _values(data: bytes) -> dict[str, str] | None:
+    """The values of a JSON object as text, without those that say nothing."""
+    try:
+        document = json.loads(data)
+    except ValueError:
+        return None
+    if not isinstance(document, dict):
+        return None
+    texts = {name: "" if value is None else " ".join(str(value).split()) for name, value in document.items()}
+    return {name: text.lower() if name in ("division", "status") else text for name, text in texts.items() if text}

@@ -1,0 +1,78 @@
+"""Tests of earlier rounds, for trees that have them: TEST05 (other seeds), TEST04-A and TEST04-B (other samples, one
+sample). They are verified here, never run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from reconciler.mlperf.compliance.scores import Slack, find_unfit, measure_distance, read_from_summary, show_score
+from reconciler.mlperf.compliance.verdict import AuditVerdict, Part, verify_text
+from reconciler.mlperf.log_names import VERIFY_PERFORMANCE
+from reconciler.mlperf.summary import SummaryLog
+
+_LATENCY = ("SingleStream", "MultiStream")
+# Summaries of those rounds: the measured percentile, and the scheduled rate of Server.
+_EARLY: Mapping[str, re.Pattern[str]] = {
+    "Offline": re.compile(r"Samples per second"),
+    "SingleStream": re.compile(r"90(\.0)?th percentile latency"),
+    "MultiStream": re.compile(r"99(\.0)?th percentile latency"),
+    "Server": re.compile(r"Scheduled samples per second"),
+}
+
+
+def verify_test05(reference: SummaryLog, audit: SummaryLog) -> AuditVerdict:
+    """TEST05: other seeds are served as fast. A rate may fall by less than 5 %, a latency rise by less than 5 % (20 %
+    when it is very short); better is fine."""
+    before, after = read_from_summary(reference), read_from_summary(audit)
+    reasons = find_unfit(before, after)
+    figures = {"performance run": show_score(before.score), "audit run": show_score(after.score)}
+    if before.score is not None and after.score is not None:
+        allowed = Slack(usual=5).of(before.scenario, before.score)
+        figures |= {"difference": measure_distance(before.score, after.score), "allowed": f"{allowed:.0%} worse"}
+        if before.scenario in _LATENCY:
+            good = after.score < before.score * (1 + allowed)
+        else:
+            good = after.score > before.score * (1 - allowed)
+        if not reasons and not good:
+            reasons.append(
+                f"the score {show_score(after.score)} is {measure_distance(before.score, after.score)} of that measured"
+            )
+    return _told("TEST05", Part(tuple(reasons), figures))
+
+
+def verify_test04_ab(unique: SummaryLog, same: SummaryLog) -> AuditVerdict:
+    """TEST04-A against TEST04-B: the same sample again and again (B) must not be 10 % faster than different ones (A).
+    20 % for a very short SingleStream latency; slower is fine."""
+    before, after = read_from_summary(unique, _EARLY), read_from_summary(same, _EARLY)
+    reasons = []
+    if _off(unique, "performance_issue_unique"):
+        reasons.append("TEST04-A did not issue different samples (performance_issue_unique is off)")
+    if _off(same, "performance_issue_same"):
+        reasons.append("TEST04-B did not issue the same sample (performance_issue_same is off)")
+    if before.scenario != after.scenario:
+        reasons.append(f"TEST04-A is {before.scenario or 'unknown'}, TEST04-B {after.scenario or 'unknown'}")
+    reasons += [f"{n} holds no score" for n, r in (("TEST04-A", before), ("TEST04-B", after)) if r.score is None]
+    figures = {"TEST04-A score": show_score(before.score), "TEST04-B score": show_score(after.score)}
+    if not reasons and before.score is not None and after.score is not None:
+        short = before.scenario == "SingleStream" and before.score <= 200_000
+        if _faster(before.scenario, before.score, after.score, 0.20 if short else 0.10):
+            reasons.append(f"TEST04-B is faster: {measure_distance(before.score, after.score)} of TEST04-A's score")
+    return _told("TEST04-A", Part(tuple(reasons), figures))
+
+
+def _faster(scenario: str, before: float, after: float, allowed: float) -> bool:
+    """The script of the time asked after a greater score in SingleStream alone: MultiStream's latency counted as a
+    rate."""
+    if before * (1 - allowed) < after < before * (1 + allowed):
+        return False
+    return after <= before if scenario == "SingleStream" else after >= before
+
+
+def _off(summary: SummaryLog, setting: str) -> bool:
+    return summary.get(setting) in ("false", "0")
+
+
+def _told(test: str, part: Part) -> AuditVerdict:
+    text = verify_text(f"{test}: speed against the run it is compared with", part)
+    return AuditVerdict(test, part.reasons, (), {VERIFY_PERFORMANCE: text}, part.figures)

@@ -1,0 +1,140 @@
+"""Digests of files, remembered by size and time: the stat tier, and the hash tier behind it.
+
+A file whose size and modification time are as they were when its digest was taken is believed (stat tier); any
+other is hashed (hash tier). The deep tier hashes everything, which also finds a change that put the times back.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from reconciler.files import RepositoryPaths, hash_bytes, hash_file, hash_tree, read_checked, read_version, write_cache
+
+UNREADABLE = ""  # in place of a digest: no file's digest equals it
+
+Stated = tuple[str, int, int]  # path, size in bytes, modification time in ns
+
+
+class DigestCache:
+    """path → (size, mtime in ns, sha256). Disposable.
+
+    Of sources, of which there are few, and of stored and rendered files, of which there may be many: their stamps are
+    read only when something among them is not as it was when all was well (see ``well``).
+    """
+
+    def __init__(self, places: RepositoryPaths, *, deep: bool = False) -> None:
+        self._deep = deep
+        self._files = _Table(places.index / "stamps.json")
+        self._sources = _Table(places.index / "sources.json")
+        self._seals = _Table(places.index / "seals.json")
+        self._sound: tuple[str, set[tuple[str, str]]] = ("", set())
+
+    def refresh(self) -> None:
+        """Before another look of the same process: what other processes noted since counts."""
+        for table in (self._files, self._sources, self._seals):
+            table.refresh()
+
+    def sound(self, disk: str) -> set[tuple[str, str]]:
+        """What this process found well on a disk that was as it is now (by its seal); more is added by who finds it."""
+        if self._sound[0] != disk:
+            self._sound = (disk, set())
+        return self._sound[1]
+
+    def digest(self, path: str, size: int, mtime_ns: int) -> str:
+        """The file's SHA-256; from memory when its size and time are known ones and this is no deep look."""
+        return self._digest(self._files, path, size, mtime_ns)
+
+    def _digest(self, table: _Table, path: str, size: int, mtime_ns: int) -> str:
+        known = table.rows.get(path)
+        if known is not None and not self._deep and known[0] == size and known[1] == mtime_ns:
+            return str(known[2])
+        try:
+            found = hash_file(Path(path))
+        except OSError:
+            return UNREADABLE
+        table.put(path, [size, mtime_ns, found])
+        return found
+
+    def source(self, path: Path) -> str | None:
+        """Digest of a source: a file, or a folder as a whole (its size and newest time stand for it); None when it
+        cannot be read."""
+        try:
+            return self._source(path)
+        except OSError:
+            return None
+
+    def _source(self, path: Path) -> str | None:
+        if path.is_file():
+            status = path.stat()
+            return self._digest(self._sources, str(path), status.st_size, status.st_mtime_ns) or None
+        statuses = [p.stat() for p in path.rglob("*") if p.is_file()]
+        size, newest = sum(s.st_size for s in statuses), max((s.st_mtime_ns for s in statuses), default=0)
+        name = f"{path}/ ({len(statuses)} files)"
+        known = self._sources.rows.get(name)
+        if known is not None and not self._deep and known[:2] == [size, newest]:
+            return str(known[2])
+        found = hash_tree(path)
+        self._sources.put(name, [size, newest, found])
+        return found
+
+    def remembered(self, name: str, now: str, take: Callable[[], str]) -> str:
+        """A digest that stands as long as the seal of its files does."""
+        known = self._sources.rows.get(name)
+        if known is not None and not self._deep and known[0] == now:
+            return str(known[1])
+        found = take()
+        self._sources.put(name, [now, found])
+        return found
+
+    def well(self, what: str, seal: str) -> bool:
+        """Whether nothing was wrong when everything was as it is now: the stat tier, for many files at once."""
+        return not self._deep and self._seals.rows.get(what) == seal
+
+    def looked(self, what: str, seal: str, *, well: bool) -> None:
+        """What a deep look found wrong stays wrong for the next one, though no time changed."""
+        self._seals.put(what, seal if well else "")
+
+    def save(self) -> None:
+        for table in (self._files, self._sources, self._seals):
+            table.save()
+
+
+def seal(of: str, files: Iterable[Stated]) -> str:
+    """Stands for sizes and times of files, and for what they were compared with. In the order in which the folders
+    list them: another order only costs a closer look."""
+    return hash_bytes("".join([f"{path} {size} {time}\n" for path, size, time in files]).encode() + of.encode())
+
+
+class _Table:
+    """A disposable JSON object on disk, read when first asked."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._dirty = path, False
+        self._read: object = None
+
+    def refresh(self) -> None:
+        if not self._dirty and read_version(self._path) != self._read:
+            self.__dict__.pop("rows", None)
+
+    @cached_property
+    def rows(self) -> dict[str, Any]:
+        self._read = read_version(self._path)
+        try:
+            document = json.loads(read_checked(self._path) or b"{}")
+        except ValueError:
+            return {}
+        return document if isinstance(document, dict) else {}
+
+    def put(self, name: str, row: Any) -> None:
+        if self.rows.get(name) != row:
+            self.rows[name] = row
+            self._dirty = True
+
+    def save(self) -> None:
+        if self._dirty:
+            write_cache(self._path, json.dumps(self.rows, separators=(",", ":")).encode())
+            self._dirty, self._read = False, read_version(self._path)

@@ -1,0 +1,47 @@
+"""Looks at the machines that only a probe can tell of, and keeps what it saw for every look after that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from harness.contract import ProbeRequest
+from reconciler.errors import ReconcilerError
+from reconciler.files import RepositoryPaths
+from reconciler.launch.adapters import Launcher, find_launcher
+from reconciler.launch.nodes import probe_nodes
+from reconciler.observed.probed_nodes import (
+    NodeFacts,
+    name_nodes,
+    needs_probe,
+    read_probed_nodes,
+    summarise_node,
+    write_probed_nodes,
+)
+
+
+def probe_machines(
+    places: RepositoryPaths, systems: Mapping[str, Any], due: Collection[str], report: Callable[[str], None]
+) -> bool:
+    """Whether any machine of these systems was looked at. What cannot be reached is kept as such, and blocks."""
+    reached = dict(read_probed_nodes(places))
+    found: dict[str, NodeFacts] = {}
+    for system in sorted(due):
+        settings = systems[system]["settings"]
+        if needs_probe(settings) and name_nodes(settings) not in found:
+            launcher = find_launcher(settings)
+            if launcher is not None:
+                report(f"looking at {system} through {launcher.words[0]}")
+            found[name_nodes(settings)] = _seen(places, system, launcher or Launcher())
+    if found:
+        write_probed_nodes(places, {**reached, **found})
+    return bool(found)
+
+
+def _seen(places: RepositoryPaths, system: str, launcher: Launcher) -> NodeFacts:
+    try:
+        nodes = probe_nodes(ProbeRequest(), launcher, places.work, (places.root.resolve(),))
+    except ReconcilerError as error:
+        said = "; ".join(line.strip() for line in error.message.splitlines() if line.strip())
+        return NodeFacts(problem=f"{system} cannot be looked at: {said}", fix=error.fix)
+    return NodeFacts(tuple(map(summarise_node, nodes)))

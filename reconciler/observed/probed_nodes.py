@@ -1,0 +1,144 @@
+"""What was last seen of machines that only a probe can tell of: the nodes behind a launcher, power limits.
+
+A look costs a place in a queue, perhaps, so a plan does without: it takes what the last pass with something to do
+there saw. Disposable.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.contract import BACKENDS
+from reconciler.files import RepositoryPaths, hash_bytes, read_checked, write_checked
+from reconciler.launch.adapters import find_launcher
+from reconciler.observed.state import Obstacle
+
+_FILE = "nodes.json"
+_POWER = "hardware.power_limit"
+_NONE = {"", "none", "n/a", "0"}
+_MILLIWATTS = 1000
+_TOLERANCE = 500  # milliwatts: drivers round
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """The facts of each node, in the order of their ranks; or why there are none."""
+
+    nodes: tuple[Mapping[str, Any], ...] = ()
+    problem: str = ""
+    fix: str = ""
+
+
+ProbedNodes = Mapping[str, NodeFacts]
+
+
+def needs_probe(settings: Mapping[str, Any]) -> bool:
+    """Whether this process cannot see for itself that a system is what is declared."""
+    return find_launcher(settings) is not None or bool(settings.get(_POWER))
+
+
+def name_nodes(settings: Mapping[str, Any]) -> str:
+    """Under which name a look at a system is kept: a shared folder may serve several machines."""
+    launcher = find_launcher(settings)
+    words = [*launcher.words, launcher.python] if launcher else [f"here {platform.node()}"]
+    return hash_bytes(json.dumps(words).encode())[:16]
+
+
+def read_probed_nodes(places: RepositoryPaths) -> ProbedNodes:
+    try:
+        document = json.loads(read_checked(places.index / _FILE) or b"{}")
+        return {name: NodeFacts(tuple(item["nodes"]), item["problem"], item["fix"]) for name, item in document.items()}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def write_probed_nodes(places: RepositoryPaths, reached: ProbedNodes) -> None:
+    document = {name: {"nodes": seen.nodes, "problem": seen.problem, "fix": seen.fix} for name, seen in reached.items()}
+    write_checked(places.index / _FILE, json.dumps(document, separators=(",", ":")).encode())
+
+
+def note_facts(node: Mapping[str, Any]) -> dict[str, Any]:
+    """What a record keeps of a node beside those facts of the first that each run has anyway."""
+    return {name: value for name, value in node.items() if name not in ("backends", "loadgen")}
+
+
+def summarise_node(node: Mapping[str, Any]) -> dict[str, Any]:
+    """What counts of a node's facts."""
+    machine = node.get("machine", {})
+    kept = ("name", "driver", "power_limit_watts", "memory_bytes")
+    gpus = [{name: gpu[name] for name in kept if name in gpu} for gpu in node.get("accelerators", ())]
+    return {
+        "host": machine.get("machine.host", ""),
+        "kernel": machine.get("machine.kernel", ""),
+        "cpu": machine.get("machine.cpu", ""),
+        "cores": machine.get("machine.cores.physical", 0),
+        "memory_bytes": machine.get("machine.memory_bytes", 0),
+        "gpus": gpus or [{"name": name} for name in node.get("hardware", {}).get("gpus", ())],
+        "backends": dict(node.get("backends", {})),
+        "loadgen": node.get("loadgen", ""),
+    }
+
+
+def list_distributions_there(seen: NodeFacts) -> dict[str, str]:
+    """What is installed in the interpreter there, as far as backends and LoadGen go, as packages of the usual name."""
+    node = seen.nodes[0] if seen.nodes else {}
+    backends: Mapping[str, str] = node.get("backends", {})
+    found = {name: version for b, version in backends.items() if version for name in BACKENDS[b].distributions[:1]}
+    return found | ({"mlcommons-loadgen": node["loadgen"]} if node.get("loadgen") else {})
+
+
+def find_unlike_nodes(settings: Mapping[str, Any], seen: NodeFacts) -> Obstacle | None:
+    """Why these nodes are not the declared system; None when nothing declared contradicts them."""
+    if seen.problem:
+        return Obstacle(seen.problem, seen.fix)
+    declared = settings.get("hardware.nodes")
+    if declared is not None and int(declared) != len(seen.nodes):
+        have = f"{len(seen.nodes)} node{'s' if len(seen.nodes) != 1 else ''}"
+        return Obstacle(f"the system declares {declared} nodes; its launcher reaches {have}", "correct one of them")
+    alone = find_launcher(settings) is None
+    checks = (_unlike_gpus, _unlike_cpu, _unlike_power)
+    found = (check(settings, node, _where(node, alone=alone)) for node in seen.nodes for check in checks)
+    return next((obstacle for obstacle in found if obstacle is not None), None)
+
+
+def _where(node: Mapping[str, Any], *, alone: bool) -> str:
+    return "this machine" if alone else f"node {node['host']}"
+
+
+def _unlike_gpus(settings: Mapping[str, Any], node: Mapping[str, Any], where: str) -> Obstacle | None:
+    wanted = str(settings.get("hardware.accelerator", ""))
+    if wanted.lower() in _NONE:
+        return None
+    count = int(settings.get("hardware.count", 1) or 1)
+    names = [str(gpu.get("name", "")) for gpu in node["gpus"]]
+    if sum(wanted.lower() in name.lower() for name in names) >= count:
+        return None
+    have = f"{len(names)} x {names[0]}" if names else "no NVIDIA GPU"
+    return Obstacle(f"the system declares {count} x {wanted}; {where} has {have}", "run it on that machine")
+
+
+def _unlike_cpu(settings: Mapping[str, Any], node: Mapping[str, Any], where: str) -> Obstacle | None:
+    wanted = str(settings.get("hardware.cpu", ""))
+    if wanted.lower() in _NONE or wanted.lower() in str(node["cpu"]).lower():
+        return None
+    return Obstacle(f"the system declares the CPU {wanted!r}; {where} has {node['cpu']!r}", "run it on that machine")
+
+
+def _unlike_power(settings: Mapping[str, Any], node: Mapping[str, Any], where: str) -> Obstacle | None:
+    wanted = int(settings.get(_POWER) or 0)
+    taken: Sequence[Mapping[str, Any]] = node["gpus"][: int(settings.get("hardware.count", 1) or 1)]
+    declared = f"the system declares a power limit of {wanted / _MILLIWATTS:g} W"
+    if wanted and not taken:
+        return Obstacle(f"{declared}; {where} has no GPU that could be asked", "run it on that machine")
+    for number, gpu in enumerate(taken if wanted else ()):
+        watts = gpu.get("power_limit_watts")
+        if watts is None:
+            return Obstacle(f"{declared}; that of GPU {number} of {where} cannot be read", "pip install nvidia-ml-py")
+        if abs(watts * _MILLIWATTS - wanted) > _TOLERANCE:
+            fix = f"set it there: nvidia-smi --power-limit {wanted / _MILLIWATTS:g}"
+            return Obstacle(f"{declared}; GPU {number} of {where} has {watts:g} W", fix)
+    return None

@@ -1,0 +1,271 @@
+"""One look: desired → observed → diff → plan, the read-only half of a pass.
+
+On a warm cache it imports no YAML library, no pydantic and no git, and nothing that only acting needs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from reconciler.desired.state import Desired
+from reconciler.desired_cache import DesiredCache, load_desired
+from reconciler.diff.change import Change, Difference, Finding, InputChange, Work
+from reconciler.diff.compliance import explain_missing_answers, find_missing_answers
+from reconciler.diff.difference import compare
+from reconciler.diff.explain import list_input_changes
+from reconciler.errors import ReconcilerError, RecordError
+from reconciler.files import RepositoryPaths
+from reconciler.mlperf.compliance.settings import audit_settings
+from reconciler.mlperf.duration import predict
+from reconciler.mlperf.modes import select_conf_settings
+from reconciler.observed.digest_cache import DigestCache
+from reconciler.observed.installed import list_installed
+from reconciler.observed.observe import can_build_anywhere, find_obstacle, get_systems, list_installed_for, observe
+from reconciler.observed.probed_nodes import read_probed_nodes
+from reconciler.observed.state import Observed
+from reconciler.plan.make import PlanContext, Policy, make_plan
+from reconciler.plan.plan import Plan
+from reconciler.plan.select import parse
+from reconciler.quantities import join_listing
+from reconciler.record.decisions import read
+from reconciler.record.index import Damaged, Index, load, load_record
+from reconciler.resource.decisions import NONE, Decisions, find_freeze
+from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.records import Recorded
+
+_FIELDS = ("division", "system", "benchmark", "scenario")
+_MADE = (Kind.DATASET, Kind.MODEL, Kind.ENGINE, Kind.RUN, Kind.SCORE, Kind.COMPLIANCE_TEST, Kind.VERDICT)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a pass or a look is about. ``specs`` empty: ``specs/``. ``only``: kinds; ``rerun``: selectors of what to
+    make again anyway, runs unless a kind is named.
+
+    ``deep`` hashes every artifact and opens every record; ``busy`` times runs although others use the machine;
+    ``wait``: seconds to wait for another pass to end. ``sign`` False: no record is signed, whatever the spec says.
+    """
+
+    specs: tuple[str, ...] = ()
+    select: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    rerun: tuple[str, ...] = ()
+    deep: bool = False
+    commit: bool = False
+    busy: bool = False
+    wait: float = 0.0
+    sign: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PlanResult:
+    """One look at desired, recorded and observed state, and the plan that follows from it. ``sources``: locations of
+    files and folders whose bytes count, relative to the repository."""
+
+    places: RepositoryPaths
+    tree: Path
+    desired: Desired
+    recorded: Recorded
+    observed: Observed
+    difference: Difference
+    plan: Plan
+    spec: dict[str, str]
+    damaged: tuple[Damaged, ...] = ()
+    sources: tuple[str, ...] = ()
+    decisions: Decisions = NONE
+
+
+@dataclass(slots=True)
+class PlanCache:
+    """What a process that looks again and again keeps from one look to the next, so that a look costs what changed.
+    Each part is believed only while what it was made from is as it was: a look starts from the world all the same."""
+
+    places: RepositoryPaths
+    stamps: DigestCache
+    index: Index = field(default_factory=Index)
+    compilations: DesiredCache = field(default_factory=DesiredCache)
+
+    @classmethod
+    def of(cls, places: RepositoryPaths) -> PlanCache:
+        return cls(places, DigestCache(places))
+
+    def desired(self, options: Options) -> Desired:
+        """The desired state alone. Raises SpecError."""
+        self.stamps.refresh()
+        recorded = load(self.places, index=self.index).recorded
+        return load_desired(self.places, options.specs, recorded, self.stamps, self.compilations).desired
+
+    @property
+    def unsaved(self) -> bool:
+        return self.compilations.unsaved is not None
+
+    def save(self) -> None:
+        """Write what may be written later than the plan is told: caches, for other processes."""
+        self.compilations.save()
+
+
+def compute_plan(places: RepositoryPaths, options: Options, memory: PlanCache | None = None) -> PlanResult:
+    """desired → observed → diff → plan; writes nothing but disposable caches, and leaves those that are slow to write
+    to who keeps the ``memory``. Raises SpecError."""
+    with pause_collector():
+        kept = memory or PlanCache.of(places)
+        seen = _look(places, options, kept)
+        if memory is None:
+            kept.save()
+        return seen
+
+
+@contextlib.contextmanager
+def pause_collector() -> Iterator[None]:
+    """Nearly everything a look makes lives on, so that the garbage collector would only search it again and again: a
+    fifth of the time of a large plan."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if was:
+            gc.enable()
+
+
+def _look(places: RepositoryPaths, options: Options, memory: PlanCache) -> PlanResult:
+    memory.stamps.refresh()
+    stamps = DigestCache(places, deep=True) if options.deep else memory.stamps
+    loaded = load(places, deep=options.deep, index=memory.index)
+    state = load_desired(places, options.specs, loaded.recorded, stamps, memory.compilations)
+    tree = find_tree(places, state.desired)
+    decisions = read(places, datetime.now(UTC).date())
+    accepted = frozenset(key.before for item in decisions.acceptances.values() for key in item.keys)
+    observed = observe(state.desired, loaded.recorded, places, tree, stamps, accepted)
+    forced = _forced(state.desired, options)
+    difference = compare(state.desired, loaded.recorded, observed, forced, decisions)
+    difference = _with_damaged(difference, loaded.damaged)
+    # A decision changes plans as a record does.
+    known = replace(loaded.recorded, digest=" ".join(filter(None, [loaded.recorded.digest, decisions.digest])))
+    plan = make_plan_of(places, options, state.desired, known, observed, difference)
+    sources = tuple(dict.fromkeys(pin.partition("|")[2] for pin in state.pins.values if pin.startswith("source:")))
+    return PlanResult(
+        places=places,
+        tree=tree,
+        desired=state.desired,
+        recorded=loaded.recorded,
+        observed=observed,
+        difference=difference,
+        plan=plan,
+        spec=dict(state.spec),
+        damaged=loaded.damaged,
+        sources=sources,
+        decisions=decisions,
+    )
+
+
+def find_tree(places: RepositoryPaths, desired: Desired) -> Path:
+    submission = next(r for r in desired.resources if r.kind is Kind.SUBMISSION)
+    declared = desired.detail(submission.address).settings.get("tree")
+    return (places.root / str(declared)).resolve() if declared else places.tree
+
+
+def _forced(desired: Desired, options: Options) -> frozenset[Address]:
+    if not options.rerun:
+        return frozenset()
+    selector = parse(options.rerun)
+    # A compliance test is repeated only when it is named: a new run takes new verdicts, no new tests.
+    named = any(field == "kind" for field, _ in selector.terms)
+    known = (r.address for r in desired.resources if r.kind in (_MADE if named else (Kind.RUN,)))
+    found = frozenset(address for address in known if selector.matches(address))
+    if not found:
+        raise explain_unfit(
+            options.rerun, desired, f"kinds that can be made again: {', '.join(_MADE)}" if named else ""
+        )
+    return found
+
+
+def explain_unfit(words: Sequence[str], desired: Desired, more: str = "") -> ReconcilerError:
+    """That a selection chooses nothing, with what there is to choose."""
+    cells = [r.cell for r in desired.resources if r.kind is Kind.RESULT and r.cell is not None]
+    known = [f"{field}: {join_listing(dict.fromkeys(getattr(cell, field) for cell in cells))}" for field in _FIELDS]
+    fix = "; ".join([*known, *filter(None, [more])])
+    return ReconcilerError(f"no declared cell fits {' '.join(words)}", fix=f"declared are {fix}")
+
+
+def _with_damaged(difference: Difference, damaged: tuple[Damaged, ...]) -> Difference:
+    fix = "a pass restores it from git, or moves it aside"
+    found = tuple(Finding("DamagedRecord", item.path, item.why, fix) for item in damaged)
+    return replace(difference, findings=difference.findings + found)
+
+
+def make_plan_of(
+    places: RepositoryPaths,
+    options: Options,
+    desired: Desired,
+    recorded: Recorded,
+    observed: Observed,
+    difference: Difference,
+) -> Plan:
+    there = list_installed_for(get_systems(desired), read_probed_nodes(places), list_installed())
+
+    def blocked(address: Address) -> tuple[str, str] | None:
+        cell = address.cell
+        locations = desired.detail(address).locations
+        elsewhere = address.kind is not Kind.VERDICT and not can_build_anywhere(address, locations)
+        if cell is not None and cell.system in observed.systems and elsewhere:
+            obstacle = observed.systems[cell.system]
+            return obstacle.message, obstacle.fix
+        if address.kind is Kind.VERDICT and (
+            run := find_missing_answers(desired, recorded, observed, difference, address)
+        ):
+            return explain_missing_answers(run)
+        found = find_obstacle(address, locations, places.root, there.get(locations.get("system", ""), {}))
+        return (found.message, found.fix) if found else None
+
+    def frozen(address: Address) -> tuple[str, str] | None:
+        freeze = find_freeze(address.cell, difference.frozen)
+        fix = f"reconcile unfreeze {freeze.cell or '--all'}" if freeze else ""
+        return (str(freeze), fix) if freeze else None
+
+    def explain(change: Change) -> tuple[InputChange, ...]:
+        return explain_change(places, desired, change)
+
+    def seconds(address: Address) -> tuple[float | None, str]:
+        return predict_seconds(address, desired, recorded)
+
+    policy = Policy(
+        select=parse(options.select),
+        exclude=parse(options.exclude) if options.exclude else None,
+        only=frozenset(options.only),
+    )
+    context = PlanContext(desired.by_address, blocked, seconds, explain, frozen)
+    return make_plan(desired.name, desired.digest, recorded.digest, difference, policy, context)
+
+
+def explain_change(places: RepositoryPaths, desired: Desired, change: Change) -> tuple[InputChange, ...]:
+    """The inputs that differ from the last record of what is to change; none where it cannot be read."""
+    if not change.previous or change.how is Work.RESTORE:
+        return ()
+    try:
+        before = load_record(places, change.previous).inputs
+    except RecordError:
+        return ()
+    return list_input_changes(desired.detail(change.address).inputs, before)
+
+
+def predict_seconds(address: Address, desired: Desired, recorded: Recorded) -> tuple[float | None, str]:
+    """How long a step will take: as long as last time, else LoadGen's own formulas; None when neither can say."""
+    known = [s for s in recorded.by_address.get(address, ()) if s.seconds > 0]
+    values = desired.detail(address).values() if address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST) else {}
+    values = audit_settings(values) | values
+    performance = values.get("mode") == "performance"
+    if performance:
+        formula = predict(
+            str(values["scenario"]), "performance", select_conf_settings(values, "performance", str(values["scenario"]))
+        )
+        if not known or formula.seconds >= 60:
+            return formula.seconds, "formula"
+    return (known[-1].seconds, "history") if known else (None, "")

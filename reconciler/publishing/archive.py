@@ -1,0 +1,132 @@
+"""A tree as a reproducible ``tar.gz``: names sorted, one fixed time, mode and owner for every file, no name of ours."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import tarfile
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO
+
+from reconciler.tree.content import Content, LogRef
+
+# 1980-01-01 UTC, in seconds since 1970: the earliest time that every archive format can hold.
+EPOCH = 315532800
+MANIFEST = ".MANIFEST.json"
+FORMAT = 1
+_CHUNK = 1 << 20
+_LEVEL = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """``sha256`` and ``sha1`` of the compressed archive; ``tar_sha256`` of what is inside, which no version of a
+    compression library can change. ``files``: {path: {"sha256", "bytes"}}."""
+
+    path: Path
+    sha256: str
+    sha1: str
+    tar_sha256: str
+    size: int
+    files: Mapping[str, Mapping[str, Any]]
+
+
+class _Hashing(io.RawIOBase):
+    """Passes bytes on and hashes them."""
+
+    def __init__(self, target: BinaryIO, *names: str) -> None:
+        self._target = target
+        self.hashes = {name: hashlib.new(name, usedforsecurity=name != "sha1") for name in names}
+        self.size = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self.size
+
+    def write(self, data: Any) -> int:
+        block = bytes(data)
+        self._target.write(block)
+        for item in self.hashes.values():
+            item.update(block)
+        self.size += len(block)
+        return len(block)
+
+
+def pack(path: Path, files: Iterable[tuple[str, Content]], stored: Callable[[LogRef], Path]) -> Packed:
+    """Write the archive. ``stored`` gives the file of what lies in storage."""
+    listed: dict[str, dict[str, Any]] = {}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as raw:
+        outer = _Hashing(raw, "sha256", "sha1")
+        with gzip.GzipFile(filename="", mode="wb", compresslevel=_LEVEL, fileobj=outer, mtime=0) as zipped:
+            inner = _Hashing(zipped, "sha256")  # type: ignore[arg-type]
+            with tarfile.open(fileobj=inner, mode="w", format=tarfile.PAX_FORMAT) as tar:
+                folders: set[str] = set()
+                for name, content in sorted(files):
+                    _add_folders(tar, name, folders)
+                    listed[name] = _add_file(tar, name, content, stored)
+    hashes = outer.hashes
+    return Packed(
+        path,
+        hashes["sha256"].hexdigest(),
+        hashes["sha1"].hexdigest(),
+        inner.hashes["sha256"].hexdigest(),
+        outer.size,
+        listed,
+    )
+
+
+def _member(name: str, *, folder: bool = False, size: int = 0) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type = tarfile.DIRTYPE if folder else tarfile.REGTYPE
+    info.mode = 0o755 if folder else 0o644
+    info.size, info.mtime = size, EPOCH
+    return info
+
+
+def _add_folders(tar: tarfile.TarFile, name: str, done: set[str]) -> None:
+    for parent in reversed(PurePosixPath(name).parents):
+        text = parent.as_posix()
+        if text != "." and text not in done:
+            done.add(text)
+            tar.addfile(_member(text, folder=True))
+
+
+def _add_file(tar: tarfile.TarFile, name: str, content: Content, stored: Callable[[LogRef], Path]) -> dict[str, Any]:
+    """What is stored is read once more, so that the manifest names what is really in the archive."""
+    data = stored(content).read_bytes() if isinstance(content, LogRef) else content
+    tar.addfile(_member(name, size=len(data)), io.BytesIO(data))
+    return {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
+
+
+def encode_manifest(packed: Packed, about: Mapping[str, Any]) -> bytes:
+    """MANIFEST.json: what is in the archive, and what it was made from."""
+    document = {
+        "format": FORMAT,
+        **about,
+        "archive": {"name": packed.path.name, "sha256": packed.sha256, "sha1": packed.sha1, "bytes": packed.size},
+        "tar": {"sha256": packed.tar_sha256},
+        "files": packed.files,
+    }
+    return (json.dumps(document, indent=1, sort_keys=True, ensure_ascii=True) + "\n").encode("ascii")
+
+
+def render_digest_line(digest: str, name: str) -> bytes:
+    """As sha1sum and sha256sum write and read it."""
+    return f"{digest}  {name}\n".encode()
+
+
+def parse_digests(path: Path) -> dict[str, str]:
+    """sha1 and sha256 of a file."""
+    hashes = {"sha1": hashlib.sha1(usedforsecurity=False), "sha256": hashlib.sha256()}
+    with path.open("rb") as stream:
+        while block := stream.read(_CHUNK):
+            for item in hashes.values():
+                item.update(block)
+    return {name: item.hexdigest() for name, item in hashes.items()}

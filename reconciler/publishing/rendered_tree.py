@@ -1,0 +1,96 @@
+"""Renders what is publishable and puts it on disk, with the note by which a later look knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+
+from reconciler.desired.state import Desired, get_submission_settings
+from reconciler.diff.change import Chosen, Difference
+from reconciler.diff.difference import compute_fingerprint, compute_submission_fingerprint, list_published_cells
+from reconciler.files import RepositoryPaths
+from reconciler.mlperf.rounds import load_ruleset
+from reconciler.mlperf.ruleset import Ruleset
+from reconciler.observed.rendered import Rendered, read_rendered, spell_entry, write_rendered
+from reconciler.publishing.tree_files import SHARED, group_by_cell, remove_rendered, write_tree
+from reconciler.resource.decisions import find_freeze
+from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.resource.records import Record
+from reconciler.tree.assemble import assemble
+from reconciler.tree.content import LogRef, SubmissionContent
+from reconciler.tree.render import render
+
+
+def is_publishable(difference: Difference) -> dict[Cell, Chosen]:
+    names = list_published_cells(difference.chosen)
+    return {cell: chosen for cell, chosen in difference.chosen.items() if str(cell) in names}
+
+
+def assemble_content(
+    places: RepositoryPaths,
+    desired: Desired,
+    difference: Difference,
+    load_record: Callable[[str], Record],
+    stored: Callable[[LogRef], Path],
+    kept: Collection[Cell] = (),
+) -> tuple[SubmissionContent, Ruleset]:
+    """What the tree of everything publishable is rendered from, and its round. Texts keep every byte: what is no UTF-8
+    comes out as it went in. The files of ``kept`` cells are not part of it."""
+
+    def text(ref: LogRef) -> str:
+        return stored(ref).read_bytes().decode("utf-8", "surrogateescape")
+
+    ruleset = load_ruleset(str(get_submission_settings(desired)["round"]))
+    chosen = {cell: records for cell, records in is_publishable(difference).items() if cell not in kept}
+    shared = [cell for cell in kept if Address(Kind.RESULT, str(cell)) in desired.by_address]
+    content = assemble(desired, chosen, load_record, text, places.root, difference.accepted, shared)
+    return content, ruleset
+
+
+def list_frozen_cells(rendered: Rendered, difference: Difference) -> tuple[Cell, ...]:
+    """Cells that were rendered, and that people want left as they are."""
+    cells = (Cell(*name.split("/")) for name in rendered.cells if name != SHARED)
+    return tuple(cell for cell in cells if find_freeze(cell, difference.frozen)) if difference.frozen else ()
+
+
+def publish(
+    places: RepositoryPaths,
+    tree: Path,
+    desired: Desired,
+    difference: Difference,
+    load_record: Callable[[str], Record],
+    stored: Callable[[LogRef], Path],
+) -> Mapping[str, str]:
+    """Gives {path: sha256} of what was rendered. What was rendered of frozen cells stays byte by byte."""
+    before = read_rendered(places)
+    if not (before.is_of(places, tree) and tree.is_dir()):
+        before = Rendered()
+    kept = list_frozen_cells(before, difference)
+    content, ruleset = assemble_content(places, desired, difference, load_record, stored, kept)
+    chosen = {cell: records for cell, records in is_publishable(difference).items() if cell not in kept}
+    names = set(map(str, kept))
+    if any(Address(Kind.RESULT, name) not in desired.by_address for name in names):
+        names.add(SHARED)  # what a frozen cell shares is kept, too, when no spec tells any more what that is
+    known = [path for name, files in before.files.items() if name not in names for path in files]
+    written = write_tree(tree, render(content, ruleset), known, stored)
+    cells = {SHARED: compute_submission_fingerprint(desired, set(map(str, (*chosen, *kept))))}
+    for cell, records in chosen.items():
+        result = desired.by_address[Address(Kind.RESULT, str(cell))]
+        cells[str(cell)] = compute_fingerprint(result, list(records.all))
+    files = group_by_cell(written, chosen)
+    for cell in kept:
+        cells[str(cell)], files[str(cell)] = before.cells[str(cell)], dict(before.files.get(str(cell), {}))
+    if SHARED in names:
+        files[SHARED] = {**before.files.get(SHARED, {}), **files[SHARED]}
+    write_rendered(places, Rendered(spell_entry(places, tree), cells, files))
+    return written
+
+
+def forget_cells(places: RepositoryPaths, tree: Path, cells: Collection[str]) -> None:
+    """Removes what was rendered of these cells alone; what cells share goes with the next rendering."""
+    before = read_rendered(places)
+    files = {name: paths for name, paths in before.files.items() if name not in cells}
+    kept = {path: sha256 for paths in files.values() for path, sha256 in paths.items()}
+    remove_rendered(tree, {path for name in cells for path in before.files.get(name, {})} - kept.keys())
+    left = {name: fingerprint for name, fingerprint in before.cells.items() if name not in cells}
+    write_rendered(places, Rendered(before.tree, left, files))

@@ -1,0 +1,75 @@
+"""Durations, ages, rates, sizes and counts, rounded for people. The exact value is in the JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+_SPANS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
+_MONTH = 30 * 86400
+_YEAR = 365 * 86400
+
+
+def show_duration(seconds: float) -> str:
+    """Two units at most: "1 h 50 min", "2 min 10 s", "3.4 s", "12 ms"."""
+    if seconds < 0:
+        return f"-{show_duration(-seconds)}"
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 9.95:
+        return f"{seconds:.1f}".removesuffix(".0") + " s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return _two(whole, 60, "min", 1, "s")
+    minutes = round(seconds / 60)
+    if minutes < 1440:
+        return _two(minutes, 60, "h", 1, "min")
+    return _two(round(seconds / 3600), 24, "d", 1, "h")
+
+
+def _two(total: int, large: int, large_name: str, small: int, small_name: str) -> str:
+    first, rest = divmod(total, large)
+    return f"{first} {large_name}" + (f" {rest // small} {small_name}" if rest else "")
+
+
+def show_age(seconds: float) -> str:
+    """How long ago, in one unit: "2 days ago"."""
+    if seconds < 1:
+        return "just now"
+    if seconds >= _YEAR:
+        return f"{show_count(int(seconds // _YEAR), 'year')} ago"
+    if seconds >= 2 * _MONTH:
+        return f"{show_count(int(seconds // _MONTH), 'month')} ago"
+    size, name = next((size, name) for size, name in _SPANS if seconds >= size)
+    return f"{show_count(int(seconds // size), name)} ago"
+
+
+def show_rate(per_second: float) -> str:
+    """Three significant digits: "107", "1,240", "8.31", "0.042"."""
+    if per_second >= 100:
+        return f"{per_second:,.0f}"
+    return f"{per_second:.3g}"
+
+
+def show_size(count_of_bytes: int) -> str:
+    """Binary units: "512 B", "1.4 MiB"."""
+    amount = float(count_of_bytes)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if amount < 1000:
+            return f"{amount:.0f} {unit}" if unit == "B" or amount >= 100 else f"{amount:.3g} {unit}"
+        amount /= 1024
+    return f"{amount:.3g} TiB"
+
+
+def show_count(number: int, noun: str, plural: str = "") -> str:
+    """ "1 step", "4 steps", "1,200 queries"."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def join_listing(names: Iterable[str], *, most: int = 6) -> str:
+    """ "a, b and c"; a long list ends in "and 12 more"."""
+    items = list(names)
+    if len(items) > most:
+        return f"{', '.join(items[:most])} and {len(items) - most:,} more"
+    return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)

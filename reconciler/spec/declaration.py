@@ -1,0 +1,231 @@
+"""The validated document as a ``Declared`` submission: references resolved, layers applied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from harness.contract import BENCHMARKS
+from reconciler.errors import Problem
+from reconciler.resource.inputs import DEFAULT, Value
+from reconciler.resource.kinds import SCENARIOS, Cell
+from reconciler.spec.checks import check_cell
+from reconciler.spec.commands import COMMAND, check_harness
+from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, SpecFile
+from reconciler.spec.layers import Block, LayeredSetting, break_cycles, combine, flatten, resolve_blocks
+from reconciler.spec.models import Benchmark, Document, Settings
+from reconciler.spec.names import give_advice
+from reconciler.spec.nodes import ListNode, MapNode, Node, ScalarNode
+from reconciler.spec.quantities import show_quantity
+from reconciler.spec.trees import find_misplaced_tree
+from reconciler.spec.validation import find_node, find_position
+
+_SCENARIO_ORDER = {name: index for index, name in enumerate(SCENARIOS)}
+
+
+class Declaring:
+    """One document being turned into cells; collects every problem on the way.
+
+    ``complete``: every file was read, so what is not there is not declared. ``sound``: no value was refused before, so
+    what is not set was not written.
+    """
+
+    def __init__(self, document: Document, root: MapNode, folder: Path, *, complete: bool, sound: bool) -> None:
+        self.spec = document.spec
+        self.name = document.metadata.name
+        self.problems: list[Problem] = []
+        self._root = root
+        self._folder = folder
+        self._complete = complete
+        self._sound = complete and sound
+        self._blocks = self._resolve_defaults()
+        self._systems = {name: self._system(name) for name in self.spec.systems}
+        self._benchmarks = {name: self._benchmark(name, item) for name, item in self.spec.benchmarks.items()}
+
+    def declare(self, files: tuple[SpecFile, ...], variables: Mapping[str, str | None]) -> Declared:
+        """Raises nothing: ``problems`` says whether the result may be used."""
+        cells = sorted(self._cells(), key=lambda item: _sorting(item.cell))
+        return Declared(
+            name=self.name,
+            round=self._value(self.spec.round, "spec", "round"),
+            submitter=self._value(self.spec.submitter, "spec", "submitter"),
+            rehearsal=self._value(self.spec.rehearsal or False, "spec", "rehearsal"),
+            systems=self._systems,
+            cells=tuple(cells),
+            files=files,
+            variables=variables,
+            settings=self._whole(),
+        )
+
+    def _whole(self) -> dict[str, Value]:
+        """Settings of the whole submission, by flat name."""
+        documents, embargo = self.spec.documents, self.spec.embargo
+        stores = {name: {"url": store.url, "options": dict(store.options)} for name, store in self.spec.stores.items()}
+        named: dict[tuple[str, ...], object] = {
+            ("stores",): stores or None,
+            ("signing", "sign"): self.spec.signing.sign,
+            ("signing", "signers"): self.spec.signing.signers,
+            ("tree",): self.spec.tree,
+            ("documents", "calibration"): documents.calibration,
+            ("documents", "bandwidth"): documents.bandwidth,
+            ("embargo", "until"): embargo.until,
+            ("embargo", "allow"): embargo.allow,
+        }
+        found = {where: value for where, value in named.items() if value is not None}
+        if self.spec.tree is not None and (wrong := find_misplaced_tree(str(self.spec.tree), self._folder)):
+            self._complain_of_value(("spec", "tree"), *wrong)
+        return {".".join(where): self._value(value, "spec", *where) for where, value in found.items()}
+
+    def _value(self, value: object, *where: str) -> Value:
+        node = find_node(self._root, where)
+        return Value(value, node.origin if node is not None else DEFAULT)
+
+    def _node(self, *where: str) -> Node | None:
+        return find_node(self._root, where)
+
+    def _complain(self, where: tuple[str, ...], message: str, fix: str) -> None:
+        origin, _ = find_position(self._root, where)
+        self.problems.append(Problem(origin.file, origin.line, origin.column, ".".join(where), message, fix))
+
+    def _complain_of_value(self, where: tuple[str, ...], message: str, fix: str) -> None:
+        node = self._node(*where)
+        origin = node.origin if node is not None else DEFAULT
+        self.problems.append(Problem(origin.file, origin.line, origin.column, ".".join(where), message, fix))
+
+    def _resolve_defaults(self) -> dict[str, Block]:
+        defaults = self.spec.defaults
+        own = {
+            name: flatten(item, self._node("spec", "defaults", name), f"spec.defaults.{name}")
+            for name, item in defaults.items()
+        }
+        uses = {name: self._used(item, ("spec", "defaults", name)) for name, item in defaults.items()}
+        origins = {
+            name: Value(name, find_position(self._root, ("spec", "defaults", name, "use"))[1]) for name in defaults
+        }
+        uses, circles = break_cycles(uses, origins)
+        self.problems += circles
+        return resolve_blocks(own, uses)
+
+    def _used(self, settings: Settings, where: tuple[str, ...]) -> tuple[str, ...]:
+        """The declared blocks among those that ``use`` names; the others are problems, each at its own place."""
+        if settings.use is None:
+            return ()
+        declared = self._names("defaults")
+        for name, node in _named(self._node(*where, "use")):
+            if name not in declared and self._complete:
+                origin, path = node.origin, ".".join((*where, "use"))
+                fix = give_advice(name, declared, what="block under spec.defaults")
+                message = f"{name} is no block of spec.defaults"
+                self.problems.append(Problem(origin.file, origin.line, origin.column, path, message, fix))
+        return tuple(name for name in settings.use if name in self.spec.defaults)
+
+    def _names(self, section: str) -> list[str]:
+        """Every name written in a section, those with refused values too."""
+        node = self._node("spec", section)
+        return list(node.items) if isinstance(node, MapNode) else []
+
+    def _layer(self, settings: Settings, where: tuple[str, ...]) -> Block:
+        used = [self._blocks[name] for name in self._used(settings, where)]
+        return combine([*used, flatten(settings, self._node(*where), ".".join(where))])
+
+    def _system(self, name: str) -> DeclaredSystem:
+        where = ("spec", "systems", name)
+        block = flatten(self.spec.systems[name], self._node(*where), ".".join(where))
+        values = {key: layers[0].value for key, layers in block.items()}
+        description = {
+            key.removeprefix("description."): value for key, value in values.items() if key.startswith("description.")
+        }
+        settings = {key: value for key, value in values.items() if not key.startswith("description.")}
+        return DeclaredSystem(name, settings, description)
+
+    def _benchmark(self, name: str, benchmark: Benchmark) -> Block:
+        where = ("spec", "benchmarks", name)
+        block = self._layer(benchmark, where)
+        implied = LayeredSetting(Value(name, find_position(self._root, where)[0]), ".".join(where))
+        block.setdefault("benchmark.official", (implied,))
+        written = block.pop("code", None)
+        if written is None:
+            self._imply_code(name, where, block, implied)
+        elif str(written[0].value.value).endswith(".py"):
+            block["benchmark.path"] = written
+            self._check_file(written[0], (*where, "code"))
+        else:
+            block["benchmark.code"] = written
+        return block
+
+    def _imply_code(self, name: str, where: tuple[str, ...], block: Block, implied: LayeredSetting) -> None:
+        if name in BENCHMARKS:
+            block["benchmark.code"] = (implied,)
+        elif COMMAND in block:
+            code = LayeredSetting(Value("command", block[COMMAND][0].value.origin), block[COMMAND][0].path)
+            block["benchmark.code"] = (code,)
+        elif self._node(*where, "code") is None and self._sound:
+            fix = f"write 'code: path/to/{name}.py', or the built-in benchmark it is: {', '.join(BENCHMARKS)}"
+            self._complain(where, f"{name} is no built-in benchmark, and names no code", fix)
+
+    def _check_file(self, setting: LayeredSetting, where: tuple[str, ...]) -> None:
+        """A file inside the repository must be there; one named through a variable may be on another machine."""
+        node, path = self._node(*where), Path(str(setting.value.value))
+        written = str(node.value) if isinstance(node, ScalarNode) else ""
+        if "$" in written or path.is_absolute() or _is_file(self._folder / path):
+            return
+        origin = setting.value.origin
+        message = f"there is no file {show_quantity(path)}"
+        fix = "correct the path (it is relative to the repository), or add the file"
+        self.problems.append(Problem(origin.file, origin.line, origin.column, ".".join(where), message, fix))
+
+    def _cells(self) -> Iterable[DeclaredCell]:
+        for division in type(self.spec.divisions).model_fields:
+            for system, benchmarks in getattr(self.spec.divisions, division).items():
+                where = ("spec", "divisions", division, system)
+                self._check_declared(system, "systems", where)
+                for benchmark, scenarios in benchmarks.items():
+                    inner = (*where, benchmark)
+                    self._check_declared(benchmark, "benchmarks", inner)
+                    for scenario in scenarios.model_fields_set:
+                        cell = Cell(division, system, benchmark, scenario)
+                        yield self._cell(cell, getattr(scenarios, scenario), (*inner, scenario))
+
+    def _check_declared(self, name: str, section: str, where: tuple[str, ...]) -> None:
+        names = self._names(section)
+        if name not in names and self._complete:
+            noun = section.removesuffix("s")
+            self._complain(
+                where, f"{name} is no declared {noun}", give_advice(name, names, what=f"{noun} under spec.{section}")
+            )
+
+    def _cell(self, cell: Cell, written: Settings, where: tuple[str, ...]) -> DeclaredCell:
+        own = self._layer(written, where)
+        block = combine([self._benchmarks.get(cell.benchmark, {}), own])
+        if COMMAND in block and "engine.backend" not in block:
+            setting = block[COMMAND][0]
+            block["engine.backend"] = (LayeredSetting(Value("command", setting.value.origin), setting.path),)
+        self.problems += check_harness(block)
+        if "engine.backend" in block:
+            self.problems += check_cell(block)
+        elif self._sound and cell.benchmark in self._benchmarks and "infer_from" not in block:
+            fix = f"write 'engine: {{backend: onnxruntime}}' under spec.benchmarks.{cell.benchmark}"
+            self._complain(where, "no backend is chosen for this cell", fix)
+        system = self._systems.get(cell.system)
+        settings = {name: layers[0].value for name, layers in block.items()} | (dict(system.settings) if system else {})
+        overridden = {
+            name: tuple(s.value for s in layers[1:]) for name, layers in sorted(block.items()) if len(layers) > 1
+        }
+        origin = Value(str(cell), find_position(self._root, where)[0])
+        return DeclaredCell(cell, dict(sorted(settings.items())), origin, overridden)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # such as a name longer than the file system takes
+        return False
+
+
+def _named(node: Node | None) -> list[tuple[str, Node]]:
+    items = node.items if isinstance(node, ListNode) else [node]
+    return [(str(item.value), item) for item in items if isinstance(item, ScalarNode)]
+
+
+def _sorting(cell: Cell) -> tuple[str, str, str, int]:
+    return cell.division, cell.system, cell.benchmark, _SCENARIO_ORDER[cell.scenario]

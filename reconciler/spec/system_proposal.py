@@ -1,0 +1,110 @@
+"""Writes a proposed system into a user's spec: what is open is filled in, what people wrote stays."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ruamel.yaml.nodes import MappingNode
+
+from reconciler.spec.descriptions import DESCRIPTION_FIELDS
+from reconciler.spec.edit import (
+    EditError,
+    compose,
+    convert_plain_value,
+    find_deepest,
+    find_end,
+    read,
+    render_value,
+    set_value,
+)
+from reconciler.spec.proposal import Proposal
+
+# What a starter spec says of a field that nobody has filled in.
+_OPEN = ("", "not declared", "unknown", "unknown CPU")
+_INDENT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """``text``: the spec with the system described. ``kept``: field → (what the spec says, what was read), where they
+    differ and people's word stands. ``missing``: fields that a submission needs and that nobody has filled in."""
+
+    text: str
+    kept: Mapping[str, tuple[str, str]]
+    missing: tuple[str, ...]
+
+
+def list_systems(text: str) -> Mapping[str, Any]:
+    """The systems that a spec declares."""
+    document = read(text)
+    spec = document.get("spec") if isinstance(document, dict) else None
+    systems = spec.get("systems") if isinstance(spec, dict) else None
+    return systems if isinstance(systems, dict) else {}
+
+
+def describe(text: str, system: str, proposal: Proposal, *, overwrite: bool = False) -> Described:
+    """``text`` with what was read of ``system``. Raises EditError, and SpecError for a text that is no YAML."""
+    at = ("spec", "systems", system)
+    declared = list_systems(text)
+    if system not in declared:
+        block = {
+            "category": "datacenter",
+            "status": "available",
+            "hardware": dict(proposal.hardware),
+            "description": dict(proposal.description),
+        }
+        return Described(_add_block(text, at, block), {}, list_required(proposal.unread))
+    groups = declared[system] or {}
+    if not groups.get("hardware"):
+        text = _add_block(text, (*at, "hardware"), dict(proposal.hardware))
+    description = groups.get("description") or {}
+    if not description:
+        text = _add_block(text, (*at, "description"), dict(proposal.description))
+        return Described(text, {}, list_required(proposal.unread))
+    kept = {}
+    for name, value in proposal.description.items():
+        written = description.get(name)
+        if written is None or str(written) in _OPEN or (overwrite and str(written) != value):
+            text = set_value(text, (*at, "description", name), value)
+        elif str(written) != value:
+            kept[name] = (str(written), value)
+    missing = (name for name in list_required(proposal.unread) if str(description.get(name, "")) in _OPEN)
+    return Described(text, kept, tuple(missing))
+
+
+def list_required(names: Iterable[str]) -> tuple[str, ...]:
+    """Those of these fields that a submission may not leave empty."""
+    return tuple(name for name in names if "may be empty" not in DESCRIPTION_FIELDS[name])
+
+
+def _add_block(text: str, names: Sequence[str], block: Mapping[str, Any]) -> str:
+    """Add a group in lines of its own, below a group that is written so; else in one line."""
+    node, depth = find_deepest(compose(text), names)
+    if depth != len(names) - 1 or not isinstance(node, MappingNode) or node.flow_style or not node.value:
+        return set_value(text, names, block)
+    newline = "\r\n" if "\r\n" in text else "\n"
+    lines = render_block_lines(names[-1], block, node.value[0][0].start_mark.column)
+    end = text.find("\n", find_end(node))
+    place = len(text) if end < 0 else end + 1
+    before = "" if end >= 0 else newline
+    edited = text[:place] + before + "".join(f"{line}{newline}" for line in lines) + text[place:]
+    expected = copy.deepcopy(read(text))
+    holder = expected
+    for name in names[:-1]:
+        holder = holder[name]
+    holder[names[-1]] = convert_plain_value(block)
+    if read(edited) != expected:
+        raise EditError(f"{'.'.join(names)} cannot be added without changing something else; add it by hand")
+    return edited
+
+
+def render_block_lines(name: str, value: Any, column: int = 0) -> list[str]:
+    """A group as YAML in lines of its own."""
+    space = " " * column
+    if not isinstance(value, Mapping):
+        return [f"{space}{render_value(name)}: {render_value(value)}"]
+    inside = [line for key, item in value.items() for line in render_block_lines(key, item, column + _INDENT)]
+    return [f"{space}{render_value(name)}:", *inside]

@@ -1,0 +1,195 @@
+"""From desired resources and the published records to the content of the tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path, PurePosixPath
+from types import MappingProxyType
+from typing import Any
+
+from reconciler.desired.state import Desired
+from reconciler.diff.change import Chosen
+from reconciler.mlperf.log_names import (
+    ACCURACY_LOG,
+    ACCURACY_RESULTS,
+    ACCURACY_TEXT,
+    CONFIG,
+    DETAIL,
+    RESULT_SUMMARY,
+    SUMMARY,
+    TRUNCATED,
+)
+from reconciler.resource.decisions import Acceptance
+from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.resource.records import Record
+from reconciler.tree.compliance_files import audit_files
+from reconciler.tree.content import AccuracyLog, CellContent, Files, LogRef, SubmissionContent, SystemContent
+from reconciler.tree.source import choose_published_file, list_published_files
+
+CALIBRATION = "documentation/calibration.md"
+_LOGS = (SUMMARY, DETAIL)
+_SHOWN = (
+    *("engine.", "run.", "compliance.", "target_", "min_", "max_"),
+    *("performance_sample_count", "accuracy_sample_count"),
+)
+
+
+def assemble(
+    desired: Desired,
+    chosen: Mapping[Cell, Chosen],
+    load_record: Callable[[str], Record],
+    load_text: Callable[[LogRef], str],
+    root: Path,
+    accepted: Mapping[Cell, Acceptance] = MappingProxyType({}),
+    kept: Collection[Cell] = (),
+) -> SubmissionContent:
+    """``chosen`` holds publishable cells only. Every system with a publishable cell gets its description. ``root``: the
+    repository, in which code and documents are read. Of ``accepted`` cells the settings are shown with which they were
+    measured. ``kept``: declared cells whose files stay as they are, so that only what they share is made."""
+    submission = next(r for r in desired.resources if r.kind is Kind.SUBMISSION)
+    settings = desired.detail(submission.address).settings
+    cells = tuple(_cell(cell, desired, chosen, load_record, load_text, root, accepted) for cell in sorted(chosen))
+    present = {*(cell.cell for cell in cells), *kept}
+    pairs = sorted({(cell.division, cell.system) for cell in present})
+    systems = tuple(_system(name, division, settings["systems"][name]) for division, name in pairs)
+    return SubmissionContent(
+        submitter=str(settings["submitter"]),
+        systems=systems,
+        cells=cells,
+        code=collect_published_code(settings, {cell.benchmark for cell in present}, root),
+        documents=_documents(settings, root),
+        official_only=frozenset({CALIBRATION}),
+    )
+
+
+def collect_published_code(
+    settings: Mapping[str, Any], benchmarks: Collection[str], root: Path
+) -> dict[str, dict[str, bytes]]:
+    """{benchmark: files of its src folder} from a submission's settings; none for a benchmark that declares no code."""
+    declared = settings.get("code", {})
+    return {
+        name: list_published_files([root / path for path in declared[name]])
+        for name in sorted(benchmarks)
+        if name in declared
+    }
+
+
+def _documents(settings: Mapping[str, Any], root: Path) -> dict[str, bytes]:
+    found = {}
+    if calibration := settings.get("documents.calibration"):
+        found[CALIBRATION] = choose_published_file(root / calibration, "documents.calibration")
+    if bandwidth := settings.get("documents.bandwidth"):
+        path = root / bandwidth
+        found[f"documentation/bandwidth{path.suffix}"] = choose_published_file(path, "documents.bandwidth")
+    return found
+
+
+def _system(name: str, division: str, system: Mapping[str, Any]) -> SystemContent:
+    values = system["settings"]
+    category, status = str(values.get("system.category", "")), str(values.get("system.status", ""))
+    return SystemContent(name, division, category, status, system["description"])
+
+
+def _refs(record: Record) -> dict[str, LogRef]:
+    return {a.name: LogRef(a.sha256, a.size) for a in record.artifacts}
+
+
+def _cell(
+    cell: Cell,
+    desired: Desired,
+    chosen: Mapping[Cell, Chosen],
+    load_record: Callable[[str], Record],
+    load_text: Callable[[LogRef], str],
+    root: Path,
+    accepted: Mapping[Cell, Acceptance],
+) -> CellContent:
+    records = chosen[cell]
+    performance, accuracy = _refs(load_record(records.performance)), _refs(load_record(records.accuracy))
+    score = _refs(load_record(records.score))
+    result = Address(Kind.RESULT, str(cell))
+    source = _source(desired, result)
+    settings = _measured_with(desired.detail(result).settings, accepted.get(source or cell))
+    run = desired.detail(Address(Kind.RESULT, str(source))).settings if source else settings
+    run = _measured_with(run, accepted.get(source or cell))
+    own: dict[str, Any]
+    if CONFIG in performance:
+        own = _results_of_endpoints(performance, accuracy)
+    else:
+        own = {
+            "user_conf": performance["user.conf"],
+            "performance": {name: performance[name] for name in _LOGS},
+            "accuracy": {name: accuracy[name] for name in _LOGS},
+            "accuracy_log": AccuracyLog(original=accuracy[ACCURACY_LOG], kept=accuracy[TRUNCATED]),
+            "accuracy_text": load_text(score[ACCURACY_TEXT]),
+            "compliance": _compliance(records, load_record),
+        }
+    return CellContent(
+        cell=cell,
+        official=str(settings.get("benchmark.official", cell.benchmark)),
+        measurements=_measurements(settings),
+        settings={n: str(v) for n, v in sorted(run.items()) if n.startswith(_SHOWN)},
+        code=_code(settings),
+        power=list_published_files([root / settings["power.path"]]) if settings.get("power.path") else {},
+        inferred_from=source,
+        **own,
+    )
+
+
+def _measured_with(settings: Mapping[str, Any], acceptance: Acceptance | None) -> Mapping[str, Any]:
+    """The settings of the very runs that are published, whatever is asked for now."""
+    if acceptance is None:
+        return settings
+    before = {item.name: item.before for _, item in acceptance.inputs if item.name.startswith(_SHOWN)}
+    return {name: value for name, value in {**settings, **before}.items() if value is not None}
+
+
+def _results_of_endpoints(performance: Mapping[str, LogRef], accuracy: Mapping[str, LogRef]) -> dict[str, Any]:
+    """Of the endpoints harness: its own files; of its tests the verdicts, which the checker reads."""
+    audits = {name.removeprefix("audit/"): ref for name, ref in performance.items() if name.startswith("audit/")}
+    shown = {name: ref for name, ref in audits.items() if "/" not in name}
+    return {
+        "user_conf": None,
+        "performance": {RESULT_SUMMARY: performance[RESULT_SUMMARY]},
+        "accuracy": {ACCURACY_RESULTS: accuracy[ACCURACY_RESULTS]},
+        "accuracy_log": None,
+        "accuracy_text": "",
+        "compliance": {"audit": shown} if shown else {},
+        "configuration": performance[CONFIG],
+    }
+
+
+def _source(desired: Desired, result: Address) -> Cell | None:
+    """The cell from which one is inferred: that of the runs its result is made from."""
+    found = next((a.cell for a in desired.by_address[result].upstream if a.cell is not None), None)
+    return None if found == result.cell else found
+
+
+def _compliance(records: Chosen, load_record: Callable[[str], Record]) -> dict[str, Files]:
+    """Imported tests are shown as they came, own ones with the verdict's files."""
+    verdicts = dict(records.verdicts)
+    found: dict[str, Files] = {}
+    for name, identity in records.tests:
+        run = _refs(load_record(identity))
+        found[name] = audit_files(name, run, _refs(load_record(verdicts[name]))) if name in verdicts else run
+    return found
+
+
+def _code(settings: Mapping[str, Any]) -> str:
+    command = settings.get("harness.command")
+    if command:
+        return f"`{PurePosixPath(str(settings.get('harness.code') or command[0])).name}`, a command of the submitter's"
+    path, name = settings.get("benchmark.path"), settings.get("benchmark.code")
+    # A path outside the repository would be one machine's own; its file name is all that others can use.
+    return f"`{PurePosixPath(str(path)).name}`" if path else f"`harness/benchmarks/{name}.py` of mlperf-reconciler"
+
+
+def _measurements(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The declared fields, over what the settings themselves say."""
+    path = settings.get("model.path")
+    own = {
+        "weight_data_types": settings.get("engine.precision"),
+        "starting_weights_filename": PurePosixPath(str(path)).name if path else None,
+    }
+    prefix = "measurements."
+    declared = {name.removeprefix(prefix): v for name, v in settings.items() if name.startswith(prefix)}
+    return {**{name: value for name, value in own.items() if value}, **declared}

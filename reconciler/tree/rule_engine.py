@@ -1,0 +1,36 @@
+"""Applies tables of rules: a rule is a function from a view to complaints, and each complaint becomes a finding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+from reconciler.tree.findings import Complaint, Place, Rule, TreeFinding
+
+V = TypeVar("V")
+Table = Iterable[tuple[Rule, Callable[[V], Iterator[Complaint]]]]
+
+INTERNAL = Rule("internal.rule", "a rule of ours could not be applied", ("ours",))
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """Whom findings are about, and the spec line of it where there is a spec."""
+
+    submitter: str
+    cell: str
+    origin: str = ""
+
+
+def apply_rules(table: Table[V], view: V, about: About) -> Iterator[TreeFinding]:
+    """Every complaint of every rule. A rule that fails on what someone's tree holds is a finding as well: the other
+    rules must still be heard, and nobody may take the silence for a pass."""
+    for rule, function in table:
+        try:
+            for complaint in function(view):
+                yield TreeFinding(rule, about.submitter, about.cell, complaint, about.origin)
+        except Exception as error:
+            text = f"{rule.id}: {type(error).__name__}: {error}"
+            complaint = Complaint(Place(about.cell), " ".join(text.split()), "a rule that works", fix="report this bug")
+            yield TreeFinding(INTERNAL, about.submitter, about.cell, complaint, about.origin)

@@ -1,0 +1,107 @@
+"""Laws of choosing the runs that a cell publishes."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reconciler.diff.run_selection import POLICIES, choose_by_policy, find_differing_evidence, select_runs, select_valid
+from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.records import Ended, Summary
+
+few = settings(max_examples=80, deadline=None)
+policies = st.sampled_from(POLICIES)
+
+
+def run(number: int, metric: str, evidence: tuple[tuple[str, str], ...] = (), validity: str = "VALID") -> Summary:
+    address = Address(Kind.RUN, "open/box/net/Offline/performance")
+    return Summary(
+        f"Run/{number:04}", address, "key", Ended.DONE, f"2026-01-01T{number:06}", 1.0, (),
+        validity=validity, evidence=evidence, metric=(metric, "samples/s"),
+    )  # fmt: skip
+
+
+metrics = st.decimals(0, 1000, places=2).map(str)
+evidences = st.dictionaries(st.sampled_from(["driver", "engine", "code"]), st.sampled_from("ab")).map(
+    lambda found: tuple(sorted(found.items()))
+)
+
+
+@st.composite
+def runs(draw: st.DrawFn, least: int = 0) -> list[Summary]:
+    found = draw(st.lists(st.tuples(metrics, evidences), min_size=least, max_size=6))
+    return [run(number, metric, evidence) for number, (metric, evidence) in enumerate(found)]
+
+
+@few
+@given(runs(least=1), st.booleans())
+def test_best_is_never_beaten(found: list[Summary], lower: bool) -> None:
+    best = choose_by_policy(found, "best", lower_is_better=lower)
+    assert best is not None
+    assert best.metric is not None
+    values = [Decimal(s.metric[0]) for s in found if s.metric]
+    assert Decimal(best.metric[0]) == (min(values) if lower else max(values))
+
+
+@few
+@given(runs(least=1), st.booleans())
+def test_median_is_no_better_than_half_of_them(found: list[Summary], lower: bool) -> None:
+    median = choose_by_policy(found, "median", lower_is_better=lower)
+    assert median is not None
+    assert median.metric is not None
+    sign = -1 if lower else 1
+    own = sign * Decimal(median.metric[0])
+    at_least_as_good = sum(sign * Decimal(s.metric[0]) >= own for s in found if s.metric)
+    assert at_least_as_good * 2 >= len(found)
+
+
+@few
+@given(runs(least=1), policies, st.booleans())
+def test_policy_chooses_one_of_them_whatever_their_order(found: list[Summary], policy: str, lower: bool) -> None:
+    chosen = choose_by_policy(found, policy, lower_is_better=lower)
+    assert chosen in found
+    if policy != "latest":
+        assert choose_by_policy(found[::-1], policy, lower_is_better=lower) == chosen
+
+
+def test_latest_is_the_last_and_nothing_chooses_nothing() -> None:
+    assert choose_by_policy([run(1, "9"), run(2, "1")], "latest") == run(2, "1")
+    assert choose_by_policy([], "median") is None
+
+
+@few
+@given(evidences, evidences, evidences)
+def test_differing_is_symmetric_and_sees_what_only_one_knows(
+    a: tuple[tuple[str, str], ...], b: tuple[tuple[str, str], ...], c: tuple[tuple[str, str], ...]
+) -> None:
+    left, right, nothing = run(1, "1", a), run(2, "1", b), frozenset[str]()
+    assert [(n, y, x) for n, x, y in find_differing_evidence(left, right, nothing)] == list(
+        find_differing_evidence(right, left, nothing)
+    )
+    assert (find_differing_evidence(left, right, nothing) == ()) == (a == b)
+    allowed = frozenset(name for name, _ in c)
+    assert {n for n, _, _ in find_differing_evidence(left, right, allowed)} == {
+        n for n, _, _ in find_differing_evidence(left, right, nothing)
+    } - allowed
+
+
+@few
+@given(runs(), runs(), policies, st.booleans())
+def test_pair_is_publishable_whenever_any_pair_is(
+    performance: list[Summary], accuracy: list[Summary], policy: str, lower: bool
+) -> None:
+    nothing = frozenset[str]()
+    published, beside = select_runs(performance, accuracy, nothing, policy, lower=lower)
+    assert (published is None) == (not performance)
+    assert (beside is None) == (not accuracy)
+    possible = any(not find_differing_evidence(p, a, nothing) for p in performance for a in accuracy)
+    if possible:
+        assert published is not None
+        assert beside is not None
+        assert find_differing_evidence(published, beside, nothing) == ()
+
+
+def test_valid_leaves_out_what_loadgen_calls_invalid() -> None:
+    assert select_valid([run(1, "1"), run(2, "2", validity="INVALID")]) == (run(1, "1"),)

@@ -1,0 +1,64 @@
+"""A timed run has the machine to itself: what a pass does when it has not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.contract import Busy
+from reconciler.execute import plan_executor
+from reconciler.execute.machine_idle import list_gpus, lock_name
+from reconciler.execute.outcome import Status
+from reconciler.resource.kinds import Kind
+from tests.passes.repository import make_repository
+
+
+def test_gpus_that_a_run_takes() -> None:
+    assert list_gpus({}) == 0
+    assert list_gpus({"hardware.count": 8}) == 8
+    assert list_gpus({"hardware.count": 8, "run.options.devices": 2}) == 2
+
+
+def test_runs_wait_for_those_that_use_the_same_machine() -> None:
+    here, there = lock_name({}), lock_name({"system.launcher": ["ssh", "n1"]})
+    assert here == lock_name({"hardware.count": 8})
+    assert there == lock_name({"system.launcher": ("ssh", "n1")})
+    assert len({here, there, lock_name({"system.launcher": ["ssh", "n2"]})}) == 3
+
+
+BUSY = Busy(what="GPU 0 is used by", pid=41, user="ann", command="python train.py")
+
+
+def busy(settings: Any, *_: Any, look: float) -> Busy:
+    return BUSY
+
+
+def test_rehearsal_goes_on_and_records_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("mlperf_loadgen")
+    monkeypatch.setattr(plan_executor, "find_busy", busy)
+    repository = make_repository(tmp_path)
+    report = repository.reconcile()
+    runs = [o for o in report.outcomes if o.step.change.address.kind is Kind.RUN]
+    noted = [o.record.facts.get("machine.shared_with") for o in runs if o.record is not None]
+    assert [fact.value for fact in noted if fact is not None] == [str(BUSY)]
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_timed_run_is_blocked_unless_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allowed: bool) -> None:
+    pytest.importorskip("mlperf_loadgen")
+    monkeypatch.setattr(plan_executor, "find_busy", busy)
+    monkeypatch.setattr(plan_executor, "REHEARSAL", "nothing is one")
+    repository = make_repository(tmp_path)
+    report = repository.reconcile(busy=allowed)
+    outcome = next(o for o in report.outcomes if o.step.change.address.name.endswith("/performance"))
+    if allowed:
+        assert outcome.status is Status.DONE
+        assert outcome.record is not None
+        assert outcome.record.facts["machine.shared_with"].value == str(BUSY)
+        return
+    assert outcome.status is Status.BLOCKED
+    assert outcome.message == "the machine is not quiet: GPU 0 is used by process 41 (ann, python train.py)"
+    assert "--busy" in outcome.fix
+    assert repository.leftovers() == []

@@ -1,0 +1,107 @@
+"""A timed run has the machine to itself: who else uses it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from harness import machine_idle
+from harness.machine_idle import find_busy, find_foreign, find_load
+
+
+def test_own_processes_on_a_gpu_are_no_others() -> None:
+    assert find_foreign([(0, 5), (1, 5)], frozenset({5})) is None
+    found = find_foreign([(0, 5), (1, os.getpid())], frozenset({5}))
+    assert found is not None
+    assert (found.what, found.pid) == ("GPU 1 is used by", os.getpid())
+    assert found.user
+    assert found.command == psutil.Process().name()  # and none of its arguments: they may hold a secret
+
+
+def test_process_that_cannot_be_seen_keeps_its_number() -> None:
+    found = find_foreign([(3, 2**22 + 1)], frozenset())
+    assert str(found) == f"GPU 3 is used by process {2**22 + 1}"
+
+
+def test_load_of_others_counts_and_ours_does_not() -> None:
+    me = os.getpid()
+    assert find_load({me: 1.0}, {me: 3.0}, frozenset({me}), share=1.0, offered=2.0) is None
+    found = find_load({me: 1.0}, {me: 3.0}, frozenset(), share=1.0, offered=2.0)
+    assert found is not None
+    assert (found.pid, found.what) == (me, "others use 100% of all cores, most of it")
+
+
+def test_load_of_other_containers_has_no_process() -> None:
+    found = find_load({}, {}, frozenset(), share=0.9, offered=4.0)
+    assert found is not None
+    assert "cannot be seen from here" in str(found)
+
+
+def test_what_the_pass_started_is_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as service:
+        monkeypatch.setenv("RECONCILE_PARENT", str(os.getpid()))
+        assert {service.pid, os.getpid(), os.getppid()} <= machine_idle._ours()
+        monkeypatch.delenv("RECONCILE_PARENT")
+        assert service.pid not in machine_idle._ours()
+        service.kill()
+
+
+def test_what_the_pass_started_behind_a_launcher_is_ours_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its server, say: no relative of what looks here for others."""
+    line = f"'{sys.executable}' -c 'import time; time.sleep(60)' > /dev/null 2>&1 & echo $!"
+    environment = {**os.environ, "RECONCILE_PASS": "login-41"}
+    said = subprocess.run(["sh", "-c", line], env=environment, capture_output=True, text=True, check=True).stdout
+    server = int(said)
+    try:
+        wait_until(lambda: b"RECONCILE_PASS" in Path(f"/proc/{server}/environ").read_bytes())
+        for name, ours in (("login-41", True), ("login-42", False)):
+            monkeypatch.setenv("RECONCILE_PASS", name)
+            assert (server in machine_idle._ours()) == ours
+    finally:
+        os.kill(server, signal.SIGKILL)
+
+
+def wait_until(true: Callable[[], bool], seconds: float = 10.0) -> None:
+    give_up = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+
+
+def test_quiet_machine_costs_one_glance(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float] = []
+
+    def share(_: float, seconds: float) -> float:
+        asked.append(seconds)
+        return 0.2
+
+    monkeypatch.setattr(machine_idle, "_share", share)
+    assert find_busy(0, 2.0) is None
+    assert asked == [machine_idle.GLANCE]
+
+
+def test_short_load_is_let_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    shares = iter([0.9, 0.4])
+    monkeypatch.setattr(machine_idle, "_share", lambda *_: next(shares))
+    assert find_busy(0, 2.0) is None
+
+
+def test_real_load_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process of nobody here: its shell has ended, so it is no child of ours."""
+    monkeypatch.setattr(machine_idle, "SHARE", 0.2 / (os.cpu_count() or 1))
+    line = f"'{sys.executable}' -c 'while True: pass' > /dev/null 2>&1 & echo $!"
+    pid = int(subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=True).stdout)
+    try:
+        found = find_busy(0, 0.5)
+    finally:
+        os.kill(pid, signal.SIGKILL)
+    assert found is not None
+    assert "of all cores" in found.what

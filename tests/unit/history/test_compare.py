@@ -1,0 +1,57 @@
+"""Comparing: what is matched with what, and the ratio for one accelerator."""
+
+from __future__ import annotations
+
+import pytest
+
+from reconciler.diff.timeline import Side
+from reconciler.history.compare import compare
+from reconciler.render.timeline import render_comparison_text
+from reconciler.resource.kinds import Cell
+
+
+def side(
+    system: str, scenario: str, value: str, count: int, unit: str = "samples/s", accelerator: str = ""
+) -> dict[Cell, Side]:
+    cell = Cell("closed", system, "resnet", scenario)
+    return {cell: Side(cell, value, unit, "VALID", count, accelerator)}
+
+
+def test_compare_matches_other_systems_by_benchmark_and_scenario() -> None:
+    one = side("small", "Offline", "100", 4) | side("small", "Server", "90", 4)
+    found = compare(("a", "b"), one, side("large", "Offline", "400", 8))
+    (pair,) = found.pairs
+    assert pair.ratio == 4.0
+    assert pair.per_accelerator == 2.0
+    assert [str(cell) for cell in found.alone["a"]] == ["closed/small/resnet/Server"]
+    assert found.alone["b"] == ()
+
+
+def test_compare_prefers_the_very_same_cell() -> None:
+    both = side("small", "Offline", "100", 4) | side("large", "Offline", "300", 8)
+    assert [pair.ratio for pair in compare(("a", "b"), both, both).pairs] == [1.0, 1.0]
+
+
+def test_compare_when_several_systems_fit_takes_those_with_the_same_accelerators() -> None:
+    one = side("old8", "Offline", "100", 8, accelerator="H100") | side("old1", "Offline", "13", 1, accelerator="H100")
+    other = (
+        side("new1", "Offline", "14", 1, accelerator="H100")
+        | side("new8", "Offline", "110", 8, accelerator="H100")
+        | side("big8", "Offline", "150", 8, accelerator="H200")
+    )
+    found = compare(("a", "b"), one, other)
+    assert [(pair.one.cell.system, pair.other.cell.system) for pair in found.pairs] == [
+        ("old1", "new1"),
+        ("old8", "new8"),
+    ]
+    assert [cell.system for cell in found.alone["b"]] == ["big8"]
+    text = render_comparison_text(found).splitlines()
+    assert text[0].startswith("system")
+    assert text[1].startswith("closed/old1 / closed/new1  resnet")
+
+
+@pytest.mark.parametrize(("unit", "count"), [("ms", 8), ("samples/s", 0)])
+def test_compare_when_no_ratio_for_one_accelerator_makes_sense(unit: str, count: int) -> None:
+    one, other = side("a", "SingleStream", "2", 4, unit), side("b", "SingleStream", "1", count, unit)
+    (pair,) = compare(("a", "b"), one, other).pairs
+    assert (pair.ratio, pair.per_accelerator) == (0.5, None)

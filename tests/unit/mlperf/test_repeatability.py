@@ -1,0 +1,55 @@
+"""How far a repeat may lie off: the recorded spread, and never more than TEST01 allows."""
+
+from __future__ import annotations
+
+import pytest
+
+from reconciler.mlperf.compliance.scores import Scored
+from reconciler.mlperf.repeatability import compute_bound
+
+OFFLINE = Scored("Offline", "VALID", 100.0)
+
+
+@pytest.mark.parametrize("recorded", [[100.0], [100.0, 99.0]])
+def test_few_runs_have_no_spread_and_test01_rules(recorded: list[float]) -> None:
+    found = compute_bound(recorded, 100.0, OFFLINE, lower=False)
+    assert found.value == pytest.approx(90)
+    assert "TEST01" in found.source
+    assert found.keeps(90.1, lower=False)
+    assert not found.keeps(89.9, lower=False)
+    assert found.keeps(150, lower=False)  # better than published contradicts nothing
+
+
+def test_three_runs_bound_the_next_by_students_t() -> None:
+    # mean 100, s = 1, t(2, 99 %) = 6.965: 100 - 6.965 * sqrt(4/3)
+    found = compute_bound([99.0, 100.0, 101.0], 101.0, OFFLINE, lower=False)
+    assert found.value == pytest.approx(91.957, abs=1e-3)
+    assert "3 recorded runs" in found.source
+
+
+def test_many_runs_bound_it_closer() -> None:
+    recorded = [99.0, 101.0] * 50
+    found = compute_bound(recorded, 101.0, OFFLINE, lower=False)
+    assert 97 < found.value < 98
+
+
+def test_a_wide_spread_never_widens_the_bound() -> None:
+    found = compute_bound([100.0, 20.0, 180.0, 60.0], 100.0, OFFLINE, lower=False)
+    assert found.value == pytest.approx(90)
+    assert "TEST01" in found.source
+
+
+def test_a_latency_is_bounded_from_above() -> None:
+    score = Scored("SingleStream", "VALID", 5e6)
+    assert compute_bound([5.0], 5.0, score, lower=True).value == pytest.approx(5.5)
+    spread = compute_bound([4.9, 5.0, 5.1], 5.0, score, lower=True)
+    assert spread.value == pytest.approx(5.5)  # 5 + 6.965 * 0.1 * sqrt(4/3) = 5.80 would be wider
+    narrow = compute_bound([4.99, 5.0, 5.01], 5.0, score, lower=True)
+    assert narrow.value == pytest.approx(5.0804, abs=1e-3)
+    assert narrow.keeps(5.08, lower=True)
+    assert not narrow.keeps(5.09, lower=True)
+
+
+def test_a_very_short_latency_may_vary_twice_as_much() -> None:
+    score = Scored("SingleStream", "VALID", 150_000.0)
+    assert compute_bound([0.15], 0.15, score, lower=True).value == pytest.approx(0.18)

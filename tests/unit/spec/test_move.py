@@ -1,0 +1,139 @@
+"""Entries taken out of a spec, or moved within it: every other byte stays, comments go along."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reconciler.spec.edit import EditError
+from reconciler.spec.move import move, remove
+from reconciler.spec.nodes import convert_plain, parse
+
+QUICKSTART = (Path(__file__).parents[3] / "specs/quickstart.yaml").read_text()
+
+TEXT = """\
+# head
+spec:
+  divisions:
+    closed:
+      box:            # the box
+        resnet:
+          # why this target
+          Offline:    # all at once
+            target_qps: 54   # measured
+            # a note inside
+            min_query_count: 7
+
+          SingleStream: {target_latency: 10 ms}  # quick
+    open:
+      other: {bert: {Offline: {target_qps: 1}}}
+# tail
+"""
+CELL = ("spec", "divisions", "closed", "box", "resnet", "Offline")
+
+
+def values(text: str) -> object:
+    tree, problems = parse(text, "t")
+    assert tree is not None
+    assert not problems
+    return convert_plain(tree)
+
+
+def test_an_entry_moves_with_its_comments() -> None:
+    edited = move(TEXT, CELL, ("spec", "divisions", "open", "box", "resnet", "Offline"), 2)
+    assert (
+        edited
+        == """\
+# head
+spec:
+  divisions:
+    closed:
+      box:            # the box
+        resnet:
+
+          SingleStream: {target_latency: 10 ms}  # quick
+    open:
+      other: {bert: {Offline: {target_qps: 1}}}
+      box:
+        resnet:
+          # why this target
+          Offline:    # all at once
+            target_qps: 54   # measured
+            # a note inside
+            min_query_count: 7
+# tail
+"""
+    )
+
+
+def test_groups_that_become_empty_go() -> None:
+    once = remove(TEXT, CELL)
+    twice = remove(once, (*CELL[:-1], "SingleStream"), 2)
+    assert (
+        twice
+        == """\
+# head
+spec:
+  divisions:
+    open:
+      other: {bert: {Offline: {target_qps: 1}}}
+# tail
+"""
+    )
+
+
+def test_to_a_division_that_is_not_there_yet() -> None:
+    edited = move(TEXT, CELL, ("spec", "divisions", "network", "box", "resnet", "Offline"), 2)
+    assert (
+        "    network:\n      box:\n        resnet:\n          # why this target\n          Offline:    # all" in edited
+    )
+    assert edited.endswith("            min_query_count: 7\n# tail\n")
+
+
+def test_from_and_to_flow_style() -> None:
+    edited = move(
+        TEXT, ("spec", "divisions", "open", "other", "bert", "Offline"), (*CELL[:3], "other", "x", "Server"), 2
+    )
+    assert "open" not in edited
+    assert "      other: {x: {Server: {target_qps: 1}}}\n" in edited
+    edited = move(TEXT, CELL, ("spec", "divisions", "open", "other", "bert", "Server"), 2)
+    assert "other: {bert: {Offline: {target_qps: 1}, Server: {target_qps: 54, min_query_count: 7}}}" in edited
+    flow = "a: {b: 1, c: {d: 2}, e: 3}\n"
+    assert remove(flow, ("a", "b")) == "a: {c: {d: 2}, e: 3}\n"
+    assert remove(flow, ("a", "c", "d")) == "a: {b: 1, e: 3}\n"
+    assert remove(flow, ("a", "e")) == "a: {b: 1, c: {d: 2}}\n"
+
+
+def test_windows_line_ends_stay() -> None:
+    edited = move(TEXT.replace("\n", "\r\n"), CELL, ("spec", "divisions", "network", "box", "resnet", "Offline"), 2)
+    assert "\n" not in edited.replace("\r\n", "")
+
+
+def test_what_cannot_be_done_is_refused() -> None:
+    with pytest.raises(EditError, match="there is no"):
+        remove(TEXT, ("spec", "nothing"))
+    with pytest.raises(EditError, match="is there already"):
+        move(TEXT, CELL, (*CELL[:-1], "SingleStream"))
+    with pytest.raises(EditError, match="alias"):
+        remove("a: &x {b: 1, c: 2}\nd: *x\n", ("d", "b"))
+
+
+SCENARIOS = ("SingleStream", "MultiStream", "Server", "Offline")
+
+
+@given(st.lists(st.sampled_from(SCENARIOS), min_size=1, max_size=6), st.sampled_from(("closed", "network")))
+def test_moving_there_and_back_keeps_every_value(scenarios: list[str], division: str) -> None:
+    top = ("spec", "divisions")
+    before = values(QUICKSTART)
+    text = QUICKSTART
+    for scenario in scenarios:
+        here = (*top, "open", "this-machine", "digits", scenario)
+        there = (*top, division, "this-machine", "digits", scenario)
+        text = move(move(text, here, there, 2), there, here, 2)
+    assert values(text) == before
+    assert sorted(line.strip() for line in text.splitlines()) == sorted(
+        line.strip() for line in QUICKSTART.splitlines()
+    )

@@ -1,0 +1,140 @@
+"""The compiled desired state and its cache."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from reconciler.desired.cache_file import Compiled
+from reconciler.desired_cache import DesiredCache, load_desired
+from reconciler.errors import SpecError
+from reconciler.files import RepositoryPaths
+from reconciler.observed.digest_cache import DigestCache
+from reconciler.resource.records import Recorded
+from tests.passes.repository import SPEC, Repository, make_repository
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    return make_repository(tmp_path / "repository")
+
+
+def compile_once(places: RepositoryPaths, *names: str) -> Compiled:
+    """As a process that looks once."""
+    kept = DesiredCache()
+    found = load_desired(places, names, Recorded(), DigestCache(places), kept)
+    kept.save()
+    return found
+
+
+def caches(places: RepositoryPaths) -> list[Path]:
+    return sorted(places.index.glob("desired-*.jsonl"))
+
+
+def said(found: Compiled) -> list[object]:
+    """Everything there is to know of a compiled state."""
+    desired = found.desired
+    details = [(r, desired.detail(r.address)) for r in desired.resources]
+    return [desired.digest, desired.name, desired.missing_cells, found.fingerprint, found.pins, found.spec, details]
+
+
+def test_warm_state_is_the_cold_one(repository: Repository) -> None:
+    cold = compile_once(repository.places)
+    (cache,) = caches(repository.places)
+    before = cache.stat().st_mtime_ns
+    warm = compile_once(repository.places)
+    assert said(warm) == said(cold)
+    assert caches(repository.places) == [cache]
+    assert cache.stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "empty", "folder", "other"])
+def test_damaged_cache_costs_time_only(repository: Repository, damage: str) -> None:
+    cold = compile_once(repository.places)
+    (cache,) = caches(repository.places)
+    data = cache.read_bytes()
+    cache.unlink()
+    match damage:
+        case "flip":
+            cache.write_bytes(data[:-200] + bytes([data[-200] ^ 1]) + data[-199:])
+        case "cut":
+            cache.write_bytes(data[: len(data) // 2])
+        case "empty":
+            cache.touch()
+        case "folder":
+            cache.mkdir()
+        case _:
+            cache.write_text('{"format": 1}\n', encoding="utf-8")
+    assert said(compile_once(repository.places)) == said(cold)
+
+
+def test_state_lives_on_when_its_cache_goes(repository: Repository) -> None:
+    """Another process may compile another spec meanwhile."""
+    compile_once(repository.places)
+    warm = compile_once(repository.places)
+    for path in caches(repository.places):
+        path.unlink()
+    assert said(warm) == said(compile_once(repository.places))
+
+
+def test_edit_is_seen_also_when_size_and_time_stay(repository: Repository) -> None:
+    before = compile_once(repository.places)
+    path = repository.root / SPEC
+    status = path.stat()
+    repository.edit(SPEC, "target_qps: 100,", "target_qps: 999,")
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert compile_once(repository.places).desired.digest != before.desired.digest
+
+
+def test_variable_is_read_again(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    repository.edit(SPEC, "model: {retraining", 'model: {path: "${NETS}/net.onnx", retraining')
+    for name in ("one", "two"):
+        repository.write(f"{name}/net.onnx", name)
+    found = []
+    for name in ("one", "two", "one"):
+        monkeypatch.setenv("NETS", str(repository.root / name))
+        found.append(compile_once(repository.places).desired.digest)
+    assert found[0] == found[2] != found[1]
+    monkeypatch.delenv("NETS")
+    with pytest.raises(SpecError, match="NETS"):
+        compile_once(repository.places)
+
+
+def test_file_that_is_edited_changes_what_is_made_from_it(repository: Repository) -> None:
+    before = compile_once(repository.places).desired
+    repository.edit("benchmarks/tiny.py", "A benchmark of", "The benchmark of")
+    after = compile_once(repository.places).desired
+    assert {r.key for r in before.resources} & {r.key for r in after.resources} == set()
+
+
+def test_broken_spec_is_an_error_each_time(repository: Repository) -> None:
+    compile_once(repository.places)
+    repository.edit(SPEC, "kind: Submission", "kind: Submision")
+    for _ in range(2):
+        with pytest.raises(SpecError):
+            compile_once(repository.places)
+
+
+def test_read_only_repository_compiles_without_a_cache(repository: Repository) -> None:
+    repository.places.work.mkdir()
+    repository.places.index.write_text("no folder", encoding="utf-8")
+    assert said(compile_once(repository.places)) == said(compile_once(repository.places))
+
+
+def test_process_that_compiles_again_needs_no_cache_and_sees_every_edit(repository: Repository) -> None:
+    kept, stamps = DesiredCache(), DigestCache(repository.places)
+
+    def again() -> Compiled:
+        stamps.refresh()
+        return load_desired(repository.places, (), Recorded(), stamps, kept)
+
+    first = again()
+    assert caches(repository.places) == []
+    assert again() is first
+    for old, new in [("target_qps: 100,", "target_qps: 101,"), ("spec:\n", "# moved down\nspec:\n")]:
+        repository.edit(SPEC, old, new)
+        assert said(again()) == said(compile_once(repository.places))
+    repository.edit("benchmarks/tiny.py", "A benchmark of", "The benchmark of")
+    assert said(again()) == said(compile_once(repository.places))

@@ -25,7 +25,7 @@ from reconciler.execute.plan_executor import PlanExecutor
 from reconciler.execute.record_clock import RecordClock
 from reconciler.execute.service import Services
 from reconciler.files import Lock, RepositoryPaths, convert_storage_errors, ignore_work, remove, sweep
-from reconciler.launch.adapters import find_launcher
+from reconciler.launch.launcher import find_launcher
 from reconciler.launch.nodes import sweep_probes
 from reconciler.observed.node_probe import probe_machines
 from reconciler.observed.observe import get_systems

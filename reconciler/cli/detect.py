@@ -20,7 +20,7 @@ from reconciler.cli.shared.repository import find_root, show_from_root
 from reconciler.desired_cache import list_spec_paths
 from reconciler.errors import IN_SYNC, ReconcilerError
 from reconciler.files import RepositoryPaths, replace
-from reconciler.launch.adapters import Launcher
+from reconciler.launch.launcher import Launcher
 from reconciler.launch.nodes import Node, find_differences, probe_nodes
 from reconciler.quantities import join_listing
 from reconciler.render.colour import Tone

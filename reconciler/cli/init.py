@@ -18,7 +18,7 @@ from reconciler.cli.shared.options import takes
 from reconciler.cli.shared.output import say
 from reconciler.errors import IN_SYNC, ReconcilerError, RepositoryError, StorageError
 from reconciler.files import replace
-from reconciler.launch.adapters import Launcher
+from reconciler.launch.launcher import Launcher
 from reconciler.launch.nodes import probe_nodes
 from reconciler.spec.proposal import Proposal, propose
 from reconciler.spec.quantities import UnfitError

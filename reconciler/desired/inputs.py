@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from harness.contract import BACKENDS, BENCHMARKS
 from reconciler.desired.state import Pins
-from reconciler.launch.adapters import COMMAND, select_identity
+from reconciler.launch.adapters import select_identity
+from reconciler.launch.launcher import COMMAND
 from reconciler.mlperf.modes import (
     ENDPOINTS,
     ENDPOINTS_SEEDS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from reconciler.desired.cell_settings import strip_origins
 from reconciler.desired.state import Pins
-from reconciler.launch.adapters import LAUNCHING
+from reconciler.launch.launcher import LAUNCHING
 from reconciler.resource.inputs import Input, Origin, Value
 from reconciler.spec.declared import Declared, DeclaredCell
 

@@ -11,7 +11,8 @@ from typing import Any
 from harness.contract import BuildRequest, CommandRequest, LaunchRequest, Message, RunRequest, ServiceRequest
 from reconciler.execute.attempt import Attempt
 from reconciler.files import RepositoryPaths
-from reconciler.launch.adapters import find_launcher, find_outermost, start
+from reconciler.launch.adapters import build_launch, choose_interpreter, find_outermost
+from reconciler.launch.launcher import find_launcher
 from reconciler.process import build_elsewhere_environment, build_harness_command
 from reconciler.resource.kinds import Kind
 
@@ -33,10 +34,12 @@ def launch_behind(attempt: Attempt, request: Message, places: RepositoryPaths) -
     if isinstance(inner, CommandRequest) and inner.lock:  # where each node, and a container, sees it
         inner = dataclasses.replace(inner, lock=str(places.work / "locks" / Path(inner.lock).name))
     inner.write(attempt.request)
-    child = build_harness_command(inner.verb, attempt.request, attempt.answer, launcher.interpreter(sys.executable))
+    child = build_harness_command(
+        inner.verb, attempt.request, attempt.answer, choose_interpreter(launcher, sys.executable)
+    )
     seen = find_outermost([places.root, places.work, *_locations(request)])
     name = f"reconcile-{attempt.intent.id}"
-    started = start(launcher, child, build_elsewhere_environment(), name, seen)
+    started = build_launch(launcher, child, build_elsewhere_environment(), name, seen)
     return LaunchRequest(
         command=started.command,
         answer=str(attempt.answer),

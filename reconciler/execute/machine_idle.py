@@ -8,7 +8,7 @@ from typing import Any
 from harness.contract import Busy, ProbeRequest
 from reconciler.errors import ReconcilerError
 from reconciler.files import RepositoryPaths, hash_bytes
-from reconciler.launch.adapters import Launcher, find_launcher
+from reconciler.launch.launcher import Launcher, find_launcher
 from reconciler.launch.nodes import find_first_busy, probe_nodes
 
 LOOK = 2.0  # seconds for which the processors must be loaded

@@ -21,7 +21,7 @@ from reconciler.execute.record_clock import RecordClock
 from reconciler.execute.requests import make_request
 from reconciler.execute.results import has_results
 from reconciler.files import RepositoryPaths, offer, remove
-from reconciler.launch.adapters import find_launcher
+from reconciler.launch.launcher import find_launcher
 from reconciler.mlperf.compliance.judging import AUDIT
 from reconciler.plan.plan import Step
 from reconciler.resource.canonical import canonicalise

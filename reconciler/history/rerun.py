@@ -27,7 +27,7 @@ from reconciler.files import Lock, RepositoryPaths, hash_bytes, ignore_work, rem
 from reconciler.files import replace as write
 from reconciler.git_history import clone_at
 from reconciler.history.snapshot import Snapshot
-from reconciler.launch.adapters import Launcher, find_launcher
+from reconciler.launch.launcher import Launcher, find_launcher
 from reconciler.launch.nodes import Node, probe_nodes
 from reconciler.mlperf.compliance.scores import read_from_detail
 from reconciler.mlperf.log import parse_detail

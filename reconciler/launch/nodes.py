@@ -15,7 +15,8 @@ from typing import Any
 from harness.contract import Busy, ProbeRequest, Result
 from reconciler.errors import ReconcilerError
 from reconciler.files import remove
-from reconciler.launch.adapters import Launcher, start
+from reconciler.launch.adapters import build_launch, choose_interpreter
+from reconciler.launch.launcher import Launcher
 from reconciler.process import (
     Child,
     build_child_environment,
@@ -55,7 +56,7 @@ def probe_nodes(request: ProbeRequest, launcher: Launcher, shared: Path, seen: S
     if status != 0 or not results:
         ended = "not within the limit" if status is None else f"with status {status}"
         asked = shlex.join([*launcher.words, "python"])
-        where = f" in {launcher.interpreter(sys.executable)}" if launcher.words else ""
+        where = f" in {choose_interpreter(launcher, sys.executable)}" if launcher.words else ""
         raise ReconcilerError(
             f"`{asked}` ended {ended} and {len(results)} answers\n{said}".strip(),
             fix=f"what it starts must see {shared}, and have mlperf-reconciler{where}, which `python` of the system "
@@ -98,11 +99,15 @@ def _answers(folder: Path, status: int | None) -> list[Result]:
 
 
 def _ended(launcher: Launcher, folder: Path, answers: Path, seen: Sequence[Path]) -> int | None:
-    child = build_harness_command("probe", folder / "request.json", answers, launcher.interpreter(sys.executable))
+    child = build_harness_command(
+        "probe", folder / "request.json", answers, choose_interpreter(launcher, sys.executable)
+    )
     environment, command = build_child_environment(), tuple(child)
     ending: tuple[str, ...] = ()
     if launcher.words:
-        started = start(launcher, child, build_elsewhere_environment(), f"reconcile-probe-{secrets.token_hex(4)}", seen)
+        started = build_launch(
+            launcher, child, build_elsewhere_environment(), f"reconcile-probe-{secrets.token_hex(4)}", seen
+        )
         command, ending = started.command, started.ending
         environment = build_launcher_environment()
     try:

@@ -8,7 +8,7 @@ from typing import Any
 from harness.contract import ProbeRequest
 from reconciler.errors import ReconcilerError
 from reconciler.files import RepositoryPaths
-from reconciler.launch.adapters import Launcher, find_launcher
+from reconciler.launch.launcher import Launcher, find_launcher
 from reconciler.launch.nodes import probe_nodes
 from reconciler.observed.probed_nodes import (
     NodeFacts,

@@ -9,7 +9,7 @@ from typing import Any
 from harness.contract import BACKENDS, BENCHMARKS, installing
 from reconciler.desired.state import Desired
 from reconciler.files import RepositoryPaths
-from reconciler.launch.adapters import find_launcher
+from reconciler.launch.launcher import find_launcher
 from reconciler.observed.artifacts import observe_artifacts
 from reconciler.observed.digest_cache import DigestCache
 from reconciler.observed.installed import find_backend_version

@@ -14,7 +14,7 @@ from typing import Any
 
 from harness.contract import BACKENDS
 from reconciler.files import RepositoryPaths, hash_bytes, read_checked, write_checked
-from reconciler.launch.adapters import find_launcher
+from reconciler.launch.launcher import find_launcher
 from reconciler.observed.state import Obstacle
 
 _FILE = "nodes.json"

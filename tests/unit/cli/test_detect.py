@@ -10,7 +10,7 @@ import pytest
 
 from harness.contract import ProbeRequest
 from reconciler.errors import ReconcilerError
-from reconciler.launch.adapters import Launcher
+from reconciler.launch.launcher import Launcher
 from reconciler.launch.nodes import find_differences, probe_nodes
 from reconciler.spec.edit import read, set_value
 from reconciler.spec.proposal import propose

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.launch.adapters import Launcher, find_outermost, find_unfit, select_identity, start
+from reconciler.launch.adapters import build_launch, choose_interpreter, find_outermost, find_unfit, select_identity
+from reconciler.launch.launcher import Launcher
 
 IMAGE = f"nvcr.io/lab/mlperf@sha256:{'a' * 64}"
 CHILD = ["python", "-m", "harness", "run", "/lab/it's/request.json"]
@@ -16,7 +17,7 @@ SEEN = (Path("/lab"), Path("/data"))
 
 
 def words(*launcher: str) -> list[str]:
-    return list(start(Launcher(launcher), CHILD, {"TZ": "UTC"}, "reconcile-1", SEEN).command)
+    return list(build_launch(Launcher(launcher), CHILD, {"TZ": "UTC"}, "reconcile-1", SEEN).command)
 
 
 TAIL = ["env", "TZ=UTC", *CHILD]
@@ -44,7 +45,9 @@ def test_srun_with_a_container_mounts_ours_beside_the_users() -> None:
 
 @pytest.mark.parametrize("before", [["docker"], ["docker", "--context", "lab"], ["docker", "container"]])
 def test_docker_gets_ours_before_the_users(before: list[str]) -> None:
-    started = start(Launcher((*before, "run", "--gpus", "all", IMAGE)), CHILD, {"TZ": "UTC"}, "reconcile-1", SEEN)
+    started = build_launch(
+        Launcher((*before, "run", "--gpus", "all", IMAGE)), CHILD, {"TZ": "UTC"}, "reconcile-1", SEEN
+    )
     mounts = ["--volume", "/lab:/lab", "--volume", "/data:/data"]
     user = ["--user", f"{os.getuid()}:{os.getgid()}", "--env", "HOME=/tmp"]
     ours = ["--rm", "--interactive", "--name", "reconcile-1", *user, *mounts]
@@ -58,7 +61,7 @@ def test_podman_maps_the_user() -> None:
 
 
 def test_running_container_is_only_entered() -> None:
-    started = start(Launcher(("docker", "exec", "-w", "/x", "box")), CHILD, {"TZ": "UTC"}, "n", SEEN)
+    started = build_launch(Launcher(("docker", "exec", "-w", "/x", "box")), CHILD, {"TZ": "UTC"}, "n", SEEN)
     assert list(started.command) == ["docker", "exec", "--interactive", "-w", "/x", "box", *TAIL]
     assert started.ending == ()
 
@@ -74,7 +77,7 @@ def test_running_container_is_only_entered() -> None:
     ],
 )
 def test_interpreter_there(launcher: Launcher, python: str) -> None:
-    assert launcher.interpreter("/here/python") == python
+    assert choose_interpreter(launcher, "/here/python") == python
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,21 @@
+"""Any program that is not known here: words before a command, and nothing else."""
+
+from __future__ import annotations
+
+from reconciler.launch.launcher import Launch, Launcher, Problem, Started
+
+
+def build(launch: Launch) -> Started:
+    return Started((*launch.launcher.words, *launch.command))
+
+
+def find_unfit(_launcher: Launcher) -> Problem | None:
+    return None
+
+
+def select_identity(launcher: Launcher) -> tuple[str, ...]:
+    return (launcher.program, *launcher.words[1:]) if launcher.words else ()
+
+
+def enters_container(_launcher: Launcher) -> bool:
+    return False

@@ -16,6 +16,7 @@ from harness.contract import Fact
 from harness.cuda.nvml import Gpus
 
 THROTTLED = "throttled"
+PROCESSORS = Path("/sys/devices/system/cpu")
 _INTERVAL = 1.0  # seconds between readings
 _SHARE = 0.005  # a reading may use at most this share of the time: a machine with hundreds of cores reads slowly
 _MOST_CORES = 16  # cores whose frequency is read
@@ -137,8 +138,7 @@ def _frequency_files() -> list[Path]:
 
 def _throttle_files() -> list[Path]:
     """Counters of how often heat held a core or socket back; Intel's processors have them."""
-    cores = Path("/sys/devices/system/cpu")
-    return sorted(cores.glob("cpu[0-9]*/thermal_throttle/*_throttle_count"))
+    return sorted(PROCESSORS.glob("cpu[0-9]*/thermal_throttle/*_throttle_count"))
 
 
 def _sum(files: Sequence[Path]) -> int:

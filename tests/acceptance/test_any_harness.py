@@ -89,6 +89,9 @@ def made(root: Path, harness: str = "") -> Repository:
     left = [line for line in lines if not line.lstrip().startswith(("MultiStream: {", "Server: {"))]
     assert len(lines) - len(left) == 2
     repository.write(SPEC, "".join(left))
+    repository.edit(
+        SPEC, "      model:\n", "      model:\n        settings: {epochs: 2}  # both are to agree, not to be good\n"
+    )
     if harness:
         repository.write("ours/run.py", SCRIPT)
         repository.edit(

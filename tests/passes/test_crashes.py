@@ -121,7 +121,7 @@ def kill_at_random_instants(count: int, seed: int, whole: Repository, folder: Pa
     for number in range(count):
         repository = make_repository(folder / str(number))
         doomed = start_pass(repository)
-        time.sleep(draw.uniform(0, lasts))
+        time.sleep(lasts * (number + draw.random()) / count)  # one in each part of the pass
         doomed.kill()
         doomed.communicate()
         assert wait_for_end_of(repository.root) == []
@@ -131,7 +131,7 @@ def kill_at_random_instants(count: int, seed: int, whole: Repository, folder: Pa
 
 
 def test_kill_at_random_instants(whole: Repository, tmp_path: Path) -> None:
-    kill_at_random_instants(10, 1, whole, tmp_path)
+    kill_at_random_instants(5, 1, whole, tmp_path)
 
 
 @pytest.mark.slow

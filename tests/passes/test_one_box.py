@@ -12,7 +12,7 @@ import pytest
 
 from tests.passes.repository import SPEC, Repository, make_repository
 
-SERVER = "Server: {target_qps: 200, target_latency: 9 s, min_query_count: 600}"  # three seconds
+SERVER = "Server: {target_qps: 200, target_latency: 9 s, min_query_count: 400}"  # two seconds
 
 
 def begin(repository: Repository) -> subprocess.Popen[str]:

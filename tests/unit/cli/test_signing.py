@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -20,6 +22,8 @@ SIGNED = {f"{label}: signature" for label in ("Run performance", "Run accuracy",
 
 
 def keygen(folder: Path, name: str) -> Path:
+    if shutil.which("ssh-keygen") is None:
+        pytest.skip("ssh-keygen is not installed")
     folder.mkdir(exist_ok=True)
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(folder / name)], check=True)
     return folder / f"{name}.pub"
@@ -267,17 +271,29 @@ def test_a_harvested_record_is_signed_too(signing: Path, reconcile: Reconcile) -
     assert len(list((signing / "state/records").rglob("*.sig"))) == 1
 
 
+@pytest.fixture
+def gpg_home(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
+    """Makes homes for GnuPG; the agents that it starts there end with the test."""
+    if shutil.which("gpg") is None:
+        pytest.skip("gpg is not installed")
+    homes: list[Path] = []
+
+    def make(name: str) -> Path:
+        homes.append(tmp_path / name)
+        homes[-1].mkdir(mode=0o700)
+        return homes[-1]
+
+    yield make
+    for home in homes:
+        subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "all"], check=False, capture_output=True)
+
+
 def test_records_are_signed_with_openpgp_where_git_is_configured_so(
-    recorded: Path, tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+    recorded: Path, gpg_home: Callable[[str], Path], reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home = tmp_path / "gnupg"
-    home.mkdir(mode=0o700)
-    monkeypatch.setenv("GNUPGHOME", str(home))
+    monkeypatch.setenv("GNUPGHOME", str(gpg_home("ann")))
     made = ["gpg", "--batch", "--passphrase", "", "--quick-generate-key", "Ann <ann@lab>", "ed25519", "sign"]
-    try:
-        subprocess.run(made, check=True, capture_output=True)
-    except FileNotFoundError:
-        pytest.skip("no gpg here")
+    subprocess.run(made, check=True, capture_output=True)
     git(recorded, "config", "user.signingkey", "ann@lab")
     assert reconcile("sign")[0] == 0
     commit(recorded, "Sign")
@@ -290,12 +306,10 @@ def test_records_are_signed_with_openpgp_where_git_is_configured_so(
     code, found = signatures(reconcile)
     assert (code, found["Score: signature"][0]) == (0, "attested")
     assert "does not trust that key" in found["Score: signature"][1]
-    monkeypatch.setenv("GNUPGHOME", str(tmp_path / "other"))
-    (tmp_path / "other").mkdir(mode=0o700)
+    monkeypatch.setenv("GNUPGHOME", str(gpg_home("other")))
     code, found = signatures(reconcile)
     assert (code, found["Score: signature"][0]) == (0, "attested")
     assert "keyring" in found["Score: signature"][1]
-    subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "all"], check=False, capture_output=True)
 
 
 def test_rerun_signs_nothing(signing: Path, reconcile: Reconcile) -> None:

@@ -94,11 +94,27 @@ def test_change_of_a_setting_makes_stale_what_reads_it(change: dict[str, object]
     assert stale(compiled(declare()), compiled(declare(**change))) == expected
 
 
-@pytest.mark.parametrize("scenario", ["Offline", "SingleStream", "MultiStream", "Server"])
-def test_setting_that_says_nothing_in_a_scenario_stales_nothing_there(scenario: str) -> None:
-    silent = {"Offline": {"target_latency": 1}, "SingleStream": {"target_qps": "7"}, "MultiStream": {"target_qps": "7"}}
-    for name, value in silent.get(scenario, {}).items():
-        assert stale(compiled(declare(scenario)), compiled(declare(scenario, **{name: value}))) == set()
+@pytest.mark.parametrize(
+    ("scenario", "name", "value"),
+    [("Offline", "target_latency", 1), ("SingleStream", "target_qps", "7"), ("MultiStream", "target_qps", "7")],
+)
+def test_setting_that_says_nothing_in_a_scenario_stales_nothing_there(scenario: str, name: str, value: object) -> None:
+    assert stale(compiled(declare(scenario)), compiled(declare(scenario, **{name: value}))) == set()
+
+
+@pytest.mark.parametrize(
+    ("scenario", "name", "value"),
+    [
+        ("Offline", "target_qps", "7"),
+        ("SingleStream", "target_latency", 1),
+        ("MultiStream", "target_latency", 1),
+        ("Server", "target_qps", "7"),
+        ("Server", "target_latency", 1),
+    ],
+)
+def test_target_of_a_scenario_stales_its_performance_run(scenario: str, name: str, value: object) -> None:
+    changed = stale(compiled(declare(scenario)), compiled(declare(scenario, **{name: value})))
+    assert changed == {"Run performance", "Result"}
 
 
 def test_lines_of_the_spec_are_no_identity() -> None:

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 import pytest
@@ -48,9 +49,10 @@ def test_load_of_other_containers_has_no_process() -> None:
 def test_what_the_pass_started_is_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as service:
         monkeypatch.setenv("RECONCILE_PARENT", str(os.getpid()))
-        assert {service.pid, os.getpid(), os.getppid()} <= machine_idle._ours()
+        for pid in (service.pid, os.getpid(), os.getppid()):
+            assert gpu_used_by(pid, monkeypatch) is None
         monkeypatch.delenv("RECONCILE_PARENT")
-        assert service.pid not in machine_idle._ours()
+        assert gpu_used_by(service.pid, monkeypatch) == service.pid
         service.kill()
 
 
@@ -64,9 +66,17 @@ def test_what_the_pass_started_behind_a_launcher_is_ours_by_its_name(monkeypatch
         wait_until(lambda: b"RECONCILE_PASS" in Path(f"/proc/{server}/environ").read_bytes())
         for name, ours in (("login-41", True), ("login-42", False)):
             monkeypatch.setenv("RECONCILE_PASS", name)
-            assert (server in machine_idle._ours()) == ours
+            assert gpu_used_by(server, monkeypatch) == (None if ours else server)
     finally:
         os.kill(server, signal.SIGKILL)
+
+
+def gpu_used_by(pid: int, monkeypatch: pytest.MonkeyPatch) -> int | None:
+    """Who keeps a run from the machine where this process computes on its GPU."""
+    monkeypatch.setattr(machine_idle, "list_computing_on", lambda _: [(0, pid)])
+    monkeypatch.setattr(machine_idle, "SHARE", 2.0)  # whatever the processors do
+    found = find_busy(1, 0.0)
+    return found.pid if found else None
 
 
 def wait_until(true: Callable[[], bool], seconds: float = 10.0) -> None:
@@ -76,22 +86,34 @@ def wait_until(true: Callable[[], bool], seconds: float = 10.0) -> None:
         time.sleep(0.01)
 
 
+class ProcessorTimes(NamedTuple):
+    user: float
+    idle: float
+
+
+def use_processors(monkeypatch: pytest.MonkeyPatch, *shares: float) -> list[float]:
+    """Each time that is waited, this share of all cores is used. Returns the waits, in seconds."""
+    used, waits = [0.0], list[float]()
+
+    def wait(seconds: float) -> None:
+        used.append(used[-1] + shares[len(waits)] * seconds * (psutil.cpu_count() or 1))
+        waits.append(seconds)
+
+    monkeypatch.setattr(machine_idle.time, "sleep", wait)
+    monkeypatch.setattr(psutil, "cpu_times", lambda: ProcessorTimes(used[-1], 0.0))
+    return waits
+
+
 def test_quiet_machine_costs_one_glance(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[float] = []
-
-    def share(_: float, seconds: float) -> float:
-        asked.append(seconds)
-        return 0.2
-
-    monkeypatch.setattr(machine_idle, "_share", share)
+    waits = use_processors(monkeypatch, 0.2)
     assert find_busy(0, 2.0) is None
-    assert asked == [machine_idle.GLANCE]
+    assert waits == [machine_idle.GLANCE]
 
 
 def test_short_load_is_let_through(monkeypatch: pytest.MonkeyPatch) -> None:
-    shares = iter([0.9, 0.4])
-    monkeypatch.setattr(machine_idle, "_share", lambda *_: next(shares))
+    waits = use_processors(monkeypatch, 0.9, 0.4)
     assert find_busy(0, 2.0) is None
+    assert waits == [machine_idle.GLANCE, 2.0]
 
 
 def test_real_load_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

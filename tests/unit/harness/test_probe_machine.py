@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -125,6 +126,16 @@ def refuse(*_: object) -> Any:
     raise NoNvmlError
 
 
+# What a driver may be asked of a running device.
+READINGS = (
+    "nvmlDeviceGetPowerUsage",
+    "nvmlDeviceGetUtilizationRates",
+    "nvmlDeviceGetClockInfo",
+    "nvmlDeviceGetTemperature",
+    "nvmlDeviceGetMemoryInfo",
+)
+
+
 def nvml(**more: Any) -> Any:
     """A driver of one device that offers little, as old ones do."""
     little = {
@@ -183,12 +194,21 @@ def test_devices_that_cuda_shows(chosen: str | None, found: list[int]) -> None:
     assert list(list_computing(module, 1, chosen)) == [(index, 70 + index) for index in found[:1]]
 
 
-def test_heat_flags_a_run_and_the_power_cap_does_not() -> None:
-    gpus = Gpus(())
-    gpus._count_throttles(0x4)
+def test_heat_flags_a_run_and_the_power_cap_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    reasons = iter([0x4, 0x40 | 0x80, 0x40])
+    driver = nvml(
+        nvmlInit=lambda: None,
+        nvmlDeviceGetHandleByPciBusId=lambda bus: bus,
+        nvmlDeviceGetCurrentClocksThrottleReasons=lambda _: next(reasons),
+        NVML_CLOCK_MEM=2,
+        NVML_TEMPERATURE_GPU=0,
+        **dict.fromkeys(READINGS, refuse),
+    )
+    monkeypatch.setitem(sys.modules, "pynvml", driver)
+    gpus = Gpus(("0000:01:00.0",))
+    assert list(gpus.read()) == []
     assert gpus.flags() == {}
-    gpus._count_throttles(0x40 | 0x80)
-    gpus._count_throttles(0x40)
+    assert list(gpus.read()) == list(gpus.read()) == []
     assert gpus.flags() == {"gpu.throttled.thermal_hardware": 2, "gpu.throttled.power_brake": 1}
 
 
@@ -199,9 +219,10 @@ def test_flagged_run_carries_a_mark() -> None:
 
 
 def test_throttling_of_processors_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    counter = tmp_path / "core_throttle_count"
+    counter = tmp_path / "cpu0/thermal_throttle/core_throttle_count"
+    counter.parent.mkdir(parents=True)
     counter.write_text("40\n")
-    monkeypatch.setattr("harness.telemetry._throttle_files", lambda: [counter, tmp_path / "gone"])
+    monkeypatch.setattr("harness.telemetry.PROCESSORS", tmp_path)
     with Telemetry() as telemetry:
         counter.write_text("43\n")
     assert telemetry.flags() == {"telemetry.cpu_throttled": 3}

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("tensorrt_rtx_bindings", reason="TensorRT for RTX is not installed")
+pytest.importorskip("harness.cuda.driver", reason="cuda-python is not installed", exc_type=ImportError)
 onnx = pytest.importorskip("onnx")
 
 from harness.backends import BackendEngine, BuildPlan, LoadPlan, load_backend  # noqa: E402

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from reconciler.spec.edit import EditError, render_value, set_value
@@ -39,6 +39,7 @@ def at(document: Any, path: tuple[str, ...]) -> Any:
     return document
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.sampled_from(LEAVES), new_values, st.booleans())
 def test_only_the_line_of_the_value_changes(path: tuple[str, ...], value: Any, windows: bool) -> None:
     before = QUICKSTART.replace("\n", "\r\n") if windows else QUICKSTART
@@ -49,10 +50,10 @@ def test_only_the_line_of_the_value_changes(path: tuple[str, ...], value: Any, w
     assert str(at(convert_plain(parse(after, "q")[0]), path)) == str(value)  # type: ignore[arg-type]
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.sampled_from(GROUPS), st.text(min_size=1, max_size=12).filter(str.isprintable), new_values)
 def test_adding_keeps_every_line(group: tuple[str, ...], name: str, value: Any) -> None:
-    if name in at(DOCUMENT, group):
-        return
+    assume(name not in at(DOCUMENT, group))
     after = set_value(QUICKSTART, [*group, name], value)
     assert str(at(convert_plain(parse(after, "q")[0]), (*group, name))) == str(value)  # type: ignore[arg-type]
     assert len(changed(QUICKSTART, after)) <= 3

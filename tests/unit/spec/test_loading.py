@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import cProfile
 import pickle
-import time
 from pathlib import Path
 
 import pytest
@@ -152,10 +152,8 @@ def test_aliases_point_at_their_anchor(tmp_path: Path) -> None:
 def test_an_alias_bomb_is_bounded(tmp_path: Path) -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
-    began = time.monotonic()
-    (problem,) = problems_in(tmp_path, main="\n".join(lines))
+    (problem,) = problems_in(tmp_path, main="\n".join(lines))  # all of it would never fit into memory
     assert "aliases stand for more than" in problem.message
-    assert time.monotonic() - began < 2
 
 
 @pytest.mark.parametrize("text", ["[" * 50_000, "{a: " * 50_000, "- " * 50_000])
@@ -166,9 +164,7 @@ def test_deep_nesting_is_refused(tmp_path: Path, text: str) -> None:
 def test_blocks_that_use_each_other_many_times_stay_small(tmp_path: Path) -> None:
     blocks = "".join(f"    b{n}: {{use: [b{n - 1}, b{n - 1}], attempts: 1}}\n" for n in range(1, 500))
     text = replaced("  defaults:\n", "  defaults:\n    b0: {attempts: 1}\n" + blocks).replace("as: resnet", "use: b499")
-    began = time.monotonic()
-    assert load_texts(tmp_path, main=text).cells
-    assert time.monotonic() - began < 5
+    assert load_texts(tmp_path, main=text).cells  # 2 ** 499 blocks, were each resolved where it is used
 
 
 def many_cells(systems: int, benchmarks: int) -> str:
@@ -191,8 +187,14 @@ def many_cells(systems: int, benchmarks: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def test_two_thousand_cells_load_in_seconds(tmp_path: Path) -> None:
-    text = many_cells(50, 10)
-    began = time.monotonic()
-    assert len(load_texts(tmp_path, main=text).cells) == 2000
-    assert time.monotonic() - began < 3
+def test_work_of_loading_grows_with_the_cells_and_no_faster(tmp_path: Path) -> None:
+    few, many = (calls_while_loading(tmp_path, many_cells(systems, 5), systems * 20) for systems in (5, 25))
+    assert many < 5.5 * few
+
+
+def calls_while_loading(folder: Path, text: str, cells: int) -> int:
+    """How many functions are called: a measure of work that no load of the machine changes."""
+    profile = cProfile.Profile()
+    declared = profile.runcall(load_texts, folder, main=text)
+    assert len(declared.cells) == cells
+    return sum(entry.callcount for entry in profile.getstats())

@@ -7,7 +7,6 @@ Only the cold path imports YAML, pydantic and the rounds; it does so here, behin
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from typing import Any
 from reconciler import __version__
 from reconciler.desired.cache_file import Compiled, read, write
 from reconciler.desired.reuse import Reuse
-from reconciler.desired.state import Desired, Pins
+from reconciler.desired.state import Pins
 from reconciler.files import RepositoryPaths, hash_bytes
 from reconciler.observed.digest_cache import DigestCache
 from reconciler.observed.installed import list_installed
@@ -124,20 +123,19 @@ def _cold(
     stamps: DigestCache,
     reuse: Reuse,
 ) -> Compiled:
-    loading = importlib.import_module("reconciler.spec.loading")
-    rounds = importlib.import_module("reconciler.mlperf.rounds")
-    compiling = importlib.import_module("reconciler.desired.compile")
-    checks = importlib.import_module("reconciler.desired.checks")
-    lacking = importlib.import_module("reconciler.desired.requirements")
-    published = importlib.import_module("reconciler.desired.published")
-    declared = loading.load(paths, places.root, os.environ)
-    ruleset = checks.load_ruleset_of(declared, rounds.load_ruleset)
-    checks.check(declared, ruleset)
-    needed = lacking.list_needed_pins(declared, ruleset)
-    pins = observe_pins_here(
-        needed, published.collect_submission_settings(declared)["systems"], places, recorded, stamps
-    )
-    desired: Desired
-    desired, _ = compiling.compile_desired(declared, ruleset, pins, reuse)
+    """From the files themselves: YAML, pydantic and rounds are loaded only here."""
+    from reconciler.desired.checks import check, load_ruleset_of
+    from reconciler.desired.compile import compile_desired
+    from reconciler.desired.published import collect_systems
+    from reconciler.desired.requirements import list_needed_pins
+    from reconciler.mlperf.rounds import load_ruleset
+    from reconciler.spec.loading import load
+
+    declared = load(paths, places.root, os.environ)
+    ruleset = load_ruleset_of(declared, load_ruleset)
+    check(declared, ruleset)
+    needed = list_needed_pins(declared, ruleset)
+    pins = observe_pins_here(needed, collect_systems(declared), places, recorded, stamps)
+    desired, _ = compile_desired(declared, ruleset, pins, reuse)
     spec = {file.path: file.blob for file in declared.files}
     return Compiled(desired, fingerprint, declared.variables, pins, spec)

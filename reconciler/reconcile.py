@@ -5,7 +5,6 @@ A pass is level-based: it starts from the world as it is, whatever an earlier pa
 
 from __future__ import annotations
 
-import importlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -156,7 +155,9 @@ class Pass:
 
     def require_git(self) -> None:
         """What is to be committed at the end needs a repository: better known before hours of runs than after."""
-        if importlib.import_module("reconciler.git").find_root(self.places.root) is None:
+        from reconciler import git
+
+        if git.find_root(self.places.root) is None:
             raise RepositoryError(
                 f"--commit: {self.places.root} lies in no git repository", fix="run `git init`, or leave --commit out"
             )
@@ -165,13 +166,17 @@ class Pass:
         """A key that cannot sign is better known before hours of runs than after."""
         due = self.unsigned or any(step.change.how is Work.MAKE for step in seen.plan.steps)
         if due and self.options.sign and get_submission_settings(seen.desired).get("signing.sign"):
-            self.signer = importlib.import_module("reconciler.record.signing").find_signer(self.places.root)
+            from reconciler.record.signing import find_signer
+
+            self.signer = find_signer(self.places.root)
             for identity in self.unsigned:
                 self.sign(identity)
 
     def sign(self, identity: str) -> None:
+        from reconciler.record.signing import sign_record
+
         try:
-            importlib.import_module("reconciler.record.signing").sign_record(self.places, identity, self.signer)
+            sign_record(self.places, identity, self.signer)
         except ReconcilerError as error:
             self.report(Message(f"{identity} is not signed: {error}; `reconcile sign` signs it later"))
 
@@ -214,8 +219,9 @@ class Pass:
             self.report(Message(f"{item.path}: {item.why}: {repair_record(self.places, item.path, self.head_file)}"))
 
     def head_file(self, path: str) -> bytes | None:
-        data: bytes | None = importlib.import_module("reconciler.git").read_head_file(self.places.root, path)
-        return data
+        from reconciler import git
+
+        return git.read_head_file(self.places.root, path)
 
     def execute(self, seen: PlanResult, saved: Plan | None) -> bool:
         """Whether anything was done, so that another look is worth it."""
@@ -236,7 +242,8 @@ class Pass:
         return did
 
     def walk(self, seen: PlanResult) -> PlanExecutor:
-        git = importlib.import_module("reconciler.git")
+        from reconciler import git
+
         self.order.know(seen.recorded)
         setting = AttemptContext(
             places=self.places,
@@ -296,12 +303,13 @@ class Pass:
         """The tree is rendered anew when anything in it would differ, or when it is not there at all."""
         due = [step for step in seen.plan.steps if step.change.how is Work.RENDER and not seen.plan.withholds(step)]
         waiting = {s.change.address for s in seen.plan.steps if s.change.how is Work.MAKE} | self.lost
-        publish = importlib.import_module("reconciler.publishing.rendered_tree")
+        from reconciler.publishing.rendered_tree import is_publishable, publish
+
         if self.options.only and not due:
             return seen
-        if not due and (seen.observed.tree_present or not publish.is_publishable(self.without_lost(seen.difference))):
+        if not due and (seen.observed.tree_present or not is_publishable(self.without_lost(seen.difference))):
             return seen
-        written = publish.publish(
+        written = publish(
             self.places,
             seen.tree,
             seen.desired,
@@ -322,12 +330,13 @@ class Pass:
         return replace(difference, chosen=kept)
 
     def commit(self) -> str:
-        git = importlib.import_module("reconciler.git")
+        from reconciler import git
+
         done = sum(1 for outcome in self.outcomes if outcome.record is not None)
         paths = [str(p.relative_to(self.places.root)) for p in (self.places.records, self.places.logs) if p.exists()]
         message = f"Record {show_count(done, 'outcome')}"
         try:
-            identity: str = git.commit(self.places.root, paths, message)
+            identity = git.commit(self.places.root, paths, message)
         except RepositoryError as error:
             self.not_committed = error  # told after what the pass did, which is recorded all the same
             return ""

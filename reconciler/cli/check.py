@@ -8,7 +8,6 @@ from pathlib import Path
 
 import click
 
-from reconciler.cli.shared.lazy_import import lazy_import
 from reconciler.cli.shared.options import json_option, spec_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
@@ -147,7 +146,9 @@ def _official(tree_report: TreeReport, path: Path, checkout: Path, output: Path,
     roots = find_roots(path)
     if len(roots) != 1:
         raise ReconcilerError(f"{path} holds {len(roots)} trees", fix="the official checkers take one: name it")
-    commit = lazy_import("reconciler.git").find_head(checkout) or ""
+    from reconciler.git import find_head
+
+    commit = find_head(checkout) or ""
     checked = run_official(tree_report, roots[0].path, checkout, commit, output)
     if carry:
         for place in roots[0].submitters:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
-from reconciler.cli.shared.lazy_import import lazy_import
 from reconciler.cli.shared.options import pass_options
 
 WITHOUT_NAME = "pass"
@@ -66,7 +66,7 @@ class Commands(click.Group):
         entry = COMMANDS.get(cmd_name) or _HIDDEN.get(cmd_name)
         if entry is None:
             return None
-        found = lazy_import(entry[0]).command
+        found = importlib.import_module(entry[0]).command
         assert isinstance(found, click.Command)
         return found
 

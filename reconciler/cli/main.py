@@ -12,7 +12,6 @@ from traceback import walk_tb
 import click
 
 from reconciler.cli.command_table import WITHOUT_NAME, Commands
-from reconciler.cli.shared.lazy_import import lazy_import
 from reconciler.cli.shared.options import no_colour_option
 from reconciler.cli.shared.output import say_error
 from reconciler.errors import BUG, ERROR, IN_SYNC, INTERRUPTED, ReconcilerError, SpecError
@@ -22,7 +21,9 @@ _SHORT = {"help_option_names": ["-h", "--help"]}
 
 def _version(context: click.Context, _: click.Parameter, asked: bool) -> None:
     if asked and not context.resilient_parsing:
-        click.echo(f"reconcile {lazy_import('importlib.metadata').version('mlperf-reconciler')}")
+        from importlib.metadata import version
+
+        click.echo(f"reconcile {version('mlperf-reconciler')}")
         context.exit(IN_SYNC)
 
 
@@ -128,7 +129,9 @@ def _drop_output() -> None:
 
 
 def _bug(given: list[str], error: Exception) -> int:
-    report = lazy_import("reconciler.cli.shared.crash_report").write_report(Path.cwd(), given, error)
+    from reconciler.cli.shared.crash_report import write_report
+
+    report = write_report(Path.cwd(), given, error)
     say_error(
         f"this is a bug in reconcile: {type(error).__name__}: {error}",
         f"please send the report {report}; records are safe, and running again is too",

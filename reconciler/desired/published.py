@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from reconciler.desired.cell_settings import strip_origins
 from reconciler.desired.state import Pins
 from reconciler.launch.launcher import LAUNCHING
@@ -18,12 +20,16 @@ def collect_submission_values(declared: Declared) -> dict[str, Value]:
     return values
 
 
-def collect_submission_settings(declared: Declared) -> dict[str, object]:
-    """What the shared files of the tree show, as plain values."""
-    systems = {
+def collect_systems(declared: Declared) -> dict[str, dict[str, Mapping[str, object]]]:
+    """Name of a system → its "settings" and "description", as plain values."""
+    return {
         system.name: {"settings": strip_origins(system.settings), "description": strip_origins(system.description)}
         for system in declared.systems.values()
     }
+
+
+def collect_submission_settings(declared: Declared) -> dict[str, object]:
+    """What the shared files of the tree show, as plain values."""
     own = {name: value.value for name, value in declared.settings.items()}
     code = {cell.cell.benchmark: list(paths) for cell in declared.cells if (paths := list_published_code(cell))}
     return {
@@ -31,7 +37,7 @@ def collect_submission_settings(declared: Declared) -> dict[str, object]:
         **own,
         "round": declared.round.value,
         "submitter": declared.submitter.value,
-        "systems": systems,
+        "systems": collect_systems(declared),
         "code": code,
     }
 

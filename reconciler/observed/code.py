@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -39,6 +38,8 @@ def _names(folder: Path) -> Iterator[str]:
 
 def _digest(folder: Path, names: list[str], stamps: DigestCache) -> str:
     """git is asked only when something in the folder is not as it was: a warm plan need not load it."""
-    kept = importlib.import_module("reconciler.git").list_kept_files(folder)
+    from reconciler.git import list_kept_files
+
+    kept = list_kept_files(folder)
     chosen = [name for name in names if name in kept] if kept else names
     return hash_listing({name: stamps.source(folder / name) or "" for name in chosen})

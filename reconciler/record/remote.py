@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import importlib
 import os
 import secrets
 from collections.abc import Callable, Iterator, Mapping
@@ -80,8 +79,9 @@ class Remote:
         path = self.path(sha256)
         with self._told():
             if self.protocol in _WHOLE:
-                callbacks = importlib.import_module("fsspec.callbacks")
-                self.system.put_file(str(source), path, callback=_told_of_bytes(callbacks.Callback, moved))
+                from fsspec.callbacks import Callback
+
+                self.system.put_file(str(source), path, callback=_told_of_bytes(Callback, moved))
             else:
                 self._put_aside(source, path, moved)
 
@@ -179,8 +179,9 @@ def open_remote(url: str, options: Mapping[str, Any]) -> Remote:
     if not rest.strip("/"):
         raise StoreError(f"{said} names no place", fix="write such as s3://bucket/folder or file:///mnt/share/objects")
     try:
-        fsspec = importlib.import_module("fsspec")
-        kind = fsspec.get_filesystem_class(protocol)
+        from fsspec import get_filesystem_class
+
+        kind = get_filesystem_class(protocol)
         # Listings must be those of now: another machine may push at the same time.
         known = kind(**{"use_listings_cache": False, "skip_instance_cache": True, **options})
         root = str(known._strip_protocol(url)).rstrip("/")

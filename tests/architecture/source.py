@@ -68,7 +68,7 @@ def imports_of(module: Module, known: Mapping[str, Module]) -> Iterator[Import]:
 def _walk(module: Module, node: ast.AST, known: Mapping[str, Module], *, late: bool) -> Iterator[Import]:
     for child in ast.iter_child_nodes(node):
         for target in _targets(module, child, known):
-            yield Import(module, getattr(child, "lineno", 0), target, late and not _is_lazy_import(child))
+            yield Import(module, getattr(child, "lineno", 0), target, late)
         inside = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
         yield from _walk(module, child, known, late=late or inside)
 
@@ -89,8 +89,7 @@ def _targets(module: Module, node: ast.AST, known: Mapping[str, Module]) -> Iter
             yield ""
 
 
-# The last is reconciler.cli.shared.lazy_import: its callers name the module, the import itself happens there.
-_IMPORTERS = frozenset({"import_module", "__import__", "lazy_import"})
+_IMPORTERS = frozenset({"import_module", "__import__"})
 
 
 def _called(node: ast.AST) -> str:
@@ -99,10 +98,6 @@ def _called(node: ast.AST) -> str:
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
             return name
     return ""
-
-
-def _is_lazy_import(node: ast.AST) -> bool:
-    return _called(node) == "lazy_import"
 
 
 def _absolute(module: Module, source: str, level: int) -> str:

@@ -8,7 +8,6 @@ from typing import Any, TypeVar, cast
 
 import click
 
-from reconciler.cli.shared.lazy_import import lazy_import
 from reconciler.cli.shared.output import NO_COLOUR, say_json
 from reconciler.errors import SpecError
 from reconciler.resource.kinds import Kind
@@ -123,9 +122,10 @@ def _telling_problems(function: _Function) -> _Function:
         except SpecError as error:
             if not named.get("as_json"):
                 raise
-            document = lazy_import("reconciler.render.documents").render_document
+            from reconciler.render.documents import render_document
+
             name = click.get_current_context().info_name
-            say_json(document(name, valid=False, problems=error.problems))
+            say_json(render_document(str(name), valid=False, problems=error.problems))
             return error.exit_code
 
     return cast(_Function, run)

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from reconciler.cli.shared.lazy_import import lazy_import
 from reconciler.cli.shared.repository import find_repository, show_from_root, sort_words
 from reconciler.diff.conditions import summarise_cells
 from reconciler.files import RepositoryPaths
@@ -99,7 +98,9 @@ def find_commits(places: RepositoryPaths, origins: Iterable[Origin]) -> dict[Ori
         by_file.setdefault(origin.file, []).append(origin)
     found: dict[Origin, LineCommitText] = {}
     for file, group in by_file.items():
-        lines = lazy_import("reconciler.git").find_line_commits(places.root, file, [origin.line for origin in group])
+        from reconciler import git
+
+        lines = git.find_line_commits(places.root, file, [origin.line for origin in group])
         found.update({origin: lines[origin.line] for origin in group if origin.line in lines})
     return found
 

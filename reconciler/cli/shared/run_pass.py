@@ -11,7 +11,6 @@ from typing import Any
 
 import click
 
-from reconciler.cli.shared.lazy_import import lazy_import
 from reconciler.cli.shared.output import choose_paint, say, say_json, use_colour
 from reconciler.cli.shared.plan_options import choose_exit_code, list_cells
 from reconciler.errors import ERROR, INTERRUPTED
@@ -82,7 +81,9 @@ def _view(as_json: bool) -> Any:
     if as_json:
         return Lines(lambda line: click.echo(line, err=True))
     if sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb":
-        return lazy_import("reconciler.render.live").Live(colour=use_colour())
+        from reconciler.render.live import Live
+
+        return Live(colour=use_colour())
     return Lines(say, paint=choose_paint())
 
 

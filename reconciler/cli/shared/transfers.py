@@ -11,7 +11,6 @@ from typing import Any
 
 import click
 
-from reconciler.cli.shared.lazy_import import lazy_import
 from reconciler.cli.shared.options import json_option
 from reconciler.cli.shared.output import say, say_json, use_colour
 from reconciler.desired.state import get_submission_settings
@@ -122,9 +121,9 @@ def carry_out(
     ended: list[TransferResult] = []
     if due:
         try:
-            with lazy_import("reconciler.render.transfer_progress").open_view(
-                total, colour=use_colour(sys.stderr)
-            ) as report:
+            from reconciler.render.transfer_progress import open_view
+
+            with open_view(total, colour=use_colour(sys.stderr)) as report:
                 transfer.report = report
                 ended = move()
         except KeyboardInterrupt:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import click
 
-from reconciler.cli.shared.lazy_import import lazy_import
 from reconciler.cli.shared.output import use_colour
 from reconciler.files import hash_file
 from reconciler.render.findings import ORDERS
@@ -49,7 +48,9 @@ def show_progress(*, quiet: bool) -> Iterator[Tell | None]:
     if quiet or not sys.stderr.isatty():
         yield None
         return
-    with lazy_import("reconciler.render.bar").ProgressBar(colour=use_colour(sys.stderr)) as bar:
+    from reconciler.render.bar import ProgressBar
+
+    with ProgressBar(colour=use_colour(sys.stderr)) as bar:
         yield bar.report
 
 

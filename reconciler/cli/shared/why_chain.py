@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
-from reconciler.cli.shared.lazy_import import lazy_import
 from reconciler.cli.shared.plan_options import LineCommitText, find_commits
 from reconciler.diff.conditions import trace_lineages
 from reconciler.planning import PlanResult
@@ -75,9 +74,10 @@ def _changed(commit: LineCommitText | None) -> By | None:
 
 def _brought(seen: PlanResult, records: list[str]) -> dict[str, By]:
     """Record → the commit that brought it. Records never change, so their paths are enough."""
-    history = lazy_import("reconciler.git_history")
+    from reconciler.git_history import find_appearances
+
     paths = [f"state/records/{record}.json" for record in records]
-    found = history.find_appearances(seen.places.root, "HEAD", paths) if paths else {}
+    found = find_appearances(seen.places.root, "HEAD", paths) if paths else {}
     names = {path.removeprefix("state/records/").removesuffix(".json"): c for (path, _), c in found.items()}
     return {record: _by(c.id, c.author, c.when, c.subject) for record, c in names.items()}
 

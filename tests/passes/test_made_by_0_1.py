@@ -1,0 +1,113 @@
+"""A repository that version 0.1.0 made: whatever changes in the code, what it stored stays valid.
+
+``made_by_0_1/repository`` is its checkout: runs of the null backend with compliance tests, of a command with a service
+and of the endpoints harness, an INVALID run, failed attempts, an acceptance and a freeze. Its systems declare machines
+that nobody has, so that every pin comes from the records. ``saved.json`` is its plan after a batch size was edited,
+``attempts`` are attempts that had finished when their pass was killed, ``harvested`` the records that 0.1.0 made of
+them. Never renew these files: where one no longer passes, old repositories need a migration.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconciler.plan.saved import load, refuse_stale, encode_plan
+from reconciler.record.codec import decode, encode, record_id
+from reconciler.record.decisions import read, write
+from reconciler.resource.decisions import AcceptanceStatus
+from reconciler.resource.records import Ended
+from tests.passes.repository import HERE, Repository
+
+MADE = HERE / "made_by_0_1"
+RECORDS = sorted([*MADE.glob("repository/state/records/*/*.json"), *MADE.glob("harvested/*.json")])
+ATTEMPTS = sorted(path.name for path in (MADE / "attempts").iterdir())
+RESOURCES = 28
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    shutil.copytree(MADE / "repository", tmp_path / "repository")
+    found = Repository(tmp_path / "repository")
+    found.commit()
+    return found
+
+
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_a_record_keeps_its_bytes(path: Path) -> None:
+    data = path.read_bytes()
+    record = decode(data, path.name)
+    assert encode(record) == data
+    if path.parent.name != "harvested":
+        assert record_id(record.address, record.key, data) == f"{path.parent.name}/{path.stem}"
+
+
+def test_it_holds_what_a_migration_may_meet(repository: Repository) -> None:
+    records = list(repository.records().values())
+    assert {str(r.address.kind) for r in records} == {
+        *("Dataset", "Model", "Service", "Run", "Score", "ComplianceTest", "Verdict")
+    }
+    assert {r.ended for r in records} == {Ended.DONE, Ended.FAILED}
+    assert {r.values.get("validity", "") for r in records} == {"", "VALID", "INVALID"}
+    assert any(r.shared for r in records)
+    assert any(r.supersedes for r in records)
+
+
+def test_nothing_is_to_be_done(repository: Repository) -> None:
+    found = repository.look()
+    assert not found.damaged
+    assert [str(step.change.address) for step in found.plan.steps] == []
+    assert found.plan.unchanged == RESOURCES
+    assert {finding.kind for finding in found.plan.findings} == {"Invalid", "MissingCell"}
+    ((_, acceptance, status),) = found.plan.acceptances
+    assert (str(acceptance.cell), status) == ("closed/edge/tiny/Offline", AcceptanceStatus.IN_FORCE)
+    assert [str(freeze.cell) for freeze in found.plan.frozen] == ["open/rack/llama3.1-8b/Offline"]
+
+
+def test_its_caches_do_not_matter(repository: Repository) -> None:
+    shutil.copytree(MADE / "index", repository.places.index)
+    assert not repository.look().plan.steps
+    repository.reconcile()
+    assert not repository.look().plan.steps
+
+
+def test_its_saved_plan_is_still_accepted(repository: Repository) -> None:
+    repository.edit("specs/runs.yaml", "fp32, batch_size: 8}", "fp32, batch_size: 4}")
+    saved, fresh = load(MADE / "saved.json"), repository.look().plan
+    refuse_stale(saved, fresh)
+    assert [_essence(step) for step in encode_plan(saved)["steps"]] == [_essence(step) for step in encode_plan(fresh)["steps"]]
+
+
+def _essence(step: dict[str, Any]) -> dict[str, Any]:
+    """What a step does and why, without words for people."""
+    return {name: step[name] for name in ("address", "key", "action", "reason", "how", "previous", "shared", "inputs")}
+
+
+def test_a_saved_plan_keeps_its_document() -> None:
+    assert json.loads(json.dumps(encode_plan(load(MADE / "saved.json")))) == json.loads((MADE / "saved.json").read_bytes())
+
+
+def test_decisions_keep_their_bytes(repository: Repository) -> None:
+    decisions = read(repository.places, date(2026, 12, 1))
+    assert not decisions.damaged
+    for path, decision in [*decisions.acceptances.items(), *decisions.freezes.items()]:
+        before = (repository.root / path).read_bytes()
+        (repository.root / path).unlink()
+        assert write(repository.places, decision) == path
+        assert (repository.root / path).read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ATTEMPTS)
+def test_a_finished_attempt_becomes_the_same_record(repository: Repository, name: str) -> None:
+    folder = repository.places.attempts / name
+    shutil.copytree(MADE / "attempts" / name, folder)
+    (folder / "output").mkdir(exist_ok=True)
+    assert repository.reconcile().harvested == 1
+    assert not folder.exists()
+    expected = (MADE / "harvested" / f"{name}.json").read_bytes()
+    assert expected in {path.read_bytes() for path in repository.places.records.glob("*/*.json")}

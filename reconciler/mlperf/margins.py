@@ -133,5 +133,6 @@ def _at_most(name: str, measured: Decimal, limit: Decimal, unit: str) -> Margin:
 
 
 def _margin(name: str, measured: Decimal, limit: Decimal, unit: str, *, met: bool, sign: int) -> Margin:
-    room = format(sign * (measured - limit) * 100 / limit, "+.1f") if limit else ""
+    left = measured - limit if sign > 0 else limit - measured
+    room = format(left * 100 / limit, "+.1f") if limit else ""
     return Margin(name, show_measured(measured), show_measured(limit), unit, met, room)

@@ -1,0 +1,78 @@
+"""Which compliance tests a cell has, and which are refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from reconciler.desired.checks import check
+from reconciler.desired.compliance import has_test, select_tests
+from reconciler.errors import Problem, SpecError
+from reconciler.mlperf.rounds import load_ruleset
+from reconciler.resource.inputs import Origin, Value
+from reconciler.resource.kinds import Cell
+from reconciler.spec.declared import Declared
+from tests.unit.desired.test_inputs import HERE, declare
+
+ASKED_AT = Origin("specs/a.yaml", 31, 9)
+ROUND = load_ruleset("v5.0")
+
+
+def asking(test: str, official: str = "resnet", division: str = "open") -> Declared:
+    declared = declare("Offline", benchmark__official=official)
+    cell = declared.cells[0]
+    settings = {**cell.settings, f"compliance.{test}": Value(True, ASKED_AT)} if test else cell.settings
+    named = replace(cell, cell=Cell(division, "box", "digits", "Offline"), settings=settings)
+    return replace(declared, cells=(named,), rehearsal=Value(True, HERE))
+
+
+def problems(declared: Declared) -> tuple[Problem, ...]:
+    try:
+        check(declared, ROUND)
+    except SpecError as error:
+        return tuple(error.problems)
+    return ()
+
+
+@pytest.mark.parametrize("test", ["TEST01", "TEST04"])
+def test_a_test_that_the_round_has_is_taken(test: str) -> None:
+    assert problems(asking(test)) == ()
+
+
+@pytest.mark.parametrize(
+    ("test", "official"),
+    [("TEST99", "resnet"), ("TEST08", "resnet"), ("TEST07", "llama2-70b-99")],
+    ids=["of no round", "of a later round", "of a later round, another benchmark"],
+)
+def test_a_test_that_the_round_does_not_have_is_refused_at_its_line(test: str, official: str) -> None:
+    (problem,) = problems(asking(test, official))
+    assert (problem.file, problem.line, problem.column) == ("specs/a.yaml", 31, 9)
+    assert problem.message == f"there is no {test} for {official} in this round"
+    assert problem.fix.startswith("take it out; round v5.0 asks ")
+
+
+def names(declared: Declared, official: str = "resnet") -> list[str]:
+    return [rules.name for rules in select_tests(declared.cells[0], ROUND.benchmark(official), ROUND)]
+
+
+def test_the_closed_division_has_the_rounds_tests_and_the_open_one_those_asked_for() -> None:
+    assert names(asking("", division="closed")) == ["TEST01", "TEST04"]
+    assert names(asking("TEST04", division="closed")) == ["TEST01", "TEST04"]
+    assert names(asking("")) == []
+    assert names(asking("TEST04")) == ["TEST04"]
+    assert names(asking("TEST99")) == []
+
+
+def test_a_benchmark_that_the_round_does_not_have_has_no_tests() -> None:
+    assert names(asking("TEST01", division="closed"), "of-my-own") == []
+
+
+@pytest.mark.parametrize(
+    ("round_name", "tests"),
+    [("v5.0", {"TEST01", "TEST04", "TEST06"}), ("v6.1", {"TEST01", "TEST04", "TEST06", "TEST07", "TEST08", "TEST09"})],
+)
+def test_a_round_has_its_own_tests(round_name: str, tests: set[str]) -> None:
+    rules = load_ruleset(round_name).benchmark("resnet")
+    assert rules is not None
+    assert {f"TEST{n:02}" for n in range(1, 100) if has_test(rules, f"TEST{n:02}", "Offline")} == tests

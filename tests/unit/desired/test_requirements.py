@@ -1,0 +1,87 @@
+"""What a declared submission lacks: as the submission rules demand it, not as the program's own tables do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from reconciler.desired.requirements import find_missing_cells, list_needed_pins
+from reconciler.mlperf.rounds import load_ruleset
+from reconciler.resource.inputs import Value
+from reconciler.resource.kinds import Cell
+from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem
+from tests.unit.desired.test_inputs import HERE, RULES, declare
+
+
+def entering(division: str, category: str, official: str, *scenarios: str) -> Declared:
+    first = declare(benchmark__official=official)
+    cells = tuple(replace(first.cells[0], cell=Cell(division, "box", "mine", scenario)) for scenario in scenarios)
+    system = DeclaredSystem(
+        "box", {"system.category": Value(category, HERE), "system.status": Value("available", HERE)}, {}
+    )
+    return replace(first, cells=cells, systems={"box": system})
+
+
+# Of the rules' section "Benchmarks": the scenarios that a submission to the closed division must have.
+@pytest.mark.parametrize(
+    ("category", "official", "entered", "missing"),
+    [
+        ("edge", "resnet", ["Offline"], ["SingleStream", "MultiStream"]),
+        ("edge", "resnet", ["SingleStream", "MultiStream", "Offline"], []),
+        ("datacenter", "resnet", ["Offline"], ["Server"]),
+        ("datacenter", "resnet", ["Server"], ["Offline"]),
+        ("edge", "bert-99", ["SingleStream"], ["Offline"]),
+        ("edge", "3d-unet-99.9", ["Offline"], ["SingleStream"]),
+        ("datacenter", "3d-unet-99.9", ["Offline"], []),
+    ],
+)
+def test_scenarios_that_the_closed_division_demands_are_missing_until_entered(
+    category: str, official: str, entered: list[str], missing: list[str]
+) -> None:
+    found = find_missing_cells(entering("closed", category, official, *entered), load_ruleset("v5.0"))
+    assert sorted(found) == sorted(f"closed/box/mine/{scenario}" for scenario in missing)
+
+
+def test_the_open_division_demands_no_scenario() -> None:
+    assert find_missing_cells(entering("open", "edge", "resnet", "Offline"), RULES) == ()
+
+
+def test_a_benchmark_that_the_round_does_not_have_demands_no_scenario() -> None:
+    assert find_missing_cells(entering("closed", "edge", "of-my-own", "Offline"), RULES) == ()
+
+
+def test_each_system_and_benchmark_has_scenarios_of_its_own() -> None:
+    one = entering("closed", "edge", "resnet", "Offline", "SingleStream")
+    other = replace(one.cells[0], cell=Cell("closed", "box", "other", "MultiStream"))
+    found = find_missing_cells(replace(one, cells=(*one.cells, other)), load_ruleset("v5.0"))
+    assert sorted(found) == [
+        "closed/box/mine/MultiStream",
+        "closed/box/other/Offline",
+        "closed/box/other/SingleStream",
+    ]
+
+
+def needed(**changes: object) -> tuple[str, ...]:
+    return list_needed_pins(declare(**changes), RULES)
+
+
+def test_what_the_spec_pins_is_not_asked_of_the_world() -> None:
+    assert needed() == ()
+    assert len(needed(engine__version=None)) == 1
+    assert needed(engine__version=None, engine__backend="null") == ()
+    assert len(needed(model__path="/lab/net.onnx", dataset__path="/lab/images")) == 2
+    digests = {"model__sha256": "0" * 64, "dataset__sha256": "1" * 64}
+    assert needed(model__path="/lab/net.onnx", dataset__path="/lab/images", **digests) == ()
+
+
+def test_a_dataset_of_a_compliance_test_is_asked_of_the_world_too() -> None:
+    own = {"compliance__TEST04": True, "compliance__TEST04.dataset.path": "/lab/other"}
+    settings = {name.replace("__", "."): value for name, value in own.items()}
+    declared = declare()
+    cell: DeclaredCell = declared.cells[0]
+    asked = replace(cell, settings={**cell.settings, **{name: Value(value, HERE) for name, value in settings.items()}})
+    (pin,) = list_needed_pins(replace(declared, cells=(asked,)), RULES)
+    assert "TEST04" in pin
+    pinned = {**asked.settings, "compliance.TEST04.dataset.sha256": Value("2" * 64, HERE)}
+    assert list_needed_pins(replace(declared, cells=(replace(asked, settings=pinned),)), RULES) == ()

@@ -1,0 +1,53 @@
+"""The normalized entropy of TEST08, worked out by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from reconciler.mlperf.compliance.test08 import compute_entropy
+
+
+def cross(*chances: float) -> float:
+    """What is lost where these were the chances given to what came true."""
+    return -math.fsum(map(math.log, chances))
+
+
+def spread(share: float) -> float:
+    """The entropy of a label that is 1 in this share of all cases."""
+    return -share * math.log(share) - (1 - share) * math.log(1 - share)
+
+
+@pytest.mark.parametrize(
+    ("predictions", "labels", "weights", "expected"),
+    [
+        ((0.5, 0.5), (1, 0), (1, 1), 1.0),
+        ((0.8, 0.4), (1, 0), (1, 1), cross(0.8, 0.6) / (2 * math.log(2))),
+        ((0.8, 0.4), (0, 1), (1, 1), cross(0.2, 0.4) / (2 * math.log(2))),
+        ((0.8, 0.4), (1, 0), (2, 1), cross(0.8, 0.8, 0.6) / (3 * spread(2 / 3))),
+        ((0.8, 0.4, 0.3), (1, 1, 0), (1, 0, 1), cross(0.8, 0.7) / (2 * math.log(2))),
+        ((0.9, 0.2, 0.7), (1, 0, 1), (1, 1, 1), cross(0.9, 0.8, 0.7) / (3 * spread(2 / 3))),
+        ((0.25, 0.25, 0.25, 0.25), (1, 0, 0, 0), (1, 1, 1, 1), 1.0),
+    ],
+    ids=["coin", "balanced", "turned", "weighted", "one without weight", "three", "their mean"],
+)
+def test_entropy_of_labels_in_two_classes(
+    predictions: tuple[float, ...], labels: tuple[float, ...], weights: tuple[float, ...], expected: float
+) -> None:
+    assert compute_entropy(predictions, labels, weights) == pytest.approx(expected, rel=1e-4)
+
+
+def test_entropy_without_any_weight_is_zero() -> None:
+    assert compute_entropy((0.8, 0.4), (1, 0), (0, 0)) == 0.0
+
+
+def test_entropy_of_better_predictions_is_less() -> None:
+    good, fair, bad = (compute_entropy((p, 1 - p), (1, 0), (1, 1)) for p in (0.9, 0.6, 0.3))
+    assert 0 < good < fair < 1 < bad
+
+
+def test_entropy_of_certain_predictions_is_finite() -> None:
+    right, wrong = (compute_entropy(predictions, (1, 0), (1, 1)) for predictions in ((1.0, 0.0), (0.0, 1.0)))
+    assert 0 < right < 1e-5
+    assert 20 < wrong < 25  # each is taken for 1e-7 off, and log(1e-7) is -16.1

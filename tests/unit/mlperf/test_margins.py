@@ -1,0 +1,130 @@
+"""Margins, computed by hand from logs of a few lines."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from reconciler.mlperf.log import DetailLog, parse_detail
+from reconciler.mlperf.margins import Margin, compute_margins
+
+MILLISECOND = 1_000_000
+SERVER: dict[str, object] = {
+    "effective_scenario": "Server",
+    "effective_target_latency_percentile": 0.99,
+    "effective_target_latency_ns": 15 * MILLISECOND,
+    "effective_min_duration_ms": 600_000,
+    "effective_min_query_count": 270_336,
+    "result_query_count": 300_000,
+    "result_min_queries_met": True,
+    "result_99.00_percentile_latency_ns": 12 * MILLISECOND,
+    "result_overlatency_query_count": 100,
+    "result_validity": "VALID",
+}
+STREAM: dict[str, object] = {
+    "effective_scenario": "SingleStream",
+    "effective_target_latency_percentile": 0.9,
+    "effective_min_query_count": 1024,
+    "result_query_count": 1000,
+    "result_min_queries_met": False,
+    "result_validity": "INVALID",
+}
+OFFLINE: dict[str, object] = {
+    "effective_scenario": "Offline",
+    "effective_min_duration_ms": 600_000,
+    "requested_min_query_count": 24_576,
+    "generated_samples_per_query": 30_720,
+    "result_min_queries_met": True,
+    "result_max_latency_ns": 660_000 * MILLISECOND,
+    "result_min_duration_met": True,
+    "result_validity": "VALID",
+}
+
+
+def log_of(values: dict[str, object], **changes: object) -> DetailLog:
+    """A whole log; a change of None takes a line out."""
+    lines = {**values, **changes}
+    text = "".join(
+        ":::MLLOG " + json.dumps({"key": key, "value": value, "time_ms": 0.0, "metadata": {}}) + "\n"
+        for key, value in lines.items()
+        if value is not None
+    )
+    return parse_detail(text.encode())
+
+
+def margins_of(log: DetailLog) -> dict[str, Margin]:
+    assert log.complete
+    return {margin.name: margin for margin in compute_margins(log)}
+
+
+def test_a_run_has_a_margin_of_its_query_count() -> None:
+    assert margins_of(log_of(SERVER))["queries"] == Margin("queries", "300000", "270340", "queries", True, "+11.0")
+    assert margins_of(log_of(STREAM))["queries"] == Margin("queries", "1000", "1024", "queries", False, "-2.3")
+
+
+def test_an_offline_run_has_a_margin_of_its_samples_and_its_slowest_latency() -> None:
+    found = margins_of(log_of(OFFLINE))
+    assert found == {
+        "duration": Margin("duration", "660", "600", "s", True, "+10.0"),
+        "samples": Margin("samples", "30720", "24576", "samples", True, "+25.0"),
+    }
+
+
+def test_what_loadgen_says_decides_whether_a_constraint_is_met() -> None:
+    found = margins_of(log_of(OFFLINE, result_min_duration_met=False, result_min_queries_met=False))
+    assert {margin.met for margin in found.values()} == {False}
+
+
+@pytest.mark.parametrize(
+    ("latency", "met", "headroom"), [(12, True, "+20.0"), (15, True, "+0.0"), (18, False, "-20.0")]
+)
+def test_a_server_run_has_a_margin_of_its_latency(latency: int, met: bool, headroom: str) -> None:
+    log = log_of(SERVER, **{"result_99.00_percentile_latency_ns": latency * MILLISECOND})
+    expected = Margin("p99 latency", str(latency), "15", "ms", met, headroom)
+    assert margins_of(log)["p99 latency"] == expected
+
+
+def test_other_scenarios_have_no_margin_of_their_latency() -> None:
+    log = log_of(STREAM, **{"result_90.00_percentile_latency_ns": MILLISECOND, "effective_target_latency_ns": 1})
+    assert "p90 latency" not in margins_of(log)
+
+
+# LoadGen's table of early stopping for the 99th percentile: 662 queries allow 1 over the limit, 838 allow 2.
+@pytest.mark.parametrize(
+    ("queries", "over", "allowed", "met", "headroom"),
+    [(662, 0, "1", True, "+100.0"), (838, 2, "2", True, "+0.0"), (838, 3, "2", False, "-50.0")],
+)
+def test_a_server_run_has_a_margin_of_the_queries_over_its_limit(
+    queries: int, over: int, allowed: str, met: bool, headroom: str
+) -> None:
+    log = log_of(SERVER, result_query_count=queries, result_overlatency_query_count=over, early_stopping_met=met)
+    assert margins_of(log)["early stopping"] == Margin(
+        "early stopping", str(over), allowed, "queries over", met, headroom
+    )
+
+
+def test_a_server_run_that_is_too_short_for_any_query_over_has_a_margin_of_its_queries() -> None:
+    log = log_of(SERVER, result_query_count=400, result_overlatency_query_count=0, early_stopping_met=False)
+    assert margins_of(log)["early stopping"] == Margin("early stopping", "400", "459", "queries", False, "-12.9")
+
+
+def test_a_stream_needs_queries_enough_to_discard_one() -> None:
+    """64 at the 90th percentile, of the same table."""
+    for queries, met, headroom in ((80, True, "+25.0"), (48, False, "-25.0")):
+        log = log_of(STREAM, result_query_count=queries, early_stopping_met=met)
+        assert margins_of(log)["early stopping"] == Margin(
+            "early stopping", str(queries), "64", "queries", met, headroom
+        )
+
+
+def test_a_margin_is_left_out_where_its_line_is() -> None:
+    for missing, name in (
+        ("result_query_count", "queries"),
+        ("effective_min_query_count", "queries"),
+        ("result_99.00_percentile_latency_ns", "p99 latency"),
+        ("effective_target_latency_ns", "p99 latency"),
+        ("result_overlatency_query_count", "early stopping"),
+    ):
+        assert name in margins_of(log_of(SERVER))
+        assert name not in margins_of(log_of(SERVER, **{missing: None})), missing

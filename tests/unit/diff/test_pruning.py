@@ -15,12 +15,14 @@ BUILT = (Kind.DATASET, Kind.MODEL, Kind.ENGINE)
 NOTHING = Decisions({}, {}, {}, date(2026, 3, 15))
 
 
-def pruned(*wishes: Wish, decisions: Decisions = NOTHING, measured: bool = False) -> tuple[World, Prunable]:
-    """Both cells were made, and only these are declared now."""
+def pruned(
+    *wishes: Wish, decisions: Decisions = NOTHING, measured: bool = False, cloned: bool = False
+) -> tuple[World, Prunable]:
+    """Both cells were made, and only these are declared now. ``cloned``: elsewhere, so that only records are here."""
     world = World()
     world.settle(desire([ONE, OTHER]))
-    stored = frozenset(a.sha256 for s in world.summaries for a in s.artifacts)
-    cells = frozenset(map(str, (ONE.cell, OTHER.cell)))
+    stored = frozenset(a.sha256 for s in world.summaries for a in s.artifacts if not cloned)
+    cells = frozenset(str(wish.cell) for wish in (ONE, OTHER) if not cloned)
     return world, list_prunable(desire(wishes), world.recorded, decisions, cells, stored, measured=measured)
 
 
@@ -43,6 +45,20 @@ def test_measured_records_go_only_when_asked_for() -> None:
     assert all("other" in s.address.name for s in found.records)
     assert all("other" not in s.address.name for s in kept)
     assert {s.address for s, _ in found.files} == {s.address for s in found.records if s.address.kind in BUILT}
+
+
+def test_a_clone_has_only_records_to_prune() -> None:
+    world, found = pruned(ONE, measured=True, cloned=True)
+    assert not found.empty
+    assert (found.files, found.cells) == ((), ())
+    assert {"other" in s.address.name for s in found.records} == {True}
+    (record, file, cell) = found.shares()
+    assert record == ("record", len(found.records), len(world.summaries))
+    assert (file, cell) == (("stored file", 0, 0), ("rendered cell", 0, 0))
+
+
+def test_a_clone_has_nothing_to_prune_where_measurements_stay() -> None:
+    assert pruned(ONE, cloned=True)[1].empty
 
 
 def test_an_older_record_of_a_declared_cell_stays() -> None:

@@ -105,6 +105,19 @@ def test_server_accuracy_run_is_not_paced_by_a_low_rate(children: Children, arti
     assert ended.detail["effective_target_qps"] == 100000.0
 
 
+@pytest.mark.parametrize(
+    ("scenario", "mode"),
+    [("SingleStream", "accuracy"), ("MultiStream", "accuracy"), ("Offline", "accuracy"), ("Server", "performance")],
+)
+def test_other_runs_keep_the_declared_rate(scenario: str, mode: str, children: Children, artifacts: Artifacts) -> None:
+    inputs = artifacts.inputs("null")
+    ended = children.run(scenario, mode, backend="null", inputs=inputs, settings=SETTINGS)
+    assert ended.result.done, ended.output
+    loadgen = ended.result.values["loadgen"]
+    assert loadgen["overrides"] == {}
+    assert loadgen["settings"]["server_target_qps"] == 5000
+
+
 def test_performance_answers_that_an_audit_samples_are_real(children: Children, artifacts: Artifacts) -> None:
     """Like TEST01: the audit config samples answers of a performance run, here all of them."""
     audit = (

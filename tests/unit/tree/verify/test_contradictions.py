@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.tree.findings import Severity, TreeFinding
+from reconciler.tree.findings import Place, Severity, TreeFinding
 from reconciler.tree.verify.engine import ALL_RULES, verify_tree
 from tests.unit.tree.check.made import change_system, detail, set_log, write
 
@@ -53,6 +53,12 @@ def audit_target(root: Path) -> None:
     conf("*.Offline.target_qps = 920\n", root)
 
 
+def accuracy_target(root: Path) -> None:
+    """Another run than the published one was the last to write the file."""
+    set_log(run(root, folder="accuracy"), "effective_target_qps", 700)
+    conf("*.Offline.target_qps = 700\n", root)
+
+
 def foreign_summary(root: Path) -> None:
     copied(
         "SingleStream/performance/run_1/mlperf_log_summary.txt",
@@ -79,13 +85,16 @@ def copied_test(root: Path) -> None:
 
 @dataclass(frozen=True)
 class Case:
-    """``words`` stand in the complaint's found, wanted or cause."""
+    """``words`` stand in the complaint's found, wanted or cause; ``line`` in the line that it names, and ``other`` in
+    the line that contradicts it."""
 
     name: str
     change: Callable[[Path], None]
     rule: str
     words: tuple[str, ...]
     severity: Severity = Severity.ERROR
+    line: str = ""
+    other: str = ""
 
 
 ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
@@ -95,8 +104,32 @@ CASES = (
         partial(conf, "*.Offline.target_qps = 500\n"),
         "user-conf.contradicts",
         ("target_qps 500", "1000, which"),
+        line="*.Offline.target_qps = 500",
+        other='"effective_target_qps"',
     ),
     Case("audit factor", partial(conf, "*.Offline.target_qps = 960\n"), "user-conf.contradicts", ("0.96 of the",)),
+    Case(
+        "audit factor, rounded",
+        partial(conf, "*.Offline.target_qps = 921.4\n"),
+        "user-conf.contradicts",
+        ("an audit factor: 0.92 of the published target",),
+        line="*.Offline.target_qps = 921.4",
+    ),
+    Case(
+        "accuracy run",
+        accuracy_target,
+        "user-conf.contradicts",
+        ("the setting of the accuracy run (", "/accuracy/mlperf_log_detail.txt:"),
+        line="*.Offline.target_qps = 700",
+    ),
+    Case(
+        "quick test of one query",
+        partial(conf, "*.*.min_query_count = 1\n"),
+        "user-conf.contradicts",
+        ("min_query_count 1", "24576", "a quick test's query count"),
+        line="*.*.min_query_count = 1",
+        other='"requested_min_query_count"',
+    ),
     Case(
         "audit run",
         audit_target,
@@ -108,6 +141,8 @@ CASES = (
         partial(conf, "*.*.min_duration = 60000\n"),
         "user-conf.contradicts",
         ("min_duration 60000", "a quick test's duration"),
+        line="*.*.min_duration = 60000",
+        other='"effective_min_duration_ms"',
     ),
     Case(
         "more specific line",
@@ -165,15 +200,22 @@ CASES = (
     ),
     Case(
         "TEST PASS with mismatches",
-        lambda root: write(cell(root) / "TEST01/verify_accuracy.txt", "num_perf_log_data_mismatch = 3\nTEST PASS\n"),
+        lambda root: write(
+            cell(root) / "TEST01/verify_accuracy.txt", "Verifying.\nnum_perf_log_data_mismatch = 3\nTEST PASS\n"
+        ),
         "compliance.counts",
-        ("3 mismatches",),
+        ("TEST PASS with 3 mismatches", "no mismatch", "an edited verdict"),
+        line="num_perf_log_data_mismatch = 3",
     ),
     Case(
         "verdict over another accuracy log",
-        lambda root: write(cell(root) / "TEST01/verify_accuracy.txt", "num_acc_log_entries = 20\nTEST PASS\n"),
+        lambda root: write(
+            cell(root) / "TEST01/verify_accuracy.txt", "Verifying.\nnum_acc_log_entries = 20\nTEST PASS\n"
+        ),
         "compliance.counts",
-        ("20 entries", "50000"),
+        ("20 entries", "50000", "another, or an already truncated, accuracy log"),
+        line="num_acc_log_entries = 20",
+        other="50000",
     ),
     Case(
         "our TEST PASS with differing answers",
@@ -193,8 +235,10 @@ CASES = (
         "our verdict over another run",
         partial(replaced, "TEST01/verify_performance.txt", "Reference score = ", "performance run: 9"),
         "compliance.scores",
-        ("performance run 9", "the published run's own"),
+        ("performance run 9", "the published run's own", "the verdict is of another run"),
         WARNING,
+        line="performance run: 9",
+        other='"result_samples_per_second"',
     ),
     Case(
         "our verdict over another test run",
@@ -202,19 +246,25 @@ CASES = (
         "compliance.scores",
         ("audit run 9", "the TEST04 run's own"),
         WARNING,
+        line="audit run: 9",
+        other='"result_samples_per_second"',
     ),
     Case(
         "verdict over another run",
         partial(replaced, "TEST01/verify_performance.txt", "Reference score = ", "Reference score = 9"),
         "compliance.scores",
-        ("the verdict is of another run",),
+        ("reference score 9", "the published run's own", "the verdict is of another run"),
         WARNING,
+        line="Reference score = 9",
+        other='"result_samples_per_second"',
     ),
     Case(
         "score over fewer samples",
         partial(replaced, "accuracy/accuracy.txt", "total=50000", "total=500"),
         "accuracy.samples",
-        ("over 500 samples",),
+        ("over 500 samples", "50000", "accuracy.txt is of another run"),
+        line="total=500",
+        other="50000",
     ),
     Case(
         "hash of the accuracy run",
@@ -254,8 +304,25 @@ def test_a_contradiction_is_found(case: Case, tree: Path) -> None:
     assert all(word in text for word in case.words), text
     assert found[0].severity is case.severity
     assert (tree / first.place.file).exists()
-    if first.other is not None and first.other.line:
-        assert len((tree / first.other.file).read_text().splitlines()) >= first.other.line
+    if case.line:
+        assert case.line in line_at(tree, first.place)
+    if case.other:
+        assert first.other is not None
+        assert case.other in line_at(tree, first.other)
+
+
+def line_at(root: Path, place: Place) -> str:
+    assert place.line > 0
+    return (root / place.file).read_text().splitlines()[place.line - 1]
+
+
+@pytest.mark.parametrize(
+    "line", ["*.Offline.target_qps = 950\n", "*.*.min_query_count = 2\n", "*.*.min_duration = 700000\n"]
+)
+def test_a_contradiction_without_a_known_cause_names_none(line: str, tree: Path) -> None:
+    conf(line, tree)
+    (finding,) = [finding for finding in findings(tree) if finding.rule.id == "user-conf.contradicts"]
+    assert finding.complaint.cause == ""
 
 
 def test_a_contradiction_names_both_lines(tree: Path) -> None:

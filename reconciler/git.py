@@ -1,4 +1,5 @@
-"""The only module that talks to git. Paths are relative to our repository (``root``), which may lie below git's top.
+"""What the other modules ask of git, which ``git_process`` starts. Paths are relative to our repository (``root``),
+which may lie below git's top.
 
 Reading never fails for want of git: outside a repository, without commits, in a shallow clone or without a git program
 the answers are None, empty or "not committed". Only ``initialise`` and ``commit`` raise.
@@ -6,41 +7,19 @@ the answers are None, empty or "not committed". Only ``initialise`` and ``commit
 
 from __future__ import annotations
 
-import contextlib
-import os
-import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO
-
-import git
 
 from reconciler.errors import RepositoryError
+from reconciler.git_process import Answer, ask
 
-# A hook sets these for its own repository, and they would silently redirect every call of ours to it.
-_SELECTS_A_REPOSITORY = (
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-    "GIT_INDEX_FILE",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-    "GIT_COMMON_DIR",
-    "GIT_NAMESPACE",
-    "GIT_PREFIX",
-    "GIT_IMPLICIT_WORK_TREE",
-    "GIT_SHALLOW_FILE",
-)
-_ENVIRONMENT = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_LITERAL_PATHSPECS": "1"}
-# A folder of foreign origin that is a bare repository, or has a .git of its own, brings a configuration, which names
-# commands for git to run. The command line's options win over it.
-_CLOSED = ("-c", "safe.bareRepository=explicit", "-c", "core.fsmonitor=false", "-c", "log.showSignature=false")
-_NO_HOOKS = ("-c", f"core.hooksPath={os.devnull}")
 # Options of `git log`: rows of what each commit changed, also on a branch whose changes a merge did not take, and what
 # the merge itself changed.
 EVERY_CHANGE = ("--full-history", "-c", "--raw", "--no-abbrev", "--no-renames")
+_FOREIGN = 60.0  # seconds for a folder that may be anybody's, whose configuration may never end
 _TURN = 10.0  # seconds in which another process of git is done with the index
 _FROM_STDIN = ("--pathspec-from-file=-", "--pathspec-file-nul")
 
@@ -58,61 +37,6 @@ class LineCommit:
     summary: str = ""
     committed: bool = False
     boundary: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """How one call of git ended."""
-
-    status: int
-    out: bytes
-    error: str
-
-
-@contextlib.contextmanager
-def _own_repository() -> Iterator[None]:
-    hidden = {name: os.environ.pop(name) for name in _SELECTS_A_REPOSITORY if name in os.environ}
-    try:
-        yield
-    finally:
-        os.environ.update(hidden)
-
-
-def ask(root: Path, *arguments: str, stdin: bytes = b"", limit: float | None = None, hooks: bool = False) -> Answer:
-    """``limit``: seconds after which git is ended, for what talks to other machines. ``hooks``: those of the user's
-    clone count, as for a commit; where git is only read they do not."""
-    try:
-        with _own_repository(), _stream(stdin) as stream:
-            status, out, error = git.cmd.Git(root).execute(
-                ["git", *_CLOSED, *(() if hooks else _NO_HOOKS), *arguments],
-                istream=stream,
-                with_extended_output=True,
-                with_exceptions=False,
-                stdout_as_string=False,
-                strip_newline_in_stdout=False,
-                env=_ENVIRONMENT,
-                kill_after_timeout=limit,
-            )
-    except (git.exc.GitCommandNotFound, OSError) as problem:
-        return Answer(127, b"", str(problem))
-    return Answer(int(status), _bytes(out), _bytes(error).decode(errors="replace").strip())
-
-
-@contextlib.contextmanager
-def _stream(data: bytes) -> Iterator[BinaryIO]:
-    """As a file, which git reads at its own pace."""
-    if not data:
-        with Path(os.devnull).open("rb") as nothing:
-            yield nothing
-        return
-    with tempfile.TemporaryFile() as stream:
-        stream.write(data)
-        stream.seek(0)
-        yield stream
-
-
-def _bytes(text: str | bytes) -> bytes:
-    return text.encode() if isinstance(text, str) else text
 
 
 def find_root(start: Path) -> Path | None:
@@ -140,7 +64,7 @@ def find_head(root: Path) -> str | None:
 
 def read_head_file(root: Path, path: str) -> bytes | None:
     """The bytes of a file in HEAD; None when HEAD has none."""
-    answer = ask(root, "cat-file", "blob", f"HEAD:./{path}")
+    answer = ask(root, "cat-file", "blob", f"HEAD:./{path}", fetch=True)
     return answer.out if answer.status == 0 else None
 
 
@@ -173,7 +97,18 @@ def find_line_commits(root: Path, file: str, lines: Iterable[int], at: str = "")
     commit."""
     wanted = sorted(set(lines))
     ranges = [word for line in wanted for word in ("-L", f"{line},{line}")]
-    answer = ask(root, "blame", "--porcelain", *ranges, *filter(None, [at]), "--", file)
+    answer = ask(
+        root,
+        "blame",
+        "--no-textconv",
+        "--porcelain",
+        *ranges,
+        *filter(None, [at]),
+        "--",
+        file,
+        unfiltered=True,
+        fetch=True,
+    )
     if answer.status == 0:
         found = _parse_blame(answer.out.decode(errors="replace"))
         if any(line.boundary for line in found.values()) and not is_shallow(root):
@@ -215,7 +150,7 @@ def _line_commit(commit: str, facts: Mapping[str, str]) -> LineCommit:
 
 def find_blob_commits(root: Path, path: str, blob: str) -> tuple[str, ...]:
     """The commits, newest first, that gave ``path`` exactly these bytes (by git blob id)."""
-    answer = ask(root, "log", "--format=commit %H", *EVERY_CHANGE, f"--find-object={blob}", "--", path)
+    answer = ask(root, "log", "--format=commit %H", *EVERY_CHANGE, f"--find-object={blob}", "--", path, fetch=True)
     found: list[str] = []
     commit = ""
     for row in answer.out.decode(errors="replace").splitlines() if answer.status == 0 else ():
@@ -241,7 +176,7 @@ def list_blobs_in_refs(root: Path, folder: str, suffix: str = "") -> tuple[bytes
     for tip in dict.fromkeys([*refs, *filter(None, [find_head(root)])]):
         rows = ask(root, "ls-tree", "-r", "-z", f"{tip}^{{tree}}", "--", folder).out.split(b"\0")
         names.update(row.split()[2].decode() for row in rows if row and row.endswith(suffix.encode()))
-    answer = ask(root, "cat-file", "--batch", stdin="\n".join(sorted(names)).encode()) if names else None
+    answer = ask(root, "cat-file", "--batch", stdin="\n".join(sorted(names)).encode(), fetch=True) if names else None
     return tuple(_parse_batch(answer.out)) if answer else ()
 
 
@@ -304,8 +239,8 @@ def find_prefix(root: Path) -> str:
 def list_files_at(root: Path, commit_id: str, folders: Iterable[str] = ()) -> dict[str, tuple[str, int]]:
     """path → (blob id, bytes) of every regular file of a commit, below these folders or in all of it. Raises
     RepositoryError where a partial clone lacks some of them and cannot fetch them."""
-    answer = ask(root, "ls-tree", "-r", "-l", "-z", commit_id, "--", *folders)
-    if answer.status and "promisor remote" in answer.error:
+    answer = ask(root, "ls-tree", "-r", "-l", "-z", commit_id, "--", *folders, fetch=True)
+    if answer.lacks_objects:
         said = answer.error.splitlines()[-1].removeprefix("fatal: ")
         raise RepositoryError(
             f"commit {commit_id[:12]} is not whole in this clone: {said}",
@@ -323,7 +258,7 @@ def list_files_at(root: Path, commit_id: str, folders: Iterable[str] = ()) -> di
 def read_blobs(root: Path, blobs: Iterable[str]) -> dict[str, bytes]:
     """Contents by blob id, in one call of git; one that a partial clone lacks is left out."""
     wanted = sorted(set(blobs))
-    answer = ask(root, "cat-file", "--batch", stdin="\n".join(wanted).encode()) if wanted else None
+    answer = ask(root, "cat-file", "--batch", stdin="\n".join(wanted).encode(), fetch=True) if wanted else None
     return dict(_named_batch(answer.out)) if answer else {}
 
 
@@ -354,7 +289,7 @@ def _in_turn(root: Path, *arguments: str, stdin: bytes) -> Answer:
     """As ``ask``, once no other process of git holds what this one needs: they hold it for moments."""
     give_up = time.monotonic() + _TURN
     while True:
-        answer = ask(root, *arguments, stdin=stdin, hooks=True)
+        answer = ask(root, *arguments, stdin=stdin, own=True)
         if time.monotonic() > give_up or not any(word in answer.error for word in ("index.lock", "cannot lock ref")):
             return answer
         time.sleep(0.1)
@@ -381,7 +316,7 @@ def _staged(root: Path) -> list[str]:
 def list_changed_files(root: Path, base: str, commit_id: str) -> dict[str, tuple[str, str]]:
     """path → (status letter, blob id in ``commit_id``, "" when deleted) of every file that differs between two
     commits."""
-    answer = ask(root, "diff-tree", "-r", "-z", "--no-renames", "--relative", base, commit_id)
+    answer = ask(root, "diff-tree", "-r", "-z", "--no-renames", "--relative", base, commit_id, fetch=True)
     words = answer.out.decode(errors="surrogateescape").split("\0")
     found = {}
     for facts, path in zip(words[::2], words[1::2], strict=False):
@@ -402,6 +337,6 @@ def list_remotes(root: Path) -> tuple[tuple[str, str], ...]:
 
 def list_kept_files(folder: Path) -> frozenset[str]:
     """Files below a folder that git has or would take, relative to it; empty where git knows none."""
-    answer = ask(folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    answer = ask(folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard", limit=_FOREIGN)
     names = answer.out.decode(errors="surrogateescape").split("\0") if answer.status == 0 else []
     return frozenset(name for name in names if name)

@@ -8,7 +8,8 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 from reconciler.errors import RepositoryError
-from reconciler.git import EVERY_CHANGE, ask, find_root, parse_blob_row
+from reconciler.git import EVERY_CHANGE, find_root, parse_blob_row
+from reconciler.git_process import ask
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ def find_appearances(root: Path, tip: str, folders: Iterable[str]) -> Mapping[tu
     """(path, blob id) → the first commit, of all that lead to ``tip``, that gave the file these bytes."""
     answer = ask(
         root, "-c", "core.quotePath=false", "log", "--reverse", "--topo-order", *EVERY_CHANGE, "--relative",
-        "--format=%x01%H%x02%an%x02%at%x02%s", tip, "--", *folders,
+        "--format=%x01%H%x02%an%x02%at%x02%s", tip, "--", *folders, fetch=True,
     )  # fmt: skip
     found: dict[tuple[str, str], Commit] = {}
     commit = None
@@ -42,7 +43,9 @@ def clone_at(root: Path, commit: str, folder: Path) -> Path:
     """A clone of the repository with this commit checked out; gives where ``root`` lies in it. It shares git's objects
     with the repository, whose refs and work tree stay as they are."""
     top = find_root(root) or root
-    made = ask(top, "clone", "--quiet", "--shared", "--no-checkout", "--", str(top), str(folder))
+    made = ask(
+        top, "clone", "--quiet", "--shared", "--no-checkout", "--template=", "--", str(top), str(folder), reach="file"
+    )
     if made.status == 0:
         made = ask(folder, "checkout", "--quiet", "--detach", commit)
     if made.status:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from reconciler.errors import RepositoryError
-from reconciler.git import ask
+from reconciler.git_process import ask
 
 _LIMIT = 60.0  # seconds in which a remote answers
 
@@ -28,7 +28,7 @@ def read_author(root: Path) -> str:
 
 def find_hook_path(root: Path, name: str) -> Path:
     """Where git looks for a hook of this clone. Raises RepositoryError outside a repository."""
-    answer = ask(root, "rev-parse", "--git-path", f"hooks/{name}", hooks=True)
+    answer = ask(root, "rev-parse", "--git-path", f"hooks/{name}", own=True)
     if answer.status:
         raise RepositoryError(f"{root} lies in no git repository", fix="`git init` makes one")
     return (root / answer.out.decode(errors="surrogateescape").rstrip("\n")).resolve()
@@ -62,7 +62,7 @@ def list_addresses(root: Path, remote: str) -> tuple[str, ...]:
 def fetch(root: Path, remote: str, name: str) -> str:
     """Fetch one branch; gives the commit that it is at there. Raises RepositoryError with what git said."""
     wanted = f"+refs/heads/{name}:refs/remotes/{remote}/{name}"
-    answer = ask(root, "fetch", "--quiet", "--no-tags", remote, wanted, limit=_LIMIT, hooks=True)
+    answer = ask(root, "fetch", "--quiet", "--no-tags", remote, wanted, limit=_LIMIT, own=True)
     if answer.status:
         said = answer.error or "no answer"
         raise RepositoryError(f"git fetch {remote} {name}: {said}", fix=f"see whether `git fetch {remote}` works")
@@ -71,7 +71,7 @@ def fetch(root: Path, remote: str, name: str) -> str:
 
 def fast_forward(root: Path, commit: str) -> None:
     """Move the branch checked out forward, and the work tree with it; edited files are left alone."""
-    answer = ask(root, "merge", "--ff-only", "--quiet", commit, hooks=True)
+    answer = ask(root, "merge", "--ff-only", "--quiet", commit, own=True)
     if answer.status:
         raise RepositoryError(f"git merge --ff-only: {answer.error}", fix="commit or put aside what git names")
 
@@ -79,7 +79,7 @@ def fast_forward(root: Path, commit: str) -> None:
 def push(root: Path, remote: str, name: str) -> None:
     """Push the branch; where the remote has moved on, once more on top of that. Raises RepositoryError."""
     for last in (False, True):
-        answer = ask(root, "push", "--quiet", remote, f"HEAD:refs/heads/{name}", limit=_LIMIT, hooks=True)
+        answer = ask(root, "push", "--quiet", remote, f"HEAD:refs/heads/{name}", limit=_LIMIT, own=True)
         if answer.status == 0:
             return
         if last or not any(word in answer.error for word in ("fetch first", "non-fast-forward", "cannot lock ref")):
@@ -90,7 +90,7 @@ def push(root: Path, remote: str, name: str) -> None:
 
 def rebase(root: Path, onto: str) -> None:
     """Put this branch's own commits on top of another; on a conflict nothing changes. Raises RepositoryError."""
-    answer = ask(root, "rebase", "--quiet", "--autostash", onto, hooks=True)
+    answer = ask(root, "rebase", "--quiet", "--autostash", onto, own=True)
     if answer.status:
-        ask(root, "rebase", "--abort", hooks=True)
+        ask(root, "rebase", "--abort", own=True)
         raise RepositoryError(f"git rebase {onto[:12]}: {answer.error}", fix="rebase by hand; nothing was changed")

@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 
 from reconciler.errors import RecordError, RepositoryError
 from reconciler.files import RepositoryPaths, hash_bytes, replace
-from reconciler.git import ask
+from reconciler.git_process import ask
 from reconciler.process import ChildEnd, describe_end
 from reconciler.record.index import record_path
 

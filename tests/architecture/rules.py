@@ -26,6 +26,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("resource",),
     ("git_remotes", "git_history"),
     ("git",),
+    ("git_process",),
     ("launch",),
     ("process",),
     ("files",),
@@ -62,7 +63,7 @@ CONTRACT = "harness.contract"
 PURE = ("resource", "diff", "plan", "mlperf.verdict", "mlperf.log")
 NOT_PURE = ("plan.saved",)
 WORLD = (
-    *("reconciler.files", "reconciler.process", "reconciler.git"),
+    *("reconciler.files", "reconciler.process", "reconciler.git", "reconciler.git_process"),
     *("os", "pathlib", "random", "shutil", "socket", "subprocess", "tempfile", "time"),
 )
 
@@ -71,7 +72,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "click": ("cli", "render"),
     "fcntl": ("files",),
     "fsspec": ("record.remote",),
-    "git": ("git",),
+    "git": ("git_process",),
     "pydantic": ("spec",),
     "pydantic_core": ("spec",),
     "rich": ("cli", "render"),

@@ -1,0 +1,177 @@
+"""The only module that starts git, and so the only place that says what git may run, follow or reach.
+
+A repository brings a configuration along, and git takes commands from it: file-system monitors, hooks, filters, text
+conversions, programs that verify signatures, that open connections or ask for passwords. A repository may be a
+stranger's: a folder of a pull request that looks like a bare one, a copied folder with its ``.git``. Where git only
+reads, nothing of that runs and no other machine is asked. Where the user's own git is wanted (to commit, push or sign),
+``own`` says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import BinaryIO
+
+import git
+
+# A hook sets these for its own repository, and they would silently redirect every call of ours to it.
+_SELECTS_A_REPOSITORY = (
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_NAMESPACE",
+    "GIT_PREFIX",
+    "GIT_IMPLICIT_WORK_TREE",
+    "GIT_SHALLOW_FILE",
+)
+_ENVIRONMENT = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_LITERAL_PATHSPECS": "1"}
+# Of every call. A repository counts where it has a .git, and not where a folder merely looks like one; the command line
+# wins over its configuration.
+_ALWAYS = ("safe.bareRepository=explicit", "core.fsmonitor=false")
+_READING = (
+    f"core.hooksPath={os.devnull}",
+    f"core.attributesFile={os.devnull}",
+    "log.showSignature=false",
+    "diff.external=",
+    "submodule.recurse=false",
+    "core.pager=cat",
+    "core.alternateRefsCommand=",
+    "maintenance.auto=false",
+    "gc.auto=0",
+    "advice.graftFileDeprecated=false",
+)
+# Objects are what a commit names: no other stands for them, and history is what its commits say.
+_HONEST = {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_GRAFT_FILE": os.devnull, "GIT_ATTR_NOSYSTEM": "1", "GIT_PAGER": "cat"}
+_NOWHERE, _REMOTES = "-", "file:git:http:https:ssh"  # protocols, for GIT_ALLOW_PROTOCOL
+# Settings of a clone that name a program for git to run on its way to a remote.
+_RUN_BY_FETCH = re.compile(
+    r"core\.(sshcommand|askpass|gitproxy)|credential\.(.*\.)?helper|remote\..*\.(uploadpack|vcs)", re.IGNORECASE
+)
+_DRIVER = re.compile(r"filter\.(.*)\.(?:clean|smudge|process|required)", re.DOTALL)
+_OFF = {"clean": "", "smudge": "", "process": "", "required": "false"}
+_LACKING = ("promisor remote", "not allowed")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How one call of git ended."""
+
+    status: int
+    out: bytes
+    error: str
+
+    @property
+    def lacks_objects(self) -> bool:
+        """Whether a partial clone left out what was asked for, and it was not fetched."""
+        return self.status != 0 and any(words in self.error for words in _LACKING)
+
+
+def ask(
+    root: Path,
+    *arguments: str,
+    stdin: bytes = b"",
+    limit: float | None = None,
+    own: bool = False,
+    reach: str = _NOWHERE,
+    fetch: bool = False,
+    unfiltered: bool = False,
+) -> Answer:
+    """``limit``: seconds after which git is ended, for what talks to other machines. ``own``: as the user would call
+    it, with the hooks and programs of the clone. ``reach``: protocols that it may use. ``fetch``: what a partial clone
+    left out may be fetched, as long as its configuration names no program for that. ``unfiltered``: files of the work
+    tree count as they are."""
+    if own:
+        return _run(root, arguments, _ALWAYS, {}, stdin, limit)
+    closed = (*_ALWAYS, *_READING)
+    environment = {**_HONEST, "GIT_ALLOW_PROTOCOL": reach, **(_without_filters(root) if unfiltered else {})}
+    answer = _run(root, arguments, closed, environment, stdin, limit)
+    if not fetch or not answer.lacks_objects:
+        return answer
+    if named := _program_for_fetching(root):
+        return replace(answer, error=f"{answer.error}\nfatal: could not fetch: {named} of this clone names a program")
+    return _run(root, arguments, closed, {**environment, "GIT_ALLOW_PROTOCOL": _REMOTES}, stdin, limit)
+
+
+def _without_filters(root: Path) -> dict[str, str]:
+    """Variables that turn every filter off which the configuration names."""
+    found = _configured(root, "--name-only", "--get-regexp", r"^filter\.")
+    drivers = sorted({match[1] for name in found if (match := _DRIVER.fullmatch(name))})
+    off = [(f"filter.{driver}.{key}", value) for driver in drivers for key, value in _OFF.items()]
+    given = int(os.environ.get("GIT_CONFIG_COUNT") or 0)
+    variables = {"GIT_CONFIG_COUNT": str(given + len(off))}
+    for number, (name, value) in enumerate(off, start=given):
+        variables |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
+    return variables
+
+
+def _program_for_fetching(root: Path) -> str:
+    """The first setting of the clone itself that names a program which a fetch would start; "" for none."""
+    words = _configured(root, "--name-only", "--show-scope", "--list")
+    names = (name for scope, name in zip(words[::2], words[1::2], strict=False) if scope in ("local", "worktree"))
+    return next((name for name in names if _RUN_BY_FETCH.fullmatch(name)), "")
+
+
+def _configured(root: Path, *arguments: str) -> list[str]:
+    answer = _run(root, ("config", "-z", *arguments), _ALWAYS, {}, b"", None)
+    return answer.out.decode(errors="surrogateescape").split("\0")[:-1]
+
+
+def _run(
+    root: Path,
+    arguments: tuple[str, ...],
+    settings: tuple[str, ...],
+    environment: dict[str, str],
+    stdin: bytes,
+    limit: float | None,
+) -> Answer:
+    chosen = [word for setting in settings for word in ("-c", setting)]
+    try:
+        with _own_repository(), _stream(stdin) as stream:
+            status, out, error = git.cmd.Git(root).execute(
+                ["git", *chosen, *arguments],
+                istream=stream,
+                with_extended_output=True,
+                with_exceptions=False,
+                stdout_as_string=False,
+                strip_newline_in_stdout=False,
+                env={**_ENVIRONMENT, **environment},
+                kill_after_timeout=limit,
+            )
+    except (git.exc.GitCommandNotFound, OSError) as problem:
+        return Answer(127, b"", str(problem))
+    return Answer(int(status), _bytes(out), _bytes(error).decode(errors="replace").strip())
+
+
+@contextlib.contextmanager
+def _own_repository() -> Iterator[None]:
+    hidden = {name: os.environ.pop(name) for name in _SELECTS_A_REPOSITORY if name in os.environ}
+    try:
+        yield
+    finally:
+        os.environ.update(hidden)
+
+
+@contextlib.contextmanager
+def _stream(data: bytes) -> Iterator[BinaryIO]:
+    """As a file, which git reads at its own pace."""
+    if not data:
+        with Path(os.devnull).open("rb") as nothing:
+            yield nothing
+        return
+    with tempfile.TemporaryFile() as stream:
+        stream.write(data)
+        stream.seek(0)
+        yield stream
+
+
+def _bytes(text: str | bytes) -> bytes:
+    return text.encode() if isinstance(text, str) else text

@@ -1,0 +1,230 @@
+"""What a configuration of foreign origin makes git run, and that calls of ours do not: each is first shown to work."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from reconciler import git, git_history, git_remotes
+from reconciler.errors import RepositoryError
+from reconciler.git_process import ask
+
+SPEC = "specs/a.yaml"
+
+
+def run(root: Path, *arguments: str, check: bool = True) -> str:
+    return subprocess.run(["git", *arguments], cwd=root, check=check, capture_output=True, text=True).stdout.strip()
+
+
+@pytest.fixture(autouse=True)
+def identity(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    for name in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{name}_NAME", "Ada")
+        monkeypatch.setenv(f"GIT_{name}_EMAIL", "ada@example.com")
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    """A repository as somebody sent it, with its .git: two commits, and an edit since."""
+    root = tmp_path / "copied"
+    (root / "specs").mkdir(parents=True)
+    run(root, "init", "--quiet", "--initial-branch=main")
+    for number in (1, 2):
+        (root / SPEC).write_text(f"one: {number}\n")
+        run(root, "add", ".")
+        run(root, "commit", "--quiet", "--message", f"Declare {number}")
+    (root / SPEC).write_text("one: 2\ntwo: 2\n")
+    return root
+
+
+@pytest.fixture
+def marker(tmp_path: Path) -> Path:
+    return tmp_path / "ran"
+
+
+@pytest.fixture
+def program(tmp_path: Path, marker: Path) -> Path:
+    """Leaves the marker and gives back what it is given."""
+    path = tmp_path / "program"
+    path.write_text(f"#!/bin/sh\ntouch {marker}\ncat\n")
+    path.chmod(0o755)
+    return path
+
+
+def read_everything(root: Path) -> None:
+    """Every question that `plan`, `status`, `show`, `why`, `pr` and `audit` put to git."""
+    tip = git.find_head(root) or ""
+    blob = run(root, "rev-parse", f"HEAD:{SPEC}")
+    git.find_root(root / "specs")
+    git.read_head_file(root, SPEC)
+    git.is_dirty(root, [SPEC])
+    git.is_shallow(root)
+    git.find_line_commits(root, SPEC, [1, 2])
+    git.find_line_commits(root, SPEC, [1], at="HEAD")
+    git.find_blob_commits(root, SPEC, blob)
+    git.list_blobs_in_refs(root, "specs")
+    git.resolve(root, "HEAD")
+    git.merge_base(root, "HEAD", "HEAD~1")
+    git.find_parents(root, tip)
+    git.find_prefix(root)
+    git.list_files_at(root, tip)
+    git.read_blobs(root, [blob])
+    git.list_changed_files(root, "HEAD~1", tip)
+    git.list_remotes(root)
+    git.list_kept_files(root)
+    git_history.find_appearances(root, tip, ["specs"])
+    git_history.find_day(root, tip)
+    git_remotes.list_control_folders(root)
+    git_remotes.read_author(root)
+    git_remotes.find_hook_path(root, "pre-push")
+    git_remotes.find_branch(root)
+    git_remotes.resolve_commit(root, "HEAD")
+    git_remotes.is_ancestor(root, "HEAD~1", "HEAD")
+
+
+# What is set in the copied repository ({program} leaves a mark), and a command of git that obeys it.
+BROUGHT_ALONG: dict[str, tuple[dict[str, str], list[str]]] = {
+    "a file-system monitor": ({"core.fsmonitor": "{program}"}, ["ls-files", "--others"]),
+    "a hooks folder": ({"core.hooksPath": "{hooks}"}, ["update-index", "--refresh", "--really-refresh"]),
+    "a clean filter": ({"filter.evil.clean": "{program}"}, ["blame", SPEC]),
+    "a filter process": ({"filter.evil.process": "{program}"}, ["blame", SPEC]),
+    "a filter with an odd name": ({"filter.e=vil.clean": "{program}"}, ["blame", SPEC]),
+    "a text conversion": ({"diff.evil.textconv": "{program}"}, ["blame", SPEC]),
+    "a diff driver": ({"diff.evil.command": "{program}"}, ["diff"]),
+    "a diff program": ({"diff.external": "{program}"}, ["diff"]),
+    "a verifier": ({"gpg.program": "{program}", "log.showSignature": "true"}, ["log"]),
+    "an alias": ({"alias.mine": "!{program}"}, ["mine"]),
+    "a pager": ({"core.pager": "{program}"}, ["--paginate", "log"]),
+}
+
+
+@pytest.mark.parametrize("what", BROUGHT_ALONG)
+def test_reading_runs_nothing_that_a_copied_repository_names(
+    copied: Path, marker: Path, program: Path, what: str, tmp_path: Path
+) -> None:
+    hooks = tmp_path / "hooks"
+    hooks.mkdir()
+    (hooks / "post-index-change").symlink_to(program)
+    settings, obeys = BROUGHT_ALONG[what]
+    for name, value in settings.items():
+        run(copied, "config", name, value.format(program=program, hooks=hooks))
+    driver = "e=vil" if "odd" in what else "evil"
+    (copied / ".git/info/attributes").write_text(f"*.yaml filter={driver} diff={driver}\n")
+    if what == "a verifier":
+        signed = run(copied, "cat-file", "commit", "HEAD")
+        head, _, rest = signed.partition("\n\n")
+        text = f"{head}\ngpgsig -----BEGIN PGP SIGNATURE-----\n \n x\n -----END PGP SIGNATURE-----\n\n{rest}\n"
+        made = subprocess.run(
+            ["git", "hash-object", "-t", "commit", "-w", "--stdin"], cwd=copied, input=text, text=True,
+            capture_output=True, check=True,
+        ).stdout.strip()  # fmt: skip
+        run(copied, "update-ref", "HEAD", made)
+
+    read_everything(copied)
+    assert not marker.exists()
+    on_a_terminal(copied, obeys)
+    assert marker.exists(), "git itself does not run it: this proves nothing"
+
+
+def on_a_terminal(root: Path, arguments: list[str]) -> None:
+    """A pager is only started for one."""
+    ours, theirs = pty.openpty()
+    try:
+        subprocess.run(
+            ["git", *arguments],
+            cwd=root,
+            stdin=subprocess.DEVNULL,
+            stdout=theirs,
+            stderr=theirs,
+            check=False,
+            timeout=20,
+        )
+    finally:
+        os.close(theirs)
+        os.close(ours)
+
+
+@pytest.fixture
+def partial(copied: Path, tmp_path: Path) -> Path:
+    """A clone without the contents of files."""
+    run(copied, "config", "uploadpack.allowFilter", "true")
+    folder = tmp_path / "partial"
+    run(copied, "clone", "--quiet", "--filter=blob:none", "--no-checkout", f"file://{copied}", str(folder))
+    return folder
+
+
+def test_partial_clone_fetches_what_is_asked_for(partial: Path) -> None:
+    blob = run(partial, "rev-parse", f"HEAD:{SPEC}")
+    assert git.list_files_at(partial, "HEAD") == {SPEC: (blob, 7)}
+    assert git.read_blobs(partial, [blob]) == {blob: b"one: 2\n"}
+
+
+@pytest.mark.parametrize(
+    ("name", "url"),
+    [
+        ("core.sshCommand", "ssh://example.invalid/x.git"),
+        ("remote.origin.uploadpack", ""),
+        ("remote.origin.vcs", ""),
+        ("credential.https://example.invalid.helper", "https://example.invalid/x.git"),
+    ],
+)
+def test_partial_clone_starts_no_program_to_fetch(
+    partial: Path, program: Path, marker: Path, name: str, url: str
+) -> None:
+    blob = run(partial, "rev-parse", f"HEAD:{SPEC}")
+    run(partial, "config", name, str(program))
+    if url:
+        run(partial, "config", "remote.origin.url", url)
+    with pytest.raises(RepositoryError, match=f"{name.lower()} of this clone names a program"):
+        git.list_files_at(partial, "HEAD")
+    assert git.read_blobs(partial, [blob]) == {}
+    assert not marker.exists()
+
+
+def test_partial_clone_uses_no_protocol_that_is_a_program(partial: Path, program: Path, marker: Path) -> None:
+    program.write_text(f"#!/bin/sh\ntouch {marker}\n")
+    run(partial, "config", "remote.origin.url", f"ext::{program}")
+    run(partial, "config", "protocol.ext.allow", "always")
+    with pytest.raises(RepositoryError, match="is not whole in this clone"):
+        git.list_files_at(partial, "HEAD")
+    assert not marker.exists()
+    run(partial, "ls-tree", "-r", "-l", "HEAD", check=False)
+    assert marker.exists(), "git itself does not run it: this proves nothing"
+
+
+def test_objects_that_stand_for_others_are_not_believed(copied: Path) -> None:
+    """`git replace` and grafts rewrite history for whoever reads it, and no digest shows it."""
+    tip, before = run(copied, "rev-parse", "HEAD"), run(copied, "rev-parse", "HEAD~1")
+    blob, other = run(copied, "rev-parse", f"HEAD:{SPEC}"), run(copied, "rev-parse", f"HEAD~1:{SPEC}")
+    run(copied, "replace", blob, other)
+    run(copied, "replace", tip, before)
+    assert run(copied, "cat-file", "blob", blob) == "one: 1"
+    assert git.read_blobs(copied, [blob]) == {blob: b"one: 2\n"}
+    assert git.find_parents(copied, tip) == (before,)
+    assert git.read_head_file(copied, SPEC) == b"one: 2\n"
+
+
+def test_checkout_of_an_audit_runs_no_hook_and_no_filter_of_the_repository(
+    copied: Path, program: Path, marker: Path, tmp_path: Path
+) -> None:
+    (copied / ".git/hooks/post-checkout").symlink_to(program)
+    run(copied, "config", "filter.evil.smudge", str(program))
+    (copied / ".git/info/attributes").write_text("* filter=evil\n")
+    templates = tmp_path / "templates"
+    (templates / "hooks").mkdir(parents=True)
+    (templates / "hooks/post-checkout").symlink_to(program)
+    run(copied, "config", "init.templateDir", str(templates))
+    assert (git_history.clone_at(copied, "HEAD", tmp_path / "clone") / SPEC).read_text() == "one: 2\n"
+    assert not marker.exists()
+
+
+def test_own_calls_have_the_hooks_of_the_clone(copied: Path, program: Path, marker: Path) -> None:
+    (copied / ".git/hooks/pre-commit").symlink_to(program)
+    assert ask(copied, "commit", "--quiet", "--all", "--message", "Declare 3", own=True).status == 0
+    assert marker.exists()

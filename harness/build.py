@@ -14,6 +14,7 @@ import numpy as np
 from harness.backends import BuildPlan, load_backend
 from harness.benchmarks import BenchmarkCode, load_benchmark
 from harness.benchmarks.command import note_source
+from harness.benchmarks.sources import is_rehearsal
 from harness.contract import BACKENDS, Benchmark, BuildRequest, Counter, Fact, Result
 from harness.digests import hash_code, hash_file
 from harness.errors import HarnessError, require
@@ -45,7 +46,8 @@ def _build_dataset(request: BuildRequest, counter: Counter) -> Made:
     """values: count, arrays (input name -> shape per sample and dtype), files (name -> sha256)."""
     benchmark = load_benchmark(request.benchmark)
     output = Path(request.output)
-    benchmark.build_dataset(_source(request), request.settings, output, counter)
+    source = _source(request)
+    benchmark.build_dataset(source, request.settings, output, counter)
     arrays = benchmark.load_samples(output)
     counts = {len(array) for array in arrays.values()}
     if len(counts) != 1 or 0 in counts:
@@ -57,7 +59,7 @@ def _build_dataset(request: BuildRequest, counter: Counter) -> Made:
     }
     manifest = json.dumps({"format": 1, **values}, indent=1, sort_keys=True) + "\n"
     (output / "manifest.json").write_text(manifest, encoding="utf-8")
-    marks = ["synthetic"] if benchmark.synthetic else []
+    marks = ["synthetic"] if benchmark.synthetic or is_rehearsal(source) else []
     return {**values, "marks": marks}, _benchmark_facts(benchmark.digest)
 
 

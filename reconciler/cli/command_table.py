@@ -34,6 +34,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "compare": ("reconciler.cli.compare", "Compare the results of two commits, trees or systems."),
     "history": ("reconciler.cli.history", "List and plot everything that was measured of a cell."),
     "blame": ("reconciler.cli.blame", "Say which commits changed a cell's inputs, and what each did to its result."),
+    "benchmarks": ("reconciler.cli.benchmarks", "List the built-in benchmarks; show what one needs on disk."),
     "rounds": ("reconciler.cli.rounds", "Show the rules of the rounds, where sources differ, and what changed."),
     "check": ("reconciler.cli.check", "Check the rendered tree, or any tree, against the submission rules."),
     "verify-tree": ("reconciler.cli.verify_tree", "Find contradictions in a submission tree that anyone made."),

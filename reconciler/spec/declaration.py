@@ -9,6 +9,7 @@ from harness.contract import BENCHMARKS
 from reconciler.errors import Problem
 from reconciler.resource.inputs import DEFAULT, Value
 from reconciler.resource.kinds import SCENARIOS, Cell
+from reconciler.spec.benchmark_facts import BenchmarkFacts, find_benchmark_facts
 from reconciler.spec.checks import check_cell
 from reconciler.spec.commands import COMMAND, check_harness
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, SpecFile
@@ -142,10 +143,13 @@ class Declaring:
         where = ("spec", "benchmarks", name)
         block = self._layer(benchmark, where)
         implied = LayeredSetting(Value(name, find_position(self._root, where)[0]), ".".join(where))
-        block.setdefault("benchmark.official", (implied,))
         written = block.pop("code", None)
+        facts = find_benchmark_facts(str(written[0].value.value) if written else name)
+        if facts is not None and not (written is None and COMMAND in block):
+            _add_facts(block, facts)
+        block.setdefault("benchmark.official", (implied,))
         if written is None:
-            self._imply_code(name, where, block, implied)
+            self._imply_code(name, where, block, implied, facts)
         elif str(written[0].value.value).endswith(".py"):
             block["benchmark.path"] = written
             self._check_file(written[0], (*where, "code"))
@@ -153,12 +157,16 @@ class Declaring:
             block["benchmark.code"] = written
         return block
 
-    def _imply_code(self, name: str, where: tuple[str, ...], block: Block, implied: LayeredSetting) -> None:
-        if name in BENCHMARKS:
-            block["benchmark.code"] = (implied,)
-        elif COMMAND in block:
+    def _imply_code(
+        self, name: str, where: tuple[str, ...], block: Block, implied: LayeredSetting, facts: BenchmarkFacts | None
+    ) -> None:
+        if COMMAND in block and (facts is not None or name not in BENCHMARKS):
             code = LayeredSetting(Value("command", block[COMMAND][0].value.origin), block[COMMAND][0].path)
             block["benchmark.code"] = (code,)
+        elif facts is not None:
+            block["benchmark.code"] = (LayeredSetting(Value(facts.code, implied.value.origin), implied.path),)
+        elif name in BENCHMARKS:
+            block["benchmark.code"] = (implied,)
         elif self._node(*where, "code") is None and self._sound:
             fix = f"write 'code: path/to/{name}.py', or the built-in benchmark it is: {', '.join(BENCHMARKS)}"
             self._complain(where, f"{name} is no built-in benchmark, and names no code", fix)
@@ -213,6 +221,13 @@ class Declaring:
         }
         origin = Value(str(cell), find_position(self._root, where)[0])
         return DeclaredCell(cell, dict(sorted(settings.items())), origin, overridden)
+
+
+def _add_facts(block: Block, facts: BenchmarkFacts) -> None:
+    """What comes with a benchmark of MLPerf, where the spec says nothing else."""
+    known = {"benchmark.official": facts.official, "measurements.starting_weights_filename": facts.model.weights}
+    for name, value in known.items():
+        block.setdefault(name, (LayeredSetting(Value(value, facts.origin), name),))
 
 
 def _is_file(path: Path) -> bool:

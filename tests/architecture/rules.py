@@ -85,6 +85,7 @@ DOORS: dict[str, tuple[str, ...]] = {
 # numpy is free within harness: every backend and benchmark hands arrays around.
 HEAVY: dict[str, tuple[str, ...]] = {
     "cuda": ("harness.cuda.driver",),
+    "cv2": ("harness.benchmarks.resnet50",),
     "mlperf_loadgen": ("harness.loadgen",),
     "numpy": ("harness",),
     "onnx": ("harness.benchmarks.digits", "harness.quantization"),

@@ -1,0 +1,12 @@
+"""ResNet-50 v1.5 on the validation images of ImageNet 2012: top-1 of one class per image.
+
+Facts that planning needs are in ``benchmark.yaml``. The dataset's folder and its preprocessing: ``imagenet``; what is
+sent back for an image: ``answers``. Scoring is the default, top-1 against the labels.
+"""
+
+from harness.benchmarks.resnet50.answers import OUTPUTS, RESPONSE_DTYPE, postprocess
+from harness.benchmarks.resnet50.imagenet import build_dataset, load_calibration
+
+REVISION = 1
+
+__all__ = ["OUTPUTS", "RESPONSE_DTYPE", "REVISION", "build_dataset", "load_calibration", "postprocess"]

@@ -1,0 +1,175 @@
+"""ImageNet 2012 as people have it on disk, and as the network of the reference takes it.
+
+Preprocessing equals vision/classification_and_detection/python/dataset.py (pre_process_vgg) of mlcommons/inference bit
+for bit: decode, resize the short side to 256 by area, crop the middle 224 x 224, subtract the channel means.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.benchmarks.sources import is_rehearsal
+from harness.contract import Counter
+from harness.errors import HarnessError
+
+SIDE = 224
+SHORT_SIDE = 256  # 224 is 87.5 % of it
+MEANS = np.array([123.68, 116.78, 103.94], np.float32)  # red, green, blue
+COUNT = 50_000
+DTYPES = ("float32", "float16")
+MAP = "val_map.txt"
+_LISTED = 5  # names in a message
+_AHEAD = 8  # images decoded but not yet written, for each thread
+_JPEG_START, _JPEG_END = b"\xff\xd8\xff", b"\xff\xd9"
+_TAIL = 4096  # cameras write a few bytes behind the end of the image
+
+
+class Labelled(NamedTuple):
+    """A line of the map: a file below the dataset's folder, and its class."""
+
+    name: str
+    label: int
+
+
+def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
+    """samples.npy [count, 3, 224, 224] and labels.npy int64 [count] in the order of the map; calibration.npy likewise.
+
+    ``settings``: dtype ("float32" or "float16"), count (the first so many images, all where it is absent), threads.
+    Everything on disk is looked at before the first image is prepared.
+    """
+    dtype = str(settings.get("dtype", "float32"))
+    if dtype not in DTYPES:
+        raise HarnessError(f"dataset.settings.dtype is {dtype!r}", "input", f"use one of {', '.join(DTYPES)}")
+    if source is None:
+        raise HarnessError("no dataset is declared", "input", "name the folder with ImageNet's images as dataset.path")
+    listed = read_map(source / MAP)
+    wanted = int(settings.get("count", 0))
+    if not wanted and len(listed) != COUNT and not is_rehearsal(source):
+        fix = f"complete {MAP}, or set dataset.settings.count where fewer are wanted in the open division"
+        raise HarnessError(f"{source / MAP} names {len(listed)} images, ImageNet 2012 has {COUNT}", "input", fix)
+    chosen = listed[: wanted or None]
+    calibration = [item for item in _calibration_images() if (source / item).is_file()]
+    check_images(source, [*(item.name for item in chosen), *calibration])
+    threads = int(settings.get("threads", 0)) or len(os.sched_getaffinity(0))
+    counter.stage("building", len(chosen) + len(calibration))
+    _prepare(source, [item.name for item in chosen], output / "samples.npy", dtype, threads, counter)
+    if calibration:
+        _prepare(source, calibration, output / "calibration.npy", dtype, threads, counter)
+    np.save(output / "labels.npy", np.array([item.label for item in chosen], np.int64))
+
+
+def load_calibration(dataset: Path) -> Mapping[str, np.ndarray]:
+    """The images of the official list; nothing where none of them was on disk."""
+    path = dataset / "calibration.npy"
+    return {"samples": np.load(path, mmap_mode="r")} if path.is_file() else {}
+
+
+def read_map(path: Path) -> list[Labelled]:
+    """Raises HarnessError naming the line that is not a file and a class."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        fix = f"put {MAP} into the dataset's folder: a line for each image, its file and its class"
+        raise HarnessError(f"{path}: {error.strerror}", "missing", fix) from error
+    except ValueError as error:
+        raise HarnessError(f"{path}: not a text file", "input", f"restore {MAP}") from error
+    listed = [_parse_line(line, f"{path}:{number}") for number, line in enumerate(lines, 1) if line.strip()]
+    names = {item.name for item in listed}
+    if not listed or len(names) != len(listed):
+        what = "names no image" if not listed else f"names {len(listed) - len(names)} images twice"
+        raise HarnessError(f"{path} {what}", "input", f"restore {MAP}")
+    return listed
+
+
+def _parse_line(line: str, where: str) -> Labelled:
+    words = line.split()
+    if len(words) != 2 or not words[1].isascii() or not words[1].isdigit() or int(words[1]) > 999:
+        raise HarnessError(f"{where}: {line!r} is not a file and a class of 0 to 999", "input", f"restore {MAP}")
+    name = Path(words[0])
+    if name.is_absolute() or ".." in name.parts:
+        raise HarnessError(f"{where}: {words[0]} is not a path below the dataset's folder", "input", f"restore {MAP}")
+    return Labelled(words[0], int(words[1]))
+
+
+def check_images(source: Path, names: Sequence[str]) -> None:
+    """Raises HarnessError naming the first few images that are missing, empty, not JPEG or cut off."""
+    problems: dict[str, list[str]] = {}
+    for name in names:
+        if problem := _find_problem(source / name):
+            problems.setdefault(problem, []).append(name)
+    if not problems:
+        return
+    texts = [
+        f"{len(found)} {problem}: {', '.join(found[:_LISTED])}{', …' if len(found) > _LISTED else ''}"
+        for problem, found in problems.items()
+    ]
+    fix = "unpack ILSVRC2012_img_val.tar again; nothing was prepared"
+    raise HarnessError(f"{source}: of {len(names)} images {'; '.join(texts)}", "input", fix)
+
+
+def _find_problem(path: Path) -> str:
+    try:
+        with path.open("rb") as stream:
+            start = stream.read(len(_JPEG_START))
+            size = stream.seek(0, os.SEEK_END)
+            stream.seek(max(0, size - _TAIL))
+            tail = stream.read()
+    except FileNotFoundError:
+        return "are missing"
+    except OSError as error:
+        return f"cannot be read ({error.strerror})"
+    if not size:
+        return "are empty"
+    if start != _JPEG_START:
+        return "are not JPEG files"
+    return "" if _JPEG_END in tail else "are cut off"
+
+
+def preprocess(path: Path) -> NDArray[np.float32]:
+    """An image file -> float32 [3, 224, 224], red first, means subtracted. Raises HarnessError."""
+    image = cv2.imread(str(path), cv2.IMREAD_COLOR)
+    if image is None:
+        raise HarnessError(f"{path} cannot be decoded", "input", "unpack ILSVRC2012_img_val.tar again")
+    rgb = cv2.cvtColor(image, cv2.COLOR_BGR2RGB)
+    height, width = rgb.shape[:2]
+    size = (SHORT_SIDE, SHORT_SIDE * height // width) if height > width else (SHORT_SIDE * width // height, SHORT_SIDE)
+    small = cv2.resize(rgb, size, interpolation=cv2.INTER_AREA)
+    top, left = (small.shape[0] - SIDE) // 2, (small.shape[1] - SIDE) // 2
+    crop = small[top : top + SIDE, left : left + SIDE].astype(np.float32)
+    prepared: NDArray[np.float32] = (crop - MEANS).transpose(2, 0, 1)
+    return prepared
+
+
+def _prepare(source: Path, names: Sequence[str], target: Path, dtype: str, threads: int, counter: Counter) -> None:
+    """Straight into the file: memory holds a few images for each thread, however many there are."""
+    array = np.lib.format.open_memmap(target, mode="w+", dtype=np.dtype(dtype), shape=(len(names), 3, SIDE, SIDE))
+    own = cv2.getNumThreads()
+    cv2.setNumThreads(1)  # one image a thread is faster than many threads an image
+    try:
+        for position, image in enumerate(_preprocess_all([source / name for name in names], threads)):
+            array[position] = image
+            counter.bump(1)
+        array.flush()
+    finally:
+        cv2.setNumThreads(own)
+
+
+def _preprocess_all(paths: Sequence[Path], threads: int) -> Iterator[NDArray[np.float32]]:
+    """In order. OpenCV lets go of the interpreter while it decodes and resizes."""
+    with ThreadPoolExecutor(threads) as pool:
+        for first in range(0, len(paths), threads * _AHEAD):
+            yield from pool.map(preprocess, paths[first : first + threads * _AHEAD])
+
+
+def _calibration_images() -> list[str]:
+    """calibration/ImageNet/cal_image_list_option_1.txt of mlcommons/inference."""
+    return files("harness.benchmarks.resnet50").joinpath("calibration.txt").read_text(encoding="ascii").split()

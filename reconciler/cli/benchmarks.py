@@ -1,0 +1,64 @@
+"""`reconcile benchmarks`: the benchmarks of MLPerf that come with the project, and what each needs on disk."""
+
+from __future__ import annotations
+
+import difflib
+
+import click
+
+from reconciler.cli.shared.options import json_option, takes
+from reconciler.cli.shared.output import choose_paint, say, say_json
+from reconciler.errors import IN_SYNC, ReconcilerError
+from reconciler.mlperf.rounds import list_rounds, load_ruleset
+from reconciler.render.benchmarks import render_benchmark_list, render_benchmark_page
+from reconciler.render.documents import convert_plain_value, render_document
+from reconciler.spec.benchmark_facts import BenchmarkFacts, find_benchmark_facts, load_benchmark_facts
+
+
+@click.group("benchmarks", invoke_without_command=True)
+@takes([json_option()])
+@click.pass_context
+def command(context: click.Context, as_json: bool) -> int:
+    """List the benchmarks of MLPerf that a spec may name without any code; `benchmarks show NAME` says all of one."""
+    if context.invoked_subcommand is not None:
+        return IN_SYNC
+    found = list(load_benchmark_facts().values())
+    scenarios = {facts.code: _find_scenarios(facts) for facts in found}
+    if as_json:
+        rows = [{**convert_plain_value(facts), "rounds": scenarios[facts.code]} for facts in found]
+        say_json(render_document("benchmarks", benchmarks=rows))
+    else:
+        say(render_benchmark_list(found, scenarios, choose_paint()))
+    return IN_SYNC
+
+
+@command.command("show")
+@takes([click.Argument(["name"], metavar="NAME"), json_option()])
+def show(name: str, as_json: bool) -> int:
+    """Show what NAME is made from, where to get it, and in which rounds and scenarios it may be entered."""
+    facts = find_benchmark_facts(name)
+    if facts is None:
+        known = [known for facts in load_benchmark_facts().values() for known in facts.names]
+        near = difflib.get_close_matches(name, known, 1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise ReconcilerError(f"there is no built-in benchmark {name}", fix=f"{hint}known are {', '.join(known)}")
+    scenarios = _find_scenarios(facts)
+    if as_json:
+        say_json(render_document("benchmark", **convert_plain_value(facts), rounds=scenarios))
+    else:
+        say(render_benchmark_page(facts, scenarios, choose_paint()))
+    return IN_SYNC
+
+
+def _find_scenarios(facts: BenchmarkFacts) -> dict[str, dict[str, list[str]]]:
+    """Round → category → the scenarios in which the benchmark may be entered; rounds that have it, oldest first."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for name in list_rounds():
+        rules = load_ruleset(name).benchmark(facts.official)
+        if rules is not None:
+            found[name] = {
+                category: [*table.required, *table.optional]
+                for category, table in rules.tables.items()
+                if table.required or table.optional
+            }
+    return found

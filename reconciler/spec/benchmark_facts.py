@@ -1,0 +1,79 @@
+"""What comes with a built-in benchmark of MLPerf: names, data layout, model, licence, from its ``benchmark.yaml``.
+
+The files stand beside the code that children import (``harness/benchmarks/<name>/``); nothing of that is imported here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from harness import contract
+from reconciler.mlperf.documents import parse_yaml_mapping
+from reconciler.resource.inputs import Origin
+
+_FOLDER = Path(contract.__file__).parent / "benchmarks"
+_FILE = "benchmark.yaml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceFacts:
+    """A dataset or model as it is published. ``layout``: file → what it is; ``by_hand``: how to get what may not be
+    downloaded; ``sources``: addresses of what may."""
+
+    title: str
+    licence: str = ""
+    size: str = ""
+    prepared: str = ""
+    samples: int = 0
+    file: str = ""
+    by_hand: str = ""
+    calibration: str = ""
+    weights: str = ""
+    layout: Mapping[str, str] = field(default_factory=dict)
+    sources: tuple[str, ...] = ()
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    outputs: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchmarkFacts:
+    """``code``: its name among the built-in ones; ``names``: what a spec may call it; ``official``: what rounds do."""
+
+    code: str
+    title: str
+    names: tuple[str, ...]
+    official: str
+    extra: str
+    metric: str
+    dataset: SourceFacts
+    model: SourceFacts
+
+    @property
+    def origin(self) -> Origin:
+        return Origin(f"benchmark {self.code}")
+
+
+@cache
+def load_benchmark_facts() -> Mapping[str, BenchmarkFacts]:
+    """Every built-in benchmark that has such a file, by its code's name."""
+    return {path.parent.name: _parse(path) for path in sorted(_FOLDER.glob(f"*/{_FILE}"))}
+
+
+def find_benchmark_facts(name: str) -> BenchmarkFacts | None:
+    """By any of its names."""
+    return next((facts for facts in load_benchmark_facts().values() if name in facts.names), None)
+
+
+def _parse(path: Path) -> BenchmarkFacts:
+    values = dict(parse_yaml_mapping(path.read_bytes()).values)
+    dataset, model = _parse_source(values.pop("dataset")), _parse_source(values.pop("model"))
+    names = tuple(values.pop("names"))
+    return BenchmarkFacts(code=path.parent.name, names=names, dataset=dataset, model=model, **values)
+
+
+def _parse_source(values: Mapping[str, Any]) -> SourceFacts:
+    return SourceFacts(**{**values, "sources": tuple(values.get("sources", ()))})

@@ -1,0 +1,83 @@
+"""``python -m tests.benchmarks.reference_preprocessing CHECKOUT FOLDER``: our preprocessing beside the reference's.
+
+CHECKOUT is one of mlcommons/inference, FOLDER holds pictures. Each is prepared by both; prints how many differ, and the
+ratio of images/s in one run. The official accuracy script scores made-up answers beside ours.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from harness.benchmarks.accuracy import read_accuracy_log, write_top1
+from harness.benchmarks.resnet50 import imagenet
+from harness.benchmarks.sources import REHEARSAL
+from harness.contract import Counter
+
+_VISION = "vision/classification_and_detection"
+
+
+def write_images(pictures: Path, folder: Path) -> list[str]:
+    """Every picture that OpenCV reads, in two sizes, as JPEG with a map."""
+    names = []
+    for path in sorted(path for path in pictures.rglob("*") if path.is_file()):
+        image = cv2.imread(str(path))
+        if image is None or min(image.shape[:2]) < 32:
+            continue
+        for scale in (1.0, 0.61):
+            names.append(f"{len(names):05d}.JPEG")
+            cv2.imwrite(str(folder / names[-1]), cv2.resize(image, None, fx=scale, fy=scale))
+    (folder / imagenet.MAP).write_text("".join(f"{name} {number % 1000}\n" for number, name in enumerate(names)))
+    (folder / REHEARSAL).write_text("{}\n")
+    return names
+
+
+def compare_scores(checkout: Path, folder: Path, labels: np.ndarray, right: float) -> bool:
+    """Whether the official script prints what our scorer writes, for answers of which a share is right."""
+    rng = np.random.default_rng(1)
+    chosen = np.where(rng.random(len(labels)) < right, labels, rng.integers(0, 1000, len(labels)))
+    answers = chosen.astype(np.int32)
+    log = folder / "mlperf_log_accuracy.json"
+    entries = [{"seq_id": n, "qsl_idx": n, "data": answer.tobytes().hex()} for n, answer in enumerate(answers)]
+    log.write_text(json.dumps(entries))
+    command = [sys.executable, str(checkout / _VISION / "tools/accuracy-imagenet.py"), "--dtype", "int32"]
+    command += ["--mlperf-accuracy-file", str(log), "--imagenet-val-file", str(folder / imagenet.MAP)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    write_top1(read_accuracy_log(log), np.int32, labels, folder)
+    return said == (folder / "accuracy.txt").read_text()
+
+
+def main(checkout: Path, pictures: Path) -> None:
+    sys.path.insert(0, str(checkout / _VISION / "python"))
+    reference = importlib.import_module("dataset")
+    with tempfile.TemporaryDirectory() as temporary:
+        folder, output = Path(temporary, "data"), Path(temporary, "output")
+        folder.mkdir()
+        output.mkdir()
+        names = write_images(pictures, folder)
+        began = time.perf_counter()
+        imagenet.build_dataset(folder, {}, output, Counter(Path(temporary, "counter")))
+        ours = time.perf_counter() - began
+        samples, differing, theirs = np.load(output / "samples.npy"), 0, 0.0
+        for sample, name in zip(samples, names, strict=True):
+            began = time.perf_counter()
+            expected = reference.pre_process_vgg(cv2.imread(str(folder / name)), [224, 224, 3], need_transpose=True)
+            np.save(output / "one", expected)
+            theirs += time.perf_counter() - began
+            differing += not np.array_equal(sample, expected)
+        print(f"{len(names)} images, {differing} differ; images/s, ours over the reference's loop: {theirs / ours:.2f}")
+        labels = np.load(output / "labels.npy")
+        for right in (1.0, 0.5, 0.0):
+            print(f"official script, {right:.0%} right: {compare_scores(checkout, folder, labels, right)}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

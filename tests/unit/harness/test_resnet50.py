@@ -1,0 +1,161 @@
+"""ResNet-50 on ImageNet: what is on disk is checked before anything is made of it, and how images become arrays."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.contract import Counter
+from harness.errors import HarnessError
+
+cv2 = pytest.importorskip("cv2")
+pytest.importorskip("onnxruntime")
+
+from harness.benchmarks.resnet50 import answers, imagenet  # noqa: E402
+from harness.benchmarks.resnet50.rehearsal import MODEL, encode_image, write_rehearsal  # noqa: E402
+from harness.benchmarks.sources import REHEARSAL  # noqa: E402
+
+COUNT = 12
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("resnet50")
+    write_rehearsal(folder / "rehearsal", count=COUNT)
+    return folder / "rehearsal"
+
+
+@pytest.fixture
+def data(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made / "data", tmp_path / "data"))
+
+
+@pytest.fixture
+def counter(tmp_path: Path) -> Counter:
+    return Counter(tmp_path / "counter")
+
+
+def build(data: Path, counter: Counter, **settings: object) -> Path:
+    output = data.parent / "output"
+    output.mkdir()
+    imagenet.build_dataset(data, settings, output, counter)
+    return output
+
+
+def first_image(data: Path) -> Path:
+    return data / imagenet.read_map(data / imagenet.MAP)[0].name
+
+
+def test_the_arrays_are_in_the_order_of_the_map_and_of_the_declared_type(data: Path, counter: Counter) -> None:
+    listed = imagenet.read_map(data / imagenet.MAP)
+    (data / imagenet.MAP).write_text("".join(f"{item.name} {item.label}\n" for item in reversed(listed)))
+    output = build(data, counter, dtype="float16", threads=2)
+    samples = np.load(output / "samples.npy")
+    assert (samples.shape, samples.dtype) == ((COUNT, 3, 224, 224), np.float16)
+    assert np.load(output / "labels.npy").tolist() == [item.label for item in reversed(listed)]
+    last = imagenet.preprocess(data / listed[-1].name).astype(np.float16)
+    assert np.array_equal(samples[0], last)
+
+
+def test_an_image_is_cropped_in_the_middle_and_its_channels_are_red_first(tmp_path: Path) -> None:
+    image = np.zeros((256, 356, 3), np.uint8)
+    image[:, :66] = 255  # cut away: the crop begins at column (356 - 224) / 2
+    image[..., 2] = 200  # OpenCV writes blue, green, red
+    image[:, :66, 2] = 255
+    cv2.imwrite(str(tmp_path / "image.png"), image)
+    prepared = imagenet.preprocess(tmp_path / "image.png")
+    assert prepared.shape == (3, 224, 224)
+    assert [float(channel.mean()) for channel in prepared] == pytest.approx([200 - 123.68, -116.78, -103.94], abs=1e-3)
+    assert float(np.ptp(prepared[1])) == 0.0
+
+
+def test_calibration_images_are_those_of_the_official_list_that_are_there(data: Path, counter: Counter) -> None:
+    listed = "ILSVRC2012_val_00027145.JPEG"
+    (data / listed).write_bytes(encode_image(np.full((300, 400, 3), 90, np.uint8)))
+    other = "ILSVRC2012_val_00049999.JPEG"
+    (data / other).write_bytes(encode_image(np.full((300, 400, 3), 10, np.uint8)))
+    calibration = imagenet.load_calibration(build(data, counter))["samples"]
+    assert any(np.array_equal(sample, imagenet.preprocess(data / listed)) for sample in calibration)
+    assert not any(np.array_equal(sample, imagenet.preprocess(data / other)) for sample in calibration)
+
+
+@pytest.mark.parametrize(
+    ("damage", "problem"),
+    [
+        pytest.param(lambda path: path.unlink(), "1 are missing", id="missing"),
+        pytest.param(lambda path: path.write_bytes(b""), "1 are empty", id="empty"),
+        pytest.param(lambda path: path.write_bytes(path.read_bytes()[:-5000]), "1 are cut off", id="truncated"),
+        pytest.param(lambda path: path.write_bytes(b"<html>not found</html>"), "1 are not JPEG files", id="not-jpeg"),
+    ],
+)
+def test_a_damaged_image_is_named_and_nothing_is_prepared(
+    data: Path, counter: Counter, damage: object, problem: str
+) -> None:
+    path = first_image(data)
+    assert callable(damage)
+    damage(path)
+    with pytest.raises(HarnessError) as caught:
+        build(data, counter)
+    assert f"{problem}: {path.name}" in str(caught.value)
+    assert not list((data.parent / "output").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        pytest.param("ILSVRC2012_val_00000001.JPEG", "is not a file and a class", id="no-class"),
+        pytest.param("a.JPEG 1000", "is not a file and a class", id="class-too-high"),
+        pytest.param("a.JPEG -1", "is not a file and a class", id="negative"),
+        pytest.param("../a.JPEG 3", "is not a path below", id="outside"),
+        pytest.param("/etc/passwd 3", "is not a path below", id="absolute"),
+    ],
+)
+def test_a_wrong_line_of_the_map_is_named_with_its_number(
+    data: Path, counter: Counter, line: str, problem: str
+) -> None:
+    with (data / imagenet.MAP).open("a") as stream:
+        stream.write(f"{line}\n")
+    with pytest.raises(HarnessError, match=rf"val_map\.txt:{COUNT + 1}: .*{problem}"):
+        build(data, counter)
+
+
+def test_an_image_that_the_map_names_twice_is_refused(data: Path, counter: Counter) -> None:
+    text = (data / imagenet.MAP).read_text()
+    (data / imagenet.MAP).write_text(text + text.splitlines()[0] + "\n")
+    with pytest.raises(HarnessError, match="names 1 images twice"):
+        build(data, counter)
+
+
+def test_fewer_images_than_imagenet_has_are_refused_unless_asked_for(data: Path, counter: Counter) -> None:
+    (data / REHEARSAL).unlink()
+    with pytest.raises(HarnessError, match=f"names {COUNT} images, ImageNet 2012 has 50000"):
+        build(data, counter)
+    (data.parent / "output").rmdir()
+    assert len(np.load(build(data, counter, count=5) / "labels.npy")) == 5
+
+
+def test_without_a_map_the_fix_says_what_it_holds(data: Path, counter: Counter) -> None:
+    (data / imagenet.MAP).unlink()
+    with pytest.raises(HarnessError) as caught:
+        build(data, counter)
+    assert "val_map.txt" in caught.value.fix
+
+
+def test_answers_leave_out_the_background_class_of_the_reference() -> None:
+    scores = np.zeros((2, 1001), np.float32)
+    scores[0, 1], scores[1, 1000] = 1, 1
+    assert answers.postprocess([scores]).tolist() == [0, 999]
+    assert answers.postprocess([np.array([1, 1000])]).tolist() == [0, 999]
+    assert answers.postprocess([scores[:, 1:]]).tolist() == [0, 999]
+    with pytest.raises(HarnessError, match="gives 10 scores"):
+        answers.postprocess([np.zeros((2, 10), np.float32)])
+
+
+def test_a_rehearsal_is_the_same_for_the_same_seed_and_answers_are_not_all_alike(made: Path, tmp_path: Path) -> None:
+    write_rehearsal(tmp_path / "again", count=COUNT)
+    for name in ("data/val_map.txt", f"models/{MODEL}", f"data/{first_image(made / 'data').name}"):
+        assert (tmp_path / "again" / name).read_bytes() == (made / name).read_bytes()
+    assert len({item.label for item in imagenet.read_map(made / "data" / imagenet.MAP)}) > COUNT / 4

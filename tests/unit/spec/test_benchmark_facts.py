@@ -1,0 +1,68 @@
+"""What comes with a built-in benchmark, so that a spec need not say it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.contract import BENCHMARKS
+from reconciler.mlperf.rounds import list_rounds, load_ruleset
+from reconciler.spec.benchmark_facts import find_benchmark_facts, load_benchmark_facts
+from tests.unit.spec.writing import HEADER, load_texts
+
+SPEC = """
+metadata: {name: acme}
+spec:
+  round: v6.1
+  submitter: ACME
+  systems: {box: {category: edge, status: available}}
+  benchmarks: {NAME: BLOCK}
+  divisions: {open: {box: {NAME: {Offline: {target_qps: 54}}}}}
+"""
+
+
+def declare(folder: Path, name: str, block: str) -> dict[str, object]:
+    """The settings of the one cell of a benchmark that the spec writes so."""
+    text = SPEC.replace("NAME", name).replace("BLOCK", block)
+    (cell,) = load_texts(folder, main=HEADER + text).cells
+    return {setting: value.value for setting, value in cell.settings.items()}
+
+
+@pytest.mark.parametrize("name", ["resnet50", "resnet"])
+def test_two_paths_are_enough_for_a_benchmark_of_mlperf(tmp_path: Path, name: str) -> None:
+    block = "{dataset: {path: data}, model: {path: m.onnx}, engine: {backend: onnxruntime}}"
+    settings = declare(tmp_path, name, block)
+    assert settings["benchmark.code"] == "resnet50"
+    assert settings["benchmark.official"] == "resnet"
+    assert settings["measurements.starting_weights_filename"] == "resnet50_v1.onnx"
+
+
+def test_what_the_spec_says_wins(tmp_path: Path) -> None:
+    block = "{model: {path: m.onnx, starting_weights_filename: own.onnx}, engine: {backend: onnxruntime}}"
+    assert declare(tmp_path, "resnet", block)["measurements.starting_weights_filename"] == "own.onnx"
+
+
+@pytest.mark.parametrize("name", ["resnet50", "resnet"])
+def test_a_harness_command_prepares_a_benchmark_itself(tmp_path: Path, name: str) -> None:
+    harness = "{command: [run, '{run_dir}', '{user_conf}'], code: harness, score: {command: [score]}}"
+    settings = declare(tmp_path, name, f"{{as: resnet, harness: {harness}}}")
+    assert settings["benchmark.code"] == "command"
+    assert "measurements.starting_weights_filename" not in settings
+
+
+def test_a_benchmark_under_another_name_still_brings_its_facts(tmp_path: Path) -> None:
+    settings = declare(tmp_path, "pictures", "{code: resnet50, engine: {backend: onnxruntime}}")
+    assert settings["benchmark.official"] == "resnet"
+
+
+def test_facts_name_what_the_program_and_the_rounds_have() -> None:
+    facts = load_benchmark_facts()
+    assert facts
+    official = {name for round_name in list_rounds() for name in load_ruleset(round_name).benchmarks}
+    for name, found in facts.items():
+        assert BENCHMARKS[name].module == name
+        assert found.official in official
+        assert all(find_benchmark_facts(known) is found for known in found.names)
+    names = [name for found in facts.values() for name in found.names]
+    assert len(set(names)) == len(names)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from reconciler.mlperf.benchmark_facts import BenchmarkFacts, SourceFacts
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.explanation import render_table
-from reconciler.spec.benchmark_facts import BenchmarkFacts, SourceFacts
 
 Rounds = Mapping[str, Mapping[str, Sequence[str]]]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from harness.contract import BENCHMARKS
 from reconciler.errors import Problem
+from reconciler.mlperf.benchmark_facts import BenchmarkFacts, find_benchmark_facts
 from reconciler.resource.inputs import DEFAULT, Value
 from reconciler.resource.kinds import SCENARIOS, Cell
-from reconciler.spec.benchmark_facts import BenchmarkFacts, find_benchmark_facts
 from reconciler.spec.checks import check_cell
 from reconciler.spec.commands import COMMAND, check_harness
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, SpecFile

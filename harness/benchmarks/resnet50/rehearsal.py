@@ -11,7 +11,10 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+import onnx
+import onnxruntime
 from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
 
 from harness.benchmarks.resnet50.answers import CLASSES, postprocess
 from harness.benchmarks.resnet50.imagenet import MAP, SIDE, preprocess
@@ -54,9 +57,6 @@ def encode_image(image: NDArray[np.uint8]) -> bytes:
 
 def write_network(path: Path, rng: np.random.Generator) -> None:
     """input_tensor:0 float32 [N, 3, 224, 224] -> ArgMax:0 int64 [N], softmax_tensor:0 float32 [N, 1001]."""
-    import onnx
-    from onnx import TensorProto, helper, numpy_helper
-
     weights = {
         "kernel": rng.normal(0, 0.02, (_CHANNELS, 3, 32, 32)),
         "shift": rng.normal(0, 1, _CHANNELS),
@@ -86,8 +86,6 @@ def write_network(path: Path, rng: np.random.Generator) -> None:
 
 def answer(model: Path, images: list[Path]) -> NDArray[np.int32]:
     """The network's own classes, one image at a time in fp32."""
-    import onnxruntime
-
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     found = [postprocess(session.run(None, {"input_tensor:0": preprocess(path)[None]})) for path in images]
     classes: NDArray[np.int32] = np.concatenate(found)

@@ -58,8 +58,7 @@ def describe_settings(places: RepositoryPaths, options: Options, seen: PlanResul
     values = {"round": declared.round, "submitter": declared.submitter, **system.settings, **found.settings}
     for resource in trace_lineages(seen.desired)[cell]:
         for item in seen.desired.detail(resource.address).inputs:
-            upstream = item.origin.file.partition(":")[0] in ("Dataset", "Model", "Engine", "Run", "Score", "Result")
-            if not upstream and item.name not in ("mode", "scenario"):
+            if item.upstream is None and item.name not in ("mode", "scenario"):
                 values.setdefault(item.name, Value(item.value, item.origin))
     return dict(sorted(values.items()))
 

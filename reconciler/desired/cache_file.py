@@ -18,7 +18,7 @@ from reconciler.resource.inputs import Input, Origin
 from reconciler.resource.kinds import Address, Cell
 from reconciler.resource.resources import Detail, Resource
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +100,19 @@ def _decode(data: bytes, header: dict[str, Any], base: int) -> Compiled:
 
 
 def _encode(detail: Detail) -> list[Any]:
-    inputs = [[i.name, i.value, i.origin.file, i.origin.line, i.origin.column] for i in detail.inputs]
+    inputs = [_encode_input(item) for item in detail.inputs]
     return [inputs, dict(detail.locations), dict(detail.settings), list(detail.marks)]
+
+
+def _encode_input(item: Input) -> list[Any]:
+    upstream = str(item.upstream) if item.upstream is not None else ""
+    return [item.name, item.value, item.origin.file, item.origin.line, item.origin.column, upstream]
 
 
 def _decode_detail(document: list[Any]) -> Detail:
     inputs, locations, settings, marks = document
-    decoded = tuple(Input(name, value, Origin(file, line, column)) for name, value, file, line, column in inputs)
+    decoded = tuple(
+        Input(name, value, Origin(file, line, column), Address.parse(upstream) if upstream else None)
+        for name, value, file, line, column, upstream in inputs
+    )
     return Detail(decoded, locations, settings, tuple(marks))

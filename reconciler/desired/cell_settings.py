@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from harness.contract import BACKENDS, BENCHMARKS
-from reconciler.desired.commands import COMMAND
 from reconciler.desired.inputs import Reader, is_endpoints
-from reconciler.desired.service import BUILD, SERVICE
 from reconciler.desired.state import Pins
 from reconciler.mlperf.endpoints import LIMITS, MEAN_TOKENS, MEAN_TOKENS_LIMITS
 from reconciler.mlperf.ruleset import BenchmarkRules, Ruleset
 from reconciler.resource.inputs import Value
 from reconciler.resource.kinds import SCENARIOS, Cell
+from reconciler.resource.setting_names import BUILD, COMMAND, SERVICE
 from reconciler.spec.declared import Declared, DeclaredCell
 
 
@@ -119,7 +118,7 @@ def collect_locations(reader: Reader) -> dict[str, str]:
     found["system"] = reader.text("system.name")
     if reader.text(COMMAND):
         code = reader.text("harness.code")
-        found |= {"harness.command": "declared", "harness.code": code}
+        found |= {COMMAND: "declared", "harness.code": code}
         for part in (SERVICE, BUILD):
             if reader.text(f"{part}.command"):
                 found |= {f"{part}.command": "declared", f"{part}.code": reader.text(f"{part}.code", code)}

@@ -36,15 +36,15 @@ from reconciler.desired.inputs import (
 )
 from reconciler.desired.resource_builder import ResourceBuilder
 from reconciler.desired.reuse import CachedCell
-from reconciler.desired.service import BUILD, SERVICE, collect_built_inputs, collect_service_inputs
+from reconciler.desired.service import collect_built_inputs, collect_service_inputs
 from reconciler.mlperf.compliance.judging import READS_ANSWERS
 from reconciler.mlperf.ruleset import TestRules
 from reconciler.resource.inputs import Input, make_key
-from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.resource.kinds import ACCURACY, MODES, Address, Cell, Kind, RunAddress
+from reconciler.resource.setting_names import BUILD_COMMAND, SERVICE_COMMAND
 from reconciler.spec.declared import DeclaredCell
 
 INFERRED = "inferred"
-MODES = ("accuracy", "performance")  # accuracy first: a broken engine fails before the long run
 Commons = Mapping[str, tuple[str, str]]  # benchmark → the keys of dataset and model that most of its cells have
 
 
@@ -65,8 +65,8 @@ class CellCompiler:
         made_from = self._engine(self._model(common_model, dataset), dataset)
         made_of = [made_from, dataset, *self._service(made_from, dataset)]
         ruled = select_tests(self._cell, self._readers.rules(self._cell), self._readers.ruleset)
-        answers = any("accuracy" in READS_ANSWERS.get(test.name, ()) for test in ruled)
-        runs = [self._run(mode, *made_of, answers=answers and mode == "accuracy") for mode in MODES]
+        answers = any(ACCURACY in READS_ANSWERS.get(test.name, ()) for test in ruled)
+        runs = [self._run(mode, *made_of, answers=answers and mode == ACCURACY) for mode in MODES]
         ups = [*runs, self._score(runs[0], dataset)]
         ups += [self._tested(test, ups, *made_of) for test in ruled]
         reader = self._fresh()
@@ -75,7 +75,7 @@ class CellCompiler:
     def inferred(self) -> None:
         """A result of another cell's runs: it has no runs of its own."""
         source = find_source_cell(self._cell)
-        ups = [self._making.made_already(mode, Address(Kind.RUN, f"{source}/{mode}")) for mode in MODES]
+        ups = [self._making.made_already(mode, RunAddress(source, mode).address) for mode in MODES]
         ups.append(self._making.made_already("score", Address(Kind.SCORE, str(source))))
         self._marks = tuple(sorted({*self._marks, INFERRED}))
         reader = self._fresh()
@@ -93,7 +93,7 @@ class CellCompiler:
 
     def _engine(self, model: Input, dataset: Input) -> Input:
         """The engine, or the model where neither a command of the user's nor the backend builds one."""
-        if self._reader.text(f"{BUILD}.command"):
+        if self._reader.text(BUILD_COMMAND):
             reader = self._fresh()
             return self._put(Kind.ENGINE, "", collect_built_inputs(reader, self._scenario, model, dataset), reader)
         facts = BACKENDS.get(self._reader.text("engine.backend"))
@@ -105,7 +105,7 @@ class CellCompiler:
     def _service(self, made_from: Input, dataset: Input) -> list[Input]:
         """The server that the cell's runs ask, where its harness has one."""
         reader = self._fresh()
-        if not reader.text(f"{SERVICE}.command"):
+        if not reader.text(SERVICE_COMMAND):
             return []
         return [self._put(Kind.SERVICE, "", collect_service_inputs(reader, self._scenario, made_from, dataset), reader)]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from reconciler.desired.inputs import Reader, collect_launcher_inputs, is_endpoints
 from reconciler.mlperf.modes import RESULTS
 from reconciler.resource.inputs import Input, Origin
+from reconciler.resource.setting_names import COMMAND, SCORE_COMMAND
 
-COMMAND, SCORE = "harness.command", "harness.score.command"
 CODE, CONFIG = "harness.code.sha256", "harness.config"
 
 
@@ -26,15 +26,15 @@ def collect_command_inputs(reader: Reader) -> list[Input]:
 
 def collect_scorer_inputs(reader: Reader) -> list[Input]:
     """Of a score; nothing where the benchmark has its own scorer here."""
-    if not reader.text(SCORE):
+    if not reader.text(SCORE_COMMAND):
         return []
-    said = reader.take(SCORE, "harness.image")
+    said = reader.take(SCORE_COMMAND, "harness.image")
     return [*said, *reader.under("harness.env"), *_sources(reader), *collect_launcher_inputs(reader)]
 
 
 def list_command_pins(reader: Reader) -> dict[str, str]:
     """Name of the input → pin, of the code and the configuration files of a command."""
-    if not reader.text(COMMAND) and not reader.text(SCORE):
+    if not reader.text(COMMAND) and not reader.text(SCORE_COMMAND):
         return {}
     cell = reader.text("cell")
     code, configs = reader.get("harness.code"), reader.get("harness.configs")

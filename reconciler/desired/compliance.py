@@ -67,7 +67,7 @@ def use_test_settings(reader: Reader, test: str) -> Reader:
 
 def count_attempts(reader: Reader, address: Address) -> int:
     """How often a test is run; a verdict is made of each of them, and of each new run that they are compared with."""
-    test = address.name.rpartition("/")[2]
+    test = address.part
     settings = use_test_settings(reader, test).settings
     found = [int(s["attempts"].value) if "attempts" in s else 1 for s in (settings, reader.settings)]
     return found[0] if address.kind is Kind.COMPLIANCE_TEST else sum(found)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from harness.contract import BACKENDS, BENCHMARKS
 from reconciler.desired.state import Pins
 from reconciler.launch.adapters import select_identity
-from reconciler.launch.launcher import COMMAND
+from reconciler.launch.launcher import LAUNCHER
 from reconciler.mlperf.modes import (
     ENDPOINTS,
     ENDPOINTS_SEEDS,
@@ -76,7 +76,7 @@ class Reader:
 
 def make_upstream_input(name: str, address: Address, key: str) -> Input:
     """An upstream resource enters by its key, never by its bytes: rebuilding a lost engine reruns nothing."""
-    return Input(name, key, Origin(str(address)))
+    return Input(name, key, Origin(str(address)), address)
 
 
 def find_benchmark_code(reader: Reader) -> list[Input]:
@@ -129,7 +129,7 @@ def collect_model_inputs(reader: Reader, dataset: Input | None) -> list[Input]:
 
 def collect_launcher_inputs(reader: Reader) -> list[Input]:
     """What the system's launcher runs commands in; nothing without one, or where it only says on which machine."""
-    found = reader.get(COMMAND)
+    found = reader.get(LAUNCHER)
     words = select_identity(found.value) if found is not None else ()
     return [Input("launcher", words, found.origin)] if found is not None and words else []
 

@@ -7,10 +7,11 @@ from reconciler.desired.cell_settings import CellReaders
 from reconciler.desired.commands import list_command_pins
 from reconciler.desired.compliance import has_own_dataset, is_asked_for, use_own_dataset
 from reconciler.desired.published import list_published_pins
-from reconciler.desired.service import BUILD, SERVICE, list_part_pins
+from reconciler.desired.service import list_part_pins
 from reconciler.desired.state import Pins
 from reconciler.mlperf.ruleset import Ruleset
 from reconciler.resource.kinds import Cell
+from reconciler.resource.setting_names import BUILD, SERVICE
 from reconciler.spec.declared import Declared
 
 

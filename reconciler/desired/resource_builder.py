@@ -13,9 +13,6 @@ from reconciler.resource.resources import Detail, Resource
 from reconciler.spec.declared import DeclaredCell
 
 _INPUT_NAME = {kind: str(kind).lower() for kind in Kind}
-_KINDS = {str(kind) for kind in Kind}
-
-
 _name = attrgetter("name")
 
 
@@ -41,7 +38,7 @@ class ResourceBuilder:
         self, address: Address, inputs: list[Input], reader: Reader | None, cell: DeclaredCell | None, **extra: object
     ) -> Input:
         """Add one resource; gives back the input by which others are made from it."""
-        ups = tuple(Address.parse(i.origin.file) for i in inputs if i.origin.file.partition(":")[0] in _KINDS)
+        ups = tuple(i.upstream for i in inputs if i.upstream is not None)
         key = make_key(address.kind, inputs)
         if reader is not None:
             self.noted.setdefault(address.label, set()).update(reader.noted)

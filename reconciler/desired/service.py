@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from reconciler.desired.inputs import Reader, collect_engine_inputs, collect_launcher_inputs
 from reconciler.resource.inputs import Input, Origin, Value
+from reconciler.resource.setting_names import BUILD, SERVICE
 
-SERVICE, BUILD = "harness.service", "harness.build"
 # Placeholders that differ between cells, and the settings that they stand for.
 _SETTINGS = {
     "benchmark": "benchmark.official",

@@ -11,7 +11,6 @@ from datetime import date
 
 from reconciler.desired.state import Desired
 from reconciler.diff.change import Change, Difference, InputChange, Reason, Work
-from reconciler.diff.explain import is_upstream
 from reconciler.resource.decisions import (
     Acceptance,
     AcceptanceStatus,
@@ -116,7 +115,7 @@ def _key(
     done = [s for s in recorded.by_address.get(resource.address, ()) if s.id == change.previous]
     if not done or done[-1].key == resource.key or not recorded.done(done[-1].key):
         return None
-    own = (item for item in explain(change) if not is_upstream(item))
+    own = (item for item in explain(change) if item.upstream is None)
     inputs = tuple(AcceptedInput(i.name, i.before, i.after, str(i.origin)) for i in own)
     return AcceptedKey(resource.address, done[-1].key, resource.key, inputs)
 

@@ -46,13 +46,15 @@ class Work(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class InputChange:
-    """One identity input that differs from the last record; None on a side where it does not exist."""
+    """One identity input that differs from the last record; None on a side where it does not exist. ``upstream``: what
+    the resource is or was made from, where its key is what differs."""
 
     name: str
     before: Any
     after: Any
     origin: Origin
     before_origin: str = ""
+    upstream: Address | None = None
 
 
 @dataclass(frozen=True, slots=True)

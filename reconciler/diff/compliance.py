@@ -16,7 +16,7 @@ from reconciler.diff.run_selection import find_differing_evidence
 from reconciler.mlperf.compliance.judging import AUDIT, KEEPS_ANSWERS, READS_ANSWERS
 from reconciler.mlperf.log_names import ACCURACY_LOG
 from reconciler.observed.state import Observed
-from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.resource.kinds import MODES, PERFORMANCE, Address, Cell, Kind, RunAddress
 from reconciler.resource.records import Recorded, Summary
 from reconciler.resource.resources import Resource
 
@@ -84,7 +84,7 @@ def compare_cell_tests(
 
 def _compare(walk: ComparisonState, audit: CellTest, published: Summary | None, allowed: frozenset[str]) -> bool:
     """Whether the test stands with a verdict that passes."""
-    remade = _made(walk, Address(Kind.RUN, f"{audit.test.cell}/performance"))
+    remade = _made(walk, _performance_of(audit))
     if published is None and not remade:
         return False  # an INVALID run has nothing to prove; its own finding says so
     done = walk.done(audit.test)
@@ -108,7 +108,7 @@ def _unlike(walk: ComparisonState, audit: CellTest, published: Summary, test: Su
         note = f"{names} is not that of the performance run"
         walk.change(audit.test, Action.REPLACE, Reason.EVIDENCE_DIFFERS, note)
     else:
-        performance = walk.desired.by_address[Address(Kind.RUN, f"{audit.test.cell}/performance")]
+        performance = walk.desired.by_address[_performance_of(audit)]
         note = f"{names} is not that of {audit.test.address.label}"
         walk.change(performance, Action.REPLACE, Reason.EVIDENCE_DIFFERS, note)
 
@@ -121,7 +121,7 @@ def find_missing_answers(
     inputs = desired.detail(at).inputs
     test = next(str(i.value) for i in inputs if i.name == "test")
     due = {change.address: change for change in difference.changes if change.how is Work.MAKE}
-    runs = {i.name: Address.parse(i.origin.file) for i in inputs if i.name in READS_ANSWERS.get(test, ())}
+    runs = {i.name: i.upstream for i in inputs if i.upstream is not None and i.name in READS_ANSWERS.get(test, ())}
     known = (recorded.by_key.get(desired.by_address[address].key, ()) for address in runs.values())
     by_id = {s.id: s for found in (*known, recorded.by_address.get(at, ())) for s in found}
     used = {name: by_id.get(difference.recorded_as.get(address, "")) for name, address in runs.items()}
@@ -143,6 +143,11 @@ def explain_missing_answers(run: str) -> tuple[str, str]:
     return why, "make it where that run was made, or bring .reconcile/objects from there"
 
 
+def _performance_of(audit: CellTest) -> Address:
+    assert audit.test.cell is not None
+    return RunAddress(audit.test.cell, PERFORMANCE).address
+
+
 def _made(walk: ComparisonState, address: Address) -> bool:
     return address in walk.changes and walk.changes[address].how is Work.MAKE
 
@@ -150,7 +155,7 @@ def _made(walk: ComparisonState, address: Address) -> bool:
 def _judged(walk: ComparisonState, audit: CellTest, alike: Sequence[Summary]) -> bool:
     """The newest test, until it is judged; then the newest that passes against the runs of now, if any does."""
     inputs = walk.desired.detail(audit.verdict.address).inputs
-    runs = {i.name: Address.parse(i.origin.file) for i in inputs if i.name in ("performance", "accuracy")}
+    runs = {i.name: i.upstream for i in inputs if i.upstream is not None and i.name in MODES}
     compared = {name: walk.used[address].id for name, address in runs.items() if address in walk.used}
     pairs = [(test, _verdict_of(walk, audit, test, compared)) for test in alike]
     passing = [pair for pair in pairs if pair[1] is not None and not pair[1].problem]

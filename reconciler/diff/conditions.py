@@ -16,7 +16,7 @@ from reconciler.diff.compliance import AUDIT_FAILS
 from reconciler.observed.state import Observed
 from reconciler.resource.conditions import NOT_REQUIRED, CellStatus, Condition, ConditionStatus, find_worst
 from reconciler.resource.decisions import find_freeze
-from reconciler.resource.kinds import ORDER, Address, Cell, Kind
+from reconciler.resource.kinds import ACCURACY, ORDER, PERFORMANCE, Address, Cell, Kind, RunAddress
 from reconciler.resource.records import Recorded, Summary
 from reconciler.resource.resources import Resource
 
@@ -41,7 +41,7 @@ class _Facts:
     def change(self, *kinds: Kind, mode: str = "") -> Change | None:
         """The first change, in pipeline order, among the cell's resources of these kinds."""
         for resource in self.resources:
-            if resource.kind in kinds and (not mode or resource.address.name.endswith(f"/{mode}")):
+            if resource.kind in kinds and (not mode or resource.address.mode == mode):
                 found = self.changes.get(resource.key)
                 if found is not None:
                     return found
@@ -138,7 +138,7 @@ def _standing(
     parts = (_built(facts), _accurate(facts), _performed(facts), _valid(facts), _audited(facts), _rendered(facts))
     chosen = difference.chosen.get(cell) or Chosen()
     # A cell publishes no INVALID run, but people want to see what it measured.
-    measured = chosen.performance or difference.recorded_as.get(Address(Kind.RUN, f"{cell}/performance"), "")
+    measured = chosen.performance or difference.recorded_as.get(RunAddress(cell, PERFORMANCE).address, "")
     performance, accuracy, score = (summaries.get(name) for name in (measured, chosen.accuracy, chosen.score))
     marks = {*also} | {mark for summary in (performance, accuracy, score) if summary for mark in summary.marks}
     return CellStatus(
@@ -167,7 +167,7 @@ def _built(facts: _Facts) -> Condition:
 
 
 def _performed(facts: _Facts) -> Condition:
-    return _stage("Performed", facts, facts.change(Kind.RUN, mode="performance"), "Recorded")
+    return _stage("Performed", facts, facts.change(Kind.RUN, mode=PERFORMANCE), "Recorded")
 
 
 def _about_accuracy(finding: Finding) -> bool:
@@ -184,12 +184,12 @@ def _verdict(type_: str, facts: _Facts, change: Change | None, findings: Iterabl
 
 
 def _accurate(facts: _Facts) -> Condition:
-    change = facts.change(Kind.RUN, mode="accuracy") or facts.change(Kind.SCORE)
+    change = facts.change(Kind.RUN, mode=ACCURACY) or facts.change(Kind.SCORE)
     return _verdict("Accurate", facts, change, filter(_about_accuracy, facts.findings), "Scored")
 
 
 def _valid(facts: _Facts) -> Condition:
-    change = facts.change(Kind.RUN, mode="performance")
+    change = facts.change(Kind.RUN, mode=PERFORMANCE)
     others = (f for f in facts.findings if not _about_accuracy(f) and f.kind != AUDIT_FAILS)
     return _verdict("Valid", facts, change, others, "Valid")
 

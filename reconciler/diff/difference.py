@@ -21,7 +21,7 @@ from reconciler.observed.state import ArtifactPresence, Observed
 from reconciler.resource.canonical import digest
 from reconciler.resource.decisions import NONE, AcceptedKey, Decisions, Freeze, find_freeze
 from reconciler.resource.inputs import Input
-from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.resource.kinds import ACCURACY, PERFORMANCE, Address, Cell, Kind, RunAddress
 from reconciler.resource.records import IMPORTED, SPARE_LOGS, Ended, Recorded, Summary
 from reconciler.resource.resources import Resource
 
@@ -84,7 +84,7 @@ class Comparison:
                 self.built(resource)
             elif resource.kind is Kind.SERVICE:
                 self.service(resource)
-            elif resource.kind is Kind.RUN and resource.address.name.endswith("/performance"):
+            elif resource.kind is Kind.RUN and resource.address.mode == PERFORMANCE:
                 self.cell(resource)
             elif resource.kind is Kind.RESULT and resource.cell not in self.chosen:
                 self.inferred(resource)
@@ -159,7 +159,7 @@ class Comparison:
         """A cell's runs, score and result together: they are published together or not at all."""
         assert performance.cell is not None
         cell, at = performance.cell, self.desired.by_address
-        accuracy = at[Address(Kind.RUN, f"{cell}/accuracy")]
+        accuracy = at[RunAddress(cell, ACCURACY).address]
         score, result = at[Address(Kind.SCORE, str(cell))], at[Address(Kind.RESULT, str(cell))]
         policy, lower = read_policy(self.desired.detail(result.address).inputs if self._many(performance) else ())
         done = self.done(performance)
@@ -255,7 +255,7 @@ class Comparison:
             return
         older = accuracy if beside.started <= published.started else performance
         names = ", ".join(name for name, _, _ in unequal)
-        other = "performance" if older is accuracy else "accuracy"
+        other = PERFORMANCE if older is accuracy else ACCURACY
         self.change(older, Action.REPLACE, Reason.EVIDENCE_DIFFERS, f"{names} is not that of the {other} run")
 
     def score(self, resource: Resource, accuracy: Resource, beside: Summary | None) -> None:

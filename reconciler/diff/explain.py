@@ -9,10 +9,8 @@ from typing import Any
 from reconciler.diff.change import InputChange
 from reconciler.resource.canonical import canonicalise
 from reconciler.resource.inputs import DEFAULT, Input, Origin
-from reconciler.resource.kinds import Kind
+from reconciler.resource.kinds import find_upstream
 from reconciler.resource.records import RecordedInput
-
-_UPSTREAM = {str(kind).lower() for kind in Kind} | {"accuracy", "performance", "audit"}
 
 
 def list_input_changes(inputs: tuple[Input, ...], before: Mapping[str, RecordedInput]) -> tuple[InputChange, ...]:
@@ -23,15 +21,13 @@ def list_input_changes(inputs: tuple[Input, ...], before: Mapping[str, RecordedI
         old: Any = before[name].value if name in before else None
         new = canonicalise(now[name].value) if name in now else None
         if old != new:
+            then = before[name].origin if name in before else ""
             origin = now[name].origin if name in now else _gone(inputs)
-            found.append(InputChange(name, old, new, origin, before[name].origin if name in before else ""))
-    return tuple(sorted(found, key=lambda change: (change.name in _UPSTREAM, change.name)))
+            upstream = now[name].upstream if name in now else find_upstream(then)
+            found.append(InputChange(name, old, new, origin, then, upstream))
+    return tuple(sorted(found, key=lambda change: (change.upstream is not None, change.name)))
 
 
 def _gone(inputs: tuple[Input, ...]) -> Origin:
     first = inputs[0].origin if inputs else DEFAULT
     return next((i.origin for i in inputs if i.origin.line), first)
-
-
-def is_upstream(change: InputChange) -> bool:
-    return change.name in _UPSTREAM

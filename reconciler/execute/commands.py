@@ -14,11 +14,10 @@ from reconciler.files import RepositoryPaths, hash_bytes, hash_file, make_machin
 from reconciler.mlperf.scenarios import ACCURACY, LOADGEN_MODE
 from reconciler.mlperf.user_conf import select_settings
 from reconciler.resource.kinds import Kind
+from reconciler.resource.setting_names import BUILD, BUILD_COMMAND, COMMAND, SCORE_COMMAND
 
-COMMAND, SCORE = "harness.command", "harness.score.command"
 # In the settings of an attempt: the port that its server was given, and the folder of what that prints.
 SERVICE_PORT, SERVICE_LOG = "running.port", "running.log"
-BUILD = "harness.build"
 _PLACEHOLDER = re.compile(r"(?<!\{)\{([a-z_]+)\}(?!\})")
 _ENV = "harness.env."
 _NONE = ("", "none", "n/a")
@@ -26,7 +25,12 @@ _NONE = ("", "none", "n/a")
 
 def has_command(attempt: Attempt) -> bool:
     """Whether it is a harness command that this attempt starts."""
-    named = {Kind.ENGINE: f"{BUILD}.command", Kind.RUN: COMMAND, Kind.COMPLIANCE_TEST: COMMAND, Kind.SCORE: SCORE}
+    named = {
+        Kind.ENGINE: BUILD_COMMAND,
+        Kind.RUN: COMMAND,
+        Kind.COMPLIANCE_TEST: COMMAND,
+        Kind.SCORE: SCORE_COMMAND,
+    }
     return named.get(attempt.intent.address.kind) in attempt.intent.settings
 
 
@@ -76,7 +80,7 @@ def make_command_score(
     cwd = find_location(settings, "harness.cwd", values, places.root) or _folder(settings, places.root, attempt)
     return CommandRequest(
         purpose="score",
-        command=fill_all(settings[SCORE], values),
+        command=fill_all(settings[SCORE_COMMAND], values),
         cwd=str(cwd),
         run_dir=str(attempt.run_dir),
         output=str(attempt.output),
@@ -96,7 +100,7 @@ def make_command_build(attempt: Attempt, places: RepositoryPaths, inputs: Mappin
     env, secrets = collect_environment(settings, values, f"{BUILD}.env.")
     return CommandRequest(
         purpose="build",
-        command=fill_all(settings[f"{BUILD}.command"], values),
+        command=fill_all(settings[BUILD_COMMAND], values),
         cwd=find_folder(settings, BUILD, values, places.root) or str(attempt.run_dir),
         run_dir=str(attempt.run_dir),
         output=str(attempt.output),

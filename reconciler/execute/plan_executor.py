@@ -17,7 +17,7 @@ from reconciler.execute.perform import AttemptContext, Finished, derive_outcome,
 from reconciler.execute.service import Services
 from reconciler.files import Lock, convert_storage_errors, make_machine_lock
 from reconciler.plan.plan import Plan, Step
-from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.kinds import PERFORMANCE, Address, Kind, RunAddress
 from reconciler.resource.records import Summary
 from reconciler.resource.resources import Detail
 
@@ -70,7 +70,9 @@ class PlanExecutor:
         """A compliance test of a run that failed or is INVALID would prove nothing: it comes after a valid one."""
         if address.kind not in (Kind.COMPLIANCE_TEST, Kind.VERDICT):
             return False
-        run = Address(Kind.RUN, f"{address.cell}/performance")
+        if address.cell is None:
+            return False
+        run = RunAddress(address.cell, PERFORMANCE).address
         return run in self.stuck or (run in self.used and self.used[run].validity == "INVALID")
 
     def given_up(self, step: Step) -> bool:
@@ -171,14 +173,8 @@ class PlanExecutor:
 
     def upstream(self, detail: Detail) -> dict[str, Summary]:
         """Input name → the record that an attempt is made from."""
-        found = {}
-        for item in detail.inputs:
-            kind, colon, _ = item.origin.file.partition(":")
-            if colon and kind in _KINDS:
-                summary = self.used.get(Address.parse(item.origin.file))
-                if summary is not None and summary.key == item.value:
-                    found[item.name] = summary
-        return found
+        found = ((item, self.used.get(item.upstream)) for item in detail.inputs if item.upstream is not None)
+        return {item.name: made for item, made in found if made is not None and made.key == item.value}
 
     def shared_with(self, address: Address, detail: Detail) -> str:
         """Who else uses the machine of a timed run; "" for nobody. A rehearsal only glances."""
@@ -221,7 +217,6 @@ class PlanExecutor:
                 return
 
 
-_KINDS = {str(kind) for kind in Kind}
 _ON_DEVICE = (Kind.ENGINE, Kind.RUN, Kind.COMPLIANCE_TEST)
 
 
@@ -234,8 +229,7 @@ def _counted(step: Step) -> tuple[str, ...]:
 
 def is_timed(address: Address) -> bool:
     """A compliance test is a performance run, too."""
-    performance = address.kind is Kind.RUN and address.name.endswith("/performance")
-    return performance or address.kind is Kind.COMPLIANCE_TEST
+    return address.mode == PERFORMANCE or address.kind is Kind.COMPLIANCE_TEST
 
 
 def compute_minimum_seconds(address: Address, detail: Detail) -> float:

@@ -14,7 +14,7 @@ from harness.contract import (
     ScoreRequest,
 )
 from reconciler.execute.attempt import Attempt
-from reconciler.execute.commands import SCORE, has_command, make_command_build, make_command_run, make_command_score
+from reconciler.execute.commands import has_command, make_command_build, make_command_run, make_command_score
 from reconciler.files import RepositoryPaths, replace
 from reconciler.mlperf.compliance.settings import audit_settings, write_audit_settings
 from reconciler.mlperf.log_names import ACCURACY_LOG
@@ -22,6 +22,7 @@ from reconciler.mlperf.modes import ENDPOINTS, RESULTS, select_conf_settings
 from reconciler.mlperf.scenarios import name_loadgen_scenario
 from reconciler.mlperf.user_conf import select_settings, write_user_conf
 from reconciler.resource.kinds import Kind
+from reconciler.resource.setting_names import SCORE_COMMAND
 
 _PACED = ("Server", "Interactive")  # scenarios whose queries come at a rate
 
@@ -140,7 +141,7 @@ def make_score_request(
     attempt: Attempt, places: RepositoryPaths, inputs: dict[str, str], accuracy_log: Path
 ) -> Message:
     """To the declared command where there is one, else to the benchmark's own scorer."""
-    if SCORE in attempt.intent.settings:
+    if SCORE_COMMAND in attempt.intent.settings:
         return make_command_score(attempt, places, inputs, accuracy_log)
     return ScoreRequest(
         benchmark=describe_benchmark(attempt, places),

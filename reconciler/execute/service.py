@@ -44,8 +44,8 @@ from reconciler.plan.plan import Step
 from reconciler.process import Child, build_harness_command
 from reconciler.resource.records import Summary
 from reconciler.resource.resources import Detail
+from reconciler.resource.setting_names import SERVICE, SERVICE_COMMAND
 
-SERVICE = "harness.service"
 _READY, _STOP = 30 * 60.0, 30.0  # seconds; loading weights takes minutes
 _PATIENCE = 120.0  # seconds for which a server under load may leave a probe unanswered
 _LOOK = 0.1
@@ -168,7 +168,7 @@ def make_service_request(attempt: Attempt, places: RepositoryPaths) -> ServiceRe
     values = {**collect_placeholder_values(attempt, places, inputs), "run_dir": str(attempt.run_dir), "image": image}
     env, secrets = collect_environment(settings, values, f"{SERVICE}.env.")
     return ServiceRequest(
-        command=fill_all(settings[f"{SERVICE}.command"], values),
+        command=fill_all(settings[SERVICE_COMMAND], values),
         cwd=find_folder(settings, SERVICE, values, places.root) or str(attempt.run_dir),
         counter=str(attempt.counter),
         ready=str(attempt.result),

@@ -47,9 +47,7 @@ def _causes(one: Snapshot, before: Iterable[Resource], other: Snapshot, after: I
 
 def _inputs(at: Snapshot, address: Address) -> dict[str, Input]:
     """Less the keys of what it is made from."""
-    kinds = tuple(f"{kind}:" for kind in Kind)
-    inputs = at.desired.detail(address).inputs
-    return {i.name: i for i in inputs if i.value is not None and not i.origin.file.startswith(kinds)}
+    return {i.name: i for i in at.desired.detail(address).inputs if i.value is not None and i.upstream is None}
 
 
 def read_sides(at: Snapshot) -> dict[Cell, Side]:

@@ -9,7 +9,7 @@ from decimal import Decimal, InvalidOperation
 from reconciler.desired.state import Desired
 from reconciler.diff.acceptance import BUILT
 from reconciler.diff.change import Change, Difference, InputChange, Work
-from reconciler.diff.explain import is_upstream, list_input_changes
+from reconciler.diff.explain import list_input_changes
 from reconciler.diff.impact import CellEffect, Effect, Impact, Remark
 from reconciler.history.decision_review import review_decisions
 from reconciler.history.snapshot import Snapshot
@@ -112,9 +112,9 @@ def _causes(change: Change, head: Snapshot, base: Snapshot) -> list[InputChange]
         return []
     own = list_input_changes(head.desired.detail(change.address).inputs, record.inputs)
     if change.address not in base.desired.by_address:
-        return [item for item in own if not is_upstream(item)]
+        return [item for item in own if item.upstream is None]
     then = {item.name: item.value for item in base.desired.detail(change.address).inputs}
-    return sorted((i for i in own if not is_upstream(i)), key=lambda item: then.get(item.name) == item.after)
+    return sorted((i for i in own if i.upstream is None), key=lambda item: then.get(item.name) == item.after)
 
 
 def _margins(head: Snapshot) -> list[Remark]:

@@ -14,7 +14,7 @@ from reconciler.git_history import Commit, find_appearances
 from reconciler.history.snapshot import RECORDS
 from reconciler.record.codec import decode, summarize
 from reconciler.resource.inputs import Role
-from reconciler.resource.kinds import Cell, Kind
+from reconciler.resource.kinds import PERFORMANCE, Cell, Kind
 from reconciler.resource.records import Ended, Record
 
 _FOLLOWS = ("engine.", "model.", "dataset.")  # digests of what inputs decide
@@ -131,7 +131,7 @@ def _circumstances(one: Record, other: Record, without: tuple[str, ...]) -> Iter
 def _what(record: Record) -> str:
     """ "Run performance" or "Score" of what has a metric of its own; "" of everything else."""
     score = record.address.kind is Kind.SCORE
-    run = record.address.kind is Kind.RUN and record.address.name.endswith("/performance")
+    run = record.address.mode == PERFORMANCE
     return record.address.label if record.ended is Ended.DONE and (score or run) else ""
 
 

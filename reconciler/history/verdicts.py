@@ -29,7 +29,7 @@ from reconciler.mlperf.compliance.verdict import FAIL, PASS, AuditVerdict
 from reconciler.mlperf.log_names import ACCURACY_LOG, BASELINE, COMPLIANCE, DETAIL, SUMMARY, VERIFY_ACCURACY
 from reconciler.mlperf.rounds import load_ruleset
 from reconciler.resource.canonical import digest
-from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.resource.kinds import ACCURACY, PERFORMANCE, Address, Cell, Kind
 from reconciler.resource.records import Record
 
 _RUN = "performance/run_1/"
@@ -77,13 +77,13 @@ def _question(cell: Cell, record: Record, runs: Mapping[str, Record], at: Snapsh
     )
     texts = _texts(record, logs)
     reports = {name: texts[name] for name in (BASELINE, COMPLIANCE) if name in texts}
-    if record.address.name.rpartition("/")[2] in SCORED:
+    if record.address.part in SCORED:
         reports = {COMPLIANCE: texts.get(VERIFY_ACCURACY, "")}  # the scorer's words stand in there
     return replace(question, reports=reports)
 
 
 def _runs(chosen: Chosen) -> dict[str, str]:
-    return {"performance": chosen.performance, "accuracy": chosen.accuracy}
+    return {PERFORMANCE: chosen.performance, ACCURACY: chosen.accuracy}
 
 
 def _read_as(record: Record) -> str:
@@ -188,7 +188,7 @@ def _published(
         scenario=cell.scenario,
         metrics=tuple(bar.metric for bar in benchmark.bars(cell.scenario)) if benchmark else (),
         audit=_run_logs(files, _RUN, "accuracy/"),
-        performance=_run_logs(named["performance"]),
-        accuracy=_run_logs(named["accuracy"]),
+        performance=_run_logs(named[PERFORMANCE]),
+        accuracy=_run_logs(named[ACCURACY]),
         text=lambda path: files[path].decode(errors="replace") if path in files else None,
     )

@@ -25,11 +25,9 @@ from reconciler.importing.run_import import (
 )
 from reconciler.record.index import load_record
 from reconciler.record.store import keep, write_record
-from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.resource.kinds import MODES, Address, Cell, Kind, RunAddress
 from reconciler.resource.records import IMPORTED, Ended, Recorded
 from reconciler.resource.resources import Detail, Resource
-
-_KINDS = {str(kind) for kind in Kind}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +54,7 @@ class Recorder:
 
     def run(self, cell: Cell, found: FoundRun | FoundResults) -> tuple[Taken, ...]:
         """Records a run, and the score that came with it. LogError when it is not what the cell asks for."""
-        resource = self._resource(Kind.RUN, f"{cell}/{found.mode}", cell)
+        resource = self._resource(RunAddress(cell, found.mode).address)
         detail = self.desired.detail(resource.address)
         self._refuse_other(cell, found, has_results(detail.settings))
         if isinstance(found, FoundResults):
@@ -65,7 +63,7 @@ class Recorder:
         upstream = self._upstream(detail, found)
         taken = [self._store(replace(made, record=replace(made.record, upstream=upstream)))]
         if found.accuracy_text is not None:
-            score = self._resource(Kind.SCORE, str(cell), cell)
+            score = self._resource(Address(Kind.SCORE, str(cell)))
             ups = {**self._upstream(self.desired.detail(score.address), found), "run": taken[0].identity}
             taken.append(self._store(import_score(found, score, self.desired.detail(score.address), ups, self.context)))
         return tuple(taken)
@@ -84,7 +82,7 @@ class Recorder:
         upstream = self._upstream(detail, found)
         taken = [self._store(replace(made, record=replace(made.record, upstream=upstream)))]
         if found.mode == "accuracy":
-            score = self._resource(Kind.SCORE, str(cell), cell)
+            score = self._resource(Address(Kind.SCORE, str(cell)))
             detail = self.desired.detail(score.address)
             ups = {**self._upstream(detail, found), "run": taken[0].identity}
             taken.append(self._store(import_result_score(found, score, detail, ups, self.context)))
@@ -99,8 +97,8 @@ class Recorder:
         """Says more of runs that were imported before. ReconcilerError when the cell has none."""
         names: dict[str, str] = {}
         taken = []
-        for kind, name in ((Kind.RUN, f"{cell}/accuracy"), (Kind.RUN, f"{cell}/performance"), (Kind.SCORE, str(cell))):
-            for summary in self.recorded.done(self._resource(kind, name, cell).key):
+        for address in (*(RunAddress(cell, mode).address for mode in MODES), Address(Kind.SCORE, str(cell))):
+            for summary in self.recorded.done(self._resource(address).key):
                 if IMPORTED not in summary.marks:
                     continue
                 record = load_record(self.places, summary.id)
@@ -112,20 +110,18 @@ class Recorder:
             raise ReconcilerError(f"{cell} has no imported runs", fix=f"reconcile import LOGDIR --cell {cell}")
         return tuple(taken)
 
-    def _resource(self, kind: Kind, name: str, cell: Cell) -> Resource:
-        found = self.desired.by_address.get(Address(kind, name))
+    def _resource(self, address: Address) -> Resource:
+        found = self.desired.by_address.get(address)
         if found is None:
-            raise ReconcilerError(f"{cell} has no runs of its own: it is inferred", fix="import into its source cell")
+            raise ReconcilerError(
+                f"{address.cell} has no runs of its own: it is inferred", fix="import into its source cell"
+            )
         return found
 
     def _upstream(self, detail: Detail, found: FoundRun | FoundResults) -> dict[str, str]:
         """Input name → record id; what nobody has recorded gets a record that stands for it."""
-        names = {}
-        for item in detail.inputs:
-            kind, colon, _ = item.origin.file.partition(":")
-            if colon and kind in _KINDS and kind != Kind.RUN:
-                names[item.name] = self._known(Address.parse(item.origin.file), found)
-        return names
+        ups = ((item.name, item.upstream) for item in detail.inputs if item.upstream is not None)
+        return {name: self._known(address, found) for name, address in ups if address.kind is not Kind.RUN}
 
     def _known(self, address: Address, found: FoundRun | FoundResults) -> str:
         resource = self.desired.by_address[address]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-COMMAND, PYTHON = LAUNCHING = ("system.launcher", "system.python")  # settings of a system
+LAUNCHER, PYTHON = LAUNCHING = ("system.launcher", "system.python")  # settings of a system
 
 Words = Sequence[str]
 Problem = tuple[str, str]  # what is wrong, and the fix
@@ -63,7 +63,7 @@ class Adapter(Protocol):
 
 def find_launcher(settings: Mapping[str, Any]) -> Launcher | None:
     """The launcher of a system, None where its commands run on this machine."""
-    words = settings.get(COMMAND)
+    words = settings.get(LAUNCHER)
     return Launcher(tuple(map(str, words)), str(settings.get(PYTHON, ""))) if words else None
 
 

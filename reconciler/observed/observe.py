@@ -26,6 +26,7 @@ from reconciler.observed.rendered import observe_tree, read_rendered
 from reconciler.observed.state import Observed, Obstacle
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Artifact, Recorded
+from reconciler.resource.setting_names import BUILD_COMMAND, COMMAND
 
 
 def observe(
@@ -94,7 +95,7 @@ def can_build_anywhere(address: Address, locations: Mapping[str, str]) -> bool:
     """Whether an engine is made for whatever device the system has: its library needs none, and there is none here
     that it would make it for instead."""
     facts = BACKENDS.get(locations.get("backend", ""))
-    ours = address.kind is Kind.ENGINE and "harness.build.command" not in locations
+    ours = address.kind is Kind.ENGINE and BUILD_COMMAND not in locations
     return ours and facts is not None and facts.builds_without_device and not list_accelerators()
 
 
@@ -113,9 +114,9 @@ def find_obstacle(
     if (code is not None and code.elsewhere) or (backend in BACKENDS and BACKENDS[backend].elsewhere):
         fix = f"record a run made elsewhere: reconcile import LOGDIR --cell {address.cell or 'CELL'}"
         return Obstacle("its runs are made elsewhere and imported", fix)
-    ours = "harness.command" not in locations  # a command brings its own libraries
+    ours = COMMAND not in locations  # a command brings its own libraries
     runs = address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST)
-    built = address.kind is Kind.ENGINE and "harness.build.command" not in locations
+    built = address.kind is Kind.ENGINE and BUILD_COMMAND not in locations
     if distributions is not None and (built or (runs and ours)) and backend in BACKENDS:
         facts = BACKENDS[backend]
         if find_backend_version(backend, dict(distributions)) is None:

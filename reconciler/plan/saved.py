@@ -18,7 +18,7 @@ from reconciler.resource.decisions import (
     encode_freeze,
 )
 from reconciler.resource.inputs import Origin
-from reconciler.resource.kinds import Address
+from reconciler.resource.kinds import Address, find_upstream
 
 VERSION = 2
 
@@ -123,15 +123,19 @@ def _decode_step(step: dict[str, Any]) -> Step:
         change=change,
         shared=tuple(map(Address.parse, step["shared"])),
         because=tuple(map(Address.parse, step["because"])),
-        explained=tuple(
-            InputChange(i["name"], i["before"], i["after"], Origin(*i["origin"]), i["before_origin"])
-            for i in step["inputs"]
-        ),
+        explained=tuple(map(_decode_input, step["inputs"])),
         seconds=step["seconds"],
         basis=step["basis"],
         blocked=step["blocked"],
         fix=step["fix"],
     )
+
+
+def _decode_input(item: dict[str, Any]) -> InputChange:
+    """The origin of what is made from another resource is its address: the one there is, else the one there was."""
+    origin, then = Origin(*item["origin"]), item["before_origin"]
+    upstream = find_upstream(origin.file) or (find_upstream(then) if item["after"] is None else None)
+    return InputChange(item["name"], item["before"], item["after"], origin, then, upstream)
 
 
 def refuse_stale(saved: Plan, fresh: Plan) -> None:

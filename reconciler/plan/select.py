@@ -52,7 +52,7 @@ def _matches(address: Address, field: str, glob: str) -> bool:
     if field == "kind":
         return fnmatchcase(str(address.kind).lower(), glob) or fnmatchcase(address.label.lower(), glob)
     if field == "mode":
-        return address.kind is not Kind.RUN or fnmatchcase(address.name.rpartition("/")[2].lower(), glob)
+        return address.kind is not Kind.RUN or fnmatchcase(address.mode.lower(), glob)
     if cell is None:
         shared = field == "benchmark" and address.kind in (Kind.DATASET, Kind.MODEL)
         return fnmatchcase(address.name.lower(), glob) if shared else True

@@ -10,7 +10,7 @@ from reconciler.plan.plan import Step
 from reconciler.quantities import join_listing, show_count
 from reconciler.render.values import render_change_text
 from reconciler.resource.inputs import Origin
-from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.kinds import Address
 
 _LABELS = {"Run performance": "Run perf"}
 _REASONS = {
@@ -74,17 +74,11 @@ def describe_origin(step: Step) -> Origin | None:
     return shown[0].origin if shown and shown[0].origin.line else None
 
 
-def is_upstream(change: InputChange) -> bool:
-    """Whether the input is the key of something it is made from."""
-    return change.origin.file.partition(":")[0] in tuple(Kind)
-
-
 def _shown_changes(step: Step) -> tuple[InputChange, ...]:
     """Changed inputs that tell the cause: the key of something in this very plan says less than "engine replaced"."""
     if step.change.reason not in (Reason.INPUT_CHANGED, Reason.UPSTREAM_REPLACED, Reason.NOT_RECORDED):
         return ()
-    replaced = {str(address) for address in step.because}
-    return tuple(change for change in step.explained if not is_upstream(change) or change.origin.file not in replaced)
+    return tuple(change for change in step.explained if change.upstream not in step.because)
 
 
 def describe_sharing(step: Step) -> str:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from reconciler.resource.canonical import digest
-from reconciler.resource.kinds import Kind
+from reconciler.resource.kinds import Address, Kind
 
 # Raised deliberately when a change of our own code must make every resource of a kind stale; shows in `plan`.
 REVISIONS = dict.fromkeys(Kind, 1)
@@ -46,11 +46,12 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One identity input of a resource."""
+    """One identity input of a resource. ``upstream``: what it is made from, whose key the value is then."""
 
     name: str
     value: Any
     origin: Origin = DEFAULT
+    upstream: Address | None = None
 
 
 def make_key(kind: Kind, inputs: Iterable[Input]) -> str:

@@ -27,6 +27,8 @@ class Kind(StrEnum):
 ORDER = {kind: index for index, kind in enumerate(Kind)}
 _BY_NAME = {kind.value: kind for kind in Kind}  # three times as fast as Kind(name)
 
+ACCURACY, PERFORMANCE = "accuracy", "performance"
+MODES = (ACCURACY, PERFORMANCE)  # accuracy first: a broken engine fails before the long run
 SCENARIOS = ("SingleStream", "MultiStream", "Server", "Offline", "Interactive")
 DIVISIONS = ("closed", "open", "network")
 
@@ -70,15 +72,44 @@ class Address(NamedTuple):
         return Cell(*parts[:4]) if len(parts) >= 4 else None
 
     @property
+    def part(self) -> str:
+        """What stands behind the cell: a run's mode or a test's name; "" where nothing does."""
+        parts = self.name.split("/")
+        return parts[4] if len(parts) == 5 else ""
+
+    @property
+    def mode(self) -> str:
+        """The mode of a run; "" of every other kind."""
+        return self.name.rpartition("/")[2] if self.kind is Kind.RUN else ""
+
+    @property
     def label(self) -> str:
         """What people read: "Engine", "Run accuracy", "TEST01", "TEST01 verdict", "TEST07 dataset"."""
-        parts = self.name.split("/")
-        if self.kind is Kind.RUN and len(parts) == 5:
-            return f"Run {parts[4]}"
-        if self.kind is Kind.COMPLIANCE_TEST and len(parts) == 5:
-            return parts[4]
-        if self.kind is Kind.VERDICT and len(parts) == 5:
-            return f"{parts[4]} verdict"
-        if self.kind is Kind.DATASET and len(parts) == 5:
-            return f"{parts[4]} dataset"
-        return str(self.kind)
+        pattern = _LABELS.get(self.kind) if self.part else None
+        return pattern.format(self.part) if pattern else str(self.kind)
+
+
+_LABELS = {
+    Kind.RUN: "Run {}",
+    Kind.COMPLIANCE_TEST: "{}",
+    Kind.VERDICT: "{} verdict",
+    Kind.DATASET: "{} dataset",
+}
+
+
+class RunAddress(NamedTuple):
+    """A run of a cell, by its mode."""
+
+    cell: Cell
+    mode: str
+
+    @property
+    def address(self) -> Address:
+        return Address(Kind.RUN, f"{self.cell}/{self.mode}")
+
+
+def find_upstream(origin: str) -> Address | None:
+    """What an input was made from, as the text of its origin in a record or a saved plan says; None where the origin is
+    a line, a round or a machine."""
+    kind, _, name = origin.partition(":")
+    return Address(_BY_NAME[kind], name) if kind in _BY_NAME else None

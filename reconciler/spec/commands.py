@@ -8,13 +8,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from reconciler.errors import Problem
 from reconciler.mlperf.modes import ENDPOINTS, RESULTS
+from reconciler.resource.setting_names import BUILD, BUILD_COMMAND, COMMAND, SCORE_COMMAND, SERVICE, SERVICE_COMMAND
 from reconciler.spec.checks import make_problem
 from reconciler.spec.layers import Block, LayeredSetting
 from reconciler.spec.names import give_advice
 
-COMMAND, SCORE, SERVICE = "harness.command", "harness.score.command", "harness.service"
 ENV, MODEL = "harness.env.", "harness.model_name"
-BUILD = "harness.build"
 # What the name in braces stands for, in a run.
 PLACEHOLDERS = {
     "run_dir": "an empty folder of this run alone, for its logs",
@@ -55,16 +54,16 @@ SERVICE_PLACEHOLDERS = (*BUILD_PLACEHOLDERS, "engine", "port", "service_url")
 _WITH_SERVICE = ("port", "service_url")
 # A name in double braces is no placeholder: {{name}} is handed over as {name}.
 PLACEHOLDER = re.compile(r"(?<!\{)\{([a-z_]+)\}(?!\})")
-_TEXTS = (COMMAND, SCORE, "harness.cwd", "harness.logs", "harness.outputs", "harness.user_conf_at")
+_TEXTS = (COMMAND, SCORE_COMMAND, "harness.cwd", "harness.logs", "harness.outputs", "harness.user_conf_at")
 
 
 def check_harness(settings: Block) -> Iterator[Problem]:
     """Problems of a cell with a harness command, each where the wrong value is written."""
     texts = {name: layers[0] for name, layers in settings.items() if name in _TEXTS or name.startswith(ENV)}
-    served = f"{SERVICE}.command" in settings
+    served = SERVICE_COMMAND in settings
     known = [name for name in PLACEHOLDERS if served or name not in _WITH_SERVICE]
     for name, setting in texts.items():
-        yield from _unknown(setting, [item for item in known if name != SCORE or item not in _WITH_SERVICE])
+        yield from _unknown(setting, [item for item in known if name != SCORE_COMMAND or item not in _WITH_SERVICE])
     yield from _build(settings)
     yield from _service(settings, texts.values())
     if COMMAND not in settings:
@@ -120,7 +119,7 @@ def _without_command(own: Mapping[str, LayeredSetting], noun: str, example: str)
 
 def _build(settings: Block) -> Iterator[Problem]:
     own = _below(settings, BUILD)
-    command = own.get(f"{BUILD}.command")
+    command = own.get(BUILD_COMMAND)
     if command is None:
         yield from _without_command(own, "build", '["python", "build.py", "{model}", "{run_dir}"]')
         return
@@ -135,7 +134,7 @@ def _build(settings: Block) -> Iterator[Problem]:
 def _service(settings: Block, asking: Iterable[LayeredSetting]) -> Iterator[Problem]:
     """A server must be startable, and its runs must find it."""
     own = _below(settings, SERVICE)
-    command = own.get(f"{SERVICE}.command")
+    command = own.get(SERVICE_COMMAND)
     if command is None:
         yield from _without_command(own, "service", '["python", "server.py", "--port", "{port}"]')
         return
@@ -160,7 +159,7 @@ def _unheard(settings: Block, texts: str) -> Iterator[Problem]:
     code = settings.get("benchmark.code")
     endpoints = _endpoints(settings)
     yield from _unnamed_model(settings)
-    if not endpoints and code is not None and code[0].value.value == "command" and SCORE not in settings:
+    if not endpoints and code is not None and code[0].value.value == "command" and SCORE_COMMAND not in settings:
         fix = 'write \'score: {command: ["python", "accuracy.py", "{accuracy_log}"]}\', or name the benchmark\'s code'
         yield make_problem(command, "nothing scores the accuracy run of this benchmark", fix)
     if "harness.logs" not in settings and "{run_dir}" not in texts:

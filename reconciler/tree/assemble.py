@@ -22,6 +22,7 @@ from reconciler.mlperf.log_names import (
 from reconciler.resource.decisions import Acceptance
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Record
+from reconciler.resource.setting_names import COMMAND
 from reconciler.tree.compliance_files import audit_files
 from reconciler.tree.content import AccuracyLog, CellContent, Files, LogRef, SubmissionContent, SystemContent
 from reconciler.tree.source import choose_published_file, list_published_files
@@ -175,7 +176,7 @@ def _compliance(records: Chosen, load_record: Callable[[str], Record]) -> dict[s
 
 
 def _code(settings: Mapping[str, Any]) -> str:
-    command = settings.get("harness.command")
+    command = settings.get(COMMAND)
     if command:
         return f"`{PurePosixPath(str(settings.get('harness.code') or command[0])).name}`, a command of the submitter's"
     path, name = settings.get("benchmark.path"), settings.get("benchmark.code")

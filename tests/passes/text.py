@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 
 from reconciler.diff.change import InputChange
-from reconciler.diff.explain import is_upstream
 from reconciler.execute.outcome import Outcome
 from reconciler.plan.plan import Plan, Step
 from reconciler.reconcile import PassReport
@@ -63,7 +62,7 @@ def _step(step: Step) -> Iterator[str]:
 
 
 def _input(change: InputChange) -> str:
-    if is_upstream(change):
+    if change.upstream is not None:
         return f"{change.name} replaced, {change.origin}"
     return f"{change.name}: {change.before} -> {change.after}, {change.origin}"
 

@@ -16,6 +16,7 @@ from reconciler.desired.state import Pins
 from reconciler.files import replace
 from reconciler.mlperf.rounds import load_ruleset
 from reconciler.resource.inputs import Value
+from reconciler.resource.setting_names import BUILD_COMMAND, COMMAND, SCORE_COMMAND, SERVICE_COMMAND
 from reconciler.spec import harness_models, models
 from reconciler.spec.files import Source, compute_blob_id
 from reconciler.spec.groups import Group
@@ -78,7 +79,7 @@ def find_field_effects() -> Mapping[str, tuple[str, ...]]:
     data = read_shipped("specs/quickstart.yaml")
     declared = load_sources([Source("quickstart.yaml", data.decode(), compute_blob_id(data))], Path(), {})
     command = Value(("run",))
-    commands = ("harness.command", "harness.build.command", "harness.service.command", "harness.score.command")
+    commands = (COMMAND, BUILD_COMMAND, SERVICE_COMMAND, SCORE_COMMAND)
     asked = {f"compliance.{_TEST}": Value(True), **dict.fromkeys(commands, command)}
     cells = tuple(replaced(cell, settings={**cell.settings, **asked}) for cell in declared.cells)
     _, by_label = compile_desired(replaced(declared, cells=cells), load_ruleset(str(declared.round.value)), Pins())

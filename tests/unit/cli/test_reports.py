@@ -147,6 +147,17 @@ def test_show(recorded: Path, reconcile: Reconcile) -> None:
     )
 
 
+def test_show_lists_no_key_of_what_a_resource_is_made_from(recorded: Path, reconcile: Reconcile) -> None:
+    edit(recorded, "min_query_count: 512", "min_query_count: 512, compliance: {TEST01: {}, TEST04: {}}")
+    report = json.loads(reconcile("show", CELL, "--json")[1])
+    assert {r["address"].partition(":")[0] for r in report["resources"]} >= {"ComplianceTest", "Verdict"}
+    keys = {resource["key"] for resource in report["resources"]}
+    listed = report["settings"]
+    assert not [name for name, setting in listed.items() if setting["value"] in keys]
+    assert not {"audit", "verdict.TEST01", "verdict.TEST04"} & listed.keys()
+    assert listed["target_qps"]["value"] == "1000"
+
+
 def test_logs(recorded: Path, reconcile: Reconcile) -> None:
     code, out, _ = reconcile("logs", CELL)
     assert code == 0

@@ -42,11 +42,11 @@ def desire(wishes: Iterable[Wish]) -> Desired:
 
     def put(kind: Kind, name: str, wish: Wish | None, *inputs: Input, attempts: int = 1) -> Input:
         address = Address(kind, name)
-        ups = tuple(Address.parse(i.origin.file) for i in inputs if ":" in i.origin.file)
+        ups = tuple(i.upstream for i in inputs if i.upstream is not None)
         key = make_key(kind, inputs)
         cell = wish.cell if wish else None
         made.setdefault(address, (Resource(address, key, ups, cell, attempts), Detail(inputs)))
-        return Input(str(kind).lower(), key, Origin(str(address)))
+        return Input(str(kind).lower(), key, Origin(str(address)), address)
 
     for wish in wishes:
         cell = str(wish.cell)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconciler.diff.change import InputChange
-from reconciler.diff.explain import is_upstream, list_input_changes
+from reconciler.diff.explain import list_input_changes
 from reconciler.resource.inputs import DEFAULT, Input, Origin, make_key
 from reconciler.resource.kinds import Kind
 from reconciler.resource.records import RecordedInput
@@ -36,7 +36,7 @@ def test_nothing_differs_exactly_when_the_keys_are_equal(now: dict[str, object],
 @given(values, values)
 def test_own_inputs_come_first_each_set_in_order(now: dict[str, object], before: dict[str, object]) -> None:
     changes = list_input_changes(inputs(now), recorded(before))
-    assert list(changes) == sorted(changes, key=lambda c: (is_upstream(c), c.name))
+    assert list(changes) == sorted(changes, key=lambda c: (c.upstream is not None, c.name))
     assert [c.name for c in changes if c.before == c.after] == []
 
 

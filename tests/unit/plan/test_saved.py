@@ -21,7 +21,12 @@ from tests.unit.diff.test_difference import wishes
 
 def whole() -> Plan:
     plan = World().plan(desire([Wish()]), blocked={Address(Kind.ENGINE, str(Wish().cell)): "why"})
-    explained = (InputChange("batch", 4, 8, Origin("specs/a.yaml", 3, 5), "before:1"),)
+    model, service = Address(Kind.MODEL, "net"), Address(Kind.SERVICE, "open/box/net/Server")
+    explained = (
+        InputChange("batch", 4, 8, Origin("specs/a.yaml", 3, 5), "before:1"),
+        InputChange("model", "1" * 64, "2" * 64, Origin(str(model)), str(model), model),
+        InputChange("service", "3" * 64, None, Origin("specs/a.yaml", 3), str(service), service),
+    )
     steps = (replace(plan.steps[0], explained=explained, seconds=1.5, basis="history"), *plan.steps[1:])
     return replace(
         plan,

@@ -24,8 +24,9 @@ def change(
     return Change(address, "0" * 64, action, reason, **more)
 
 
-def input_change(name: str, before: Any, after: Any, origin: Origin = LINE) -> InputChange:
-    return InputChange(name, before, after, origin, "specs/acme.yaml:16")
+def input_change(name: str, before: Any, after: Any, upstream: Address | None = None) -> InputChange:
+    origin = Origin(str(upstream)) if upstream else LINE
+    return InputChange(name, before, after, origin, str(upstream or "specs/acme.yaml:16"), upstream)
 
 
 def step(address: Address, *, because: tuple[Address, ...] = (), **more: Any) -> Step:

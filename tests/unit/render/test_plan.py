@@ -7,7 +7,6 @@ import pytest
 from reconciler.diff.change import Action, Drift, Finding, Reason, Work
 from reconciler.render.colour import show_coloured
 from reconciler.render.plan import collect_shown_origins, render_plan_text
-from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Address, Kind
 from tests.unit.render.builders import (
     ACCURACY,
@@ -93,7 +92,7 @@ def test_the_cause_names_the_rest_and_skips_keys_of_what_is_replaced_too() -> No
     explained = (
         input_change("min_duration", 600_000, 0),
         input_change("target_latency", 15_000_000, None),
-        input_change("engine", "1" * 64, "2" * 64, Origin(str(ENGINE))),
+        input_change("engine", "1" * 64, "2" * 64, ENGINE),
     )
     run = step(PERFORMANCE, reason=Reason.INPUT_CHANGED, explained=explained, because=(ENGINE,))
     assert "min_duration 10 min → 0 and 1 more  specs/acme.yaml:16" in render_plan_text(plan(run))

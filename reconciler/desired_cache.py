@@ -24,6 +24,7 @@ from reconciler.observed.observe import find_unlike_systems, get_systems, list_i
 from reconciler.observed.pins import observe_pins
 from reconciler.observed.probed_nodes import read_probed_nodes
 from reconciler.resource.canonical import digest
+from reconciler.resource.pins import Pin
 from reconciler.resource.records import Recorded
 
 _PACKAGE = Path(__file__).parent
@@ -102,7 +103,7 @@ def load_desired(
 
 
 def observe_pins_here(
-    needed: Iterable[str], systems: Mapping[str, Any], places: RepositoryPaths, recorded: Recorded, stamps: DigestCache
+    needed: Iterable[Pin], systems: Mapping[str, Any], places: RepositoryPaths, recorded: Recorded, stamps: DigestCache
 ) -> Pins:
     """What the machines of these systems, this disk and the records say of the pins. ``systems`` as submission settings
     have them."""

@@ -36,6 +36,7 @@ from reconciler.record.decisions import read
 from reconciler.record.index import Damaged, Index, load, load_record
 from reconciler.resource.decisions import NONE, Decisions, find_freeze
 from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.pins import PinKind
 from reconciler.resource.records import Recorded
 
 _FIELDS = ("division", "system", "benchmark", "scenario")
@@ -150,7 +151,7 @@ def _look(places: RepositoryPaths, options: Options, memory: PlanCache) -> PlanR
     # A decision changes plans as a record does.
     known = replace(loaded.recorded, digest=" ".join(filter(None, [loaded.recorded.digest, decisions.digest])))
     plan = make_plan_of(places, options, state.desired, known, observed, difference)
-    sources = tuple(dict.fromkeys(pin.partition("|")[2] for pin in state.pins.values if pin.startswith("source:")))
+    sources = tuple(dict.fromkeys(pin.location for pin in state.pins.values if pin.kind is PinKind.SOURCE))
     return PlanResult(
         places=places,
         tree=tree,

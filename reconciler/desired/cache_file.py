@@ -16,6 +16,7 @@ from reconciler.desired.state import Desired, Pins
 from reconciler.files import read_checked, write_cache
 from reconciler.resource.inputs import Input, Origin
 from reconciler.resource.kinds import Address, Cell
+from reconciler.resource.pins import Pin, PinKind
 from reconciler.resource.resources import Detail, Resource
 
 FORMAT = 2
@@ -46,7 +47,7 @@ def write(path: Path, compiled: Compiled) -> None:
         "format": FORMAT,
         "fingerprint": compiled.fingerprint,
         "variables": dict(compiled.variables),
-        "pins": [dict(compiled.pins.values), dict(compiled.pins.origins)],
+        "pins": [[*pin, value, compiled.pins.origins.get(pin)] for pin, value in compiled.pins.values.items()],
         "spec": dict(compiled.spec),
         "digest": desired.digest,
         "name": desired.name,
@@ -79,7 +80,7 @@ def _decode(data: bytes, header: dict[str, Any], base: int) -> Compiled:
     resources = []
     for address, (_, key, ups, cell, attempts, _) in zip(addresses, rows, strict=True):
         if cell and cell not in cells:
-            cells[cell] = Cell(*cell.split("/"))
+            cells[cell] = Cell.parse(cell)
         resources.append(Resource(address, key, tuple(addresses[i] for i in ups), cells.get(cell), attempts))
     offsets = {address: base + row[5] for address, row in zip(addresses, rows, strict=True)}
 
@@ -95,8 +96,13 @@ def _decode(data: bytes, header: dict[str, Any], base: int) -> Compiled:
         by_address={r.address: r for r in resources},
         missing_cells=tuple(header["missing"]),
     )
-    values, origins = header["pins"]
-    return Compiled(desired, header["fingerprint"], header["variables"], Pins(values, origins), header["spec"])
+    return Compiled(desired, header["fingerprint"], header["variables"], _decode_pins(header["pins"]), header["spec"])
+
+
+def _decode_pins(rows: list[list[Any]]) -> Pins:
+    found = [(Pin(PinKind(kind), *named), value, origin) for kind, *named, value, origin in rows]
+    origins = {pin: origin for pin, _, origin in found if origin is not None}
+    return Pins({pin: value for pin, value, _ in found}, origins)
 
 
 def _encode(detail: Detail) -> list[Any]:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from reconciler.desired.inputs import Reader, collect_launcher_inputs, is_endpoints
 from reconciler.mlperf.modes import RESULTS
-from reconciler.resource.inputs import Input, Origin
+from reconciler.resource.inputs import Input
+from reconciler.resource.pins import Pin, make_source_pin
 from reconciler.resource.setting_names import COMMAND, SCORE_COMMAND
 
 CODE, CONFIG = "harness.code.sha256", "harness.config"
@@ -32,20 +33,19 @@ def collect_scorer_inputs(reader: Reader) -> list[Input]:
     return [*said, *reader.under("harness.env"), *_sources(reader), *collect_launcher_inputs(reader)]
 
 
-def list_command_pins(reader: Reader) -> dict[str, str]:
+def list_command_pins(reader: Reader) -> dict[str, Pin]:
     """Name of the input → pin, of the code and the configuration files of a command."""
     if not reader.text(COMMAND) and not reader.text(SCORE_COMMAND):
         return {}
     cell = reader.text("cell")
     code, configs = reader.get("harness.code"), reader.get("harness.configs")
-    found = {CODE: f"source:{CODE}@{cell}|{code.value}"} if code is not None else {}
+    found = {CODE: make_source_pin(CODE, cell, str(code.value))} if code is not None else {}
     for number, path in enumerate(configs.value if configs is not None else ()):
-        found[f"{CONFIG}.{number}"] = f"source:{CONFIG}.{number}@{cell}|{path}"
+        name = f"{CONFIG}.{number}"
+        found[name] = make_source_pin(name, cell, str(path))
     return found
 
 
 def _sources(reader: Reader) -> list[Input]:
     """Their digests; where they lie is no identity."""
-    pins = {name: pin for name, pin in list_command_pins(reader).items() if reader.pins.values.get(pin) is not None}
-    origins = reader.pins.origins
-    return [Input(name, reader.pins.values[pin], Origin(origins.get(pin, "record"))) for name, pin in pins.items()]
+    return reader.pins.inputs(list_command_pins(reader))

@@ -23,6 +23,7 @@ from reconciler.mlperf.modes import (
 )
 from reconciler.resource.inputs import DEFAULT, Input, Origin, Value
 from reconciler.resource.kinds import Address
+from reconciler.resource.pins import Pin, PinKind, make_source_pin
 
 STALL_TIMEOUT = "run.stall_timeout"
 
@@ -55,23 +56,20 @@ class Reader:
         names = sorted(name for name in self.settings if name.startswith(f"{prefix}.") and name != but)
         return [Input(n, self.settings[n].value, self.settings[n].origin) for n in names]
 
-    def pinned(self, pin: str) -> list[Input]:
+    def pinned(self, pin: Pin) -> list[Input]:
         """An input whose value the world supplies: a source's digest, a backend's version."""
-        value = self.pins.values.get(pin)
-        return (
-            [] if value is None else [Input(pin.partition(":")[0], value, Origin(self.pins.origins.get(pin, "record")))]
-        )
+        return self.pins.inputs({str(pin.kind): pin})
 
-    def source_pin(self, kind: str) -> str:
-        """The pin of ``model.path``, ``dataset.path`` or ``benchmark.path``, "" where there is no such path. The record
-        that last knew it stands under the benchmark's name, that of a test's own dataset under the test's."""
+    def source_pin(self, kind: str) -> Pin | None:
+        """The pin of ``model.path``, ``dataset.path`` or ``benchmark.path``; None where there is no such path. The
+        record that last knew it stands under the benchmark's name, that of a test's own dataset under the test's."""
         path = self.text(f"{kind}.path")
         name = self.text(f"{kind}.name") or self.text("benchmark.name")
-        return f"source:{kind}@{name}|{path}" if path else ""
+        return make_source_pin(kind, name, path) if path else None
 
-    def version_pin(self) -> str:
+    def version_pin(self) -> Pin:
         """Versions are pinned per system: a colleague's newer backend says nothing about the lab box."""
-        return f"version:{self.text('engine.backend')}@{self.text('system.name')}"
+        return Pin(PinKind.VERSION, self.text("engine.backend"), self.text("system.name"))
 
 
 def make_upstream_input(name: str, address: Address, key: str) -> Input:

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from reconciler.desired.cell_settings import strip_origins
 from reconciler.desired.state import Pins
 from reconciler.launch.launcher import LAUNCHING
-from reconciler.resource.inputs import Input, Origin, Value
+from reconciler.resource.inputs import Input, Value
+from reconciler.resource.pins import Pin, make_source_pin
 from reconciler.spec.declared import Declared, DeclaredCell
 
 
@@ -50,17 +51,16 @@ def list_published_code(cell: DeclaredCell) -> tuple[str, ...]:
     return (declared.value,) if isinstance(declared.value, str) else tuple(declared.value)
 
 
-def list_published_pins(declared: Declared) -> dict[str, str]:
+def list_published_pins(declared: Declared) -> dict[str, Pin]:
     """Name of the input → pin, of every file and folder that the tree carries beside the results."""
     documents = {name: value for name, value in declared.settings.items() if name.startswith("documents.")}
-    found = {name: f"source:document@{name}|{value.value}" for name, value in documents.items()}
+    found = {name: make_source_pin("document", name, str(value.value)) for name, value in documents.items()}
     for cell in declared.cells:
         for number, path in enumerate(list_published_code(cell)):
-            found[f"code.{cell.cell.benchmark}.{number}"] = f"source:code@{cell.cell.benchmark}|{path}"
+            found[f"code.{cell.cell.benchmark}.{number}"] = make_source_pin("code", cell.cell.benchmark, str(path))
     return found
 
 
 def collect_published_inputs(declared: Declared, pins: Pins) -> list[Input]:
     """Their digests; where they lie is no identity."""
-    found = ((name, pin) for name, pin in list_published_pins(declared).items() if pins.values.get(pin) is not None)
-    return [Input(name, pins.values[pin], Origin(pins.origins.get(pin, "record"))) for name, pin in found]
+    return pins.inputs(list_published_pins(declared))

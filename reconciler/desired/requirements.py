@@ -11,14 +11,15 @@ from reconciler.desired.service import list_part_pins
 from reconciler.desired.state import Pins
 from reconciler.mlperf.ruleset import Ruleset
 from reconciler.resource.kinds import Cell
+from reconciler.resource.pins import Pin
 from reconciler.resource.setting_names import BUILD, SERVICE
 from reconciler.spec.declared import Declared
 
 
-def list_needed_pins(declared: Declared, ruleset: Ruleset) -> tuple[str, ...]:
+def list_needed_pins(declared: Declared, ruleset: Ruleset) -> tuple[Pin, ...]:
     """What the world must supply before keys are known: digests of sources without a declared one, versions not
     pinned by the spec."""
-    needed = set(list_published_pins(declared).values())
+    needed: set[Pin | None] = set(list_published_pins(declared).values())
     readers = CellReaders(declared, ruleset, Pins())
     for cell in declared.cells:
         reader = readers.reader(cell)
@@ -31,7 +32,7 @@ def list_needed_pins(declared: Declared, ruleset: Ruleset) -> tuple[str, ...]:
         facts = BACKENDS.get(reader.text("engine.backend"))
         if facts is not None and facts.distributions and not reader.text("engine.version"):
             needed.add(reader.version_pin())
-    return tuple(sorted(needed - {""}))
+    return tuple(sorted(pin for pin in needed if pin is not None))
 
 
 def find_missing_cells(declared: Declared, ruleset: Ruleset) -> tuple[str, ...]:

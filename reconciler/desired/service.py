@@ -7,7 +7,8 @@ does not say of itself, it has from the harness.
 from __future__ import annotations
 
 from reconciler.desired.inputs import Reader, collect_engine_inputs, collect_launcher_inputs
-from reconciler.resource.inputs import Input, Origin, Value
+from reconciler.resource.inputs import Input, Value
+from reconciler.resource.pins import Pin, make_source_pin
 from reconciler.resource.setting_names import BUILD, SERVICE
 
 # Placeholders that differ between cells, and the settings that they stand for.
@@ -46,7 +47,7 @@ def _told(reader: Reader, part: str, scenario: str, dataset: Input) -> list[Inpu
     return found
 
 
-def list_part_pins(reader: Reader, part: str) -> dict[str, str]:
+def list_part_pins(reader: Reader, part: str) -> dict[str, Pin]:
     """Name of the input → pin, of the code and the configuration files of a service or a build command."""
     if not reader.text(f"{part}.command"):
         return {}
@@ -55,18 +56,16 @@ def list_part_pins(reader: Reader, part: str) -> dict[str, str]:
     paths = {f"{part}.code.sha256": str(code.value)} if code is not None else {}
     for number, path in enumerate(configs.value if configs is not None else ()):
         paths[f"{part}.config.{number}"] = str(path)
-    return {name: f"source:{name}@{cell}|{path}" for name, path in paths.items()}
+    return {name: make_source_pin(name, cell, path) for name, path in paths.items()}
 
 
 def _said(reader: Reader, part: str) -> list[Input]:
     image = _own(reader, part, "image")
-    pins = {name: pin for name, pin in list_part_pins(reader, part).items() if reader.pins.values.get(pin) is not None}
-    origins = reader.pins.origins
     return [
         *reader.take(f"{part}.command"),
         *reader.under(f"{part}.env"),
         *([Input(f"{part}.image", image.value, image.origin)] if image is not None else []),
-        *(Input(name, reader.pins.values[pin], Origin(origins.get(pin, "record"))) for name, pin in pins.items()),
+        *reader.pins.inputs(list_part_pins(reader, part)),
     ]
 
 

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from reconciler.resource.inputs import Input, Origin
 from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.pins import Pin
 from reconciler.resource.resources import Detail, Resource
 
 
@@ -31,11 +33,18 @@ def get_submission_settings(desired: Desired) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Pins:
-    """What keys need of the world: ``source:<location>`` → sha256 and ``version:<backend>`` → version.
+    """What keys need of the world: the SHA-256 of each source, the version of each backend.
 
     A value comes from the spec, else from this machine when it matches, else from the last record; None where
     nobody knows.
     """
 
-    values: Mapping[str, str | None] = field(default_factory=dict)
-    origins: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[Pin, str | None] = field(default_factory=dict)
+    origins: Mapping[Pin, str] = field(default_factory=dict)
+
+    def inputs(self, pins: Mapping[str, Pin]) -> list[Input]:
+        """By the names of inputs, those whose values are known."""
+        known = ((name, pin, self.values.get(pin)) for name, pin in pins.items())
+        return [
+            Input(n, value, Origin(self.origins.get(pin, "record"))) for n, pin, value in known if value is not None
+        ]

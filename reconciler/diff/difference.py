@@ -313,7 +313,7 @@ class Comparison:
         self.rendered(resource, "submission", compute_submission_fingerprint(self.desired, cells))
 
     def is_frozen(self, cell: str) -> bool:
-        return bool(self.frozen) and find_freeze(Cell(*cell.split("/")), self.frozen) is not None
+        return bool(self.frozen) and find_freeze(Cell.parse(cell), self.frozen) is not None
 
     # -- what the actions need ----------------------------------------------------------------------------------
 

@@ -96,4 +96,4 @@ def _with_upstream(identities: set[str], every: dict[str, Summary]) -> set[str]:
 
 
 def _cell(name: str) -> Cell:
-    return Cell(*name.split("/"))
+    return Cell.parse(name)

@@ -31,6 +31,7 @@ from reconciler.record.codec import decode, record_id, summarize
 from reconciler.record.decisions import ACCEPTED, FROZEN, is_decision, parse_decisions
 from reconciler.record.index import group_records
 from reconciler.resource.decisions import NONE, Decisions
+from reconciler.resource.pins import Pin, PinKind
 from reconciler.resource.records import Record, Recorded, Summary
 from reconciler.resource.resources import Resource
 from reconciler.spec.files import Source
@@ -161,9 +162,9 @@ def read_decisions(root: Path, commit: str, today: date | None) -> Decisions:
     return parse_decisions(found, today or find_day(root, commit))
 
 
-def _committed(root: Path, commit: str, needed: Iterable[str]) -> dict[str, str]:
+def _committed(root: Path, commit: str, needed: Iterable[Pin]) -> dict[str, str]:
     """sha256 of the sources that lie in the repository itself, as a user's own benchmark does."""
-    paths = {os.path.normpath(pin.partition("|")[2]) for pin in needed if pin.startswith("source:")}
+    paths = {os.path.normpath(pin.location) for pin in needed if pin.kind is PinKind.SOURCE}
     here = {path for path in paths if not path.startswith(("/", ".."))}
     files = git.list_files_at(root, commit, sorted(here)) if here else {}
     contents = git.read_blobs(root, [blob for blob, _ in files.values()])

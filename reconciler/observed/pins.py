@@ -13,17 +13,19 @@ from reconciler.launch.audit_config_files import find_placed_below
 from reconciler.observed.code import hash_code
 from reconciler.observed.digest_cache import DigestCache
 from reconciler.observed.installed import find_backend_version
-from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress
+from reconciler.resource.pins import Pin, PinKind
 from reconciler.resource.records import Ended, Recorded, Summary
+from reconciler.resource.setting_names import BUILD, HARNESS, SERVICE
 
 # Where the last record of a source stands, and under which name: a benchmark's file is part of its dataset.
 _KIND = {"model": Kind.MODEL, "dataset": Kind.DATASET, "benchmark": Kind.DATASET}
-_HARNESS = "harness."  # a command's code and configurations, part of its runs
+_HARNESS = f"{HARNESS}."  # a command's code and configurations, part of its runs
 _NAME = {"model": "source", "dataset": "source", "benchmark": "benchmark.code"}
 
 
 def observe_pins(
-    needed: Iterable[str],
+    needed: Iterable[Pin],
     recorded: Recorded,
     root: Path,
     stamps: DigestCache,
@@ -33,64 +35,59 @@ def observe_pins(
     """``root``: the repository, to which locations are relative. ``distributions``: system → what is installed where
     its commands run, None where that is not known. ``elsewhere``: systems that this machine is not; their versions come
     from records alone."""
-    values: dict[str, str | None] = {}
-    origins: dict[str, str] = {}
+    values: dict[Pin, str | None] = {}
+    origins: dict[Pin, str] = {}
     versions = functools.cache(lambda: _last_versions(recorded))
     placed = functools.cache(lambda: find_placed_below(RepositoryPaths(root).attempts))
     code = functools.cache(lambda path: hash_code(path, stamps, placed()))  # many cells share a command
     for pin in needed:
-        sort, _, rest = pin.partition(":")
-        if sort == "source":
-            digest = code if rest.startswith(_HARNESS) else stamps.source
-            values[pin], origins[pin] = _source(rest, recorded, root, digest)
+        if pin.kind is PinKind.SOURCE:
+            digest = code if pin.name.startswith(_HARNESS) else stamps.source
+            values[pin], origins[pin] = _source(pin, recorded, root, digest)
         else:
-            backend, _, system = rest.partition("@")
-            there = None if system in elsewhere else distributions.get(system)
-            here = None if there is None else find_backend_version(backend, there)
-            values[pin] = here if here is not None else versions().get((system, backend))
+            there = None if pin.owner in elsewhere else distributions.get(pin.owner)
+            here = None if there is None else find_backend_version(pin.name, there)
+            values[pin] = here if here is not None else versions().get((pin.owner, pin.name))
             origins[pin] = "this machine" if here is not None else "record"
     return Pins(values, origins)
 
 
-def collect_recorded_pins(needed: Iterable[str], recorded: Recorded, committed: Mapping[str, str]) -> Pins:
+def collect_recorded_pins(needed: Iterable[Pin], recorded: Recorded, committed: Mapping[str, str]) -> Pins:
     """Pins without any machine: ``committed`` (path → sha256 of a commit's files), else the last record that knew."""
-    values: dict[str, str | None] = {}
-    origins: dict[str, str] = {}
+    values: dict[Pin, str | None] = {}
+    origins: dict[Pin, str] = {}
     versions = _last_versions(recorded)
     for pin in needed:
-        sort, _, rest = pin.partition(":")
-        if sort == "source":
-            location = os.path.normpath(rest.partition("|")[2])
-            values[pin], origins[pin] = committed.get(location) or _recorded_source(rest, recorded), "record"
+        if pin.kind is PinKind.SOURCE:
+            location = os.path.normpath(pin.location)
+            values[pin], origins[pin] = committed.get(location) or _recorded_source(pin, recorded), "record"
         else:
-            backend, _, system = rest.partition("@")
-            values[pin], origins[pin] = versions.get((system, backend)), "record"
+            values[pin], origins[pin] = versions.get((pin.owner, pin.name)), "record"
     return Pins(values, origins)
 
 
-def _recorded_source(rest: str, recorded: Recorded) -> str | None:
-    kind, _, where = rest.partition("@")
-    if kind.startswith(_HARNESS):
-        return _last(recorded.by_address.get(_user_of(kind, where.partition("|")[0]), ()), kind)
-    known = recorded.by_address.get(Address(_KIND[kind], where.partition("|")[0]), ()) if kind in _KIND else ()
-    return _last(known, _NAME[kind]) if kind in _KIND else None
+def _recorded_source(pin: Pin, recorded: Recorded) -> str | None:
+    if pin.name.startswith(_HARNESS):
+        return _last(recorded.by_address.get(_user_of(pin), ()), pin.name)
+    if pin.name not in _KIND:
+        return None
+    return _last(recorded.by_address.get(Address(_KIND[pin.name], pin.owner), ()), _NAME[pin.name])
 
 
-def _user_of(kind: str, cell: str) -> Address:
+def _user_of(pin: Pin) -> Address:
     """Whose record knows a command's code: that of what the command makes, starts or runs."""
-    if kind.startswith("harness.build."):
-        return Address(Kind.ENGINE, cell)
-    if kind.startswith("harness.service."):
-        return Address(Kind.SERVICE, cell)
-    return Address(Kind.RUN, f"{cell}/performance")
+    if pin.name.startswith(f"{BUILD}."):
+        return Address(Kind.ENGINE, pin.owner)
+    if pin.name.startswith(f"{SERVICE}."):
+        return Address(Kind.SERVICE, pin.owner)
+    return RunAddress(Cell.parse(pin.owner), PERFORMANCE).address
 
 
-def _source(rest: str, recorded: Recorded, root: Path, digest: Callable[[Path], str | None]) -> tuple[str | None, str]:
-    location = rest.partition("|")[2]
-    path = root / location
+def _source(pin: Pin, recorded: Recorded, root: Path, digest: Callable[[Path], str | None]) -> tuple[str | None, str]:
+    path = root / pin.location
     found = digest(path) if path.exists() else None
     # What only the tree shows is in no record.
-    return (found, location) if found is not None else (_recorded_source(rest, recorded), "record")
+    return (found, pin.location) if found is not None else (_recorded_source(pin, recorded), "record")
 
 
 def _last_versions(recorded: Recorded) -> dict[tuple[str, str], str]:

@@ -49,7 +49,7 @@ def assemble_content(
 
 def list_frozen_cells(rendered: Rendered, difference: Difference) -> tuple[Cell, ...]:
     """Cells that were rendered, and that people want left as they are."""
-    cells = (Cell(*name.split("/")) for name in rendered.cells if name != SHARED)
+    cells = (Cell.parse(name) for name in rendered.cells if name != SHARED)
     return tuple(cell for cell in cells if find_freeze(cell, difference.frozen)) if difference.frozen else ()
 
 

@@ -153,7 +153,7 @@ def decode_acceptance(document: Mapping[str, Any]) -> Acceptance:
     )
     until = date.fromisoformat(document["until"])
     reason, by, made = (str(document[name]) for name in ("reason", "by", "made"))
-    return Acceptance(Cell(*document["cell"].split("/")), reason, by, made, until, str(document["commit"]), keys)
+    return Acceptance(Cell.parse(document["cell"]), reason, by, made, until, str(document["commit"]), keys)
 
 
 def encode_freeze(item: Freeze) -> dict[str, Any]:
@@ -173,7 +173,7 @@ def decode_freeze(document: Mapping[str, Any]) -> Freeze:
     cell, until = document["cell"], document["until"]
     reason, by, made = (str(document[name]) for name in ("reason", "by", "made"))
     return Freeze(
-        Cell(*cell.split("/")) if cell else None,
+        Cell.parse(cell) if cell else None,
         reason,
         by,
         made,

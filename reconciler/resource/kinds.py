@@ -45,6 +45,11 @@ class Cell:
     def __str__(self) -> str:
         return f"{self.division}/{self.system}/{self.benchmark}/{self.scenario}"
 
+    @classmethod
+    def parse(cls, text: str) -> Cell:
+        """Raises TypeError for what names no cell."""
+        return cls(*text.split("/"))
+
 
 class Address(NamedTuple):
     """Where a resource stands in the desired state: ``Engine:open/box/digits/Offline``, ``Dataset:digits``.

@@ -94,8 +94,8 @@ class Summary:
 
     ``validity`` is "VALID", "INVALID" or "" (no performance run). ``evidence``: sorted (name, canonical text)
     pairs. ``noted``: likewise of what may differ and is told (host, kernel). ``metric``: (value, unit) of a run or
-    score. ``pins``: what the record knew of sources and versions
-    (``source:<path>``, ``version:<name>``).
+    score. ``pins``: what the record knew of sources and versions,
+    by the names of its inputs.
     """
 
     id: str

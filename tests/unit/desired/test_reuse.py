@@ -12,6 +12,7 @@ from reconciler.desired.reuse import Reuse
 from reconciler.desired.state import Desired, Pins
 from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.kinds import Cell
+from reconciler.resource.pins import Pin, PinKind
 from reconciler.spec.declared import Declared, DeclaredCell
 from tests.unit.desired.test_inputs import BASE, HERE, RULES, declare
 
@@ -71,7 +72,7 @@ def test_compiling_again_is_compiling_afresh(edits: list[tuple[tuple[Cell, tuple
         else:
             values.setdefault(cell, {})[name] = value
         declared = submission(values, line, rehearsal=what == 2)
-        pins = Pins({"version:onnxruntime@box": "1" if what == 3 else "2"})
+        pins = Pins({Pin(PinKind.VERSION, "onnxruntime", "box"): "1" if what == 3 else "2"})
         again, _ = compile_desired(declared, RULES, pins, reuse)
         fresh, _ = compile_desired(declared, RULES, pins)
         assert everything(again) == everything(fresh)

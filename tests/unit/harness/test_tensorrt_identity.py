@@ -8,6 +8,7 @@ from harness.contract import BACKENDS
 from reconciler.desired.compile import compile_desired
 from reconciler.desired.state import Pins
 from reconciler.execute.requests import select_engine_settings, select_run_settings
+from reconciler.resource.pins import Pin, PinKind
 from reconciler.spec.declared import Declared
 from tests.unit.desired.test_inputs import BUILT, HERE, RULES, RUNS, Value, declare
 
@@ -27,7 +28,7 @@ def stale(before: Declared, after: Declared, *versions: str) -> set[str]:
     first, last = versions or ("10.16.1.11", "10.16.1.11")
     looks = []
     for declared, version in ((before, first), (after, last)):
-        pins = {f"version:{backend}@box": version for backend in ("tensorrt", "tensorrt-rtx")}
+        pins = {Pin(PinKind.VERSION, backend, "box"): version for backend in ("tensorrt", "tensorrt-rtx")}
         looks.append(compile_desired(declared, RULES, Pins(dict(pins)))[0])
     old, new = looks
     changed = {r.address.label for r in new.resources if old.by_address[r.address].key != r.key}

@@ -1,0 +1,27 @@
+"""What keys need of the world beyond the spec: digests of sources, versions of backends."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class PinKind(StrEnum):
+    """The names under which pins enter a key: the digest of a file or folder, or an installed version."""
+
+    SOURCE = "source"
+    VERSION = "version"
+
+
+class Pin(NamedTuple):
+    """``name``: what is pinned: "model", "harness.code.sha256", a backend. ``owner``: the benchmark, cell, test or
+    document that has it; of a version the system. ``location``: where a source is found here, which is no identity."""
+
+    kind: PinKind
+    name: str
+    owner: str
+    location: str = ""
+
+
+def make_source_pin(name: str, owner: str, location: str) -> Pin:
+    return Pin(PinKind.SOURCE, name, owner, location)

@@ -11,6 +11,8 @@ from decimal import Decimal
 from reconciler.mlperf.ruleset import AccuracyLogRule, Bar
 
 SEPARATOR = b"\n\n...\n\n"
+# The script writes its separator in text mode: on Windows each line of it ends in CRLF.
+_SEPARATOR = re.compile(rb"\r?\n\r?\n\.\.\.\r?\n\r?\n")
 _HASH = re.compile(r"hash=([A-Za-z0-9_]+)\s*$")
 _NEWLINE = re.compile(r"\r\n|\r|\n")
 _NUMBER = r"(?P<value>\d+(?:\.\d+)?)"
@@ -135,7 +137,7 @@ def truncate_log(log: bytes, rule: AccuracyLogRule) -> bytes:
 
 
 def is_truncated(log: bytes) -> bool:
-    return SEPARATOR in log
+    return _SEPARATOR.search(log) is not None
 
 
 def truncate_text(head: bytes, tail: bytes, size: int, rule: AccuracyLogRule) -> bytes:

@@ -48,6 +48,18 @@ _NUMBERS = {
 }
 
 
+# MultiStream's summary states the latencies of queries, each of several samples; those of samples are in the log alone.
+_PER_QUERY = {
+    "Min latency (ns)": "result_min_query_latency_ns",
+    "Max latency (ns)": "result_max_query_latency_ns",
+    "Mean latency (ns)": "result_mean_query_latency_ns",
+    **{
+        f"{p} percentile latency (ns)": f"result_{p}_percentile_per_query_latency_ns"
+        for p in ("50.00", "90.00", "99.00", "99.90")
+    },
+}
+
+
 def find_differing(summary: SummaryLog, log: DetailLog) -> Iterator[tuple[str, str]]:
     """Name in the summary and key in the detail log of each value that both state and that is not the same."""
     for name, key in _TEXT.items():
@@ -58,7 +70,8 @@ def find_differing(summary: SummaryLog, log: DetailLog) -> Iterator[tuple[str, s
         said, logged = summary.get(name).lower(), _value(log, key)
         if said in ("yes", "no") and isinstance(logged, bool) and (said == "yes") is not logged:
             yield name, key
-    for name, key in _NUMBERS.items():
+    numbers = _NUMBERS | _PER_QUERY if log.scenario == "MultiStream" else _NUMBERS
+    for name, key in numbers.items():
         said, logged = summary.get(name), _value(log, key)
         counts = isinstance(logged, (int, float, Decimal)) and not isinstance(logged, bool)
         number = Decimal(logged) if counts else None

@@ -42,7 +42,8 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
-    """What a rule found wrong. ``other``: the second place, where the contradicting value stands."""
+    """What a rule found wrong. ``other``: the second place, where the contradicting value stands. ``mechanism``: the id
+    of the cause that the findings are grouped by, "" for that of the rule."""
 
     place: Place
     found: str
@@ -51,6 +52,7 @@ class Complaint:
     fix: str = ""
     other: Place | None = None
     severity: Severity | None = None  # where one case is milder than its rule
+    mechanism: str = ""
 
 
 @dataclass(frozen=True, slots=True)

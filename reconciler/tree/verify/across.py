@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from reconciler.tree.check.demands import OURS
 from reconciler.tree.findings import Complaint, Facts, Place, Rule, Severity, TreeFinding
+from reconciler.tree.verify.causes import ESTIMATE, OTHER_CELL, SEVERAL
 
 SAME_LOG = Rule("placement.copied", "one log stands in two cells", (OURS,))
 _CONF = "user-conf.contradicts"
@@ -89,21 +90,34 @@ def add_causes(findings: Iterable[TreeFinding], facts: Sequence[Facts]) -> Itera
             if run == _CONF_DIGEST:
                 shared.setdefault((item.submitter, digest), []).append(item)
     for finding in findings:
-        if finding.rule.id != _CONF or finding.complaint.cause:
+        own = by_cell.get((finding.submitter, finding.cell))
+        if finding.rule.id != _CONF or finding.complaint.cause or own is None:
             yield finding
             continue
-        own = by_cell.get((finding.submitter, finding.cell))
         about_target = finding.complaint.found.startswith("target_")
-        cause = _conf_cause(own, facts if about_target else (), shared) if own is not None else ""
-        yield replace(finding, complaint=replace(finding.complaint, cause=cause))
+        text, mechanism = _conf_cause(own, facts if about_target else (), shared)
+        if finding.complaint.mechanism == ESTIMATE:
+            mechanism = ESTIMATE
+        cause = replace(finding.complaint, cause=text, mechanism=mechanism or finding.complaint.mechanism)
+        yield replace(finding, complaint=cause)
 
 
-def _conf_cause(own: Facts, facts: Sequence[Facts], shared: Mapping[tuple[str, str], list[Facts]]) -> str:
+def _conf_cause(own: Facts, facts: Sequence[Facts], shared: Mapping[tuple[str, str], list[Facts]]) -> tuple[str, str]:
+    """What another cell has to do with it, and the id of that cause."""
     if own.conf_target is not None:
         for item in facts:
             same = item.submitter == own.submitter and item.cell != own.cell and item.target is not None
-            if same and item.target and abs(item.target - own.conf_target) <= _FEW * item.target:
-                return f"the setting of {item.cell}, whose log has this target"
+            close = same and item.target and abs(item.target - own.conf_target) <= _FEW * item.target
+            if close and _are_related(own, item):
+                return f"the setting of {item.cell}, whose log has this target", OTHER_CELL
     digest = dict(own.digests).get(_CONF_DIGEST, "")
     others = [item for item in shared.get((own.submitter, digest), []) if item.cell != own.cell]
-    return f"one user.conf in {len(others) + 1} cells, as in {others[0].cell}" if others else ""
+    return (f"one user.conf in {len(others) + 1} cells, as in {others[0].cell}", SEVERAL) if others else ("", "")
+
+
+def _are_related(one: Facts, two: Facts) -> bool:
+    """Cells whose files can be mixed up: of one system, or one benchmark and scenario on two systems. Elsewhere two
+    round numbers may be equal by chance."""
+    (_, system, benchmark, scenario), (_, system2, benchmark2, scenario2) = _parts(one), _parts(two)
+    same_result = (_family(benchmark), scenario) == (_family(benchmark2), scenario2)
+    return same_result or (system == system2 and scenario == scenario2)

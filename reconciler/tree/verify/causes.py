@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from decimal import Decimal, InvalidOperation
+from dataclasses import dataclass
+from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
 
 from reconciler.tree.reading.values import number
 from reconciler.tree.reading.view import CellView, RunView
@@ -25,20 +26,57 @@ _STREAMS = {
 }
 
 
-def find_cause(view: CellView, name: str, setting: ConfSetting, logged: str) -> str:
-    """One sentence, "" when nothing fits."""
+# What sizes a run and is not what is measured: the expected rate of Offline, the expected latencies of the streams.
+_ESTIMATES = {("Offline", "target_qps"), ("SingleStream", "target_latency"), ("MultiStream", "target_latency")}
+ESTIMATE, OTHER_CELL, SEVERAL = "conf-estimate", "conf-of-other-cell", "conf-of-several"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfCause:
+    """``text``: one clause, "" where nothing fits. ``mechanism``: the id of the cause it is counted under."""
+
+    text: str = ""
+    mechanism: str = "conf-of-another-run"
+
+
+def find_cause(view: CellView, name: str, setting: ConfSetting, logged: str) -> ConfCause:
+    cause = _find_cause(view, name, setting, logged)
+    run = view.performance
+    return ConfCause(cause.text, ESTIMATE) if run and (run.log.scenario, name) in _ESTIMATES else cause
+
+
+def _find_cause(view: CellView, name: str, setting: ConfSetting, logged: str) -> ConfCause:
     wanted = _decimal(setting.value)
     if wanted is None:
-        return ""
-    same = _same_run(view, name, wanted)
+        return ConfCause()
+    same, accuracy = _same_run(view, name, wanted)
     factor = _factor(name, wanted, _decimal(logged))
-    if same and factor:
-        return f"{same}, {factor}"
-    return same or factor or _short_run(view, name, wanted) or ""
+    if factor and not accuracy:
+        return ConfCause(f"{same}, {factor}" if same else factor, "conf-of-audit-run")
+    if same:
+        return ConfCause(same, "conf-of-accuracy-run" if accuracy else "conf-of-audit-run")
+    short = _short_run(view, name, wanted)
+    return ConfCause(short, "conf-of-quick-test") if short else ConfCause()
 
 
-def _same_run(view: CellView, name: str, wanted: Decimal) -> str:
-    """The run of this cell that was started with the conf's value: it was the last to write the file."""
+def is_rounded(text: str, value: object, logged: str) -> bool:
+    """Whether a conf's value is the logged one with fewer digits: ``text`` as written shows to which digit."""
+    written, asked, exact = _decimal(text), _decimal(value), _decimal(logged)
+    if written is None or not written or asked is None or exact is None:
+        return False
+    exponent = written.as_tuple().exponent
+    if not isinstance(exponent, int):
+        return False
+    unit = asked / written  # of a conf in milliseconds, nanoseconds
+    try:
+        return (exact / unit).quantize(Decimal(1).scaleb(exponent), ROUND_HALF_EVEN) == written
+    except (InvalidOperation, ZeroDivisionError):
+        return False
+
+
+def _same_run(view: CellView, name: str, wanted: Decimal) -> tuple[str, bool]:
+    """The run of this cell that was started with the conf's value, so that it may have been the last to write the file;
+    whether it is the accuracy run."""
     runs: list[tuple[str, RunView | None]] = [*view.test_views.items(), ("the accuracy run", view.accuracy)]
     for title, run in runs:
         if run is None:
@@ -46,8 +84,8 @@ def _same_run(view: CellView, name: str, wanted: Decimal) -> str:
         key = _KEYS.get(name) or _STREAMS.get(run.log.scenario, "")
         found = number(run.log, key)
         if found is not None and _equal(found, wanted):
-            return f"the setting of {title} ({run.log.file}:{run.log.number(key)})"
-    return ""
+            return f"the setting of {title} ({run.log.file}:{run.log.number(key)})", run is view.accuracy
+    return "", False
 
 
 def _factor(name: str, wanted: Decimal, logged: Decimal | None) -> str:
@@ -55,7 +93,7 @@ def _factor(name: str, wanted: Decimal, logged: Decimal | None) -> str:
         return ""
     ratio = wanted / logged
     near = next((f for f in _AUDIT_FACTORS if abs(ratio - f) <= _NEAR), None)
-    return f"an audit factor: {near} of the published target" if near is not None else ""
+    return f"{near} of the published target, as audit runs are often started" if near is not None else ""
 
 
 def _short_run(view: CellView, name: str, wanted: Decimal) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 from reconciler.mlperf.contradictions import Asked, Contradiction, find_contradictions
@@ -11,12 +11,11 @@ from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
 from reconciler.tree.reading.values import find_at, number, parse_number, show_value
 from reconciler.tree.reading.view import CellView, RunView
-from reconciler.tree.verify.causes import find_cause
+from reconciler.tree.verify.causes import find_cause, is_rounded
 from reconciler.tree.verify.settings import ConfReading, ConfSetting, list_model_keys, read_settings
 
 # How LoadGen hands queries over; nothing that is published depends on it.
 _INCIDENTAL = frozenset({"coalesce_queries", "max_async_queries"})
-_ROUNDED = Decimal("0.002")  # of the value: a conf written with fewer digits
 _LOGGED = {
     ("Server", "target_qps"): "effective_target_qps",
     ("Offline", "target_qps"): "effective_target_qps",
@@ -46,29 +45,23 @@ def verify_contradicting(view: CellView) -> Complaints:
         return
     for item in _differences(run, reading):
         setting = reading.settings[item.field]
-        close = _close(item.asked, item.logged)
+        rounded = is_rounded(setting.line.text, setting.value, item.logged)
+        cause = find_cause(view, item.field, setting, item.logged)
         yield Complaint(
             Place(view.files.user_conf.file, setting.line.line),
             f"{item.field} {show_value(item.asked)} ({setting.line.name} = {setting.line.text})",
             f"{item.logged}, which LoadGen logged",
-            cause="written with fewer digits" if close else find_cause(view, item.field, setting, item.logged),
+            cause="written with fewer digits" if rounded else cause.text,
             fix="publish the user.conf of the run itself",
             other=Place(run.log.file, item.line),
-            severity=Severity.NOTE if close or item.field in _INCIDENTAL else None,
+            severity=Severity.NOTE if rounded or item.field in _INCIDENTAL else None,
+            mechanism=cause.mechanism,
         )
 
 
 def _differences(run: RunView, reading: ConfReading) -> list[Contradiction]:
     asked = Asked(run.log.scenario, PERFORMANCE, reading.values())
     return [item for item in find_contradictions(run.log, asked) if item.field in reading.settings]
-
-
-def _close(asked: str, logged: str) -> bool:
-    try:
-        one, two = Decimal(asked), Decimal(logged)
-        return two != 0 and one.is_finite() and abs(one - two) <= abs(two) * _ROUNDED
-    except InvalidOperation:
-        return False
 
 
 def verify_unexplained(view: CellView) -> Complaints:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from reconciler.mlperf.rounds import list_rounds, load_ruleset
 from reconciler.tree.check.accuracy import count_key
 from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
@@ -72,9 +73,16 @@ def verify_seeds(view: CellView) -> Complaints:
                 find_at(other.log, key),
                 f"{name} {show_value(read_value(other.log, key))}",
                 f"{run.log.seeds[name]}, the seed of the performance run",
-                cause="a log of another round, or made with another LoadGen",
+                cause=_seeds_cause(other.log.seeds),
                 other=find_at(run.log, key),
             )
+
+
+def _seeds_cause(seeds: Mapping[str, int]) -> str:
+    if not any(seeds.values()):
+        return "no seeds were given to LoadGen, whose own are 0: the configuration of the round did not apply"
+    carriers = [name for name in list_rounds() if load_ruleset(name).seeds() == seeds]
+    return f"the seeds of {carriers[-1]}" if carriers else "seeds of no known round"
 
 
 def verify_versions(view: CellView) -> Complaints:
@@ -162,7 +170,7 @@ RUN_CONTRADICTIONS = (
     (Rule("files.readable", "every file can be read", (OURS,)), verify_readable),
     (Rule("log.duration", "a duration that cannot be", ("LoadGen", OURS)), verify_duration),
     (Rule("log.validity", "VALID against its own conditions", ("LoadGen", OURS)), verify_validity),
-    (Rule("runs.seeds", "runs of different rounds", (OURS,)), verify_seeds),
+    (Rule("runs.seeds", "runs with different seeds", (OURS,), Severity.WARNING), verify_seeds),
     (Rule("runs.dataset", "runs over different datasets", (OURS,), Severity.WARNING), verify_datasets),
     (Rule("runs.loadgen", "runs of different LoadGens", (OURS,), NOTE), verify_versions),
     (Rule("runs.dates", "a log older or newer than its neighbours", (OURS,), NOTE), verify_dates),

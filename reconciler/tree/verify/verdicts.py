@@ -31,6 +31,8 @@ _MISMATCHES = ("num_perf_log_data_mismatch", "differing")
 _ENTRIES = ("num_acc_log_entries", "answers in the accuracy run")
 _STREAMS = ("SingleStream", "MultiStream")
 _TOLERANCE = Decimal("0.001")
+_DIGITS = 20
+_SCORED = tuple(re.compile(shape, re.ASCII) for shape in (r"\bqueries=(\d+)", r"'gen_num': (\d+)", r"\btotal=(\d+)"))
 
 
 def verify_scores(view: CellView) -> Complaints:
@@ -66,7 +68,7 @@ def verify_counts(view: CellView) -> Complaints:
         line, entries = _first(found, _ENTRIES)
         run = view.accuracy
         total = number(run.log, count_key(run)) if run else None
-        if run is not None and line and total is not None and entries != total:
+        if run is not None and line and total is not None and not total <= entries <= _most_entries(run, total):
             yield Complaint(
                 Place(read.file, line),
                 f"{entries} entries of the accuracy log",
@@ -76,22 +78,39 @@ def verify_counts(view: CellView) -> Complaints:
             )
 
 
+def _most_entries(run: RunView, total: Decimal) -> Decimal:
+    """A MultiStream run repeats samples, so that the last query of each set that it loads is as long as the others."""
+    group = number(run.log, "effective_samples_per_query")
+    loaded = number(run.log, "effective_performance_sample_count")
+    if run.log.scenario != "MultiStream" or not group or group <= 0:
+        return total
+    sets = total // loaded + 1 if loaded and loaded > 0 else Decimal(1)
+    return total + sets * (group - 1)
+
+
 def verify_scored_samples(view: CellView) -> Complaints:
-    """A score over fewer samples than the accuracy run issued."""
+    """A score over fewer samples than the accuracy run issued. DLRM's ``total`` counts the pairs of its samples, which
+    the same line calls queries."""
     run, read = view.accuracy, view.files.accuracy_text
     total = number(run.log, count_key(run)) if run else None
     if run is None or total is None or read.value is None:
         return
     for line, text in enumerate(read.value.split("\n"), start=1):
-        found = re.search(r"'gen_num': (\d+)|\btotal=(\d+)", text, re.ASCII)
-        if found and Decimal(found[1] or found[2]) != total:
+        scored = _scored(text)
+        if scored is not None and scored != total:
             yield Complaint(
                 Place(read.file, line),
-                f"a score over {found[1] or found[2]} samples",
+                f"a score over {scored} samples",
                 f"{total}, the samples of the accuracy run",
                 cause="accuracy.txt is of another run",
                 other=find_at(run.log, count_key(run)),
             )
+
+
+def _scored(text: str) -> Decimal | None:
+    """How many samples a line of accuracy.txt says it covers."""
+    found = next((m for shape in _SCORED if (m := shape.search(text))), None)
+    return Decimal(found[1]) if found and len(found[1]) < _DIGITS else None
 
 
 def verify_hashes(view: CellView) -> Complaints:
@@ -110,7 +129,7 @@ def _said(read: Read[str]) -> Iterator[tuple[int, str, Decimal]]:
 
 def _counted(read: Read[str]) -> Iterator[tuple[int, str, int]]:
     for line, text in enumerate((read.value or "").split("\n"), start=1):
-        if (found := _COUNT.match(text.strip())) and len(found["value"]) < 20:
+        if (found := _COUNT.match(text.strip())) and len(found["value"]) < _DIGITS:
             yield line, found["name"], int(found["value"])
 
 

@@ -1,0 +1,148 @@
+"""What honest submitters publish is not accused: one small extract for each case that once was, its names made up."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from reconciler.tree.findings import Severity, TreeFinding
+from reconciler.tree.verify.causes import is_rounded
+from reconciler.tree.verify.engine import verify_tree
+from tests.unit.tree.check.made import detail, set_log, write
+
+CELLS = "closed/Acme/results/sys1/resnet"
+ROUND_OF_SEEDS = {
+    "qsl_rng_seed": 3066443479025735752,
+    "sample_index_rng_seed": 10688027786191513374,
+    "schedule_rng_seed": 14962580496156340209,
+}
+
+
+def found(root: Path, rule: str) -> list[TreeFinding]:
+    return [finding for finding in verify_tree(root).findings if finding.rule.id == rule]
+
+
+def windows_log(entries: int = 200) -> tuple[bytes, bytes]:
+    """An accuracy log as LoadGen writes it on Windows, and its truncated form: every line ends in CRLF."""
+    lines = [f'{{ "seq_id" : {n}, "qsl_idx" : {n}, "data" : "{n:08x}" }},' for n in range(entries)]
+    whole = ("[\r\n" + "\r\n".join(lines).rstrip(",") + "\r\n]\r\n").encode()
+    return whole, whole[:4096] + b"\r\n\r\n...\r\n\r\n" + whole[-4096:]
+
+
+def test_a_score_that_counts_pairs_covers_its_queries(tree: Path) -> None:
+    text = tree / CELLS / "Offline/accuracy/accuracy.txt"
+    line = "AUC=80.2%, accuracy=76.5%, good=12000000, total=13500123, queries={}\n"
+    write(text, line.format(50_000) + text.read_text())
+    assert not found(tree, "accuracy.samples")
+    write(text, line.format(400))
+    assert [item.complaint.found for item in found(tree, "accuracy.samples")] == ["a score over 400 samples"]
+
+
+def test_a_multistream_summary_speaks_of_queries(tree: Path) -> None:
+    folder = tree / CELLS / "MultiStream/performance/run_1"
+    assert '"key": "result_min_query_latency_ns"' in detail(folder)
+    set_log(folder, "result_min_latency_ns", 17)
+    set_log(folder, "result_99.00_percentile_latency_ns", 18)
+    assert not found(tree, "summary.contradicts")
+    set_log(folder, "result_min_query_latency_ns", 19)
+    (finding,) = found(tree, "summary.contradicts")
+    assert finding.complaint.found.startswith("Min latency (ns): ")
+    assert finding.complaint.wanted == "result_min_query_latency_ns 19 in the detail log"
+
+
+def test_a_log_truncated_on_windows_is_truncated(tree: Path) -> None:
+    whole, short = windows_log()
+    folder = tree / CELLS / "Offline/accuracy"
+    write(folder / "mlperf_log_accuracy.json", short)
+    write(folder / "accuracy.txt", f"accuracy=76.4%\r\n\r\nhash={hashlib.sha256(whole).hexdigest()}\r\n")
+    assert not found(tree, "accuracy.hash")
+    assert not found(tree, "compliance.passes")
+
+
+def test_a_whole_log_may_have_changed_its_line_ends(tree: Path) -> None:
+    whole, _ = windows_log(20)
+    folder = tree / CELLS / "Offline/accuracy"
+    write(folder / "accuracy.txt", f"accuracy=76.4%\n\nhash={hashlib.sha256(whole).hexdigest()}\n")
+    write(folder / "mlperf_log_accuracy.json", whole.replace(b"\r\n", b"\n"))
+    assert not found(tree, "accuracy.hash")
+    write(folder / "mlperf_log_accuracy.json", whole.replace(b"\r\n", b"\n").replace(b"00000001", b"00000002"))
+    assert len(found(tree, "accuracy.hash")) == 1
+
+
+def test_the_last_query_of_multistream_is_filled_up(tree: Path) -> None:
+    cell = tree / CELLS / "MultiStream"
+    for key in ("qsl_reported_total_count", "effective_accuracy_sample_count"):
+        if f'"key": "{key}"' in detail(cell / "accuracy"):
+            set_log(cell / "accuracy", key, 49_997)
+    verdict = cell / "TEST01/verify_accuracy.txt"
+    for entries, wrong in ((50_000, 0), (49_997, 0), (49_996, 1), (60_000, 1)):
+        write(verdict, f"num_acc_log_entries = {entries}\nTEST PASS\n")
+        assert len(found(tree, "compliance.counts")) == wrong, entries
+
+
+def test_a_log_that_is_another_run_s_is_called_copied(tree: Path) -> None:
+    cell = tree / CELLS / "Offline"
+    for name in ("mlperf_log_accuracy.json", "accuracy.txt"):
+        write(cell / "TEST01/accuracy" / name, (cell / "accuracy" / name).read_bytes())
+    (finding,) = found(tree, "accuracy.hash")
+    assert finding.complaint.found == "the accuracy run's log, byte for byte"
+    assert finding.complaint.mechanism == "copied-logs"
+    assert finding.complaint.place.file.endswith("TEST01/accuracy/mlperf_log_accuracy.json")
+
+
+def test_an_accuracy_taken_from_a_compliance_run_is_named(tree: Path) -> None:
+    cell = tree / CELLS / "Offline"
+    log = json.dumps([{"seq_id": 1, "qsl_idx": 1, "data": "00"}]).encode()
+    write(cell / "TEST01/accuracy/mlperf_log_accuracy.json", log)
+    write(cell / "TEST01/accuracy/accuracy.txt", "")
+    write(cell / "accuracy/accuracy.txt", f"accuracy=76.4%\n\nhash={hashlib.sha256(log).hexdigest()}\n")
+    (finding,) = found(tree, "accuracy.hash")
+    assert finding.complaint.cause == "the accuracy was taken from the run of TEST01"
+
+
+@pytest.mark.parametrize(
+    ("text", "logged", "rounded"),
+    [
+        ("54.5", "54.48", True),
+        ("1000", "1000.4", True),
+        ("51960", "52040", False),
+        ("14000", "14008", False),
+        ("0", "0.2", False),
+        ("198.69", "198.692", True),
+    ],
+)
+def test_fewer_digits_are_those_of_the_same_number(text: str, logged: str, rounded: bool) -> None:
+    assert is_rounded(text, text, logged) is rounded
+
+
+def test_nanoseconds_are_compared_in_the_unit_of_the_conf() -> None:
+    assert is_rounded("198.69", 198_690_000, "198692000")
+    assert not is_rounded("198.69", 198_690_000, "199045000")
+
+
+@pytest.mark.parametrize(
+    ("seeds", "cause"),
+    [
+        (dict.fromkeys(ROUND_OF_SEEDS, 0), "no seeds were given to LoadGen"),
+        (ROUND_OF_SEEDS, "the seeds of v4.1"),
+        (dict.fromkeys(ROUND_OF_SEEDS, 7), "seeds of no known round"),
+    ],
+)
+def test_seeds_are_called_what_they_are(seeds: dict[str, int], cause: str, tree: Path) -> None:
+    for name, seed in seeds.items():
+        set_log(tree / CELLS / "Offline/accuracy", f"effective_{name}", seed)
+    (finding,) = found(tree, "runs.seeds")
+    assert finding.complaint.cause.startswith(cause)
+    assert finding.severity is Severity.WARNING
+
+
+def test_an_equal_number_elsewhere_is_no_cause(tree: Path) -> None:
+    """A target that a cell of another system and scenario has by chance."""
+    conf = tree / CELLS / "Offline/user.conf"
+    write(conf, re.sub(r"target_qps = \S+", "target_qps = 200000", conf.read_text()))
+    (finding,) = found(tree, "user-conf.contradicts")
+    assert "MultiStream" not in finding.complaint.cause

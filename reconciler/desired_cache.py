@@ -30,7 +30,7 @@ from reconciler.resource.records import Recorded
 _PACKAGE = Path(__file__).parent
 # Our own code that a compiled state is a function of: a developer's edit counts like a new version.
 _SOURCES = (
-    *("spec", "desired", "launch", "mlperf", "mlperf/rounds", "resource"),
+    *("spec", "desired", "launch", "mlperf", "mlperf/loadgen", "mlperf/rounds", "mlperf/rules", "resource"),
     *("../harness/contract.py", "../harness/catalog.py"),
 )
 
@@ -129,7 +129,7 @@ def _cold(
     from reconciler.desired.compile import compile_desired
     from reconciler.desired.published import collect_systems
     from reconciler.desired.requirements import list_needed_pins
-    from reconciler.mlperf.rounds import load_ruleset
+    from reconciler.mlperf.rules.rounds import load_ruleset
     from reconciler.spec.loading import load
 
     declared = load(paths, places.root, os.environ)

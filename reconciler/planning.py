@@ -20,9 +20,9 @@ from reconciler.diff.difference import compare
 from reconciler.diff.explain import list_input_changes
 from reconciler.errors import ReconcilerError, RecordError
 from reconciler.files import RepositoryPaths
-from reconciler.mlperf.compliance.settings import audit_settings
-from reconciler.mlperf.duration import predict
-from reconciler.mlperf.modes import select_conf_settings
+from reconciler.mlperf.loadgen.duration import predict
+from reconciler.mlperf.loadgen.settings import select_conf_settings
+from reconciler.mlperf.loadgen.user_conf import audit_settings
 from reconciler.observed.digest_cache import DigestCache
 from reconciler.observed.installed import list_installed
 from reconciler.observed.observe import can_build_anywhere, find_obstacle, get_systems, list_installed_for, observe

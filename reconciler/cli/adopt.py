@@ -18,7 +18,7 @@ from reconciler.files import replace as write
 from reconciler.importing.adoption import Adoption, adopt_runs, copy_documents, declare
 from reconciler.importing.read_tree import TakenTree, read_tree
 from reconciler.importing.tree_comparison import Reproduced, compare_with
-from reconciler.mlperf.rounds import load_ruleset
+from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.planning import Options, PlanResult, compute_plan
 from reconciler.publishing.rendered_tree import assemble_content
 from reconciler.quantities import show_count

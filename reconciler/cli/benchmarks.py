@@ -10,7 +10,7 @@ from reconciler.cli.shared.options import json_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.errors import IN_SYNC, ReconcilerError
 from reconciler.mlperf.benchmark_facts import BenchmarkFacts, find_benchmark_facts, load_benchmark_facts
-from reconciler.mlperf.rounds import list_rounds, load_ruleset
+from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
 from reconciler.render.benchmarks import render_benchmark_list, render_benchmark_page
 from reconciler.render.documents import convert_plain_value, render_document
 

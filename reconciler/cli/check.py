@@ -20,7 +20,7 @@ from reconciler.cli.shared.tree_options import (
     sort_option,
 )
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError
-from reconciler.mlperf.log_names import ACCURACY_LOG
+from reconciler.mlperf.log_files import ACCURACY_LOG
 from reconciler.planning import PlanResult, compute_plan
 from reconciler.record.store import find_artifact
 from reconciler.render.documents import render_document

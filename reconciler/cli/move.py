@@ -22,7 +22,7 @@ from reconciler.diff.conditions import trace_lineages
 from reconciler.diff.difference import compare
 from reconciler.errors import IN_SYNC, Problem, ReconcilerError
 from reconciler.files import RepositoryPaths, replace
-from reconciler.mlperf.rounds import load_ruleset
+from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.observed.digest_cache import DigestCache
 from reconciler.observed.observe import get_systems
 from reconciler.plan.plan import Plan

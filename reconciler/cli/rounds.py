@@ -9,10 +9,9 @@ import click
 from reconciler.cli.shared.options import json_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.errors import IN_SYNC, ReconcilerError
-from reconciler.mlperf.rounds import list_rounds, load_ruleset
-from reconciler.mlperf.rounds_conflicts import find_conflicts
-from reconciler.mlperf.rounds_diff import diff_rounds
-from reconciler.mlperf.ruleset import BenchmarkRules, Ruleset
+from reconciler.mlperf.rules.comparison import diff_rounds, find_conflicts
+from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
+from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.quantities import show_count
 from reconciler.render.documents import convert_plain_value, render_document
 from reconciler.render.explanation import render_table

@@ -15,7 +15,7 @@ from reconciler.desired.compile import compile_desired
 from reconciler.desired.state import Desired, Pins
 from reconciler.desired_cache import list_spec_paths
 from reconciler.errors import IN_SYNC
-from reconciler.mlperf.rounds import load_ruleset
+from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.quantities import join_listing, show_count
 from reconciler.render.documents import render_document
 from reconciler.spec.declared import Declared

@@ -9,7 +9,7 @@ from harness.contract import BACKENDS, BENCHMARKS
 from reconciler.desired.inputs import Reader, is_endpoints
 from reconciler.desired.state import Pins
 from reconciler.mlperf.endpoints import LIMITS, MEAN_TOKENS, MEAN_TOKENS_LIMITS
-from reconciler.mlperf.ruleset import BenchmarkRules, Ruleset
+from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.resource.inputs import Value
 from reconciler.resource.kinds import SCENARIOS, Cell
 from reconciler.resource.setting_names import BUILD, COMMAND, SERVICE

@@ -38,7 +38,7 @@ from reconciler.desired.resource_builder import ResourceBuilder
 from reconciler.desired.reuse import CachedCell
 from reconciler.desired.service import collect_built_inputs, collect_service_inputs
 from reconciler.mlperf.compliance.judging import READS_ANSWERS
-from reconciler.mlperf.ruleset import TestRules
+from reconciler.mlperf.rules.values import TestRules
 from reconciler.resource.inputs import Input, make_key
 from reconciler.resource.kinds import ACCURACY, MODES, Address, Cell, Kind, RunAddress
 from reconciler.resource.setting_names import BUILD_COMMAND, SERVICE_COMMAND

@@ -11,10 +11,11 @@ from reconciler.desired.compliance import ASKED, has_test, is_asked_for
 from reconciler.desired.inputs import is_endpoints
 from reconciler.errors import Problem, ReconcilerError, SpecError
 from reconciler.mlperf.compliance.judging import JUDGES
-from reconciler.mlperf.inference_rules import explain_refusal, explain_variant_refusal
-from reconciler.mlperf.modes import RESULTS
-from reconciler.mlperf.ruleset import BenchmarkRules, Presence, Ruleset
-from reconciler.mlperf.user_conf import select_settings
+from reconciler.mlperf.loadgen.settings import RESULTS
+from reconciler.mlperf.loadgen.user_conf import select_settings
+from reconciler.mlperf.rules.inference import explain_refusal, explain_variant_refusal
+from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
+from reconciler.mlperf.rules.values import Presence
 from reconciler.resource.inputs import Value
 from reconciler.spec.declared import Declared, DeclaredCell
 

@@ -6,7 +6,7 @@ No run's own path is in there, and no secret: a variable that is taken from the 
 from __future__ import annotations
 
 from reconciler.desired.inputs import Reader, collect_launcher_inputs, is_endpoints
-from reconciler.mlperf.modes import RESULTS
+from reconciler.mlperf.loadgen.settings import RESULTS
 from reconciler.resource.inputs import Input
 from reconciler.resource.pins import Pin, make_source_pin
 from reconciler.resource.setting_names import COMMAND, SCORE_COMMAND

@@ -9,7 +9,8 @@ from harness.contract import BACKENDS
 from reconciler.desired.commands import collect_command_inputs, collect_scorer_inputs
 from reconciler.desired.inputs import Reader, collect_run_inputs, find_benchmark_code, is_endpoints
 from reconciler.mlperf.compliance.judging import SCORED, SCORED_WHEN_DIFFERENT
-from reconciler.mlperf.ruleset import BenchmarkRules, Ruleset, TestRules
+from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
+from reconciler.mlperf.rules.values import TestRules
 from reconciler.resource.inputs import Input, Value
 from reconciler.resource.kinds import Address, Kind
 from reconciler.spec.declared import DeclaredCell

@@ -13,7 +13,7 @@ from harness.contract import BACKENDS, BENCHMARKS
 from reconciler.desired.state import Pins
 from reconciler.launch.adapters import select_identity
 from reconciler.launch.launcher import LAUNCHER
-from reconciler.mlperf.modes import (
+from reconciler.mlperf.loadgen.settings import (
     ENDPOINTS,
     ENDPOINTS_SEEDS,
     RESULTS,

@@ -14,7 +14,7 @@ from reconciler.desired.state import Desired
 from reconciler.diff.change import Action, Change, Difference, Finding, Reason, Work
 from reconciler.diff.run_selection import find_differing_evidence
 from reconciler.mlperf.compliance.judging import AUDIT, KEEPS_ANSWERS, READS_ANSWERS
-from reconciler.mlperf.log_names import ACCURACY_LOG
+from reconciler.mlperf.log_files import ACCURACY_LOG
 from reconciler.observed.state import Observed
 from reconciler.resource.kinds import MODES, PERFORMANCE, Address, Cell, Kind, RunAddress
 from reconciler.resource.records import Recorded, Summary

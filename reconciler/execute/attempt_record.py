@@ -24,16 +24,23 @@ from reconciler.execute.results import (
     score_results,
 )
 from reconciler.files import hash_file, replace
-from reconciler.mlperf.accuracy import check_bars, parse_accuracy, truncate_text
+from reconciler.mlperf.accuracy import check_bars, parse_accuracy
 from reconciler.mlperf.compliance.judging import READS_ANSWERS
-from reconciler.mlperf.compliance.settings import audit_settings
-from reconciler.mlperf.contradictions import Asked, find_contradictions
-from reconciler.mlperf.log import DetailLog, parse_detail
-from reconciler.mlperf.log_names import ACCURACY_LOG, ACCURACY_RESULTS, ACCURACY_TEXT, DETAIL, SUMMARY, TRUNCATED
-from reconciler.mlperf.modes import list_ruled, select_conf_settings
-from reconciler.mlperf.ruleset import AccuracyLogRule, Bar, Metric
-from reconciler.mlperf.settings_from_log import find_conf_contradictions
-from reconciler.mlperf.verdict import judge_accuracy, judge_performance
+from reconciler.mlperf.loadgen.compare import Asked, find_conf_contradictions, find_contradictions
+from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
+from reconciler.mlperf.loadgen.settings import list_ruled, select_conf_settings
+from reconciler.mlperf.loadgen.user_conf import audit_settings
+from reconciler.mlperf.loadgen.verdict import judge_accuracy, judge_performance
+from reconciler.mlperf.log_files import (
+    ACCURACY_LOG,
+    ACCURACY_RESULTS,
+    ACCURACY_TEXT,
+    DETAIL,
+    SUMMARY,
+    TRUNCATED,
+    truncate_text,
+)
+from reconciler.mlperf.rules.values import AccuracyLogRule, Bar, Metric
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Kind
 from reconciler.resource.records import (

@@ -11,8 +11,8 @@ from harness.contract import CommandRequest
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.results import has_results
 from reconciler.files import RepositoryPaths, hash_bytes, hash_file, make_machine_lock
-from reconciler.mlperf.scenarios import ACCURACY, LOADGEN_MODE
-from reconciler.mlperf.user_conf import select_settings
+from reconciler.mlperf.loadgen.settings import ACCURACY, LOADGEN_MODE
+from reconciler.mlperf.loadgen.user_conf import select_settings
 from reconciler.resource.kinds import Kind
 from reconciler.resource.setting_names import BUILD, BUILD_COMMAND, COMMAND, SCORE_COMMAND
 

@@ -29,7 +29,7 @@ from reconciler.mlperf.compliance.judging import (
     make_answers_part,
 )
 from reconciler.mlperf.compliance.verdict import AuditVerdict, Part
-from reconciler.mlperf.log_names import ACCURACY_LOG, ACCURACY_TEXT, BASELINE, COMPLIANCE, DETAIL, SUMMARY
+from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, BASELINE, COMPLIANCE, DETAIL, SUMMARY
 
 # In an attempt's settings: the comparison of answers as an earlier verdict made it, and the type of the answers.
 KNOWN, RESPONSE = "known_answers", "response_dtype"

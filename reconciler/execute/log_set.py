@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from reconciler.errors import LogError
-from reconciler.mlperf.log import DetailLog
-from reconciler.mlperf.log_names import ACCURACY_LOG, DETAIL, SUMMARY
-from reconciler.mlperf.same_run import find_differing
-from reconciler.mlperf.summary import parse_summary
+from reconciler.mlperf.loadgen.log import DetailLog
+from reconciler.mlperf.loadgen.summary import find_differing, parse_summary
+from reconciler.mlperf.log_files import ACCURACY_LOG, DETAIL, SUMMARY
 
 _SLACK = 1.0  # seconds by which the clocks of the log and of the command may differ
 _ENDS = 64  # bytes at each end of an accuracy log, in which LoadGen's brackets stand

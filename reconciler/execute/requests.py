@@ -16,11 +16,9 @@ from harness.contract import (
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.commands import has_command, make_command_build, make_command_run, make_command_score
 from reconciler.files import RepositoryPaths, replace
-from reconciler.mlperf.compliance.settings import audit_settings, write_audit_settings
-from reconciler.mlperf.log_names import ACCURACY_LOG
-from reconciler.mlperf.modes import ENDPOINTS, RESULTS, select_conf_settings
-from reconciler.mlperf.scenarios import name_loadgen_scenario
-from reconciler.mlperf.user_conf import select_settings, write_user_conf
+from reconciler.mlperf.loadgen.settings import ENDPOINTS, RESULTS, name_loadgen_scenario, select_conf_settings
+from reconciler.mlperf.loadgen.user_conf import audit_settings, select_settings, write_audit_settings, write_user_conf
+from reconciler.mlperf.log_files import ACCURACY_LOG
 from reconciler.resource.kinds import Kind
 from reconciler.resource.setting_names import SCORE_COMMAND
 

@@ -12,9 +12,9 @@ from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse
 from reconciler.mlperf.endpoints import AskedResults, Limits, Results, find_differences, measure_performance
 from reconciler.mlperf.endpoints_accuracy import judge_accuracy_scores
 from reconciler.mlperf.endpoints_audits import Audits, collect_audit_values, find_missing_audits, find_wrong_audits
-from reconciler.mlperf.log_names import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
-from reconciler.mlperf.modes import ENDPOINTS, ENDPOINTS_SEEDS, RESULTS
-from reconciler.mlperf.rule_values import Bar, Metric
+from reconciler.mlperf.loadgen.settings import ENDPOINTS, ENDPOINTS_SEEDS, RESULTS
+from reconciler.mlperf.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
+from reconciler.mlperf.rules.values import Bar, Metric
 
 AUDIT = "audit"  # folder of the tests that the harness ran behind the performance run
 

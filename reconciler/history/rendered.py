@@ -14,7 +14,7 @@ from reconciler.files import hash_bytes
 from reconciler.history.logs import Logs
 from reconciler.history.published import find_contradictions
 from reconciler.history.snapshot import Snapshot
-from reconciler.mlperf.rounds import load_ruleset
+from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.resource.kinds import Kind
 from reconciler.resource.records import Artifact
 from reconciler.spec.files import compute_blob_id

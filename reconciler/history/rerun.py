@@ -30,8 +30,8 @@ from reconciler.history.snapshot import Snapshot
 from reconciler.launch.launcher import Launcher, find_launcher
 from reconciler.launch.nodes import Node, probe_nodes
 from reconciler.mlperf.compliance.scores import read_from_detail
-from reconciler.mlperf.log import parse_detail
-from reconciler.mlperf.log_names import DETAIL
+from reconciler.mlperf.loadgen.log import parse_detail
+from reconciler.mlperf.log_files import DETAIL
 from reconciler.mlperf.repeatability import compute_bound
 from reconciler.observed.node_probe import probe_machines
 from reconciler.observed.observe import get_systems

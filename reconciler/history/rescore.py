@@ -22,7 +22,7 @@ from reconciler.execute.results import has_results
 from reconciler.files import RepositoryPaths, hash_file, offer
 from reconciler.git_history import clone_at
 from reconciler.history.snapshot import Snapshot
-from reconciler.mlperf.log_names import ACCURACY_LOG
+from reconciler.mlperf.log_files import ACCURACY_LOG
 from reconciler.quantities import join_listing
 from reconciler.record.store import find_artifact, find_object
 from reconciler.resource.kinds import Address, Cell, Kind

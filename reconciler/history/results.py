@@ -7,8 +7,8 @@ from typing import Any
 
 from reconciler.diff.claims import Claim, Proof
 from reconciler.execute.results import find_result_contradictions, measure_results, parse_left, score_results
-from reconciler.mlperf.log_names import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
-from reconciler.mlperf.modes import ENDPOINTS, RESULTS
+from reconciler.mlperf.loadgen.settings import ENDPOINTS, RESULTS
+from reconciler.mlperf.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 from reconciler.resource.kinds import Cell, Kind
 from reconciler.resource.records import Record
 

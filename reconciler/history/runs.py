@@ -13,9 +13,9 @@ from reconciler.history.logs import Good, Logs, read_record_files
 from reconciler.history.results import compare_result, is_of_endpoints, verify_results, verify_score
 from reconciler.history.snapshot import Snapshot
 from reconciler.importing.run_import import find_asked_elsewhere
-from reconciler.mlperf.contradictions import find_contradictions
-from reconciler.mlperf.log import parse_detail
-from reconciler.mlperf.log_names import ACCURACY_TEXT, DETAIL
+from reconciler.mlperf.loadgen.compare import find_contradictions
+from reconciler.mlperf.loadgen.log import parse_detail
+from reconciler.mlperf.log_files import ACCURACY_TEXT, DETAIL
 from reconciler.resource.kinds import Cell, Kind
 from reconciler.resource.records import IMPORTED, Record
 

@@ -23,7 +23,7 @@ from reconciler.diff.difference import compare
 from reconciler.errors import Problem, RecordError, SpecError
 from reconciler.files import hash_bytes, hash_listing
 from reconciler.git_history import find_day
-from reconciler.mlperf.rounds import load_ruleset
+from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.observed.pins import collect_recorded_pins
 from reconciler.observed.state import Observed
 from reconciler.planning import pause_collector

@@ -13,7 +13,6 @@ from reconciler.diff.claims import Claim, Proof
 from reconciler.errors import LogError
 from reconciler.history.logs import Good, read_record_files
 from reconciler.history.snapshot import Snapshot
-from reconciler.mlperf.accuracy import is_truncated
 from reconciler.mlperf.compliance.judging import (
     AUDIT,
     KEEPS_ANSWERS,
@@ -26,8 +25,16 @@ from reconciler.mlperf.compliance.judging import (
 )
 from reconciler.mlperf.compliance.published import Published, is_passed, judge_files
 from reconciler.mlperf.compliance.verdict import FAIL, PASS, AuditVerdict
-from reconciler.mlperf.log_names import ACCURACY_LOG, BASELINE, COMPLIANCE, DETAIL, SUMMARY, VERIFY_ACCURACY
-from reconciler.mlperf.rounds import load_ruleset
+from reconciler.mlperf.log_files import (
+    ACCURACY_LOG,
+    BASELINE,
+    COMPLIANCE,
+    DETAIL,
+    SUMMARY,
+    VERIFY_ACCURACY,
+    is_truncated,
+)
+from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.resource.canonical import digest
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE, Address, Cell, Kind
 from reconciler.resource.records import Record

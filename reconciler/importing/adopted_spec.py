@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from reconciler.importing.read_tree import TakenCell, TakenTree, collect_cell_settings
-from reconciler.mlperf.ruleset import Ruleset, normalise_category
+from reconciler.mlperf.rules.ruleset import Ruleset, normalise_category
 from reconciler.resource.kinds import SCENARIOS
 from reconciler.spec.edit import render_value
 

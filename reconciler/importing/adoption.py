@@ -13,7 +13,7 @@ from reconciler.files import copy
 from reconciler.importing.adopted_records import Recorder, Taken
 from reconciler.importing.adopted_spec import render_spec
 from reconciler.importing.read_tree import TakenCell, TakenTree
-from reconciler.mlperf.ruleset import Ruleset
+from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.resource.kinds import Cell
 from reconciler.spec.files import Source, compute_blob_id
 from reconciler.spec.loading import load_sources

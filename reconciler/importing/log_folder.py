@@ -8,10 +8,10 @@ from pathlib import Path
 
 from reconciler.errors import LogError
 from reconciler.foreign import strange_entries
-from reconciler.mlperf.accuracy import is_truncated, parse_accuracy
-from reconciler.mlperf.log import DetailLog, parse_detail
-from reconciler.mlperf.log_names import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY
-from reconciler.mlperf.summary import SummaryLog, parse_summary
+from reconciler.mlperf.accuracy import parse_accuracy
+from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
+from reconciler.mlperf.loadgen.summary import SummaryLog, parse_summary
+from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY, is_truncated
 
 MODES = {"PerformanceOnly": "performance", "AccuracyOnly": "accuracy"}
 _ENDS = 1 << 16  # bytes at each end of an accuracy log in which a truncation would show

@@ -12,10 +12,9 @@ from reconciler.foreign import strange_entries
 from reconciler.importing.log_folder import FoundRun, find_run
 from reconciler.importing.results_folder import FoundResults, find_results
 from reconciler.mlperf.endpoints import collect_result_settings
-from reconciler.mlperf.modes import list_settings
-from reconciler.mlperf.ruleset import Ruleset
-from reconciler.mlperf.scenarios import name_loadgen_scenario
-from reconciler.mlperf.settings_from_log import read_logged_settings
+from reconciler.mlperf.loadgen.compare import read_logged_settings
+from reconciler.mlperf.loadgen.settings import list_settings, name_loadgen_scenario
+from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.resource.kinds import Cell
 from reconciler.tree.reading.cell import CellFiles
 from reconciler.tree.reading.places import SubmitterPlace

@@ -9,7 +9,7 @@ from reconciler.errors import LogError
 from reconciler.execute.results import AUDIT, Left, parse_left
 from reconciler.importing.log_folder import Made, refuse_strange
 from reconciler.mlperf.endpoints_accuracy import parse_number, read_accuracy_scores
-from reconciler.mlperf.log_names import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
+from reconciler.mlperf.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 
 _CONFIGS = (CONFIG, "config.yml")
 _PARTS = {"accuracy": ACCURACY_RESULTS, "performance": RESULT_SUMMARY}

@@ -23,13 +23,12 @@ from reconciler.files import hash_file
 from reconciler.files import replace as write
 from reconciler.importing.log_folder import FoundRun, Made
 from reconciler.importing.results_folder import FoundResults
-from reconciler.mlperf.contradictions import Asked, find_contradictions
-from reconciler.mlperf.log_names import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY, TRUNCATED
-from reconciler.mlperf.modes import ENDPOINTS_SEEDS, select_conf_settings
-from reconciler.mlperf.ruleset import AccuracyLogRule
-from reconciler.mlperf.settings_from_log import find_conf_contradictions
-from reconciler.mlperf.user_conf import select_settings, write_user_conf
-from reconciler.mlperf.verdict import judge_accuracy
+from reconciler.mlperf.loadgen.compare import Asked, find_conf_contradictions, find_contradictions
+from reconciler.mlperf.loadgen.settings import ENDPOINTS_SEEDS, select_conf_settings
+from reconciler.mlperf.loadgen.user_conf import select_settings, write_user_conf
+from reconciler.mlperf.loadgen.verdict import judge_accuracy
+from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY, TRUNCATED
+from reconciler.mlperf.rules.values import AccuracyLogRule
 from reconciler.resource.canonical import canonicalise, digest
 from reconciler.resource.inputs import REVISIONS, Role
 from reconciler.resource.kinds import Address, Kind

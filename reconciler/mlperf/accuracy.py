@@ -1,18 +1,14 @@
-"""accuracy.txt, its hash line, and the truncated accuracy log (submission rules: truncation and hash)."""
+"""accuracy.txt: the metrics it states, the bars of the round, and its hash line."""
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
-from reconciler.mlperf.ruleset import AccuracyLogRule, Bar
+from reconciler.mlperf.rules.values import Bar
 
-SEPARATOR = b"\n\n...\n\n"
-# The script writes its separator in text mode: on Windows each line of it ends in CRLF.
-_SEPARATOR = re.compile(rb"\r?\n\r?\n\.\.\.\r?\n\r?\n")
 _HASH = re.compile(r"hash=([A-Za-z0-9_]+)\s*$")
 _NEWLINE = re.compile(r"\r\n|\r|\n")
 _NUMBER = r"(?P<value>\d+(?:\.\d+)?)"
@@ -119,32 +115,8 @@ def _lines(text: str) -> list[str]:
     return _NEWLINE.split(text)
 
 
-def log_hash(log: bytes) -> str:
-    """The hash that accuracy.txt must carry: SHA-256 of the untruncated log, in hexadecimal."""
-    return hashlib.sha256(log).hexdigest()
-
-
 def add_hash(text: str, digest: str) -> str:
     """accuracy.txt with exactly one hash line, behind a blank line at its end; an older one is dropped."""
     kept = [line for line in _lines(text) if not _HASH.match(line)]
     body = "\n".join(kept).rstrip()
     return f"{body}\n\nhash={digest}\n" if body else f"hash={digest}\n"
-
-
-def truncate_log(log: bytes, rule: AccuracyLogRule) -> bytes:
-    """mlperf_log_accuracy.json as submitted: whole when small, else its first and last bytes around a separator."""
-    return truncate_text(log[: rule.keep], log[max(0, len(log) - rule.keep) :], len(log), rule)
-
-
-def is_truncated(log: bytes) -> bool:
-    return _SEPARATOR.search(log) is not None
-
-
-def truncate_text(head: bytes, tail: bytes, size: int, rule: AccuracyLogRule) -> bytes:
-    """The same from the two ends alone, for logs too large to hold: ``rule.keep`` bytes each, of ``size`` in all.
-
-    A log below ``rule.whole_below`` bytes stays as it is: then ``head`` must be all of it.
-    """
-    if size < rule.whole_below:
-        return head
-    return head + SEPARATOR + tail

@@ -13,8 +13,8 @@ from typing import Any
 
 from reconciler.mlperf.documents import ResultDocument
 from reconciler.mlperf.endpoints_accuracy import parse_number, read_accuracy_scores, read_sample_count, show_plain
-from reconciler.mlperf.log_names import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
-from reconciler.mlperf.rule_values import Metric
+from reconciler.mlperf.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
+from reconciler.mlperf.rules.values import Metric
 
 _SECOND, _MILLISECOND = 10**9, 10**6
 _NEAR = Decimal("0.0001")  # of a rate: a stated one is written with all its digits, or rounded by hand

@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from reconciler.mlperf.documents import ResultDocument
-from reconciler.mlperf.rule_values import Bar
+from reconciler.mlperf.rules.values import Bar
 
 
 def parse_number(found: Any) -> Decimal | None:

@@ -8,8 +8,8 @@ from datetime import date
 from typing import Any
 
 from reconciler.diff.change import Chosen, Finding
-from reconciler.mlperf.log import DetailLog
-from reconciler.mlperf.ruleset import Ruleset
+from reconciler.mlperf.loadgen.log import DetailLog
+from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.resource.conditions import CellStatus, ConditionStatus
 from reconciler.resource.decisions import Acceptance, AcceptanceStatus
 from reconciler.resource.embargo import make_embargo, show_embargo

@@ -9,8 +9,8 @@ from reconciler.desired.state import Desired, get_submission_settings
 from reconciler.diff.change import Chosen, Difference
 from reconciler.diff.difference import compute_fingerprint, compute_submission_fingerprint, list_published_cells
 from reconciler.files import RepositoryPaths
-from reconciler.mlperf.rounds import load_ruleset
-from reconciler.mlperf.ruleset import Ruleset
+from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.observed.rendered import Rendered, read_rendered, spell_entry, write_rendered
 from reconciler.publishing.tree_files import SHARED, group_by_cell, remove_rendered, write_tree
 from reconciler.resource.decisions import find_freeze

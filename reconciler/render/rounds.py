@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from reconciler.mlperf.rounds_conflicts import Conflict
-from reconciler.mlperf.rounds_diff import RoundsDiff
-from reconciler.mlperf.rounds_places import CATEGORIES, RulePlace
-from reconciler.mlperf.ruled_value import RuledValue
-from reconciler.mlperf.ruleset import BenchmarkRules, Ruleset, ScenarioTable
+from reconciler.mlperf.rules.comparison import CATEGORIES, Conflict, RoundsDiff, RulePlace
+from reconciler.mlperf.rules.ruled_value import RuledValue
+from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
+from reconciler.mlperf.rules.values import ScenarioTable
 from reconciler.quantities import join_listing, show_count
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.documents import convert_plain_value

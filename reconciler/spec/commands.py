@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from reconciler.errors import Problem
-from reconciler.mlperf.modes import ENDPOINTS, RESULTS
+from reconciler.mlperf.loadgen.settings import ENDPOINTS, RESULTS
 from reconciler.resource.setting_names import BUILD, BUILD_COMMAND, COMMAND, SCORE_COMMAND, SERVICE, SERVICE_COMMAND
 from reconciler.spec.checks import make_problem
 from reconciler.spec.layers import Block, LayeredSetting

@@ -9,7 +9,7 @@ from typing import Any
 
 from reconciler.desired.state import Desired
 from reconciler.diff.change import Chosen
-from reconciler.mlperf.log_names import (
+from reconciler.mlperf.log_files import (
     ACCURACY_LOG,
     ACCURACY_RESULTS,
     ACCURACY_TEXT,

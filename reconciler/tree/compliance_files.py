@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from reconciler.mlperf.accuracy import add_hash
 from reconciler.mlperf.compliance.judging import SHOWN_WHOLE
-from reconciler.mlperf.log_names import ACCURACY_LOG, ACCURACY_TEXT, BASELINE, COMPLIANCE, DETAIL, SUMMARY, TRUNCATED
+from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, BASELINE, COMPLIANCE, DETAIL, SUMMARY, TRUNCATED
 from reconciler.resource.records import LOG_LIMIT
 from reconciler.tree.content import Content, Files, LogRef
 

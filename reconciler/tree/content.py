@@ -24,7 +24,7 @@ Files = Mapping[str, Content]
 @dataclass(frozen=True, slots=True)
 class AccuracyLog:
     """mlperf_log_accuracy.json: ``original`` stays in storage and gives the hash line; ``kept`` is its truncated form
-    (``reconciler.mlperf.accuracy.truncate_log``), which goes into the tree."""
+    (``reconciler.mlperf.log_files.truncate_text``), which goes into the tree."""
 
     original: LogRef
     kept: Content

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from reconciler.mlperf.ruleset import Ruleset
+from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.resource.canonical import canonicalise
 from reconciler.tree.content import CellContent, SystemContent
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from reconciler.errors import ReconcilerError
-from reconciler.mlperf.ruleset import Ruleset
+from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.resource.kinds import Cell
 
 # What may name a folder: no separators, no blanks, no leading dot (the submission rules forbid both).

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 from reconciler.errors import ReconcilerError
 from reconciler.mlperf.accuracy import add_hash, parse_accuracy
-from reconciler.mlperf.log_names import ACCURACY_LOG, ACCURACY_TEXT, CONFIG
-from reconciler.mlperf.ruleset import Ruleset
+from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, CONFIG
+from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.resource.kinds import Cell
 from reconciler.tree.content import AccuracyLog, CellContent, Content, LogRef, SubmissionContent
 from reconciler.tree.documents import (

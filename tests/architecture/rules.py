@@ -60,7 +60,7 @@ ONLY_TYPES_OF_STAGES = frozenset({"render"})
 CONTRACT = "harness.contract"
 
 # Pure: values in, values out. plan.saved reads and writes the file of a saved plan.
-PURE = ("resource", "diff", "plan", "mlperf.verdict", "mlperf.log")
+PURE = ("resource", "diff", "plan", "mlperf.loadgen", "mlperf.rules.ruleset")
 NOT_PURE = ("plan.saved",)
 WORLD = (
     *("reconciler.files", "reconciler.process", "reconciler.git", "reconciler.git_process"),
@@ -76,7 +76,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "pydantic": ("spec",),
     "pydantic_core": ("spec",),
     "rich": ("cli", "render"),
-    "ruamel": ("spec", "mlperf.documents", "mlperf.rounds"),
+    "ruamel": ("spec", "mlperf.documents", "mlperf.rules.rounds"),
     "subprocess": ("process",),
     "watchdog": ("controller",),
 }
@@ -115,7 +115,7 @@ SLOW: dict[str, str] = {
     "reconciler.desired.requirements": "rules, only when the spec changed",
     "reconciler.git": "GitPython",
     "reconciler.git_history": "GitPython",
-    "reconciler.mlperf.rounds": "YAML, only when the spec changed",
+    "reconciler.mlperf.rules.rounds": "YAML, only when the spec changed",
     "reconciler.publishing.rendered_tree": "the renderer, only in a pass that acts",
     "reconciler.record.signing": "git's configuration, only where records are signed",
     "reconciler.render.bar": "rich",

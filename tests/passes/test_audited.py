@@ -15,7 +15,7 @@ from reconciler import git
 from reconciler.diff.claims import Proof
 from reconciler.history.audit import audit
 from reconciler.history.snapshot import read_snapshot
-from reconciler.mlperf.log_names import ACCURACY_LOG, RESULT_SUMMARY, SUMMARY, TRUNCATED, VERIFY_PERFORMANCE
+from reconciler.mlperf.log_files import ACCURACY_LOG, RESULT_SUMMARY, SUMMARY, TRUNCATED, VERIFY_PERFORMANCE
 from reconciler.record.codec import decode
 from reconciler.record.store import keep, write_record
 from reconciler.resource.records import Record

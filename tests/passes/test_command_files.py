@@ -12,7 +12,7 @@ import pytest
 
 from reconciler.execute.outcome import Outcome, Status
 from reconciler.files import Lock
-from reconciler.mlperf.log_names import BASELINE, COMPLIANCE
+from reconciler.mlperf.log_files import BASELINE, COMPLIANCE
 from reconciler.resource.records import Ended, Record
 from tests.passes.crashing import processes_in
 from tests.passes.repository import Repository

@@ -19,7 +19,7 @@ from reconciler.diff.change import Reason
 from reconciler.execute import attempt_record
 from reconciler.execute.outcome import Status
 from reconciler.files import remove
-from reconciler.mlperf.log import parse_detail
+from reconciler.mlperf.loadgen.log import parse_detail
 from reconciler.reconcile import PassReport
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import Ended, Record

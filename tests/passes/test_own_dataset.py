@@ -14,7 +14,7 @@ from reconciler.errors import SpecError
 from reconciler.execute.outcome import Status
 from reconciler.history.audit import audit
 from reconciler.history.snapshot import read_snapshot
-from reconciler.mlperf.log_names import ACCURACY_LOG, VERIFY_ACCURACY
+from reconciler.mlperf.log_files import ACCURACY_LOG, VERIFY_ACCURACY
 from reconciler.resource.records import Record
 from tests.passes.repository import SPEC, Repository, make_repository
 

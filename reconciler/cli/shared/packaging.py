@@ -11,9 +11,9 @@ from pathlib import Path
 from reconciler import git
 from reconciler.cli.shared.plan_options import list_cells
 from reconciler.errors import ReconcilerError
-from reconciler.mlperf.log import DetailLog, parse_detail
-from reconciler.mlperf.log_names import DETAIL
-from reconciler.mlperf.ruleset import Ruleset
+from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
+from reconciler.mlperf.log_files import DETAIL
+from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.planning import PlanResult
 from reconciler.publishing.preconditions import (
     Refusal,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reconciler.errors import LogError
-from reconciler.mlperf.log_names import ACCURACY_LOG
+from reconciler.mlperf.log_files import ACCURACY_LOG
 
 # LoadGen writes the responses as they lie in memory; all machines it runs on are little-endian.
 FORMATS = {"byte": "b", "int16": "h", "int32": "i", "int64": "q", "float32": "f"}

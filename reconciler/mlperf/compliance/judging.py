@@ -13,9 +13,9 @@ from reconciler.mlperf.compliance.entries import Entry, read_entries
 from reconciler.mlperf.compliance.legacy_tests import verify_test04_ab, verify_test05
 from reconciler.mlperf.compliance.scores import Slack
 from reconciler.mlperf.compliance.verdict import AuditVerdict, Part
-from reconciler.mlperf.log import DetailLog, parse_detail
-from reconciler.mlperf.log_names import ACCURACY_LOG, BASELINE, COMPLIANCE, DETAIL, SUMMARY, VERIFY_PERFORMANCE
-from reconciler.mlperf.summary import SummaryLog, parse_summary
+from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
+from reconciler.mlperf.loadgen.summary import SummaryLog, parse_summary
+from reconciler.mlperf.log_files import ACCURACY_LOG, BASELINE, COMPLIANCE, DETAIL, SUMMARY, VERIFY_PERFORMANCE
 
 # TEST04 as two runs, before there was one.
 UNIQUE, SAME = "TEST04-A", "TEST04-B"

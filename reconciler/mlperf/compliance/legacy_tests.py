@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 from reconciler.mlperf.compliance.scores import Slack, find_unfit, measure_distance, read_from_summary, show_score
 from reconciler.mlperf.compliance.verdict import AuditVerdict, Part, verify_text
-from reconciler.mlperf.log_names import VERIFY_PERFORMANCE
-from reconciler.mlperf.summary import SummaryLog
+from reconciler.mlperf.loadgen.summary import SummaryLog
+from reconciler.mlperf.log_files import VERIFY_PERFORMANCE
 
 _LATENCY = ("SingleStream", "MultiStream")
 # Summaries of those rounds: the measured percentile, and the scheduled rate of Server.

@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from reconciler.errors import LogError
-from reconciler.mlperf.audit_rules import TestRules
 from reconciler.mlperf.compliance.judging import (
     ABOUT_SPEED,
     DTYPES,
@@ -20,7 +19,8 @@ from reconciler.mlperf.compliance.judging import (
     judge,
 )
 from reconciler.mlperf.compliance.verdict import FAIL, PASS, AuditVerdict, Part
-from reconciler.mlperf.log_names import BASELINE, COMPLIANCE, VERIFY_ACCURACY, VERIFY_PERFORMANCE
+from reconciler.mlperf.log_files import BASELINE, COMPLIANCE, VERIFY_ACCURACY, VERIFY_PERFORMANCE
+from reconciler.mlperf.rules.values import TestRules
 
 # Its verdict depends on the tokenizer, of which no file says anything: only a pass can be contradicted.
 _UNSURE = frozenset({"TEST06"})

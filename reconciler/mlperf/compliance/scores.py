@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from reconciler.mlperf.log import DetailLog
-from reconciler.mlperf.summary import SummaryLog
+from reconciler.mlperf.loadgen.log import DetailLog
+from reconciler.mlperf.loadgen.summary import SummaryLog
 
 # Always the scenario's own metric, also of token benchmarks.
 DETAIL_KEYS: Mapping[str, str] = {

@@ -10,8 +10,8 @@ from reconciler.errors import LogError
 from reconciler.mlperf.compliance.entries import Entry
 from reconciler.mlperf.compliance.scores import Slack, find_unfit, measure_distance, read_from_detail, show_score
 from reconciler.mlperf.compliance.verdict import AuditVerdict, Part, merge_parts, verify_text
-from reconciler.mlperf.log import DetailLog
-from reconciler.mlperf.log_names import VERIFY_ACCURACY, VERIFY_PERFORMANCE
+from reconciler.mlperf.loadgen.log import DetailLog
+from reconciler.mlperf.log_files import VERIFY_ACCURACY, VERIFY_PERFORMANCE
 
 DTYPES = ("byte", "float32", "int32", "int64")
 

@@ -11,8 +11,8 @@ from reconciler.mlperf.compliance.scores import (
     show_score,
 )
 from reconciler.mlperf.compliance.verdict import AuditVerdict, Part, verify_text
-from reconciler.mlperf.log_names import VERIFY_PERFORMANCE
-from reconciler.mlperf.summary import SummaryLog
+from reconciler.mlperf.loadgen.summary import SummaryLog
+from reconciler.mlperf.log_files import VERIFY_PERFORMANCE
 
 
 def judge_test04(reference: SummaryLog, audit: SummaryLog, slack: Slack) -> AuditVerdict:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from reconciler.errors import LogError
 from reconciler.mlperf.compliance.entries import Entry, unpack_entries
 from reconciler.mlperf.compliance.verdict import AuditVerdict
-from reconciler.mlperf.log_names import VERIFY_ACCURACY
+from reconciler.mlperf.log_files import VERIFY_ACCURACY
 
 DTYPES = ("int32", "int64", "int16", "float32")
 

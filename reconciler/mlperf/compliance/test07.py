@@ -6,7 +6,7 @@ import re
 from decimal import Decimal, InvalidOperation
 
 from reconciler.mlperf.compliance.verdict import FAIL, PASS, AuditVerdict
-from reconciler.mlperf.log_names import VERIFY_ACCURACY
+from reconciler.mlperf.log_files import VERIFY_ACCURACY
 
 SCORE = r"'exact_match':\s*([\d.]+)"
 

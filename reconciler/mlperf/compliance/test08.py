@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from reconciler.errors import LogError
 from reconciler.mlperf.compliance.entries import Entry
 from reconciler.mlperf.compliance.verdict import AuditVerdict, Part, verify_text
-from reconciler.mlperf.log_names import VERIFY_ACCURACY
+from reconciler.mlperf.log_files import VERIFY_ACCURACY
 
 TOLERANCE = 0.001
 Key = tuple[int, int]

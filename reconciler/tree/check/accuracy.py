@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from reconciler.mlperf.accuracy import METRIC_LINES, check_bars, is_truncated, log_hash, parse_accuracy, truncate_text
-from reconciler.mlperf.log_names import ACCURACY_LOG, ACCURACY_TEXT
-from reconciler.mlperf.ruleset import Bar
+from reconciler.mlperf.accuracy import METRIC_LINES, check_bars, parse_accuracy
+from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, is_truncated, log_hash, truncate_text
+from reconciler.mlperf.rules.values import Bar
 from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints
 from reconciler.tree.check.runs import check_audit_absent
 from reconciler.tree.findings import Complaint, Place, Rule

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import PurePosixPath
 
-from reconciler.mlperf.audit_rules import TestRules
-from reconciler.mlperf.log_names import (
+from reconciler.mlperf.log_files import (
     ACCURACY_LOG,
     ACCURACY_TEXT,
     BASELINE,
@@ -16,6 +15,7 @@ from reconciler.mlperf.log_names import (
     SUMMARY,
     VERIFY_ACCURACY,
 )
+from reconciler.mlperf.rules.values import TestRules
 from reconciler.tree.check import listing
 from reconciler.tree.check.accuracy import read_metric_values
 from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from reconciler.mlperf.log_names import ACCURACY_LOG
+from reconciler.mlperf.log_files import ACCURACY_LOG
 from reconciler.tree.check.demands import Complaints
 from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.cell import Folder

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from reconciler.mlperf.ruleset import Presence, Ruleset
+from reconciler.mlperf.rules.ruleset import Ruleset
+from reconciler.mlperf.rules.values import Presence
 from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
 from reconciler.tree.reading.files import list_files

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from reconciler.mlperf.documents import ResultDocument
-from reconciler.mlperf.ruleset import Ruleset, SystemField
+from reconciler.mlperf.rules.ruleset import Ruleset
+from reconciler.mlperf.rules.values import SystemField
 from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule
 from reconciler.tree.reading.places import SubmitterPlace

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse_yaml_mapping
-from reconciler.mlperf.log import DetailLog, parse_detail
-from reconciler.mlperf.log_names import ACCURACY_TEXT, DETAIL, SUMMARY
-from reconciler.mlperf.summary import SummaryLog, parse_summary
-from reconciler.mlperf.user_conf_reading import UserConf, parse_user_conf
+from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
+from reconciler.mlperf.loadgen.summary import SummaryLog, parse_summary
+from reconciler.mlperf.loadgen.user_conf import UserConf, parse_user_conf
+from reconciler.mlperf.log_files import ACCURACY_TEXT, DETAIL, SUMMARY
 from reconciler.tree.reading.files import (
     LOG_LIMIT,
     Read,

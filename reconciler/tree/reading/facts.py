@@ -5,8 +5,8 @@ from __future__ import annotations
 from reconciler.errors import LogError
 from reconciler.files import hash_bytes
 from reconciler.mlperf.endpoints import read_measured
-from reconciler.mlperf.log_names import DETAIL
-from reconciler.mlperf.user_conf_reading import ConfValue
+from reconciler.mlperf.loadgen.user_conf import ConfValue
+from reconciler.mlperf.log_files import DETAIL
 from reconciler.tree.findings import Facts
 from reconciler.tree.reading.files import LOG_LIMIT
 from reconciler.tree.reading.values import number, read_start

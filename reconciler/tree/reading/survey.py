@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from reconciler.mlperf.rounds import list_rounds, load_ruleset
-from reconciler.mlperf.ruled_value import SEED_FIELDS
-from reconciler.mlperf.ruleset import Ruleset
+from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
+from reconciler.mlperf.rules.ruled_value import SEED_FIELDS
+from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.tree.reading.cell import CellFiles
 from reconciler.tree.reading.names import find_official_name
 from reconciler.tree.reading.places import LEGACY, CellPlace, RootPlace, SubmitterPlace, find_roots

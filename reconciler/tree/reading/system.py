@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from reconciler.mlperf.documents import ResultDocument, parse_json_object
-from reconciler.mlperf.ruleset import normalise_category
+from reconciler.mlperf.rules.ruleset import normalise_category
 from reconciler.tree.reading.files import Read, list_files, read_file
 from reconciler.tree.reading.places import SubmitterPlace
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from reconciler.errors import LogError
-from reconciler.mlperf.log import DetailLog
+from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.tree.findings import Place
 
 _SHOWN = 80

@@ -8,9 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from reconciler.mlperf.log import DetailLog
-from reconciler.mlperf.ruleset import BenchmarkRules, Ruleset
-from reconciler.mlperf.scenarios import name_loadgen_scenario
+from reconciler.mlperf.loadgen.log import DetailLog
+from reconciler.mlperf.loadgen.settings import name_loadgen_scenario
+from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.resource.kinds import Cell
 from reconciler.tree.reading.cell import CellFiles, RunFiles
 from reconciler.tree.reading.system import SystemFile

@@ -5,8 +5,8 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from reconciler.mlperf.contradictions import Asked, Contradiction, find_contradictions
-from reconciler.mlperf.scenarios import PERFORMANCE
+from reconciler.mlperf.loadgen.compare import Asked, Contradiction, find_contradictions
+from reconciler.mlperf.loadgen.settings import PERFORMANCE
 from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
 from reconciler.tree.reading.values import find_at, number, parse_number, show_value

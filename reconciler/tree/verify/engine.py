@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from reconciler.files import hash_bytes
-from reconciler.mlperf.log_names import DETAIL
+from reconciler.mlperf.log_files import DETAIL
 from reconciler.tree.check.presence import BenchmarkView
 from reconciler.tree.check.systems import SystemView
 from reconciler.tree.findings import Facts, Rule, TreeFinding, TreeReport

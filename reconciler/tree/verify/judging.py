@@ -8,14 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from reconciler.mlperf.accuracy import is_truncated, parse_accuracy
-from reconciler.mlperf.audit_rules import TestRules
+from reconciler.mlperf.accuracy import parse_accuracy
 from reconciler.mlperf.compliance.judging import SAME, UNIQUE, MissingLogError, RunLogs
 from reconciler.mlperf.compliance.published import Judged, Published, judge_files
 from reconciler.mlperf.compliance.verdict import FAIL, PASS
-from reconciler.mlperf.log import DetailLog
-from reconciler.mlperf.log_names import ACCURACY_LOG, ACCURACY_TEXT
-from reconciler.mlperf.summary import SummaryLog
+from reconciler.mlperf.loadgen.log import DetailLog
+from reconciler.mlperf.loadgen.summary import SummaryLog
+from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, is_truncated
+from reconciler.mlperf.rules.values import TestRules
 from reconciler.tree.check.demands import Complaints
 from reconciler.tree.findings import Complaint, Place, Severity
 from reconciler.tree.reading.cell import Folder, RunFiles

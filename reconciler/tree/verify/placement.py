@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reconciler.mlperf.scenarios import name_loadgen_scenario
+from reconciler.mlperf.loadgen.settings import name_loadgen_scenario
 from reconciler.resource.kinds import SCENARIOS
 from reconciler.tree.check import accuracy, limits, runs
 from reconciler.tree.check.demands import OURS, Complaints

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from reconciler.mlperf.rounds import list_rounds, load_ruleset
+from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
 from reconciler.tree.check.accuracy import count_key
 from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule, Severity

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from reconciler.mlperf.user_conf import ConfKey, list_conf_keys
-from reconciler.mlperf.user_conf_reading import ConfValue, UserConf
+from reconciler.mlperf.loadgen.settings import Setting, Unit, find_settings
+from reconciler.mlperf.loadgen.user_conf import ConfValue, UserConf
 from reconciler.resource.canonical import show_decimal
 
 _MILLISECOND = 1_000_000
@@ -35,11 +35,11 @@ class ConfReading:
 def read_settings(conf: UserConf, model: str, scenario: str) -> ConfReading:
     """``scenario``: the one that ran. Values that no number of LoadGen's can hold are left out."""
     found: dict[str, ConfSetting] = {}
-    for key in list_conf_keys(scenario):
-        line = conf.effective(model, scenario, key.name)
+    for key in find_settings(scenario):
+        line = conf.effective(model, scenario, key.conf_key)
         if line is not None:
             try:
-                found[key.setting] = ConfSetting(_value(key, line), line)
+                found[key.name] = ConfSetting(_value(key, line), line)
             except (ArithmeticError, ValueError):
                 continue
     return ConfReading(model, found)
@@ -55,14 +55,14 @@ def list_model_keys(conf: UserConf, right: str) -> tuple[str, ...]:
     return (right, others[0]) if len(others) == 1 and right not in named else (right,)
 
 
-def _value(key: ConfKey, line: ConfValue) -> Any:
+def _value(key: Setting, line: ConfValue) -> Any:
     match key.unit:
-        case "decimal":
+        case Unit.RATE | Unit.PERCENT:
             return show_decimal(line.decimal)
-        case "ms":
+        case Unit.MS:
             return show_decimal(line.decimal * _MILLISECOND)
-        case "whole ms":
+        case Unit.WHOLE_MS:
             return line.integer * _MILLISECOND
-        case "flag":
+        case Unit.FLAG:
             return bool(line.integer)
     return line.integer

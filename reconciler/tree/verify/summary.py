@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from reconciler.mlperf.log import DetailLog
-from reconciler.mlperf.same_run import find_differing
-from reconciler.mlperf.summary import SummaryLog
+from reconciler.mlperf.loadgen.log import DetailLog
+from reconciler.mlperf.loadgen.summary import SummaryLog, find_differing
 from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule
 from reconciler.tree.reading.values import read_value, show_value

@@ -8,8 +8,8 @@ from decimal import Decimal
 
 from reconciler.mlperf.compliance.scores import DETAIL_KEYS
 from reconciler.mlperf.compliance.verdict import PASS
-from reconciler.mlperf.log_names import VERIFY_ACCURACY, VERIFY_PERFORMANCE
-from reconciler.mlperf.same_run import is_same_number
+from reconciler.mlperf.loadgen.summary import is_same_number
+from reconciler.mlperf.log_files import VERIFY_ACCURACY, VERIFY_PERFORMANCE
 from reconciler.tree.check import accuracy
 from reconciler.tree.check.accuracy import count_key
 from reconciler.tree.check.demands import OURS, Complaints

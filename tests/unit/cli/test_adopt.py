@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.importing.read_tree import read_tree
-from reconciler.mlperf.rounds import load_ruleset
+from reconciler.mlperf.rules.rounds import load_ruleset
 
 from .conftest import CELL, Reconcile, git
 

@@ -9,7 +9,7 @@ import pytest
 from reconciler.desired.checks import check
 from reconciler.desired.compliance import has_test, select_tests
 from reconciler.errors import Problem, SpecError
-from reconciler.mlperf.rounds import load_ruleset
+from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.kinds import Cell
 from reconciler.spec.declared import Declared

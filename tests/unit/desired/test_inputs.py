@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from reconciler.desired.compile import compile_desired
 from reconciler.desired.requirements import list_needed_pins
 from reconciler.desired.state import Desired, Pins
-from reconciler.mlperf.rounds import load_ruleset
+from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.kinds import Address, Cell
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem

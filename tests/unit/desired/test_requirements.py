@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from reconciler.desired.requirements import find_missing_cells, list_needed_pins
-from reconciler.mlperf.rounds import load_ruleset
+from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.resource.inputs import Value
 from reconciler.resource.kinds import Cell
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.log import DetailLog, parse_detail
+from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
 
 CHILD = Path(__file__).parent / "loadgen_child.py"
 TOTAL, LOADED = 1000, 256

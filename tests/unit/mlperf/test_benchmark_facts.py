@@ -8,7 +8,7 @@ import pytest
 
 from harness.contract import BENCHMARKS
 from reconciler.mlperf.benchmark_facts import find_benchmark_facts, load_benchmark_facts
-from reconciler.mlperf.rounds import list_rounds, load_ruleset
+from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
 from tests.unit.spec.writing import HEADER, load_texts
 
 SPEC = """

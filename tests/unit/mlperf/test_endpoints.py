@@ -18,8 +18,8 @@ from reconciler.mlperf.endpoints import (
     read_percentile,
 )
 from reconciler.mlperf.endpoints_accuracy import judge_accuracy_scores, read_sample_count
-from reconciler.mlperf.rounds import load_ruleset
-from reconciler.mlperf.rule_values import Bar
+from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.mlperf.rules.values import Bar
 
 PATTERN = "settings: {load_pattern: {type: "
 

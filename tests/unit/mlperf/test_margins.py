@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from reconciler.mlperf.log import DetailLog, parse_detail
-from reconciler.mlperf.margins import Margin, compute_margins
+from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
+from reconciler.mlperf.loadgen.margins import Margin, compute_margins
 
 MILLISECOND = 1_000_000
 SERVER: dict[str, object] = {

@@ -10,7 +10,7 @@ import pytest
 
 from reconciler.desired.checks import check
 from reconciler.errors import SpecError
-from reconciler.mlperf.rounds import load_ruleset
+from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.spec.declared import Declared
 from reconciler.spec.files import Source, compute_blob_id
 from reconciler.spec.loading import load_sources

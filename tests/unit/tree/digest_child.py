@@ -8,7 +8,7 @@ import random
 import sys
 import time
 
-from reconciler.mlperf.rounds import load_ruleset
+from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.tree.content import SubmissionContent, SystemContent
 from reconciler.tree.manifest import build_manifest
 from reconciler.tree.render import render

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from reconciler.errors import ReconcilerError
-from reconciler.mlperf.rounds import load_ruleset
-from reconciler.mlperf.ruleset import Ruleset
+from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.resource.kinds import Cell
 from reconciler.tree.content import SubmissionContent
 from reconciler.tree.render import render

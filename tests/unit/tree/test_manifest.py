@@ -7,7 +7,7 @@ import hashlib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.mlperf.ruleset import Ruleset
+from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.tree.content import LogRef, SubmissionContent
 from reconciler.tree.manifest import Differences, build_manifest, compare
 from reconciler.tree.render import render

@@ -16,7 +16,7 @@ import pytest
 
 from reconciler.errors import ReconcilerError
 from reconciler.mlperf.accuracy import parse_accuracy
-from reconciler.mlperf.ruleset import Ruleset
+from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.tree.content import AccuracyLog, LogRef, SubmissionContent
 from reconciler.tree.documents import collect_system_fields, missing_measurements, missing_system_fields
 from reconciler.tree.render import render

@@ -13,12 +13,12 @@ from reconciler.errors import LogError
 from reconciler.mlperf.compliance.entries import Entry, read_entries
 from reconciler.mlperf.compliance.judging import MissingLogError, RunLogs, VerdictInputs, choose_dtype, judge
 from reconciler.mlperf.compliance.legacy_tests import verify_test04_ab, verify_test05
-from reconciler.mlperf.compliance.settings import audit_settings, write_audit_settings
 from reconciler.mlperf.compliance.test01 import Fallback, compare_accuracies
 from reconciler.mlperf.compliance.verdict import Part
-from reconciler.mlperf.log_names import BASELINE, COMPLIANCE
-from reconciler.mlperf.rounds import list_rounds, load_ruleset
-from reconciler.mlperf.summary import SummaryLog, parse_summary
+from reconciler.mlperf.loadgen.summary import SummaryLog, parse_summary
+from reconciler.mlperf.loadgen.user_conf import audit_settings, write_audit_settings
+from reconciler.mlperf.log_files import BASELINE, COMPLIANCE
+from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
 
 LOG = b'[\n{ "seq_id" : 0, "qsl_idx" : 3, "data" : "0A00" },\n{ "seq_id" : 1, "qsl_idx" : 4, "data" : "" }\n]\n'
 

@@ -9,7 +9,7 @@ import pytest
 
 from reconciler.mlperf.compliance.judging import JUDGES, UNIQUE, RunLogs, VerdictInputs, judge
 from reconciler.mlperf.compliance.verdict import AuditVerdict
-from reconciler.mlperf.log_names import COMPLIANCE
+from reconciler.mlperf.log_files import COMPLIANCE
 from tests.unit.mlperf.compliance.cases import CASES, Case
 from tests.unit.mlperf.compliance.runs import ANSWERS, DETAIL, SUMMARY, make_all
 

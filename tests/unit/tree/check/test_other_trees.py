@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.rounds import load_ruleset
+from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.tree.check.engine import check_tree
 from reconciler.tree.verify.engine import verify_tree
 from tests.unit.tree.check.made import set_log, write

@@ -1,0 +1,161 @@
+"""Compares what a run was asked for with what LoadGen says it did, and says what a spec would ask for given a log. A
+contradiction fails the run, whatever its result.
+
+A setting that LoadGen ignored, a conf file it never read, an audit.config left behind or a log of another run: all of
+them show here, because LoadGen logs every setting it used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from reconciler.mlperf.loadgen.log import DetailLog
+from reconciler.mlperf.loadgen.settings import (
+    ACCURACY,
+    LOADGEN_MODE,
+    PERFORMANCE,
+    SETTINGS,
+    Setting,
+    Unit,
+    find_setting,
+    find_settings,
+    list_settings,
+    name_loadgen_scenario,
+)
+from reconciler.mlperf.loadgen.user_conf import UserConf, parse_user_conf, read_conf_settings
+from reconciler.resource.canonical import show_decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a run was started with. ``scenario`` may be Interactive; ``mode`` is "performance" or "accuracy".
+
+    ``settings`` under the names of specs, as given to ``user_conf.select_settings`` (audit overrides already applied);
+    ``seeds`` under LoadGen's names, empty when they do not matter; ``audit``: an audit.config was given on purpose.
+    """
+
+    scenario: str
+    mode: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    seeds: Mapping[str, int] = field(default_factory=dict)
+    audit: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """``line`` is the 1-based line of the detail log, 0 when the log says nothing."""
+
+    field: str
+    asked: str
+    logged: str
+    line: int
+
+    def __str__(self) -> str:
+        where = f" (line {self.line})" if self.line else ""
+        return f"{self.field}: asked {self.asked}, LoadGen logged {self.logged}{where}"
+
+
+# LoadGen logs these settings only when they are on.
+_ABSENT_MEANS_OFF = frozenset({"requested_use_token_latencies"})
+# Releases before 6 do not log the accuracy count; then it is the whole dataset.
+_SUBSTITUTE = {"effective_accuracy_sample_count": "qsl_reported_total_count"}
+_NOTHING = "nothing"
+
+
+def find_contradictions(log: DetailLog, asked: Asked) -> tuple[Contradiction, ...]:
+    """Every difference between the request and the detail log, in a fixed order; empty when they agree."""
+    return tuple(_contradictions(log, asked))
+
+
+def _contradictions(log: DetailLog, asked: Asked) -> Iterator[Contradiction]:
+    scenario = name_loadgen_scenario(asked.scenario)
+    yield from _unequal(log, "scenario", "effective_scenario", scenario)
+    yield from _unequal(log, "mode", "effective_test_mode", LOADGEN_MODE[asked.mode])
+    for setting in find_settings(scenario):
+        value = asked.settings.get(setting.name)
+        if value is not None:
+            yield from _compare(log, setting, value)
+    for name, seed in asked.seeds.items():
+        yield from _unequal(log, name, f"effective_{name}", str(seed))
+    if (log.audit is not None) != asked.audit:
+        names = {True: "settings from an audit.config", False: "no audit.config"}
+        line = log.audit.line if log.audit else 0
+        yield Contradiction("audit", names[asked.audit], names[not asked.audit], line)
+    if not log.complete:
+        yield Contradiction("end", "a run that came to its end", "no result", log.length)
+
+
+def _unequal(log: DetailLog, name: str, key: str, asked: str) -> Iterator[Contradiction]:
+    logged = log.get(key, _NOTHING)
+    if str(logged) != asked:
+        yield Contradiction(name, asked, str(logged), log.number(key))
+
+
+def _compare(log: DetailLog, setting: Setting, value: Any) -> Iterator[Contradiction]:
+    if setting.unit is Unit.OVERRIDE and value == 0:
+        return
+    key = setting.key if log.number(setting.key) else _SUBSTITUTE.get(setting.key, setting.key)
+    logged = log.get(key)
+    if logged is None:
+        if not (key in _ABSENT_MEANS_OFF and not value):
+            yield Contradiction(setting.name, str(value), _NOTHING, 0)
+        return
+    if not _is_same(setting.unit, value, logged):
+        yield Contradiction(setting.name, str(value), _shown(setting.unit, logged), log.number(key))
+
+
+def _is_same(unit: Unit, asked: Any, logged: Any) -> bool:
+    try:
+        match unit:
+            case Unit.FLAG:
+                return bool(asked) == bool(logged)
+            case Unit.RATE | Unit.MS:
+                return round_to_six_digits(Decimal(asked)) == round_to_six_digits(Decimal(logged))
+            case Unit.PERCENT:
+                return round_to_six_digits(Decimal(asked)) == round_to_six_digits(Decimal(logged) * 100)
+        return int(asked) == int(logged)
+    except (TypeError, ValueError, ArithmeticError):
+        return False
+
+
+def _shown(unit: Unit, logged: Any) -> str:
+    if isinstance(logged, bool) or not isinstance(logged, (int, Decimal)):
+        return str(logged)
+    return show_decimal(Decimal(logged) * (100 if unit is Unit.PERCENT else 1))
+
+
+def round_to_six_digits(number: Decimal) -> str:
+    """The number as LoadGen logs a double."""
+    return format(float(number), ".6g")
+
+
+def find_conf_contradictions(data: bytes, log: DetailLog, model_key: str, scenario: str) -> list[str]:
+    """Where a user.conf and the log beside it differ; empty when the log may be of a run with this conf."""
+    conf = parse_user_conf(data)
+    if conf.rejected:
+        return ["LoadGen rejects the file"]
+    mode = ACCURACY if log.mode == LOADGEN_MODE[ACCURACY] else PERFORMANCE
+    names = {setting.name for setting in SETTINGS}
+    found = find_contradictions(log, Asked(scenario, mode, read_conf_settings(conf, model_key, scenario), {}))
+    return [str(item) for item in found if item.field in names]
+
+
+def read_logged_settings(log: DetailLog, conf: UserConf | None = None, model_key: str = "*") -> dict[str, Any]:
+    """What a spec must say so that a run with this log is the one it asks for: times in ms, latencies in ns, rates as
+    decimal text. LoadGen logs rates with six digits: ``conf`` supplies the others where it agrees."""
+    scenario = log.scenario
+    found: dict[str, Any] = {}
+    for name in list_settings(PERFORMANCE, scenario):
+        setting = find_setting(name, scenario)
+        logged = log.get(setting.key) if setting else None
+        if setting is None or logged is None:
+            continue
+        found[name] = show_decimal(Decimal(logged)) if setting.unit is Unit.RATE else int(Decimal(logged))
+        exact = read_conf_settings(conf, model_key, scenario).get(name) if conf else None
+        if setting.unit is Unit.RATE and exact is not None and _is_same(Unit.RATE, exact, logged):
+            found[name] = exact
+    # Zero is LoadGen's word for no bound.
+    return {name: value for name, value in found.items() if value != 0 or name == "min_duration"}

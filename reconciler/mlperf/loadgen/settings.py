@@ -1,0 +1,157 @@
+"""The settings of a LoadGen run, in one table: what a spec, a user.conf and LoadGen's own log call each of them.
+
+LoadGen prints every setting twice: as requested, with an audit.config applied, and as effective, after its own
+adjustments. ``key`` names the line that a request is compared with.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+PERFORMANCE, ACCURACY = "performance", "accuracy"
+LOADGEN_MODE = {PERFORMANCE: "PerformanceOnly", ACCURACY: "AccuracyOnly"}
+_LOADGEN_NAME = {"Interactive": "Server"}  # Server with stricter token latencies
+
+SEEDS = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
+_STREAMS = ("SingleStream", "MultiStream")
+_ALL = (*_STREAMS, "Server", "Offline")
+
+
+class Unit(StrEnum):
+    """How a value stands in a spec, in a user.conf and in the log."""
+
+    RATE = "rate"  # decimal text; logged as a double, with six significant digits
+    PERCENT = "percent"  # decimal text; logged as a fraction
+    MS = "ms"  # integer nanoseconds; a user.conf has milliseconds with a fraction
+    WHOLE_MS = "whole ms"  # the same, but LoadGen cuts a fraction off
+    COUNT = "count"  # an integer: queries, or milliseconds of a duration
+    OVERRIDE = "override"  # a count, where 0 stands for what the sample library reports
+    FLAG = "flag"
+
+    @property
+    def integer(self) -> bool:
+        """Whether LoadGen reads it with strtoull, so that anything but digits is cut off."""
+        return self not in (Unit.RATE, Unit.PERCENT, Unit.MS)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """``name`` in a spec and among a run's inputs; ``key`` in the detail log; ``conf_name`` in a user.conf, where that
+    differs.
+
+    ``modes``: of the runs that take it from a spec; none where the round or the harness alone sets it. ``ruled``: the
+    round fixes it for both modes.
+    """
+
+    name: str
+    unit: Unit
+    key: str
+    scenarios: tuple[str, ...] = _ALL
+    conf_name: str = ""
+    modes: tuple[str, ...] = ()
+    ruled: bool = False
+
+    @property
+    def conf_key(self) -> str:
+        return self.conf_name or self.name
+
+
+_DECLARED, _COUNTS = (PERFORMANCE,), (PERFORMANCE, ACCURACY)
+
+# In the order in which a user.conf states them. min_query_count is compared as requested: LoadGen sets the effective
+# one to 1 in Offline and pads it for equal issue.
+SETTINGS = (
+    Setting("target_qps", Unit.RATE, "effective_target_qps", ("Server", "Offline"), modes=_DECLARED),
+    Setting(
+        "target_latency",
+        Unit.MS,
+        "requested_single_stream_expected_latency_ns",
+        ("SingleStream",),
+        modes=_DECLARED,
+    ),
+    Setting("target_latency", Unit.MS, "requested_multi_stream_expected_latency_ns", ("MultiStream",), modes=_DECLARED),
+    Setting("target_latency", Unit.WHOLE_MS, "effective_target_latency_ns", ("Server",), modes=_DECLARED),
+    Setting(
+        "target_latency_percentile",
+        Unit.PERCENT,
+        "effective_target_latency_percentile",
+        (*_STREAMS, "Server"),
+        ruled=True,
+    ),
+    Setting("samples_per_query", Unit.COUNT, "effective_samples_per_query", ("MultiStream",), ruled=True),
+    Setting("coalesce_queries", Unit.FLAG, "requested_server_coalesce_queries", ("Server",)),
+    Setting("max_async_queries", Unit.COUNT, "effective_max_async_queries", ("Server",)),
+    Setting("ttft_latency", Unit.WHOLE_MS, "requested_server_ttft_latency", ("Server",), ruled=True),
+    Setting("tpot_latency", Unit.WHOLE_MS, "requested_server_tpot_latency", ("Server",), ruled=True),
+    Setting("use_token_latencies", Unit.FLAG, "requested_use_token_latencies", ruled=True),
+    Setting("sample_concatenate_permutation", Unit.FLAG, "effective_sample_concatenate_permutation", ruled=True),
+    Setting("min_duration", Unit.COUNT, "effective_min_duration_ms", modes=_DECLARED),
+    Setting("max_duration", Unit.COUNT, "effective_max_duration_ms", modes=_DECLARED),
+    Setting("min_query_count", Unit.COUNT, "requested_min_query_count", modes=_DECLARED),
+    Setting("max_query_count", Unit.COUNT, "effective_max_query_count", modes=_DECLARED),
+    Setting(
+        "performance_sample_count",
+        Unit.OVERRIDE,
+        "effective_performance_sample_count",
+        conf_name="performance_sample_count_override",
+        modes=_COUNTS,
+    ),
+    Setting(
+        "accuracy_sample_count",
+        Unit.OVERRIDE,
+        "effective_accuracy_sample_count",
+        conf_name="accuracy_sample_count_override",
+        modes=(ACCURACY,),
+    ),
+)
+# What a round fixes that no user.conf says: the model's name in LoadGen's built-in configuration, and the seeds there.
+_BUILT_IN = ("model_key", *SEEDS)
+
+
+def name_loadgen_scenario(scenario: str) -> str:
+    """The name in LoadGen's enum, in ``user.conf`` and in the logs (``effective_scenario``)."""
+    return _LOADGEN_NAME.get(scenario, scenario)
+
+
+@functools.cache
+def find_settings(scenario: str) -> tuple[Setting, ...]:
+    """Those that mean anything in a scenario; Interactive has those of Server."""
+    name = name_loadgen_scenario(scenario)
+    return tuple(setting for setting in SETTINGS if name in setting.scenarios)
+
+
+@functools.cache
+def find_setting(name: str, scenario: str) -> Setting | None:
+    """One of them by its name in a spec; None where it says nothing in the scenario."""
+    return next((setting for setting in find_settings(scenario) if setting.name == name), None)
+
+
+def list_settings(mode: str, scenario: str) -> tuple[str, ...]:
+    """The names of the settings that a run of this mode and scenario reads from a spec."""
+    return tuple(setting.name for setting in find_settings(scenario) if mode in setting.modes)
+
+
+def list_ruled(scenario: str) -> tuple[str, ...]:
+    """The names of what the round fixes for this scenario, in either mode."""
+    return (*_BUILT_IN, *(setting.name for setting in find_settings(scenario) if setting.ruled))
+
+
+def select_conf_settings(settings: Mapping[str, Any], mode: str, scenario: str) -> dict[str, Any]:
+    """The settings that a run's user.conf states; the round's own stand in LoadGen's built-in configuration."""
+    return {name: settings[name] for name in list_settings(mode, scenario) if settings.get(name) is not None}
+
+
+# What a harness leaves, as a setting and its value. The endpoints harness reads other settings, and but two of the
+# round's seeds.
+RESULTS, ENDPOINTS = "harness.results", "endpoints"
+ENDPOINTS_SEEDS = ("sample_index_rng_seed", "schedule_rng_seed")
+_OF_ENDPOINTS = ("target_qps", "min_duration", "max_duration", "min_query_count", "accuracy_sample_count")
+
+
+def list_endpoints_settings(mode: str, scenario: str) -> tuple[str, ...]:
+    """The names of the settings that a run of the endpoints harness reads from a spec."""
+    return tuple(name for name in list_settings(mode, scenario) if name in _OF_ENDPOINTS)

@@ -1,0 +1,147 @@
+"""Reads ``mlperf_log_summary.txt``, the log for people, and holds it against the detail log, on which verdicts rest:
+LoadGen writes both from the same numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from reconciler.mlperf.loadgen.log import DetailLog
+from reconciler.mlperf.log_files import SUMMARY
+
+_COUNT = re.compile(r"(?P<count>No|\d+) (?P<kind>warning|error)s? encountered", re.ASCII | re.IGNORECASE)
+
+# Name in the summary: key in the detail log.
+_TEXT = {
+    "SUT name": "sut_name",
+    "Scenario": "effective_scenario",
+    "Mode": "effective_test_mode",
+    "Result is": "result_validity",
+}
+_FLAGS = {
+    "Performance constraints satisfied": "result_perf_constraints_met",
+    "Min duration satisfied": "result_min_duration_met",
+    "Min queries satisfied": "result_min_queries_met",
+    "Early stopping satisfied": "early_stopping_met",
+}
+_NUMBERS = {
+    "Samples per second": "result_samples_per_second",
+    "Completed samples per second": "result_completed_samples_per_sec",
+    "Scheduled samples per second": "result_scheduled_samples_per_sec",
+    "samples_per_query": "effective_samples_per_query",
+    "target_qps": "effective_target_qps",
+    "target_latency (ns)": "effective_target_latency_ns",
+    "max_async_queries": "effective_max_async_queries",
+    "min_duration (ms)": "effective_min_duration_ms",
+    "max_duration (ms)": "effective_max_duration_ms",
+    "min_query_count": "effective_min_query_count",
+    "max_query_count": "effective_max_query_count",
+    "qsl_rng_seed": "effective_qsl_rng_seed",
+    "sample_index_rng_seed": "effective_sample_index_rng_seed",
+    "schedule_rng_seed": "effective_schedule_rng_seed",
+    "accuracy_log_rng_seed": "effective_accuracy_log_rng_seed",
+    "performance_sample_count": "effective_performance_sample_count",
+    "Min latency (ns)": "result_min_latency_ns",
+    "Max latency (ns)": "result_max_latency_ns",
+    "Mean latency (ns)": "result_mean_latency_ns",
+    **{
+        f"{p} percentile latency (ns)": f"result_{p}_percentile_latency_ns"
+        for p in ("50.00", "90.00", "99.00", "99.90")
+    },
+}
+# MultiStream's summary states the latencies of queries, each of several samples; those of samples are in the log alone.
+_PER_QUERY = {
+    "Min latency (ns)": "result_min_query_latency_ns",
+    "Max latency (ns)": "result_max_query_latency_ns",
+    "Mean latency (ns)": "result_mean_query_latency_ns",
+    **{
+        f"{p} percentile latency (ns)": f"result_{p}_percentile_per_query_latency_ns"
+        for p in ("50.00", "90.00", "99.00", "99.90")
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryLine:
+    """The text behind a key, and its 1-based line."""
+
+    value: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryLog:
+    """``values``: the first line of each key. ``warnings`` and ``errors`` are None when the closing counts are missing,
+    which is so when the run did not end."""
+
+    file: str
+    values: Mapping[str, SummaryLine]
+    warnings: int | None
+    errors: int | None
+
+    def get(self, key: str, default: str = "") -> str:
+        found = self.values.get(key)
+        return default if found is None else found.value
+
+    def number(self, key: str) -> int:
+        """The 1-based line of a key, 0 when it is absent."""
+        found = self.values.get(key)
+        return 0 if found is None else found.line
+
+    @property
+    def validity(self) -> str:
+        """VALID, INVALID, or empty for an accuracy run."""
+        return self.get("Result is")
+
+
+def parse_summary(data: bytes, file: str = SUMMARY) -> SummaryLog:
+    """Parse the bytes of a summary; lines that are no ``key : value`` are passed over."""
+    values: dict[str, SummaryLine] = {}
+    counts: dict[str, int] = {}
+    for number, line in enumerate(data.decode("utf-8", "replace").split("\n"), start=1):
+        key, colon, value = line.partition(":")
+        if colon:
+            values.setdefault(key.strip(), SummaryLine(value.strip(), number))
+        elif found := _COUNT.match(line):
+            counts[found["kind"].lower()] = 0 if found["count"] == "No" else int(found["count"])
+    return SummaryLog(file, values, counts.get("warning"), counts.get("error"))
+
+
+def find_differing(summary: SummaryLog, log: DetailLog) -> Iterator[tuple[str, str]]:
+    """Name in the summary and key in the detail log of each value that both state and that is not the same."""
+    for name, key in _TEXT.items():
+        said, logged = summary.get(name), _value(log, key)
+        if said and isinstance(logged, str) and said != logged.strip():
+            yield name, key
+    for name, key in _FLAGS.items():
+        said, logged = summary.get(name).lower(), _value(log, key)
+        if said in ("yes", "no") and isinstance(logged, bool) and (said == "yes") is not logged:
+            yield name, key
+    numbers = _NUMBERS | _PER_QUERY if log.scenario == "MultiStream" else _NUMBERS
+    for name, key in numbers.items():
+        said, logged = summary.get(name), _value(log, key)
+        counts = isinstance(logged, (int, float, Decimal)) and not isinstance(logged, bool)
+        number = Decimal(logged) if counts else None
+        if said and number is not None and number.is_finite() and not is_same_number(said, number):
+            yield name, key
+
+
+def _value(log: DetailLog, key: str) -> Any:
+    entry = log.line(key)
+    return None if entry is None or entry.raw else entry.value
+
+
+def is_same_number(said: str, logged: Decimal) -> bool:
+    """Equal to the digits that are shown: the summary has two decimals where the detail log has six digits."""
+    try:
+        number = Decimal(said)
+    except InvalidOperation:
+        return False
+    if not number.is_finite():
+        return False
+    exponent = number.as_tuple().exponent
+    last = Decimal(1).scaleb(exponent) if isinstance(exponent, int) and exponent < 0 else Decimal(0)
+    return abs(number - logged) <= max(last, abs(logged) * Decimal("0.00001"))

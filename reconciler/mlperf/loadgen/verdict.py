@@ -1,0 +1,97 @@
+"""What a finished run proves: VALID or INVALID with reasons, the metric, the margin to each constraint, a next target.
+
+VALID is LoadGen's own word: duration, query count, performance constraint and early stopping all met. An ERROR line
+does not change LoadGen's word, but no submission may contain one, so that it makes a run invalid here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from reconciler.mlperf.loadgen.log import DetailLog, LogLine
+from reconciler.mlperf.loadgen.margins import Margin, compute_margins
+from reconciler.mlperf.loadgen.suggestions import Suggestion, suggest
+from reconciler.mlperf.rules.values import Metric
+from reconciler.resource.canonical import show_decimal
+
+_REASONS = {
+    "result_perf_constraints_met": "the latency constraint is not met",
+    "result_min_duration_met": "the run is shorter than its minimum duration",
+    "result_min_queries_met": "fewer queries than the minimum were issued",
+    "early_stopping_met": "early stopping: too few queries to prove the percentile",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RunVerdict:
+    """The judgement of one run.
+
+    ``metric`` is decimal text in ``unit``, empty when the log holds none. ``suggestion`` is set when the run is INVALID
+    for its settings, or needlessly slack. ``errors`` are LoadGen's ERROR lines as (line, text).
+    """
+
+    valid: bool
+    reasons: tuple[str, ...]
+    metric: str
+    unit: str
+    margins: tuple[Margin, ...] = ()
+    suggestion: Suggestion | None = None
+    errors: tuple[tuple[int, str], ...] = ()
+
+    @property
+    def word(self) -> str:
+        return "VALID" if self.valid else "INVALID"
+
+
+def judge_performance(log: DetailLog, metric: Metric) -> RunVerdict:
+    """Judge a performance run. ``metric`` comes from the ruleset: ``BenchmarkRules.metric(scenario)``."""
+    reasons = _reasons(log)
+    value = log.get(metric.key)
+    number = Decimal(value) / metric.divisor if isinstance(value, (int, Decimal)) else Decimal(0)
+    # LoadGen writes 0 for an early-stopping latency that too few queries leave unknown.
+    known = not number.is_nan() and number > 0
+    if not known and not reasons:
+        reasons = (f"the log holds no {metric.key}",)
+    found = compute_margins(log)
+    return RunVerdict(
+        valid=not reasons,
+        reasons=reasons,
+        metric=show_decimal(number) if known else "",
+        unit=metric.unit,
+        margins=found,
+        suggestion=suggest(log, found, valid=not reasons),
+        errors=_errors(log),
+    )
+
+
+def judge_accuracy(log: DetailLog) -> RunVerdict:
+    """Judge the log of an accuracy run: it came to its end and has no ERROR lines. Its score is judged elsewhere."""
+    reasons = [] if log.complete else [f"the log ends at line {log.length} without a result"]
+    reasons += _error_reasons(log)
+    return RunVerdict(not reasons, tuple(reasons), "", "", errors=_errors(log))
+
+
+def _reasons(log: DetailLog) -> tuple[str, ...]:
+    if not log.complete:
+        return (f"the log ends at line {log.length} without a result", *_error_reasons(log))
+    reasons = [text for key, text in _REASONS.items() if log.get(key) is False]
+    if log.validity != "VALID" and not reasons:
+        reasons.append(f"LoadGen says {log.validity}: {log.get('result_invalid_reason', 'no reason given')}".strip())
+    return (*reasons, *_error_reasons(log))
+
+
+def _error_reasons(log: DetailLog) -> list[str]:
+    errors = log.errors
+    if not errors:
+        return []
+    more = f" and {len(errors) - 1} more" if len(errors) > 1 else ""
+    return [f"ERROR in line {errors[0].line}: {_text(errors[0])}{more}"]
+
+
+def _errors(log: DetailLog) -> tuple[tuple[int, str], ...]:
+    return tuple((entry.line, _text(entry)) for entry in log.errors)
+
+
+def _text(entry: LogLine) -> str:
+    return " ".join(str(entry.value).split())

@@ -1,0 +1,45 @@
+"""Names of files: LoadGen's logs and the endpoints harness's results, what stands beside them, and the texts of
+compliance tests. A run's folder, the artifacts of a record and the submission tree use the same ones.
+
+An accuracy log is submitted truncated, with its hash (submission rules: truncation and hash).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from reconciler.mlperf.rules.values import AccuracyLogRule
+
+SUMMARY, DETAIL = "mlperf_log_summary.txt", "mlperf_log_detail.txt"
+ACCURACY_LOG, ACCURACY_TEXT = "mlperf_log_accuracy.json", "accuracy.txt"
+TRUNCATED = "mlperf_log_accuracy.truncated.json"  # of a record: the accuracy log as the tree shows it
+VERIFY_ACCURACY, VERIFY_PERFORMANCE = "verify_accuracy.txt", "verify_performance.txt"
+# Reports of the benchmark's scorer: over the accuracy run's answers to the samples that a test logged, and over the
+# test's own answers.
+BASELINE, COMPLIANCE = "baseline_accuracy.txt", "compliance_accuracy.txt"
+# Of the endpoints harness; its own folder has the latter two below performance/ and accuracy/.
+CONFIG, RESULT_SUMMARY, ACCURACY_RESULTS = "config.yaml", "result_summary.json", "accuracy_results.json"
+SEPARATOR = b"\n\n...\n\n"  # between the two ends of a truncated log
+# The script writes it in text mode: on Windows each line of it ends in CRLF.
+_SEPARATOR = re.compile(rb"\r?\n\r?\n\.\.\.\r?\n\r?\n")
+
+
+def log_hash(log: bytes) -> str:
+    """The hash that accuracy.txt must carry: SHA-256 of the untruncated log, in hexadecimal."""
+    return hashlib.sha256(log).hexdigest()
+
+
+def is_truncated(log: bytes) -> bool:
+    return _SEPARATOR.search(log) is not None
+
+
+def truncate_text(head: bytes, tail: bytes, size: int, rule: AccuracyLogRule) -> bytes:
+    """mlperf_log_accuracy.json as submitted: whole when small, else its first and last bytes around a separator.
+
+    From the two ends alone, as a log may be too large to hold: ``rule.keep`` bytes each, of ``size`` in all. Of a log
+    below ``rule.whole_below`` bytes ``head`` must be all.
+    """
+    if size < rule.whole_below:
+        return head
+    return head + SEPARATOR + tail

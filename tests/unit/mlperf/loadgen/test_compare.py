@@ -1,0 +1,151 @@
+"""What was asked against what the real LoadGen logged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from reconciler.mlperf.loadgen.compare import Asked, Contradiction, find_contradictions
+from reconciler.mlperf.loadgen.log import parse_detail
+from reconciler.mlperf.rules.rounds import load_ruleset
+from tests.unit.mlperf.conftest import Run
+
+Runs = Callable[[str], Run]
+
+SEEDS = load_ruleset("v6.1").seeds()
+
+ASKED = {
+    "single-stream-valid": Asked(
+        "SingleStream",
+        "performance",
+        {"target_latency": 1000, "min_duration": 50, "min_query_count": 700, "target_latency_percentile": "90"},
+        SEEDS,
+    ),
+    "multi-stream-valid": Asked(
+        "MultiStream",
+        "performance",
+        {"target_latency": 200_000, "min_duration": 0, "samples_per_query": 8, "target_latency_percentile": "99.0"},
+        SEEDS,
+    ),
+    "server-valid": Asked(
+        "Server",
+        "performance",
+        {
+            "target_qps": "2000.0",
+            "target_latency": 5_000_000_000,
+            "target_latency_percentile": "99",
+            "coalesce_queries": False,
+            "use_token_latencies": False,
+            "max_async_queries": 0,
+            "max_duration": 0,
+            "max_query_count": 0,
+        },
+        SEEDS,
+    ),
+    "offline-valid": Asked(
+        "Offline",
+        "performance",
+        {
+            "target_qps": "1000",
+            "min_query_count": 2000,
+            "performance_sample_count": 256,
+            "accuracy_sample_count": 1000,
+            "sample_concatenate_permutation": False,
+            "target_latency": 1,
+            "engine.batch_size": 7,
+        },
+        SEEDS,
+    ),
+    "offline-audit": Asked("Offline", "performance", {"min_query_count": 500}, SEEDS, audit=True),
+    "offline-accuracy": Asked("Offline", "accuracy", {"accuracy_sample_count": 0, "target_qps": "1000"}, SEEDS),
+    "server-accuracy": Asked("Interactive", "accuracy", {"target_qps": "5000"}),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_run_that_did_what_was_asked_contradicts_nothing(loadgen_run: Runs, name: str) -> None:
+    assert find_contradictions(loadgen_run(name).detail, ASKED[name]) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "field", "asked", "logged"),
+    [
+        ("offline-valid", {"scenario": "Server"}, "scenario", "Server", "Offline"),
+        ("offline-valid", {"mode": "accuracy"}, "mode", "AccuracyOnly", "PerformanceOnly"),
+        ("offline-valid", {"audit": True}, "audit", "settings from an audit.config", "no audit.config"),
+        ("offline-audit", {"audit": False}, "audit", "no audit.config", "settings from an audit.config"),
+        ("offline-valid", {"seeds": {"qsl_rng_seed": 7}}, "qsl_rng_seed", "7", str(SEEDS["qsl_rng_seed"])),
+        ("offline-valid", {"seeds": {"new_rng_seed": 7}}, "new_rng_seed", "7", "nothing"),
+    ],
+)
+def test_each_way_a_run_can_differ(
+    loadgen_run: Runs, name: str, change: dict[str, Any], field: str, asked: str, logged: str
+) -> None:
+    log = loadgen_run(name).detail
+    found = find_contradictions(log, replace(ASKED[name], settings={}, **change))
+    assert [(c.field, c.asked, c.logged) for c in found] == [(field, asked, logged)]
+    if logged not in ("nothing", "no audit.config"):
+        assert found[0].line > 0
+        assert f"(line {found[0].line})" in str(found[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "logged"),
+    [
+        ("server-valid", {"target_qps": "2001"}, "2000"),
+        ("server-valid", {"target_latency": 15_000_000}, "5000000000"),
+        ("server-valid", {"target_latency_percentile": "99.9"}, "99"),
+        ("server-valid", {"coalesce_queries": True}, "False"),
+        ("server-valid", {"ttft_latency": 2_000_000_000}, "nothing"),
+        ("server-valid", {"use_token_latencies": True}, "nothing"),
+        ("offline-valid", {"min_duration": 600_000}, "0"),
+        ("offline-valid", {"min_query_count": 24576}, "2000"),
+        ("offline-valid", {"performance_sample_count": 1024}, "256"),
+        ("offline-valid", {"accuracy_sample_count": 50_000}, "1000"),
+        ("single-stream-valid", {"target_latency": 10_000_000}, "1000"),
+    ],
+)
+def test_each_setting_is_compared(loadgen_run: Runs, name: str, settings: dict[str, Any], logged: str) -> None:
+    found = find_contradictions(loadgen_run(name).detail, replace(ASKED[name], settings=settings))
+    (name, value) = next(iter(settings.items()))
+    assert [(c.field, c.asked, c.logged) for c in found] == [(name, str(value), logged)]
+
+
+def test_rates_are_compared_to_the_digits_that_loadgen_logs() -> None:
+    lines = {
+        "effective_scenario": '"Offline"',
+        "effective_test_mode": '"PerformanceOnly"',
+        "effective_target_qps": "1.23457e+06",
+        "result_validity": '"VALID"',
+    }
+    data = "".join(f':::MLLOG {{"key": "{key}", "value": {value}}}\n' for key, value in lines.items())
+    log = parse_detail(data.encode())
+    assert find_contradictions(log, Asked("Offline", "performance", {"target_qps": "1234567.8"})) == ()
+    assert find_contradictions(log, Asked("Offline", "performance", {"target_qps": "1234500"})) == (
+        Contradiction("target_qps", "1234500", "1234570", 3),
+    )
+
+
+def test_older_logs_give_the_dataset_size_for_the_accuracy_count(loadgen_run: Runs) -> None:
+    data = loadgen_run("offline-accuracy").bytes("detail.txt").replace(b"effective_accuracy_sample_count", b"gone")
+    log = parse_detail(data)
+    assert find_contradictions(log, Asked("Offline", "accuracy", {"accuracy_sample_count": 1000})) == ()
+    (found,) = find_contradictions(log, Asked("Offline", "accuracy", {"accuracy_sample_count": 999}))
+    assert found.line == log.number("qsl_reported_total_count")
+
+
+def test_a_log_without_its_end_is_a_contradiction(loadgen_run: Runs) -> None:
+    data = loadgen_run("offline-valid").bytes("detail.txt")
+    log = parse_detail(data[: data.index(b':::MLLOG {"key": "power_begin')])
+    (found,) = find_contradictions(log, ASKED["offline-valid"])
+    assert (found.field, found.line) == ("end", log.length)
+
+
+def test_a_value_of_another_type_is_a_contradiction_not_a_crash(loadgen_run: Runs) -> None:
+    data = loadgen_run("offline-valid").bytes("detail.txt")
+    data = data.replace(b'"effective_min_duration_ms", "value": 0', b'"effective_min_duration_ms", "value": "soon"')
+    (found,) = find_contradictions(parse_detail(data), Asked("Offline", "performance", {"min_duration": 0}))
+    assert found.logged == "soon"

@@ -1,0 +1,37 @@
+"""Early stopping's counts, as LoadGen's tables have them."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reconciler.mlperf.loadgen.early_stopping import compute_allowed_over, compute_least_queries
+
+OVER = (0, 1, 2, 3, 5, 10, 20, 50, 100, 200)
+TABLE = {
+    "90": (44, 64, 81, 97, 127, 197, 325, 681, 1246, 2337),
+    "97": (152, 219, 277, 332, 433, 667, 1097, 2293, 4182, 7831),
+    "99": (459, 662, 838, 1001, 1307, 2010, 3304, 6898, 12571, 23527),
+    "99.9": (4603, 6636, 8403, 10042, 13105, 20140, 33097, 69058, 125826, 235427),
+}
+
+
+@pytest.mark.parametrize("percentile", TABLE)
+def test_least_queries(percentile: str) -> None:
+    assert tuple(compute_least_queries(over, Decimal(percentile)) for over in OVER) == TABLE[percentile]
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 3000), st.sampled_from(sorted(TABLE)))
+def test_allowed_over_is_the_inverse(over: int, percentile: str) -> None:
+    needed = compute_least_queries(over, Decimal(percentile))
+    assert compute_allowed_over(needed, Decimal(percentile)) == over
+    assert compute_allowed_over(needed - 1, Decimal(percentile)) == over - 1
+
+
+def test_a_percentile_of_a_hundred_proves_nothing() -> None:
+    with pytest.raises(ValueError, match="no percentile"):
+        compute_least_queries(1, Decimal(100))

@@ -1,0 +1,135 @@
+"""The detail log: exact about what LoadGen writes, clear about what is broken."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reconciler.errors import LogError
+from reconciler.mlperf.loadgen.log import LogLine, parse_detail
+from reconciler.mlperf.loadgen.summary import parse_summary
+from tests.unit.mlperf.conftest import RUNS, TOTAL, Run
+
+Runs = Callable[[str], Run]
+
+
+def entry(key: str, value: object, **metadata: object) -> bytes:
+    return b":::MLLOG " + json.dumps({"key": key, "value": value, "metadata": metadata}).encode() + b"\n"
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_real_logs_say_what_ran(loadgen_run: Runs, name: str) -> None:
+    run = loadgen_run(name)
+    log = run.detail
+    assert log.complete
+    assert (log.scenario, log.mode) == (run.case.scenario, run.case.mode)
+    assert log.version.startswith(str(log.get("loadgen_version"))[:3])
+    assert set(log.seeds) == {"qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed"}
+    assert log.started is not None
+    assert log.ended is not None
+    assert log.started <= log.ended
+    assert log.length == run.bytes("detail.txt").count(b"\n")
+    assert (log.audit is not None) == bool(run.case.audit)
+    assert log.get("qsl_reported_total_count") == TOTAL
+    if run.case.mode == "PerformanceOnly":
+        assert log.get("num_errors") == len(log.errors)
+        summary = parse_summary(run.bytes("summary.txt"))
+        assert summary.validity == log.validity
+        assert summary.errors == len(log.errors)
+        assert summary.get("min_duration (ms)") == str(log.effective("min_duration_ms"))
+
+
+def test_line_numbers_and_errors_of_a_real_log(loadgen_run: Runs) -> None:
+    run = loadgen_run("single-stream-out-of-queries")
+    lines = run.bytes("detail.txt").split(b"\n")
+    log = run.detail
+    assert b'"result_validity"' in lines[log.number("result_validity") - 1]
+    assert len(log.errors) == 1
+    assert b'"is_error": true' in lines[log.errors[0].line - 1]
+    assert log.number("nothing") == 0
+    assert log.line("nothing") is None
+
+
+def test_loaded_samples_are_read_on_demand_when_the_line_is_long() -> None:
+    samples = list(range(20_000))
+    long_line = entry("loaded_qsl_set", samples)
+    log = parse_detail(entry("a", 1) + long_line)
+    found = log.line("loaded_qsl_set")
+    assert found is not None
+    assert found.value is None
+    assert found.raw
+    assert log.get("loaded_qsl_set") == samples
+
+
+def test_the_first_of_several_lines_counts_and_other_lines_are_skipped() -> None:
+    log = parse_detail(entry("a", 1) + b"noise\n\n" + entry("a", 2) + entry("b", 3))
+    assert log.get("a") == 1
+    assert log.number("b") == 5
+    assert log.length == 5
+
+
+def test_decimals_keep_their_digits() -> None:
+    log = parse_detail(b':::MLLOG {"key": "a", "value": 921.0230, "metadata": {}}\n')
+    assert log.get("a") == Decimal("921.0230")
+    assert str(log.get("a")) == "921.0230"
+
+
+def test_flags_of_an_entry() -> None:
+    log = parse_detail(entry("a", "x", is_error=True) + entry("b", "y", is_warning=True))
+    assert log.errors == (LogLine("a", "x", 1, error=True),)
+    assert [line.key for line in log.warnings] == ["b"]
+
+
+def test_undecodable_bytes_and_control_characters_are_tolerated() -> None:
+    log = parse_detail(b':::MLLOG {"key": "loadgen_git_log_message", "value": "a\tb\xff", "metadata": {}}\n')
+    assert log.get("loadgen_git_log_message") == "a\tb\ufffd"
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "log.txt:1: it is empty"),
+        (b"\n" + entry("a", 1), "log.txt:1: the first line"),
+        (entry("a", 1) + b':::MLLOG {"key": "b", "val\n', "log.txt:2: broken log entry"),
+        (entry("a", 1) + b":::MLLOG \n", "log.txt:2: broken log entry"),
+        (b':::MLLOG {"value": 1}\n', "log.txt:1: broken log entry"),
+        (b":::MLLOG [1]\n", "log.txt:1: broken log entry"),
+        (b':::MLLOG {"key": "a", "value": 1, "metadata": 3}\n', "log.txt:1: broken log entry"),
+        (b':::MLLOG {"key": "a", "value": nan}\n', "log.txt:1: broken log entry"),
+        (entry("a", 1) + entry("loaded_qsl_set", list(range(20_000)))[:-9], "log.txt:2: broken log entry"),
+    ],
+    ids=["empty", "blank first", "cut", "no object", "no key", "array", "metadata", "nan", "cut long line"],
+)
+def test_parse_detail_when_broken_names_file_and_line(data: bytes, message: str) -> None:
+    with pytest.raises(LogError) as caught:
+        parse_detail(data, "log.txt")
+    assert caught.value.message.startswith(message)
+    assert caught.value.fix
+
+
+def test_a_time_that_is_none_names_its_line() -> None:
+    with pytest.raises(LogError, match=r"log\.txt:1: power_begin is no time"):
+        _ = parse_detail(entry("power_begin", "yesterday"), "log.txt").started
+
+
+@given(st.lists(st.binary(max_size=40), max_size=6), st.integers(0, 400))
+def test_parse_detail_ends_in_a_log_or_a_log_error(parts: list[bytes], cut: int) -> None:
+    data = (entry("a", 1) + b":::MLLOG ".join(parts) + entry("b", [1, {"c": 2}]))[: cut or None]
+    with contextlib.suppress(LogError):
+        assert parse_detail(data).length >= 1
+
+
+def test_summary_keeps_first_values_lines_and_counts() -> None:
+    text = b"==\nScenario : Server\nScenario : Offline\nResult is : VALID\n\n1 warning encountered. See detailed log.\n"
+    summary = parse_summary(text + b"\n12 ERRORS encountered. See detailed log.\n")
+    assert summary.get("Scenario") == "Server"
+    assert summary.number("Scenario") == 2
+    assert summary.number("nothing") == 0
+    assert (summary.warnings, summary.errors) == (1, 12)
+    assert parse_summary(b"Result is : VALID\n").errors is None

@@ -1,0 +1,225 @@
+"""The round files and the lookups on them."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reconciler.errors import ReconcilerError
+from reconciler.mlperf.rules.comparison import find_stated
+from reconciler.mlperf.rules.rounds import extend_round, list_rounds, load_ruleset, parse_ruleset
+from reconciler.mlperf.rules.ruled_value import DEMAND_FIELDS, SOURCES, RoundFileError, is_field, parse_ruled_value
+from reconciler.mlperf.rules.ruleset import BenchmarkRules
+from reconciler.mlperf.rules.values import Presence
+from reconciler.resource.canonical import canonicalise
+
+
+@pytest.fixture(scope="module")
+def resnet() -> BenchmarkRules:
+    rules = load_ruleset("v6.1").benchmark("resnet")
+    assert rules is not None
+    return rules
+
+
+@pytest.mark.parametrize("name", list_rounds())
+def test_every_ruled_value_names_its_sources_and_is_exact(name: str) -> None:
+    ruleset = load_ruleset(name)
+    assert ruleset.round == name
+    for place, found in find_stated(ruleset):
+        assert is_field(place.name) or place.name == "categories" or place.name in ruleset.sections, place
+        assert found.sources, place
+        assert {*found.sources, *dict(found.overruled), *(i.source for i in found.ignored)} <= set(SOURCES), place
+        assert all(ignored.because for ignored in found.ignored), place
+        for value in (found.value, *(v for _, v in found.overruled), *(i.value for i in found.ignored)):
+            canonicalise(value)  # refuses floats at any depth
+
+
+@pytest.mark.parametrize("name", list_rounds())
+def test_every_benchmark_is_complete_where_it_may_be_entered(name: str) -> None:
+    for benchmark in load_ruleset(name).benchmarks.values():
+        assert benchmark.value("model_key")
+        assert benchmark.bars()
+        for table in benchmark.tables.values():
+            for scenario in table.required + table.optional:
+                assert benchmark.metric(scenario).key
+                assert any(benchmark.value(field, scenario) is not None for field in DEMAND_FIELDS)
+
+
+def test_load_ruleset_when_unknown_names_the_nearest_and_all() -> None:
+    with pytest.raises(ReconcilerError) as caught:
+        load_ruleset("v6.11")
+    assert "v6.11" in caught.value.message
+    assert "did you mean v6.1?" in caught.value.fix
+    assert "known rounds" in caught.value.fix
+
+
+def test_settings_take_the_most_specific_value_and_name_their_source(resnet: BenchmarkRules) -> None:
+    offline, server = resnet.settings("Offline"), resnet.settings("Server")
+    assert offline["min_query_count"].value == 24576
+    assert server["min_query_count"].value == 100
+    assert server["target_latency"].value == 15_000_000
+    assert server["target_latency"].origin.file == "round v6.1 (mlperf.conf)"
+    assert resnet.settings("MultiStream")["samples_per_query"].value == 8
+    assert "target_latency" not in offline
+
+
+def test_demands_of_resnet(resnet: BenchmarkRules) -> None:
+    stated = {name: resnet.value(name, "Offline") for name in DEMAND_FIELDS}
+    demands = {name: value for name, value in stated.items() if value is not None}
+    assert demands == {
+        "least_min_duration": 600000,
+        "least_query_count": 1,
+        "least_performance_sample_count": 1024,
+        "least_samples_per_query": 24576,
+        "exact_accuracy_sample_count": 50000,
+    }
+    assert resnet.bars()[0].least == Decimal("75.6954")
+    assert resnet.compliance_tests == ("TEST01", "TEST04")
+
+
+@pytest.mark.parametrize(
+    ("category", "scenario", "presence"),
+    [
+        ("edge", "SingleStream", Presence.REQUIRED),
+        ("edge", "Server", Presence.FORBIDDEN),
+        ("datacenter,edge", "Server", Presence.REQUIRED),
+        ("edge,datacenter", "Server", Presence.REQUIRED),
+        ("datacenter", "Offline", Presence.FORBIDDEN),
+        ("edge", "Interactive", Presence.FORBIDDEN),
+    ],
+)
+def test_presence_by_category(resnet: BenchmarkRules, category: str, scenario: str, presence: Presence) -> None:
+    assert resnet.presence(category, scenario) is presence
+
+
+def test_missing_names_what_is_required(resnet: BenchmarkRules) -> None:
+    assert resnet.missing("edge", frozenset({"Offline"})) == ("SingleStream", "MultiStream")
+    assert resnet.missing("edge", frozenset({"Offline", "SingleStream", "MultiStream"})) == ()
+
+
+def test_unknown_names_are_told_apart(resnet: BenchmarkRules) -> None:
+    assert load_ruleset("v6.1").benchmark("resnet50") is None
+    with pytest.raises(KeyError):
+        resnet.ruled("min_durations")
+
+
+def test_divisions_exempt_some_demands() -> None:
+    ruleset = load_ruleset("v6.1")
+    assert ruleset.binds("closed", "accuracy")
+    assert not ruleset.binds("open", "accuracy")
+    assert ruleset.binds("open", "least_min_duration")
+
+
+# A round file in its smallest form, for the mistakes below.
+def _document(**general: Any) -> dict[str, Any]:
+    return {
+        "round": "v0.1",
+        "layout": "v6",
+        "general": general,
+        "scenarios": {"Offline": {}},
+        "benchmarks": {"b": {"categories": {"checker": {"edge": {"required": ["Offline"]}}}, "general": {}}},
+        "divisions": {"checker": {}},
+        "system_fields": {"checker": [{"name": "status"}]},
+        "measurements_fields": {"checker": ["retraining"]},
+        "accuracy_log": {"checker": {"limit": 3, "whole_below": 1, "keep": 1}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("general", "message"),
+    [
+        ({"min_durations": {"checker": 1}}, "unknown fields min_durations"),
+        ({"min_duration": {"rumour": 1}}, "unknown source"),
+        ({"min_duration": {}}, "no source"),
+        ({"target_latency_percentile": {"policy": 99.9}}, "in quotes"),
+        ({"min_duration": {"policy": 1, "checker": 2}}, "neither is the stricter"),
+        ({"min_duration": {"ignored": {"policy": 1}, "because": "x"}}, "no source"),
+        ({"min_duration": {"checker": 1, "ignored": {"policy": 2}}}, "needs a reason"),
+        ({"min_duration": {"checker": 1, "because": "x"}}, "needs a reason"),
+        ({"min_duration": {"checker": [1, {"a": 0.5}]}}, "in quotes"),
+        ({"min_duration": 1}, "a mapping of sources"),
+        ({"accuracy": {"acc": {"lest": {"checker": "1"}}}}, "a mapping of sources|unknown fields"),
+        ({"accuracy": {"acc": {"least": "1"}}}, "a mapping of sources"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_parse_ruleset_when_malformed_names_the_place(general: dict[str, Any], message: str) -> None:
+    with pytest.raises(RoundFileError, match=message):
+        parse_ruleset(_document(**general))
+
+
+def test_parse_ruleset_in_its_smallest_form() -> None:
+    rules = parse_ruleset(_document(min_duration={"checker": 1})).benchmark("b")
+    assert rules is not None
+    assert rules.value("min_duration", "Offline") == 1
+    assert rules.value("min_duration") == 1
+
+
+def test_a_round_extends_another_value_by_value() -> None:
+    base = _document(min_duration={"checker": 1, "policy": 1}, min_query_count={"checker": 5})
+    own = {"round": "v0.2", "extends": "v0.1", "general": {"min_duration": {"loadgen": 2}}}
+    ruleset = parse_ruleset(extend_round(base, own))
+    assert ruleset.round == "v0.2"
+    assert ruleset.general["min_duration"].sources == ("loadgen",)
+    assert ruleset.value("min_query_count") == 5
+    without = extend_round(base, {"round": "v0.2", "removed": ["general/min_query_count", "benchmarks/b"]})
+    assert parse_ruleset(without).value("min_query_count") is None
+    assert not parse_ruleset(without).benchmarks
+    assert base["general"]["min_query_count"], "the round it extends stays as it was"
+    with pytest.raises(RoundFileError, match="there is no general/nothing"):
+        extend_round(base, {"removed": ["general/nothing"]})
+
+
+def test_a_benchmark_is_like_another_but_for_what_it_states() -> None:
+    document = _document(min_duration={"checker": 1})
+    document["benchmarks"]["b"]["general"] = {"dataset_size": {"checker": 7}, "model_key": {"loadgen": "b"}}
+    document["benchmarks"]["c"] = {"like": "b", "general": {"model_key": {"loadgen": "c"}}}
+    rules = parse_ruleset(document).benchmarks["c"]
+    assert (rules.value("dataset_size"), rules.value("model_key")) == (7, "c")
+    assert rules.presence("edge", "Offline") is Presence.REQUIRED
+    document["benchmarks"]["b"]["like"] = "c"
+    with pytest.raises(RoundFileError, match="circle"):
+        parse_ruleset(document)
+
+
+@pytest.mark.parametrize("part", ["generals", "scenario"])
+def test_a_benchmark_with_an_unknown_part_is_refused(part: str) -> None:
+    document = _document()
+    document["benchmarks"]["b"][part] = {}
+    with pytest.raises(RoundFileError, match=part):
+        parse_ruleset(document)
+
+
+def test_the_strictest_source_wins_and_the_others_are_kept() -> None:
+    lower = parse_ruled_value("most_target_latency", {"policy": 80, "checker+mlperf.conf": 60000})
+    assert (lower.value, lower.sources) == (80, ("policy",))
+    assert lower.overruled == (("checker", 60000), ("mlperf.conf", 60000))
+    assert parse_ruled_value("least_min_duration", {"policy": 80, "checker": 60000}).value == 60000
+
+
+_TEXTS = st.one_of(st.integers(0, 10**12), st.decimals(0, 10**6, places=4).map(str))
+
+
+@given(values=st.lists(_TEXTS, min_size=1, max_size=4), side=st.sampled_from(["least", "most"]))
+def test_no_source_is_stricter_than_what_counts(values: list[int | str], side: str) -> None:
+    entry = dict(zip(("policy", "checker", "mlperf.conf", "old checker"), values, strict=False))
+    found = parse_ruled_value(f"accuracy.acc.{side}", entry)
+    numbers = [Decimal(str(value)) for value in values]
+    assert Decimal(str(found.value)) == (max if side == "least" else min)(numbers)
+    assert entry[found.sources[0]] == found.value
+    said = {**dict.fromkeys(found.sources, found.value), **dict(found.overruled)}
+    assert said == entry, "every source is accounted for"
+
+
+def test_what_is_ignored_counts_for_nothing_and_keeps_its_reason() -> None:
+    entry = {"checker": 50, "ignored": {"policy+old checker": 248}, "because": "lowered on purpose"}
+    found = parse_ruled_value("least_query_count", entry)
+    assert (found.value, found.overruled) == (50, ())
+    assert [(i.source, i.value, i.because) for i in found.ignored] == [
+        ("policy", 248, "lowered on purpose"),
+        ("old checker", 248, "lowered on purpose"),
+    ]

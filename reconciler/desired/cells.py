@@ -37,7 +37,7 @@ from reconciler.desired.inputs import (
 from reconciler.desired.resource_builder import ResourceBuilder
 from reconciler.desired.reuse import CachedCell
 from reconciler.desired.service import collect_built_inputs, collect_service_inputs
-from reconciler.mlperf.compliance.judging import READS_ANSWERS
+from reconciler.mlperf.compliance.judging import find_test
 from reconciler.mlperf.rules.values import TestRules
 from reconciler.resource.inputs import Input, make_key
 from reconciler.resource.kinds import ACCURACY, MODES, Address, Cell, Kind, RunAddress
@@ -65,7 +65,7 @@ class CellCompiler:
         made_from = self._engine(self._model(common_model, dataset), dataset)
         made_of = [made_from, dataset, *self._service(made_from, dataset)]
         ruled = select_tests(self._cell, self._readers.rules(self._cell), self._readers.ruleset)
-        answers = any(ACCURACY in READS_ANSWERS.get(test.name, ()) for test in ruled)
+        answers = any(ACCURACY in find_test(test.name).reads_answers for test in ruled)
         runs = [self._run(mode, *made_of, answers=answers and mode == ACCURACY) for mode in MODES]
         ups = [*runs, self._score(runs[0], dataset)]
         ups += [self._tested(test, ups, *made_of) for test in ruled]

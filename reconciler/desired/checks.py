@@ -10,7 +10,7 @@ from reconciler.desired.cell_settings import find_source_cell
 from reconciler.desired.compliance import ASKED, has_test, is_asked_for
 from reconciler.desired.inputs import is_endpoints
 from reconciler.errors import Problem, ReconcilerError, SpecError
-from reconciler.mlperf.compliance.judging import JUDGES
+from reconciler.mlperf.compliance.judging import TESTS
 from reconciler.mlperf.loadgen.settings import RESULTS
 from reconciler.mlperf.loadgen.user_conf import select_settings
 from reconciler.mlperf.rules.inference import explain_refusal, explain_variant_refusal
@@ -89,7 +89,7 @@ def _unknown_tests(cell: DeclaredCell, rules: BenchmarkRules) -> list[Problem]:
             if compared:
                 message = f"{test} is compared with the {compared} run, and must read the same samples"
                 problems.append(_problem(cell, own, message, f"take the dataset of {test} out"))
-        if not has_test(rules, test, cell.cell.scenario) or test not in JUDGES:
+        if not has_test(rules, test, cell.cell.scenario) or test not in TESTS:
             named = ", ".join(rules.compliance_tests) or "no test"
             fix = f"take it out; round {rules.round} asks {named} of {rules.name}"
             value = cell.settings[f"{ASKED}{test}"]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from harness.contract import BACKENDS
 from reconciler.desired.commands import collect_command_inputs, collect_scorer_inputs
 from reconciler.desired.inputs import Reader, collect_run_inputs, find_benchmark_code, is_endpoints
-from reconciler.mlperf.compliance.judging import SCORED, SCORED_WHEN_DIFFERENT
+from reconciler.mlperf.compliance.judging import find_test
 from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.mlperf.rules.values import TestRules
 from reconciler.resource.inputs import Input, Value
@@ -111,7 +111,7 @@ def collect_verdict_inputs(
         *compared,
         dataset,
         *find_benchmark_code(reader),
-        *(collect_scorer_inputs(reader) if rules.name in SCORED | SCORED_WHEN_DIFFERENT else ()),
+        *(collect_scorer_inputs(reader) if find_test(rules.name).asks_scorer else ()),
         *(Input(name, value.value, value.origin) for name, value in found if value is not None),
         *(Input(f"limit.{name}", str(value.value), value.origin) for name, value in rules.limits.items()),
     ]

@@ -13,7 +13,8 @@ from typing import Protocol
 from reconciler.desired.state import Desired
 from reconciler.diff.change import Action, Change, Difference, Finding, Reason, Work
 from reconciler.diff.run_selection import find_differing_evidence
-from reconciler.mlperf.compliance.judging import AUDIT, KEEPS_ANSWERS, READS_ANSWERS
+from reconciler.mlperf.compliance.definition import AUDIT
+from reconciler.mlperf.compliance.judging import find_test
 from reconciler.mlperf.log_files import ACCURACY_LOG
 from reconciler.observed.state import Observed
 from reconciler.resource.kinds import MODES, PERFORMANCE, Address, Cell, Kind, RunAddress
@@ -119,16 +120,16 @@ def find_missing_answers(
     """The run whose whole accuracy log a due verdict needs and nobody has here, "" if none. Where an earlier verdict
     compared the answers of the same runs, that comparison stands."""
     inputs = desired.detail(at).inputs
-    test = next(str(i.value) for i in inputs if i.name == "test")
+    test = find_test(next(str(i.value) for i in inputs if i.name == "test"))
     due = {change.address: change for change in difference.changes if change.how is Work.MAKE}
-    runs = {i.name: i.upstream for i in inputs if i.upstream is not None and i.name in READS_ANSWERS.get(test, ())}
+    runs = {i.name: i.upstream for i in inputs if i.upstream is not None and i.name in test.reads_answers}
     known = (recorded.by_key.get(desired.by_address[address].key, ()) for address in runs.values())
     by_id = {s.id: s for found in (*known, recorded.by_address.get(at, ())) for s in found}
     used = {name: by_id.get(difference.recorded_as.get(address, "")) for name, address in runs.items()}
     if any(address in due for address in runs.values()):
         return ""
     before = by_id.get(due[at].previous) if at in due else None
-    if before and test in KEEPS_ANSWERS and {(n, s.id) for n, s in used.items() if s} <= set(before.upstream):
+    if before and test.compare_answers and {(n, s.id) for n, s in used.items() if s} <= set(before.upstream):
         return ""
     for name, summary in used.items():
         logs = [a for a in summary.artifacts if a.name == ACCURACY_LOG] if summary else []

@@ -25,7 +25,7 @@ from reconciler.execute.results import (
 )
 from reconciler.files import hash_file, replace
 from reconciler.mlperf.accuracy import check_bars, parse_accuracy
-from reconciler.mlperf.compliance.judging import READS_ANSWERS
+from reconciler.mlperf.compliance.judging import find_test
 from reconciler.mlperf.loadgen.compare import Asked, find_conf_contradictions, find_contradictions
 from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
 from reconciler.mlperf.loadgen.settings import list_ruled, select_conf_settings
@@ -349,7 +349,7 @@ def _kept_of_test(attempt: Attempt) -> Iterator[KeptFile]:
     yield from _kept_of_run(attempt)
     yield KeptFile(attempt.audit_settings, attempt.audit_settings.name, in_git=True)
     if "audit.accuracy_log_sampling_target" in attempt.intent.inputs:
-        yield from _kept_answers(attempt, whole=attempt.intent.inputs["test"][0] in READS_ANSWERS)
+        yield from _kept_answers(attempt, whole=bool(find_test(str(attempt.intent.inputs["test"][0])).reads_answers))
 
 
 def _kept_answers(attempt: Attempt, *, whole: bool = False) -> Iterator[KeptFile]:

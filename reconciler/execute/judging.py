@@ -16,18 +16,9 @@ from reconciler.execute.child import Watch, run_child
 from reconciler.execute.launching import launch_behind
 from reconciler.execute.requests import make_score_request
 from reconciler.files import RepositoryPaths, replace
+from reconciler.mlperf.compliance.definition import AUDIT, MissingLogError, RunLogs, VerdictInputs
 from reconciler.mlperf.compliance.entries import read_entries
-from reconciler.mlperf.compliance.judging import (
-    AUDIT,
-    SCORED,
-    SCORED_WHEN_DIFFERENT,
-    MissingLogError,
-    RunLogs,
-    VerdictInputs,
-    collect_verdict_inputs,
-    judge,
-    make_answers_part,
-)
+from reconciler.mlperf.compliance.judging import collect_verdict_inputs, find_test
 from reconciler.mlperf.compliance.verdict import AuditVerdict, Part
 from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, BASELINE, COMPLIANCE, DETAIL, SUMMARY
 
@@ -62,21 +53,21 @@ def _missing(run: str) -> Result:
 def _judge(attempt: Attempt, places: RepositoryPaths, watch: Watch) -> tuple[AuditVerdict, Part | None, bool]:
     """The verdict; TEST01's comparison of answers, and whether it was taken over from an earlier verdict."""
     values = {name: value for name, (value, _) in attempt.intent.inputs.items()}
-    test, question = str(values["test"]), _question(attempt, values)
+    test, question = find_test(str(values["test"])), _question(attempt, values)
     answers, taken_over, reports = None, False, dict[str, str]()
-    if test in SCORED_WHEN_DIFFERENT:
-        answers = make_answers_part(question)
+    if test.compare_answers is not None:
+        answers = test.compare_answers(question)
         here = question.audit.answers is not None and question.accuracy.answers is not None
         taken_over = not here
         if not answers.passed and here:
             reports = _both_scored(attempt, places, watch)
         unread = RunLogs(question.audit.detail, question.audit.summary)
         question = dataclasses.replace(question, audit=unread, known_answers=answers)
-    elif test in SCORED:
+    elif test.scored:
         question.audit.entries("audit")  # it must be at hand
         reports = {COMPLIANCE: _scored(attempt, places, watch, COMPLIANCE, _log(attempt, "audit"))}
-    verdict = judge(test, dataclasses.replace(question, reports=reports))
-    for name, text in reports.items() if test in SCORED_WHEN_DIFFERENT else ():
+    verdict = test.judge(dataclasses.replace(question, reports=reports))
+    for name, text in reports.items() if test.compare_answers is not None else ():
         replace(attempt.output / name, text.encode("utf-8", "surrogateescape"))
     return verdict, answers, taken_over
 

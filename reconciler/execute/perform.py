@@ -22,7 +22,7 @@ from reconciler.execute.requests import make_request
 from reconciler.execute.results import has_results
 from reconciler.files import RepositoryPaths, offer, remove
 from reconciler.launch.launcher import find_launcher
-from reconciler.mlperf.compliance.judging import AUDIT
+from reconciler.mlperf.compliance.definition import AUDIT
 from reconciler.plan.plan import Step
 from reconciler.resource.canonical import canonicalise
 from reconciler.resource.inputs import REVISIONS

@@ -13,16 +13,8 @@ from reconciler.diff.claims import Claim, Proof
 from reconciler.errors import LogError
 from reconciler.history.logs import Good, read_record_files
 from reconciler.history.snapshot import Snapshot
-from reconciler.mlperf.compliance.judging import (
-    AUDIT,
-    KEEPS_ANSWERS,
-    SCORED,
-    MissingLogError,
-    RunLogs,
-    VerdictInputs,
-    collect_verdict_inputs,
-    judge,
-)
+from reconciler.mlperf.compliance.definition import AUDIT, MissingLogError, RunLogs, VerdictInputs
+from reconciler.mlperf.compliance.judging import collect_verdict_inputs, find_test, judge
 from reconciler.mlperf.compliance.published import Published, is_passed, judge_files
 from reconciler.mlperf.compliance.verdict import FAIL, PASS, AuditVerdict
 from reconciler.mlperf.log_files import (
@@ -84,7 +76,7 @@ def _question(cell: Cell, record: Record, runs: Mapping[str, Record], at: Snapsh
     )
     texts = _texts(record, logs)
     reports = {name: texts[name] for name in (BASELINE, COMPLIANCE) if name in texts}
-    if record.address.part in SCORED:
+    if find_test(record.address.part).scored:
         reports = {COMPLIANCE: texts.get(VERIFY_ACCURACY, "")}  # the scorer's words stand in there
     return replace(question, reports=reports)
 
@@ -121,7 +113,7 @@ def _differing(record: Record, again: AuditVerdict, texts: Mapping[str, str]) ->
     for file, text in again.files.items():
         if file in texts and is_passed(texts[file], file, None) is not is_passed(text, file, None):
             return f"{file} does not say what the logs say: {'; '.join(again.reasons) or PASS}"
-        if again.test not in SCORED and file in texts and (other := _other_number(texts[file], text)):
+        if not find_test(again.test).scored and file in texts and (other := _other_number(texts[file], text)):
             return f"{file} says {other[0]}, the logs say {other[1]}"
     return ""
 
@@ -136,9 +128,9 @@ def _other_number(said: str, again: str) -> tuple[str, str] | None:
 
 def _attested(name: str, question: VerdictInputs) -> str:
     """What is not derived from the commit, as the end of a sentence; "" where all is."""
-    if name in SCORED:
+    if find_test(name).scored:
         return "; the accuracy as the scorer wrote it"
-    if name in KEEPS_ANSWERS and None in (question.audit.answers, question.accuracy.answers):
+    if find_test(name).compare_answers and None in (question.audit.answers, question.accuracy.answers):
         return f"; the comparison of answers as recorded: {_no_answers(AUDIT)}"
     return "; the accuracy of answers that differ as the scorer wrote it" if question.reports else ""
 

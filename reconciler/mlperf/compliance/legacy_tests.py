@@ -6,11 +6,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from reconciler.mlperf.compliance.definition import AUDIT, ComplianceTest, VerdictInputs
 from reconciler.mlperf.compliance.scores import Slack, find_unfit, measure_distance, read_from_summary, show_score
 from reconciler.mlperf.compliance.verdict import AuditVerdict, Part, verify_text
 from reconciler.mlperf.loadgen.summary import SummaryLog
 from reconciler.mlperf.log_files import VERIFY_PERFORMANCE
 
+UNIQUE, SAME = "TEST04-A", "TEST04-B"  # TEST04 as two runs, before there was one
 _LATENCY = ("SingleStream", "MultiStream")
 # Summaries of those rounds: the measured percentile, and the scheduled rate of Server.
 _EARLY: Mapping[str, re.Pattern[str]] = {
@@ -76,3 +78,16 @@ def _off(summary: SummaryLog, setting: str) -> bool:
 def _told(test: str, part: Part) -> AuditVerdict:
     text = verify_text(f"{test}: speed against the run it is compared with", part)
     return AuditVerdict(test, part.reasons, (), {VERIFY_PERFORMANCE: text}, part.figures)
+
+
+def _judge_ab(inputs: VerdictInputs) -> AuditVerdict:
+    """The run with different samples stands for the performance run, that with the same ones for the test's."""
+    return verify_test04_ab(inputs.performance.summary_log(UNIQUE), inputs.audit.summary_log(SAME))
+
+
+def _judge_test05(inputs: VerdictInputs) -> AuditVerdict:
+    return verify_test05(inputs.performance.summary_log("performance"), inputs.audit.summary_log(AUDIT))
+
+
+TEST04_AB = ComplianceTest(judge=_judge_ab, shows_run=False, shows_answers=False, own_files=(VERIFY_PERFORMANCE,))
+TEST05 = ComplianceTest(judge=_judge_test05, shows_answers=False)

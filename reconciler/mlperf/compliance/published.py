@@ -7,23 +7,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from reconciler.errors import LogError
-from reconciler.mlperf.compliance.judging import (
-    ABOUT_SPEED,
-    DTYPES,
-    JUDGES,
-    SCORED,
-    UNIQUE,
-    MissingLogError,
-    RunLogs,
-    VerdictInputs,
-    judge,
-)
+from reconciler.mlperf.compliance.definition import MissingLogError, RunLogs, VerdictInputs
+from reconciler.mlperf.compliance.judging import TESTS, find_test
 from reconciler.mlperf.compliance.verdict import FAIL, PASS, AuditVerdict, Part
-from reconciler.mlperf.log_files import BASELINE, COMPLIANCE, VERIFY_ACCURACY, VERIFY_PERFORMANCE
+from reconciler.mlperf.log_files import BASELINE, COMPLIANCE, VERIFY_ACCURACY
 from reconciler.mlperf.rules.values import TestRules
-
-# Its verdict depends on the tokenizer, of which no file says anything: only a pass can be contradicted.
-_UNSURE = frozenset({"TEST06"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +57,17 @@ def judge_files(published: Published) -> Iterator[Judged]:
         passing = [verdict for verdict in found if is_passed(verdict.files[file], file, rules)]
         if found:
             again, said = (passing or found)[0], is_passed(text, file, rules)
-            yield Judged(file, said, bool(passing), again, sure=said or test not in _UNSURE)
+            yield Judged(file, said, bool(passing), again, sure=said or find_test(test).sure)
 
 
 def _verdicts(published: Published, file: str) -> Iterator[AuditVerdict]:
     """No file says as what the answers were read: one for each type that they may be read as."""
-    test = published.test
-    speed = file == ABOUT_SPEED.get(test)
+    test = find_test(published.test)
+    speed = file == test.speed_file
     reports = {name: published.text(f"accuracy/{name}") for name in (BASELINE, COMPLIANCE)}
-    if test in SCORED:
+    if test.scored:
         reports = {COMPLIANCE: published.text(VERIFY_ACCURACY)}  # the scorer's words stand in there
-    for dtype in ("",) if speed else DTYPES.get(test, ("",)):
+    for dtype in ("",) if speed else test.dtypes or ("",):
         question = VerdictInputs(
             audit=replace(published.audit, answers=None) if speed else published.audit,
             performance=published.performance,
@@ -94,7 +82,7 @@ def _verdicts(published: Published, file: str) -> Iterator[AuditVerdict]:
             known_answers=Part() if speed else None,
         )
         with suppress(MissingLogError, LogError, KeyError):  # KeyError: a limit that the round does not have
-            yield judge(test, question)
+            yield test.judge(question)
 
 
 def is_passed(text: str, file: str, rules: TestRules | None) -> bool:
@@ -107,8 +95,6 @@ def is_passed(text: str, file: str, rules: TestRules | None) -> bool:
 
 
 def _verify_files(test: str, rules: TestRules | None) -> tuple[str, ...]:
-    if test == UNIQUE:
-        return (VERIFY_PERFORMANCE,)
-    if test not in JUDGES or rules is None:
-        return ()
+    if test not in TESTS or rules is None:
+        return find_test(test).own_files
     return tuple(dict.fromkeys(expected.file for expected in rules.expected))

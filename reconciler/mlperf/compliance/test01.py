@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from reconciler.errors import LogError
+from reconciler.mlperf.accuracy import parse_accuracy
+from reconciler.mlperf.compliance.definition import AUDIT, ComplianceTest, MissingLogError, VerdictInputs
 from reconciler.mlperf.compliance.entries import Entry
 from reconciler.mlperf.compliance.scores import Slack, find_unfit, measure_distance, read_from_detail, show_score
 from reconciler.mlperf.compliance.verdict import AuditVerdict, Part, merge_parts, verify_text
 from reconciler.mlperf.loadgen.log import DetailLog
-from reconciler.mlperf.log_files import VERIFY_ACCURACY, VERIFY_PERFORMANCE
+from reconciler.mlperf.log_files import BASELINE, COMPLIANCE, VERIFY_ACCURACY, VERIFY_PERFORMANCE
 
 DTYPES = ("byte", "float32", "int32", "int64")
 
@@ -138,3 +140,45 @@ def compare_accuracies(fallback: Fallback) -> Part:
     if not fallback.allowed:
         reasons.append("the round names no accuracy metric to compare")
     return Part(tuple(reasons), figures)
+
+
+def _judge(inputs: VerdictInputs) -> AuditVerdict:
+    answers = _make_answers_part(inputs)
+    slack = inputs.slack("most_score_change", "10")
+    speed = compare_speed(inputs.performance.detail_log("performance"), inputs.audit.detail_log(AUDIT), slack)
+    fallback = None
+    if not answers.passed and {BASELINE, COMPLIANCE} <= set(inputs.reports):
+        fallback = compare_accuracies(_collect_fallback(inputs))
+    return judge_test01(answers, speed, fallback)
+
+
+def _make_answers_part(inputs: VerdictInputs) -> Part:
+    """The comparison of answers, made before where the logs are not at hand."""
+    try:
+        audit, accuracy = inputs.audit.entries(AUDIT), inputs.accuracy.entries("accuracy")
+    except MissingLogError:
+        if inputs.known_answers is None:
+            raise
+        return inputs.known_answers
+    return compare_answers(accuracy, audit, inputs.dtype or "byte")
+
+
+def _collect_fallback(inputs: VerdictInputs) -> Fallback:
+    stated = {}
+    for name in (BASELINE, COMPLIANCE):
+        report = parse_accuracy(inputs.reports[name], inputs.metrics, name)
+        # The checkers read to the end: the last value of a metric counts.
+        stated[name] = {metric: values[-1].value for metric, values in report.metrics.items() if values}
+    usual = inputs.limits.get("most_accuracy_change", "1")
+    allowed = {m: Decimal(inputs.limits.get(f"most_accuracy_change_{m}", usual)) for m in inputs.metrics}
+    return Fallback(stated[BASELINE], stated[COMPLIANCE], allowed)
+
+
+TEST01 = ComplianceTest(
+    judge=_judge,
+    reads_answers=(AUDIT, "accuracy"),
+    compare_answers=_make_answers_part,
+    dtypes=DTYPES,
+    speed_file=VERIFY_PERFORMANCE,
+    mark="accuracy_log_sampling_target",
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reconciler.mlperf.compliance.definition import AUDIT, ComplianceTest, VerdictInputs
 from reconciler.mlperf.compliance.scores import (
     Scored,
     Slack,
@@ -42,3 +43,11 @@ def _rate(run: Scored) -> float | None:
     if run.score is None or run.scenario not in ("SingleStream", "MultiStream"):
         return run.score
     return 1e9 / run.score if run.score else None
+
+
+def _judge(inputs: VerdictInputs) -> AuditVerdict:
+    reference, audit = inputs.performance.summary_log("performance"), inputs.audit.summary_log(AUDIT)
+    return judge_test04(reference, audit, inputs.slack("most_score_gain", "10"))
+
+
+TEST04 = ComplianceTest(judge=_judge, shows_answers=False, mark="performance_issue_same")

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from reconciler.errors import LogError
+from reconciler.mlperf.compliance.definition import AUDIT, ComplianceTest, VerdictInputs
 from reconciler.mlperf.compliance.entries import Entry, unpack_entries
 from reconciler.mlperf.compliance.verdict import AuditVerdict
 from reconciler.mlperf.log_files import VERIFY_ACCURACY
@@ -78,3 +79,15 @@ def _wrong_first(entry: Entry, tokens: tuple[object, ...], dtype: str) -> str:
         return f"sample {entry.index}: first token: {error}"
     same = all(a == b for a, b in zip(tokens, first, strict=False))
     return "" if same else f"sample {entry.index} begins with {tokens[: len(first)]}, and {first} was reported first"
+
+
+def _judge(inputs: VerdictInputs) -> AuditVerdict:
+    return judge_test06(
+        inputs.audit.entries(AUDIT), inputs.scenario, eos_token_id=inputs.eos_token_id, dtype=inputs.dtype or "int32"
+    )
+
+
+# The verdict depends on the tokenizer, of which no file says anything: only a pass can be contradicted.
+TEST06 = ComplianceTest(
+    judge=_judge, reads_answers=(AUDIT,), dtypes=DTYPES, shows_run=False, shown_whole=True, sure=False
+)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from decimal import Decimal, InvalidOperation
 
+from reconciler.mlperf.compliance.definition import AUDIT, ComplianceTest, VerdictInputs
 from reconciler.mlperf.compliance.verdict import FAIL, PASS, AuditVerdict
-from reconciler.mlperf.log_files import VERIFY_ACCURACY
+from reconciler.mlperf.log_files import COMPLIANCE, VERIFY_ACCURACY
 
 SCORE = r"'exact_match':\s*([\d.]+)"
 
@@ -35,3 +36,10 @@ def _score(report: str, pattern: str) -> Decimal | None:
         return Decimal(match[1]) if match else None
     except (InvalidOperation, IndexError):
         return None
+
+
+def _judge(inputs: VerdictInputs) -> AuditVerdict:
+    return judge_test07(inputs.reports.get(COMPLIANCE, ""), Decimal(inputs.limits["least_accuracy"]))
+
+
+TEST07 = ComplianceTest(judge=_judge, reads_answers=(AUDIT,), scored=True)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from reconciler.errors import LogError
+from reconciler.mlperf.compliance.definition import AUDIT, ComplianceTest, VerdictInputs
 from reconciler.mlperf.compliance.entries import Entry
 from reconciler.mlperf.compliance.verdict import AuditVerdict, Part, verify_text
 from reconciler.mlperf.log_files import VERIFY_ACCURACY
@@ -130,3 +131,11 @@ def compute_entropy(predictions: Sequence[float], labels: Sequence[float], weigh
 
 def _clipped(number: float) -> float:
     return number if math.isnan(number) else min(max(number, _LEAST), _MOST)
+
+
+def _judge_inputs(inputs: VerdictInputs) -> AuditVerdict:
+    tolerance = float(inputs.limit("most_entropy_change", "0.1")) / 100
+    return judge_test08(inputs.accuracy.entries("accuracy"), inputs.audit.entries(AUDIT), tolerance)
+
+
+TEST08 = ComplianceTest(judge=_judge_inputs, reads_answers=(AUDIT, "accuracy"), shows_run=False, shows_answers=False)

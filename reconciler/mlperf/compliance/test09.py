@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from decimal import Decimal
 
 from reconciler.errors import LogError
+from reconciler.mlperf.compliance.definition import AUDIT, ComplianceTest, VerdictInputs
 from reconciler.mlperf.compliance.entries import Entry
 from reconciler.mlperf.compliance.verdict import AuditVerdict, Part, verify_text
 
@@ -37,3 +38,11 @@ def _within(lengths: list[int], least: Decimal, most: Decimal) -> Part:
     }
     inside = float(least) <= mean <= float(most)
     return Part(() if inside else (f"the mean output of {mean:.2f} tokens is not within {least} to {most}",), figures)
+
+
+def _judge(inputs: VerdictInputs) -> AuditVerdict:
+    least, most = Decimal(inputs.limits["least_mean_tokens"]), Decimal(inputs.limits["most_mean_tokens"])
+    return judge_test09(inputs.audit.entries(AUDIT), least, most)
+
+
+TEST09 = ComplianceTest(judge=_judge, reads_answers=(AUDIT,))

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from reconciler.mlperf.accuracy import parse_accuracy
-from reconciler.mlperf.compliance.judging import SAME, UNIQUE, MissingLogError, RunLogs
+from reconciler.mlperf.compliance.definition import MissingLogError, RunLogs
+from reconciler.mlperf.compliance.judging import SAME, UNIQUE
 from reconciler.mlperf.compliance.published import Judged, Published, judge_files
 from reconciler.mlperf.compliance.verdict import FAIL, PASS
 from reconciler.mlperf.loadgen.log import DetailLog

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reconciler.mlperf.compliance.judging import TESTS
 from reconciler.mlperf.loadgen.settings import name_loadgen_scenario
 from reconciler.resource.kinds import SCENARIOS
 from reconciler.tree.check import accuracy, limits, runs
@@ -10,7 +11,7 @@ from reconciler.tree.findings import Complaint, Place, Rule
 from reconciler.tree.reading.values import find_at, read_value, show_value
 from reconciler.tree.reading.view import CellView
 
-_SAME_KEY = {"TEST04": "effective_performance_issue_same", "TEST01": "effective_accuracy_log_sampling_target"}
+_MARKS = {name: f"effective_{test.mark}" for name, test in TESTS.items() if test.mark}
 
 
 def verify_performance(view: CellView) -> Complaints:
@@ -46,9 +47,9 @@ def verify_tests(view: CellView) -> Complaints:
         if test.log.audit is None:
             cause = "the performance run's log stands in the test's folder"
             yield Complaint(Place(test.log.file), "no audit.config took part", f"a run of {name}", cause=cause)
-        elif name in _SAME_KEY and not read_value(test.log, _SAME_KEY[name]):
-            place = find_at(test.log, _SAME_KEY[name])
-            found = f"{_SAME_KEY[name].removeprefix('effective_')} {show_value(read_value(test.log, _SAME_KEY[name]))}"
+        elif name in _MARKS and not read_value(test.log, _MARKS[name]):
+            place = find_at(test.log, _MARKS[name])
+            found = f"{_MARKS[name].removeprefix('effective_')} {show_value(read_value(test.log, _MARKS[name]))}"
             yield Complaint(place, found, f"the settings of {name}", cause="the log of another test")
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from reconciler.errors import LogError
+from reconciler.mlperf.compliance.definition import MissingLogError, RunLogs, VerdictInputs
 from reconciler.mlperf.compliance.entries import Entry, read_entries
-from reconciler.mlperf.compliance.judging import MissingLogError, RunLogs, VerdictInputs, choose_dtype, judge
+from reconciler.mlperf.compliance.judging import choose_dtype, judge
 from reconciler.mlperf.compliance.legacy_tests import verify_test04_ab, verify_test05
 from reconciler.mlperf.compliance.test01 import Fallback, compare_accuracies
 from reconciler.mlperf.compliance.verdict import Part

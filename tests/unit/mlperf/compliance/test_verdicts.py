@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.mlperf.compliance.judging import JUDGES, UNIQUE, RunLogs, VerdictInputs, judge
+from reconciler.mlperf.compliance.definition import RunLogs, VerdictInputs
+from reconciler.mlperf.compliance.judging import TESTS, UNIQUE, judge
 from reconciler.mlperf.compliance.verdict import AuditVerdict
 from reconciler.mlperf.log_files import COMPLIANCE
 from tests.unit.mlperf.compliance.cases import CASES, Case
@@ -73,7 +74,7 @@ def test_verdict(case: Case, runs: Path, tmp_path: Path) -> None:
 
 
 def test_every_test_has_passing_and_failing_cases() -> None:
-    for test in sorted(set(JUDGES) - {"TEST05", UNIQUE}):
+    for test in sorted(set(TESTS) - {"TEST05", UNIQUE}):
         verdicts = [case.passes for case in CASES if case.test == test]
         assert verdicts.count(True) >= 10, test
         assert verdicts.count(False) >= 10, test

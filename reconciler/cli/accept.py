@@ -31,10 +31,10 @@ from reconciler.errors import ERROR, IN_SYNC, ReconcilerError
 from reconciler.files import RepositoryPaths, remove
 from reconciler.planning import Options, PlanResult, compute_plan, explain_change
 from reconciler.record.decisions import ACCEPTED, read, write
-from reconciler.render.decisions import render_acceptance_text, render_difference_text, render_input_text
 from reconciler.render.documents import render_document
 from reconciler.resource.decisions import Acceptance, AcceptedKey, encode_acceptance
 from reconciler.resource.kinds import Cell, Kind
+from reconciler.resource.wording import show_acceptance, show_accepted, show_accepted_input
 
 _DAYS = 30
 _CELL = click.Argument(["cell"], required=False, metavar="[CELL]")
@@ -88,9 +88,9 @@ def command(
     if as_json:
         say_json(render_document("accept", file=path, commit_made=made or None, **encode_acceptance(acceptance)))
         return IN_SYNC
-    say(f"Accepted until {end}, for {chosen}: {render_difference_text(acceptance)}")
+    say(f"Accepted until {end}, for {chosen}: {show_accepted(acceptance)}")
     for address, item in acceptance.inputs:
-        say(f"    {render_input_text(address, item)}  {item.origin}")
+        say(f"    {show_accepted_input(address, item)}  {item.origin}")
     say(f"Not made again: {', '.join(key.address.label for key in keys)}")
     say_next(places, made, [path])
     return IN_SYNC
@@ -136,7 +136,7 @@ def _list(places: RepositoryPaths, options: Options, *, as_json: bool) -> int:
         say_json(render_document("accept", acceptances=rows, damaged=seen.decisions.damaged))
         return IN_SYNC
     for path, item, stand in found:
-        say(f"{item.cell}: {render_acceptance_text(item, stand)}\n    {path}")
+        say(f"{item.cell}: {show_acceptance(item, stand)}\n    {path}")
     say_damaged(seen.decisions.damaged)
     if not found:
         say("Nothing is accepted: every result counts by its own inputs.")

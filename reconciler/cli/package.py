@@ -21,9 +21,9 @@ from reconciler.publishing.preconditions import (
 )
 from reconciler.quantities import show_count, show_size
 from reconciler.reconcile import TOOL
-from reconciler.render.decisions import render_acceptance_text
 from reconciler.render.documents import render_document
 from reconciler.resource.decisions import encode_acceptance
+from reconciler.resource.wording import show_acceptance
 
 _LISTED = 30
 _OUTPUT = click.Option(
@@ -80,7 +80,7 @@ def command(
         say(f"Packed {what} of commit {submission.commit[:12]}: {show_size(packed.size)}, sha256 {packed.sha256}")
         say("\n".join(f"  {path}" for path in written))
         for cell, acceptance in submission.seen.difference.accepted.items():
-            say(f"  accepted {cell}: {render_acceptance_text(acceptance)}")
+            say(f"  accepted {cell}: {show_acceptance(acceptance)}")
     return IN_SYNC
 
 

@@ -20,10 +20,10 @@ from reconciler.history.runs import verify_candidates, verify_runs
 from reconciler.history.snapshot import Snapshot
 from reconciler.history.verdicts import verify_imported, verify_verdict
 from reconciler.record.codec import summarize
-from reconciler.render.decisions import render_acceptance_text
 from reconciler.resource.inputs import Input, make_key
 from reconciler.resource.kinds import Cell, Kind
 from reconciler.resource.records import IMPORTED, UNKNOWN, Record
+from reconciler.resource.wording import show_acceptance
 
 
 def audit(root: Path, at: Snapshot) -> AuditReport:
@@ -96,7 +96,7 @@ def _accepted(record: Record, at: Snapshot) -> str:
     acceptance = at.difference.accepted.get(record.address.cell) if record.address.cell else None
     if acceptance is None or (record.address, record.key) not in {(k.address, k.before) for k in acceptance.keys}:
         return ""
-    return f"not those that the spec asks for: {render_acceptance_text(acceptance)}"
+    return f"not those that the spec asks for: {show_acceptance(acceptance)}"
 
 
 def _digests(cell: Cell, name: str, record: Record, logs: Logs) -> Iterator[Claim]:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from reconciler.diff.impact import CellEffect, Effect, Remark
 from reconciler.history.snapshot import Snapshot
-from reconciler.render.decisions import render_acceptance_text
 from reconciler.resource.decisions import AcceptanceStatus, Freeze, find_freeze
+from reconciler.resource.wording import show_acceptance
 
 _AGAIN = "restore it, or remove it and decide anew"
 
@@ -23,7 +23,7 @@ def review_decisions(base: Snapshot, head: Snapshot, cells: Iterable[CellEffect]
 
 def _acceptances(base: Snapshot, head: Snapshot) -> Iterator[Remark]:
     for path, item, stand in head.difference.acceptances:
-        text = f"{item.cell}: accepts {render_acceptance_text(item, stand)}"
+        text = f"{item.cell}: accepts {show_acceptance(item, stand)}"
         if path not in base.decisions.acceptances:
             fix = "merge it only if the recorded results may count for these inputs"
             yield Remark("warning", path, 0, text, fix)

@@ -8,9 +8,9 @@ from types import MappingProxyType
 from reconciler.diff.change import Action, InputChange, Reason, Work
 from reconciler.plan.plan import Step
 from reconciler.quantities import join_listing, show_count
-from reconciler.render.values import render_change_text
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Address
+from reconciler.resource.wording import show_change
 
 _LABELS = {"Run performance": "Run perf"}
 _REASONS = {
@@ -48,7 +48,8 @@ def describe_cause(step: Step, actions: Mapping[Address, Action] = MappingProxyT
     shown = _shown_changes(step)
     if shown:
         more = len(shown) - 1
-        return render_change_text(shown[0], change.address) + (f" and {more} more" if more else "")
+        first = show_change(shown[0].name, shown[0].before, shown[0].after, change.address.kind)
+        return first + (f" and {more} more" if more else "")
     follows = change.reason in (Reason.UPSTREAM_REPLACED, Reason.INPUT_CHANGED) or change.how is Work.RENDER
     if step.because and follows:
         names = join_listing(dict.fromkeys(_noun(address) for address in step.because), most=3)

@@ -11,9 +11,9 @@ from reconciler.render.causes import label
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.documents import convert_plain_value
 from reconciler.render.explanation import render_table
-from reconciler.render.values import render_value_text
 from reconciler.resource.inputs import Value
 from reconciler.resource.kinds import Address, Cell
+from reconciler.resource.wording import show_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Showing:
 
 def render_showing_text(showing: Showing, paint: Paint = show_plain) -> str:
     lines = [paint(str(showing.cell).replace("/", " / "), Tone.HEADING)]
-    rows = [(name, render_value_text(name, value.value), str(value.origin)) for name, value in showing.settings.items()]
+    rows = [(name, show_value(name, value.value), str(value.origin)) for name, value in showing.settings.items()]
     lines += render_table(rows, indent=2)
     for resource in showing.resources:
         tone = Tone.GOOD if resource.state == "in sync" else Tone.DOUBT

@@ -10,9 +10,9 @@ from reconciler.render.causes import label
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.documents import render_measured
 from reconciler.render.status import render_metric_text
-from reconciler.render.values import name_setting, render_value_text, shorten_value
 from reconciler.resource.inputs import Input
 from reconciler.resource.kinds import Address
+from reconciler.resource.wording import name_setting, shorten_value, show_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def render_chain_text(links: Iterable[Link], paint: Paint = show_plain) -> list[
         if link.line is not None:
             name = name_setting(link.line.name, link.address.kind)
             lines.append(
-                f"      {link.line.origin}  {name} {shorten_value(render_value_text(link.line.name, link.line.value))}"
+                f"      {link.line.origin}  {name} {shorten_value(show_value(link.line.name, link.line.value))}"
             )
             lines.append(f"          {link.changed or 'not committed yet'}")
     return lines

@@ -11,13 +11,12 @@ from reconciler.plan.plan import Step
 from reconciler.quantities import show_count
 from reconciler.render.causes import choose_action_word, describe_cause, label
 from reconciler.render.colour import Paint, Tone, show_plain
-from reconciler.render.decisions import render_acceptance_text, render_input_text
 from reconciler.render.documents import convert_plain_value
-from reconciler.render.values import render_change_text, render_value_text, shorten_value
 from reconciler.resource.decisions import Acceptance, AcceptanceStatus, encode_acceptance
 from reconciler.resource.inputs import Input, Origin
 from reconciler.resource.kinds import Address, Cell
 from reconciler.resource.resources import Resource
+from reconciler.resource.wording import shorten_value, show_acceptance, show_accepted_input, show_change, show_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +75,8 @@ def collect_origins(explanation: Explanation) -> tuple[Origin, ...]:
 def render_explanation_text(explanation: Explanation, commits: Mapping[Origin, str], paint: Paint = show_plain) -> str:
     lines = [paint(str(explanation.cell).replace("/", " / "), Tone.HEADING)]
     for path, item, stand in explanation.acceptances:
-        lines += [f"{paint('accepted', Tone.DOUBT)} {render_acceptance_text(item, stand)}", f"    {path}"]
-        lines += [f"    {render_input_text(address, changed)}  {changed.origin}" for address, changed in item.inputs]
+        lines += [f"{paint('accepted', Tone.DOUBT)} {show_acceptance(item, stand)}", f"    {path}"]
+        lines += [f"    {show_accepted_input(address, changed)}  {changed.origin}" for address, changed in item.inputs]
     if explanation.in_sync:
         lines += [f"In sync: {show_count(len(explanation.parts), 'resource')}, none is made again. What was compared:"]
         for part in explanation.parts:
@@ -111,7 +110,8 @@ def _cause(part: Reasoned, commits: Mapping[Origin, str], paint: Paint) -> list[
     lines = [f"{paint(label(address), Tone.DOUBT)}: {choose_action_word(part.step)}, {describe_cause(part.step)}"]
     for change in part.step.explained:
         before = f" (was {change.before_origin})" if change.before_origin not in ("", str(change.origin)) else ""
-        lines.append(f"    {render_change_text(change, address)}  {change.origin}{before}")
+        text = show_change(change.name, change.before, change.after, address.kind)
+        lines.append(f"    {text}  {change.origin}{before}")
         if commits.get(change.origin):
             lines.append(f"        {commits[change.origin]}")
     return lines
@@ -123,9 +123,7 @@ def _matched(part: Reasoned) -> list[str]:
     if part.accepted:
         return [f"  {label(part.resource.address)}: not equal, accepted; {record}{made}"]
     lines = [f"  {label(part.resource.address)}: {show_count(len(part.inputs), 'input')} equal; {record}{made}"]
-    rows = [
-        (item.name, shorten_value(render_value_text(item.name, item.value)), str(item.origin)) for item in part.inputs
-    ]
+    rows = [(item.name, shorten_value(show_value(item.name, item.value)), str(item.origin)) for item in part.inputs]
     return lines + render_table(rows, indent=6)
 
 

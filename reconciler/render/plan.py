@@ -11,10 +11,10 @@ from reconciler.plan.plan import Plan, Step
 from reconciler.quantities import join_listing, show_count, show_duration
 from reconciler.render.causes import choose_action_word, describe_cause, describe_origin, describe_sharing, label
 from reconciler.render.colour import Paint, Tone, show_plain
-from reconciler.render.decisions import render_acceptance_lines
-from reconciler.render.values import shorten_value
+from reconciler.resource.decisions import AcceptanceStatus
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Address
+from reconciler.resource.wording import shorten_value, show_acceptance
 
 LIMIT = 40  # headings shown before the rest is only counted
 _TONES = {Action.CREATE: Tone.GOOD, Action.REPLACE: Tone.DOUBT, Action.PRUNE: Tone.BAD, Action.NOOP: Tone.FAINT}
@@ -116,7 +116,7 @@ def _notes(plan: Plan, limit: int | None, paint: Paint) -> list[str]:
         lines += [f"      fix: {finding.fix}"] if finding.fix else []
     if limit is not None and len(plan.findings) > limit:
         lines.append(f"… and {show_count(len(plan.findings) - limit, 'more finding')}; --all shows them")
-    for text in _limited(list(render_acceptance_lines(plan.acceptances)), limit):
+    for text in _limited(list(_render_acceptances(plan)), limit):
         lines.append(f"{paint('accepted', Tone.DOUBT)} {text}")
     for freeze in plan.frozen[:limit]:
         text = str(freeze).removeprefix("frozen ")
@@ -125,6 +125,13 @@ def _notes(plan: Plan, limit: int | None, paint: Paint) -> list[str]:
         names = join_listing(map(str, plan.undeclared), most=3)
         lines.append(f"{paint('not declared', Tone.FAINT)} {names}: recorded, no longer in a spec; kept")
     return lines
+
+
+def _render_acceptances(plan: Plan) -> Iterator[str]:
+    """Each with its cell. What is not needed any more goes without saying."""
+    for _, item, status in plan.acceptances:
+        if status is not AcceptanceStatus.MEASURED:
+            yield f"{item.cell}: {show_acceptance(item, status)}"
 
 
 def _limited(lines: list[str], limit: int | None) -> list[str]:

@@ -9,7 +9,7 @@ from reconciler.diff.change import InputChange
 from reconciler.diff.impact import CellEffect, Effect, Impact, Remark
 from reconciler.quantities import join_listing, show_count, show_duration
 from reconciler.render.colour import Paint, Tone, show_plain
-from reconciler.render.values import render_value_text, shorten_value
+from reconciler.resource.wording import shorten_value, show_value
 
 VERSION = 1
 LIMIT = 40
@@ -60,7 +60,7 @@ def _causes(cell: CellEffect) -> list[str]:
 
 
 def _change(cause: InputChange) -> str:
-    before, after = (shorten_value(render_value_text(cause.name, value)) for value in (cause.before, cause.after))
+    before, after = (shorten_value(show_value(cause.name, value)) for value in (cause.before, cause.after))
     return f"{cause.name} {before} → {after}"
 
 

@@ -13,7 +13,7 @@ from reconciler.quantities import join_listing, show_count
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.documents import convert_plain_value
 from reconciler.render.explanation import render_table
-from reconciler.render.values import render_value_text
+from reconciler.resource.wording import show_value
 
 _PREFIXES = ("least_", "most_", "exact_", "short_single_stream_", "short_multi_stream_")
 _LATENCIES = ("target_latency", "ttft_latency", "tpot_latency", "latency")
@@ -32,7 +32,7 @@ def render_rule_text(name: str, value: Any) -> str:
         return ", ".join(render_rule_text("", item) for item in value) or "none"
     last = name.rpartition(".")[2]
     bare = next((last.removeprefix(prefix) for prefix in _PREFIXES if last.startswith(prefix)), last)
-    return render_value_text("target_latency" if bare in _LATENCIES else bare, value)
+    return show_value("target_latency" if bare in _LATENCIES else bare, value)
 
 
 def render_categories_text(value: Mapping[str, Mapping[str, Any]]) -> str:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from reconciler.render.values import name_setting, render_value_text, shorten_value
 from reconciler.resource.kinds import Kind
+from reconciler.resource.wording import name_setting, shorten_value, show_value
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from reconciler.resource.kinds import Kind
     ],
 )
 def test_value_text(name: str, value: Any, text: str) -> None:
-    assert render_value_text(name, value) == text
+    assert show_value(name, value) == text
 
 
 def test_names_lose_the_prefix_of_their_own_kind_only() -> None:

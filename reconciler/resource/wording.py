@@ -1,4 +1,4 @@
-"""Resolved values as a person would write them: units put back, digests cut short."""
+"""Resolved values and what people decided of them, as a person would write them: units put back, digests cut short."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from reconciler.diff.change import InputChange
+from reconciler.quantities import join_listing
 from reconciler.resource.canonical import show_decimal
+from reconciler.resource.decisions import Acceptance, AcceptanceStatus, AcceptedInput
 from reconciler.resource.kinds import Address, Kind
 
 _NANOSECONDS = {"ns": 1, "µs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9}
@@ -38,7 +39,7 @@ def _quantity(number: int, units: Mapping[str, int]) -> str:
     return f"{number} {smallest}"
 
 
-def render_value_text(name: str, value: Any) -> str:
+def show_value(name: str, value: Any) -> str:
     """One value of a setting, in full but for digests."""
     if value is None:
         return "not set"
@@ -72,7 +73,26 @@ def name_setting(name: str, kind: Kind) -> str:
     return name.removeprefix(f"{str(kind).lower()}.")
 
 
-def render_change_text(change: InputChange, address: Address) -> str:
+def show_change(name: str, before: Any, after: Any, kind: Kind) -> str:
     """ "batch_size 8 → 16"."""
-    before, after = (shorten_value(render_value_text(change.name, value)) for value in (change.before, change.after))
-    return f"{name_setting(change.name, address.kind)} {before} → {after}"
+    old, new = (shorten_value(show_value(name, value)) for value in (before, after))
+    return f"{name_setting(name, kind)} {old} → {new}"
+
+
+def show_acceptance(item: Acceptance, status: AcceptanceStatus = AcceptanceStatus.IN_FORCE) -> str:
+    """ "batch_size 8 → 16, until 2026-12-20, by Ada: the kernels are the same"."""
+    changed = show_accepted(item)
+    if status is AcceptanceStatus.IN_FORCE:
+        return f"{changed}, until {item.until}, by {item.by.partition(' <')[0]}: {item.reason}"
+    when = f" since {item.until}" if status is AcceptanceStatus.EXPIRED else ""
+    return f"{changed}: {status}{when}, so it counts for nothing"
+
+
+def show_accepted(item: Acceptance) -> str:
+    """The inputs whose difference is accepted; the first three by name."""
+    texts = [show_accepted_input(address, changed) for address, changed in item.inputs]
+    return join_listing(texts, most=3) if texts else "a new revision of our own code"
+
+
+def show_accepted_input(address: Address, item: AcceptedInput) -> str:
+    return show_change(item.name, item.before, item.after, address.kind)

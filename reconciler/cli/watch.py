@@ -14,7 +14,8 @@ from reconciler.cli.shared.options import busy_option, selection_options, split_
 from reconciler.cli.shared.output import choose_paint, say
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.shared.run_pass import stop_cleanly
-from reconciler.controller.reporter import Reporter
+from reconciler.cli.shared.watch_output import WatchOutput
+from reconciler.cli.shared.watch_report import WatchReport
 from reconciler.controller.settings import WatchSettings
 from reconciler.controller.systemd_unit import render_systemd_unit
 from reconciler.controller.watch import watch
@@ -104,18 +105,19 @@ def command(
     with ExitStack() as stack:
         stream = _stream(events, stack)
         to_stderr = stream is sys.stdout
-        teller = Reporter(
+        output = WatchOutput(
             lambda text: click.echo(text, err=to_stderr),
             stream=stream,
             hook=shlex.split(hook),
             folder=places.root,
             paint=choose_paint(),
         )
+        report = WatchReport(output, settings)
         try:
             with stop_cleanly():
-                watch(places, settings, teller)
+                watch(places, settings, report)
         except KeyboardInterrupt:
-            teller.say("stopped", "stopped; everything recorded is kept")
+            report.say("stopped", "stopped; everything recorded is kept")
     return IN_SYNC
 
 

@@ -21,7 +21,7 @@ class Commits:
 
     places: RepositoryPaths
     settings: WatchSettings
-    teller: Reporter
+    reporter: Reporter
     due: bool = True
     unpushed: bool = True
     moved: tuple[str, str] | None = None
@@ -42,7 +42,7 @@ class Commits:
         if commit:
             self.unpushed = True
             self.moved = git_remotes.resolve_commit(self.places.root, f"{commit}^"), commit
-            self.teller.say("committed", f"committed the records as {commit[:7]}", commit=commit)
+            self.reporter.say("committed", f"committed the records as {commit[:7]}", commit=commit)
 
     def push(self, seen: PlanResult) -> None:
         root, remote, name = self.places.root, self.settings.push, git_remotes.find_branch(self.places.root)
@@ -54,11 +54,11 @@ class Commits:
         if why:
             if why != self.refused:
                 self.refused = why
-                self.teller.say("refused", f"not pushed to {remote}: {why}")
+                self.reporter.say("refused", f"not pushed to {remote}: {why}")
             return
         self.refused = ""
         before = git_remotes.resolve_commit(root, "HEAD")
         git_remotes.push(root, remote, name)
         self.unpushed = False
         self.moved = (self.moved[0] if self.moved else before), git_remotes.resolve_commit(root, "HEAD")
-        self.teller.say("pushed", f"pushed {name} to {remote}")
+        self.reporter.say("pushed", f"pushed {name} to {remote}")

@@ -1,104 +1,61 @@
-"""What watch mode tells: lines for people, JSON lines for programs, a hook, and its own state for the health page."""
+"""Who is told of what a watch does. Nothing that it answers steers the watch."""
 
 from __future__ import annotations
 
-import json
-import shlex
-import threading
-import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, TextIO
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Protocol
 
-from reconciler.errors import ReconcilerError
-from reconciler.execute.outcome import Event, StepProgress
-from reconciler.process import call
-from reconciler.render.colour import Paint, show_plain
-from reconciler.render.documents import convert_plain_value, render_event_part
-from reconciler.render.lines import EVERY, Lines
-from reconciler.resource.embargo import HOOK
-
-HOOK_LIMIT = 10.0  # seconds
-# Events whose texts hold nothing measured, whatever happens; all others lose theirs under an embargo.
-_OPEN = frozenset(
-    {
-        *("started", "stopped", "valid", "broken", "recovered", "superseded", "head", "committed", "pushed"),
-        *("refused", "fetched", "rewritten", "remote"),
-    }
-)
+from reconciler.controller.backoff import Wait
+from reconciler.errors import SpecError
+from reconciler.execute.outcome import Event
+from reconciler.plan.plan import Step
+from reconciler.planning import PlanResult
+from reconciler.reconcile import PassReport
 
 
-class Reporter:
-    """``stream`` takes one JSON object a line. ``hook`` is started with one on its standard input for everything but
-    the events of single steps; ``hook_refused`` says why no measured value may leave by it, and until the first look
-    has read the embargo none does."""
-
-    def __init__(
-        self,
-        write: Callable[[str], None],
-        *,
-        stream: TextIO | None = None,
-        hook: Sequence[str] = (),
-        folder: Path = Path(),
-        paint: Paint = show_plain,
-    ) -> None:
-        self._write, self._stream, self._hook, self._folder = write, stream, tuple(hook), folder
-        self._lines = Lines(self.line, paint=paint)
-        self.hook_refused = "no spec has been read"
-        self._moved = 0.0
-        self._lock = threading.Lock()
-        self._state: dict[str, Any] = {"state": "starting"}
-
-    def line(self, text: str) -> None:
-        first, *rest = text.split("\n")
-        with suppress(OSError):  # neither a full disk nor a terminal that went away may end the watch
-            self._write("\n".join([f"{datetime.now():%H:%M:%S}  {first}", *(f"          {line}" for line in rest)]))
+class Reporter(Protocol):
+    """What happens in a watch, in the order in which it happens. Called from several threads."""
 
     def say(self, event: str, text: str, **facts: Any) -> None:
-        """One line, one event."""
-        self.line(text)
-        self._emit({"event": event, "text": text, **facts})
-        if self._hook:
-            kept = text if event in _OPEN or not self.hook_refused else f"withheld: {self.hook_refused}"
-            self._call({"event": event, "text": kept, **facts})
+        """One line for people, one event for programs."""
 
-    @property
-    def hook_address(self) -> str:
-        return HOOK + shlex.join(self._hook)
+    def report_step(self, event: Event) -> None:
+        """An event of a pass."""
 
-    def step(self, event: Event) -> None:
-        """An event of a pass; progress at most each few seconds."""
-        self._lines.report(event)
-        if isinstance(event, StepProgress):
-            if time.monotonic() - self._moved < EVERY:
-                return
-            self._moved = time.monotonic()
-        self._emit(render_event_part(event))
+    def report_next_try(self, step: Step, wait: Wait) -> None:
+        """A step did not come to its end."""
 
-    def now(self, **facts: Any) -> None:
-        """Set parts of the state that the health page shows."""
-        with self._lock:
-            self._state.update(convert_plain_value(facts))
+    def report_unwatched(self, problem: str) -> None:
+        """Changes in some place are seen only at a look."""
 
-    def state(self) -> dict[str, Any]:
-        with self._lock:
-            return dict(self._state)
+    def report_valid_spec(self, result: PlanResult) -> None:
+        """The specs could be read."""
 
-    def _emit(self, facts: dict[str, Any]) -> None:
-        if self._stream is not None:
-            with suppress(OSError):
-                self._stream.write(_document(facts) + "\n")
-                self._stream.flush()
+    def report_broken_spec(self, error: SpecError) -> None: ...
 
-    def _call(self, facts: dict[str, Any]) -> None:
-        try:
-            call(self._hook, folder=self._folder, stdin=_document(facts).encode(), limit=HOOK_LIMIT)
-        except ReconcilerError as error:
-            self.line(f"hook: {error}")
+    def report_unchanged_spec(self) -> None:
+        """Specs or sources changed, and no resolved value did."""
 
+    def report_superseded(self, stopped: Step | None) -> None:
+        """What a pass was for is not asked for any more. ``stopped``: the step that was under way."""
 
-def _document(facts: dict[str, Any]) -> str:
-    document = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **convert_plain_value(facts)}
-    return json.dumps(document, ensure_ascii=False)
+    def report_plan(self, result: PlanResult, due: Sequence[Step], topics: Sequence[str]) -> None:
+        """What differs, and what of it is due now; ``topics``: what changed before."""
+
+    def report_pass_begun(self, number: int) -> None: ...
+
+    def report_pass(self, number: int, report: PassReport, due: Sequence[Step]) -> None:
+        """A pass came to its end; ``due``: what is due after it."""
+
+    def report_state(self, result: PlanResult, next_try: datetime) -> None:
+        """A turn came to its end."""
+
+    def report_trouble(self, error: Exception, wait: Wait, next_try: datetime) -> None:
+        """A turn did not; one of our own bugs, too, when it is of no class that we raise."""
+
+    def report_recovery(self) -> None:
+        """A turn came to its end, whatever was wrong before."""
+
+    def read_state(self) -> dict[str, Any]:
+        """How the watch is now, for the health page."""

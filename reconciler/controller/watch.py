@@ -7,6 +7,7 @@ from contextlib import ExitStack
 
 from reconciler import git_remotes
 from reconciler.controller.commits import Commits
+from reconciler.controller.decider import Decider
 from reconciler.controller.health import Health
 from reconciler.controller.loop import Loop
 from reconciler.controller.predicate import Topic
@@ -15,29 +16,41 @@ from reconciler.controller.remote_follower import Follower
 from reconciler.controller.reporter import Reporter
 from reconciler.controller.settings import WatchSettings
 from reconciler.controller.source import ChangeSource
+from reconciler.controller.supersession import Supersession
 from reconciler.controller.watch_paths import WatchPaths
 from reconciler.files import RepositoryPaths
 from reconciler.planning import PlanCache
 
 
-def watch(places: RepositoryPaths, settings: WatchSettings, teller: Reporter) -> None:
+def watch(places: RepositoryPaths, settings: WatchSettings, reporter: Reporter) -> None:
     """Until KeyboardInterrupt. Raises ReconcilerError for what was asked for and cannot be (a port, a remote)."""
     for remote in filter(None, (settings.remote, settings.push)):
         git_remotes.list_addresses(places.root, remote)
-    queue = Queue(settings.debounce)
+    queue, memory = Queue(settings.debounce), PlanCache.of(places)
     with ExitStack() as stack:
         if settings.health:
-            stack.enter_context(Health(settings.health, teller.state))
+            stack.enter_context(Health(settings.health, reporter.read_state))
         source = stack.enter_context(ChangeSource(queue.add))
-        stack.enter_context(Follower(places.root, settings.remote, settings.poll, _say(teller, queue)))
-        teller.say("started", f"watching {places.root}")
-        commits, finder = Commits(places, settings, teller), WatchPaths(places, settings.options)
-        Loop(places, settings, queue, source, teller, commits, finder, PlanCache.of(places)).run()
+        stack.enter_context(Follower(places.root, settings.remote, settings.poll, _say(reporter, queue)))
+        reporter.say("started", f"watching {places.root}")
+        loop = Loop(
+            places,
+            settings,
+            queue,
+            source,
+            WatchPaths(places, settings.options),
+            memory,
+            Decider(settings),
+            Supersession(settings, queue, memory, reporter),
+            Commits(places, settings, reporter),
+            reporter,
+        )
+        loop.run()
 
 
-def _say(teller: Reporter, queue: Queue) -> Callable[[str, str], None]:
+def _say(reporter: Reporter, queue: Queue) -> Callable[[str, str], None]:
     def say(event: str, text: str) -> None:
-        teller.say(event, text)
+        reporter.say(event, text)
         if event == "fetched":
             queue.add(Topic.GIT)
 

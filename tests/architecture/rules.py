@@ -14,13 +14,14 @@ from tests.architecture.source import Import, Module
 # The row of stages reads from the last to the first: each knows the types of the stages before it.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("cli",),
+    ("render",),
     ("controller", "history"),
     ("importing",),
     ("reconcile",),
     ("publishing",),
     ("planning",),
     ("desired_cache",),
-    ("render", "tree"),
+    ("tree",),
     ("record", "execute", "plan", "diff", "observed", "desired", "spec"),
     ("mlperf",),
     ("resource",),

@@ -67,7 +67,7 @@ def test_every_package_says_what_it_takes_and_gives() -> None:
         pytest.param("reconciler.diff.x", "from reconciler.desired.compile import f", "side by side", id="sideways"),
         pytest.param("reconciler.desired.x", "from reconciler.diff.change import C", "comes after", id="later-types"),
         pytest.param("reconciler.controller.x", "import reconciler.history.blame", "side by side", id="independent"),
-        pytest.param("reconciler.tree.x", "from reconciler import render", "side by side", id="from-the-top-package"),
+        pytest.param("reconciler.tree.x", "from reconciler import render", "render lies above", id="top-package"),
         pytest.param("reconciler.render.x", "from reconciler.plan.make import f", "only the types", id="views"),
         pytest.param("reconciler.odd", "from reconciler.errors import E", "has no layer", id="unknown-place"),
         pytest.param(

@@ -3,6 +3,10 @@ which may lie below git's top.
 
 Reading never fails for want of git: outside a repository, without commits, in a shallow clone or without a git program
 the answers are None, empty or "not committed". Only ``initialise`` and ``commit`` raise.
+
+Of GitPython it takes the part that starts git: limits, streams and a missing program are handled there. Its objects
+(``Repo``, ``IndexFile``, ``Commit``) are left alone: each call must carry the options that keep the configuration of a
+foreign folder from naming commands, and one call of git answers for thousands of objects where those ask one by one.
 """
 
 from __future__ import annotations
@@ -87,13 +91,8 @@ def is_shallow(root: Path) -> bool:
     return ask(root, "rev-parse", "--is-shallow-repository").out.strip() == b"true"
 
 
-def last_commit_of_line(root: Path, file: str, line: int) -> LineCommit | None:
-    """Who last changed a 1-based line of the file as it lies on disk; None outside a repository or past the end."""
-    return find_line_commits(root, file, [line]).get(line)
-
-
 def find_line_commits(root: Path, file: str, lines: Iterable[int], at: str = "") -> Mapping[int, LineCommit]:
-    """``last_commit_of_line`` for several lines of one file, in one call of git; of the file as it stood ``at`` a
+    """Who last changed 1-based lines of a file as it is on disk, without those past its end; as it stood ``at`` a
     commit."""
     wanted = sorted(set(lines))
     ranges = [word for line in wanted for word in ("-L", f"{line},{line}")]

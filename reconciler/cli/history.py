@@ -15,7 +15,7 @@ from reconciler.errors import IN_SYNC, ReconcilerError
 from reconciler.files import write_output
 from reconciler.history.record_history import read_record_history
 from reconciler.render.documents import render_document
-from reconciler.render.plot import plot_svg
+from reconciler.render.svg import draw_series
 from reconciler.render.timeline import collect_points, find_unit, render_history_text
 
 _SVG = click.Option(
@@ -38,7 +38,7 @@ def command(cell: str, svg: Path | None, as_json: bool) -> int:
         plotted = collect_points(results)
         if not plotted:
             raise ReconcilerError(f"{found}: no performance run to plot", fix="`reconcile` makes one")
-        write_output(svg.absolute(), plot_svg(plotted, str(found), find_unit(results)).encode())
+        write_output(svg.absolute(), draw_series(plotted, str(found), find_unit(results)).encode())
     if as_json:
         say_json(render_document("history", cell=found, results=results))
     else:

@@ -5,7 +5,7 @@ What the rules of a round forbid is refused: other evidence within a cell, anoth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import date
 
@@ -143,8 +143,3 @@ def _not_stale(cell: Cell, difference: Difference) -> Iterator[Refused]:
         yield Refused(f"{findings[0].message}: a finding is no difference of inputs", findings[0].fix)
     else:
         yield Refused("it is as declared: there is nothing to accept", f"see: reconcile why {cell}")
-
-
-def accepted_settings(acceptance: Acceptance | None) -> Mapping[str, object]:
-    """Setting → its value in the accepted results (None: it was not set), for whatever is said of them."""
-    return {item.name: item.before for _, item in acceptance.inputs} if acceptance else {}

@@ -52,18 +52,6 @@ class _Facts:
         return f"blocked: {stop}" if stop else change.note
 
 
-def compute_conditions(
-    desired: Desired,
-    recorded: Recorded,
-    observed: Observed,
-    difference: Difference,
-    blocked: Mapping[Address, str] | None = None,
-) -> Mapping[Cell, tuple[Condition, ...]]:
-    """Every declared cell's conditions, in the order of CONDITIONS."""
-    found = summarise_cells(desired, recorded, observed, difference, blocked)
-    return {standing.cell: standing.conditions for standing in found}
-
-
 def summarise_cells(
     desired: Desired,
     recorded: Recorded,

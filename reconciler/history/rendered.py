@@ -19,8 +19,7 @@ from reconciler.resource.kinds import Kind
 from reconciler.resource.records import Artifact
 from reconciler.spec.files import compute_blob_id
 from reconciler.tree.assemble import assemble
-from reconciler.tree.content import Content, LogRef
-from reconciler.tree.manifest import hash_content
+from reconciler.tree.content import Content, LogRef, hash_content
 from reconciler.tree.render import render
 
 WHERE, WHAT = "submission", "rendered tree"

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from reconciler.files import hash_bytes
-from reconciler.tree.content import Content, LogRef
-from reconciler.tree.manifest import hash_content
+from reconciler.tree.content import Content, LogRef, hash_content
 
 
 @dataclass(frozen=True, slots=True)

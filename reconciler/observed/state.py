@@ -24,16 +24,13 @@ class Obstacle:
 class Observed:
     """``artifacts``: (place, sha256) → what is wrong with it. ``paths`` gives their files for messages.
 
-    ``systems``: declared systems that this machine is not. ``backends``: those not installed. ``sources``: named
-    files that are not here, or are not what the spec says. ``rendered``: cell (or "submission") → fingerprint of
+    ``systems``: declared systems that this machine is not. ``rendered``: cell (or "submission") → fingerprint of
     what the tree was last rendered from. ``tree``: files of the rendered tree that are missing, edited or unknown,
     by cell; ``tree_present`` is false in a fresh clone.
     """
 
     artifacts: Mapping[tuple[str, str], ArtifactPresence] = field(default_factory=dict)
     systems: Mapping[str, Obstacle] = field(default_factory=dict)
-    backends: Mapping[str, Obstacle] = field(default_factory=dict)
-    sources: Mapping[str, Obstacle] = field(default_factory=dict)
     rendered: Mapping[str, str] = field(default_factory=dict)
     tree: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
     tree_present: bool = False

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from reconciler.files import convert_storage_errors, copy, hash_file, remove, replace
 from reconciler.resource.kinds import Cell
-from reconciler.tree.content import Content, LogRef
-from reconciler.tree.manifest import hash_content
+from reconciler.tree.content import Content, LogRef, hash_content
 
 SHARED = "submission"
 

@@ -1,4 +1,4 @@
-"""Small plots as inline SVG: no script, no style sheet, no font from elsewhere."""
+"""Small plots as SVG, in a page or a file of their own: no script, no style sheet, no font from elsewhere."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 WIDTH = 720
+_OF_FILE = ' xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" font-size="12"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +17,34 @@ class Bars:
 
     rows: Sequence[str]
     parts: Sequence[Sequence[tuple[str, int]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """``good`` false: shown, but no result to publish. ``words``: what a reader sees on pointing at it."""
+
+    value: float
+    good: bool
+    words: str
+
+
+def draw_series(points: Sequence[Point], title: str, unit: str) -> str:
+    """A line through all points, oldest first, as a whole SVG file."""
+    tall, left = 240, 90
+    low, high = min(p.value for p in points), max(p.value for p in points)
+    span = high - low or 1.0
+    step = (WIDTH - left - 20) / max(1, len(points) - 1)
+    places = [(left + i * step, 30 + (high - p.value) / span * (tall - 60)) for i, p in enumerate(points)]
+    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+    body = [f'<text x="{left}" y="16">{_escape(title)} ({_escape(unit)})</text>']
+    for value, height in ((high, 30), (low, tall - 30)):
+        body.append(f'<text x="{left - 8}" y="{height + 4}" text-anchor="end">{value:,.6g}</text>')
+    body.append(f'<polyline points="{line}" fill="none" stroke="#888"/>')
+    for (x, y), point in zip(places, points, strict=True):
+        fill = "#1a7f37" if point.good else "#cf222e"
+        mark = f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{fill}">'
+        body.append(f"{mark}<title>{_escape(point.words)}</title></circle>")
+    return _svg(title, tall, body, of_file=_OF_FILE) + "\n"
 
 
 def draw_bars(plot: Bars, title: str) -> str:
@@ -96,8 +125,9 @@ def draw_histogram(values: Sequence[float], title: str, edges: Sequence[float], 
     return _svg(title, height + 62, body)
 
 
-def _svg(title: str, height: int, body: Sequence[str], width: int = WIDTH) -> str:
-    head = f'<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">'
+def _svg(title: str, height: int, body: Sequence[str], width: int = WIDTH, of_file: str = "") -> str:
+    """``of_file``: what a file needs that stands alone; a page has a style sheet instead."""
+    head = f'<svg{of_file} viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">'
     return f"{head}<title>{_escape(title)}</title>{''.join(body)}</svg>"
 
 

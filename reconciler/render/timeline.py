@@ -6,8 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from reconciler.diff.timeline import Cause, CellChange, MeasuredValue, ResultComparison, Side, TimelineStep, Written
-from reconciler.render.plot import Point, plot_text
+from reconciler.render.svg import Point
 from reconciler.resource.kinds import Cell
+
+_HEIGHT, _MOST = 8, 60  # lines of a plot, and points in it
 
 
 def collect_points(results: Iterable[MeasuredValue]) -> list[Point]:
@@ -130,3 +132,20 @@ def _columns(rows: Iterable[Sequence[str]], indent: str = "  ") -> list[str]:
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     padded = ("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) for row in table)
     return [f"{indent}{line}".rstrip() for line in padded]
+
+
+def plot_text(points: Sequence[Point], unit: str) -> str:
+    """One column for each of the newest points: o for a good one, x for another. Empty for fewer than two."""
+    shown = points[-_MOST:]
+    if len(shown) < 2:
+        return ""
+    low, high = min(p.value for p in shown), max(p.value for p in shown)
+    span = high - low or 1.0
+    rows = [[" "] * len(shown) for _ in range(_HEIGHT)]
+    for column, point in enumerate(shown):
+        row = _HEIGHT - 1 - round((point.value - low) / span * (_HEIGHT - 1))
+        rows[row][column] = "o" if point.good else "x"
+    labels = {0: f"{high:,.6g}", _HEIGHT - 1: f"{low:,.6g}"}
+    width = max(map(len, labels.values()))
+    lines = [f"{labels.get(number, ''):>{width}} | {' '.join(row)}".rstrip() for number, row in enumerate(rows)]
+    return "\n".join([*lines, f"{'':>{width}} +-{'-' * (2 * len(shown))}  {unit}, oldest to newest"])

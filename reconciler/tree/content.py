@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -88,3 +89,8 @@ class SubmissionContent:
     code: Mapping[str, Files] = field(default_factory=dict)
     documents: Files = field(default_factory=dict)
     official_only: frozenset[str] = frozenset()
+
+
+def hash_content(content: Content) -> str:
+    """SHA-256 in hexadecimal."""
+    return content.sha256 if isinstance(content, LogRef) else hashlib.sha256(content).hexdigest()

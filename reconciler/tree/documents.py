@@ -29,26 +29,6 @@ def collect_system_fields(system: SystemContent, submitter: str, ruleset: Rulese
     return {name: _text(declared.get(name, "")) for name in [*mandatory, *rest]}
 
 
-def missing_system_fields(system: SystemContent, submitter: str, ruleset: Ruleset) -> tuple[str, ...]:
-    """What keeps a system description from being accepted, one line each in the round's order; empty: nothing."""
-    fields = collect_system_fields(system, submitter, ruleset)
-    problems = []
-    for rule in ruleset.system_fields:
-        value = fields[rule.name]
-        if rule.filled and value == "":
-            problems.append(f"{rule.name} is empty")
-        elif value != "" and rule.integer and not str(value).isdecimal():
-            problems.append(f"{rule.name} is {value!r}, not a whole number")
-        elif value != "" and rule.one_of and str(value).lower() not in rule.one_of:
-            problems.append(f"{rule.name} is {value!r}, not one of {', '.join(rule.one_of)}")
-    return tuple(problems)
-
-
-def missing_measurements(measurements: Mapping[str, Any], ruleset: Ruleset) -> tuple[str, ...]:
-    """The mandatory fields of measurements.json that are absent or empty."""
-    return tuple(name for name in ruleset.measurements_fields if _text(measurements.get(name, "")) == "")
-
-
 def collect_measurements_fields(measurements: Mapping[str, Any], ruleset: Ruleset) -> dict[str, Any]:
     """The round's mandatory fields in its order, "" where nothing was declared, then the rest by name."""
     mandatory = list(ruleset.measurements_fields)

@@ -9,7 +9,7 @@ from reconciler.mlperf.accuracy import add_hash, parse_accuracy
 from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, CONFIG
 from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.resource.kinds import Cell
-from reconciler.tree.content import AccuracyLog, CellContent, Content, LogRef, SubmissionContent
+from reconciler.tree.content import AccuracyLog, CellContent, Content, LogRef, SubmissionContent, hash_content
 from reconciler.tree.documents import (
     collect_measurements_fields,
     collect_system_fields,
@@ -18,7 +18,6 @@ from reconciler.tree.documents import (
     render_source_readme,
 )
 from reconciler.tree.layout import Layout, choose_layout, make_cell_path, make_path
-from reconciler.tree.manifest import hash_content
 
 _OURS = (ACCURACY_LOG, ACCURACY_TEXT)
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from reconciler.errors import LogError
 from reconciler.files import hash_bytes
 from reconciler.mlperf.endpoints import read_measured
-from reconciler.mlperf.loadgen.user_conf import ConfValue
 from reconciler.mlperf.log_files import DETAIL
 from reconciler.tree.findings import Facts
 from reconciler.tree.reading.files import LOG_LIMIT
@@ -61,13 +59,6 @@ def _metric_of_endpoints(view: CellView) -> tuple[float | None, str]:
     metric = view.ruleset.endpoints.metric(rules.name, scenario, rules.metric(scenario))
     found = read_measured(summary, metric.key)
     return (float(found / metric.divisor), metric.unit) if found is not None else (None, "")
-
-
-def conf_number(found: ConfValue | None) -> float | None:
-    try:
-        return float(found.decimal) if found is not None else None
-    except (OverflowError, ValueError, LogError):
-        return None
 
 
 def _digests(view: CellView) -> tuple[tuple[str, str], ...]:

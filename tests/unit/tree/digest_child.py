@@ -9,8 +9,7 @@ import sys
 import time
 
 from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.tree.content import SubmissionContent, SystemContent
-from reconciler.tree.manifest import build_manifest
+from reconciler.tree.content import SubmissionContent, SystemContent, hash_content
 from reconciler.tree.render import render
 
 sys.path.insert(0, sys.argv[1])
@@ -22,4 +21,5 @@ ruleset = load_ruleset("v6.1")
 cells = [make_cell(ruleset, "open", "digits", name) for name in ("Offline", "SingleStream", "MultiStream")]
 random.SystemRandom().shuffle(cells)
 system = SystemContent("box", "open", "edge", "available", {"cooling": "Luft \u00fcber Eis", "b": "1", "a": "2"})
-print(json.dumps(build_manifest(render(SubmissionContent("ACME", (system,), tuple(cells)), ruleset))))
+tree = render(SubmissionContent("ACME", (system,), tuple(cells)), ruleset)
+print(json.dumps({path: hash_content(content) for path, content in tree}))

@@ -18,7 +18,7 @@ from reconciler.errors import ReconcilerError
 from reconciler.mlperf.accuracy import parse_accuracy
 from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.tree.content import AccuracyLog, LogRef, SubmissionContent
-from reconciler.tree.documents import collect_system_fields, missing_measurements, missing_system_fields
+from reconciler.tree.documents import collect_system_fields
 from reconciler.tree.render import render
 
 from .conftest import ACCURACY_LOG, MEASUREMENTS, reference
@@ -55,36 +55,10 @@ def test_what_the_tool_knows_is_not_taken_from_the_description(submission: Submi
     assert (fields["division"], fields["status"], fields["system_name"]) == ("open", "available", "box")
 
 
-@pytest.mark.parametrize(
-    ("change", "problem"),
-    [
-        ({"cooling": ""}, "cooling is empty"),
-        ({"cooling": None}, "cooling is empty"),
-        ({"accelerators_per_node": "N/A"}, "accelerators_per_node is 'N/A', not a whole number"),
-    ],
-)
-def test_missing_system_fields_names_each(
-    submission: SubmissionContent, ruleset: Ruleset, change: dict[str, Any], problem: str
-) -> None:
-    system = submission.systems[0]
-    assert missing_system_fields(system, "ACME", ruleset) == ()
-    changed = replace(system, description={**system.description, **change})
-    assert missing_system_fields(changed, "ACME", ruleset) == (problem,)
-
-
-def test_missing_system_fields_knows_the_allowed_words(submission: SubmissionContent, ruleset: Ruleset) -> None:
-    system = replace(submission.systems[0], status="soon", category="cloud")
-    status, category = missing_system_fields(system, "ACME", ruleset)
-    assert status == "status is 'soon', not one of available, preview, rdi"
-    assert category.startswith("system_type is 'cloud'")
-
-
 def test_measurements_in_the_rounds_order(submission: SubmissionContent, ruleset: Ruleset) -> None:
     document = json.loads(tree(submission, ruleset)[f"{CELL}/measurements.json"])
     assert list(document) == list(ruleset.measurements_fields)
     assert document == MEASUREMENTS
-    assert missing_measurements(MEASUREMENTS, ruleset) == ()
-    assert missing_measurements({"retraining": ""}, ruleset) == ruleset.measurements_fields
 
 
 def test_accuracy_files(submission: SubmissionContent, ruleset: Ruleset) -> None:

@@ -38,6 +38,7 @@ class Import:
     line: int
     target: str
     late: bool
+    by_name: bool = False
 
     @property
     def where(self) -> str:
@@ -68,7 +69,7 @@ def imports_of(module: Module, known: Mapping[str, Module]) -> Iterator[Import]:
 def _walk(module: Module, node: ast.AST, known: Mapping[str, Module], *, late: bool) -> Iterator[Import]:
     for child in ast.iter_child_nodes(node):
         for target in _targets(module, child, known):
-            yield Import(module, getattr(child, "lineno", 0), target, late)
+            yield Import(module, getattr(child, "lineno", 0), target, late, isinstance(child, ast.Call))
         inside = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
         yield from _walk(module, child, known, late=late or inside)
 

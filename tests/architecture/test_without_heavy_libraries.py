@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.rules import HEAVY
+from tests.architecture.rules import read_contract
 from tests.architecture.source import ROOT, modules
 
 Python = Callable[..., "subprocess.CompletedProcess[str]"]
+
+HEAVY = read_contract("A heavy library", "forbidden_modules")
 
 _ABSENT = f"""
 import importlib.abc, sys

@@ -12,26 +12,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
-import shutil
-import signal
-import subprocess
 import sys
-import sysconfig
 import tempfile
 import time
-import venv
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
 from ruamel.yaml import YAML
 
+from tests.benchmarks.mutant_copy import Copy
 from tests.benchmarks.mutation import Mutant, mutants_of
-from tests.benchmarks.related import ROOT, related_tests
+from tests.benchmarks.related import ROOT
 
 LIMIT = 0.9
 # Folders and files whose mistakes would let something false be believed.
@@ -70,11 +63,10 @@ def main() -> int:
     if options.list:
         print("\n".join(map(str, mutants)))
         return 0
-    with tempfile.TemporaryDirectory(prefix="mutants-") as scratch:
-        copied = Copy.make(Path(scratch))
-        verdicts = []
+    verdicts = []
+    with tempfile.TemporaryDirectory(prefix="mutants-") as scratch, Copy(Path(scratch)) as copied:
         for number, mutant in enumerate(mutants, start=1):
-            verdict = copied.judge(mutant, options.seconds)
+            verdict = _judge(mutant, copied, options.seconds)
             verdicts.append(verdict)
             print(f"{number}/{len(mutants)} {verdict.fate:9} {verdict.seconds:5.1f} s {mutant}", file=sys.stderr)
     return _report(verdicts, as_json=options.json)
@@ -86,7 +78,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--sample", type=int, default=200, metavar="N", help="how many mutants (default %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the sample (default %(default)s)")
     parser.add_argument("--only", default="", metavar="PART", help="modules whose path contains this")
-    parser.add_argument("--seconds", type=float, default=120, help="for the tests of one mutant (default %(default)s)")
+    parser.add_argument("--seconds", type=int, default=60, help="of the processor for one mutant (default %(default)s)")
     parser.add_argument("--list", action="store_true", help="print the mutants and run nothing")
     parser.add_argument("--again", type=Path, metavar="REPORT", help="the survivors of this JSON report")
     return parser.parse_args()
@@ -119,98 +111,19 @@ def _again(report: Path) -> list[Mutant]:
     return [m for m in _all_mutants() if (m.file, m.before, m.after) in wanted]
 
 
-@dataclass(frozen=True, slots=True)
-class Copy:
-    """A copy of the checkout, and an interpreter that takes it for the installed project."""
-
-    root: Path
-    python: Path
-    _sound: set[str] = field(default_factory=set)  # tests seen to pass without a mutant
-    _broken: list[str] = field(default_factory=list)  # options that leave out those that fail without one, too
-
-    @staticmethod
-    def make(scratch: Path) -> Copy:
-        root = scratch / "checkout"
-        listed = subprocess.run(
-            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-            cwd=ROOT,
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout.split("\0")
-        for file in filter(None, listed):
-            if (ROOT / file).is_file():
-                (root / file).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(ROOT / file, root / file)
-        venv.create(scratch / "venv", symlinks=True)
-        packages = Path(sysconfig.get_path("purelib", vars={"base": str(scratch / "venv")}))
-        # The .pth files of a folder that is itself named in a .pth file are not read: the original stays out of sight.
-        (packages / "mutants.pth").write_text(f"{root}\n{sysconfig.get_path('purelib')}\n", encoding="utf-8")
-        return Copy(root, scratch / "venv" / "bin" / "python")
-
-    def judge(self, mutant: Mutant, seconds: float) -> Verdict:
-        fate, by, took = "equivalent", "", 0.0
-        if not _is_equivalent(mutant):
-            began = time.monotonic()
-            by = self._killer(mutant, seconds)
-            fate, took = "killed" if by else "survived", time.monotonic() - began
-        return Verdict(mutant.file, mutant.line, mutant.before, mutant.after, fate, by, round(took, 1))
-
-    def _killer(self, mutant: Mutant, seconds: float) -> str:
-        """The first test that fails with the mutant and passes without it; "" where there is none."""
-        tests = related_tests(mutant.file)
-        path = self.root / mutant.file
-        original = path.read_bytes()
-        give_up = time.monotonic() + seconds
-        while True:
-            path.write_bytes(mutant.applied_to(original))
-            try:
-                failed = self._first_failure([*tests, *self._broken], give_up - time.monotonic())
-            finally:
-                path.write_bytes(original)
-            if not failed or failed in self._sound:
-                return failed
-            if not self._first_failure([failed], seconds):
-                self._sound.add(failed)
-                return failed
-            self._broken.append(f"--deselect={failed}")
-
-    def _first_failure(self, tests: Sequence[str], seconds: float) -> str:
-        """The test that fails; "" where all pass, or pass until the time is up."""
-        command = [str(self.python), "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-n", "0"]
-        command += ["--tb=no", "-rfE", "--timeout=60", f"--basetemp={self.root.parent / 'tests'}", *tests]
-        # Bytecode is trusted by time and size, and a mutant may have both of the one before it.
-        environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-        child = subprocess.Popen(
-            command,
-            cwd=self.root,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-        try:
-            out, _ = child.communicate(timeout=max(seconds, 1))
-        except subprocess.TimeoutExpired:
-            return ""
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
-            child.communicate()
-        failed = [line.split()[1] for line in out.splitlines() if line.startswith(("FAILED ", "ERROR "))]
-        # Neither all passed nor none chosen: pytest itself stopped, as where a hang was ended or an import fails.
-        return failed[0] if failed else "" if child.returncode in (0, 5) else tests[0]
+def _judge(mutant: Mutant, copied: Copy, seconds: int) -> Verdict:
+    fate, by, took = "equivalent", "", 0.0
+    if (mutant.file, mutant.before, mutant.after) not in _equivalent():
+        began = time.monotonic()
+        by = copied.find_killer(mutant, seconds)
+        fate, took = "killed" if by else "survived", time.monotonic() - began
+    return Verdict(mutant.file, mutant.line, mutant.before, mutant.after, fate, by, round(took, 1))
 
 
 @cache
 def _equivalent() -> frozenset[tuple[str, str, str]]:
     rows = YAML(typ="safe").load(EQUIVALENT.read_text(encoding="utf-8")) if EQUIVALENT.exists() else []
     return frozenset((row["file"], row["before"], row["after"]) for row in rows)
-
-
-def _is_equivalent(mutant: Mutant) -> bool:
-    return (mutant.file, mutant.before, mutant.after) in _equivalent()
 
 
 def _report(verdicts: list[Verdict], *, as_json: bool) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 _PERSON = {"NAME": "A Tester", "EMAIL": "tester@example.com"}
+_PROCESSES_PER_CORE = 1.5  # many tests wait: for a run's least duration, for a process to end
 _MOST_PROCESSES = 8  # each makes the fixtures of the session for itself
 
 
@@ -16,7 +17,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """The whole suite takes every core. Tests that are named run here, where a debugger reaches them, and so do those
     of a GPU, which has room for one."""
     whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS and config.option.markexpr != "gpu"
-    return min(len(os.sched_getaffinity(0)), _MOST_PROCESSES) if whole else 0
+    return min(int(len(os.sched_getaffinity(0)) * _PROCESSES_PER_CORE), _MOST_PROCESSES) if whole else 0
 
 
 @pytest.fixture(scope="session", autouse=True)

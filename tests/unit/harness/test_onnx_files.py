@@ -187,7 +187,7 @@ def test_a_quantized_model_has_the_same_bytes_in_every_process(plain: Path, tmp_
         "change_precision(model, {'precision': 'int8'}, {'image': x}, Counter(model.parent / 'counter'))\n"
     )
     written: set[bytes] = set()
-    for seed in ("0", "1", "4711"):
+    for seed in ("0", "4711"):
         model = tmp_path / f"{seed}.onnx"
         shutil.copy(plain, model)
         subprocess.run(

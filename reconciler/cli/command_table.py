@@ -49,6 +49,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "pull": ("reconciler.cli.pull", "Fetch objects from a store elsewhere, each checked by its digest."),
     "prune": ("reconciler.cli.prune", "Remove what no spec declares any more: never logs, only when told."),
     "gc": ("reconciler.cli.gc", "Remove stored files that no record names."),
+    "help": ("reconciler.cli.help", "Read the documents: the tutorial, guides by task, the reference, the glossary."),
 }
 _HIDDEN: Mapping[str, tuple[str, str]] = {WITHOUT_NAME: ("reconciler.cli.pass_", "Run one pass.")}
 

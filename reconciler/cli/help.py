@@ -1,0 +1,86 @@
+"""`reconcile help [TOPIC]`: the documents that ship with the program, paged on a terminal and plain elsewhere."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+from click.shell_completion import CompletionItem
+
+from reconciler.cli.command_table import COMMANDS
+from reconciler.cli.shared.options import takes
+from reconciler.cli.shared.output import say, use_colour
+from reconciler.errors import IN_SYNC, ReconcilerError
+
+_DOCUMENTS = Path(__file__).parents[1] / "docs"
+_INDEX = "index"
+_ENTRY = re.compile(r"^- \[([a-z-]+)\]\(\1\.md\): (.+)$", re.MULTILINE)
+_LINK_TO_TOPIC = re.compile(r"\[([^\]]+)\]\(([a-z-]+)\.md(?:#[\w-]+)?\)")
+
+
+def read_topics() -> Mapping[str, str]:
+    """Topic → what it is about, in the order of the index."""
+    return dict(_ENTRY.findall(_read(_INDEX)))
+
+
+def _read(topic: str) -> str:
+    return (_DOCUMENTS / f"{topic}.md").read_text(encoding="utf-8")
+
+
+def _complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return [CompletionItem(name, help=text) for name, text in read_topics().items() if name.startswith(incomplete)]
+
+
+@click.command("help")
+@takes([click.Argument(["topic"], required=False, metavar="[TOPIC|COMMAND]", shell_complete=_complete)])
+@click.pass_context
+def command(context: click.Context, topic: str | None) -> int:
+    """Read the documents: `help` lists the topics, `help TOPIC` shows one, `help COMMAND` is `COMMAND --help`."""
+    if topic is None:
+        _show(_read(_INDEX))
+    elif topic in read_topics():
+        _show(_read(topic))
+    elif topic in COMMANDS:
+        _show_command(context, topic)
+    else:
+        raise _unknown(topic)
+    return IN_SYNC
+
+
+def _show(text: str) -> None:
+    """Markdown as it is written, except on a terminal: there it is laid out, and paged where it is long."""
+    if not _on_terminal():
+        say(text.rstrip("\n"))
+        return
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    console = Console()
+    # A link to another document is a name to ask for; its address would lead nowhere from a terminal.
+    laid_out = Markdown(_LINK_TO_TOPIC.sub(r"\1 (`help \2`)", text), hyperlinks=False)
+    with console.capture() as captured:
+        console.print(laid_out)
+    click.echo_via_pager(captured.get(), color=True)
+
+
+def _on_terminal() -> bool:
+    return sys.stdout.isatty() and use_colour()
+
+
+def _show_command(context: click.Context, name: str) -> None:
+    assert context.parent is not None
+    group = context.parent.command
+    assert isinstance(group, click.Group)
+    found = group.get_command(context.parent, name)
+    assert found is not None
+    say(found.get_help(click.Context(found, info_name=name, parent=context.parent)))
+
+
+def _unknown(topic: str) -> ReconcilerError:
+    near = difflib.get_close_matches(topic, [*read_topics(), *COMMANDS], 1)
+    hint = f"did you mean `reconcile help {near[0]}`?" if near else "`reconcile help` lists the topics"
+    return ReconcilerError(f"{topic!r} is neither a topic nor a command", fix=hint)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import click
 from click.shell_completion import CompletionItem
+from rich.console import Console
+from rich.markdown import Markdown
 
 from reconciler.cli.command_table import COMMANDS
 from reconciler.cli.shared.options import takes
@@ -56,9 +58,6 @@ def _show(text: str) -> None:
     if not _on_terminal():
         say(text.rstrip("\n"))
         return
-    from rich.console import Console
-    from rich.markdown import Markdown
-
     console = Console()
     # A link to another document is a name to ask for; its address would lead nowhere from a terminal.
     laid_out = Markdown(_LINK_TO_TOPIC.sub(r"\1 (`help \2`)", text), hyperlinks=False)

@@ -26,7 +26,7 @@ def audit_config(settings: str, cwd: Path, lock: str) -> Iterator[Callable[[], N
             raise HarnessError(
                 f"audit: {target} is there already, and would turn the run into a test",
                 "input",
-                "remove it, or let whoever placed it finish",
+                "remove it, or let the process that placed it finish",
             )
 
         def clear() -> None:

@@ -51,7 +51,7 @@ def _build_dataset(request: BuildRequest, counter: Counter) -> Made:
     arrays = benchmark.load_samples(output)
     counts = {len(array) for array in arrays.values()}
     if len(counts) != 1 or 0 in counts:
-        raise HarnessError(f"the dataset's arrays hold {sorted(counts)} samples", "input", "mend build_dataset()")
+        raise HarnessError(f"the dataset's arrays hold {sorted(counts)} samples", "input", "correct build_dataset()")
     values = {
         "count": counts.pop(),
         "arrays": {name: [list(array.shape[1:]), array.dtype.name] for name, array in arrays.items()},

@@ -65,14 +65,14 @@ def collect(logs: Path, since: datetime, run_dir: Path, output: Path) -> Collect
         _bring(item.folder, output / f"set-{number}", run_dir)
     if new:
         listed = ", ".join(sorted(_below(item.folder, logs) for item in new))
-        return Collected(None, f"log sets: asked one, the command left {len(new)}: {listed}")
+        return Collected(None, f"log sets: expected one, the command left {len(new)}: {listed}")
     if sets:
         began = f"{sets[0].began:%Y-%m-%d %H:%M:%S}" if sets[0].began else "an unknown time"
         asked = f"{since:%Y-%m-%d %H:%M:%S} UTC"
         later = sets[0].began is not None and sets[0].began >= since
         until = f" and before {datetime.now(UTC):%Y-%m-%d %H:%M:%S}" if later else ""
-        return Collected(None, f"start: asked a run at or after {asked}{until}, LoadGen logged {began}")
-    return Collected(None, f"log sets: asked one, the command left none: there is no {DETAIL} in its folder of logs")
+        return Collected(None, f"start: expected a run at or after {asked}{until}, LoadGen logged {began}")
+    return Collected(None, f"log sets: expected one, the command left none: there is no {DETAIL} in its folder of logs")
 
 
 def bring_outputs(patterns: tuple[str, ...], cwd: Path, run_dir: Path, output: Path) -> None:

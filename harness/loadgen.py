@@ -27,7 +27,7 @@ from harness.errors import HarnessError
 from harness.machine import find_distribution_version
 
 _BUILT_IN, _USER, _OTHER = 0, 1, 2  # FromConfig's kinds of file
-_REFUSALS = {-2: "the file is missing", -22: "the file has a syntax error; comments must stand on lines of their own"}
+_REFUSALS = {-2: "the file is missing", -22: "the file has a syntax error; comments must be on lines of their own"}
 _SWITCH_SECONDS = 1e-4  # the default of 5 ms lets a busy Python thread hold up LoadGen's for as long
 ACCURACY_SERVER_QPS = 100_000.0
 

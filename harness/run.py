@@ -121,7 +121,7 @@ def _load_plan(request: RunRequest, benchmark: BenchmarkCode, completer: Complet
     batch_size, streams = int(settings.get("batch_size", 1)), int(settings.get("streams", 1))
     if batch_size < 1 or streams < 1:
         raise HarnessError(
-            f"batch_size {batch_size} and streams {streams} must be at least 1", "input", "mend the spec"
+            f"batch_size {batch_size} and streams {streams} must be at least 1", "input", "correct the spec"
         )
     engine = request.inputs.get("engine")
     return LoadPlan(

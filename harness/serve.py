@@ -123,7 +123,7 @@ def _problem(probe: Ready, watch: _Watch, ended: GroupEnd, *, asked: bool) -> tu
     ending = f"signal {-ended.status}" if ended.status < 0 else f"status {ended.status}"
     when = "died" if watch.ready else "ended before it was ready"
     killed = watch.ready or ended.status == -signal.SIGKILL
-    fix = "see what it printed last, and mend harness.service or its code"
+    fix = "see what it printed last, and correct harness.service or its code"
     if ended.status == -signal.SIGKILL:
-        fix += "; signal 9 is mostly the kernel running out of memory"
+        fix += "; signal 9 usually means that the kernel ran out of memory"
     return f"the service {when} with {ending}", "resources" if killed else "backend", fix

@@ -242,7 +242,7 @@ def list_files_at(root: Path, commit_id: str, folders: Iterable[str] = ()) -> di
     if answer.lacks_objects:
         said = answer.error.splitlines()[-1].removeprefix("fatal: ")
         raise RepositoryError(
-            f"commit {commit_id[:12]} is not whole in this clone: {said}",
+            f"commit {commit_id[:12]} is incomplete in this clone: {said}",
             fix="let git reach the remote that this partial clone was made from, or clone it whole",
         )
     found = {}
@@ -272,7 +272,7 @@ def commit(root: Path, paths: Iterable[str], message: str) -> str:
         return ""
     added = _in_turn(root, "add", *_FROM_STDIN, stdin=_listed(given))
     if added.status:
-        raise RepositoryError(f"git add: {added.error}", fix="commit the records yourself, or mend what git names")
+        raise RepositoryError(f"git add: {added.error}", fix="commit the records yourself, or fix what git reports")
     new = _staged_below(root, given)
     if not new:
         return ""
@@ -280,7 +280,7 @@ def commit(root: Path, paths: Iterable[str], message: str) -> str:
     made = _in_turn(root, "commit", "--quiet", "--only", "--message", message, *_FROM_STDIN, stdin=_listed(new))
     if made.status and _staged_below(root, new):  # else another process has just committed them
         said = made.error or made.out.decode(errors="replace").strip()
-        raise RepositoryError(f"git commit: {said}", fix="mend what git names; the records are safe in state/")
+        raise RepositoryError(f"git commit: {said}", fix="fix what git reports; the records are safe in state/")
     return find_head(root) or ""
 
 

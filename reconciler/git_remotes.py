@@ -30,7 +30,7 @@ def find_hook_path(root: Path, name: str) -> Path:
     """Where git looks for a hook of this clone. Raises RepositoryError outside a repository."""
     answer = ask(root, "rev-parse", "--git-path", f"hooks/{name}", own=True)
     if answer.status:
-        raise RepositoryError(f"{root} lies in no git repository", fix="`git init` makes one")
+        raise RepositoryError(f"{root} is not in a git repository", fix="`git init` makes one")
     return (root / answer.out.decode(errors="surrogateescape").rstrip("\n")).resolve()
 
 
@@ -73,7 +73,7 @@ def fast_forward(root: Path, commit: str) -> None:
     """Move the branch checked out forward, and the work tree with it; edited files are left alone."""
     answer = ask(root, "merge", "--ff-only", "--quiet", commit, own=True)
     if answer.status:
-        raise RepositoryError(f"git merge --ff-only: {answer.error}", fix="commit or put aside what git names")
+        raise RepositoryError(f"git merge --ff-only: {answer.error}", fix="commit or stash what git names")
 
 
 def push(root: Path, remote: str, name: str) -> None:

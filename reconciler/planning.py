@@ -193,7 +193,7 @@ def explain_unfit(words: Sequence[str], desired: Desired, more: str = "") -> Rec
     cells = [r.cell for r in desired.resources if r.kind is Kind.RESULT and r.cell is not None]
     known = [f"{field}: {join_listing(dict.fromkeys(getattr(cell, field) for cell in cells))}" for field in _FIELDS]
     fix = "; ".join([*known, *filter(None, [more])])
-    return ReconcilerError(f"no declared cell fits {' '.join(words)}", fix=f"declared are {fix}")
+    return ReconcilerError(f"no declared cell matches {' '.join(words)}", fix=f"declared are {fix}")
 
 
 def _with_damaged(difference: Difference, damaged: tuple[Damaged, ...]) -> Difference:

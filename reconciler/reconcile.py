@@ -159,7 +159,7 @@ class Pass:
 
         if git.find_root(self.places.root) is None:
             raise RepositoryError(
-                f"--commit: {self.places.root} lies in no git repository", fix="run `git init`, or leave --commit out"
+                f"--commit: {self.places.root} is not in a git repository", fix="run `git init`, or leave --commit out"
             )
 
     def prepare_signing(self, seen: PlanResult) -> None:
@@ -300,7 +300,7 @@ class Pass:
         return all(good)
 
     def render(self, seen: PlanResult) -> PlanResult:
-        """The tree is rendered anew when anything in it would differ, or when it is not there at all."""
+        """The tree is rendered again when anything in it would differ, or when it is not there at all."""
         due = [step for step in seen.plan.steps if step.change.how is Work.RENDER and not seen.plan.withholds(step)]
         waiting = {s.change.address for s in seen.plan.steps if s.change.how is Work.MAKE} | self.lost
         from reconciler.publishing.rendered_tree import is_publishable, publish

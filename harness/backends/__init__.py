@@ -93,7 +93,7 @@ class BackendEngine:
             return cls(**document)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise HarnessError(
-                f"{folder} holds no engine for {backend}: {error}", "input", "build the engine again"
+                f"{folder} has no engine for {backend}: {error}", "input", "build the engine again"
             ) from error
 
 

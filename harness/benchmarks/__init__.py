@@ -91,7 +91,7 @@ def _load_file(path: Path) -> ModuleType:
         raise
     except Exception as error:
         raise HarnessError(
-            f"{path} does not load: {type(error).__name__}: {error}", "input", "mend the file"
+            f"{path} does not load: {type(error).__name__}: {error}", "input", "correct the file"
         ) from error
     finally:
         sys.dont_write_bytecode = writes

@@ -200,7 +200,7 @@ def lanes_per_stream(plan: LoadPlan) -> int:
     """Batches in flight on each stream, so that the device finds its next one while the host deals with the last."""
     lanes = int(plan.options.get("lanes", _LANES))
     if lanes < 1:
-        raise HarnessError(f"lanes {lanes} must be at least 1", "input", "mend run.options.lanes")
+        raise HarnessError(f"lanes {lanes} must be at least 1", "input", "correct run.options.lanes")
     return lanes
 
 

@@ -84,7 +84,7 @@ def require_precision(model: Any, precision: str) -> None:
         raise HarnessError(
             f"the model holds no Q/DQ pairs, so no {precision} engine can be made of it",
             "input",
-            f"set model.settings.precision: {precision}, or bring a model that is quantized already",
+            f"set model.settings.precision: {precision}, or use a model that is already quantized",
         )
     own = {TensorProto.FLOAT, _HALVES.get(precision, TensorProto.FLOAT)}
     halves = {name for name, kind in _HALVES.items() if kind in float_types(model) - own}
@@ -93,7 +93,7 @@ def require_precision(model: Any, precision: str) -> None:
         raise HarnessError(
             f"the model is {found} already, so no {precision} engine can be made of it",
             "input",
-            f"set engine.precision: {found}, or bring a model of float32",
+            f"set engine.precision: {found}, or use a float32 model",
         )
 
 

@@ -16,7 +16,9 @@ def count_of(settings: Mapping[str, Any], name: str, default: int = 0) -> int:
     except (TypeError, ValueError):
         count = -1
     if count < 0:
-        raise HarnessError(f"model.settings.{name} {value!r} is no number from 0 on", "input", "write one, such as 64")
+        raise HarnessError(
+            f"model.settings.{name} {value!r} is not a number of 0 or more", "input", "write one, such as 64"
+        )
     return count
 
 
@@ -35,5 +37,5 @@ def scale_of(value: Any) -> float:
     except (TypeError, ValueError):
         scale = -1.0
     if not 0 <= scale < float("inf"):
-        raise HarnessError(f"input_scale {value!r} is no positive number", "input", 'write it as "0.03125"')
+        raise HarnessError(f"input_scale {value!r} is not a positive number", "input", 'write it as "0.03125"')
     return scale

@@ -38,7 +38,7 @@ from reconciler.resource.wording import show_acceptance, show_accepted, show_acc
 
 _DAYS = 30
 _CELL = click.Argument(["cell"], required=False, metavar="[CELL]")
-_LIST = click.Option(["--list", "listing"], is_flag=True, help="List every acceptance, and how it stands today.")
+_LIST = click.Option(["--list", "listing"], is_flag=True, help="List every acceptance, and whether it still holds.")
 _REVOKE = click.Option(["--revoke"], is_flag=True, help="Take back what was accepted for CELL.")
 
 

@@ -41,7 +41,7 @@ def show(name: str, as_json: bool) -> int:
         known = [known for facts in load_benchmark_facts().values() for known in facts.names]
         near = difflib.get_close_matches(name, known, 1)
         hint = f"did you mean {near[0]}? " if near else ""
-        raise ReconcilerError(f"there is no built-in benchmark {name}", fix=f"{hint}known are {', '.join(known)}")
+        raise ReconcilerError(f"there is not a built-in benchmark {name}", fix=f"{hint}known are {', '.join(known)}")
     scenarios = _find_scenarios(facts)
     if as_json:
         say_json(render_document("benchmark", **convert_plain_value(facts), rounds=scenarios))

@@ -42,7 +42,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "audit": ("reconciler.cli.audit", "Prove a commit: records, logs, metrics, verdicts and tree, from git alone."),
     "adopt": ("reconciler.cli.adopt", "Turn a submission tree into a spec and imported records."),
     "move": ("reconciler.cli.move", "Move a cell to another division in the spec, and say what that changes."),
-    "package": ("reconciler.cli.package", "Pack the submission tree reproducibly, or say what speaks against it."),
+    "package": ("reconciler.cli.package", "Pack the submission tree reproducibly, or say what prevents it."),
     "unpack": ("reconciler.cli.unpack", "Unpack and verify what `package` wrote."),
     "sign": ("reconciler.cli.sign", "Sign records that have no signature yet, with the key that git signs with."),
     "push": ("reconciler.cli.push", "Copy the objects that git does not hold to a store elsewhere."),
@@ -81,7 +81,7 @@ class Commands(click.Group):
             return super().resolve_command(ctx, args)
         late = next((arg for arg in args if arg in COMMANDS and not Path(arg).exists()), None)
         if word.startswith("-") and late is not None:
-            raise click.UsageError(f"options of a command stand behind it: reconcile {late} {word}", ctx)
+            raise click.UsageError(f"options of a command go after it: reconcile {late} {word}", ctx)
         if word.startswith("-") or "=" in word or looks_like_path(word):
             return WITHOUT_NAME, self.get_command(ctx, WITHOUT_NAME), args
         near = difflib.get_close_matches(word, COMMANDS, 1)

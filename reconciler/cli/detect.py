@@ -30,9 +30,9 @@ from reconciler.spec.files import read_sources
 from reconciler.spec.proposal import Proposal, propose
 from reconciler.spec.system_proposal import Described, describe, list_required, list_systems, render_block_lines
 
-_SYSTEM = click.Option(["--system"], metavar="NAME", help="The system of the spec that this machine is.")
+_SYSTEM = click.Option(["--system"], metavar="NAME", help="The system of the spec that describes this machine.")
 _WRITE = click.Option(["--write"], is_flag=True, help="Write what is proposed into the spec.")
-_OVERWRITE = click.Option(["--overwrite"], is_flag=True, help="Also replace what the spec says and the machine denies.")
+_OVERWRITE = click.Option(["--overwrite"], is_flag=True, help="Also replace what the machine contradicts.")
 _LAUNCHER = click.Option(
     ["--launcher"],
     default="",
@@ -112,7 +112,9 @@ def _declared(target: _Target) -> Launcher:
     if not words or not isinstance(system, dict):
         return Launcher()
     if not isinstance(words, list):
-        raise ReconcilerError(f"{target.path}: {target.system}: launcher is no list of words", fix="reconcile validate")
+        raise ReconcilerError(
+            f"{target.path}: {target.system}: launcher is not a list of words", fix="reconcile validate"
+        )
     return Launcher(tuple(map(str, words)), str(system.get("python", "")))
 
 

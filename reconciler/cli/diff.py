@@ -24,7 +24,7 @@ def command(commits: str, as_json: bool) -> int:
     """
     root = find_repository().root
     if "..." in commits:
-        raise ReconcilerError(f"{commits!r} names no two commits", fix=f"write {commits.replace('...', '..')}")
+        raise ReconcilerError(f"{commits!r} does not name two commits", fix=f"write {commits.replace('...', '..')}")
     first, _, second = commits.partition("..")
     names = git.resolve(root, first or "HEAD"), git.resolve(root, second or "HEAD")
     shared = Shared()

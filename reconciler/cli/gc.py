@@ -14,7 +14,7 @@ from reconciler.quantities import show_count, show_size
 from reconciler.record.gc import GcReport, collect
 from reconciler.render.documents import render_document
 
-_DRY = click.Option(["--dry-run"], is_flag=True, help="Only say what would go.")
+_DRY = click.Option(["--dry-run"], is_flag=True, help="Only say what would be removed.")
 
 
 @click.command("gc")

@@ -116,7 +116,7 @@ def describe_import(taken: Iterable[Taken]) -> list[str]:
 def _next(cell: Cell, taken: tuple[Taken, ...]) -> str:
     unknown = sorted({name for item in taken for name in item.unknown})
     if not unknown:
-        return "Nothing of it is unknown. `reconcile plan` shows what is left to do."
+        return "Nothing about it is unknown. `reconcile plan` shows what is left to do."
     wanted = " ".join(f"--declare {name}=…" for name in unknown)
     return f"Unknown, and to be declared before packing: reconcile import --cell {cell} {wanted}"
 

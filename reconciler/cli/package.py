@@ -61,7 +61,9 @@ def command(
     cells that are not ready or break a rule, accepted results, and what is not committed.
     """
     if output is not None and output.exists() and not output.is_file():
-        raise ReconcilerError(f"{output} is no file", fix="name a file: the manifest and the digests are put beside it")
+        raise ReconcilerError(
+            f"{output} is not a file", fix="name a file: the manifest and the digests are put beside it"
+        )
     places, options = find_asked_cells(specs)
     submission = load_packed_submission(compute_plan(places, options))
     refusals = find_refusals(submission, despite_embargo=despite_embargo, accepted=accepted)

@@ -90,7 +90,7 @@ def _refusals(seen: PlanResult, found: Prunable, max_share: float) -> list[tuple
         why = f"it would remove {counts}, more than the share of {max_share:g} that is allowed"
         refused.append((why, f"see whether the spec is whole; then allow it: --max-share {share}"))
     if not found.empty and (uncommitted := _uncommitted(seen, found)):
-        why = f"{join_listing(uncommitted, most=3)}: not as in the last commit, so that nothing would bring it back"
+        why = f"{join_listing(uncommitted, most=3)}: not as in the last commit, so it could not be restored"
         refused.append((why, "commit specs/ and state/ first"))
     return refused
 

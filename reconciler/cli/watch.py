@@ -34,19 +34,21 @@ _OPTIONS: list[click.Parameter] = [
         type=click.Choice(["finish", "stop"]),
         default="finish",
         show_default=True,
-        help="A step under way for a spec that asks for something else now.",
+        help="What to do with a step under way when the spec changes.",
     ),
     click.Option(["--commit"], is_flag=True, help="Commit new records, and nothing else, after each pass."),
     click.Option(["--push"], default="", metavar="REMOTE", help="Push after each commit; never by force."),
     click.Option(
         ["--remote"], default="", metavar="REMOTE", help="Follow this remote's branch, by fast-forward alone."
     ),
-    click.Option(["--poll"], type=_TIME, default=60.0, show_default=True, metavar="SECONDS", help="Ask it this often."),
     click.Option(
-        ["--debounce"], type=_TIME, default=0.1, show_default=True, metavar="SECONDS", help="Quiet time before a look."
+        ["--poll"], type=_TIME, default=60.0, show_default=True, metavar="SECONDS", help="Poll it this often."
     ),
     click.Option(
-        ["--resync"], type=_TIME, default=120.0, show_default=True, metavar="SECONDS", help="Look at least this often."
+        ["--debounce"], type=_TIME, default=0.1, show_default=True, metavar="SECONDS", help="Quiet time before a pass."
+    ),
+    click.Option(
+        ["--resync"], type=_TIME, default=120.0, show_default=True, metavar="SECONDS", help="Check at least this often."
     ),
     click.Option(["--events"], default="", metavar="FILE|-", help="Append events as JSON lines; - is standard output."),
     click.Option(["--exec", "hook"], default="", metavar="COMMAND", help="Run it for plans, passes and problems."),

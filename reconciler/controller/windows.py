@@ -37,7 +37,7 @@ def parse(text: str) -> Window:
     """ "22:00-06:00". Raises ReconcilerError."""
     found = _WINDOW.fullmatch(text.strip())
     if found is None:
-        raise ReconcilerError(f"no freeze window: {text!r}", fix="write it as 22:00-06:00")
+        raise ReconcilerError(f"not a freeze window: {text!r}", fix="write it as 22:00-06:00")
     hours = [int(group) for group in found.groups()]
     return Window(hours[0] * 60 + hours[1], hours[2] * 60 + hours[3])
 

@@ -103,14 +103,14 @@ def _unfit_for_endpoints(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Rul
     if rules.name not in ruleset.endpoints.benchmarks:
         known = ", ".join(ruleset.endpoints.benchmarks) or f"no benchmark in round {ruleset.round}"
         fix = f"take `results: endpoints` out; it is for {known}"
-        message = f"round {ruleset.round} takes no results of the endpoints harness for {rules.name}"
+        message = f"round {ruleset.round} does not accept results of the endpoints harness for {rules.name}"
         problems.append(_problem(cell, value, message, fix))
     if power := cell.settings.get("power.path"):
-        message = "a power measurement stands beside LoadGen's logs, which the endpoints harness does not leave"
+        message = "a power measurement belongs beside LoadGen's logs, which the endpoints harness does not write"
         problems.append(_problem(cell, power, message, "take `power` out"))
     for test in is_asked_for(cell):
         fix = "take it out, and add the test to the harness's own configuration (`audit:`)"
-        message = f"{test} is run by the endpoints harness itself, behind its performance run"
+        message = f"{test} is run by the endpoints harness itself, after its performance run"
         problems.append(_problem(cell, cell.settings[f"{ASKED}{test}"], message, fix))
     return problems
 
@@ -134,15 +134,13 @@ def _not_inferable(declared: Declared, cell: DeclaredCell, rules: BenchmarkRules
     value, source = cell.settings["infer_from"], find_source_cell(cell)
     found = next((other for other in declared.cells if other.cell == source), None)
     if found is None or "infer_from" in found.settings:
-        message = (
-            f"{source} is {'itself inferred' if found else 'not declared'}, so that nothing can be inferred from it"
-        )
+        message = f"{source} is {'itself inferred' if found else 'not declared'}, so nothing can be inferred from it"
         able = [
             str(c.cell) for c in declared.cells if c.cell.system == cell.cell.system and "infer_from" not in c.settings
         ]
         return [_problem(cell, value, message, f"name one of the cells with runs of their own: {', '.join(able)}")]
     if is_endpoints(found.settings):
-        message = f"{source} has results of the endpoints harness, from which no other scenario follows"
+        message = f"{source} has results of the endpoints harness, from which no other scenario can be inferred"
         return [_problem(cell, value, message, "take infer_from out: the cell then has runs of its own")]
     category = str(declared.systems[cell.cell.system].settings["system.category"].value)
     if source.scenario != cell.cell.scenario:
@@ -170,7 +168,7 @@ def _too_lenient(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) ->
         if value is None or ruled is None or sign * (int(value.value) - int(ruled)) >= 0:
             continue
         bound = "at least" if sign > 0 else "at most"
-        message = f"{setting} is {value.value} {unit}; round {ruleset.round} demands {bound} {ruled} {unit}"
+        message = f"{setting} is {value.value} {unit}; round {ruleset.round} requires {bound} {ruled} {unit}"
         fix = f"remove {setting}, or set `rehearsal: true` (its results are marked and never packaged)"
         problems.append(_problem(cell, value, message, fix))
     return problems

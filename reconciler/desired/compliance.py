@@ -23,7 +23,7 @@ _VERDICT = ("dtype", "eos_token_id")
 
 
 def select_tests(cell: DeclaredCell, rules: BenchmarkRules | None, ruleset: Ruleset) -> tuple[TestRules, ...]:
-    """Those that the round demands of the cell's division, then those that the spec asks for.
+    """Those that the round requires of the cell's division, then those that the spec asks for.
 
     None where the runs are made elsewhere: their tests come with them, as those of the endpoints harness do.
     """

@@ -122,8 +122,8 @@ def _key(
 
 def _nothing(change: Change) -> str:
     if change.reason is Reason.PREVIOUS_ATTEMPT_FAILED:
-        return f"its last attempt failed or is INVALID, which is no difference ({change.note})"
-    return "nothing is recorded of it that could be accepted"
+        return f"its last attempt failed or is INVALID, which is not a difference ({change.note})"
+    return "there is no record of it that could be accepted"
 
 
 def _forbidden(key: AcceptedKey) -> Iterator[Refused]:
@@ -140,6 +140,6 @@ def _forbidden(key: AcceptedKey) -> Iterator[Refused]:
 def _not_stale(cell: Cell, difference: Difference) -> Iterator[Refused]:
     findings = [f for f in difference.findings if f.where == str(cell)]
     if findings:
-        yield Refused(f"{findings[0].message}: a finding is no difference of inputs", findings[0].fix)
+        yield Refused(f"{findings[0].message}: a finding is not a difference of inputs", findings[0].fix)
     else:
-        yield Refused("it is as declared: there is nothing to accept", f"see: reconcile why {cell}")
+        yield Refused("it matches the spec: there is nothing to accept", f"see: reconcile why {cell}")

@@ -141,7 +141,7 @@ def find_missing_answers(
 def explain_missing_answers(run: str) -> tuple[str, str]:
     """Why a verdict cannot be made here, and what to do."""
     why = f"the whole accuracy log of the {run} run is not here"
-    return why, "make it where that run was made, or bring .reconcile/objects from there"
+    return why, "make it where that run was made, or copy .reconcile/objects from there"
 
 
 def _performance_of(audit: CellTest) -> Address:
@@ -188,10 +188,10 @@ def _judge_again(walk: ComparisonState, verdict: Resource) -> None:
 
 def _failed(walk: ComparisonState, audit: CellTest, tried: int, verdict: Summary) -> None:
     if tried < audit.test.attempts:
-        note = f"its verdict fails, attempt {tried + 1} of {audit.test.attempts}"
+        note = f"its verdict was a failure, attempt {tried + 1} of {audit.test.attempts}"
         walk.change(audit.test, Action.REPLACE, Reason.PREVIOUS_ATTEMPT_FAILED, note)
         _judge_again(walk, audit.verdict)
         return
     name = audit.test.address.label
-    fix = f"mend the system, raise compliance.{name}.attempts, or repeat with --rerun kind={name}"
+    fix = f"correct the system, raise compliance.{name}.attempts, or repeat with --rerun kind={name}"
     walk.findings.append(Finding(AUDIT_FAILS, str(audit.test.cell), f"{name}: {verdict.problem}", fix))

@@ -200,9 +200,7 @@ def _rendered(facts: _Facts) -> Condition:
         return Condition("Rendered", ConditionStatus.FALSE, f"File{_word(what)}", f"{path}{more}")
     change = facts.change(Kind.RESULT)
     if change is None and facts.findings and not facts.was_rendered:
-        return Condition(
-            "Rendered", ConditionStatus.UNKNOWN, "NotPublishable", "nothing is rendered of a cell with findings"
-        )
+        return Condition("Rendered", ConditionStatus.UNKNOWN, "NotPublishable", "a cell with findings is not rendered")
     if change is None and not facts.tree_present:
         # A fresh clone: the tree follows from the records, so its absence is no difference.
         return Condition("Rendered", ConditionStatus.TRUE, "NotHere", "rendered from the records by the next pass")

@@ -306,7 +306,7 @@ class Comparison:
         if resource is None:
             return
         for path, _ in self.observed.tree.get("", ()):
-            self.drifts.append(Drift(resource.address, path, "unknown", "left alone: nobody here rendered it"))
+            self.drifts.append(Drift(resource.address, path, "unknown", "left alone: it was not rendered here"))
         pending = {str(a.cell) for a in self.changes if str(a.cell) in self.observed.rendered}
         kept = {name for name in self.observed.rendered if name != "submission" and self.is_frozen(name)}
         cells = list_published_cells(self.chosen) | pending | kept
@@ -404,8 +404,8 @@ def compare(
     found, frozen = judge_acceptances(decisions, desired, recorded), spread(decisions.frozen, desired.resources)
     walk = Comparison(desired, recorded, observed, forced, accepted=list_accepted_keys(found), frozen=frozen)
     for path, why in sorted(decisions.damaged.items()):
-        fix = f"restore it (git checkout -- {path}), or remove it and decide anew"
-        walk.findings.append(Finding("DamagedDecision", path, f"{why}: it counts for nothing", fix))
+        fix = f"restore it (git checkout -- {path}), or remove it and decide again"
+        walk.findings.append(Finding("DamagedDecision", path, f"{why}: it has no effect", fix))
     walk.walk()
     walk.needs()
     for cell in desired.missing_cells:

@@ -20,7 +20,7 @@ class Effect(StrEnum):
     WAS_STALE = "already stale"
     SETTLED = "settled"
     ACCEPTED = "accepted"
-    RENDERED = "rendered anew"
+    RENDERED = "rendered again"
     UNAFFECTED = "unaffected"
 
 

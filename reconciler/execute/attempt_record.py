@@ -173,7 +173,7 @@ def _judge_run(attempt: Attempt, result: Result) -> Verdict:
     ]
     if differing:
         ended = _ending(result) if has_command(attempt) else ""
-        problem = f"LoadGen did not run what was asked: {'; '.join(differing)}{ended}"
+        problem = f"LoadGen did not run what was asked for: {'; '.join(differing)}{ended}"
         checked = "what the command does" if has_command(attempt) else "LoadGen's version and the round"
         fix = f"the logs are kept; check {checked}, then run again"
         return Verdict({"contradictions": differing}, problem, "contradiction", fix)
@@ -213,7 +213,7 @@ def _judge_results(attempt: Attempt, result: Result, values: Mapping[str, Any]) 
         return Verdict({}, f"the run left no readable results: {error}", "backend", "see the command's log")
     differing = find_result_contradictions(left, values, result.seconds)
     if differing:
-        problem = f"the endpoints harness did not run what was asked: {'; '.join(differing)}"
+        problem = f"the endpoints harness did not run what was asked for: {'; '.join(differing)}"
         fix = "the results are kept; check the command and its configuration, then run again"
         return Verdict({"contradictions": differing}, problem, "contradiction", fix)
     kept = {name: value for name, value in result.values.items() if name != "marks"}
@@ -260,7 +260,7 @@ def _judge_score(attempt: Attempt, result: Result) -> Verdict:
         try:
             return Verdict(score_results(read_left(attempt.inputs / "run"), attempt.intent.settings))
         except ValueError as error:
-            return Verdict({}, f"{ACCURACY_RESULTS} is no score: {error}", "backend", "repeat the accuracy run")
+            return Verdict({}, f"{ACCURACY_RESULTS} is not a score: {error}", "backend", "repeat the accuracy run")
     try:
         text = (attempt.output / ACCURACY_TEXT).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
@@ -280,7 +280,7 @@ def judge_text(text: str, settings: Mapping[str, Any], own: Mapping[str, Any]) -
     silent = [check.bar.metric for check in checks if check.measured is None]
     if silent:
         fix = "the benchmark's score() must write the lines that the checker reads"
-        return Verdict({}, f"accuracy.txt states no {', '.join(silent)}", "backend", fix)
+        return Verdict({}, f"accuracy.txt does not state {', '.join(silent)}", "backend", fix)
     first = checks[0] if checks else None
     values = dict(own)
     values["metric"] = {"value": str(first.measured), "unit": first.bar.metric} if first else None

@@ -102,7 +102,7 @@ def _hung(watch: Watch, progress: Progress | None, seconds: float) -> str:
     if not watch.stall:
         return ""
     if progress is None or progress.stage == STAGES[0]:
-        return f"the child did not begin its work within {seconds:.0f} s" if seconds > watch.start else ""
+        return f"the child did not start work within {seconds:.0f} s" if seconds > watch.start else ""
     if progress.idle <= watch.stall:
         return ""
     if progress.stage == "running":
@@ -133,12 +133,14 @@ def _result(attempt: Attempt, request: Message, reason: str, status: int | None)
         except ValueError as error:
             reason = str(error)
     if reason:
-        problem, kind, fix = reason, "resources", "look at the child's log for what it waits for"
+        problem, kind, fix = reason, "resources", "see in the child's log what it is waiting for"
         if isinstance(request, RunRequest):
             fix += "; raise run.stall_timeout for slow models"
     elif status is not None and status < 0:
         problem, kind = f"the child process was ended by signal {-status}", "resources"
-        fix = "signal 9 is mostly the kernel running out of memory: lower batch_size or streams; see the child's log"
+        fix = (
+            "signal 9 usually means that the kernel ran out of memory: lower batch_size or streams; see the child's log"
+        )
     else:
         problem, kind, fix = (
             f"the child process ended with status {status} and no result",

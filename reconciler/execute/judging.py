@@ -46,7 +46,7 @@ def judge_attempt(attempt: Attempt, places: RepositoryPaths, watch: Watch) -> No
 
 def _missing(run: str) -> Result:
     problem = f"the whole accuracy log of the {run} run is not here"
-    fix = "judge it where that run was made, or bring .reconcile/objects from there; a verdict that is recorded stands"
+    fix = "judge it where that run was made, or copy .reconcile/objects from there; a recorded verdict stays valid"
     return Result(done=False, seconds=0.0, problem=problem, problem_class="missing", fix=fix)
 
 

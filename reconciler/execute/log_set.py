@@ -31,16 +31,16 @@ def find_excess_time(log: DetailLog, seconds: float) -> Iterator[str]:
     logged = (ended - began).total_seconds() if began and ended else 0.0
     if logged > seconds + _SLACK:
         where = f"LoadGen logged {logged:.6g} s (line {log.number('power_end')})"
-        yield f"duration: asked a run within the {seconds:.6g} s of the command, {where}"
+        yield f"duration: expected a run within the {seconds:.6g} s of the command, {where}"
 
 
 def _summary(path: Path, log: DetailLog) -> Iterator[str]:
     if not path.is_file():
-        yield f"summary: asked that of the run, there is no {SUMMARY} beside {DETAIL}"
+        yield f"summary: expected that of the run, but there is no {SUMMARY} beside {DETAIL}"
         return
     summary = parse_summary(path.read_bytes())
     if summary.errors is None or (log.validity and not summary.validity):
-        yield f"summary: asked that of the run, {SUMMARY} is {'cut short' if path.stat().st_size else 'empty'}"
+        yield f"summary: expected that of the run, {SUMMARY} is {'cut short' if path.stat().st_size else 'empty'}"
     for name, key in find_differing(summary, log):
         where = f"{SUMMARY} says {summary.get(name)} (line {summary.number(name)})"
         yield f"summary: {name}: {where}, {DETAIL} {log.get(key)} (line {log.number(key)})"
@@ -48,7 +48,7 @@ def _summary(path: Path, log: DetailLog) -> Iterator[str]:
 
 def _answers(path: Path) -> Iterator[str]:
     if not path.is_file():
-        yield f"answers: asked those of the run, there is no {ACCURACY_LOG} beside {DETAIL}"
+        yield f"answers: expected those of the run, but there is no {ACCURACY_LOG} beside {DETAIL}"
         return
     size = path.stat().st_size
     with path.open("rb") as stream:
@@ -56,4 +56,4 @@ def _answers(path: Path) -> Iterator[str]:
         stream.seek(max(0, size - _ENDS))
         tail = stream.read()
     if not (head.lstrip().startswith(b"[") and tail.rstrip().endswith(b"]")):
-        yield f"answers: asked those of the run, {ACCURACY_LOG} is {'cut short' if size else 'empty'}"
+        yield f"answers: expected those of the run, {ACCURACY_LOG} is {'cut short' if size else 'empty'}"

@@ -139,7 +139,7 @@ class PlanExecutor:
                 setting = replace(setting, lost=server.lost)
             found = self.shared_with(address, detail)
             if found and not (self.busy or REHEARSAL in detail.marks):
-                outcome = Outcome(step, Status.BLOCKED, f"the machine is not quiet: {found}", NOT_QUIET)
+                outcome = Outcome(step, Status.BLOCKED, f"the machine is not idle: {found}", NOT_QUIET)
                 self.report(outcome)
                 return outcome
             if found:
@@ -185,7 +185,7 @@ class PlanExecutor:
         try:
             found = find_busy(detail.settings, self.setting.places, look=look)
         except ReconcilerError as error:
-            return f"its nodes cannot be seen: {error.message}"
+            return f"its nodes cannot be probed: {error.message}"
         finally:
             self.waited += time.monotonic() - began
         return str(found) if found else ""

@@ -100,7 +100,7 @@ def _output_length(summary: ResultDocument, bounds: list[str]) -> Iterator[str]:
     least, most = map(Decimal, bounds)
     mean = summary.within("output_sequence_lengths", "avg")
     if not isinstance(mean, (int, float)) or not least <= Decimal(str(mean)) <= most:
-        yield f"TEST09: a mean of {mean} output tokens, between {least} and {most} is asked"
+        yield f"TEST09: a mean of {mean} output tokens, between {least} and {most} is required"
 
 
 def score_results(left: Left, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -49,7 +49,7 @@ from reconciler.resource.setting_names import SERVICE, SERVICE_COMMAND
 _READY, _STOP = 30 * 60.0, 30.0  # seconds; loading weights takes minutes
 _PATIENCE = 120.0  # seconds for which a server under load may leave a probe unanswered
 _LOOK = 0.1
-_KILLED = "signal 9 is mostly the kernel running out of memory; see what the service printed last"
+_KILLED = "signal 9 usually means that the kernel ran out of memory; see what the service printed last"
 
 
 @dataclass(slots=True)

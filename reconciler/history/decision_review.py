@@ -9,7 +9,7 @@ from reconciler.history.snapshot import Snapshot
 from reconciler.resource.decisions import AcceptanceStatus, Freeze, find_freeze
 from reconciler.resource.wording import show_acceptance
 
-_AGAIN = "restore it, or remove it and decide anew"
+_AGAIN = "restore it, or remove it and decide again"
 
 
 def review_decisions(base: Snapshot, head: Snapshot, cells: Iterable[CellEffect]) -> tuple[Remark, ...]:
@@ -28,7 +28,7 @@ def _acceptances(base: Snapshot, head: Snapshot) -> Iterator[Remark]:
             fix = "merge it only if the recorded results may count for these inputs"
             yield Remark("warning", path, 0, text, fix)
         elif stand in (AcceptanceStatus.EXPIRED, AcceptanceStatus.CHANGED):
-            yield Remark("notice", path, 0, text, "measure the cell, or accept anew")
+            yield Remark("notice", path, 0, text, "measure the cell, or accept again")
     for path, item in base.decisions.acceptances.items():
         if path not in head.decisions.acceptances and path not in head.decisions.damaged:
             yield Remark("notice", path, 0, f"{item.cell}: what was accepted is revoked")

@@ -73,7 +73,7 @@ def repeat_runs(
     cells = [c for c in sorted(at.difference.chosen) if str(c) in published and selector.matches(_result(c))]
     if not cells:
         fix = f"published at this commit: {join_listing(sorted(published)) or 'none'}"
-        raise ReconcilerError(f"no published cell fits {' '.join(words)}", fix=fix)
+        raise ReconcilerError(f"no published cell matches {' '.join(words)}", fix=fix)
     ignore_work(places)
     # Both write objects, and a pass sweeps what it takes for leftovers.
     with Lock(places.pass_lock, purpose="repeat of a measurement").acquire():
@@ -202,7 +202,7 @@ def _judged(
         f"{word} {limit.value:.6g} bears it out ({limit.source})"
     )
     if unequal != names:
-        detail += "; the engine was built anew, of other bytes: `reconcile pull` first repeats with the very engine"
+        detail += "; the engine was built again; `reconcile pull` first to repeat with the same one"
     return Claim(str(cell), WHAT, proof, detail), {
         "published": then,
         "repeated": now,

@@ -97,7 +97,9 @@ def _lacking(inputs: Mapping[tuple[str, str], Artifact], places: RepositoryPaths
         return f"its record names no {ACCURACY_LOG}"
     needed = {at: artifact for at, artifact in inputs.items() if at[0] != "run" or at[1] == ACCURACY_LOG}
     gone = sorted(f"{name} {file}" for (name, file), item in needed.items() if _readable(places, item) is None)
-    return f"not here as recorded: {join_listing(gone)}; `reconcile pull --deep` brings what was pushed" if gone else ""
+    return (
+        f"not here as recorded: {join_listing(gone)}; `reconcile pull --deep` fetches what was pushed" if gone else ""
+    )
 
 
 def _attempt(cell: Cell, record: Record, at: Snapshot, folder: Path) -> Attempt:

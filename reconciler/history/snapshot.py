@@ -101,7 +101,7 @@ def read_records(
             if record_id(record.address, record.key, data) == identity:
                 records[identity] = known[path, blob] = record
             else:
-                damaged[path] = "it lies under another record's name"
+                damaged[path] = "it is stored under another record's name"
     return records, damaged
 
 

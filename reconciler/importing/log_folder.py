@@ -82,7 +82,9 @@ def find_run(path: Path, user_conf: Path | None = None, *, audit: bool = False) 
 def refuse_strange(path: Path) -> None:
     """LogError when anything in a folder from elsewhere is more than a file, or leads out of it."""
     for entry, what in strange_entries(path):
-        raise LogError(f"{entry} is {what}", fix="bring a folder of regular files: copy with links followed, `cp -rL`")
+        raise LogError(
+            f"{entry} is {what}", fix="provide a folder of regular files: copy it with links followed, `cp -rL`"
+        )
 
 
 def _folder(path: Path) -> Path:
@@ -135,7 +137,7 @@ def _strangers(folder: Path, summary: SummaryLog, name: str, there: str, here: s
     where = f"{folder / SUMMARY}:{summary.number(name)}"
     return LogError(
         f"{where}: {name} is {there}, but {DETAIL} says {here}: these are logs of two runs",
-        fix="bring both logs of one run together",
+        fix="import the two logs of one run together",
     )
 
 
@@ -146,8 +148,8 @@ def _original(log: Path, text: Path | None) -> str:
     digest = parse_accuracy(text.read_text(encoding="utf-8", errors="replace"), ()).hash if text else ""
     if not digest:
         raise LogError(
-            f"{log} is truncated, and no accuracy.txt with a hash line stands beside it",
-            fix="import the untruncated log, or bring its accuracy.txt",
+            f"{log} is truncated, and no accuracy.txt with a hash line is beside it",
+            fix="import the untruncated log, or provide its accuracy.txt",
         )
     return digest
 

@@ -126,7 +126,7 @@ def _cell(files: CellFiles, official: str, ruleset: Ruleset) -> TakenCell:
     measured = {str(name): _text(value) for name, value in read.values.items()} if read else {}
     own = TakenCell(cell, official, {}, measured)
     if rules is None:
-        return replace(own, problems=(f"round {ruleset.round} knows no such benchmark",))
+        return replace(own, problems=(f"round {ruleset.round} has no such benchmark",))
     if files.endpoints:
         return _of_endpoints(own, files)
     runs, problems = _runs(files)

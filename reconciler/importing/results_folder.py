@@ -59,7 +59,7 @@ def _found(path: Path, config: Path, mode: str) -> FoundResults | None:
     try:
         left = parse_left({name: file.read_bytes() for name, file in files.items()})
     except (OSError, ValueError) as error:
-        raise LogError(f"{path}: {error}", fix="bring the files as the harness wrote them") from error
+        raise LogError(f"{path}: {error}", fix="provide the files as the harness wrote them") from error
     summary, scores = left.results.summary, left.results.scores
     if mode == "performance":
         return (

@@ -88,7 +88,7 @@ def import_run(
     if differing:
         listed = "\n".join(f"  {item}" for item in differing)
         raise LogError(
-            f"{run.detail} is no run of {resource.address}; the spec asks for something else:\n{listed}",
+            f"{run.detail} is not a run of {resource.address}; the spec asks for something else:\n{listed}",
             fix="change the cell's settings to what ran, or import the log of a run with the declared settings",
         )
     conf, note = _user_conf(run, resource.address, values, context)
@@ -126,7 +126,7 @@ def import_results(
     if differing:
         listed = "\n".join(f"  {item}" for item in differing)
         raise LogError(
-            f"{run.folder} holds no run of {resource.address}; the spec asks for something else:\n{listed}",
+            f"{run.folder} does not hold a run of {resource.address}; the spec asks for something else:\n{listed}",
             fix="change the cell's settings to what ran, or import the results of a run with the declared settings",
         )
     values = measure_results(run.left, detail.settings) if run.mode == "performance" else {}

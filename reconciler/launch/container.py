@@ -39,11 +39,11 @@ def find_unfit(launcher: Launcher) -> Problem | None:
     if wrong is not None:
         return (
             f"{wrong} keeps a run from being followed and ended",
-            "take it out: the name is ours, and input must reach the container",
+            "remove it: reconcile chooses the name, and input must reach the container",
         )
     if launcher.words[at] == "run" and not any(map(is_pinned, launcher.words)):
         return (
-            "the launcher pins no image: a tag may mean another one tomorrow",
+            "the launcher does not pin its image: a tag may mean another image tomorrow",
             "write the image as name@sha256:…, as 'docker image inspect --format {{.RepoDigests}}' prints it",
         )
     return None

@@ -57,7 +57,7 @@ class FieldDifference:
 
     def __str__(self) -> str:
         where = f" (line {self.line})" if self.line else ""
-        return f"{self.field}: asked {self.asked}, {self.file} says {self.found}{where}"
+        return f"{self.field}: expected {self.asked}, {self.file} says {self.found}{where}"
 
 
 # The rules that bound a scenario's 99th percentiles, in the order of Limits.
@@ -246,11 +246,11 @@ def find_shortcomings(summary: ResultDocument, limits: Limits, min_duration: int
         yield f"{failed} samples failed"
     took = parse_number(summary.get("duration_ns"))
     if took is not None and took < min_duration * _MILLISECOND:
-        yield f"duration: {took / _SECOND:.6g} s, at least {Decimal(min_duration) / 1000:.6g} s are asked"
+        yield f"duration: {took / _SECOND:.6g} s, at least {Decimal(min_duration) / 1000:.6g} s are required"
     for name, most in find_over_limits(summary, limits):
         found = read_percentile(summary, name)
         amount = "nothing" if found is None else f"{found / _MILLISECOND:.6g} ms"
-        yield f"p99 {name}: {amount}, below {most / _MILLISECOND:.6g} ms is asked"
+        yield f"p99 {name}: {amount}, below {most / _MILLISECOND:.6g} ms is required"
 
 
 def find_over_limits(summary: ResultDocument, limits: Limits) -> Iterator[tuple[str, Decimal]]:

@@ -32,7 +32,7 @@ def find_wrong_audits(audits: Audits) -> Iterator[str]:
     """What a stated test contradicts itself in."""
     for name, document in sorted(audits.stated.items()):
         if document.get("test") != name:
-            yield f"audit: asked {name}, audit_{name}.json says {document.get('test')}"
+            yield f"audit: expected {name}, audit_{name}.json says {document.get('test')}"
         elif name == CACHING:
             yield from _wrong_caching(document, audits.phases)
 
@@ -40,7 +40,7 @@ def find_wrong_audits(audits: Audits) -> Iterator[str]:
 def _wrong_caching(document: ResultDocument, phases: Mapping[str, ResultDocument]) -> Iterator[str]:
     reference, repeated = phases.get(_REFERENCE), phases.get(_REPEATED)
     if reference is None or repeated is None:
-        yield f"audit: audit_{CACHING}.json stands without the results of its phases {_REFERENCE} and {_REPEATED}"
+        yield f"audit: audit_{CACHING}.json is there without the results of its phases {_REFERENCE} and {_REPEATED}"
         return
     for name, phase in (("ref_qps", reference), ("audit_qps", repeated)):
         stated, made = parse_number(document.get(name)), parse_number(phase.get("qps"))

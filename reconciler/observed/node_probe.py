@@ -31,7 +31,7 @@ def probe_machines(
         if needs_probe(settings) and name_nodes(settings) not in found:
             launcher = find_launcher(settings)
             if launcher is not None:
-                report(f"looking at {system} through {launcher.words[0]}")
+                report(f"probing {system} through {launcher.words[0]}")
             found[name_nodes(settings)] = _seen(places, system, launcher or Launcher())
     if found:
         write_probed_nodes(places, {**reached, **found})
@@ -43,5 +43,5 @@ def _seen(places: RepositoryPaths, system: str, launcher: Launcher) -> NodeFacts
         nodes = probe_nodes(ProbeRequest(), launcher, places.work, (places.root.resolve(),))
     except ReconcilerError as error:
         said = "; ".join(line.strip() for line in error.message.splitlines() if line.strip())
-        return NodeFacts(problem=f"{system} cannot be looked at: {said}", fix=error.fix)
+        return NodeFacts(problem=f"{system} cannot be probed: {said}", fix=error.fix)
     return NodeFacts(tuple(map(summarise_node, nodes)))

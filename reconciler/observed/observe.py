@@ -133,5 +133,5 @@ def find_obstacle(
         wanted.append(locations.get(f"{kind}.path"))
     for path in wanted:
         if path and not (root / path).exists():
-            return Obstacle(f"{path} is not on this machine", "bring the file here, or mend the path in the spec")
+            return Obstacle(f"{path} is not on this machine", "copy the file here, or correct the path in the spec")
     return None

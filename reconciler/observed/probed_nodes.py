@@ -133,7 +133,7 @@ def _unlike_power(settings: Mapping[str, Any], node: Mapping[str, Any], where: s
     taken: Sequence[Mapping[str, Any]] = node["gpus"][: int(settings.get("hardware.count", 1) or 1)]
     declared = f"the system declares a power limit of {wanted / _MILLIWATTS:g} W"
     if wanted and not taken:
-        return Obstacle(f"{declared}; {where} has no GPU that could be asked", "run it on that machine")
+        return Obstacle(f"{declared}; {where} has no GPU that can be queried", "run it on that machine")
     for number, gpu in enumerate(taken if wanted else ()):
         watts = gpu.get("power_limit_watts")
         if watts is None:

@@ -48,7 +48,7 @@ def find_refused_cells(standings: Iterable[CellStatus], findings: Iterable[Findi
         unknown = [mark.removeprefix(UNKNOWN) for mark in standing.marks if mark.startswith(UNKNOWN)]
         if unknown and _INFERRED not in standing.marks:  # its source is refused for it
             wanted = " ".join(f"--declare {name}=…" for name in unknown)
-            reason = f"nobody has declared of its imported runs: {', '.join(unknown)}"
+            reason = f"not declared for its imported runs: {', '.join(unknown)}"
             found.append(Refusal(cell, reason, f"reconcile import --cell {cell} {wanted}"))
         if standing.ready is not ConditionStatus.TRUE:
             last = standing.conditions[-1]

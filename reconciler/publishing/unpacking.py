@@ -38,7 +38,7 @@ def unpack(archive: Path, folder: Path, manifest: bytes | None) -> Unpacked:
             members = _checked(tar)
             size = _extract(tar, members, folder)
     except (tarfile.TarError, OSError, EOFError) as error:
-        raise ReconcilerError(f"{archive.name} is no readable archive: {error}", fix="fetch it again") from error
+        raise ReconcilerError(f"{archive.name} is not a readable archive: {error}", fix="fetch it again") from error
     files = [m.name for m in members if m.isfile()]
     checked: tuple[str, ...] = ()
     if manifest is not None:
@@ -119,7 +119,7 @@ def _verify(folder: Path, files: list[str], listed: Mapping[str, Any]) -> tuple[
     wrong += [f"{name}: missing" for name in sorted(set(listed) - set(files))]
     for name in sorted(set(files) & set(listed)):
         if hashlib.sha256((folder / name).read_bytes()).hexdigest() != listed[name]:
-            wrong.append(f"{name}: other bytes than the manifest says")
+            wrong.append(f"{name}: its bytes differ from the manifest")
     if wrong:
         shown = "\n".join(f"  {line}" for line in wrong[:12])
         raise ReconcilerError(f"{len(wrong)} files differ from the manifest:\n{shown}", fix="fetch the archive again")

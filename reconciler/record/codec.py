@@ -122,13 +122,13 @@ def _decode(document: dict[str, Any]) -> Record:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
+        raise TypeError(f"{value!r} is not text")
     return value
 
 
 def _number(value: Any) -> float:
     if type(value) not in (int, float):
-        raise ValueError(f"{value!r} is no number")
+        raise ValueError(f"{value!r} is not a number")
     return value  # type: ignore[no-any-return]
 
 
@@ -141,7 +141,7 @@ def _artifacts(rows: list[list[Any]], *, done: bool) -> tuple[Artifact, ...]:
             raise ValueError(f"artifact {item.name!r} has no digest, place and size")
         path = PurePosixPath(item.name)
         if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in item.name:
-            raise ValueError(f"artifact {item.name!r} is no name below a folder")
+            raise ValueError(f"artifact {item.name!r} is not a name below a folder")
     names = [item.name for item in artifacts if item.name not in SPARE_LOGS]
     if done and len(set(names)) != len(names):
         raise ValueError("two artifacts have one name")
@@ -197,7 +197,7 @@ def _below(values: Mapping[str, Any]) -> str:
         return ""
     missed = (bar for bar in values.get("bars", ()) if not bar["met"])
     limits = ((bar, f"at least {bar['least']}" if bar["least"] else f"at most {bar['most']}") for bar in missed)
-    return "; ".join(f"{bar['metric']} is {bar['measured']}, the round demands {limit}" for bar, limit in limits)
+    return "; ".join(f"{bar['metric']} is {bar['measured']}, the round requires {limit}" for bar, limit in limits)
 
 
 def _invalid(values: Mapping[str, Any]) -> str:

@@ -67,7 +67,7 @@ def _checked(data: bytes, identity: str) -> Record:
         raise RecordError(f"record {identity} was changed after it was written", fix="restore it from git")
     record = decode(data, identity)
     if record_id(record.address, record.key, data) != identity:
-        raise RecordError(f"record {identity} lies under another record's name", fix="restore it from git")
+        raise RecordError(f"record {identity} is stored under another record's name", fix="restore it from git")
     return record
 
 

@@ -177,7 +177,9 @@ def open_remote(url: str, options: Mapping[str, Any]) -> Remote:
     protocol, _, rest = url.partition("://")
     said = show_embargo(url)
     if not rest.strip("/"):
-        raise StoreError(f"{said} names no place", fix="write such as s3://bucket/folder or file:///mnt/share/objects")
+        raise StoreError(
+            f"{said} does not name a place", fix="write such as s3://bucket/folder or file:///mnt/share/objects"
+        )
     try:
         from fsspec import get_filesystem_class
 

@@ -107,7 +107,7 @@ def read_revoked_keys(root: Path) -> Path | None:
     named = _config(root, "gpg.ssh.revocationFile")
     found = (root / Path(named).expanduser()) if named else None
     if found is not None and not found.is_file():
-        fix = "bring it, or: git config --unset gpg.ssh.revocationFile"
+        fix = "provide it, or: git config --unset gpg.ssh.revocationFile"
         raise RepositoryError(f"git names revoked keys in {found}, which is not there", fix=fix)
     return found
 
@@ -151,11 +151,11 @@ def check(data: bytes, signature: bytes, signers: Path | None, when: str, revoke
     count no more, whenever they signed. ``when``: UTC, ISO 8601, the time at which a key must have been valid."""
     kind = identify_signature(signature)
     if kind is None:
-        return Checked(SignatureStatus.BAD, why="it is no SSH or OpenPGP signature")
+        return Checked(SignatureStatus.BAD, why="it is not an SSH or OpenPGP signature")
     try:
         at = _local(when)
     except (ValueError, OverflowError):
-        return Checked(SignatureStatus.BAD, why=f"its record is of no time: {when}")
+        return Checked(SignatureStatus.BAD, why=f"its record has no valid time: {when}")
     with TemporaryDirectory() as folder:
         path = Path(folder) / "signature"
         path.write_bytes(signature)
@@ -180,7 +180,7 @@ def _check_ssh(data: bytes, signature: Path, signers: Path | None, at: str, revo
     if fits.status == _NO_PROGRAM:
         return Checked(SignatureStatus.UNKNOWN, why=fits.error)
     if fits.status:
-        return Checked(SignatureStatus.BAD, why=_last(fits) or "it does not fit the record")
+        return Checked(SignatureStatus.BAD, why=_last(fits) or "it does not match the record")
     return Checked(SignatureStatus.UNKNOWN, fits.out.decode(errors="replace").strip().rpartition(" with ")[2], why)
 
 
@@ -207,7 +207,7 @@ def _check_pgp(data: bytes, signature: Path) -> Checked:
     for name in ("EXPKEYSIG", "REVKEYSIG", "EXPSIG"):
         if name in rows:
             return Checked(SignatureStatus.UNKNOWN, rows[name], "the key has expired or was revoked")
-    return Checked(SignatureStatus.BAD, why=_last(checked) or "it does not fit the record")
+    return Checked(SignatureStatus.BAD, why=_last(checked) or "it does not match the record")
 
 
 def _status(rows: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -82,7 +82,7 @@ def list_push_due(
         elif item.sha256 in there:
             rest.append(
                 TransferResult(
-                    item, TransferStatus.WRONG, "other bytes lie there under its name, and it is not here either"
+                    item, TransferStatus.WRONG, "different bytes are there under its name, and it is not here either"
                 )
             )
         else:
@@ -156,7 +156,7 @@ def foresee_transfer(transfer: Transfer, due: list[ObjectRef], *, parallel: int)
         if size is None:
             return TransferResult(item, TransferStatus.ABSENT, NOT_PUSHED)
         if size not in (item.size, -1):
-            return TransferResult(item, TransferStatus.WRONG, f"{size} bytes lie there, and {item.size} were recorded")
+            return TransferResult(item, TransferStatus.WRONG, f"{size} bytes are there, and {item.size} were recorded")
         return TransferResult(item, TransferStatus.MOVED)
 
     return _all(transfer, due, one, parallel)

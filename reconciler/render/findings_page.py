@@ -59,7 +59,7 @@ def _tiles(report: TreeReport) -> str:
     compared, differing = _compared(report.facts)
     share = f" ({100 * differing / compared:.0f} %)" if compared else ""
     tiles = [
-        (f"{len(report.facts):,}", "results looked at"),
+        (f"{len(report.facts):,}", "results examined"),
         (f"{len({f.submitter for f in report.facts}):,}", "submitters"),
         *((f"{report.count(severity):,}", f"{severity.value}s") for severity in SEVERITIES),
         (f"{differing:,}{share}", f"of {compared:,} targets in user.conf differ from the log"),

@@ -54,7 +54,7 @@ def _objection(submitter: str, report: TreeReport, findings: Sequence[TreeFindin
         f"# {_text(submitter)}",
         "",
         f"MLPerf Inference {' and '.join(report.rounds)}: {counts} in {show_count(len(cells), 'place')}, "
-        f"of {show_count(results, 'result')} looked at.",
+        f"of {show_count(results, 'result')} examined.",
         "",
     ]
     return "\n".join([*head, *(line for kind in _kinds(findings) for line in _section(kind, findings))]) + "\n"

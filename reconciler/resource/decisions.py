@@ -91,7 +91,7 @@ class AcceptanceStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """By the path of their files. ``damaged``: path → why it counts for nothing. ``today``: a day in UTC."""
+    """By the path of their files. ``damaged``: path → why it has no effect. ``today``: a day in UTC."""
 
     acceptances: Mapping[str, Acceptance]
     freezes: Mapping[str, Freeze]

@@ -85,7 +85,7 @@ def show_acceptance(item: Acceptance, status: AcceptanceStatus = AcceptanceStatu
     if status is AcceptanceStatus.IN_FORCE:
         return f"{changed}, until {item.until}, by {item.by.partition(' <')[0]}: {item.reason}"
     when = f" since {item.until}" if status is AcceptanceStatus.EXPIRED else ""
-    return f"{changed}: {status}{when}, so it counts for nothing"
+    return f"{changed}: {status}{when}, so it has no effect"
 
 
 def show_accepted(item: Acceptance) -> str:

@@ -57,7 +57,7 @@ def _quantized(facts: BackendFacts, precision: str) -> str:
         return ""
     return (
         "take it out and set 'model: {settings: {precision: int8}}', which quantizes the model, "
-        "or bring a model with Q/DQ nodes"
+        "or use a model with Q/DQ nodes"
     )
 
 
@@ -73,7 +73,7 @@ def _options(facts: BackendFacts, part: str) -> dict[str, Option]:
 def _check_option(setting: LayeredSetting, name: str, backend: str, part: str, other: str) -> Iterator[Problem]:
     facts = BACKENDS[backend]
     if part == "run" and name in ("streams", "threads"):
-        yield make_problem(setting, f"{name} is no option but a setting of run", f"write 'run: {{{name}: …}}'")
+        yield make_problem(setting, f"{name} is a setting of run, not an option", f"write 'run: {{{name}: …}}'")
         return
     known = {key: value for key, value in _options(facts, part).items() if key not in ("streams", "threads")}
     if name in known:
@@ -94,14 +94,16 @@ def _check_value(setting: LayeredSetting, name: str, option: Option) -> Iterator
     value: Any = setting.value.value
     whole = isinstance(value, int) and not isinstance(value, bool)
     if option.kind == "choice" and value not in option.choices:
-        yield make_problem(setting, f"{show_quantity(value)} is no {name}", give_advice(str(value), option.choices))
+        yield make_problem(
+            setting, f"{show_quantity(value)} is not a valid {name}", give_advice(str(value), option.choices)
+        )
     elif option.kind == "int" and not whole:
         yield make_problem(
-            setting, f"{show_quantity(value)} stands where a whole number belongs", f"write '{name}: {option.default}'"
+            setting, f"expected a whole number, not {show_quantity(value)}", f"write '{name}: {option.default}'"
         )
     elif option.kind == "flag" and not isinstance(value, bool):
         yield make_problem(
-            setting, f"{show_quantity(value)} stands where true or false belongs", f"write '{name}: true' or false"
+            setting, f"expected true or false, not {show_quantity(value)}", f"write '{name}: true' or false"
         )
     elif option.kind == "text" and not isinstance(value, str):
-        yield make_problem(setting, f"{show_quantity(value)} stands where text belongs", "write the text in quotes")
+        yield make_problem(setting, f"expected text, not {show_quantity(value)}", "write the text in quotes")

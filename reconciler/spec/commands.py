@@ -34,7 +34,7 @@ PLACEHOLDERS = {
     "model_name": "the declared name of the model, as the endpoints harness names it",
     "endpoints_mode": "the mode in the words of the endpoints harness: perf or acc",
     "endpoints_type": "the scenario in its words: offline or online",
-    "min_duration": "the shortest duration of a performance run in milliseconds; empty when none is asked",
+    "min_duration": "the shortest duration of a performance run in milliseconds; empty when none is asked for",
     "max_duration": "the longest duration of a performance run in milliseconds; empty when none is declared",
     "min_query_count": "the declared count of a performance run's queries; empty when none is declared",
     "sample_index_seed": "the round's seed of the order of samples",
@@ -52,7 +52,7 @@ BUILD_PLACEHOLDERS = (
 )
 SERVICE_PLACEHOLDERS = (*BUILD_PLACEHOLDERS, "engine", "port", "service_url")
 _WITH_SERVICE = ("port", "service_url")
-# A name in double braces is no placeholder: {{name}} is handed over as {name}.
+# A name in double braces is not a placeholder: {{name}} is handed over as {name}.
 PLACEHOLDER = re.compile(r"(?<!\{)\{([a-z_]+)\}(?!\})")
 _TEXTS = (COMMAND, SCORE_COMMAND, "harness.cwd", "harness.logs", "harness.outputs", "harness.user_conf_at")
 
@@ -70,7 +70,7 @@ def check_harness(settings: Block) -> Iterator[Problem]:
         backend = settings.get("engine.backend")
         if backend is not None and backend[0].value.value == "command":
             fix = 'write \'harness: {command: ["python", "run.py", "{run_dir}"]}\' instead'
-            yield make_problem(backend[0], "backend command names no command", fix)
+            yield make_problem(backend[0], "backend command has no command", fix)
         elsewhere = backend is not None and backend[0].value.value == "external"
         if elsewhere:
             yield from _unnamed_model(settings)
@@ -103,7 +103,7 @@ def _unknown(setting: LayeredSetting, known: Collection[str], of: str = "") -> I
         for name in PLACEHOLDER.findall(text):
             if name not in known:
                 fix = f"{give_advice(name, known)}; write {{{{{name}}}}} for the braces themselves"
-                yield make_problem(setting, f"{{{name}}} is no placeholder{of}", fix)
+                yield make_problem(setting, f"{{{name}}} is not a placeholder{of}", fix)
 
 
 def _below(settings: Block, block: str) -> dict[str, LayeredSetting]:
@@ -128,7 +128,7 @@ def _build(settings: Block) -> Iterator[Problem]:
     told = any("{run_dir}" in text for setting in own.values() for text in _strings(setting))
     if f"{BUILD}.outputs" not in own and not told:
         fix = "hand it {run_dir}, an empty folder whose files are the engine; or name what it leaves as outputs"
-        yield make_problem(command, "nothing tells where the build leaves the engine", fix)
+        yield make_problem(command, "nothing says where the build leaves the engine", fix)
 
 
 def _service(settings: Block, asking: Iterable[LayeredSetting]) -> Iterator[Problem]:
@@ -143,10 +143,10 @@ def _service(settings: Block, asking: Iterable[LayeredSetting]) -> Iterator[Prob
     probes = [own[name] for name in (f"{SERVICE}.ready.{probe}" for probe in ("url", "tcp", "log")) if name in own]
     listens = any("{port}" in text for setting in own.values() for text in _strings(setting))
     for extra in probes[1:]:
-        yield make_problem(extra, "a service is ready in one way alone", "keep one of url, tcp and log")
+        yield make_problem(extra, "a service has one readiness check", "keep one of url, tcp and log")
     if not probes and not listens:
         fix = "hand it {port}, or say when it is ready: 'ready: {url: \"http://127.0.0.1:8000/health\"}'"
-        yield make_problem(command, "nothing tells when the service is ready", fix)
+        yield make_problem(command, "nothing says when the service is ready", fix)
     told = [text for setting in asking for text in _strings(setting)]
     if listens and not any(f"{{{name}}}" in text for name in _WITH_SERVICE for text in told):
         fix = "hand the harness's command {service_url} or {port}"

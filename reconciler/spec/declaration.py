@@ -117,7 +117,7 @@ class Declaring:
             if name not in declared and self._complete:
                 origin, path = node.origin, ".".join((*where, "use"))
                 fix = give_advice(name, declared, what="block under spec.defaults")
-                message = f"{name} is no block of spec.defaults"
+                message = f"{name} is not a block of spec.defaults"
                 self.problems.append(Problem(origin.file, origin.line, origin.column, path, message, fix))
         return tuple(name for name in settings.use if name in self.spec.defaults)
 
@@ -170,7 +170,7 @@ class Declaring:
             block["benchmark.code"] = (implied,)
         elif self._node(*where, "code") is None and self._sound:
             fix = f"write 'code: path/to/{name}.py', or the built-in benchmark it is: {', '.join(BENCHMARKS)}"
-            self._complain(where, f"{name} is no built-in benchmark, and names no code", fix)
+            self._complain(where, f"{name} is not a built-in benchmark, and does not name its code", fix)
 
     def _check_file(self, setting: LayeredSetting, where: tuple[str, ...]) -> None:
         """A file inside the repository must be there; one named through a variable may be on another machine."""
@@ -200,7 +200,7 @@ class Declaring:
         if name not in names and self._complete:
             noun = section.removesuffix("s")
             self._complain(
-                where, f"{name} is no declared {noun}", give_advice(name, names, what=f"{noun} under spec.{section}")
+                where, f"{name} is not a declared {noun}", give_advice(name, names, what=f"{noun} under spec.{section}")
             )
 
     def _cell(self, cell: Cell, written: Settings, where: tuple[str, ...]) -> DeclaredCell:

@@ -79,7 +79,7 @@ def compose(text: str) -> MappingNode:
     except YAMLError as error:
         raise EditError(f"the text cannot be edited: {error}") from error
     if not isinstance(node, MappingNode):
-        raise EditError("the text holds no settings")
+        raise EditError("the text has no settings")
     return node
 
 
@@ -147,7 +147,7 @@ def insert(text: str, node: Any, name: str, value: New) -> str:
     if _empty(node):
         return _fill(text, node, {name: value})
     if not isinstance(node, MappingNode):
-        raise EditError(f"line {node.start_mark.line + 1}: a value stands where '{name}' would be added")
+        raise EditError(f"line {node.start_mark.line + 1}: there is a value where '{name}' would be added")
     if node.flow_style:
         return _insert_flow(text, node, entry)
     newline = "\r\n" if "\r\n" in text else "\n"

@@ -113,7 +113,7 @@ def decode(data: bytes, name: str) -> Source | Problem:
     odd = _UNPRINTABLE.search(text)
     if odd is not None:
         line, column = _place(text[: odd.start()])
-        message = f"an invisible character (U+{ord(odd[0]):04X}) stands here"
+        message = f"an invisible character (U+{ord(odd[0]):04X}) is here"
         return Problem(name, line, column, "", message, "delete it")
     return Source(name, text, compute_blob_id(data))
 

@@ -36,7 +36,7 @@ class Build(Group):
     code: fields.Location = Field(None, description="File or folder of its code; default: that of the harness.")
     configs: fields.Locations = Field(None, description="More files and folders that decide what it builds.")
     timeout: fields.Milliseconds = Field(
-        None, description="The build has failed when it takes longer, such as 2 h; default: no bound."
+        None, description="The build fails if it takes longer, such as 2 h; default: no limit."
     )
 
 
@@ -44,10 +44,10 @@ class Ready(Group):
     """When a service is ready: at most one of url, tcp and log; default: it takes a connection at {port}."""
 
     url: fields.OptionalText = Field(None, description='A GET of it succeeds, such as "{service_url}/health".')
-    tcp: fields.OptionalText = Field(None, description='It takes a connection there, such as "127.0.0.1:{port}".')
-    log: fields.OptionalText = Field(None, description="It has printed a line that holds this text.")
+    tcp: fields.OptionalText = Field(None, description='It accepts a connection there, such as "127.0.0.1:{port}".')
+    log: fields.OptionalText = Field(None, description="It has printed a line that contains this text.")
     timeout: fields.Milliseconds = Field(
-        None, description="It has failed when it is not ready after so long; default: 30 min."
+        None, description="The service fails if it is not ready after this long; default: 30 min."
     )
     unanswered: fields.Milliseconds = Field(
         None,
@@ -61,7 +61,7 @@ class Stop(Group):
 
     signal: fields.StopSignal = Field(None, description="The signal that asks its processes to end; default: SIGTERM.")
     timeout: fields.Milliseconds = Field(
-        None, description="What has not ended after so long is killed, such as 30 s, the default."
+        None, description="What has not ended after this long is killed; default: 30 s."
     )
 
 
@@ -101,7 +101,7 @@ class Harness(Group):
         None, description="With results endpoints: the model that they must be of, as model_params.name names it."
     )
     code: fields.Location = Field(
-        None, description="File or folder of the command's code; of a git repository what git does not ignore counts."
+        None, description="File or folder of the command's code; in a git repository, what git does not ignore."
     )
     configs: fields.Locations = Field(None, description="More files and folders that decide what the command does.")
     logs: fields.Location = Field(
@@ -115,11 +115,13 @@ class Harness(Group):
         None, description="Where a harvested user.conf is written; default: beside the logs."
     )
     audit_config: fields.AuditConfig = Field(
-        None, description="path (default): the command is given {audit_config}; placed: audit.config stands in cwd."
+        None, description="path (default): the command is given {audit_config}; placed: audit.config is put into cwd."
     )
     timeout: fields.Milliseconds = Field(
-        None, description="The command has failed when it takes longer, such as 2 h; default: no bound."
+        None, description="The command fails if it takes longer, such as 2 h; default: no limit."
     )
     build: Build = Field(Build(), description="How an engine for it is built by a command of your own.")
-    service: Service = Field(Service(), description="A server that the command asks, kept for all runs that share it.")
+    service: Service = Field(
+        Service(), description="A server that the command uses, kept running for all runs that share it."
+    )
     score: Score = Field(Score(), description="How an accuracy log is scored.")

@@ -56,7 +56,7 @@ class Variables:
         """``text`` with each ``${NAME}`` replaced. Raises UnfitError when one is not set, or for other notations."""
         if _ANY_VARIABLE.search(_VARIABLE.sub("", text)):
             raise UnfitError(
-                f"{show_quantity(text)} holds a variable in a notation that is not taken", "write it as ${NAME}"
+                f"{show_quantity(text)} holds a variable in a notation that is not supported", "write it as ${NAME}"
             )
         if text.startswith("~"):
             raise UnfitError(f"{show_quantity(text)}: '~' is not expanded", "write ${HOME} instead of ~")
@@ -102,7 +102,9 @@ def _check(path: tuple[str, ...], name_origin: Origin, node: ScalarNode) -> Prob
     if _SECRET.search(value) or (value and _SECRET_NAME.search(name)):
         return _secret(node.origin, dotted, "the value looks like a secret")
     if "$" in value and _ANY_VARIABLE.search(value) and not _is_location(path):
-        message = f"{show_quantity(value)} holds an environment variable, which only locations take ({_LOCATION_NAMES})"
+        message = (
+            f"{show_quantity(value)} holds an environment variable, which only locations may use ({_LOCATION_NAMES})"
+        )
         return Problem(
             node.origin.file, node.origin.line, node.origin.column, dotted, message, "write the value itself"
         )

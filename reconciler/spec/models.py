@@ -38,7 +38,7 @@ class Run(Group):
         None, description="How long a partial Server batch may wait, such as 500 us; 0 for not at all."
     )
     stall_timeout: fields.Milliseconds = Field(
-        None, description="A run in which nothing is finished for so long has failed, such as 15 min; 0 for never."
+        None, description="A run fails when nothing is completed for this long, such as 15 min; 0 for never."
     )
     options: Options = Field({}, description="The backend's own run options, by name.")
 
@@ -217,7 +217,7 @@ class Hardware(Group):
 class System(Group):
     """A machine, or several alike, whose results are submitted under one name."""
 
-    category: fields.Category = Field(description="Where the system stands in the submission.")
+    category: fields.Category = Field(description="The category of the system: datacenter, edge, or both.")
     status: fields.Status = Field(
         description="Availability: available, preview or rdi (research, development, internal)."
     )
@@ -290,7 +290,7 @@ class Signing(Group):
     )
     signers: fields.Location = Field(
         None,
-        description="File of allowed signers (ssh-keygen(1)), which `audit` goes by; default: that of git "
+        description="File of allowed signers (ssh-keygen(1)), which `audit` trusts; default: git's own "
         "(gpg.ssh.allowedSignersFile).",
     )
 
@@ -299,7 +299,7 @@ class Store(Group):
     """A place elsewhere for the artifacts that git does not hold. Nothing of it enters a key."""
 
     url: fields.StoreUrl = Field(
-        description="Where objects lie, as fsspec names it: s3://bucket/folder, file:///mnt/share, or https://… to "
+        description="Where the objects are, as fsspec names it: s3://bucket/folder, file:///mnt/share, or https://… to "
         "read. ${NAME} is expanded."
     )
     options: Annotated[dict[fields.Name, fields.StoreOption], Empty] = Field(
@@ -314,7 +314,9 @@ class Metadata(Group):
 class Spec(Group):
     round: fields.Round = Field(description="MLPerf Inference round, such as v6.1.")
     submitter: fields.Name = Field(description="Submitter as the submission tree names it, such as ACME.")
-    rehearsal: fields.Flag = Field(None, description="true: marked for ever as no submission; cannot be packaged.")
+    rehearsal: fields.Flag = Field(
+        None, description="true: not for submission; every record says so permanently, and nothing can be packaged."
+    )
     tree: fields.Location = Field(None, description="Folder the submission tree is rendered into; ${NAME} is expanded.")
     documents: Documents = Field(Documents(), description="Documents that the tree carries.")
     embargo: Embargo = Field(Embargo(), description="Until when results are secret.")

@@ -144,7 +144,7 @@ class _Builder:
         if root is None or (isinstance(root, ScalarNode) and root.value is None):
             return None, [Problem(self.file, 1, 1, "", "the file is empty", _WRITE_SPEC)]
         if not isinstance(root, MapNode):
-            self._complain(root.origin, "the file holds no settings (name: value)", _WRITE_SPEC)
+            self._complain(root.origin, "the file has no settings (name: value)", _WRITE_SPEC)
             return None, self.problems
         return root, self.problems
 
@@ -227,9 +227,7 @@ class _Builder:
             frame.node.items.append(node)
         elif frame.awaits_key:
             frame.key, frame.awaits_key, frame.dropped = "?", False, True
-            self._complain(
-                node.origin, "a list or group stands where a name belongs", "write a plain name before the ':'"
-            )
+            self._complain(node.origin, "expected a name, found a list or group", "write a plain name before the ':'")
         else:
             frame.awaits_key = True
             if not frame.dropped:
@@ -238,7 +236,7 @@ class _Builder:
 
     def _tag(self, event: Any, origin: Origin) -> None:
         if event.tag is not None and event.tag not in _TEXT_TAGS:
-            self._complain(origin, f"the tag {event.tag} is not taken", "remove the tag; write plain values")
+            self._complain(origin, f"the tag {event.tag} is not supported", "remove the tag; write plain values")
 
     def _origin(self, event: Any) -> Origin:
         return Origin(self.file, event.start_mark.line + 1, event.start_mark.column + 1)

@@ -90,11 +90,11 @@ def _wrong_unit(text: str, unit: str, dimension: Dimension) -> UnfitError:
 def _split(value: Any, dimension: Dimension) -> tuple[str, Decimal, str]:
     fix = f"write a {dimension.noun} such as {dimension.example}"
     if not isinstance(value, (str, int, Decimal)) or isinstance(value, bool):
-        raise UnfitError(f"{show_quantity(value)} stands where a {dimension.noun} belongs", fix)
+        raise UnfitError(f"expected a {dimension.noun}, not {show_quantity(value)}", fix)
     text = str(value).strip()
     match = _QUANTITY.fullmatch(text)
     if match is None:
-        raise UnfitError(f"{show_quantity(text)} is no {dimension.noun}", fix)
+        raise UnfitError(f"{show_quantity(text)} is not a {dimension.noun}", fix)
     if len(match[1]) > _MOST_DIGITS or len((match[2] or "").lstrip("+-")) > 2:
         raise UnfitError(f"{show_quantity(match[1])} is out of range", fix)
     number = Decimal(match[1].replace("_", ""))
@@ -153,7 +153,7 @@ def parse_count(value: Any, *, least: int = 1, most: int = LARGEST) -> int:
     bounds = f"from {least} to {most}" if most < LARGEST else f"of at least {least}"
     fix = f"write a whole number {bounds}"
     if not isinstance(value, (str, int)) or isinstance(value, bool):
-        raise UnfitError(f"{show_quantity(value)} stands where a whole number belongs", fix)
+        raise UnfitError(f"expected a whole number, not {show_quantity(value)}", fix)
     text = str(value).strip()
     if not _COUNT.fullmatch(text):
         raise UnfitError(f"{show_quantity(text)} is not a whole number", fix)

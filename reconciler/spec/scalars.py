@@ -62,7 +62,7 @@ def make_unfit(error: UnfitError) -> PydanticCustomError:
 def parse_text(value: Any) -> str:
     """Text as written; an unquoted number counts as text here."""
     if not isinstance(value, str):
-        raise UnfitError(f"{show_quantity(value)} stands where text belongs", 'write the text in quotes, such as "No"')
+        raise UnfitError(f"expected text, not {show_quantity(value)}", 'write the text in quotes, such as "No"')
     if not value.strip():
         raise UnfitError("the text is empty", 'write the text, or "N/A"')
     return str(value)
@@ -84,13 +84,11 @@ def parse_one_of(valid: Iterable[str], noun: str) -> Callable[[Any], str]:
 
     def parse(value: Any) -> str:
         if value is None and "null" in names:
-            raise UnfitError(f"nothing stands where a {noun} belongs", 'write the name; quote "null" if you mean it')
+            raise UnfitError(f"expected a {noun}, found nothing", 'write the name; quote "null" if you mean it')
         if not isinstance(value, str):
-            raise UnfitError(
-                f"{show_quantity(value)} stands where a {noun} belongs", f"write one of {', '.join(names)}"
-            )
+            raise UnfitError(f"expected a {noun}, not {show_quantity(value)}", f"write one of {', '.join(names)}")
         if value not in names:
-            raise UnfitError(f"{show_quantity(value)} is no {noun}", give_advice(value, names))
+            raise UnfitError(f"{show_quantity(value)} is not a valid {noun}", give_advice(value, names))
         return str(value)
 
     return parse
@@ -104,16 +102,14 @@ def parse_category(value: Any) -> str:
 
 def parse_flag(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise UnfitError(
-            f"{show_quantity(value)} stands where true or false belongs", "write true or false, without quotes"
-        )
+        raise UnfitError(f"expected true or false, not {show_quantity(value)}", "write true or false, without quotes")
     return value
 
 
 def parse_round_name(value: Any) -> str:
     written = parse_text(value)
     if not ROUND.fullmatch(written):
-        raise UnfitError(f"{show_quantity(written)} is no round", "write it as v6.1")
+        raise UnfitError(f"{show_quantity(written)} is not a round", "write it as v6.1")
     return written
 
 
@@ -121,7 +117,7 @@ def parse_sha256(value: Any) -> str:
     written = parse_text(value).lower().removeprefix("sha256:")
     if not _DIGEST.fullmatch(written):
         raise UnfitError(
-            f"{show_quantity(value)} is no SHA-256 digest ({len(written)} characters; 64 of 0-9 a-f belong here)",
+            f"{show_quantity(value)} is not a SHA-256 digest ({len(written)} characters; 64 of 0-9 a-f belong here)",
             "write what 'sha256sum FILE' prints",
         )
     return written
@@ -132,9 +128,7 @@ def parse_free_value(value: Any) -> str | int | bool:
     if isinstance(value, bool):
         return value
     if not isinstance(value, str):
-        raise UnfitError(
-            f"{show_quantity(value)} stands where a single value belongs", "write text, a number, true or false"
-        )
+        raise UnfitError(f"expected a single value, not {show_quantity(value)}", "write text, a number, true or false")
     if isinstance(value, Number):
         return int(value) if _WHOLE.fullmatch(value) else _decimal(value)
     return str(value)
@@ -144,7 +138,7 @@ def parse_description_value(value: Any) -> str | int:
     """What systems/<name>.json takes: text as written, or a whole number."""
     if isinstance(value, bool) or value is None:
         raise UnfitError(
-            f"{show_quantity(value)} stands where text or a number belongs",
+            f"expected text or a number, not {show_quantity(value)}",
             'write text in quotes; "N/A" where it does not apply',
         )
     found = parse_free_value(value)
@@ -188,7 +182,9 @@ def parse_store_url(value: Any, info: ValidationInfo) -> str:
     protocol, mark, rest = url.partition("://")
     if not mark or not re.fullmatch("[a-z0-9+]+", protocol) or not rest.strip("/"):
         raise make_unfit(
-            UnfitError(f"{show_quantity(url)} names no store", "write such as s3://bucket/folder or file:///mnt/share")
+            UnfitError(
+                f"{show_quantity(url)} does not name a store", "write such as s3://bucket/folder or file:///mnt/share"
+            )
         )
     return url
 
@@ -200,7 +196,7 @@ def parse_store_option(value: Any) -> str | int | bool | tuple[str, str]:
     if isinstance(value, (str, bool, int)):
         return str(value) if isinstance(value, str) else value
     raise UnfitError(
-        f"{show_quantity(value)} is no option of a store", "write a value, or {from_env: NAME} for a secret"
+        f"{show_quantity(value)} is not an option of a store", "write a value, or {from_env: NAME} for a secret"
     )
 
 
@@ -213,14 +209,14 @@ def parse_code(value: Any, info: ValidationInfo) -> str:
         fix = "name the benchmark's own Python file, such as benchmarks/mine.py"
         raise make_unfit(UnfitError(f"{show_quantity(path)} does not end in .py", fix))
     fix = f"{give_advice(path, BENCHMARKS)}, or the path of your own benchmark file, such as benchmarks/{path}.py"
-    raise make_unfit(UnfitError(f"{show_quantity(path)} is no built-in benchmark", fix))
+    raise make_unfit(UnfitError(f"{show_quantity(path)} is not a built-in benchmark", fix))
 
 
 def parse_test_name(value: Any) -> str:
     """A compliance test, as TEST01."""
     written = parse_text(value)
     if not re.fullmatch(r"TEST\d\d", written, re.ASCII):
-        raise UnfitError(f"{show_quantity(written)} is no compliance test", "write it as TEST01")
+        raise UnfitError(f"{show_quantity(written)} is not a compliance test", "write it as TEST01")
     return written
 
 
@@ -230,7 +226,7 @@ def parse_day(value: Any) -> str:
     try:
         return date.fromisoformat(written).isoformat()
     except ValueError as error:
-        raise UnfitError(f"{show_quantity(written)} is no day", "write it as 2026-04-01") from error
+        raise UnfitError(f"{show_quantity(written)} is not a date", "write it as 2026-04-01") from error
 
 
 def parse_patterns(value: Any) -> tuple[str, ...]:
@@ -238,7 +234,7 @@ def parse_patterns(value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
         return (str(value),)
     if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
-        raise UnfitError(f"{show_quantity(value)} stands where a list of patterns belongs", 'write ["git@host:*", …]')
+        raise UnfitError(f"expected a list of patterns, not {show_quantity(value)}", 'write ["git@host:*", …]')
     return tuple(map(str, value))
 
 
@@ -247,7 +243,7 @@ def parse_names(value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
         return (str(value),)
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise UnfitError(f"{show_quantity(value)} stands where a list of names belongs", "write use: [name, other]")
+        raise UnfitError(f"expected a list of names, not {show_quantity(value)}", "write use: [name, other]")
     return tuple(map(str, value))
 
 
@@ -255,17 +251,17 @@ def parse_command(value: Any) -> tuple[str, ...]:
     """A program and its arguments, one list item each; no shell takes them apart."""
     fix = 'write a list such as ["python", "run.py", "--logs", "{run_dir}"]'
     if not isinstance(value, list) or not value:
-        raise UnfitError(f"{show_quantity(value)} stands where a command belongs", fix)
+        raise UnfitError(f"expected a command, not {show_quantity(value)}", fix)
     wrong = next((item for item in value if not isinstance(item, str) or "\0" in item), None)
     if wrong is not None or not value[0].strip():
-        raise UnfitError(f"{show_quantity(wrong)} is no argument of a command", fix)
+        raise UnfitError(f"{show_quantity(wrong)} is not an argument of a command", fix)
     return tuple(map(str, value))
 
 
 def parse_launcher(value: Any) -> tuple[str, ...]:
     """The words that start a command elsewhere, one list item each."""
     if not isinstance(value, list) or not value or not all(isinstance(item, str) for item in value):
-        raise UnfitError(f"{show_quantity(value)} stands where the words of a launcher belong", 'write [srun, -N, "2"]')
+        raise UnfitError(f"expected the words of a launcher, not {show_quantity(value)}", 'write [srun, -N, "2"]')
     words = parse_command(value)
     if wrong := unfit_launcher(words):
         raise UnfitError(*wrong)
@@ -285,7 +281,7 @@ def parse_variable(value: Any) -> str | tuple[str, str]:
         return "from_env", parse_variable_name(value["from_env"])
     if not isinstance(value, str) or "\0" in value:
         raise UnfitError(
-            f"{show_quantity(value)} is no value of an environment variable",
+            f"{show_quantity(value)} is not a value of an environment variable",
             "write text, or {from_env: NAME} for a secret",
         )
     return str(value)

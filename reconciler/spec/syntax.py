@@ -18,7 +18,7 @@ _C_PARSER = importlib.util.find_spec("_ruamel_yaml") is not None
 _WORDS = (
     (
         "mapping values are not allowed",
-        "a ':' stands where none can",
+        "a ':' is not allowed here",
         "check the indentation, or quote text that holds ': '",
     ),
     ("unexpected end of stream", "the quotes that begin here are never closed", "close the quotes"),
@@ -28,13 +28,17 @@ _WORDS = (
         "the group is not closed",
         "put ',' between its settings and '}' behind them; quote text such as '${NAME}'",
     ),
-    ("expected <block end>", "the indentation does not fit the lines above", "line up the settings of one group"),
-    ("did not find expected key", "the indentation does not fit the lines above", "line up the settings of one group"),
-    ("expected '-' indicator", "a setting stands inside a list of '-' items", "indent it less, or begin it with '-'"),
+    ("expected <block end>", "the indentation does not match the lines above", "line up the settings of one group"),
+    (
+        "did not find expected key",
+        "the indentation does not match the lines above",
+        "line up the settings of one group",
+    ),
+    ("expected '-' indicator", "there is a setting inside a list of '-' items", "indent it less, or begin it with '-'"),
     ("expected ':'", "a name without its ':'", "write 'name: value', with a space after the ':'"),
     ("expected node content", "a value is missing, or a bracket is open", "write the value, or close the bracket"),
     ("unknown escape character", "an unknown escape after '\\'", "double the '\\', or use single quotes"),
-    ("undefined tag handle", "a '!' begins a tag, which is not taken", "quote the text"),
+    ("undefined tag handle", "a '!' begins a tag, which is not supported", "quote the text"),
 )
 _CONFLICT = re.compile(r"^<{7} .*\n(?:.*\n)*?={7}\r?$", re.MULTILINE)
 
@@ -86,5 +90,5 @@ def _odd_character(text: str, line: int, column: int) -> tuple[str, str]:
     lines = text.splitlines()
     character = lines[line][column : column + 1] if line < len(lines) else ""
     if character == "\t":
-        return "a tab stands in the indentation", "indent with spaces"
+        return "there is a tab in the indentation", "indent with spaces"
     return f"no value can begin with {character!r}", "quote the value"

@@ -19,12 +19,12 @@ def find_misplaced_tree(written: str, root: Path) -> tuple[str, str] | None:
     if top.is_relative_to(tree):
         return f"the tree would hold the whole repository: {tree} is a folder above it", _FIX
     if ".git" in tree.parts:
-        return "the tree would lie in .git, which is git's own", _FIX
+        return "the tree would be inside .git, which belongs to git", _FIX
     for name in ("state", "specs", ".git", ".reconcile"):
         folder = (top / name).resolve()
         if tree == folder:
             return f"the tree would be {name}/, which holds what the repository is made of", _FIX
         if tree.is_relative_to(folder) or folder.is_relative_to(tree):
-            how = "lie in" if tree.is_relative_to(folder) else "hold"
+            how = "be inside" if tree.is_relative_to(folder) else "hold"
             return f"the tree would {how} {name}/, which holds what the repository is made of", _FIX
     return None

@@ -116,7 +116,7 @@ def _problem(finding: Mapping[str, Any], where: Location, root: MapNode) -> Prob
         message, fix = str(context["message"]), str(context["fix"])
         origin = name_origin if "[key]" in finding["loc"] else value_origin
     elif kind in ("model_type", "dict_type", "model_attributes_type"):
-        message = f"{show_quantity(finding['input'])} stands where a group of settings belongs"
+        message = f"expected a group of settings, not {show_quantity(finding['input'])}"
         fix = _inside(where)
     else:
         message, fix = str(finding["msg"]), "see schemas/submission.schema.json"
@@ -143,9 +143,9 @@ def _unknown(where: Location) -> tuple[str, str]:
     valid = _names(group) if group is not None else []
     noun = _NOUNS.get(group, "setting") if group is not None else "setting"
     holder = f" of {where[-2]}" if len(where) > 1 and noun == "setting" else ""
-    message = f"{name} is no {noun}{holder}"
+    message = f"{name} is not a {noun}{holder}"
     if name == "<<":
-        return message, "merge keys are not taken: put shared settings into spec.defaults and write 'use: [name]'"
+        return message, "merge keys are not supported: put shared settings into spec.defaults and write 'use: [name]'"
     if find_nearest(name, valid) is None:
         for home, inner in _HOMES.items():
             if name in _names(inner) and home in valid:

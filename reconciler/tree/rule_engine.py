@@ -11,7 +11,7 @@ from reconciler.tree.findings import Complaint, Place, Rule, TreeFinding
 V = TypeVar("V")
 Table = Iterable[tuple[Rule, Callable[[V], Iterator[Complaint]]]]
 
-INTERNAL = Rule("internal.rule", "a rule of ours could not be applied", ("ours",))
+INTERNAL = Rule("internal.rule", "one of our rules could not be applied", ("ours",))
 
 
 @dataclass(frozen=True, slots=True)

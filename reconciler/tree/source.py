@@ -39,7 +39,7 @@ def list_published_files(paths: Sequence[Path]) -> dict[str, bytes]:
 def choose_published_file(path: Path, what: str) -> bytes:
     """A single document. ``what`` names it in the error."""
     if not path.is_file():
-        raise ReconcilerError(f"{what}: {path} is not there", fix="bring the file here, or mend the path in the spec")
+        raise ReconcilerError(f"{what}: {path} is not there", fix="copy the file here, or correct the path in the spec")
     return _read(path, path.name)
 
 
@@ -58,7 +58,7 @@ def _walk(path: Path) -> Iterator[tuple[str, Path]]:
         yield path.name, path
         return
     if not path.is_dir():
-        raise ReconcilerError(f"{path}: there is no such code", fix="bring it here, or mend `source` in the spec")
+        raise ReconcilerError(f"{path}: there is no such code", fix="copy it here, or correct `source` in the spec")
     for entry in sorted(path.iterdir()):
         if entry.name.startswith(".") or entry.name in _LEFT_OUT or entry.suffix == ".pyc":
             continue
@@ -70,11 +70,11 @@ def _read(path: Path, name: str) -> bytes:
     size = path.stat().st_size
     if size > LARGEST:
         raise ReconcilerError(
-            f"{path} has {size / 1e6:.0f} MB; a submission tree takes 50 MB",
+            f"{path} has {size / 1e6:.0f} MB; a submission tree allows 50 MB",
             fix="publish where it can be had instead of the file",
         )
     if not all(is_portable(part) for part in name.split("/")):
         raise ReconcilerError(
-            f"{path} cannot be named so in a submission tree", fix="rename it: no blanks, no dot ahead"
+            f"{path} is not a valid name in a submission tree", fix="rename it: no blanks, no dot ahead"
         )
     return path.read_bytes()

@@ -50,7 +50,7 @@ def test_a_conf_of_its_own_is_taken_before_the_next_run_replaces_it(tmp_path: Pa
 def test_a_conf_that_is_not_that_of_the_run_is_refused(tmp_path: Path) -> None:
     repository = with_command(tmp_path, more="        user_conf: harvested\n        user_conf_at: ../user.conf\n")
     repository.write("user.conf", "*.Offline.target_qps = 50\n")
-    assert "user.conf: target_qps: asked 50, LoadGen logged 100" in failed(repository)[RUN].message
+    assert "user.conf: target_qps: expected 50, LoadGen logged 100" in failed(repository)[RUN].message
 
 
 def test_further_files_are_kept(tmp_path: Path) -> None:

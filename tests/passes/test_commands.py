@@ -90,15 +90,15 @@ def test_without_its_code_the_records_stand(made: Repository, tmp_path: Path) ->
 
 
 LIES = {
-    "old logs": "start: asked a run at or after",
-    "other scenario": "scenario: asked Offline, LoadGen logged SingleStream",
-    "other target": "target_qps: asked 100, LoadGen logged 7",
-    "other mode": "mode: asked PerformanceOnly, LoadGen logged AccuracyOnly",
-    "audit left on": "audit: asked no audit.config, LoadGen logged settings from an audit.config",
-    "two sets": "log sets: asked one, the command left 2: one, two",
-    "no logs": "log sets: asked one, the command left none",
-    "exit 0": "end: asked a run that came to its end, LoadGen logged no result",
-    "wrong seeds": "qsl_rng_seed: asked 2085463073848966840, LoadGen logged 5",
+    "old logs": "start: expected a run at or after",
+    "other scenario": "scenario: expected Offline, LoadGen logged SingleStream",
+    "other target": "target_qps: expected 100, LoadGen logged 7",
+    "other mode": "mode: expected PerformanceOnly, LoadGen logged AccuracyOnly",
+    "audit left on": "audit: expected no audit.config, LoadGen logged settings from an audit.config",
+    "two sets": "log sets: expected one, the command left 2: one, two",
+    "no logs": "log sets: expected one, the command left none",
+    "exit 0": "end: expected a run that came to its end, LoadGen logged no result",
+    "wrong seeds": "qsl_rng_seed: expected 2085463073848966840, LoadGen logged 5",
     "edited conf": "user.conf: the command changed the file that it was given",
 }
 

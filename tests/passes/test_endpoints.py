@@ -114,19 +114,19 @@ def test_token_limits_make_a_server_run_invalid(tmp_path: Path) -> None:
 
 
 LIES = {
-    "old results": "start: asked a run at or after",
-    "old results, new times": "duration: asked a run within the",
-    "stated start": "start: asked a run at or after",
-    "other scenario": "scenario: asked Offline, config.yaml says type online with load pattern poisson (line 3)",
-    "other mode": "mode: asked performance, result_summary.json says that no sample was issued",
-    "other model": "model: asked tiny-llm, config.yaml says tiny-llm-2",
-    "other target": "target_qps: asked 100, config.yaml says 7.0",
+    "old results": "start: expected a run at or after",
+    "old results, new times": "duration: expected a run within the",
+    "stated start": "start: expected a run at or after",
+    "other scenario": "scenario: expected Offline, config.yaml says type online with load pattern poisson (line 3)",
+    "other mode": "mode: expected performance, result_summary.json says that no sample was issued",
+    "other model": "model: expected tiny-llm, config.yaml says tiny-llm-2",
+    "other target": "target_qps: expected 100, config.yaml says 7.0",
     "wrong seeds": "sample_index_rng_seed: asked",
-    "two sets": "result sets: asked one, the command left 2: one, two",
-    "no results": "result sets: asked one, the command left none",
+    "two sets": "result sets: expected one, the command left 2: one, two",
+    "no results": "result sets: expected one, the command left none",
     "faster than it was": "as its counts make it, result_summary.json says 1000000",
-    "interrupted": "end: asked a run that came to its end, result_summary.json says interrupted",
-    "samples lost": "samples: asked the 40 that were issued, result_summary.json says 3 completed and 0 failed",
+    "interrupted": "end: expected a run that came to its end, result_summary.json says interrupted",
+    "samples lost": "samples: expected the 40 that were issued, result_summary.json says 3 completed and 0 failed",
     "broken": "the run left no readable results: result_summary.json:",
 }
 
@@ -215,7 +215,7 @@ def test_results_of_something_else_are_not(
     repository, report = elsewhere(tmp_path / "mine"), report_of(made, tmp_path / "report")
     repository.edit(SPEC, "target_qps: 100}", "target_qps: 120}")
     assert main(["-C", str(repository.root), "import", str(report), "--cell", "Offline"]) == 1
-    assert "target_qps: asked 120, config.yaml says 100.0 (line 6)" in capsys.readouterr().err
+    assert "target_qps: expected 120, config.yaml says 100.0 (line 6)" in capsys.readouterr().err
     repository.edit(SPEC, "harness: {results: endpoints, model_name: tiny-llm}", "run: {}")
     assert main(["-C", str(repository.root), "import", str(report), "--cell", "Offline"]) == 1
     assert "is measured by LoadGen's logs" in capsys.readouterr().err
@@ -304,7 +304,7 @@ def problems(repository: Repository, *edits: tuple[str, str]) -> str:
         pytest.param((("        model_name: tiny-llm\n", ""),), "nothing says which model", id="no model"),
         pytest.param(
             (("  benchmarks:\n    llama3.1-8b:\n", "  benchmarks:\n    llama3.1-8b:\n      as: resnet\n"),),
-            "takes no results of the endpoints harness for resnet",
+            "does not accept results of the endpoints harness for resnet",
             id="another benchmark",
         ),
         pytest.param(
@@ -319,7 +319,7 @@ def problems(repository: Repository, *edits: tuple[str, str]) -> str:
         ),
         pytest.param(
             (("Offline: {target_qps: 100}", "SingleStream: {}\n          Offline: {infer_from: SingleStream}"),),
-            "from which no other scenario follows",
+            "from which no other scenario can be inferred",
             id="inferred",
         ),
     ],

@@ -326,7 +326,7 @@ def test_load_blocks_a_timed_run_where_it_would_run(
         report = repository.reconcile()
         outcome = next(o for o in report.outcomes if str(o.step.change.address) == RUN)
         assert outcome.status is Status.BLOCKED
-        assert outcome.message.startswith(f"the machine is not quiet: {where}others use ")
+        assert outcome.message.startswith(f"the machine is not idle: {where}others use ")
         allowed = next(o for o in repository.reconcile(busy=True).outcomes if str(o.step.change.address) == RUN)
         assert allowed.record is not None
         noted = str(allowed.record.facts["machine.shared_with"].value)
@@ -355,4 +355,4 @@ def test_stranger_on_a_gpu_of_any_node_blocks_with_process_and_user(
             stranger.kill()
     outcome = next(o for o in report.outcomes if str(o.step.change.address) == RUN)
     assert outcome.status is Status.BLOCKED
-    assert f"the machine is not quiet: n1: GPU 0 is used by process {stranger.pid} (" in outcome.message
+    assert f"the machine is not idle: n1: GPU 0 is used by process {stranger.pid} (" in outcome.message

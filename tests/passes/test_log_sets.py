@@ -25,21 +25,21 @@ def change(path, old, new):
 
 """
 OF_A_PERFORMANCE_RUN = {
-    "summary.unlink()": "summary: asked that of the run, there is no mlperf_log_summary.txt",
-    "summary.write_text('')": "summary: asked that of the run, mlperf_log_summary.txt is empty",
-    "summary.write_text(summary.read_text()[:300])": "summary: asked that of the run, mlperf_log_summary.txt is cut",
+    "summary.unlink()": "summary: expected that of the run, but there is no mlperf_log_summary.txt",
+    "summary.write_text('')": "summary: expected that of the run, mlperf_log_summary.txt is empty",
+    "summary.write_text(summary.read_text()[:300])": "summary: expected that of the run, mlperf_log_summary.txt is cut",
     "change(summary, r'per second: .*', 'per second: 99999999')": "summary: Samples per second: mlperf_log_summary.txt",
     "change(summary, 'Result is : VALID', 'Result is : INVALID')": "summary: Result is: mlperf_log_summary.txt says",
-    "change(detail, r'(power_begin\", \"value\": \"\\S*-)2', r'\\g<1>3')": "start: asked a run at or after",
-    "change(detail, r'(power_end\", \"value\": \"\\S*-)2', r'\\g<1>3')": "duration: asked a run within the ",
-    "change(detail, r'(power_end\", \"value\": \")', r'\\g<1>at ')": "power_end is no time",
+    "change(detail, r'(power_begin\", \"value\": \"\\S*-)2', r'\\g<1>3')": "start: expected a run at or after",
+    "change(detail, r'(power_end\", \"value\": \"\\S*-)2', r'\\g<1>3')": "duration: expected a run within the ",
+    "change(detail, r'(power_end\", \"value\": \")', r'\\g<1>at ')": "power_end is not a time",
     "detail.write_text('')": "mlperf_log_detail.txt:1: it is empty: LoadGen wrote nothing (the command ended",
 }
 OF_AN_ACCURACY_RUN = {
-    "answers.unlink()": "answers: asked those of the run, there is no mlperf_log_accuracy.json",
-    "answers.write_text('')": "answers: asked those of the run, mlperf_log_accuracy.json is empty",
-    "answers.write_text(answers.read_text()[:200])": "answers: asked those of the run, mlperf_log_accuracy.json is cut",
-    "summary.unlink()": "summary: asked that of the run, there is no mlperf_log_summary.txt",
+    "answers.unlink()": "answers: expected those of the run, but there is no mlperf_log_accuracy.json",
+    "answers.write_text('')": "answers: expected those of the run, mlperf_log_accuracy.json is empty",
+    "answers.write_text(answers.read_text()[:200])": "answers: expected those of the run, mlperf_log_accuracy.json",
+    "summary.unlink()": "summary: expected that of the run, but there is no mlperf_log_summary.txt",
 }
 
 

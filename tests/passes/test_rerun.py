@@ -54,7 +54,7 @@ def test_what_fits_nothing_is_refused(made: Repository, words: tuple[str, ...]) 
     before = set(made.records())
     with pytest.raises(ReconcilerError) as caught:
         made.reconcile(rerun=words)
-    assert caught.value.message == f"no declared cell fits {' '.join(words)}"
+    assert caught.value.message == f"no declared cell matches {' '.join(words)}"
     assert "scenario: Offline" in caught.value.fix
     assert ("kinds that can be made again: Dataset, Model, Engine, Run, Score" in caught.value.fix) is (
         words[0] != "scenario=Nope"

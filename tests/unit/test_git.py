@@ -266,7 +266,7 @@ def test_files_at_when_a_partial_clone_cannot_fetch_says_so_and_not_that_there_a
     source = f"file://{committed}"
     run(committed, "clone", "--quiet", "--filter=blob:none", "--no-checkout", source, str(partial))
     run(partial, "config", "remote.origin.url", "file:///nonexistent")
-    with pytest.raises(RepositoryError, match="is not whole in this clone: could not fetch"):
+    with pytest.raises(RepositoryError, match="is incomplete in this clone: could not fetch"):
         git.list_files_at(partial, run(partial, "rev-parse", "HEAD"))
 
 

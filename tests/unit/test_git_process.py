@@ -191,7 +191,7 @@ def test_partial_clone_uses_no_protocol_that_is_a_program(partial: Path, program
     program.write_text(f"#!/bin/sh\ntouch {marker}\n")
     run(partial, "config", "remote.origin.url", f"ext::{program}")
     run(partial, "config", "protocol.ext.allow", "always")
-    with pytest.raises(RepositoryError, match="is not whole in this clone"):
+    with pytest.raises(RepositoryError, match="is incomplete in this clone"):
         git.list_files_at(partial, "HEAD")
     assert not marker.exists()
     run(partial, "ls-tree", "-r", "-l", "HEAD", check=False)

@@ -47,7 +47,7 @@ def set_compatibility(flavour: Flavour, config: Any, level: str) -> None:
     known = getattr(flavour.trt.HardwareCompatibilityLevel, level.upper(), None)
     if known is None:
         raise HarnessError(
-            f"TensorRT {flavour.version} knows no hardware_compatibility {level}",
+            f"TensorRT {flavour.version} does not know hardware_compatibility {level}",
             "input",
             "use TensorRT 10 or later, or ampere_plus",
         )

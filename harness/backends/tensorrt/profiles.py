@@ -75,7 +75,7 @@ def numbers(options: Mapping[str, Any], name: str) -> list[int]:
     except ValueError:
         found = [0]
     if found != sorted(set(found)) or (found and found[0] < 1):
-        raise HarnessError(f"{name} {text!r} is no ascending list of counts", "input", "write it as 128,384")
+        raise HarnessError(f"{name} {text!r} is not an ascending list of counts", "input", "write it as 128,384")
     return found
 
 

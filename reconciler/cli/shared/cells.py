@@ -23,10 +23,12 @@ def find_cell(text: str, cells: Iterable[Cell], listed_by: str = "reconcile stat
     if found:
         shown = "\n".join(f"  {name}" for name in found[:_MOST])
         more = f"\n  … and {len(found) - _MOST} more" if len(found) > _MOST else ""
-        raise ReconcilerError(f"{text!r} fits {len(found)} cells:\n{shown}{more}", fix="name more of the one you mean")
+        raise ReconcilerError(
+            f"{text!r} matches {len(found)} cells:\n{shown}{more}", fix="name more of the one you mean"
+        )
     near = _nearest(text, known)
     hint = f"did you mean {' or '.join(near)}?" if near else f"`{listed_by}` lists the cells"
-    raise ReconcilerError(f"no cell fits {text!r}", fix=hint)
+    raise ReconcilerError(f"no cell matches {text!r}", fix=hint)
 
 
 def _candidates(text: str, known: dict[str, Cell]) -> list[str]:

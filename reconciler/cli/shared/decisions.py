@@ -46,7 +46,7 @@ def now() -> str:
 def check_reason(reason: str | None) -> str:
     text = "".join(sign for sign in " ".join((reason or "").split()) if sign.isprintable())
     if not text:
-        raise ReconcilerError("a decision needs its reason", fix='say why: --reason "…"')
+        raise ReconcilerError("a decision needs a reason", fix='say why: --reason "…"')
     return text
 
 
@@ -58,7 +58,7 @@ def parse_end(until: str | None, length: str | None, days: int | None) -> date |
         return today() + timedelta(days=days) if days else None
     end = _date(until) if until else today() + _length(str(length))
     if not today() < end <= today() + timedelta(days=LONGEST):
-        raise ReconcilerError(f"{end} is not within the next {LONGEST} days", fix="name a day to come, within a year")
+        raise ReconcilerError(f"{end} is not within the next {LONGEST} days", fix="name a future date within a year")
     return end
 
 
@@ -66,13 +66,13 @@ def _date(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError as error:
-        raise ReconcilerError(f"--until: {text!r} is no day", fix="write it as 2027-04-01") from error
+        raise ReconcilerError(f"--until: {text!r} is not a date", fix="write it as 2027-04-01") from error
 
 
 def _length(text: str) -> timedelta:
     found = _LENGTH.fullmatch(text)
     if found is None:
-        raise ReconcilerError(f"--for: {text!r} is no length", fix="write it as 30d (days) or 4w (weeks)")
+        raise ReconcilerError(f"--for: {text!r} is not a duration", fix="write it as 30d (days) or 4w (weeks)")
     return timedelta(days=int(found[1]) * (7 if found[2] == "w" else 1))
 
 
@@ -81,7 +81,7 @@ def name_decider(places: RepositoryPaths) -> tuple[str, str]:
     who = read_author(places.root)
     if not who:
         raise RepositoryError(
-            "git does not know who you are, and a decision is somebody's",
+            "git does not know who you are, and a decision needs an author",
             fix='git config user.name "…"; git config user.email "…"',
         )
     return who, git.find_head(places.root) or ""
@@ -95,7 +95,7 @@ def conclude(places: RepositoryPaths, folder: str, message: str, *, commit: bool
 def say_damaged(damaged: Mapping[str, str]) -> None:
     """``damaged``: file → what is wrong with it."""
     for path, why in sorted(damaged.items()):
-        say(f"{path}: {why}: it counts for nothing")
+        say(f"{path}: {why}: it has no effect")
 
 
 def say_next(places: RepositoryPaths, made: str, paths: Iterable[str]) -> None:

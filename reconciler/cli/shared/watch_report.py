@@ -111,7 +111,7 @@ class WatchReport:
     def report_recovery(self) -> None:
         if self._wrong:
             self._wrong = ""
-            self.say("recovered", "that is over: reconciling again")
+            self.say("recovered", "recovered: reconciling again")
 
     def read_state(self) -> dict[str, Any]:
         return self._output.state()

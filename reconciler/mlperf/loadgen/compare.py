@@ -55,7 +55,7 @@ class Contradiction:
 
     def __str__(self) -> str:
         where = f" (line {self.line})" if self.line else ""
-        return f"{self.field}: asked {self.asked}, LoadGen logged {self.logged}{where}"
+        return f"{self.field}: expected {self.asked}, LoadGen logged {self.logged}{where}"
 
 
 # LoadGen logs these settings only when they are on.

@@ -135,7 +135,7 @@ class DetailLog:
         try:
             return datetime.strptime(str(found.value), _TIME).replace(tzinfo=UTC)
         except ValueError as error:
-            raise LogError(f"{self.file}:{found.line}: {key} is no time: {found.value!r}") from error
+            raise LogError(f"{self.file}:{found.line}: {key} is not a time: {found.value!r}") from error
 
 
 def parse_detail(data: bytes, file: str = DETAIL) -> DetailLog:

@@ -87,7 +87,7 @@ def _text(setting: Setting, value: Any) -> str:
         return str(value)
     if value % _NANOSECONDS:
         raise ReconcilerError(
-            f"{setting.name}: {value} ns is not a whole number of milliseconds, and LoadGen cuts the rest off",
+            f"{setting.name}: {value} ns is not a whole number of milliseconds, and LoadGen drops the rest",
             fix=f"write {-(-value // _NANOSECONDS)} ms",
         )
     return str(value // _NANOSECONDS)
@@ -178,7 +178,7 @@ def _read_line(tokens: list[str], number: int, values: dict[str, ConfValue]) -> 
         return ConfProblem(number, hint, fatal=True)
     for text in rest[1:]:
         if not _is_number(text):
-            hint = "a comment needs its own line" if text.startswith("#") else f"{text} is no number"
+            hint = "a comment needs its own line" if text.startswith("#") else f"{text} is not a number"
             return ConfProblem(number, hint, fatal=True)
         values[name] = ConfValue(text, number, name)
     return None if rest[1:] else ConfProblem(number, f"{name} is ignored: it has no value", fatal=False)
@@ -207,7 +207,7 @@ def read_integer(text: str) -> int:
 
 
 def read_decimal(text: str) -> Decimal:
-    """C's strtod, exactly: hexadecimal forms too; 0 for what is no number."""
+    """C's strtod, exactly: hexadecimal forms too; 0 for what is not a number."""
     if _HEX_FLOAT.match(text):
         found = _HEX_FLOAT.match(text)
         return Decimal(float.fromhex(found.group())) if found else Decimal(0)

@@ -52,7 +52,7 @@ def judge_performance(log: DetailLog, metric: Metric) -> RunVerdict:
     # LoadGen writes 0 for an early-stopping latency that too few queries leave unknown.
     known = not number.is_nan() and number > 0
     if not known and not reasons:
-        reasons = (f"the log holds no {metric.key}",)
+        reasons = (f"the log has no {metric.key}",)
     found = compute_margins(log)
     return RunVerdict(
         valid=not reasons,

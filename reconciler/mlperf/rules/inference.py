@@ -27,7 +27,7 @@ def explain_variant_refusal(source: BenchmarkRules, target: BenchmarkRules, scen
     """Why a variant of a benchmark may not take another one's runs; empty: it may."""
     same = ("model_key", "dataset_size")
     if any(source.value(name, scenario) != target.value(name, scenario) for name in same):
-        return f"{source.name} and {target.name} are no variants of one benchmark"
+        return f"{source.name} and {target.name} are not variants of one benchmark"
     strict = {bar.metric: bar for bar in source.bars(scenario)}
     for bar in target.bars(scenario):
         if bar.metric not in strict or not _stricter(strict[bar.metric], bar):

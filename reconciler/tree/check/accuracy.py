@@ -221,7 +221,7 @@ _CHECK = f"{NEW}: accuracy check"
 ACCURACY_RULES = (
     (Rule("accuracy.mode", "the run is an accuracy run", (OURS,)), check_mode),
     (Rule("accuracy.ended", "the run came to its end", (OURS,)), check_ended),
-    (Rule("accuracy.errors", "the log holds no ERROR", (_CHECK, OLD)), check_errors),
+    (Rule("accuracy.errors", "the log has no ERROR", (_CHECK, OLD)), check_errors),
     (Rule("accuracy.audit", "no audit.config took part", (OURS,)), audit),
     (Rule("accuracy.samples", "the whole validation set", (_CHECK,)), check_samples),
     (Rule("accuracy.bars", "the accuracy bars", (_CHECK, OLD)), check_accuracy_bars),

@@ -177,7 +177,7 @@ _PERFORMANCE = f"{NEW}: performance check"
 RUN_RULES = (
     (Rule("run.ended", "the run came to its end", (OURS,)), check_run_ended),
     (Rule("run.valid", "LoadGen calls the run VALID", (OLD, "inference rules: valid runs")), check_validity),
-    (Rule("run.errors", "the log holds no ERROR", (OLD, f"{NEW}: LoadGen errors")), check_error_lines),
+    (Rule("run.errors", "the log has no ERROR", (OLD, f"{NEW}: LoadGen errors")), check_error_lines),
     (Rule("run.mode", "the run is a performance run", (OURS,)), check_mode),
     (
         Rule("run.scenario", "the scenario that ran is the folder's, or may be inferred", (_PERFORMANCE,)),

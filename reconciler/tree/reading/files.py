@@ -42,7 +42,7 @@ def read_bytes(path: Path, limit: int) -> bytes | None:
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
-            raise UnreadableError("it is no regular file")
+            raise UnreadableError("it is not a regular file")
         if status.st_size > limit:
             raise UnreadableError(f"it has {status.st_size:,} bytes, too many to be what its name says")
         return path.read_bytes()

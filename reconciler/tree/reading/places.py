@@ -88,7 +88,7 @@ def find_roots(path: Path) -> tuple[RootPlace, ...]:
     found = _around(path.resolve()) or _lone_submitter(path.resolve())
     if found is None:
         raise ReconcilerError(
-            f"{path} holds no submission tree: no folder closed, open or network with a submitter's results in it",
+            f"{path} is not a submission tree: no folder closed, open or network with a submitter's results in it",
             fix="name the folder above these, or one division or submitter of it",
         )
     return (found,)

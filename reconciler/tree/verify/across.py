@@ -9,7 +9,7 @@ from reconciler.tree.check.demands import OURS
 from reconciler.tree.findings import Complaint, Facts, Place, Rule, Severity, TreeFinding
 from reconciler.tree.verify.causes import ESTIMATE, OTHER_CELL, SEVERAL
 
-SAME_LOG = Rule("placement.copied", "one log stands in two cells", (OURS,))
+SAME_LOG = Rule("placement.copied", "one log is in two cells", (OURS,))
 _CONF = "user-conf.contradicts"
 _CONF_DIGEST = "user.conf"
 _FEW = 1e-5

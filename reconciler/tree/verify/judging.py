@@ -49,7 +49,7 @@ def find_disagreements(view: CellView) -> Complaints:
 
 def _complaint(test: str, read: Read[str], item: Judged) -> Complaint:
     fix = f"run the verification of {test} again on the published logs"
-    cause = "the verdict was edited, or is of other logs than those beside it"
+    cause = "the verdict was edited, or belongs to other logs than those beside it"
     if item.said:
         why = f"a failure, as the logs of {test} say: {'; '.join(item.reasons)}"
         place = Place(read.file, _line(read, PASS))

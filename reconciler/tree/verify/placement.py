@@ -45,7 +45,7 @@ def verify_tests(view: CellView) -> Complaints:
             other = find_at(run.log, "effective_scenario") if run is not None else None
             yield Complaint(place, f"a run of {show_value(test.log.scenario)}", f"a run of {wanted}", other=other)
         if test.log.audit is None:
-            cause = "the performance run's log stands in the test's folder"
+            cause = "the performance run's log is in the test's folder"
             yield Complaint(Place(test.log.file), "no audit.config took part", f"a run of {name}", cause=cause)
         elif name in _MARKS and not read_value(test.log, _MARKS[name]):
             place = find_at(test.log, _MARKS[name])

@@ -153,7 +153,7 @@ WARNING = Severity.WARNING
 VERDICT_RULES = (
     (Rule("compliance.scores", "a verdict over other runs", (OURS,), WARNING), verify_scores),
     (Rule("compliance.passes", "a verdict that its logs deny", ("compliance scripts", OURS)), find_disagreements),
-    (Rule("compliance.counts", "counts that do not fit", ("compliance scripts", OURS)), verify_counts),
+    (Rule("compliance.counts", "counts that do not match", ("compliance scripts", OURS)), verify_counts),
     (Rule("accuracy.samples", "a score over other samples", (OURS,)), verify_scored_samples),
     (Rule("accuracy.hash", "a hash that is not the log's", ("submission rules: truncation", OURS)), verify_hashes),
 )

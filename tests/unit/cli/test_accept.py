@@ -105,7 +105,7 @@ def test_it_ends_on_its_day(recorded: Path, reconcile: Reconcile) -> None:
     expire(accept(reconcile))
     code, plan, _ = reconcile("plan")
     assert code == 2
-    assert f"expired since {TODAY}, so it counts for nothing" in plan
+    assert f"expired since {TODAY}, so it has no effect" in plan
     assert "2 to replace" in plan or "3 to replace" in plan
 
 
@@ -147,7 +147,7 @@ def test_when_it_was_measured_after_all_the_acceptance_is_not_needed(recorded: P
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("digits",), "a decision needs its reason"),
+        (("digits",), "a decision needs a reason"),
         (("digits", "--reason", "x", "--until", "2001-01-01"), "not within the next 366 days"),
         (("digits", "--reason", "x", "--for", "9y"), "no length"),
         (("digits", "--reason", "x", "--for", "0d"), "not within"),

@@ -117,7 +117,7 @@ def test_a_freeze_that_was_edited_is_listed_as_one_that_counts_for_nothing(
     path = next((recorded / "state/frozen").glob("*.json"))
     path.write_text(path.read_text().replace("deadline", "party"))
     _, out, _ = reconcile("freeze", "--list")
-    assert f"{path.relative_to(recorded)}: it was changed after it was written: it counts for nothing" in out
+    assert f"{path.relative_to(recorded)}: it was changed after it was written: it has no effect" in out
 
 
 def test_unfreeze_works_while_the_spec_is_broken(recorded: Path, reconcile: Reconcile) -> None:

@@ -104,8 +104,8 @@ def test_contradictions_are_named(declared: Path, reconcile: Reconcile, logs: di
     edit(declared, "min_query_count: 512", "min_query_count: 600")
     code, _, err = reconcile("import", str(logs["performance"]), "--cell", CELL)
     assert code == 1
-    assert "target_qps: asked 2000, LoadGen logged 1000" in err
-    assert "min_query_count: asked 600, LoadGen logged 512" in err
+    assert "target_qps: expected 2000, LoadGen logged 1000" in err
+    assert "min_query_count: expected 600, LoadGen logged 512" in err
     assert not list((declared / "state").glob("records/*/*"))
 
 
@@ -113,7 +113,7 @@ def test_a_conf_of_another_run_is_not_taken(declared: Path, reconcile: Reconcile
     (logs["performance"] / "user.conf").write_text("*.Offline.target_qps = 7\n")
     code, out, _ = reconcile("import", str(logs["performance"]), "--cell", CELL)
     assert code == 0
-    assert "is not the conf of this run (target_qps: asked 7, LoadGen logged 1000" in out
+    assert "is not the conf of this run (target_qps: expected 7, LoadGen logged 1000" in out
     (logs["performance"] / "user.conf").unlink()
     code, out, _ = reconcile("import", str(logs["performance"]), "--cell", CELL)
     assert (code, "no user.conf stood beside the logs" in out) == (0, True)

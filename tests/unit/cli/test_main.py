@@ -59,7 +59,7 @@ def test_version(reconcile: Reconcile) -> None:
         (("zzz",), "`reconcile --help` lists the commands"),
         (("plan", "--bad"), "No such option '--bad'"),
         (("--bad",), "No such option '--bad'"),
-        (("--json", "plan"), "options of a command stand behind it: reconcile plan --json"),
+        (("--json", "plan"), "options of a command go after it: reconcile plan --json"),
         (("-C", "nowhere"), "does not exist"),
         (("why",), "Missing argument 'CELL'"),
         (("plan", "resnet"), "neither a spec file nor a selector"),

@@ -174,7 +174,7 @@ def refused(reconcile: Reconcile, *reasons: str) -> None:
 def test_a_device_or_pipe_is_no_place_for_an_archive(packable: Path, reconcile: Reconcile) -> None:
     os.mkfifo(packable / "pipe")
     code, _, err = reconcile("package", "-o", "pipe")
-    assert (code, "pipe is no file" in err, (packable / "pipe").is_fifo()) == (1, True, True)
+    assert (code, "pipe is not a file" in err, (packable / "pipe").is_fifo()) == (1, True, True)
 
 
 def test_rehearsals_and_synthetic_data(recorded: Path, reconcile: Reconcile) -> None:
@@ -194,7 +194,7 @@ def test_unknown_inputs(
     assert reconcile("adopt", str(tree))[0] == 0
     (root / ".gitignore").write_text(".reconcile/\n")
     commit(root)
-    refused(reconcile, "nobody has declared of its imported runs: code, dataset, engine, machine")
+    refused(reconcile, "not declared for its imported runs: code, dataset, engine, machine")
     assert reconcile("import", "--cell", CELL, *DECLARED)[0] == 0
     commit(root, "Declare")
     assert reconcile("package")[0] == 0

@@ -152,7 +152,7 @@ def test_pr_when_the_base_is_broken_says_why_all_cells_are_added(recorded: Path,
     code, found = impact(reconcile, "--base", "HEAD~1")
     assert (code, [cell["effect"] for cell in found["cells"]]) == (0, ["added"])
     assert [r["message"] for r in found["remarks"]] == [
-        "the base has no valid spec: specs/one.yaml:11: 'edgy' is no category"
+        "the base has no valid spec: specs/one.yaml:11: 'edgy' is not a valid category"
     ]
 
 

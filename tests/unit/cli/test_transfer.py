@@ -134,7 +134,11 @@ def test_a_secret_option_comes_from_the_environment(
 
 @pytest.mark.parametrize(
     ("url", "said"),
-    [("lab", "names no store"), ("s3://", "names no store"), ("https://me:word@host/x", "looks like a secret")],
+    [
+        ("lab", "does not name a store"),
+        ("s3://", "does not name a store"),
+        ("https://me:word@host/x", "looks like a secret"),
+    ],
 )
 def test_a_store_that_cannot_be_one_is_refused_at_its_line(
     recorded: Path, reconcile: Reconcile, url: str, said: str

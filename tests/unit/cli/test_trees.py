@@ -46,7 +46,7 @@ def test_a_finding_is_not_in_sync(tree: Path, capsys: pytest.CaptureFixture[str]
 
 def test_no_tree_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify-tree", str(tmp_path)]) == 1
-    assert "holds no submission tree" in capsys.readouterr().err
+    assert "is not a submission tree" in capsys.readouterr().err
 
 
 def test_the_reports_of_verify_tree(tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -119,7 +119,7 @@ def test_an_invalid_run_is_no_difference() -> None:
     world.settle(desired)
     keys, refused = accepting(world, desired, Wish("a").cell)
     assert not keys
-    assert "no difference of inputs" in refused[0].why
+    assert "not a difference of inputs" in refused[0].why
 
 
 def test_when_the_change_is_taken_back_the_acceptance_is_not_needed() -> None:

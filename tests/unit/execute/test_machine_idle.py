@@ -59,6 +59,6 @@ def test_timed_run_is_blocked_unless_allowed(tmp_path: Path, monkeypatch: pytest
         assert outcome.record.facts["machine.shared_with"].value == str(BUSY)
         return
     assert outcome.status is Status.BLOCKED
-    assert outcome.message == "the machine is not quiet: GPU 0 is used by process 41 (ann, python train.py)"
+    assert outcome.message == "the machine is not idle: GPU 0 is used by process 41 (ann, python train.py)"
     assert "--busy" in outcome.fix
     assert repository.leftovers() == []

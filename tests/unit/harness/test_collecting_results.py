@@ -47,7 +47,7 @@ def test_which_sets_are_new(tmp_path: Path, began: int, written: int, new: bool)
     result(tmp_path / "run/a", began, SINCE + timedelta(seconds=written))
     found = collect_results(tmp_path / "run", SINCE, CLOCK, tmp_path / "run", tmp_path / "output")
     assert (found.folder is not None) is new
-    assert found.problem.startswith("" if new else "start: asked a run at or after 2026-11-20 12:00:00 UTC")
+    assert found.problem.startswith("" if new else "start: expected a run at or after 2026-11-20 12:00:00 UTC")
 
 
 def test_a_test_behind_the_run_belongs_to_it(tmp_path: Path) -> None:
@@ -63,5 +63,5 @@ def test_two_sets_are_kept_apart(tmp_path: Path) -> None:
     result(tmp_path / "run/a")
     result(tmp_path / "run/b")
     found = collect_results(tmp_path / "run", SINCE, CLOCK, tmp_path / "run", tmp_path / "output")
-    assert found.problem == "result sets: asked one, the command left 2: a, b"
+    assert found.problem == "result sets: expected one, the command left 2: a, b"
     assert {path.parent.name for path in (tmp_path / "output").glob("set-*/result_summary.json")} == {"set-1", "set-2"}

@@ -67,7 +67,9 @@ def test_an_output_whose_shape_depends_on_the_data_is_refused(monkeypatch: pytes
 
 def test_a_level_that_a_version_does_not_know_is_named() -> None:
     flavour = Flavour("tensorrt", library(Registry()))
-    with pytest.raises(HarnessError, match=r"TensorRT 8\.6\.1 knows no hardware_compatibility same_compute_capability"):
+    with pytest.raises(
+        HarnessError, match=r"TensorRT 8\.6\.1 does not know hardware_compatibility same_compute_capability"
+    ):
         configuring.set_compatibility(flavour, types.SimpleNamespace(), "same_compute_capability")
     config = types.SimpleNamespace()
     configuring.set_compatibility(flavour, config, "ampere_plus")

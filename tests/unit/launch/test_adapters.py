@@ -101,12 +101,12 @@ def test_identity_is_what_runs_and_not_where(launcher: list[str], kept: list[str
 @pytest.mark.parametrize(
     ("launcher", "said"),
     [
-        (["docker", "run", "mlperf:latest"], "pins no image"),
+        (["docker", "run", "mlperf:latest"], "does not pin its image"),
         (["docker", "run", "-d", IMAGE], "-d keeps a run from being followed"),
         (["docker", "run", "-it", IMAGE], "-it keeps a run from being followed"),
         (["podman", "run", "--name=mine", IMAGE], "--name=mine keeps a run from being followed"),
         (["docker", "ps"], "docker starts nothing here"),
-        (["srun", "--container-image=nvcr.io/x:1"], "nvcr.io/x:1 pins no image"),
+        (["srun", "--container-image=nvcr.io/x:1"], "nvcr.io/x:1 does not pin an image"),
         (["docker", "run", IMAGE], ""),
         (["docker", "exec", "box"], ""),
         (["srun", "--container-image", "/images/mlperf.sqsh"], ""),

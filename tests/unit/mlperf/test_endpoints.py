@@ -111,7 +111,7 @@ def test_a_short_run_and_lost_samples_are_said() -> None:
     summary = document(n_samples_failed=2, duration_ns=10**9)
     assert list(find_shortcomings(summary, Limits(), 600_000)) == [
         "2 samples failed",
-        "duration: 1 s, at least 600 s are asked",
+        "duration: 1 s, at least 600 s are required",
     ]
 
 

@@ -325,7 +325,7 @@ except StoreError as error:
     assert ended.stdout.strip().endswith("| pip install 'mlperf-reconciler[s3]'")
 
 
-@pytest.mark.parametrize(("url", "said"), [("nosuch://place/x", "nosuch"), ("file:///", "names no place")])
+@pytest.mark.parametrize(("url", "said"), [("nosuch://place/x", "nosuch"), ("file:///", "does not name a place")])
 def test_a_url_that_leads_nowhere_is_named(url: str, said: str) -> None:
     with pytest.raises(StoreError, match=said):
         open_remote(url, {})

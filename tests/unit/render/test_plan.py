@@ -79,7 +79,7 @@ def test_everything_that_can_stand_in_a_plan() -> None:
         (plan(excluded=3), "In sync: 61 resources, nothing to do. 3 steps left out by the selection."),
         (
             plan(findings=(Finding("Invalid", str(CELL), "late"),)),
-            "Nothing to do for 61 resources, but 1 finding that no step mends.",
+            "Nothing to do for 61 resources, but 1 finding that no step can fix.",
         ),
     ],
     ids=["clean", "selected", "finding"],

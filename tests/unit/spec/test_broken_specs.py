@@ -26,11 +26,11 @@ BROKEN = {
     ),
     "group for a value": (
         replaced("target_qps: 54", "target_qps: {rate: 54}"),
-        *(20, 33, "spec.divisions.open.box.digits.Offline.target_qps", "a group of settings stands", "such as 54 /s"),
+        *(20, 33, "spec.divisions.open.box.digits.Offline.target_qps", "not a group of settings", "such as 54 /s"),
     ),
     "value for a group": (
         replaced("Offline: {target_qps: 54}", "Offline: 54"),
-        *(20, 20, "spec.divisions.open.box.digits.Offline", "where a group of settings belongs", "name: value"),
+        *(20, 20, "spec.divisions.open.box.digits.Offline", "expected a group of settings, not", "name: value"),
     ),
     "merge conflict": (
         replaced(
@@ -42,19 +42,25 @@ BROKEN = {
     ),
     "unknown key": (
         replaced("target_qps: 54", "target_qsp: 54"),
-        *(20, 21, "spec.divisions.open.box.digits.Offline.target_qsp", "no setting of Offline", "write target_qps"),
+        *(
+            20,
+            21,
+            "spec.divisions.open.box.digits.Offline.target_qsp",
+            "is not a setting of Offline",
+            "write target_qps",
+        ),
     ),
     "key in the wrong group": (
         replaced("as: resnet", "backend: onnxruntime"),
-        *(14, 7, "spec.benchmarks.digits.backend", "no setting of digits", "engine: {backend: …}"),
+        *(14, 7, "spec.benchmarks.digits.backend", "is not a setting of digits", "engine: {backend: …}"),
     ),
     "bad scenario": (
         replaced("Offline:", "offlin:"),
-        *(20, 11, "spec.divisions.open.box.digits.offlin", "no scenario", "write Offline"),
+        *(20, 11, "spec.divisions.open.box.digits.offlin", "is not a scenario", "write Offline"),
     ),
     "bad division": (
         replaced("    open:", "    opened:"),
-        *(17, 5, "spec.divisions.opened", "no division", "write open"),
+        *(17, 5, "spec.divisions.opened", "is not a division", "write open"),
     ),
     "duplicate system": (
         replaced("  benchmarks:", "    box: {category: edge, status: rdi}\n  benchmarks:"),
@@ -92,7 +98,7 @@ BROKEN = {
     ),
     "variable in another field": (
         replaced("submitter: ACME", "submitter: '${WHO}'"),
-        *(6, 14, "spec.submitter", "which only locations take", "write the value itself"),
+        *(6, 14, "spec.submitter", "which only locations may use", "write the value itself"),
     ),
     "circle of defaults": (
         replaced("short: {min_duration: 0}", "short: {use: quick}"),
@@ -119,19 +125,19 @@ BROKEN = {
     ),
     "undeclared system": (
         replaced("      box:\n", "      bx:\n"),
-        *(18, 7, "spec.divisions.open.bx", "bx is no declared system", "write box"),
+        *(18, 7, "spec.divisions.open.bx", "bx is not a declared system", "write box"),
     ),
     "undeclared benchmark": (
         replaced("        digits:\n", "        digit:\n"),
-        *(19, 9, "spec.divisions.open.box.digit", "digit is no declared benchmark", "write digits"),
+        *(19, 9, "spec.divisions.open.box.digit", "digit is not a declared benchmark", "write digits"),
     ),
     "undeclared block": (
         replaced("use: [short]", "use: [shrt]"),
-        *(9, 19, "spec.defaults.quick.use", "shrt is no block", "write short"),
+        *(9, 19, "spec.defaults.quick.use", "shrt is not a block", "write short"),
     ),
     "unknown backend": (
         replaced("backend: onnxruntime", "backend: onnx-runtime"),
-        *(15, 25, "spec.benchmarks.digits.engine.backend", "no backend", "write onnxruntime"),
+        *(15, 25, "spec.benchmarks.digits.engine.backend", "is not a valid backend", "write onnxruntime"),
     ),
     "no backend": (
         replaced("backend: onnxruntime, ", ""),
@@ -143,7 +149,13 @@ BROKEN = {
     ),
     "wrong choice": (
         replaced("batch_size: 1", "options: {graph_optimization: al}"),
-        *(15, 68, "spec.benchmarks.digits.engine.options.graph_optimization", "no graph_optimization", "write all"),
+        *(
+            15,
+            68,
+            "spec.benchmarks.digits.engine.options.graph_optimization",
+            "is not a valid graph_optimization",
+            "write all",
+        ),
     ),
     "precision": (
         replaced("batch_size: 1", "precision: bf16"),
@@ -173,7 +185,7 @@ BROKEN = {
     ),
     "control codes": (
         replaced("target_qps: 54", 'target_qps: "\\e[31m"'),
-        *(20, 33, "spec.divisions.open.box.digits.Offline.target_qps", "'�[31m' is no rate", "54 /s"),
+        *(20, 33, "spec.divisions.open.box.digits.Offline.target_qps", "'�[31m' is not a rate", "54 /s"),
     ),
     "contradiction": (
         replaced("target_qps: 54", "max_query_count: 3, min_query_count: 4"),
@@ -181,7 +193,7 @@ BROKEN = {
     ),
     "empty value": (
         replaced("target_qps: 54", "target_qps: "),
-        *(20, 33, "spec.divisions.open.box.digits.Offline.target_qps", "nothing stands where a rate belongs", "54 /s"),
+        *(20, 33, "spec.divisions.open.box.digits.Offline.target_qps", "expected a rate, not nothing", "54 /s"),
     ),
     "secret value": (
         replaced("as: resnet", "model: {settings: {note: hf_abcdefghijklmnopqrstuvwxyz}}"),
@@ -193,7 +205,7 @@ BROKEN = {
     ),
     "merge key": (
         replaced("target_qps: 54", "<<: {target_qps: 54}"),
-        *(20, 21, "spec.divisions.open.box.digits.Offline.<<", "<< is no setting", "spec.defaults"),
+        *(20, 21, "spec.divisions.open.box.digits.Offline.<<", "<< is not a setting", "spec.defaults"),
     ),
     "second document": (VALID + "---\na: 1\n", 21, 1, "", "a second document", "one document per file"),
     "unknown alias": (

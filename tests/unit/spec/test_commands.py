@@ -60,7 +60,7 @@ def test_there_is_an_example_of_each_kind() -> None:
 
 def test_an_unknown_placeholder_is_named_with_the_nearest() -> None:
     (problem,) = refused('{command: [run, "{run_dir}", "{user_conf}", "{senario}"], score: {command: [s]}}')
-    assert problem.startswith("11: {senario} is no placeholder; write scenario (valid:")
+    assert problem.startswith("11: {senario} is not a placeholder; write scenario (valid:")
     assert refused('{command: [run, "{run_dir}", "{user_conf}"], cwd: "{rundir}", score: {command: [s]}}')
 
 
@@ -81,15 +81,15 @@ def test_a_command_must_hear_where_its_logs_and_its_conf_are() -> None:
     ("harness", "message"),
     [
         ("{code: ours}", "a harness is described without its command"),
-        ("{command: run it}", "'run it' stands where a command belongs"),
-        ("{command: []}", "a list stands where a command belongs"),
+        ("{command: run it}", "expected a command, not 'run it'"),
+        ("{command: []}", "expected a command, not a list"),
         ("{command: [run], image: 'ubuntu:22.04'}", "'ubuntu:22.04' does not pin an image"),
         ("{command: [run], env: {1A: x}}", "'1A' cannot name an environment variable"),
-        ("{command: [run], env: {A: {from: B}}}", "a group of settings is no value of an environment variable"),
+        ("{command: [run], env: {A: {from: B}}}", "a group of settings is not a value of an environment variable"),
         ("{command: [run], env: {HF_TOKEN: sesame}}", "looks like a secret"),
-        ("{command: [run], user_conf: writen}", "'writen' is no way to settle user.conf"),
-        ("{command: [run], cwd: $HOME/x}", "holds a variable in a notation that is not taken"),
-        ("{comand: [run]}", "comand is no setting of harness"),
+        ("{command: [run], user_conf: writen}", "'writen' is not a valid way to settle user.conf"),
+        ("{command: [run], cwd: $HOME/x}", "holds a variable in a notation that is not supported"),
+        ("{comand: [run]}", "comand is not a setting of harness"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(harness: str, message: str) -> None:
@@ -103,13 +103,19 @@ TOLD = '{command: [run, "{run_dir}", "{user_conf}", "{service_url}"], score: {co
     ("service", "message"),
     [
         ("{code: server}", "a service is described without its command"),
-        ("{command: [serve]}", "nothing tells when the service is ready"),
-        ('{command: [serve, "{port}", "{mode}"]}', "{mode} is no placeholder of a service, which several runs share"),
-        ('{command: [serve, "{port}"], env: {A: "{user_conf}"}}', "{user_conf} is no placeholder of a service"),
-        ('{command: [serve, "{port}"], ready: {tcp: "a:1", log: up}}', "a service is ready in one way alone"),
-        ('{command: [serve, "{port}"], stop: {signal: SIGSTOP}}', "'SIGSTOP' is no signal to stop a service with"),
+        ("{command: [serve]}", "nothing says when the service is ready"),
+        (
+            '{command: [serve, "{port}", "{mode}"]}',
+            "{mode} is not a placeholder of a service, which several runs share",
+        ),
+        ('{command: [serve, "{port}"], env: {A: "{user_conf}"}}', "{user_conf} is not a placeholder of a service"),
+        ('{command: [serve, "{port}"], ready: {tcp: "a:1", log: up}}', "a service has one readiness check"),
+        (
+            '{command: [serve, "{port}"], stop: {signal: SIGSTOP}}',
+            "'SIGSTOP' is not a valid signal to stop a service with",
+        ),
         ('{command: [serve, "{port}"], ready: {timeout: 5}}', "'5' has no unit"),
-        ('{comand: [serve, "{port}"]}', "comand is no setting of"),
+        ('{comand: [serve, "{port}"]}', "comand is not a setting of"),
     ],
 )
 def test_a_service_that_cannot_be_started_is_refused(service: str, message: str) -> None:
@@ -120,18 +126,18 @@ def test_a_command_must_hear_where_its_service_listens() -> None:
     harness = '{command: [run, "{run_dir}", "{user_conf}"], score: {command: [s]}, service: {command: [s, "{port}"]}}'
     assert "nothing tells the command where its service listens" in refused(harness)[0]
     without = '{command: [run, "{run_dir}", "{user_conf}", "{service_url}"], score: {command: [s]}}'
-    assert "{service_url} is no placeholder" in refused(without)[0]
+    assert "{service_url} is not a placeholder" in refused(without)[0]
     scored = TOLD.replace("[s]", '[s, "{service_url}"]') + 'service: {command: [s, "{port}"]}}'
-    assert "{service_url} is no placeholder" in refused(scored)[0]  # a score is made when no server runs
+    assert "{service_url} is not a placeholder" in refused(scored)[0]  # a score is made when no server runs
 
 
 @pytest.mark.parametrize(
     ("build", "message"),
     [
         ("{code: builder}", "a build is described without its command"),
-        ("{command: [build]}", "nothing tells where the build leaves the engine"),
-        ('{command: [build, "{run_dir}", "{engine}"]}', "{engine} is no placeholder of a build"),
-        ('{command: [build, "{run_dir}"], outputs: ["{modell}"]}', "{modell} is no placeholder of a build"),
+        ("{command: [build]}", "nothing says where the build leaves the engine"),
+        ('{command: [build, "{run_dir}", "{engine}"]}', "{engine} is not a placeholder of a build"),
+        ('{command: [build, "{run_dir}"], outputs: ["{modell}"]}', "{modell} is not a placeholder of a build"),
     ],
 )
 def test_a_build_that_cannot_be_meant_is_refused(build: str, message: str) -> None:

@@ -36,7 +36,7 @@ def test_a_whole_part_wins_over_a_longer_one() -> None:
     """h200 is not h200x8."""
     with pytest.raises(ReconcilerError) as caught:
         find_cell("open/h200", CELLS)
-    assert "fits 2 cells:\n  open/h200/resnet/Offline\n  open/h200/resnet/Server" in str(caught.value)
+    assert "matches 2 cells:\n  open/h200/resnet/Offline\n  open/h200/resnet/Server" in str(caught.value)
 
 
 def test_lists_candidates_but_not_all_of_many() -> None:
@@ -47,7 +47,7 @@ def test_lists_candidates_but_not_all_of_many() -> None:
 
 @pytest.mark.parametrize(("text", "near"), [("closed/h200/resnett/Offline", "resnet"), ("ofline", "Offline")])
 def test_names_the_nearest(text: str, near: str) -> None:
-    with pytest.raises(ReconcilerError, match="no cell fits") as caught:
+    with pytest.raises(ReconcilerError, match="no cell matches") as caught:
         find_cell(text, CELLS)
     assert near in caught.value.fix
 

@@ -32,7 +32,7 @@ def test_commit_without_a_repository_is_refused_before_anything_runs(
 ) -> None:
     code, out, err = reconcile("--commit", *(["--json"] if as_json else []))
     assert (code, out) == (1, "")
-    assert "lies in no git repository" in err
+    assert "is not in a git repository" in err
     assert "git init" in err
     assert not (declared / "state").exists()
 
@@ -68,7 +68,7 @@ def test_the_message_counts_what_was_recorded(recorded: Path, reconcile: Reconci
 def test_a_rerun_of_nothing_is_refused(recorded: Path, reconcile: Reconcile) -> None:
     code, out, err = reconcile("--rerun", "scenario=Nope")
     assert (code, out) == (1, "")
-    assert "no declared cell fits scenario=Nope" in err
+    assert "no declared cell matches scenario=Nope" in err
     assert "scenario: Offline" in err
     code, _, err = reconcile("--rerun", "kind=Score,cell=x")
     assert (code, "holds another '='" in err) == (1, True)

@@ -383,7 +383,7 @@ TEST08 = (
     case08("cut-bytes", False, answers(AUDIT, set_entry(0, data="00"))),
     case08(
         "no-number", False, _audit_values(lambda v: v.__setitem__(2, float("nan"))),
-        stricter="the script's comparison with a value that is no number never fails",
+        stricter="the script's comparison with a value that is not a number never fails",
     ),
     case08(
         "one-prediction-for-all", False, both(

@@ -114,7 +114,7 @@ def test_parse_detail_when_broken_names_file_and_line(data: bytes, message: str)
 
 
 def test_a_time_that_is_none_names_its_line() -> None:
-    with pytest.raises(LogError, match=r"log\.txt:1: power_begin is no time"):
+    with pytest.raises(LogError, match=r"log\.txt:1: power_begin is not a time"):
         _ = parse_detail(entry("power_begin", "yesterday"), "log.txt").started
 
 

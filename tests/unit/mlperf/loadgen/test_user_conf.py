@@ -154,7 +154,7 @@ def test_reading_is_loadgens_reading_of_random_confs(loadgen_read: Read) -> None
         (b"\n*.*.min_duration=5", 2, False, "blanks are needed around ="),
         (b"*.*.min_duration = 5 # note", 1, True, "a comment needs its own line"),
         (b"#comment with words", 1, True, "a comment needs a blank after #"),
-        (b"*.*.min_duration = five", 1, True, "five is no number"),
+        (b"*.*.min_duration = five", 1, True, "five is not a number"),
         (b"*.*.min_duration 5", 1, True, "expected =, found 5"),
         (b"*.*.min_duration =", 1, False, "it has no value"),
         (b"*.*.min_duration", 1, False, "it sets nothing"),

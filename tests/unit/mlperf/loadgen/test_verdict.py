@@ -163,7 +163,7 @@ def test_an_unknown_latency_is_no_metric(loadgen_run: Runs) -> None:
     """LoadGen writes 0 where early stopping could not estimate the percentile."""
     verdict = judge(changed(loadgen_run("multi-stream-valid"), early_stopping_latency_ms="0"))
     assert verdict.metric == ""
-    assert verdict.reasons == ("the log holds no early_stopping_latency_ms",)
+    assert verdict.reasons == ("the log has no early_stopping_latency_ms",)
 
 
 def test_an_unexplained_invalid_quotes_loadgen(loadgen_run: Runs) -> None:

@@ -18,6 +18,7 @@ from reconciler.desired.cache_file import Compiled, read, write
 from reconciler.desired.reuse import Reuse
 from reconciler.desired.state import Pins
 from reconciler.files import RepositoryPaths, hash_bytes
+from reconciler.foreign import read_regular, walk_files
 from reconciler.observed.digest_cache import DigestCache
 from reconciler.observed.installed import list_installed
 from reconciler.observed.observe import find_unlike_systems, get_systems, list_installed_for
@@ -28,6 +29,8 @@ from reconciler.resource.pins import Pin
 from reconciler.resource.records import Recorded
 
 _PACKAGE = Path(__file__).parent
+_SPECS = (".yaml", ".yml")
+_LARGEST_SPEC = 8 << 20  # bytes; a larger one is refused where it is read
 # Our own code that a compiled state is a function of: a developer's edit counts like a new version.
 _SOURCES = (
     *("spec", "desired", "launch", "mlperf", "mlperf/loadgen", "mlperf/rounds", "mlperf/rules", "resource"),
@@ -62,7 +65,10 @@ def list_spec_paths(places: RepositoryPaths, names: Sequence[str]) -> list[Path]
 def _files(paths: Iterable[Path]) -> list[Path]:
     found: list[Path] = []
     for path in paths:
-        found += sorted(p for p in path.glob("**/*") if p.suffix in (".yaml", ".yml")) if path.is_dir() else [path]
+        try:
+            found += sorted(p for p in walk_files(path) if p.suffix in _SPECS) if path.is_dir() else [path]
+        except OSError:
+            found.append(path)  # what is wrong with it is said where specs are read
     return found
 
 
@@ -71,7 +77,7 @@ def _fingerprint(places: RepositoryPaths, paths: Sequence[Path]) -> str:
     specs = []
     for path in _files(paths):
         try:
-            specs.append([os.path.relpath(path, places.root), hash_bytes(path.read_bytes())])
+            specs.append([os.path.relpath(path, places.root), hash_bytes(read_regular(path, _LARGEST_SPEC))])
         except OSError:
             specs.append([str(path), ""])
     code = []

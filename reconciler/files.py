@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Self
 
 from reconciler.errors import LockedError, StorageError
+from reconciler.foreign import open_regular
 
 _CHUNK = 1 << 20
 PARTIAL = ".partial"  # ends the name of a file that is being written; it begins with a dot
@@ -198,7 +199,7 @@ def copy(source: Path, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, aside = tempfile.mkstemp(prefix=f".{path.name}.", suffix=PARTIAL, dir=path.parent)
         try:
-            with os.fdopen(descriptor, "wb") as target, source.open("rb") as origin:
+            with os.fdopen(descriptor, "wb") as target, open_regular(source) as origin:
                 shutil.copyfileobj(origin, target, _CHUNK)
                 target.flush()
                 os.fsync(target.fileno())
@@ -268,7 +269,7 @@ def sweep(folder: Path) -> None:
 
 
 def hash_file(path: Path) -> str:
-    with path.open("rb") as stream:
+    with open_regular(path) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 

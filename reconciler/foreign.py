@@ -1,23 +1,76 @@
-"""The gate for folders that somebody else wrote: submission trees, logs of other machines.
+"""The gate for files that somebody else wrote: submission trees, logs of other machines, what a pull request brings.
 
-Whoever sends one chooses every entry of it. A link leads to files of the reader, which would be read, shown or recorded
-as if they had been sent; a pipe or a device is never read to its end; a file without blocks costs its sender nothing
-and its reader hours.
+Whoever sends a folder chooses every entry of it. A link leads to files of the reader, which would be read, shown or
+recorded as if they had been sent; a pipe or a device is never read to its end; a file without blocks costs its sender
+nothing and its reader hours; and a thousand folders within each other exhaust the stack of whoever walks them.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from io import BufferedReader
 from pathlib import Path
 
 # Everything that is read whole: LoadGen's longest detail logs have tens of megabytes.
 LARGEST = 64 << 20
+LARGEST_RECORD = 16 << 20  # bytes of one record or decision; they have kilobytes
 # What is copied or hashed piece by piece: answers of an accuracy run (images have gigabytes).
 LARGEST_ANSWERS = 64 << 30
+DEEPEST = 40  # folders within each other; a submission tree has about ten
 _ANSWERS = "mlperf_log_accuracy.json"
 _SPARSE = 64  # text that a file system compresses by itself shrinks less
+
+
+class StrangeFileError(OSError):
+    """What lies under a file's name is none that could be read; ``strerror`` says why."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(errno.EINVAL, why, str(path))
+
+
+def open_regular(path: Path) -> BufferedReader:
+    """A regular file, links followed, for reading. StrangeFileError for a pipe, which would be waited for without end,
+    or a device."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(mode):
+            raise StrangeFileError(path, "it is not a regular file")
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read_regular(path: Path, limit: int = LARGEST) -> bytes:
+    """The bytes of a regular file. StrangeFileError for more than ``limit``, before any is read."""
+    with open_regular(path) as stream:
+        size = os.fstat(stream.fileno()).st_size
+        data = stream.read(limit + 1) if size <= limit else b""
+    if size > limit or len(data) > limit:
+        raise StrangeFileError(path, f"it has {max(size, len(data)):,} bytes, too many to be what its name says")
+    return data
+
+
+def walk_files(folder: Path, deepest: int = DEEPEST, skipped: Collection[str] = ()) -> Iterator[Path]:
+    """Everything below a folder that is no folder itself, links among it, which are not followed; ``skipped``: names of
+    folders to leave out. Raises StrangeFileError for folders nested more deeply than ``deepest``, OSError for what
+    cannot be listed."""
+    waiting = [(folder, 0)]
+    while waiting:
+        parent, depth = waiting.pop()
+        if depth > deepest:
+            raise StrangeFileError(parent, f"folders are nested more than {deepest} deep")
+        with os.scandir(parent) as found:
+            entries = sorted(found, key=lambda entry: entry.name, reverse=True)
+        below = (entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+        waiting += [(parent / name, depth + 1) for name in below if name not in skipped]
+        yield from (parent / entry.name for entry in reversed(entries) if not entry.is_dir(follow_symlinks=False))
 
 
 def strange_entries(folder: Path, inside: Path | None = None) -> Iterator[tuple[Path, str]]:
@@ -28,11 +81,14 @@ def strange_entries(folder: Path, inside: Path | None = None) -> Iterator[tuple[
     if not Path(os.path.realpath(folder)).is_relative_to(top):
         yield folder, "a link that leads elsewhere"
         return
-    for parent, folders, files in os.walk(folder):
-        for name in sorted([*folders, *files]):
-            path = Path(parent) / name
+    try:
+        for path in walk_files(folder):
             if what := _strange(path, top):
                 yield path, what
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        yield Path(error.filename or folder), f"not readable: {error.strerror}"
 
 
 def _strange(path: Path, top: Path) -> str:

@@ -22,6 +22,7 @@ from reconciler.diff.change import Difference
 from reconciler.diff.difference import compare
 from reconciler.errors import Problem, RecordError, SpecError
 from reconciler.files import hash_bytes, hash_listing
+from reconciler.foreign import LARGEST_RECORD
 from reconciler.git_history import find_day
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.observed.pins import collect_recorded_pins
@@ -34,7 +35,7 @@ from reconciler.resource.decisions import NONE, Decisions
 from reconciler.resource.pins import Pin, PinKind
 from reconciler.resource.records import Record, Recorded, Summary
 from reconciler.resource.resources import Resource
-from reconciler.spec.files import Source
+from reconciler.spec.files import LARGEST_FILE, Source
 from reconciler.spec.loading import load_sources
 
 RECORDS = "state/records"
@@ -80,14 +81,17 @@ def read_records(
     those by path and blob that need not be read; more are added."""
     known = {} if known is None else known
     files = {path: at for path, at in git.list_files_at(root, commit, [RECORDS]).items() if path.endswith(".json")}
-    contents = git.read_blobs(root, [blob for path, (blob, _) in files.items() if (path, blob) not in known])
+    due = [blob for path, (blob, size) in files.items() if (path, blob) not in known and size <= LARGEST_RECORD]
+    contents = git.read_blobs(root, due)
     records: dict[str, Record] = {}
     damaged: dict[str, str] = {}
-    for path, (blob, _) in files.items():
+    for path, (blob, size) in files.items():
         identity = path.removeprefix(f"{RECORDS}/").removesuffix(".json")
         data = contents.get(blob)
         if (path, blob) in known:
             records[identity] = known[path, blob]
+        elif size > LARGEST_RECORD:
+            damaged[path] = f"it has {size:,} bytes, too many for a record"
         elif data is None:
             damaged[path] = "its bytes are not in this clone"
         elif hash_bytes(data)[:20] != identity.rpartition("-")[2]:
@@ -131,7 +135,11 @@ def read_snapshot(
 
 
 def _snapshot(root: Path, commit: str, specs: tuple[str, ...], today: date | None, shared: Shared) -> Snapshot:
-    files = {p: b for p, (b, _) in git.list_files_at(root, commit, specs).items() if _is_spec(p)}
+    there = {p: at for p, at in git.list_files_at(root, commit, specs).items() if _is_spec(p)}
+    files = {p: blob for p, (blob, _) in there.items()}
+    large = {p: n for p, (_, n) in there.items() if n > LARGEST_FILE}
+    if large:
+        raise SpecError([Problem(p, 1, 1, "", f"it has {n:,} bytes", _SPEC_FIX) for p, n in large.items()])
     if not files:
         fix = "`reconcile init` writes a starter; a commit that has one: git log -- specs"
         raise SpecError([Problem(", ".join(specs), 0, 0, "", f"commit {commit[:12]} has no spec", fix)])
@@ -156,7 +164,8 @@ def _is_spec(path: str) -> bool:
 
 
 def read_decisions(root: Path, commit: str, today: date | None) -> Decisions:
-    files = {p: blob for p, (blob, _) in git.list_files_at(root, commit, [ACCEPTED, FROZEN]).items() if is_decision(p)}
+    there = git.list_files_at(root, commit, [ACCEPTED, FROZEN])
+    files = {p: blob for p, (blob, size) in there.items() if is_decision(p) and size <= LARGEST_RECORD}
     contents = git.read_blobs(root, files.values())
     found = {path: contents[blob] for path, blob in files.items() if blob in contents}
     return parse_decisions(found, today or find_day(root, commit))
@@ -167,6 +176,8 @@ def _committed(root: Path, commit: str, needed: Iterable[Pin]) -> dict[str, str]
     paths = {os.path.normpath(pin.location) for pin in needed if pin.kind is PinKind.SOURCE}
     here = {path for path in paths if not path.startswith(("/", ".."))}
     files = git.list_files_at(root, commit, sorted(here)) if here else {}
+    if any(size > _LARGEST_SOURCE for _, size in files.values()):
+        return {}  # nobody knows their digest, as on a machine that lacks them
     contents = git.read_blobs(root, [blob for blob, _ in files.values()])
     digests = {path: hash_bytes(contents[blob]) for path, (blob, _) in files.items() if blob in contents}
     for folder in here.difference(digests):  # the code of a harness command is a folder
@@ -174,6 +185,10 @@ def _committed(root: Path, commit: str, needed: Iterable[Pin]) -> dict[str, str]
         if below:
             digests[folder] = hash_listing(below)
     return {path: found for path, found in digests.items() if path in here}
+
+
+_LARGEST_SOURCE = 256 << 20  # bytes of a file in git that are read to learn a digest
+_SPEC_FIX = "keep data out of specs/"
 
 
 class _Unset(dict[str, str]):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from reconciler.desired.checks import check
 from reconciler.errors import ReconcilerError, SpecError
 from reconciler.files import copy
+from reconciler.foreign import walk_files
 from reconciler.importing.adopted_records import Recorder, Taken
 from reconciler.importing.adopted_spec import render_spec
 from reconciler.importing.read_tree import TakenCell, TakenTree
@@ -63,12 +65,18 @@ def copy_documents(tree: TakenTree, root: Path) -> dict[str, Any]:
 def _copy_code(tree: TakenTree, folder: Path, root: Path) -> bool:
     """What a tree may hold of a benchmark's code; whether there was anything."""
     found = False
-    for path in sorted(folder.rglob("*")) if tree.holds(folder) and folder.is_dir() else ():
+    for path in sorted(_held(tree, folder)):
         names = path.relative_to(folder).parts
         if tree.holds(path) and path.is_file() and all(is_portable(name) for name in names):
             copy(path, root / "src" / folder.name / Path(*names))
             found = True
     return found
+
+
+def _held(tree: TakenTree, folder: Path) -> Iterator[Path]:
+    """The files of a folder, as far as it does not go down for ever."""
+    with contextlib.suppress(OSError):
+        yield from walk_files(folder) if tree.holds(folder) and folder.is_dir() else ()
 
 
 def declare(tree: TakenTree, ruleset: Ruleset, name: str, root: Path, published: Mapping[str, Any]) -> DeclaredTree:

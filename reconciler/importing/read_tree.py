@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.errors import LogError, ReconcilerError
-from reconciler.foreign import strange_entries
+from reconciler.foreign import strange_entries, walk_files
 from reconciler.importing.log_folder import FoundRun, find_run
 from reconciler.importing.results_folder import FoundResults, find_results
 from reconciler.mlperf.endpoints import collect_result_settings
@@ -169,7 +169,7 @@ def _runs(files: CellFiles) -> tuple[list[FoundRun], list[str]]:
 
 
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:
-    for path in sorted(folder.rglob("*")):
+    for path in sorted(walk_files(folder)) if folder.is_dir() else ():
         if path.is_file() and not path.is_symlink():
             yield path.relative_to(folder).as_posix(), path
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from reconciler.files import hash_listing
+from reconciler.foreign import walk_files
 from reconciler.observed.digest_cache import DigestCache, seal
 
+DEEPEST_CODE = 200  # folders within each other
 SKIPPED = frozenset({".git", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"})
 
 
@@ -28,12 +29,9 @@ def hash_code(path: Path, stamps: DigestCache, placed: Collection[Path] = ()) ->
 
 def _names(folder: Path) -> Iterator[str]:
     """Relative names of the files, links to nowhere left out."""
-    for parent, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name not in SKIPPED)
-        for name in sorted(files):
-            path = Path(parent) / name
-            if not name.endswith(".pyc") and path.is_file():
-                yield path.relative_to(folder).as_posix()
+    for path in walk_files(folder, DEEPEST_CODE, SKIPPED):
+        if not path.name.endswith(".pyc") and path.is_file():
+            yield path.relative_to(folder).as_posix()
 
 
 def _digest(folder: Path, names: list[str], stamps: DigestCache) -> str:

@@ -85,7 +85,7 @@ def decode(data: bytes, where: str) -> Record:
                 f"{where}: record format {version} is newer than this program", fix="install a newer mlperf-reconciler"
             )
         return _decode(document)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         raise RecordError(f"{where}: not a readable record: {error}", fix="restore the file from git") from error
 
 
@@ -156,7 +156,7 @@ def summarize(record: Record, identity: str) -> Summary:
     """Raises RecordError when its values are not of the types that a record has."""
     try:
         return _summarize(record, identity)
-    except (TypeError, KeyError, ValueError, AttributeError) as error:
+    except (TypeError, KeyError, ValueError, AttributeError, RecursionError, OverflowError) as error:
         raise RecordError(f"{identity}: not a readable record: {error!r}", fix="restore the file from git") from error
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import re
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from reconciler.files import RepositoryPaths, hash_bytes, replace
+from reconciler.foreign import LARGEST_RECORD, read_regular
 from reconciler.resource.decisions import (
     FORMAT,
     Acceptance,
@@ -30,7 +32,15 @@ _T = TypeVar("_T")
 
 def read(places: RepositoryPaths, today: date) -> Decisions:
     """Of the work tree. ``today``: a day in UTC."""
-    return parse_decisions({path: (places.root / path).read_bytes() for path in _files(places.root)}, today)
+    files: dict[str, bytes] = {}
+    unread: dict[str, str] = {}
+    for path in _files(places.root):
+        try:
+            files[path] = read_regular(places.root / path, LARGEST_RECORD)
+        except OSError as error:
+            unread[path] = error.strerror or str(error)
+    found = parse_decisions(files, today)
+    return dataclasses.replace(found, damaged={**found.damaged, **unread}) if unread else found
 
 
 def parse_decisions(files: Mapping[str, bytes], today: date) -> Decisions:
@@ -81,6 +91,6 @@ def _decoded(
             if document["format"] != FORMAT:
                 raise ValueError(f"format {document['format']} is not known")
             found[path] = decode(document)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
             damaged[path] = f"not a readable decision: {error}"
     return found

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from reconciler.errors import RecordError
 from reconciler.files import RepositoryPaths, remove
+from reconciler.foreign import LARGEST_RECORD, read_regular
 from reconciler.record.codec import decode
 from reconciler.resource.records import Record
 
@@ -38,9 +39,9 @@ def list_named_objects(records: Iterable[bytes]) -> set[str]:
 def collect(places: RepositoryPaths, elsewhere: Iterable[bytes], *, dry_run: bool = False) -> GcReport:
     """``elsewhere``: the bytes of every record in local refs. Run it under the pass lock. Raises RecordError for a
     damaged record."""
-    here = [path.read_bytes() for path in places.records.glob("*/*.json")]
-    here += [_record_in(path) for path in places.audits.glob("*.json")]
     try:
+        here = [_read(path) for path in places.records.glob("*/*.json")]
+        here += [_record_in(path) for path in places.audits.glob("*.json")]
         named = list_named_objects([*here, *elsewhere])
     except RecordError as error:
         raise RecordError(
@@ -55,11 +56,18 @@ def collect(places: RepositoryPaths, elsewhere: Iterable[bytes], *, dry_run: boo
     return GcReport(len(unnamed), size, len(attempts), tuple(str(p) for p in unnamed))
 
 
+def _read(path: Path) -> bytes:
+    try:
+        return read_regular(path, LARGEST_RECORD)
+    except OSError as error:
+        raise RecordError(f"{path}: {error.strerror}", fix="restore the file from git") from error
+
+
 def _record_in(report: Path) -> bytes:
     """The record of a repeated measurement, which lies in the report of its audit."""
     try:
-        return json.dumps(json.loads(report.read_bytes())["record"]).encode()
-    except (ValueError, KeyError, TypeError) as error:
+        return json.dumps(json.loads(_read(report))["record"]).encode()
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise RecordError(f"{report}: not a readable report: {error}", fix="restore the file from git") from error
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from reconciler.errors import RecordError
 from reconciler.files import RepositoryPaths, hash_bytes, read_checked, read_version, write_cache
+from reconciler.foreign import LARGEST_RECORD, read_regular
 from reconciler.record.codec import decode, record_id, summarize
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import IMPORTED, UNKNOWN, Artifact, Ended, Record, Recorded, Summary
@@ -56,7 +57,7 @@ def load_record(places: RepositoryPaths, identity: str) -> Record:
     """Raises RecordError when it is not there or damaged."""
     path = record_path(places, identity)
     try:
-        data = path.read_bytes()
+        data = read_regular(path, LARGEST_RECORD)
     except OSError as error:
         raise RecordError(f"no record {identity}: {error.strerror}", fix="restore it from git") from error
     return _checked(data, identity)
@@ -100,9 +101,11 @@ def load(places: RepositoryPaths, *, deep: bool = False, index: Index | None = N
             entries[identity] = entry
             continue
         try:
-            data = record_path(places, identity).read_bytes()
+            data = read_regular(record_path(places, identity), LARGEST_RECORD)
             entries[identity] = (stamp, summarize(_checked(data, identity), identity))
-        except (OSError, RecordError) as error:
+        except OSError as error:
+            damaged.append(Damaged(f"state/records/{identity}.json", error.strerror or str(error)))
+        except RecordError as error:
             damaged.append(Damaged(f"state/records/{identity}.json", str(error)))
     if entries != known:
         _write_index(path, entries)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reconciler.errors import Problem
+from reconciler.foreign import StrangeFileError, read_regular, walk_files
 from reconciler.spec.names import find_nearest
 
 LARGEST_FILE = 8 * 2**20
@@ -34,7 +35,8 @@ def read_sources(paths: Sequence[Path], root: Path) -> tuple[list[Source], list[
         try:
             found, missing = _expand(path, root)
         except (OSError, RuntimeError, ValueError) as error:
-            found, missing = [], [Problem(str(path), 1, 1, "", f"the path cannot be read: {error}", "check the path")]
+            why = getattr(error, "strerror", None) or error
+            found, missing = [], [Problem(str(path), 1, 1, "", f"the path cannot be read: {why}", "check the path")]
         problems += missing
         for file in found:
             if (resolved := file.resolve()) not in seen:
@@ -64,7 +66,7 @@ def compute_blob_id(data: bytes) -> str:
 def _expand(path: Path, root: Path) -> tuple[list[Path], list[Problem]]:
     name = make_relative_name(path, root)
     if path.is_dir():
-        found = sorted(item for item in path.rglob("*") if _is_spec(item, path))
+        found = list_spec_files(path)
         if found:
             return found, []
         return [], [
@@ -82,17 +84,22 @@ def _expand(path: Path, root: Path) -> tuple[list[Path], list[Problem]]:
     return [], [Problem(name, 1, 1, "", "there is no such file", fix)]
 
 
+def list_spec_files(folder: Path) -> list[Path]:
+    """Every .yaml and .yml file below a folder, hidden ones left out. StrangeFileError for folders without end."""
+    return sorted(item for item in walk_files(folder) if _is_spec(item, folder))
+
+
 def _is_spec(item: Path, folder: Path) -> bool:
     hidden = any(part.startswith(".") for part in item.relative_to(folder).parts)
-    return item.suffix in _ENDINGS and not hidden and item.is_file()
+    return item.suffix in _ENDINGS and not hidden and item.exists() and not item.is_dir()
 
 
 def _read(path: Path, root: Path) -> Source | Problem:
     name = make_relative_name(path, root)
     try:
-        if path.stat().st_size > LARGEST_FILE:
-            return Problem(name, 1, 1, "", f"the file is larger than {LARGEST_FILE >> 20} MiB", "name a spec, not data")
-        data = path.read_bytes()
+        data = read_regular(path, LARGEST_FILE)
+    except StrangeFileError as error:
+        return Problem(name, 1, 1, "", str(error.strerror), "name a spec, not data")
     except OSError as error:
         return Problem(
             name, 1, 1, "", f"the file cannot be read: {error.strerror}", "check that it is a file you may read"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from reconciler.foreign import DEEPEST
 from reconciler.resource.kinds import DIVISIONS
 from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints
 from reconciler.tree.findings import Complaint, Place, Rule
@@ -89,6 +90,7 @@ def check_mapping(files: SubmitterFiles) -> Complaints:
 class _Entry:
     entry: os.DirEntry[str]
     shown: str
+    depth: int
 
 
 def check_names(files: SubmitterFiles) -> Complaints:
@@ -121,11 +123,19 @@ def check_empty_folders(files: SubmitterFiles) -> Complaints:
             yield Complaint(Place(item.shown), "an empty folder", "folders that hold something", fix="remove it")
 
 
-def _walk(folder: Path, shown: str) -> Iterator[_Entry]:
+def check_depth(files: SubmitterFiles) -> Complaints:
+    for item in _walk(files.place.path, files.place.shown):
+        if item.depth == DEEPEST and item.entry.is_dir(follow_symlinks=False):
+            text = f"folders nested more than {DEEPEST} deep, which were not looked at"
+            yield Complaint(Place(item.shown), text, "the layout of a submission", fix="remove them")
+
+
+def _walk(folder: Path, shown: str, depth: int = 1) -> Iterator[_Entry]:
+    """Bounded: folders within folders must not exhaust the stack."""
     for entry in sorted(list_entries(folder), key=lambda entry: entry.name):
-        yield _Entry(entry, f"{shown}/{entry.name}")
-        if entry.is_dir(follow_symlinks=False) and entry.name != ".git":
-            yield from _walk(Path(entry.path), f"{shown}/{entry.name}")
+        yield _Entry(entry, f"{shown}/{entry.name}", depth)
+        if depth < DEEPEST and entry.is_dir(follow_symlinks=False) and entry.name != ".git":
+            yield from _walk(Path(entry.path), f"{shown}/{entry.name}", depth + 1)
 
 
 _STRUCTURE = f"{OLD}: directory structure"
@@ -145,6 +155,7 @@ SUBMITTER_RULES: tuple[tuple[Rule, Callable[[SubmitterFiles], Complaints]], ...]
     (Rule("submitter.mapping", "model_mapping.json can be read", (NEW,)), check_mapping),
     (Rule("submitter.names", "no hidden names, spaces or compiled files", (_STRUCTURE,)), check_names),
     (Rule("submitter.links", "no broken links", (_STRUCTURE,)), check_links),
+    (Rule("submitter.depth", "no folders without end", (OURS,)), check_depth),
     (Rule("submitter.sizes", "no file above 50 MiB", (_STRUCTURE,)), check_sizes),
     (Rule("submitter.empty", "no empty folders", (_STRUCTURE,)), check_empty_folders),
 )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from decimal import Decimal
+
 from reconciler.files import hash_bytes
 from reconciler.mlperf.endpoints import read_measured
 from reconciler.mlperf.log_files import DETAIL
@@ -32,8 +35,8 @@ def read_facts(view: CellView, conf_target: float | None = None) -> Facts:
         harness="endpoints" if view.files.endpoints else "loadgen",
         metric=metric,
         unit=unit,
-        target=None if target is None else float(target),
-        conf_target=conf_target,
+        target=_finite(target),
+        conf_target=_finite(conf_target),
         validity=run.log.validity if run else "",
         began=start.timestamp() if start else None,
         digests=_digests(view),
@@ -49,7 +52,13 @@ def read_metric(view: CellView) -> tuple[float | None, str]:
         return None, ""
     metric = rules.metric(run.scenario)
     found = number(run.log, metric.key)
-    return (float(found / metric.divisor), metric.unit) if found is not None else (None, "")
+    return (_finite(found / metric.divisor), metric.unit) if found is not None else (None, "")
+
+
+def _finite(value: Decimal | float | None) -> float | None:
+    """None for a figure that no float holds, such as 1e400: anybody may have written it."""
+    exact = None if value is None else float(value)
+    return exact if exact is not None and math.isfinite(exact) else None
 
 
 def _metric_of_endpoints(view: CellView) -> tuple[float | None, str]:
@@ -58,7 +67,7 @@ def _metric_of_endpoints(view: CellView) -> tuple[float | None, str]:
         return None, ""
     metric = view.ruleset.endpoints.metric(rules.name, scenario, rules.metric(scenario))
     found = read_measured(summary, metric.key)
-    return (float(found / metric.divisor), metric.unit) if found is not None else (None, "")
+    return (_finite(found / metric.divisor), metric.unit) if found is not None else (None, "")
 
 
 def _digests(view: CellView) -> tuple[tuple[str, str], ...]:

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from reconciler.errors import LogError
+from reconciler.foreign import StrangeFileError, read_regular
+from reconciler.resource.kinds import DIVISIONS
 
 T = TypeVar("T", covariant=True)
 
@@ -40,12 +42,11 @@ class UnreadableError(ValueError):
 def read_bytes(path: Path, limit: int) -> bytes | None:
     """None when there is nothing at ``path``. UnreadableError for anything but a regular file within the limit."""
     try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise UnreadableError("it is not a regular file")
-        if status.st_size > limit:
-            raise UnreadableError(f"it has {status.st_size:,} bytes, too many to be what its name says")
-        return path.read_bytes()
+        if stat.S_ISLNK(path.lstat().st_mode) and leads_out(path):
+            raise UnreadableError("it is a link that leads out of the tree")
+        return read_regular(path, limit)
+    except (StrangeFileError, IsADirectoryError) as error:
+        raise UnreadableError(_why(error)) from error
     except FileNotFoundError:
         if path.is_symlink():
             raise UnreadableError("it is a broken link") from None
@@ -54,6 +55,10 @@ def read_bytes(path: Path, limit: int) -> bytes | None:
         return None
     except OSError as error:
         raise UnreadableError(f"it cannot be read: {error.strerror}") from error
+
+
+def _why(error: OSError) -> str:
+    return "it is not a regular file" if isinstance(error, IsADirectoryError) else str(error.strerror)
 
 
 def read_file(path: Path, shown: str, parse: Callable[[bytes, str], T], limit: int = TEXT_LIMIT) -> Read[T]:
@@ -100,8 +105,17 @@ def list_entries(path: Path) -> list[os.DirEntry[str]]:
         return []
 
 
+def leads_out(path: Path) -> bool:
+    """Whether a link leads to anything that is not of the tree in which it lies: whoever made the tree would have it
+    read under another name."""
+    parent = Path(os.path.realpath(path.parent))
+    divisions = [index for index, name in enumerate(parent.parts) if name in DIVISIONS]
+    top = Path(*parent.parts[: divisions[-1]]) if divisions else parent
+    return not Path(os.path.realpath(path)).is_relative_to(top)
+
+
 def _is_folder(entry: os.DirEntry[str]) -> bool:
     try:
-        return entry.is_dir()
+        return entry.is_dir() and not (entry.is_symlink() and leads_out(Path(entry.path)))
     except OSError:
         return False

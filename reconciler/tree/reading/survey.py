@@ -71,7 +71,7 @@ def _measured(root: RootPlace) -> str:
             break
         log = CellFiles(submitter, place).performance.detail.value
         seeds = tuple(read_value(log, f"effective_{name}") for name in SEED_FIELDS) if log else ()
-        if seeds in by_seeds:
+        if all(isinstance(seed, int) for seed in seeds) and seeds in by_seeds:
             votes[by_seeds[seeds]] += 1
     return votes.most_common(1)[0][0] if votes else ""
 

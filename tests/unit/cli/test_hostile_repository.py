@@ -1,0 +1,105 @@
+"""What a pull request can put into specs/ and state/: it is named, counts for nothing, and the rest is read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.unit.test_foreign import make_hole, nest, swept
+
+from .conftest import CELL, Reconcile, git
+
+__all__ = ["swept"]
+
+DEEP = 200_000
+
+
+def named(folder: Path, data: bytes, start: str = "a" * 12) -> None:
+    """Under the name that its bytes ask for, as whoever attacks would name it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{start}-{hashlib.sha256(data).hexdigest()[:20]}.json").write_bytes(data)
+
+
+def record(change: Callable[[str], str]) -> Callable[[Path], None]:
+    def place(root: Path) -> None:
+        folder = root / "state/records/Run"
+        text = json.dumps(json.loads(min(folder.iterdir()).read_bytes()))
+        named(folder, change(text).encode())
+
+    return place
+
+
+def trap(name: str, make: Callable[[Path], object]) -> Callable[[Path], None]:
+    def place(root: Path) -> None:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        make(root / name)
+
+    return place
+
+
+def device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+RECORD = f"state/records/Run/{'a' * 12}-{'b' * 20}.json"
+DECISION = "state/frozen/x-0123456789.json"
+DAMAGED: dict[str, Callable[[Path], object]] = {
+    "a record that is a device": trap(RECORD, device),
+    "a record that is a pipe": trap(RECORD, os.mkfifo),
+    "a record that is a hole": trap(RECORD, make_hole),
+    "a record of brackets": lambda root: named(root / "state/records/Run", b"[" * DEEP + b"]" * DEEP),
+    "a record with nested values": record(
+        lambda text: text.replace('"values": {', '"values": {"x": ' + "[" * DEEP + "]" * DEEP + ", ", 1)
+    ),
+    "a record of 4 million keys": lambda root: named(
+        root / "state/records/Run", b"{" + b",".join(b'"%d":1' % i for i in range(4_000_000)) + b"}"
+    ),
+    "a record with 5,000 digits": record(lambda text: text.replace('"seconds": ', f'"seconds": {"9" * 5000}', 1)),
+    "a record with a list as its key": record(lambda text: text.replace('"key": "', '"key": ["x"], "k": "', 1)),
+    "a decision that is a device": trap(DECISION, device),
+    "a decision that is a pipe": trap(DECISION, os.mkfifo),
+    "a decision of brackets": lambda root: named(root / "state/frozen", b"[" * DEEP, "x"),
+}
+
+
+@pytest.mark.parametrize("attack", DAMAGED)
+def test_what_is_no_record_counts_for_nothing(recorded: Path, reconcile: Reconcile, attack: str) -> None:
+    DAMAGED[attack](recorded)
+    code, out, err = reconcile("plan")
+    assert (code, "Nothing to do for" in out, "finding state/" in out) == (2, True, True), out + err
+    for command in (("status",), ("show", CELL), ("why", CELL)):
+        code, out, err = reconcile(*command)
+        assert code in (0, 2), err
+        assert "digits" in out
+
+
+SPECS: dict[str, Callable[[Path], object]] = {
+    "a device": trap("specs/two.yaml", device),
+    "a pipe": trap("specs/two.yaml", os.mkfifo),
+    "a hole": trap("specs/two.yaml", make_hole),
+    "1,200 nested folders": lambda root: nest(root / "specs", 1200),
+}
+
+
+@pytest.mark.parametrize("attack", SPECS)
+def test_what_is_no_spec_is_an_error_that_names_it(recorded: Path, reconcile: Reconcile, attack: str) -> None:
+    SPECS[attack](recorded)
+    code, _, err = reconcile("plan")
+    assert (code, "specs" in err) == (1, True), err
+
+
+def test_large_files_of_a_commit_are_not_read(recorded: Path, reconcile: Reconcile) -> None:
+    """Zeros cost nothing in git."""
+    base = git(recorded, "rev-parse", "HEAD")
+    with (recorded / RECORD).open("wb") as stream:
+        stream.truncate(40 << 20)
+    git(recorded, "add", "--force", "state")
+    git(recorded, "commit", "--quiet", "--message", "Add a record")
+    code, out, err = reconcile("pr", "--base", base)
+    assert "41,943,040 bytes, too many for a record" in out + err
+    assert code in (1, 2)

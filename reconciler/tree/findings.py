@@ -111,6 +111,17 @@ class OfficialRun:
 
 
 @dataclass(frozen=True, slots=True)
+class Gap:
+    """What could not be compared, and why. ``blind``: nothing of a run could be, so that its silence says nothing."""
+
+    submitter: str
+    cell: str
+    place: Place
+    reason: str
+    blind: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class TreeReport:
     """``root`` as the user typed it; ``rounds`` and ``layouts`` that were seen; every finding in a fixed order."""
 
@@ -120,12 +131,13 @@ class TreeReport:
     facts: tuple[Facts, ...]
     findings: tuple[TreeFinding, ...]
     official: tuple[OfficialRun, ...] = field(default=())
+    gaps: tuple[Gap, ...] = ()
 
     def count(self, severity: Severity) -> int:
         return sum(finding.severity is severity for finding in self.findings)
 
     @property
     def clean(self) -> bool:
-        """No error and no warning, and no official checker that found or did otherwise."""
-        good = all(run.verdict == "looks OK" for run in self.official)
+        """No error and no warning, no official checker that found or did otherwise, and no run left unseen."""
+        good = all(run.verdict == "looks OK" for run in self.official) and not any(gap.blind for gap in self.gaps)
         return good and all(finding.severity is Severity.NOTE for finding in self.findings)

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from reconciler.files import hash_bytes
 from reconciler.mlperf.log_files import DETAIL
-from reconciler.tree.check.presence import BenchmarkView
-from reconciler.tree.check.systems import SystemView
-from reconciler.tree.findings import Facts, Rule, TreeFinding, TreeReport
+from reconciler.tree.findings import Facts, Gap, Rule, TreeFinding, TreeReport
 from reconciler.tree.reading.cell import USER_CONF
 from reconciler.tree.reading.facts import read_facts
 from reconciler.tree.reading.files import TEXT_LIMIT
-from reconciler.tree.reading.survey import Progress, Survey, survey_tree
-from reconciler.tree.reading.system import SubmitterFiles
+from reconciler.tree.reading.survey import Progress, survey_tree
 from reconciler.tree.reading.view import CellView, FindOriginal
 from reconciler.tree.rule_engine import About, apply_rules
 from reconciler.tree.verify.across import SAME_LOG, add_causes, verify_copied_logs
 from reconciler.tree.verify.conf import CONF_RULES, read_conf, read_target
 from reconciler.tree.verify.endpoints import ENDPOINTS_CONTRADICTIONS
+from reconciler.tree.verify.gaps import find_gaps
 from reconciler.tree.verify.placement import PLACEMENT_RULES
 from reconciler.tree.verify.runs import RUN_CONTRADICTIONS
 from reconciler.tree.verify.summary import SUMMARY_RULES
@@ -30,6 +28,7 @@ from reconciler.tree.verify.systems import (
     SYSTEM_CONTRADICTIONS,
 )
 from reconciler.tree.verify.verdicts import VERDICT_RULES
+from reconciler.tree.walk import LevelRules, TreeWalk
 
 _CELL_TABLES = (
     RUN_CONTRADICTIONS,
@@ -62,55 +61,40 @@ def verify_tree(
     ``round_name`` "": the round whose seeds the logs carry.
     """
     surveys = survey_tree(path, round_name, original)
-    verifier = _Verifier(sum(item.total for item in surveys), progress)
-    found = [finding for item in surveys for finding in verifier.tree(item)]
+    memory = _Memory()
+    rules = LevelRules(verify_cell, system=SYSTEM_CONTRADICTIONS, benchmark=BENCHMARK_CONTRADICTIONS)
+    walk = TreeWalk(rules, sum(item.total for item in surveys), memory.add, progress=progress)
+    found = [finding for item in surveys for finding in walk.find(item)]
     pairs = frozenset((rule.scenario, rule.measured) for item in surveys for rule in item.ruleset.inferences)
-    found += verify_copied_logs(verifier.facts, verifier.files, pairs)
+    found += verify_copied_logs(memory.facts, memory.files, pairs)
     return TreeReport(
         root=str(path),
         rounds=tuple(dict.fromkeys(item.ruleset.round for item in surveys)),
         layouts=tuple(dict.fromkeys(s.layout for item in surveys for s in item.root.submitters)),
-        facts=tuple(verifier.facts),
-        findings=tuple(add_causes(found, verifier.facts)),
+        facts=tuple(memory.facts),
+        findings=tuple(add_causes(found, memory.facts)),
+        gaps=tuple(memory.gaps),
     )
 
 
-class _Verifier:
-    """One walk: collects the facts of each cell, and where its logs are, for the comparison across cells."""
+@dataclass(slots=True)
+class _Memory:
+    """What is kept of each cell for the comparison across cells: its facts, where its logs are, what was not there."""
 
-    def __init__(self, total: int, progress: Progress | None) -> None:
-        self._total, self._progress = total, progress
-        self.facts: list[Facts] = []
-        self.files: dict[tuple[str, str, str], str] = {}
+    facts: list[Facts] = field(default_factory=list)
+    files: dict[tuple[str, str, str], str] = field(default_factory=dict)
+    gaps: list[Gap] = field(default_factory=list)
 
-    def tree(self, item: Survey) -> Iterator[TreeFinding]:
-        for place in item.root.submitters:
-            files = SubmitterFiles(place)
-            for name in place.systems():
-                system = files.system(name)
-                about = About(place.submitter, f"{place.division}/{name}")
-                yield from apply_rules(SYSTEM_CONTRADICTIONS, SystemView(place, system, item.ruleset), about)
-                for benchmark in place.benchmarks(name):
-                    official = item.official(files, benchmark)
-                    group = BenchmarkView(place, system, benchmark, official, item.ruleset)
-                    about = About(place.submitter, f"{place.division}/{name}/{benchmark}")
-                    yield from apply_rules(BENCHMARK_CONTRADICTIONS, group, about)
-                    for view in item.views(files, system, benchmark):
-                        yield from self._cell(view)
-
-    def _cell(self, view: CellView) -> Iterator[TreeFinding]:
-        if self._progress is not None:
-            self._progress(len(self.facts), self._total, str(view.cell))
-        yield from verify_cell(view)
+    def add(self, view: CellView) -> None:
         self.facts.append(_facts(view))
+        self.gaps += find_gaps(view)
         for run in view.files.runs():
             key = (view.files.submitter.submitter, str(view.cell), run.name)
             self.files[key] = f"{run.folder.shown}/{DETAIL}"
 
 
-def verify_cell(view: CellView) -> Iterator[TreeFinding]:
+def verify_cell(view: CellView, about: About) -> Iterator[TreeFinding]:
     """Everything that contradicts itself within one scenario folder."""
-    about = About(view.files.submitter.submitter, str(view.cell))
     if view.files.endpoints:
         yield from apply_rules(ENDPOINTS_CONTRADICTIONS, view, about)
         yield from apply_rules(MEASUREMENTS_CONTRADICTIONS, view, about)

@@ -1,0 +1,80 @@
+"""The one walk over a tree that checking and verifying share: rules at each level, cell by cell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from reconciler.tree.check.presence import BenchmarkView
+from reconciler.tree.check.systems import SystemView
+from reconciler.tree.findings import TreeFinding
+from reconciler.tree.reading.places import RootPlace, SubmitterPlace
+from reconciler.tree.reading.survey import Progress, Survey
+from reconciler.tree.reading.system import SubmitterFiles, SystemFile
+from reconciler.tree.reading.view import CellView
+from reconciler.tree.rule_engine import About, Table, apply_rules
+
+Origin = Callable[[str], str]  # cell → the spec line that declares it, "" for none
+
+
+def _nowhere(_: str) -> str:
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class LevelRules:
+    """The rules of each level of a tree. ``cell`` applies those of a scenario folder, which depend on its harness."""
+
+    cell: Callable[[CellView, About], Iterator[TreeFinding]]
+    root: Table[RootPlace] = ()
+    submitter: Table[SubmitterFiles] = ()
+    system: Table[SystemView] = ()
+    benchmark: Table[BenchmarkView] = ()
+
+
+@dataclass(slots=True)
+class TreeWalk:
+    """Holds one cell's logs at a time. ``remember`` is called with each cell once its rules have been applied."""
+
+    rules: LevelRules
+    total: int
+    remember: Callable[[CellView], None]
+    origin: Origin = _nowhere
+    progress: Progress | None = None
+    _done: int = field(default=0, init=False)
+
+    def find(self, item: Survey) -> Iterator[TreeFinding]:
+        """Every finding about one tree, from its root to its cells."""
+        if item.root.whole:
+            yield from apply_rules(self.rules.root, item.root, About("", ""))
+        for place in item.root.submitters:
+            yield from self._submitter(item, place)
+
+    def _submitter(self, item: Survey, place: SubmitterPlace) -> Iterator[TreeFinding]:
+        files = SubmitterFiles(place)
+        if not place.only:
+            yield from apply_rules(self.rules.submitter, files, About(place.submitter, place.division))
+        for name in place.systems():
+            system = files.system(name)
+            view = SystemView(place, system, item.ruleset)
+            yield from apply_rules(self.rules.system, view, self._about(place, f"{place.division}/{name}"))
+            for benchmark in place.benchmarks(name):
+                yield from self._benchmark(item, files, system, benchmark)
+
+    def _benchmark(
+        self, item: Survey, files: SubmitterFiles, system: SystemFile, benchmark: str
+    ) -> Iterator[TreeFinding]:
+        official = item.official(files, benchmark)
+        group = BenchmarkView(files.place, system, benchmark, official, item.ruleset)
+        about = self._about(files.place, f"{files.place.division}/{system.name}/{benchmark}")
+        if not files.place.only[2:]:
+            yield from apply_rules(self.rules.benchmark, group, about)
+        for view in item.views(files, system, benchmark):
+            if self.progress is not None:
+                self.progress(self._done, self.total, str(view.cell))
+            yield from self.rules.cell(view, self._about(files.place, str(view.cell)))
+            self.remember(view)
+            self._done += 1
+
+    def _about(self, place: SubmitterPlace, cell: str) -> About:
+        return About(place.submitter, cell, self.origin(cell))

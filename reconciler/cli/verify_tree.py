@@ -18,8 +18,9 @@ from reconciler.cli.shared.tree_options import (
 )
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC
 from reconciler.files import replace, write_output
+from reconciler.render.baseline import leave_out_known, read_baseline
 from reconciler.render.documents import render_document
-from reconciler.render.findings import LIMIT, render_findings_part, render_findings_text
+from reconciler.render.findings import render_findings_part, render_verified_text
 from reconciler.render.findings_page import render_findings_page
 from reconciler.render.findings_tables import render_findings_csv, render_objections
 from reconciler.tree.findings import TreeReport
@@ -35,6 +36,12 @@ _OBJECTIONS = click.Option(
     metavar="DIR",
     help="Also write Markdown for the review, a file per submitter.",
 )
+_BASELINE = click.Option(
+    ["--baseline"],
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Show only what is not in FILE, an earlier report of --json.",
+)
 _HTML = click.Option(
     ["--html", "html_file"], type=click.Path(path_type=Path), metavar="FILE", help="Also write a page with plots."
 )
@@ -42,13 +49,25 @@ _HTML = click.Option(
 
 @click.command("verify-tree")
 @takes(
-    [_PATH, round_option(), originals_option(), sort_option(), _CSV, _OBJECTIONS, _HTML, json_option(), all_option()]
+    [
+        _PATH,
+        round_option(),
+        originals_option(),
+        sort_option(),
+        _BASELINE,
+        _CSV,
+        _OBJECTIONS,
+        _HTML,
+        json_option(),
+        all_option(),
+    ]
 )
 def command(
     path: Path,
     round_name: str,
     originals: Path | None,
     by: str,
+    baseline: Path | None,
     csv_file: Path | None,
     objections: Path | None,
     html_file: Path | None,
@@ -63,11 +82,13 @@ def command(
     """
     with show_progress(quiet=as_json) as report:
         tree_report = verify_tree(path, round_name=round_name, original=open_archive(originals), progress=report)
+    if baseline is not None:
+        tree_report = leave_out_known(tree_report, read_baseline(baseline))
     _write(tree_report, by, csv_file, objections, html_file)
     if as_json:
         say_json(render_document("verify-tree", **render_findings_part(tree_report, by)))
     else:
-        say(render_findings_text(tree_report, by=by, limit=None if show_all else LIMIT, paint=choose_paint()))
+        say(render_verified_text(tree_report, by=by, every=show_all, paint=choose_paint()))
     return IN_SYNC if tree_report.clean else NOT_IN_SYNC
 
 

@@ -8,11 +8,18 @@ from typing import Any
 
 from reconciler.quantities import show_count
 from reconciler.render.colour import Paint, Tone, show_plain
+from reconciler.render.finding_causes import (
+    TONES,
+    render_causes_part,
+    render_causes_text,
+    render_gaps_part,
+    render_gaps_text,
+)
+from reconciler.tree.causes import find_cause
 from reconciler.tree.findings import OfficialRun, Severity, TreeFinding, TreeReport
 
 LIMIT = 20  # findings of one kind that are shown of a submitter
 SEVERITIES = tuple(Severity)
-TONES = {Severity.ERROR: Tone.BAD, Severity.WARNING: Tone.DOUBT, Severity.NOTE: Tone.FAINT}
 _ORDERS: dict[str, Callable[[TreeFinding], Any]] = {
     "submitter": lambda f: (f.submitter.lower(), f.rule.kind, SEVERITIES.index(f.severity)),
     "kind": lambda f: (f.rule.kind, f.submitter.lower(), SEVERITIES.index(f.severity)),
@@ -25,6 +32,18 @@ ORDERS = tuple(_ORDERS)
 def sort_findings(findings: Sequence[TreeFinding], by: str = "submitter") -> list[TreeFinding]:
     """Sorted by one of ORDERS; findings that are equal there stay in the order in which they were found."""
     return sorted(findings, key=_ORDERS[by])
+
+
+def render_verified_text(report: TreeReport, *, by: str, every: bool = False, paint: Paint = show_plain) -> str:
+    """Causes first, then what could not be compared. ``every``: all cells of each cause, and all findings below."""
+    lines = render_causes_text(report, limit=None, paint=paint) if every else render_causes_text(report, paint=paint)
+    lines += render_gaps_text(report.gaps, paint)
+    if every and report.findings:
+        lines += ["", render_findings_text(report, by=by, limit=None, paint=paint)]
+    else:
+        lines.append(summarise_findings(report, paint))
+        lines += [paint("--all lists every finding with its lines.", Tone.FAINT)] if report.findings else []
+    return "\n".join(lines)
 
 
 def render_findings_text(
@@ -92,8 +111,11 @@ def _official(run: OfficialRun, paint: Paint) -> list[str]:
 
 def summarise_findings(report: TreeReport, paint: Paint = show_plain) -> str:
     what = f"{show_count(len(report.facts), 'result')} of {' and '.join(report.rounds) or 'no round'}"
+    blind = {(gap.submitter, gap.cell) for gap in report.gaps if gap.blind}
+    if blind:
+        what += f", {len(blind):,} of them not wholly"
     if not report.findings:
-        return paint(f"{what}: nothing found.", Tone.GOOD)
+        return paint(f"{what}: nothing found.", Tone.GOOD if report.clean else Tone.DOUBT)
     tone = Tone.GOOD if report.clean else Tone.BAD
     return paint(f"{what}: {_counts(report.findings)}.", tone)
 
@@ -128,6 +150,8 @@ def render_findings_part(report: TreeReport, by: str = "submitter") -> dict[str,
             }
             for facts in report.facts
         ],
+        "causes": render_causes_part(report),
+        "gaps": render_gaps_part(report.gaps),
         "findings": [render_finding_part(finding) for finding in sort_findings(report.findings, by)],
         "official": report.official,
     }
@@ -136,6 +160,7 @@ def render_findings_part(report: TreeReport, by: str = "submitter") -> dict[str,
 def render_finding_part(finding: TreeFinding) -> dict[str, Any]:
     complaint = finding.complaint
     return {
+        "cause_id": find_cause(finding).id,
         "rule": finding.rule.id,
         "title": finding.rule.title,
         "sources": finding.rule.sources,

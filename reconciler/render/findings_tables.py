@@ -8,25 +8,31 @@ import re
 from collections.abc import Mapping, Sequence
 
 from reconciler.quantities import show_count
-from reconciler.render.findings import SEVERITIES, render_finding_part, sort_findings
+from reconciler.render.findings import render_finding_part, sort_findings
+from reconciler.tree.causes import find_cause, rank_cause
 from reconciler.tree.findings import Severity, TreeFinding, TreeReport
+from reconciler.tree.grouping import CauseGroup, group_by_cause
 
 _COLUMNS = (
-    *("submitter", "cell", "severity", "rule", "title", "file", "line", "found", "wanted", "other", "cause", "fix"),
-    *("sources", "origin"),
+    *("cause_id", "cause_title", "submitter", "cell", "severity", "rule", "title", "file", "line", "found", "wanted"),
+    *("other", "cause", "fix", "sources", "origin"),
 )
 # A spreadsheet takes a cell that begins so for a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def render_findings_csv(report: TreeReport, by: str = "submitter") -> str:
-    """A row per finding. What a tree's author could have written into it is no formula for a spreadsheet."""
+    """A row per finding, those of one cause together, worst first; ``by`` orders them within their cause. What a tree's
+    author could have written into it is no formula for a spreadsheet."""
     stream = io.StringIO()
     writer = csv.DictWriter(stream, _COLUMNS, lineterminator="\n")
     writer.writeheader()
-    for finding in sort_findings(report.findings, by):
+    ordered = sort_findings(report.findings, by)
+    ranked = sorted(ordered, key=lambda finding: (finding.severity is Severity.NOTE, rank_cause(find_cause(finding))))
+    for finding in ranked:
         part = render_finding_part(finding)
         part["sources"] = "; ".join(part["sources"])
+        part["cause_title"] = find_cause(finding).title
         writer.writerow({name: _cell(part[name]) for name in _COLUMNS})
     return stream.getvalue()
 
@@ -36,55 +42,55 @@ def _cell(value: object) -> object:
 
 
 def render_objections(report: TreeReport) -> Mapping[str, str]:
-    """{file name: Markdown} with every error and warning, for submitters that have any."""
-    groups: dict[str, list[TreeFinding]] = {}
-    for finding in report.findings:
-        if finding.severity is not Severity.NOTE and finding.submitter:
-            groups.setdefault(finding.submitter, []).append(finding)
+    """{file name: Markdown} with a section per cause of errors and warnings, for submitters that have any."""
+    groups: dict[str, list[CauseGroup]] = {}
+    for group in group_by_cause(report.findings, report.facts):
+        if group.severity is not Severity.NOTE and group.submitter:
+            groups.setdefault(group.submitter, []).append(group)
     names = {name: _file_name(name) for name in groups}
     return {f"{names[name]}.md": _objection(name, report, groups[name]) for name in sorted(groups)}
 
 
-def _objection(submitter: str, report: TreeReport, findings: Sequence[TreeFinding]) -> str:
+def _objection(submitter: str, report: TreeReport, groups: Sequence[CauseGroup]) -> str:
     results = sum(facts.submitter == submitter for facts in report.facts)
-    cells = {finding.cell for finding in findings}
-    counted = [(severity, sum(f.severity is severity for f in findings)) for severity in SEVERITIES]
-    counts = ", ".join(show_count(number, severity.value) for severity, number in counted if number)
+    cells = {cell for group in groups for folded in group.cells for cell in folded.cells}
     head = [
         f"# {_text(submitter)}",
         "",
-        f"MLPerf Inference {' and '.join(report.rounds)}: {counts} in {show_count(len(cells), 'place')}, "
-        f"of {show_count(results, 'result')} examined.",
+        f"MLPerf Inference {' and '.join(report.rounds)}: {show_count(len(groups), 'objection')} to "
+        f"{show_count(len(cells), 'place')}, of {show_count(results, 'result')} examined.",
         "",
     ]
-    return "\n".join([*head, *(line for kind in _kinds(findings) for line in _section(kind, findings))]) + "\n"
+    return "\n".join([*head, *(line for group in groups for line in _section(group))]) + "\n"
 
 
-def _kinds(findings: Sequence[TreeFinding]) -> list[str]:
-    return sorted({finding.rule.kind for finding in findings})
-
-
-def _section(kind: str, findings: Sequence[TreeFinding]) -> list[str]:
-    lines = [f"## {kind}", ""]
-    chosen = [f for f in sort_findings(findings, "cell") if f.rule.kind == kind]
-    for cell in dict.fromkeys(finding.cell for finding in chosen):
-        lines += [f"### {_text(cell or 'the tree')}", ""]
-        for finding in chosen:
-            if finding.cell == cell:
-                lines += _item(finding)
-        lines.append("")
-    return lines
+def _section(group: CauseGroup) -> list[str]:
+    """One paragraph that can be sent as it is, and the lines of every cell below it."""
+    complaint = group.findings[0].complaint
+    other = f" ({_code(str(complaint.other))})" if complaint.other else ""
+    cells = ", ".join(_text(cell.shown or "the tree") for cell in group.cells)
+    likely = f" Likely: {_text(complaint.cause)}." if complaint.cause else ""
+    lines = [
+        f"## {_text(group.cause.title[:1].upper() + group.cause.title[1:])}",
+        "",
+        f"In {show_count(len(group.cells), 'result')} ({cells}) {_text(group.cause.title)}: for one, "
+        f"{_code(str(complaint.place))} has {_text(complaint.found)}, but {_text(complaint.wanted)}{other}.{likely} "
+        f"Rule: {_text(group.cause.rule)}. It would be settled by {_text(group.cause.settled_by)}.",
+        "",
+    ]
+    for finding in sort_findings(group.findings, "cell"):
+        lines += _item(finding)
+    return [*lines, ""]
 
 
 def _item(finding: TreeFinding) -> list[str]:
     complaint = finding.complaint
     other = f" in {_code(str(complaint.other))}" if complaint.other else ""
     lines = [
-        f"- **{finding.severity.value}**: {_text(complaint.found)} in {_code(str(complaint.place))}",
-        f"  - but: {_text(complaint.wanted)}{other}",
+        f"- {_text(finding.cell or 'the tree')}, **{finding.severity.value}** (`{finding.rule.id}`): "
+        f"{_text(complaint.found)} in {_code(str(complaint.place))}; but {_text(complaint.wanted)}{other}",
     ]
     lines += [f"  - likely cause: {_text(complaint.cause)}"] if complaint.cause else []
-    lines.append(f"  - rule `{finding.rule.id}` ({finding.rule.title}): {', '.join(finding.rule.sources)}")
     return lines
 
 

@@ -54,16 +54,42 @@ def test_the_reports_of_verify_tree(tree: Path, tmp_path: Path, capsys: pytest.C
     out = [f"--csv={tmp_path / 'f.csv'}", f"--objections={tmp_path / 'o'}", f"--html={tmp_path / 'f.html'}"]
     assert main(["verify-tree", str(tree), *out, "--sort", "severity"]) == 2
     shown = capsys.readouterr().out
-    assert "error, Acme: 1 error" in shown
-    assert "an audit factor: 0.92 of the published target" in shown
+    assert "error user.conf was written last by a compliance run: 1 submitter, 1 cell, 1 finding" in shown
+    assert "settled by: the user.conf that the published run was started with" in shown
+    assert "0.92 of the published target" in shown
     rows = list(csv.DictReader((tmp_path / "f.csv").read_text().splitlines()))
     assert rows[0]["rule"] == "user-conf.contradicts"
     assert rows[0]["line"] == "1"
-    assert "target\\_qps 46" in (tmp_path / "o/Acme.md").read_text()
+    assert rows[0]["cause_id"] == "conf-of-audit-run"
+    objection = (tmp_path / "o/Acme.md").read_text()
+    assert "## User.conf was written last by a compliance run" in objection
+    assert "target\\_qps 46" in objection
+    assert "It would be settled by the user.conf" in objection
     page = (tmp_path / "f.html").read_text()
     assert "<svg" in page
     assert "<script" not in page
+    assert "Causes, worst first" in page
     assert "http" not in page.replace("http-equiv", "")
+
+
+def test_a_baseline_hides_what_is_known(tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    contradict(tree)
+    assert main(["verify-tree", str(tree), "--json"]) == 2
+    baseline = tmp_path / "known.json"
+    baseline.write_text(capsys.readouterr().out)
+    assert main(["verify-tree", str(tree), "--baseline", str(baseline)]) == 0
+    assert "nothing found" in capsys.readouterr().out
+    conf = next(tree.rglob("user.conf"))
+    conf.write_text("*.Server.target_qps = 46\n*.Server.min_duration = 60000\n")
+    assert main(["verify-tree", str(tree), "--baseline", str(baseline), "--json"]) == 2
+    found = [finding["found"] for finding in json.loads(capsys.readouterr().out)["findings"]]
+    assert [text.partition(" (")[0] for text in found] == ["min_duration 60000"]
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"findings": [{}]}', "\x00"])
+def test_anything_else_is_not_a_baseline(content: str, tree: Path, tmp_path: Path) -> None:
+    (tmp_path / "b.json").write_text(content)
+    assert main(["verify-tree", str(tree), "--baseline", str(tmp_path / "b.json")]) == 1
 
 
 _CHECKER = """\

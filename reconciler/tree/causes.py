@@ -1,0 +1,214 @@
+"""Causes of findings: what most likely happened, which rule it breaks, and what would settle it.
+
+One mistake shows in many cells and files; a reviewer wants to hear of it once. No cause says that somebody meant it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from reconciler.tree.findings import TreeFinding
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """``title``: what happened, as one clause. ``rule``: what it breaks, with the document that says so.
+    ``settled_by``: what the submitter would have to show."""
+
+    id: str
+    title: str
+    rule: str
+    settled_by: str
+
+
+_LOGS = "submission rules: the logs of a result are those of its own runs"
+_CONF = "submission rules: user.conf is the file that the published run was started with"
+_TEST = "compliance rules: the verification compares the published run with the test's run"
+_ACCURACY = "submission rules: accuracy.txt is made from the accuracy run that is published"
+_LOADGEN = "LoadGen writes both numbers itself, in one run"
+
+# Worst first: what makes the published number unproven, then what denies a verdict, then what only misdescribes a run.
+CAUSES: tuple[Cause, ...] = (
+    Cause(
+        "accuracy-of-another-run",
+        "the published accuracy is of another run",
+        _ACCURACY,
+        "the accuracy run of this cell with its detail log, and accuracy.txt made from it",
+    ),
+    Cause(
+        "copied-logs",
+        "one log is published for two results",
+        _LOGS,
+        "the logs of each result's own run, or the statement that one result is derived from the other",
+    ),
+    Cause(
+        "denied-verdict",
+        "a compliance test is called passed, and its own logs say that it failed",
+        _TEST,
+        "the verification repeated on the published logs; where it fails, the test repeated",
+    ),
+    Cause(
+        "audited-run",
+        "the published run was made under the settings of a compliance test",
+        "compliance rules: audit.config is removed before the submitted runs",
+        "the run repeated without audit.config",
+    ),
+    Cause(
+        "other-scenario",
+        "a log stands in the folder of another scenario or mode",
+        _LOGS,
+        "the logs of a run of this scenario",
+    ),
+    Cause(
+        "impossible-log",
+        "a log contradicts itself",
+        _LOADGEN,
+        "the log as LoadGen wrote it",
+    ),
+    Cause(
+        "other-summary",
+        "the summary is not that of the run",
+        _LOADGEN,
+        "the summary that LoadGen wrote beside the detail log",
+    ),
+    Cause(
+        "seeds",
+        "a run does not carry the seeds of the round",
+        "inference rules: the random seeds of the round are used in every run",
+        "the run repeated with the round's LoadGen and mlperf.conf",
+    ),
+    Cause(
+        "not-a-test",
+        "a compliance run is not the run of its test",
+        "compliance rules: a test is run under its own audit.config",
+        "the logs of the test's own run",
+    ),
+    Cause(
+        "verdict-of-other-runs",
+        "a compliance verdict was made on other runs than those published",
+        _TEST,
+        "the verification repeated on the published logs",
+    ),
+    Cause(
+        "hash",
+        "the hash in accuracy.txt is not that of the accuracy log",
+        "submission rules: truncation",
+        "the untruncated accuracy log, whose SHA-256 can be taken",
+    ),
+    Cause(
+        "category",
+        "a result that the system's type or the division cannot have",
+        "submission rules: system types and divisions",
+        "a corrected system description, or the result moved to the open division",
+    ),
+    Cause(
+        "description",
+        "the system description contradicts the folder that it describes",
+        "submission rules: system descriptions",
+        "a corrected systems/<system>.json",
+    ),
+    Cause(
+        "endpoints",
+        "the output of the endpoints harness contradicts itself",
+        "the harness derives both values from one run",
+        "the output folder of one run, whole",
+    ),
+    Cause(
+        "unreadable",
+        "a file that is there cannot be read",
+        "submission rules: files of a result",
+        "the file as it was written",
+    ),
+    Cause(
+        "conf-of-quick-test",
+        "user.conf is that of a quick test",
+        _CONF,
+        "the user.conf that the published run was started with",
+    ),
+    Cause(
+        "conf-of-audit-run",
+        "user.conf was written last by a compliance run",
+        _CONF,
+        "the user.conf that the published run was started with",
+    ),
+    Cause(
+        "conf-of-accuracy-run",
+        "user.conf was written last by the accuracy run",
+        _CONF,
+        "the user.conf that the published run was started with",
+    ),
+    Cause(
+        "conf-of-other-cell",
+        "user.conf has the setting of another result",
+        _CONF,
+        "the user.conf that the published run was started with",
+    ),
+    Cause(
+        "conf-of-several",
+        "one user.conf is published for several results, and does not say what ran",
+        _CONF,
+        "the user.conf of each published run",
+    ),
+    Cause(
+        "conf-of-another-run",
+        "user.conf does not say what ran",
+        _CONF,
+        "the user.conf that the published run was started with",
+    ),
+    Cause(
+        "conf-estimate",
+        "the expected rate or latency in user.conf is not the one that ran",
+        f"{_CONF}; an estimate sizes the run and is not what is measured",
+        "the user.conf that the published run was started with",
+    ),
+    Cause(
+        "dataset",
+        "the runs of a result cover different datasets",
+        "inference rules: all runs of a result use the same data set",
+        "the logs of runs on the round's data set",
+    ),
+)
+
+# A rule's findings are counted under this cause unless they name another one themselves.
+_OF_RULES: Mapping[str, str] = {
+    "accuracy.hash": "hash",
+    "accuracy.samples": "accuracy-of-another-run",
+    "compliance.counts": "verdict-of-other-runs",
+    "compliance.passes": "denied-verdict",
+    "compliance.scores": "verdict-of-other-runs",
+    "files.readable": "unreadable",
+    "log.duration": "impossible-log",
+    "log.validity": "impossible-log",
+    "measurements.retraining": "category",
+    "placement.accuracy": "accuracy-of-another-run",
+    "placement.compliance": "not-a-test",
+    "placement.copied": "copied-logs",
+    "placement.endpoints": "other-scenario",
+    "placement.measurements": "other-scenario",
+    "placement.performance": "other-scenario",
+    "runs.dataset": "dataset",
+    "runs.seeds": "seeds",
+    "summary.contradicts": "other-summary",
+    "system.category": "category",
+    "system.description": "description",
+    "system.names": "description",
+    "user-conf.contradicts": "conf-of-another-run",
+    "user-conf.refused": "conf-of-another-run",
+}
+_BY_ID = {cause.id: cause for cause in CAUSES}
+_RANKS = {cause.id: rank for rank, cause in enumerate(CAUSES)}
+
+
+def find_cause(finding: TreeFinding) -> Cause:
+    """The cause that a finding names, else that of its rule; a rule without one, as those of notes, is its own."""
+    rule = finding.rule
+    named = _BY_ID.get(finding.complaint.mechanism or _OF_RULES.get(rule.id, ""))
+    if named is None and rule.kind == "endpoints":
+        named = _BY_ID["endpoints"]
+    return named or Cause(rule.id, rule.title, ", ".join(rule.sources), "an answer of the submitter")
+
+
+def rank_cause(cause: Cause) -> int:
+    """0 for the worst consequence; causes that are no more than their rule come last."""
+    return _RANKS.get(cause.id, len(CAUSES))

@@ -1,17 +1,17 @@
 """The exceptions a user can meet, and the exit code of each branch.
 
-    ReconcilerError                     1   something the user can mend; the message says how
+    ReconcilerError                     1   something the user can fix; the message says how
     ├── SpecError                       1   the spec is wrong: one or more problems, each with file:line:column
-    ├── RepositoryError                 1   not a repository of ours, or git refuses
+    ├── RepositoryError                 1   not a repository made for reconcile, or git refuses
     ├── RecordError                     1   a record or log cannot be read or is not what its name says
     ├── LockedError                     1   another pass holds what this one needs
-    ├── StalePlanError                  1   a saved plan no longer fits the spec or the records
+    ├── StalePlanError                  1   a saved plan no longer matches the spec or the records
     ├── LogError                        1   a LoadGen log cannot be parsed (file:line)
     ├── StorageError                    1   a file could not be written (disk full, permissions)
     └── StoreError                      1   an object store elsewhere cannot be reached, or refuses
 
-Anything else that escapes is a bug of ours: exit 3, with a report file. KeyboardInterrupt: 130.
-Exit 2 is no error: it says that something selected is not in sync.
+Anything else that escapes is a bug in this program: exit 3, with a report file. KeyboardInterrupt: 130.
+Exit 2 is not an error: it says that something selected is not in sync.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ INTERRUPTED = 130
 
 
 class ReconcilerError(Exception):
-    """An error the user can mend. ``fix`` says how, in one line."""
+    """An error the user can fix. ``fix`` says how, in one line."""
 
     exit_code = ERROR
 

@@ -46,6 +46,7 @@ def summarise_audit(audit: AuditReport) -> str:
 def render_document(audit: AuditReport) -> dict[str, Any]:
     return {
         "version": VERSION,
+        "report": "audit",
         "commit": audit.commit,
         "proof": str(audit.proof),
         "records": audit.records,

@@ -122,6 +122,7 @@ def _escaped(text: str) -> str:
 def render_document(impact: Impact) -> dict[str, Any]:
     return {
         "version": VERSION,
+        "report": "pr",
         "base": impact.base,
         "head": impact.head,
         "verdict": describe_verdict(impact),

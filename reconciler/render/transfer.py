@@ -46,6 +46,7 @@ def render_document(report: TransferReport) -> dict[str, Any]:
     counts = Counter(item.fate for item in report.ended)
     return {
         "version": VERSION,
+        "report": report.command,
         "command": report.command,
         "store": report.store,
         "url": report.url,

@@ -1,11 +1,10 @@
-"""``python -m reconciler.cli.shared.spec_reference README.md``: writes the spec reference between its two marks.
+"""The reference of a spec as Markdown: every field, what it means, and what a change of it makes stale.
 
 What a field makes stale is not written down anywhere: it is what the functions in ``desired/inputs.py`` read of it.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace as replaced
 from pathlib import Path
@@ -13,7 +12,6 @@ from pathlib import Path
 from reconciler.desired.compile import compile_desired
 from reconciler.desired.inputs import STALL_TIMEOUT
 from reconciler.desired.state import Pins
-from reconciler.files import replace
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.resource.inputs import Value
 from reconciler.resource.setting_names import BUILD_COMMAND, COMMAND, SCORE_COMMAND, SERVICE_COMMAND
@@ -22,8 +20,6 @@ from reconciler.spec.files import Source, compute_blob_id
 from reconciler.spec.groups import Group
 from reconciler.spec.loading import load_sources
 from reconciler.spec.shipped import read_shipped
-
-BEGIN, END = "<!-- spec reference: begin -->", "<!-- spec reference: end -->"
 
 # Title, where it is written, the model, and the prefix of its settings; None: the settings have names of their own.
 _GROUPS: tuple[tuple[str, str, type[Group], str | None], ...] = (
@@ -122,19 +118,7 @@ def render_spec_reference() -> str:
     table = find_field_effects()
     parts = []
     for title, where, group, prefix in _GROUPS:
-        parts.append(f"### {title}\n\n{where[0].upper()}{where[1:]}\n")
+        parts.append(f"## {title}\n\n{where[0].upper()}{where[1:]}\n")
         rows = "".join(f"| `{name}` | {text} | {stale} |\n" for name, text, stale in _rows(group, prefix, table))
         parts.append(f"| Field | Meaning | A change makes stale |\n|---|---|---|\n{rows}")
     return "\n".join(parts)
-
-
-def write_into(text: str) -> str:
-    """The document with the reference between its marks brought up to date."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{render_spec_reference()}\n{END}{after}"
-
-
-if __name__ == "__main__":
-    path = Path(sys.argv[1])
-    replace(path, write_into(path.read_text(encoding="utf-8")).encode())

@@ -1,0 +1,174 @@
+"""``python -m tests.unit.cli.json_outputs``: writes the reference of what ``--json`` prints, from what it does print.
+
+The fields are those of a small repository that goes through the life of a submission, a command at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from reconciler.cli.main import main
+from reconciler.errors import BUG
+from tests.unit.cli.conftest import SPEC, edit, git
+
+TARGET = Path(__file__).parents[3] / "reconciler/docs/json.md"
+_EDIT = "(the spec is edited)"
+_A_PASS = ""
+_SAVED_PLAN = "plan"  # a plan is also what `reconcile apply` reads: it has a schema of its own
+_EMPTY = {"empty list", "empty object", "null"}
+_STORES = '  stores: {lab: {url: "file://STORE"}}\n'
+# What is typed, in this order, in one repository.
+_COMMANDS: tuple[str, ...] = (
+    "validate --json",
+    "plan --json",
+    "--json --commit",
+    "status --json",
+    "show digits --json",
+    "why digits --json",
+    "logs digits --json",
+    "check --json",
+    "verify-tree .reconcile/tree --json",
+    "audit --json",
+    "package --json",
+    "embargo --json",
+    "detect --json",
+    "push --json",
+    "pull --json",
+    "gc --json",
+    "accept --list --json",
+    "freeze digits --reason deadline --commit --json",
+    "unfreeze digits --commit",
+    _EDIT,
+    "plan --json",
+    "pr --base HEAD~1 --json",
+    "diff HEAD~1..HEAD --json",
+    "apply --commit --json",
+    "history digits --json",
+    "blame digits --json",
+    "compare HEAD~1 HEAD --json",
+    "prune --measured --json",
+    "benchmarks --json",
+    "rounds --json",
+    "rounds show v6.1 resnet --json",
+    "rounds conflicts v6.1 --json",
+    "rounds diff v5.1 v6.1 --json",
+)
+# They need a tree, an archive, a key or an official name that the example does not have.
+WITHOUT_EXAMPLE = frozenset({"import", "adopt", "move", "unpack", "sign"})
+_INTRODUCTION = """\
+# JSON outputs
+
+Each command that reports takes `--json`, and then prints one JSON object: `version` (of this format; a field may be
+added under the same version), `report` (what it is) and the fields below. Exit codes are the same as without it.
+
+The tables are inferred from what the commands print in an example repository
+(`python -m tests.unit.cli.json_outputs`). A field that is only `null` or empty there may hold more elsewhere; `[]`
+stands for each item of a list, `{}` for each value of an object whose names are data. Quantities are text where
+exactness matters.
+"""
+
+
+def outputs(root: Path) -> Mapping[str, Any]:
+    """Command → the report that it prints; where it is typed twice, both as a list."""
+    (root / "specs").mkdir(parents=True)
+    (root / "specs/one.yaml").write_text(SPEC + _STORES.replace("STORE", f"{root}-store"), encoding="utf-8")
+    (root / ".gitignore").write_text(".reconcile/\n", encoding="utf-8")
+    git(root, "init", "--quiet", "--initial-branch=main")
+    _commit(root, "Declare one cell")
+    found: dict[str, list[Any]] = {}
+    for command in _COMMANDS:
+        if command == _EDIT:
+            edit(root, "target_qps: 1000", "target_qps: 1100")
+            _commit(root, "Ask for more")
+            continue
+        printed = io.StringIO()
+        with contextlib.chdir(root), contextlib.redirect_stdout(printed):
+            code = main(command.split())
+        assert code != BUG, f"{command}: {printed.getvalue()}"
+        assert printed.getvalue().startswith("{") or "--json" not in command, command
+        if "--json" not in command:
+            continue
+        name = " ".join(word for word in command.split() if word[0].islower() and word in _NAMES) or _A_PASS
+        found.setdefault(name, []).append(json.loads(printed.getvalue()))
+    return found
+
+
+_NAMES = {word for command in _COMMANDS for word in command.split()[:2] if re.fullmatch(r"[a-z-]+", word)} - {"digits"}
+
+
+def _commit(root: Path, subject: str) -> None:
+    git(root, "add", ".")
+    git(root, "commit", "--quiet", "--message", subject)
+
+
+def reference(found: Mapping[str, Sequence[Any]]) -> str:
+    parts = [_INTRODUCTION]
+    for name in sorted(found):
+        rows: dict[str, set[str]] = {}
+        for report in found[name]:
+            for path, kind in _fields("", report):
+                rows.setdefault(path, set()).add(kind)
+        (title,) = {report.get("report", _SAVED_PLAN) for report in found[name]}
+        longer = {re.split(r"\[\]|\{\}|\.", path)[0] for path in rows if re.search(r"[\[{.]", path)}
+        table = "".join(
+            f"| `{path}` | {_kinds(kinds)} |\n"
+            for path, kinds in rows.items()
+            if path not in ("version", "report") and not (path in longer and kinds <= _EMPTY)
+        )
+        what = f"`reconcile {name}`" if name != _A_PASS else "`reconcile`, a pass,"
+        heading = f"## {'A pass' if name == _A_PASS else name}"
+        parts.append(f"{heading}\n\n{what} reports `{title}`.\n\n| Field | Value |\n|---|---|\n{table}")
+    return "\n".join(parts)
+
+
+def _fields(path: str, value: Any) -> Iterator[tuple[str, str]]:
+    if path.rpartition(".")[2] in _AS_RECORDED:
+        yield path, "object, as recorded or read"
+    elif isinstance(value, dict) and value:
+        if all(re.fullmatch(r"[a-z][a-z0-9_]*", name) for name in value):
+            for name, item in value.items():
+                yield from _fields(f"{path}.{name}".lstrip("."), item)
+        else:
+            for item in value.values():
+                yield from _fields(f"{path}{{}}", item)
+    elif isinstance(value, list) and value:
+        for item in value:
+            yield from _fields(f"{path}[]", item)
+    else:
+        yield path, _KINDS[type(value)]
+
+
+_KINDS: Mapping[type, str] = {
+    dict: "empty object",
+    list: "empty list",
+    str: "text",
+    int: "number",
+    float: "number",
+    bool: "true or false",
+    type(None): "null",
+}
+# Their fields depend on the benchmark, the machine or the round.
+_AS_RECORDED = frozenset({"values", "settings", "description", "hardware", "nodes", "benchmarks", "sections"})
+
+
+def _kinds(kinds: set[str]) -> str:
+    known = kinds - (_EMPTY - {"null"}) or kinds
+    return " or ".join(sorted(known - {"null"})) + (" or null" if "null" in known and len(known) > 1 else "") or "null"
+
+
+def write() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        TARGET.write_text(reference(outputs(Path(folder) / "repository")), encoding="utf-8")
+    sys.stdout.write(f"wrote {TARGET}\n")
+
+
+if __name__ == "__main__":
+    write()

@@ -12,13 +12,15 @@ from reconciler.mlperf.rules.values import Bar
 _HASH = re.compile(r"hash=([A-Za-z0-9_]+)\s*$")
 _NEWLINE = re.compile(r"\r\n|\r|\n")
 _NUMBER = r"(?P<value>\d+(?:\.\d+)?)"
+# NumPy 2 writes its scalars into a printed dict as np.float64(80.2); the official checkers do not read that.
+_SCALAR = r"(?P<numpy>np\.\w+\()?" + _NUMBER
 
 # The shape of the line that carries a metric, matched from the start of a line; numbers are plain decimals.
 METRIC_LINES: Mapping[str, re.Pattern[str]] = {
-    "acc": re.compile(r"\{?\s*[\"']?accuracy[\"']?\s*[:=]?\s*" + _NUMBER, re.ASCII),
+    "acc": re.compile(r"\{?\s*[\"']?accuracy[\"']?\s*[:=]?\s*" + _SCALAR, re.ASCII),
     "F1": re.compile(r"\{\s*[\"']exact_match[\"']\s*:\s*[\d.]+\s*,\s*[\"']f1[\"']\s*:\s*" + _NUMBER, re.ASCII),
     "DICE": re.compile(r"Accuracy:\s*mean\s*=\s*" + _NUMBER, re.ASCII),
-    "mAP": re.compile(r".*?(?:mAP=|'Total':\s*)" + _NUMBER, re.ASCII),
+    "mAP": re.compile(r".*?(?:mAP=|'Total':\s*)" + _SCALAR, re.ASCII),
     "AUC": re.compile(r"AUC=" + _NUMBER, re.ASCII),
     "DLRM_NE": re.compile(r".*?metric/lifetime_ne/rating:\s*" + _NUMBER, re.ASCII),
     "DLRM_ACC": re.compile(r".*?metric/lifetime_accuracy/rating:\s*" + _NUMBER, re.ASCII),
@@ -27,28 +29,29 @@ METRIC_LINES: Mapping[str, re.Pattern[str]] = {
     "F1_HIERARCHICAL": re.compile(r"\{.*?\"f1\":\s*" + _NUMBER + r".*\}", re.ASCII),
     "E2E_ACCURACY": re.compile(r"Accuracy:\s*" + _NUMBER, re.ASCII),
     # A Python dict on one line; some scripts put the number in quotes.
-    "ROUGE1": re.compile(r".*?'rouge1':\s+'?" + _NUMBER, re.ASCII),
-    "ROUGE2": re.compile(r".*?'rouge2':\s+'?" + _NUMBER, re.ASCII),
-    "ROUGEL": re.compile(r".*?'rougeL':\s+'?" + _NUMBER, re.ASCII),
-    "ROUGELSUM": re.compile(r".*?'rougeLsum':\s+'?" + _NUMBER, re.ASCII),
-    "CLIP_SCORE": re.compile(r".*?'CLIP_SCORE':\s+'?" + _NUMBER, re.ASCII),
-    "FID_SCORE": re.compile(r".*?'FID_SCORE':\s+'?" + _NUMBER, re.ASCII),
+    "ROUGE1": re.compile(r".*?'rouge1':\s+'?" + _SCALAR, re.ASCII),
+    "ROUGE2": re.compile(r".*?'rouge2':\s+'?" + _SCALAR, re.ASCII),
+    "ROUGEL": re.compile(r".*?'rougeL':\s+'?" + _SCALAR, re.ASCII),
+    "ROUGELSUM": re.compile(r".*?'rougeLsum':\s+'?" + _SCALAR, re.ASCII),
+    "CLIP_SCORE": re.compile(r".*?'CLIP_SCORE':\s+'?" + _SCALAR, re.ASCII),
+    "FID_SCORE": re.compile(r".*?'FID_SCORE':\s+'?" + _SCALAR, re.ASCII),
     # Exactly one blank, no quotes.
-    "GEN_LEN": re.compile(r".*?'gen_len':\s" + _NUMBER, re.ASCII),
-    "TOKENS_PER_SAMPLE": re.compile(r".*?'tokens_per_sample':\s" + _NUMBER, re.ASCII),
-    "gsm8k_accuracy": re.compile(r".*?'gsm8k':\s" + _NUMBER, re.ASCII),
-    "mbxp_accuracy": re.compile(r".*?'mbxp':\s" + _NUMBER, re.ASCII),
-    "exact_match": re.compile(r".*?'exact_match':\s" + _NUMBER, re.ASCII),
-    "vbench_score": re.compile(r".*?'vbench_score':\s" + _NUMBER, re.ASCII),
+    "GEN_LEN": re.compile(r".*?'gen_len':\s" + _SCALAR, re.ASCII),
+    "TOKENS_PER_SAMPLE": re.compile(r".*?'tokens_per_sample':\s" + _SCALAR, re.ASCII),
+    "gsm8k_accuracy": re.compile(r".*?'gsm8k':\s" + _SCALAR, re.ASCII),
+    "mbxp_accuracy": re.compile(r".*?'mbxp':\s" + _SCALAR, re.ASCII),
+    "exact_match": re.compile(r".*?'exact_match':\s" + _SCALAR, re.ASCII),
+    "vbench_score": re.compile(r".*?'vbench_score':\s" + _SCALAR, re.ASCII),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A metric as accuracy.txt states it, and the 1-based line."""
+    """A metric as accuracy.txt states it, and the 1-based line. ``numpy``: written as a scalar of NumPy 2."""
 
     value: Decimal
     line: int
+    numpy: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +90,7 @@ def parse_accuracy(text: str, metrics: Iterable[str], file: str = "accuracy.txt"
     for number, line in enumerate(_lines(text), start=1):
         for name in names:
             if match := METRIC_LINES[name].match(line):
-                found[name].append(Measured(Decimal(match["value"]), number))
+                found[name].append(Measured(Decimal(match["value"]), number, bool(match.groupdict().get("numpy"))))
         if not digest and (match := _HASH.match(line)):
             digest, digest_line = match[1], number
     return AccuracyReport(file, {name: tuple(values) for name, values in found.items()}, digest, digest_line)

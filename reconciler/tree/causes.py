@@ -163,6 +163,12 @@ CAUSES: tuple[Cause, ...] = (
         "the user.conf that the published run was started with",
     ),
     Cause(
+        "uncounted-errors",
+        "which errors did LoadGen meet that its detail log does not hold?",
+        "submission rules: a submitted log holds no ERROR that the round does not waive",
+        "the detail log as LoadGen wrote it",
+    ),
+    Cause(
         "dataset",
         "the runs of a result cover different datasets",
         "inference rules: all runs of a result use the same data set",

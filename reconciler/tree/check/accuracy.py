@@ -83,6 +83,21 @@ def _bar(bar: Bar) -> str:
     return " and ".join([*ends, *([f"at most {bar.most}"] if bar.most is not None else [])])
 
 
+def check_number_form(view: CellView) -> Complaints:
+    """Scorers under NumPy 2 print np.float64(80.2), which is read here and by no official checker."""
+    content = view.files.accuracy_text
+    if content.value is None or view.rules is None or not view.binds("accuracy"):
+        return
+    known = [bar.metric for bar in view.rules.bars(view.cell.scenario) if bar.metric in METRIC_LINES]
+    report = parse_accuracy(content.value, known, content.file)
+    for metric, values in report.metrics.items():
+        if values and values[0].numpy:
+            found = f"{metric} {values[0].value} as a scalar of NumPy 2, np.…({values[0].value})"
+            fix = "score with NumPy 1, or print float(…): the value itself stays"
+            yield Complaint(Place(content.file, values[0].line), found, "a plain number", fix=fix)
+            return
+
+
 def check_hash_line(view: CellView) -> Complaints:
     content = view.files.accuracy_text
     if content.value is None or not view.binds("accuracy"):
@@ -225,6 +240,7 @@ ACCURACY_RULES = (
     (Rule("accuracy.audit", "no audit.config took part", (OURS,)), audit),
     (Rule("accuracy.samples", "the whole validation set", (_CHECK,)), check_samples),
     (Rule("accuracy.bars", "the accuracy bars", (_CHECK, OLD)), check_accuracy_bars),
+    (Rule("accuracy.number", "numbers that the official checkers read", (_CHECK, OLD)), check_number_form),
     (Rule("accuracy.hash", "accuracy.txt has a hash line", (_CHECK, OLD)), check_hash_line),
     (Rule("accuracy.size", "the accuracy log is truncated", (_CHECK, OLD)), check_log_size),
     (Rule("accuracy.hash-of-log", "the hash is that of the log", ("submission rules: truncation", OURS)), hash_of_log),

@@ -146,7 +146,31 @@ _WHY = ("submission rules: user.conf is that of the run", OURS)
 CONF_RULES = (
     (Rule("user-conf.contradicts", "user.conf says otherwise than the log", _WHY), verify_contradicting),
     (Rule("user-conf.refused", "LoadGen cannot read user.conf", ("LoadGen", OURS)), verify_rejected),
-    (Rule("user-conf.ignored", "lines without effect", ("LoadGen",), Severity.NOTE), verify_ignored),
-    (Rule("user-conf.unexplained", "user.conf does not explain the log", (OURS,), Severity.NOTE), verify_unexplained),
-    (Rule("user-conf.mlperf-conf", "mlperf.conf is of another round", (OURS,), Severity.NOTE), verify_old_seeds),
+    (
+        Rule(
+            "user-conf.ignored",
+            "which lines of user.conf were meant to count?",
+            ("LoadGen",),
+            Severity.NOTE,
+        ),
+        verify_ignored,
+    ),
+    (
+        Rule(
+            "user-conf.unexplained",
+            "what set values that user.conf does not?",
+            (OURS,),
+            Severity.NOTE,
+        ),
+        verify_unexplained,
+    ),
+    (
+        Rule(
+            "user-conf.mlperf-conf",
+            "why is mlperf.conf of another round?",
+            (OURS,),
+            Severity.NOTE,
+        ),
+        verify_old_seeds,
+    ),
 )

@@ -49,13 +49,14 @@ def find_disagreements(view: CellView) -> Complaints:
 
 def _complaint(test: str, read: Read[str], item: Judged) -> Complaint:
     fix = f"run the verification of {test} again on the published logs"
-    cause = "the verdict was edited, or belongs to other logs than those beside it"
+    cause = "the verification was made on other logs than those published here"
     if item.said:
         why = f"a failure, as the logs of {test} say: {'; '.join(item.reasons)}"
         place = Place(read.file, _line(read, PASS))
         return Complaint(place, PASS, why, cause=cause, fix=f"{fix}; where it fails, repeat {test}")
     figures = ", ".join(f"{name} {value}" for name, value in item.again.figures.items())
     place, wanted = Place(read.file, _line(read, FAIL)), f"{PASS}: {figures}"
+    cause = "the verification did not come to its end, or was made on other logs"
     return Complaint(place, f"no {PASS}", wanted, cause=cause, fix=fix, severity=Severity.WARNING)
 
 

@@ -172,7 +172,10 @@ RUN_CONTRADICTIONS = (
     (Rule("log.validity", "VALID against its own conditions", ("LoadGen", OURS)), verify_validity),
     (Rule("runs.seeds", "runs with different seeds", (OURS,), Severity.WARNING), verify_seeds),
     (Rule("runs.dataset", "runs over different datasets", (OURS,), Severity.WARNING), verify_datasets),
-    (Rule("runs.loadgen", "runs of different LoadGens", (OURS,), NOTE), verify_versions),
-    (Rule("runs.dates", "a log older or newer than its neighbours", (OURS,), NOTE), verify_dates),
-    (Rule("runs.sut", "runs of differently named SUTs", (OURS,), NOTE), verify_names),
+    (
+        Rule("runs.loadgen", "why do the runs have different LoadGens?", (OURS,), NOTE),
+        verify_versions,
+    ),
+    (Rule("runs.dates", "why is a log so much older or newer than its neighbours?", (OURS,), NOTE), verify_dates),
+    (Rule("runs.sut", "why do the runs of a result name their SUT differently?", (OURS,), NOTE), verify_names),
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.mlperf.loadgen.summary import SummaryLog, find_differing
 from reconciler.tree.check.demands import OURS, Complaints
-from reconciler.tree.findings import Complaint, Place, Rule
+from reconciler.tree.findings import Complaint, Place, Rule, Severity
 from reconciler.tree.reading.values import read_value, show_value
 from reconciler.tree.reading.view import CellView, RunView
 
@@ -47,9 +47,12 @@ def _errors(summary: SummaryLog, log: DetailLog) -> Iterator[Complaint]:
         line = log.errors[0].line if log.errors else log.number("num_errors")
         yield Complaint(
             Place(summary.file),
-            f"{summary.errors} errors",
+            f"{summary.errors} of LoadGen's errors counted",
             f"{len(log.errors)} ERROR lines in the detail log",
+            cause="lines were filtered out of the detail log, or LoadGen met an error after it had closed the log",
             other=Place(log.file, line),
+            severity=Severity.NOTE,
+            mechanism="uncounted-errors",
         )
 
 

@@ -63,7 +63,15 @@ def verify_retraining(view: CellView) -> Complaints:
 SYSTEM_CONTRADICTIONS = (
     (Rule("system.description", "every system is described", (OURS,)), verify_described),
     (Rule("system.names", "division and submitter are the folders'", ("submission checker", OURS)), verify_names),
-    (Rule("system.accelerators", "the name counts otherwise", (OURS,), Severity.NOTE), verify_accelerators),
+    (
+        Rule(
+            "system.accelerators",
+            "why does the name count otherwise?",
+            (OURS,),
+            Severity.NOTE,
+        ),
+        verify_accelerators,
+    ),
 )
 BENCHMARK_CONTRADICTIONS = (
     (Rule("system.category", "results that the system's type cannot have", ("submission checker",)), verify_category),

@@ -73,6 +73,13 @@ def moved(old: str, new: str) -> Change:
     return lambda root: shutil.move(root / old, root / new)
 
 
+def numpy_scalar(root: Path) -> None:
+    path = cell(root) / "accuracy/accuracy.txt"
+    text = path.read_text()
+    assert "accuracy=76.456%" in text
+    write(path, text.replace("accuracy=76.456%", "accuracy=np.float64(76.456)"))
+
+
 def no_hash(root: Path) -> None:
     path = cell(root) / "accuracy/accuracy.txt"
     write(path, re.sub(r"hash=.*", "", path.read_text()))
@@ -167,6 +174,7 @@ MUTATIONS = (
     expect("no accuracy detail", removed("accuracy/mlperf_log_detail.txt"), "files.missing"),
     expect("no accuracy.txt", removed("accuracy/accuracy.txt"), "files.missing"),
     expect("no accuracy log", removed("accuracy/mlperf_log_accuracy.json"), "files.missing"),
+    expect("scalar of NumPy 2", numpy_scalar, "accuracy.number"),
     expect("no hash line", no_hash, "accuracy.hash"),
     expect("wrong hash", wrong_hash, "accuracy.hash-of-log"),
     expect("accuracy below target", edited("accuracy/accuracy.txt", "76.456", "75.000"), "accuracy.bars"),

@@ -7,6 +7,7 @@ them show here, because LoadGen logs every setting it used.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -62,6 +63,8 @@ class Contradiction:
 _ABSENT_MEANS_OFF = frozenset({"requested_use_token_latencies"})
 # Releases before 6 do not log the accuracy count; then it is the whole dataset.
 _SUBSTITUTE = {"effective_accuracy_sample_count": "qsl_reported_total_count"}
+# The first release that logs them always: whether an older one had them on is not known, unless it says so.
+_LOGGED_SINCE = {"effective_sample_concatenate_permutation": 5}
 _NOTHING = "nothing"
 
 
@@ -100,11 +103,17 @@ def _compare(log: DetailLog, setting: Setting, value: Any) -> Iterator[Contradic
     key = setting.key if log.number(setting.key) else _SUBSTITUTE.get(setting.key, setting.key)
     logged = log.get(key)
     if logged is None:
-        if not (key in _ABSENT_MEANS_OFF and not value):
+        if not (key in _ABSENT_MEANS_OFF and not value) and not is_unlogged(log, key):
             yield Contradiction(setting.name, str(value), _NOTHING, 0)
         return
     if not _is_same(setting.unit, value, logged):
         yield Contradiction(setting.name, str(value), _shown(setting.unit, logged), log.number(key))
+
+
+def is_unlogged(log: DetailLog, key: str) -> bool:
+    """Whether the LoadGen of a log did not print a setting at all, so that its absence says nothing."""
+    release = re.match(r"(\d{1,3})\.", log.version)
+    return key not in log.index and release is not None and int(release[1]) < _LOGGED_SINCE.get(key, 0)
 
 
 def _is_same(unit: Unit, asked: Any, logged: Any) -> bool:

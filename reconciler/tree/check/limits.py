@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reconciler.mlperf.loadgen.compare import is_unlogged
 from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints, read_demand, read_setting, show_milliseconds
 from reconciler.tree.findings import Complaint, Rule
 from reconciler.tree.reading.values import find_at, number, read_value, show_value
@@ -80,14 +81,24 @@ _KEY_LIMITS = (
 
 
 def check_equal_issue(run: RunView) -> Complaints:
+    """The log says it; where its LoadGen did not print it, the confs beside it, as the round's checker reads them."""
     key = "effective_sample_concatenate_permutation"
-    if read_setting(run, "exact_sample_concatenate_permutation") and read_value(run.log, key) is not True:
+    if not read_setting(run, "exact_sample_concatenate_permutation") or read_value(run.log, key) is True:
+        return
+    if not (is_unlogged(run.log, key) and _configured(run, key.removeprefix("effective_"))):
         yield Complaint(
             find_at(run.log, key),
             f"sample_concatenate_permutation {show_value(read_value(run.log, key))}",
             "true: every sample is issued equally often",
             fix=f"pass the model key {read_setting(run, 'model_key')}",
         )
+
+
+def _configured(run: RunView, name: str) -> bool:
+    files, model = run.cell.files, str(read_setting(run, "model_key") or run.cell.official)
+    confs = [read.value for read in (files.mlperf_conf, files.user_conf) if read.value is not None]
+    lines = [conf.effective(model, run.log.scenario, name) for conf in confs]
+    return any(line is not None and line.integer == 1 for line in lines)
 
 
 _PERFORMANCE = f"{NEW}: performance check"

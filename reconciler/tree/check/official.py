@@ -67,6 +67,13 @@ CHECKERS = (
         "submission_checker_old.py",
         ("submission_checker_old.py",),
     ),
+    # Until v5.1.1 there was this one alone, under another name.
+    Checker(
+        OLD,
+        Rule("official.older", "the older official checker's own words", (OLD,)),
+        "submission_checker.py",
+        ("submission_checker.py",),
+    ),
 )
 
 
@@ -80,7 +87,7 @@ def run_official(
     folder = checkout.resolve() / _FOLDER
     if not any((folder / checker.file).is_file() for checker in CHECKERS):
         raise ReconcilerError(
-            f"{checkout} has no {_FOLDER}/{CHECKERS[0].file}",
+            f"{checkout} has none of {', '.join(checker.file for checker in CHECKERS)} in {_FOLDER}",
             fix="name a checkout of the official inference repository",
         )
     output.mkdir(parents=True, exist_ok=True)

@@ -107,7 +107,10 @@ def check_stray(view: BenchmarkView) -> Complaints:
         )
     for name in list_files(view.submitter.path / "results" / view.system.name / view.benchmark):
         yield Complaint(
-            Place(f"{view.place.file}/{name}"), f"file {name} beside the scenarios", "scenario folders only"
+            Place(f"{view.place.file}/{name}"),
+            f"file {name} beside the scenarios",
+            "scenario folders only",
+            severity=Severity.NOTE,
         )
 
 

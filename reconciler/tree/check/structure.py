@@ -10,7 +10,7 @@ from pathlib import Path
 from reconciler.foreign import DEEPEST
 from reconciler.resource.kinds import DIVISIONS
 from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints
-from reconciler.tree.findings import Complaint, Place, Rule
+from reconciler.tree.findings import Complaint, Place, Rule, Severity
 from reconciler.tree.reading.files import list_entries, list_files, list_folders
 from reconciler.tree.reading.places import LEGACY, RootPlace
 from reconciler.tree.reading.system import SubmitterFiles
@@ -68,7 +68,7 @@ def check_unused_systems(files: SubmitterFiles) -> Complaints:
 
 
 def check_loose_files(files: SubmitterFiles) -> Complaints:
-    """Neither results/ nor a system's folder holds files of its own; a checker's output may lie in results/."""
+    """Files of their own in results/ and in a system's folder: published trees carry them, and no checker minds."""
     for name in list_files(files.place.path / "results"):
         if name == "submission_checker_log.txt":
             continue
@@ -151,7 +151,7 @@ SUBMITTER_RULES: tuple[tuple[Rule, Callable[[SubmitterFiles], Complaints]], ...]
         check_calibration,
     ),
     (Rule("submitter.systems", "every described system has results", (OLD,)), check_unused_systems),
-    (Rule("submitter.loose", "no loose files among the results", (_STRUCTURE, OURS)), check_loose_files),
+    (Rule("submitter.loose", "no loose files among the results", (OURS,), Severity.NOTE), check_loose_files),
     (Rule("submitter.mapping", "model_mapping.json can be read", (NEW,)), check_mapping),
     (Rule("submitter.names", "no hidden names, spaces or compiled files", (_STRUCTURE,)), check_names),
     (Rule("submitter.links", "no broken links", (_STRUCTURE,)), check_links),

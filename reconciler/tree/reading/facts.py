@@ -11,7 +11,7 @@ from reconciler.mlperf.log_files import DETAIL
 from reconciler.tree.findings import Facts
 from reconciler.tree.reading.files import LOG_LIMIT
 from reconciler.tree.reading.values import number, read_start
-from reconciler.tree.reading.view import CellView
+from reconciler.tree.reading.view import CellView, RunView
 
 _TARGETS = {
     "Server": "effective_target_qps",
@@ -48,11 +48,27 @@ def read_metric(view: CellView) -> tuple[float | None, str]:
     run, rules = view.performance, view.rules
     if view.files.endpoints:
         return _metric_of_endpoints(view)
-    if run is None or rules is None or rules.ruled("metric_key", run.scenario) is None:
+    if run is None or rules is None:
+        return None, ""
+    if run.inferred:
+        return _inferred_metric(view, run)
+    if rules.ruled("metric_key", run.scenario) is None:
         return None, ""
     metric = rules.metric(run.scenario)
     found = number(run.log, metric.key)
     return (_finite(found / metric.divisor), metric.unit) if found is not None else (None, "")
+
+
+def _inferred_metric(view: CellView, run: RunView) -> tuple[float | None, str]:
+    """What follows from another scenario's log: MultiStream, as rounds say, is eight times SingleStream's estimate."""
+    rules, folder, category = view.rules, view.cell.scenario, view.system.category
+    inference = view.ruleset.inference(folder, run.log.scenario, category) if category else None
+    found = number(run.log, inference.key) if inference is not None else None
+    if rules is None or inference is None or not found:
+        return None, ""
+    unit = rules.metric(folder).unit if rules.ruled("metric_key", folder) is not None else ""
+    value = inference.multiplier / found if inference.inverse else inference.multiplier * found / inference.divisor
+    return _finite(value), unit
 
 
 def _finite(value: Decimal | float | None) -> float | None:

@@ -118,6 +118,15 @@ def _checkout(folder: Path, newer: str, older: str) -> Path:
     return folder
 
 
+def test_the_one_checker_of_older_rounds_is_run(tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "official/tools/submission"
+    folder.mkdir(parents=True)
+    (folder / "submission_checker.py").write_text(_CHECKER.format(body='print("SUMMARY: submission looks OK")'))
+    assert main(["check", str(tree), "--official", str(tmp_path / "official"), "--json"]) == 0
+    (run,) = json.loads(capsys.readouterr().out)["official"]
+    assert run["verdict"] == "looks OK"
+
+
 def test_the_official_checkers_words_are_mapped(tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     checkout = _checkout(tmp_path / "official", _ERRORS, 'print("SUMMARY: submission looks OK")')
     assert main(["check", str(tree), "--official", str(checkout), "--json", "--carry-log"]) == 2

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from reconciler.files import hash_tree
 from reconciler.plan.plan import Plan
 from reconciler.plan.saved import encode_plan, load, refuse_stale
 from reconciler.record.codec import decode, encode, record_id
@@ -29,6 +30,7 @@ MADE = HERE / "made_by_0_1"
 RECORDS = sorted([*MADE.glob("repository/state/records/*/*.json"), *MADE.glob("harvested/*.json")])
 ATTEMPTS = sorted(path.name for path in (MADE / "attempts").iterdir())
 RESOURCES = 28
+UNTOUCHED = "935ed1d6c91854b55fc9160146598e9c149e65687e5a263e68e3de26ab27edb4"
 
 
 @pytest.fixture
@@ -37,6 +39,10 @@ def repository(tmp_path: Path) -> Repository:
     found = Repository(tmp_path / "repository")
     found.commit()
     return found
+
+
+def test_nobody_has_touched_it() -> None:
+    assert hash_tree(MADE) == UNTOUCHED
 
 
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: f"{path.parent.name}/{path.stem}")

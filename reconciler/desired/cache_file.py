@@ -6,20 +6,19 @@ found by its offset and decoded only when asked for. Disposable: any doubt, and 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
+from reconciler.codec import CodecError, decode_json, encode_json
 from reconciler.desired.state import Desired, Pins
 from reconciler.files import read_checked, write_cache
-from reconciler.resource.inputs import Input, Origin
 from reconciler.resource.kinds import Address, Cell
-from reconciler.resource.pins import Pin, PinKind
+from reconciler.resource.pins import Pin
 from reconciler.resource.resources import Detail, Resource
 
-FORMAT = 2
+FORMAT = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,92 +32,101 @@ class Compiled:
     spec: Mapping[str, str]
 
 
+class _Row(NamedTuple):
+    """``upstream``: numbers of other rows. ``cell``: "" for none. ``offset``: of its detail, behind the header."""
+
+    address: Address
+    key: str
+    upstream: tuple[int, ...]
+    cell: str
+    attempts: int
+    offset: int
+
+
+class _PinRow(NamedTuple):
+    pin: Pin
+    value: str | None
+    origin: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    format: int
+    fingerprint: str
+    variables: Mapping[str, str | None]
+    pins: Sequence[_PinRow]
+    spec: Mapping[str, str]
+    digest: str
+    name: str
+    missing: tuple[str, ...]
+    rows: Sequence[_Row]
+
+
 def write(path: Path, compiled: Compiled) -> None:
     """Losing this file loses nothing, so it is not flushed to the disk."""
     desired = compiled.desired
     numbers = {r.address: i for i, r in enumerate(desired.resources)}
     lines, offsets, at = [], [], 0
     for resource in desired.resources:
-        line = json.dumps(_encode(desired.detail(resource.address)), separators=(",", ":")).encode() + b"\n"
+        line = encode_json(desired.detail(resource.address)) + b"\n"
         lines.append(line)
         offsets.append(at)
         at += len(line)
-    header = {
-        "format": FORMAT,
-        "fingerprint": compiled.fingerprint,
-        "variables": dict(compiled.variables),
-        "pins": [[*pin, value, compiled.pins.origins.get(pin)] for pin, value in compiled.pins.values.items()],
-        "spec": dict(compiled.spec),
-        "digest": desired.digest,
-        "name": desired.name,
-        "missing": list(desired.missing_cells),
-        "resources": [
-            [str(r.address), r.key, [numbers[a] for a in r.upstream], str(r.cell) if r.cell else "", r.attempts, offset]
-            for r, offset in zip(desired.resources, offsets, strict=True)
-        ],
-    }
-    write_cache(path, json.dumps(header, separators=(",", ":")).encode() + b"\n" + b"".join(lines))
+    rows = [
+        _Row(r.address, r.key, tuple(numbers[a] for a in r.upstream), str(r.cell or ""), r.attempts, offset)
+        for r, offset in zip(desired.resources, offsets, strict=True)
+    ]
+    pins = [_PinRow(pin, value, compiled.pins.origins.get(pin)) for pin, value in compiled.pins.values.items()]
+    header = _Header(
+        FORMAT,
+        compiled.fingerprint,
+        compiled.variables,
+        pins,
+        compiled.spec,
+        desired.digest,
+        desired.name,
+        desired.missing_cells,
+        rows,
+    )
+    write_cache(path, encode_json(header) + b"\n" + b"".join(lines))
 
 
 def read(path: Path) -> Compiled | None:
     """None when there is none, or it cannot be read."""
-    data = read_checked(path) or b"{}"
+    data = read_checked(path) or b""
     end = data.find(b"\n") + 1
     try:
-        header = json.loads(data[:end] or b"{}")
-        if header.get("format") != FORMAT:
-            return None
-        return _decode(data, header, end)
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+        header = decode_json(data[:end], _Header)
+    except CodecError:
         return None
+    return _decode(data, header, end) if header.format == FORMAT else None
 
 
-def _decode(data: bytes, header: dict[str, Any], base: int) -> Compiled:
-    rows = header["resources"]
-    addresses = [Address.parse(row[0]) for row in rows]
+def _decode(data: bytes, header: _Header, base: int) -> Compiled:
+    addresses = [row.address for row in header.rows]
     cells: dict[str, Cell] = {}
-    resources = []
-    for address, (_, key, ups, cell, attempts, _) in zip(addresses, rows, strict=True):
+    resources, by_address, offsets = [], {}, {}
+    for address, key, ups, cell, attempts, offset in header.rows:
         if cell and cell not in cells:
             cells[cell] = Cell.parse(cell)
-        resources.append(Resource(address, key, tuple(addresses[i] for i in ups), cells.get(cell), attempts))
-    offsets = {address: base + row[5] for address, row in zip(addresses, rows, strict=True)}
+        resource = Resource(address, key, tuple([addresses[i] for i in ups]), cells.get(cell), attempts)
+        resources.append(resource)
+        by_address[address] = resource
+        offsets[address] = base + offset
 
     def detail(address: Address) -> Detail:
         at = offsets[address]
-        return _decode_detail(json.loads(data[at : data.index(b"\n", at)]))
+        found: Detail = decode_json(data[at : data.index(b"\n", at)], Detail)
+        return found
 
     desired = Desired(
-        digest=header["digest"],
+        digest=header.digest,
         resources=tuple(resources),
         detail=detail,
-        name=header["name"],
-        by_address={r.address: r for r in resources},
-        missing_cells=tuple(header["missing"]),
+        name=header.name,
+        by_address=by_address,
+        missing_cells=header.missing,
     )
-    return Compiled(desired, header["fingerprint"], header["variables"], _decode_pins(header["pins"]), header["spec"])
-
-
-def _decode_pins(rows: list[list[Any]]) -> Pins:
-    found = [(Pin(PinKind(kind), *named), value, origin) for kind, *named, value, origin in rows]
-    origins = {pin: origin for pin, _, origin in found if origin is not None}
-    return Pins({pin: value for pin, value, _ in found}, origins)
-
-
-def _encode(detail: Detail) -> list[Any]:
-    inputs = [_encode_input(item) for item in detail.inputs]
-    return [inputs, dict(detail.locations), dict(detail.settings), list(detail.marks)]
-
-
-def _encode_input(item: Input) -> list[Any]:
-    upstream = str(item.upstream) if item.upstream is not None else ""
-    return [item.name, item.value, item.origin.file, item.origin.line, item.origin.column, upstream]
-
-
-def _decode_detail(document: list[Any]) -> Detail:
-    inputs, locations, settings, marks = document
-    decoded = tuple(
-        Input(name, value, Origin(file, line, column), Address.parse(upstream) if upstream else None)
-        for name, value, file, line, column, upstream in inputs
-    )
-    return Detail(decoded, locations, settings, tuple(marks))
+    origins = {row.pin: row.origin for row in header.pins if row.origin is not None}
+    pins = Pins({row.pin: row.value for row in header.pins}, origins)
+    return Compiled(desired, header.fingerprint, header.variables, pins, header.spec)

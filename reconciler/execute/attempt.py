@@ -14,6 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from reconciler.codec import encode_canonical, make_document, read_document
 from reconciler.files import replace
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import SERVICE_LOG
@@ -124,27 +125,8 @@ def make_attempt_id(now: datetime) -> str:
 def create(folder: Path, intent: Intent) -> Attempt:
     attempt = Attempt(folder / intent.id, intent)
     attempt.output.mkdir(parents=True)
-    document = {
-        "format": FORMAT,
-        "id": intent.id,
-        "address": str(intent.address),
-        "key": intent.key,
-        "revision": intent.revision,
-        "started": intent.started,
-        "inputs": {name: list(item) for name, item in intent.inputs.items()},
-        "settings": dict(intent.settings),
-        "locations": dict(intent.locations),
-        "upstream": dict(intent.upstream),
-        "made_from": dict(intent.made_from),
-        "spec": dict(intent.spec),
-        "dirty": intent.dirty,
-        "marks": list(intent.marks),
-        "supersedes": intent.supersedes,
-        "shared": [str(address) for address in intent.shared],
-        "tool": intent.tool,
-        "clock": intent.clock,
-    }
-    replace(attempt.folder / "attempt.json", json.dumps(document, indent=1, sort_keys=True).encode())
+    document = {"format": FORMAT, **make_document(intent)}
+    replace(attempt.folder / "attempt.json", encode_canonical(document))
     return attempt
 
 
@@ -154,10 +136,6 @@ def read(folder: Path) -> Attempt | None:
         document = json.loads((folder / "attempt.json").read_bytes())
         if document.pop("format") != FORMAT:
             return None
-        document["address"] = Address.parse(document["address"])
-        document["inputs"] = {name: (item[0], item[1]) for name, item in document["inputs"].items()}
-        document["marks"] = tuple(document["marks"])
-        document["shared"] = tuple(map(Address.parse, document["shared"]))
-        return Attempt(folder, Intent(**document))
-    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError):
+        return Attempt(folder, read_document(document, Intent))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

@@ -9,26 +9,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from pathlib import PurePosixPath
 from typing import Any
 
+from reconciler.codec import LEFT_OUT, encode_canonical, make_document, read_document
 from reconciler.errors import RecordError
 from reconciler.files import hash_bytes
-from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address
-from reconciler.resource.records import (
-    FORMAT,
-    SPARE_LOGS,
-    Artifact,
-    Ended,
-    Record,
-    RecordedFact,
-    RecordedInput,
-    Summary,
-)
+from reconciler.resource.records import FORMAT, SPARE_LOGS, Ended, Record, Summary
 
 # format → a pure function that turns a document of it into one of the next format.
 UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+_REQUIRED = frozenset(item.name for item in fields(Record) if LEFT_OUT not in item.metadata)
 
 
 # Inputs that a later pass falls back on, where this machine cannot answer.
@@ -39,31 +32,7 @@ _COMMAND_PINS = tuple(
 
 
 def encode(record: Record) -> bytes:
-    document = {
-        "format": FORMAT,
-        "address": str(record.address),
-        "key": record.key,
-        "revision": record.revision,
-        "ended": str(record.ended),
-        "started": record.started,
-        "seconds": record.seconds,
-        "attempt": record.attempt,
-        "tool": record.tool,
-        "inputs": {name: {"value": i.value, "origin": i.origin} for name, i in record.inputs.items()},
-        "facts": {name: {"value": f.value, "role": str(f.role)} for name, f in record.facts.items()},
-        "artifacts": [[a.name, a.sha256, a.size, a.place] for a in record.artifacts],
-        "values": dict(record.values),
-        "upstream": dict(record.upstream),
-        "spec": dict(record.spec),
-        "dirty": record.dirty,
-        "marks": list(record.marks),
-        "problem": record.problem,
-        "problem_class": record.problem_class,
-        "fix": record.fix,
-        "supersedes": record.supersedes,
-        "shared": [str(address) for address in record.shared],
-    }
-    return json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False).encode() + b"\n"
+    return encode_canonical({"format": FORMAT, **make_document(record)}) + b"\n"
 
 
 def record_id(address: Address, key: str, data: bytes) -> str:
@@ -76,6 +45,8 @@ def decode(data: bytes, where: str) -> Record:
     """Raises RecordError when the bytes are not a record of a format that is known."""
     try:
         document = json.loads(data)
+        if b"\\ud" in data:  # perhaps half a character, which no file could hold
+            encode_canonical(document)
         version = document["format"]
         while version in UPGRADES:
             document = UPGRADES[version](document)
@@ -84,68 +55,31 @@ def decode(data: bytes, where: str) -> Record:
             raise RecordError(
                 f"{where}: record format {version} is newer than this program", fix="install a newer mlperf-reconciler"
             )
-        return _decode(document)
+        if missing := _REQUIRED - document.keys():
+            raise KeyError(", ".join(sorted(missing)))
+        record = read_document(document, Record)
+        _check_artifacts(record)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         raise RecordError(f"{where}: not a readable record: {error}", fix="restore the file from git") from error
+    return record
 
 
-_ROLES = {role.value: role for role in Role}  # three times as fast as Role(name)
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _PLACES = frozenset({"logs", "objects"})
 
 
-def _decode(document: dict[str, Any]) -> Record:
-    return Record(
-        address=Address.parse(document["address"]),
-        key=document["key"],
-        revision=document["revision"],
-        ended=Ended(document["ended"]),
-        started=_text(document["started"]),
-        seconds=_number(document["seconds"]),
-        attempt=document["attempt"],
-        tool=document["tool"],
-        inputs={name: RecordedInput(i["value"], i["origin"]) for name, i in document["inputs"].items()},
-        facts={name: RecordedFact(f["value"], _ROLES[f["role"]]) for name, f in document["facts"].items()},
-        artifacts=_artifacts(document["artifacts"], done=document["ended"] == Ended.DONE),
-        values=document["values"],
-        upstream=document["upstream"],
-        spec=document["spec"],
-        dirty=document["dirty"],
-        marks=tuple(document["marks"]),
-        problem=document["problem"],
-        problem_class=document["problem_class"],
-        fix=document["fix"],
-        supersedes=document["supersedes"],
-        shared=tuple(map(Address.parse, document["shared"])),
-    )
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is not text")
-    return value
-
-
-def _number(value: Any) -> float:
-    if type(value) not in (int, float):
-        raise ValueError(f"{value!r} is not a number")
-    return value  # type: ignore[no-any-return]
-
-
-def _artifacts(rows: list[list[Any]], *, done: bool) -> tuple[Artifact, ...]:
+def _check_artifacts(record: Record) -> None:
     """A record may come from anybody's branch: a digest is never a path, and no two files of an outcome share a name,
     for one of them would be judged and the other published."""
-    artifacts = tuple(Artifact(*row) for row in rows)
-    for item in artifacts:
-        if not _DIGEST.fullmatch(item.sha256) or item.place not in _PLACES or type(item.size) is not int:
+    for item in record.artifacts:
+        if not _DIGEST.fullmatch(item.sha256) or item.place not in _PLACES:
             raise ValueError(f"artifact {item.name!r} has no digest, place and size")
         path = PurePosixPath(item.name)
         if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in item.name:
             raise ValueError(f"artifact {item.name!r} is not a name below a folder")
-    names = [item.name for item in artifacts if item.name not in SPARE_LOGS]
-    if done and len(set(names)) != len(names):
+    names = [item.name for item in record.artifacts if item.name not in SPARE_LOGS]
+    if record.ended is Ended.DONE and len(set(names)) != len(names):
         raise ValueError("two artifacts have one name")
-    return artifacts
 
 
 _SORTED = json.JSONEncoder(sort_keys=True)
@@ -173,11 +107,11 @@ def _summarize(record: Record, identity: str) -> Summary:
         started=record.started,
         seconds=record.seconds,
         artifacts=record.artifacts,
-        validity=values.get("validity", ""),
+        validity=str(values.get("validity", "")),
         evidence=tuple(sorted(evidence)),
         noted=tuple((name, str(record.facts[name].value)) for name in _TOLD if name in record.facts),
         metric=(str(metric["value"]), str(metric["unit"])) if metric else None,
-        pins=tuple(pins),
+        pins=tuple((name, value) for name, value in pins if isinstance(value, str)),
         upstream=tuple(sorted(record.upstream.items())),
         marks=record.marks,
         problem=record.problem or _invalid(values) or _below(values) or _failing(values),

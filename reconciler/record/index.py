@@ -6,24 +6,24 @@ another version is made anew.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from reconciler.codec import CodecError, decode_packed, encode_packed
 from reconciler.errors import RecordError
 from reconciler.files import RepositoryPaths, hash_bytes, read_checked, read_version, write_cache
 from reconciler.foreign import LARGEST_RECORD, read_regular
 from reconciler.record.codec import decode, record_id, summarize
 from reconciler.resource.kinds import Address
-from reconciler.resource.records import IMPORTED, UNKNOWN, Artifact, Ended, Record, Recorded, Summary
+from reconciler.resource.records import IMPORTED, UNKNOWN, Record, Recorded, Summary
 
-VERSION = 5
 Stamp = tuple[int, int]
-# What makes a summary of a record: an edit of it counts like a new version.
-_SOURCES = (Path(__file__), Path(__file__).with_name("codec.py"))
+_PACKAGE = Path(__file__).parents[1]
+# What makes a summary of a record, and says how it is written: an edit of it counts like a new version.
+_WRITERS = ("codec.py", "record/codec.py", "record/index.py", "resource/kinds.py", "resource/records.py")
+_SOURCES = tuple(_PACKAGE / name for name in _WRITERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def _scan(places: RepositoryPaths) -> Iterator[tuple[str, Stamp]]:
 def load(places: RepositoryPaths, *, deep: bool = False, index: Index | None = None) -> Loaded:
     """Summaries of every record in the work tree. ``deep`` opens and checks each, whatever its size and time say.
     ``index``: kept by a process that loads again and again."""
-    path = places.index / "records.json"
+    path = places.index / "records.msgpack"
     index = index or Index()
     if index.recorded is None or index.file != read_version(path):
         index.entries, index.recorded = _read_index(path), None
@@ -142,60 +142,23 @@ def group_records(summaries: Iterable[Summary]) -> Recorded:
     )
 
 
-def _code() -> list[list[int]]:
-    return [[status.st_size, status.st_mtime_ns] for status in map(Path.stat, _SOURCES)]
+def _code() -> tuple[tuple[int, int], ...]:
+    return tuple((status.st_size, status.st_mtime_ns) for status in map(Path.stat, _SOURCES))
+
+
+@dataclass(frozen=True, slots=True)
+class _IndexFile:
+    code: tuple[tuple[int, int], ...]
+    rows: tuple[tuple[Stamp, Summary], ...]
 
 
 def _write_index(path: Path, entries: dict[str, tuple[Stamp, Summary]]) -> None:
-    """Evidence repeats from run to run, so each distinct set is written once."""
-    sets: dict[Any, int] = {}
-    rows = [_row(identity, stamp, s, sets) for identity, (stamp, s) in entries.items()]
-    document = {"version": VERSION, "code": _code(), "evidence": [list(item) for item in sets], "rows": rows}
-    write_cache(path, json.dumps(document, separators=(",", ":")).encode())
-
-
-def _row(identity: str, stamp: Stamp, s: Summary, sets: dict[Any, int]) -> list[Any]:
-    evidence, noted = (sets.setdefault(item, len(sets)) for item in (s.evidence, s.noted))
-    artifacts = [[a.name, a.sha256, a.size, a.place] for a in s.artifacts]
-    own = [str(s.address), s.key, str(s.ended), s.started, s.seconds, artifacts]
-    shared = [str(address) for address in s.shared]
-    return [
-        *(identity, *stamp, *own),
-        *(s.validity, evidence, s.metric, s.pins, s.upstream, s.marks, s.problem, shared, s.dirty, noted),
-    ]
+    write_cache(path, encode_packed(_IndexFile(_code(), tuple(entries.values()))))
 
 
 def _read_index(path: Path) -> dict[str, tuple[Stamp, Summary]]:
-    data = read_checked(path)
     try:
-        document = json.loads(data or b"{}")
-        if document.get("version") != VERSION or document.get("code") != _code():
-            return {}
-        sets = [tuple((name, text) for name, text in item) for item in document["evidence"]]
-        return {row[0]: ((row[1], row[2]), _summary(row, sets)) for row in document["rows"]}
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+        found = decode_packed(read_checked(path) or b"", _IndexFile)
+    except CodecError:
         return {}
-
-
-def _summary(row: list[Any], sets: list[tuple[tuple[str, str], ...]]) -> Summary:
-    address, key, ended, started, seconds, artifacts = row[3:9]
-    validity, evidence, metric, pins, upstream, marks, problem, shared, dirty, noted = row[9:]
-    return Summary(
-        id=row[0],
-        address=Address.parse(address),
-        key=key,
-        ended=Ended(ended),
-        started=started,
-        seconds=seconds,
-        artifacts=tuple(map(Artifact._make, artifacts)),
-        validity=validity,
-        evidence=sets[evidence],
-        metric=(metric[0], metric[1]) if metric else None,
-        pins=tuple([(name, value) for name, value in pins]),
-        upstream=tuple([(name, value) for name, value in upstream]),
-        marks=tuple(marks),
-        problem=problem,
-        shared=tuple([Address.parse(address) for address in shared]),
-        dirty=dirty,
-        noted=sets[noted],
-    )
+    return {row[1].id: row for row in found.rows} if found.code == _code() else {}

@@ -60,6 +60,9 @@ class Record:
     ``spec``: path → git blob id of each spec file; ``dirty``: they were not committed then. ``upstream``: input
     name → id of the record it was made from. ``marks``: "rehearsal", "synthetic" (for ever), "imported".
     ``problem``/``fix`` for a failed attempt.
+
+    The fields are the format of the file. A new one has a default and ``metadata={LEFT_OUT: True}`` (see
+    ``reconciler.codec``): records from before it keep their bytes, and their ids with them.
     """
 
     address: Address
@@ -67,7 +70,7 @@ class Record:
     revision: int
     ended: Ended
     started: str
-    seconds: float
+    seconds: int | float
     attempt: str
     inputs: Mapping[str, RecordedInput]
     facts: Mapping[str, RecordedFact] = field(default_factory=dict)

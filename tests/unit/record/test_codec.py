@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reconciler.codec import LEFT_OUT
 from reconciler.errors import RecordError
 from reconciler.record.codec import decode, encode, record_id, summarize
 from reconciler.resource.inputs import Role
@@ -144,9 +145,9 @@ def test_suggestion_to_leave_a_setting_out_is_said_in_words() -> None:
     [
         ([["a", "../../specs/spec.yaml", 1, "logs"]], "no digest"),
         ([["a", "0" * 64, 1, "../objects"]], "no digest"),
-        ([["a", "0" * 64, "1", "logs"]], "no digest"),
-        ([["../a", "0" * 64, 1, "logs"]], "no name below a folder"),
-        ([["/a", "0" * 64, 1, "logs"]], "no name below a folder"),
+        ([["a", "0" * 64, "1", "logs"]], "Expected `int`"),
+        ([["../a", "0" * 64, 1, "logs"]], "not a name below a folder"),
+        ([["/a", "0" * 64, 1, "logs"]], "not a name below a folder"),
         ([["a", "0" * 64, 1, "logs"], ["a", "1" * 64, 1, "logs"]], "two artifacts have one name"),
     ],
 )
@@ -160,3 +161,18 @@ def test_artifacts_that_no_outcome_has_are_refused(artifacts: list[Any], why: st
 def test_a_record_with_values_of_other_types_is_an_error() -> None:
     with pytest.raises(RecordError, match="not a readable record"):
         summarize(replace(PLAIN, values={"metric": "fast"}), "here")
+
+
+def test_half_a_character_is_refused_and_its_spelling_is_not() -> None:
+    data = encode(replace(PLAIN, problem="\\ud800 is half a character"))
+    assert decode(data, "here").problem == "\\ud800 is half a character"
+    with pytest.raises(RecordError, match="not a readable record"):
+        decode(data.replace(b"\\\\ud800", b"\\ud800"), "here")
+
+
+@pytest.mark.parametrize("name", [item.name for item in fields(Record) if LEFT_OUT not in item.metadata])
+def test_a_record_without_one_of_its_first_fields_is_refused(name: str) -> None:
+    document = json.loads(encode(PLAIN))
+    del document[name]
+    with pytest.raises(RecordError, match=name):
+        decode(json.dumps(document).encode(), "here")

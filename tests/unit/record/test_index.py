@@ -49,7 +49,7 @@ def places(tmp_path: Path) -> RepositoryPaths:
 
 
 def index_file(places: RepositoryPaths) -> Path:
-    return places.index / "records.json"
+    return places.index / "records.msgpack"
 
 
 def same(one: Loaded, other: Loaded) -> bool:

@@ -1,0 +1,123 @@
+"""Dataclasses as JSON and back: the one codec of everything that is stored.
+
+A stored thing is a frozen dataclass, and its fields are its format: whoever adds a field with a default changes
+neither reader nor writer. There are two forms. What people read and git keeps (records, attempts, decisions) spells an
+address as its text; what only this program reads again (caches) is written and read by msgspec alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from datetime import date
+from enum import Enum
+from functools import cache
+from types import UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from reconciler.resource.kinds import Address, Cell
+
+T = TypeVar("T")
+
+LEFT_OUT = "left out"  # metadata of a field that is written only where it differs from its default
+_TEXTS = (Address, Cell)  # types with ``parse`` and ``str``
+
+
+class CodecError(ValueError):
+    """A document that is not what its type says."""
+
+
+def encode_canonical(document: Any) -> bytes:
+    """One text for one document: sorted names, fixed indentation."""
+    return json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False).encode()
+
+
+def make_document(value: Any) -> Any:
+    """The JSON values of a dataclass, and of whatever it holds."""
+    if isinstance(value, _TEXTS):
+        return str(value)
+    if is_dataclass(value):
+        held = ((item, getattr(value, item.name)) for item in fields(value))
+        return {item.name: make_document(inner) for item, inner in held if not _is_left_out(item, inner)}
+    if isinstance(value, Mapping):
+        return {name: make_document(item) for name, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [make_document(item) for item in value]
+    if isinstance(value, Enum):
+        return value.value
+    return value.isoformat() if isinstance(value, date) else value
+
+
+def _is_left_out(item: Field[Any], value: Any) -> bool:
+    """A field that came later is left out at its default, so that what was written before keeps its bytes."""
+    if LEFT_OUT not in item.metadata:
+        return False
+    make: Any = item.default_factory
+    return bool(value == (make() if item.default is MISSING else item.default))
+
+
+def read_document(document: Any, of: type[T]) -> T:
+    """Raises CodecError, naming the place in the document."""
+    try:
+        return msgspec.convert(_with_addresses(document, of), of)
+    except (msgspec.ValidationError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise CodecError(str(error)) from error
+
+
+def _with_addresses(document: Any, of: Any) -> Any:
+    """The document with its addresses parsed, wherever the type has one."""
+    if of in _TEXTS:
+        if not isinstance(document, str):
+            raise TypeError(f"{document!r} is not an address")
+        return of.parse(document)
+    if document is None or not _holds_addresses(of):
+        return document
+    hints = _field_types(of)
+    if hints and isinstance(document, Mapping):
+        return {name: _with_addresses(item, hints.get(name)) for name, item in document.items()}
+    inner = next((item for item in get_args(of) if _holds_addresses(item)), None)
+    if get_origin(of) in (Union, UnionType):
+        return _with_addresses(document, inner)
+    if isinstance(document, Mapping):
+        return {name: _with_addresses(item, inner) for name, item in document.items()}
+    return [_with_addresses(item, inner) for item in document] if isinstance(document, list) else document
+
+
+@cache
+def _field_types(of: Hashable) -> Mapping[str, Any]:
+    return get_type_hints(of) if is_dataclass(of) else {}
+
+
+@cache
+def _holds_addresses(of: Hashable) -> bool:
+    inner = _field_types(of).values() or get_args(of)
+    return of in _TEXTS or any(map(_holds_addresses, inner))
+
+
+def encode_json(value: Any) -> bytes:
+    """For a cache, on one line. Raises TypeError for what has no form."""
+    return msgspec.json.encode(value)
+
+
+def decode_json(data: bytes, of: Any) -> Any:
+    """Raises CodecError."""
+    try:
+        return msgspec.json.decode(data, type=of)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise CodecError(str(error)) from error
+
+
+def encode_packed(value: Any) -> bytes:
+    """For a large cache: as MessagePack, which is read twice as fast as JSON and holds no integer above 64 bits."""
+    return msgspec.msgpack.encode(value)
+
+
+def decode_packed(data: bytes, of: type[T]) -> T:
+    """Raises CodecError."""
+    try:
+        return msgspec.msgpack.decode(data, type=of)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise CodecError(str(error)) from error

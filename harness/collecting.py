@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 DETAIL = "mlperf_log_detail.txt"
+_DETAILS = re.compile(r"mlperf_log_detail.*\.txt$")
 _BEGAN = re.compile(rb'"key": "power_begin", "value": "([^"]+)"')
 _TIME = "%m-%d-%Y %H:%M:%S.%f"
 _SLACK = timedelta(seconds=1)  # times of a file system and of another node's clock are not ours to the millisecond
@@ -18,10 +19,14 @@ _KEPT_OLD = 3  # log sets of earlier runs that are kept to show what was found
 
 @dataclass(frozen=True, slots=True)
 class LogSet:
-    """A folder with a detail log. ``began``: None when the log states no time. ``new``: not before the attempt, and not
-    later than now."""
+    """A detail log and its folder. LoadGen may put something before and behind the names of its files; only the usual
+    ones are taken, and others beside them are of a run that nobody asked for.
+
+    ``began``: None when the log states no time. ``new``: not before the attempt, and not later than now.
+    """
 
     folder: Path
+    name: str
     began: datetime | None
     new: bool
 
@@ -37,13 +42,12 @@ class Collected:
 def find_sets(logs: Path, since: datetime) -> list[LogSet]:
     """Newest first. LoadGen logs milliseconds."""
     earliest = since - timedelta(microseconds=since.microsecond % 1000)
-    folders = [Path(parent) for parent, _, files in os.walk(logs) if DETAIL in files]
-    found = [_read(folder, earliest) for folder in folders if (folder / DETAIL).is_file()]
+    paths = [Path(parent) / name for parent, _, files in os.walk(logs) for name in files if _DETAILS.search(name)]
+    found = [_read(path, earliest) for path in paths if path.is_file()]
     return sorted(found, key=lambda item: item.began or datetime.min.replace(tzinfo=UTC), reverse=True)
 
 
-def _read(folder: Path, earliest: datetime) -> LogSet:
-    path = folder / DETAIL
+def _read(path: Path, earliest: datetime) -> LogSet:
     stated = _BEGAN.search(path.read_bytes())
     try:
         began = datetime.strptime(stated[1].decode(), _TIME).replace(tzinfo=UTC) if stated else None
@@ -51,21 +55,25 @@ def _read(folder: Path, earliest: datetime) -> LogSet:
         began = None
     # A run that never came so far says nothing; then the file's time must do.
     when = began or datetime.fromtimestamp(path.stat().st_mtime, UTC)
-    return LogSet(folder, began, earliest <= when <= datetime.now(UTC) + _SLACK)
+    return LogSet(path.parent, path.name, began, earliest <= when <= datetime.now(UTC) + _SLACK)
 
 
 def collect(logs: Path, since: datetime, run_dir: Path, output: Path) -> Collected:
     """Brings the one new set to ``output``; of any other number, brings what there is into folders below it."""
     sets = find_sets(logs, since)
     new = [item for item in sets if item.new]
-    if len(new) == 1:
+    usual = [item for item in new if item.name == DETAIL]
+    if len(new) == len(usual) == 1:
         _bring(new[0].folder, output, run_dir)
         return Collected(new[0].folder)
     for number, item in enumerate(new or sets[:_KEPT_OLD], start=1):
         _bring(item.folder, output / f"set-{number}", run_dir)
-    if new:
-        listed = ", ".join(sorted(_below(item.folder, logs) for item in new))
+    if len(new) > 1:
+        listed = ", ".join(sorted(_below(item, logs) for item in new))
         return Collected(None, f"log sets: expected one, the command left {len(new)}: {listed}")
+    if new:
+        called = _below(new[0], logs)
+        return Collected(None, f"log sets: expected one named {DETAIL}, the command left {called}")
     if sets:
         began = f"{sets[0].began:%Y-%m-%d %H:%M:%S}" if sets[0].began else "an unknown time"
         asked = f"{since:%Y-%m-%d %H:%M:%S} UTC"
@@ -105,7 +113,7 @@ def find_matching(pattern: str, cwd: Path) -> list[Path]:
 
 
 def _bring(folder: Path, target: Path, run_dir: Path) -> None:
-    for path in sorted(folder.glob("mlperf_log_*")):
+    for path in sorted(folder.glob("*mlperf_log_*")):
         if path.is_file():
             take(path, target / path.name, run_dir)
 
@@ -119,5 +127,7 @@ def take(path: Path, target: Path, run_dir: Path) -> None:
         shutil.copyfile(path, target)
 
 
-def _below(folder: Path, logs: Path) -> str:
-    return folder.relative_to(logs).as_posix()
+def _below(item: LogSet, logs: Path) -> str:
+    """Its folder, and its name where that is unusual."""
+    path = item.folder if item.name == DETAIL else item.folder / item.name
+    return path.relative_to(logs).as_posix()

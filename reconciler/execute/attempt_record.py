@@ -24,9 +24,11 @@ from reconciler.execute.results import (
     score_results,
 )
 from reconciler.files import hash_file, replace
-from reconciler.mlperf.accuracy import check_bars, parse_accuracy
+from reconciler.mlperf.accuracy import check_bars, find_impossible, parse_accuracy
 from reconciler.mlperf.compliance.judging import find_test
+from reconciler.mlperf.loadgen.answers import count_answered
 from reconciler.mlperf.loadgen.compare import Asked, find_conf_contradictions, find_contradictions
+from reconciler.mlperf.loadgen.consistency import find_inconsistencies
 from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
 from reconciler.mlperf.loadgen.settings import list_ruled, select_conf_settings
 from reconciler.mlperf.loadgen.user_conf import audit_settings
@@ -166,6 +168,7 @@ def _judge_run(attempt: Attempt, result: Result) -> Verdict:
         )
     differing = [
         *map(str, find_contradictions(log, collect_asked(values, mode))),
+        *map(str, find_inconsistencies(log)),
         *_conf_contradictions(attempt, log, values),
         *(find_excess_time(log, result.seconds) if has_command(attempt) else ()),
         # Only a run that ended has left all of its files.
@@ -238,7 +241,8 @@ def collect_asked(values: Mapping[str, Any], mode: str) -> Asked:
     names = ("target_latency_percentile", "samples_per_query", "sample_concatenate_permutation", "use_token_latencies")
     ruled = {n: values[n] for n in list_ruled(scenario) if n in names and values.get(n) is not None}
     seeds = {name: int(values[name]) for name in SEEDS if values.get(name) is not None}
-    return Asked(scenario, mode, {**select_conf_settings(values, mode, scenario), **ruled}, seeds, audit=bool(audit))
+    settings = {**select_conf_settings(values, mode, scenario), **ruled}
+    return Asked(scenario, mode, settings, seeds, audit=bool(audit), audited=audit, whole=True)
 
 
 def measure_performance(log: DetailLog, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -266,16 +270,29 @@ def _judge_score(attempt: Attempt, result: Result) -> Verdict:
     except (OSError, ValueError) as error:
         return Verdict({}, f"the scorer left no readable accuracy.txt: {error}", "backend", "see the child's log")
     own = {name: value for name, value in result.values.items() if name != "marks"}
-    return judge_text(text, attempt.intent.settings, own)
+    return judge_text(text, attempt.intent.settings, own, _count_answered(attempt))
 
 
-def judge_text(text: str, settings: Mapping[str, Any], own: Mapping[str, Any]) -> Verdict:
-    """accuracy.txt against the bars in ``ruled.bars`` of ``settings``. ``own``: values that the record has anyway."""
+def _count_answered(attempt: Attempt) -> int:
+    """Of the accuracy run that is scored; 0 where its whole log is not here."""
+    log = attempt.inputs / "run" / ACCURACY_LOG
+    if not log.is_file():
+        return 0
+    with log.open("rb") as stream:
+        return count_answered(stream)
+
+
+def judge_text(text: str, settings: Mapping[str, Any], own: Mapping[str, Any], samples: int = 0) -> Verdict:
+    """accuracy.txt against the bars in ``ruled.bars`` of ``settings``. ``own``: values that the record has anyway;
+    ``samples``: how many the scored run answered, 0 where that is not known."""
     bars = [Bar(name, _decimal(least), _decimal(most)) for name, least, most in settings["ruled.bars"]]
     try:
         report = parse_accuracy(text, [bar.metric for bar in bars])
     except ValueError as error:
         return Verdict({}, f"the scorer left no readable accuracy.txt: {error}", "backend", "see the child's log")
+    if wrong := list(find_impossible(text, report, samples)):
+        fix = "no scorer can have found that: see what wrote the file"
+        return Verdict({"contradictions": wrong}, f"accuracy.txt cannot be: {'; '.join(wrong)}", "contradiction", fix)
     checks = check_bars(report, bars)
     silent = [check.bar.metric for check in checks if check.measured is None]
     if silent:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from reconciler.errors import LogError
+from reconciler.mlperf.loadgen.answers import find_wrong_answers
 from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.mlperf.loadgen.summary import find_differing, parse_summary
 from reconciler.mlperf.log_files import ACCURACY_LOG, DETAIL, SUMMARY
@@ -16,9 +17,12 @@ _ENDS = 64  # bytes at each end of an accuracy log, in which LoadGen's brackets 
 
 def find_foreign_files(folder: Path, log: DetailLog, *, answers: bool) -> Iterator[str]:
     """Each way in which the set in ``folder`` is not that of one whole run. ``answers``: with a log of answers."""
+    sets = sorted(path.name for path in folder.glob(f"*{DETAIL}"))
+    if len(sets) > 1:
+        yield f"logs: expected one set, there are {len(sets)}: {', '.join(sets[:4])}"
     yield from _summary(folder / SUMMARY, log)
     if answers:
-        yield from _answers(folder / ACCURACY_LOG)
+        yield from _answers(folder / ACCURACY_LOG, log)
 
 
 def find_excess_time(log: DetailLog, seconds: float) -> Iterator[str]:
@@ -46,7 +50,7 @@ def _summary(path: Path, log: DetailLog) -> Iterator[str]:
         yield f"summary: {name}: {where}, {DETAIL} {log.get(key)} (line {log.number(key)})"
 
 
-def _answers(path: Path) -> Iterator[str]:
+def _answers(path: Path, log: DetailLog) -> Iterator[str]:
     if not path.is_file():
         yield f"answers: expected those of the run, but there is no {ACCURACY_LOG} beside {DETAIL}"
         return
@@ -57,3 +61,6 @@ def _answers(path: Path) -> Iterator[str]:
         tail = stream.read()
     if not (head.lstrip().startswith(b"[") and tail.rstrip().endswith(b"]")):
         yield f"answers: expected those of the run, {ACCURACY_LOG} is {'cut short' if size else 'empty'}"
+        return
+    with path.open("rb") as stream:
+        yield from find_wrong_answers(stream, log)

@@ -14,6 +14,7 @@ from reconciler.history.results import compare_result, is_of_endpoints, verify_r
 from reconciler.history.snapshot import Snapshot
 from reconciler.importing.run_import import find_asked_elsewhere
 from reconciler.mlperf.loadgen.compare import find_contradictions
+from reconciler.mlperf.loadgen.consistency import find_inconsistencies
 from reconciler.mlperf.loadgen.log import parse_detail
 from reconciler.mlperf.log_files import ACCURACY_TEXT, DETAIL
 from reconciler.resource.kinds import Cell, Kind
@@ -65,11 +66,11 @@ def _run(cell: Cell, name: str, record: Record, settings: Mapping[str, Any], dat
     wanted = find_asked_elsewhere(values, mode) if IMPORTED in record.marks else collect_asked(values, mode)
     try:
         log = parse_detail(data, DETAIL)
-        found = find_contradictions(log, wanted)
+        found = [*map(str, find_contradictions(log, wanted)), *map(str, find_inconsistencies(log))]
     except LogError as error:
         yield claim(f"{name}: settings", Proof.CONTRADICTED, str(error))
         return
-    detail = "; ".join(map(str, found)) or f"LoadGen's log shows every setting{', and the seeds' * bool(wanted.seeds)}"
+    detail = "; ".join(found) or f"LoadGen's log shows every setting{', and the seeds' * bool(wanted.seeds)}"
     yield claim(f"{name}: settings", Proof.CONTRADICTED if found else Proof.PROVEN, detail)
     again = measure_performance(log, settings) if measured else {}
     for key in measured:

@@ -24,6 +24,7 @@ from reconciler.files import replace as write
 from reconciler.importing.log_folder import FoundRun, Made
 from reconciler.importing.results_folder import FoundResults
 from reconciler.mlperf.loadgen.compare import Asked, find_conf_contradictions, find_contradictions
+from reconciler.mlperf.loadgen.consistency import find_inconsistencies
 from reconciler.mlperf.loadgen.settings import ENDPOINTS_SEEDS, select_conf_settings
 from reconciler.mlperf.loadgen.user_conf import select_settings, write_user_conf
 from reconciler.mlperf.loadgen.verdict import judge_accuracy
@@ -84,7 +85,8 @@ def import_run(
     LogError names every setting in which the log contradicts the cell. An INVALID run is recorded as what it is.
     """
     values = detail.values()
-    differing = find_contradictions(run.log, find_asked_elsewhere(values, run.mode))
+    asked = find_asked_elsewhere(values, run.mode)
+    differing = [*map(str, find_contradictions(run.log, asked)), *map(str, find_inconsistencies(run.log))]
     if differing:
         listed = "\n".join(f"  {item}" for item in differing)
         raise LogError(

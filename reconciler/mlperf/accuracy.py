@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -43,6 +43,15 @@ METRIC_LINES: Mapping[str, re.Pattern[str]] = {
     "exact_match": re.compile(r".*?'exact_match':\s" + _SCALAR, re.ASCII),
     "vbench_score": re.compile(r".*?'vbench_score':\s" + _SCALAR, re.ASCII),
 }
+# The greatest value that a metric can have; those that are not named here are not bounded.
+_PERCENT = (
+    *("acc", "F1", "mAP", "AUC", "ACCURACY", "E2E_ACCURACY", "F1_HIERARCHICAL", "ROUGE1", "ROUGE2", "ROUGEL"),
+    *("ROUGELSUM", "CLIP_SCORE", "gsm8k_accuracy", "mbxp_accuracy", "exact_match", "vbench_score"),
+    *("DLRM_ACC", "DLRM_AUC"),
+)
+_MOST: Mapping[str, Decimal] = {**dict.fromkeys(_PERCENT, Decimal(100)), "DICE": Decimal(1)}
+# What the scorers of image classification say beside their accuracy in percent.
+_COUNTED = re.compile(r"accuracy=(?P<value>[\d.]+)%, good=(?P<good>\d+), total=(?P<total>\d+)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +108,29 @@ def parse_accuracy(text: str, metrics: Iterable[str], file: str = "accuracy.txt"
 def check_bars(report: AccuracyReport, bars: Iterable[Bar]) -> tuple[BarCheck, ...]:
     """Each metric against its bar, both ends inclusive; the worst of several stated values counts."""
     return tuple(_check(report.metrics.get(bar.metric, ()), bar) for bar in bars)
+
+
+def find_impossible(text: str, report: AccuracyReport, samples: int = 0) -> Iterator[str]:
+    """What no scorer can have found: a value beyond its metric, an accuracy that is not that of its counts, counts of
+    more or fewer samples than the run answered (``samples``, 0 where that is not known)."""
+    for metric, values in report.metrics.items():
+        most = _MOST.get(metric)
+        for item in values:
+            if most is not None and item.value > most:
+                yield f"{report.file}:{item.line}: {metric} {item.value} is more than {most}"
+    for number, line in enumerate(_lines(text), start=1):
+        if found := _COUNTED.match(line):
+            where = f"{report.file}:{number}: accuracy={found['value']}%"
+            good, total = int(found["good"]), int(found["total"])
+            shown = Decimal(found["value"].rstrip(".") or 0) if found["value"].count(".") <= 1 else Decimal(-1)
+            exponent = shown.as_tuple().exponent
+            step = Decimal(1).scaleb(exponent if isinstance(exponent, int) else 0)
+            if total <= 0 or good > total:
+                yield f"{where}: {good} of {total} cannot be"
+            elif abs(shown - Decimal(100) * good / total) > step:
+                yield f"{where}: {good} of {total} are {Decimal(100) * good / total:.3f}%"
+            if samples and total != samples:
+                yield f"{where}: it counts {total} samples, and the run answered {samples}"
 
 
 def _check(values: tuple[Measured, ...], bar: Bar) -> BarCheck:

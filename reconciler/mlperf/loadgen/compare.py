@@ -36,6 +36,8 @@ class Asked:
 
     ``settings`` under the names of specs, as given to ``user_conf.select_settings`` (audit overrides already applied);
     ``seeds`` under LoadGen's names, empty when they do not matter; ``audit``: an audit.config was given on purpose.
+    ``audited``: what it sets, under LoadGen's names. ``whole``: nothing else was asked for, so that every other
+    setting must be as LoadGen has it by itself.
     """
 
     scenario: str
@@ -43,6 +45,8 @@ class Asked:
     settings: Mapping[str, Any] = field(default_factory=dict)
     seeds: Mapping[str, int] = field(default_factory=dict)
     audit: bool = False
+    audited: Mapping[str, Any] = field(default_factory=dict)
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,16 @@ class Contradiction:
         return f"{self.field}: expected {self.asked}, LoadGen logged {self.logged}{where}"
 
 
+# What no spec sets and only a compliance test may: which samples are issued, and which answers are logged in a
+# performance run. Not here: accuracy_log_rng_seed (it says nothing where no answer is sampled), print_timestamps,
+# coalesce_queries and max_async_queries (how queries are handed over), and what LoadGen derives of other settings.
+_UNASKED: Mapping[str, int] = {
+    "performance_issue_unique": 0,
+    "performance_issue_same": 0,
+    "performance_issue_same_index": 0,
+    "accuracy_log_probability": 0,
+    "accuracy_log_sampling_target": 0,
+}
 # LoadGen logs these settings only when they are on.
 _ABSENT_MEANS_OFF = frozenset({"requested_use_token_latencies"})
 # Releases before 6 do not log the accuracy count; then it is the whole dataset.
@@ -83,12 +97,38 @@ def _contradictions(log: DetailLog, asked: Asked) -> Iterator[Contradiction]:
             yield from _compare(log, setting, value)
     for name, seed in asked.seeds.items():
         yield from _unequal(log, name, f"effective_{name}", str(seed))
+    if asked.whole:
+        yield from find_unasked(log, asked)
     if (log.audit is not None) != asked.audit:
         names = {True: "settings from an audit.config", False: "no audit.config"}
         line = log.audit.line if log.audit else 0
         yield Contradiction("audit", names[asked.audit], names[not asked.audit], line)
     if not log.complete:
         yield Contradiction("end", "a run that came to its end", "no result", log.length)
+
+
+def find_unasked(log: DetailLog, asked: Asked) -> Iterator[Contradiction]:
+    """Settings that nobody asked for and that change what a run proves."""
+    yield from find_unasked_issue(log, asked.audited)
+    bounded = asked.audited.get("performance_issue_unique")  # LoadGen then ends after one pass
+    for name in ("max_duration", "max_query_count"):
+        setting = find_setting(name, asked.scenario)
+        logged = log.line(setting.key) if setting is not None else None
+        if logged is not None and logged.value != 0 and asked.settings.get(name) is None and not bounded:
+            yield Contradiction(name, "no bound", str(logged.value), logged.line)
+    used, total = log.line("effective_accuracy_sample_count"), log.get("qsl_reported_total_count")
+    whole = asked.mode == ACCURACY and asked.settings.get("accuracy_sample_count") is None
+    if whole and used is not None and total is not None and used.value != total:
+        yield Contradiction("accuracy_sample_count", f"all {total} samples", str(used.value), used.line)
+
+
+def find_unasked_issue(log: DetailLog, audited: Mapping[str, Any]) -> Iterator[Contradiction]:
+    """Where LoadGen issued other samples, or logged more answers, than it does by itself or an audit.config says."""
+    for name, usual in _UNASKED.items():
+        value = audited.get(name, usual)
+        logged = log.line(f"effective_{name}")
+        if logged is not None and not _is_same(Unit.RATE, int(value), logged.value):
+            yield Contradiction(name, show_decimal(Decimal(int(value))), str(logged.value), logged.line)
 
 
 def _unequal(log: DetailLog, name: str, key: str, asked: str) -> Iterator[Contradiction]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from reconciler.mlperf.loadgen.compare import find_unasked_issue
+from reconciler.mlperf.loadgen.consistency import find_inconsistencies
 from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
 from reconciler.tree.check.accuracy import count_key
 from reconciler.tree.check.demands import OURS, Complaints
@@ -50,6 +52,30 @@ def verify_validity(view: CellView) -> Complaints:
             yield Complaint(place, "VALID", f"{failed[0]} false in the same log", cause="an edited log", other=other)
 
 
+def verify_consistency(view: CellView) -> Complaints:
+    """What LoadGen derives of numbers that stand in the same log, and samples that no rule lets it issue."""
+    for run in list_runs(view):
+        for item in find_inconsistencies(run.log):
+            if item.key not in _SAID_ABOVE:
+                yield Complaint(
+                    Place(run.log.file, item.line),
+                    f"{item.key} {item.stated}",
+                    item.derived,
+                    cause="a log that was edited, or put together from two",
+                    other=Place(run.log.file, item.other) if item.other else None,
+                )
+        if run.name not in ("performance", "accuracy"):
+            continue
+        for found in find_unasked_issue(run.log, {}):
+            yield Complaint(
+                Place(run.log.file, found.line),
+                f"{found.field} {found.logged}",
+                f"{found.asked}, as in every run that is not a compliance test",
+                cause="the run of a compliance test, or settings of the SUT's own",
+            )
+
+
+_SAID_ABOVE = frozenset({"result_validity", "result_min_duration_met"})
 _CONDITIONS = (
     "result_perf_constraints_met",
     "result_min_duration_met",
@@ -169,6 +195,7 @@ NOTE = Severity.NOTE
 RUN_CONTRADICTIONS = (
     (Rule("files.readable", "every file can be read", (OURS,)), verify_readable),
     (Rule("log.duration", "a duration that cannot be", ("LoadGen", OURS)), verify_duration),
+    (Rule("log.consistency", "a log that contradicts itself", ("LoadGen", OURS)), verify_consistency),
     (Rule("log.validity", "VALID against its own conditions", ("LoadGen", OURS)), verify_validity),
     (Rule("runs.seeds", "runs with different seeds", (OURS,), Severity.WARNING), verify_seeds),
     (Rule("runs.dataset", "runs over different datasets", (OURS,), Severity.WARNING), verify_datasets),

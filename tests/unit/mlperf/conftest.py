@@ -56,6 +56,10 @@ RUNS = {
         "Server",
         _COUNT + "*.*.min_duration = 300\n*.Server.target_qps = 2000\n*.Server.target_latency = 5000\n",
     ),
+    "server-long": RunCase(
+        "Server",
+        _COUNT + "*.*.min_duration = 3000\n*.Server.target_qps = 500\n*.Server.target_latency = 5000\n",
+    ),
     "server-too-fast": RunCase(
         "Server",
         _COUNT + "*.*.min_duration = 300\n*.Server.target_qps = 2000\n*.Server.target_latency = 2\n",

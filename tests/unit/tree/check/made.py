@@ -37,7 +37,8 @@ AUDITS = {
     "*.*.performance_issue_same_index = 3\n",
 }
 _SCORES = ("early_stopping_latency_ss", "early_stopping_latency_ms", "result_samples_per_second")
-_SUMMARY_SCORE = r"(?m)^(Samples per second| \* Early stopping \S+ percentile estimate)(:.*)$"
+_RESULTS = ("generated_", "power_", "result_", "early_stopping_")
+_PARAMETERS = "Test Parameters Used"
 MEASUREMENTS = {
     "input_data_types": "fp32",
     "retraining": "No",
@@ -139,21 +140,23 @@ def _place(logs: Path, folder: Path, lengthened: bool) -> None:
 
 
 def _same_score(reference: Path, audited: Path) -> str:
-    """Runs this short differ by more than a verdict allows: the audited one is given the reference's score."""
-    score = "0"
-    for key in _SCORES:
-        found = re.search(rf'"key": "{key}", "value": ([0-9.e+]+)', detail(reference))
-        if found:
-            score = found[1]
-            set_log(audited, key, score)
-            summary = audited / "mlperf_log_summary.txt"
-            lines = re.findall(_SUMMARY_SCORE, (reference / summary.name).read_text())
-            text = summary.read_text()
-            for name, rest in lines:
-                text = re.sub(rf"(?m)^{re.escape(name)}.*$", f"{name}{rest}", text)
-            summary.write_text(text)
-            return score
-    return score
+    """Runs this short differ by more than a verdict allows: the audited one is given the reference's results, all of
+    them, so that its log does not contradict itself."""
+    known = {_key(line): line for line in detail(reference).splitlines() if _key(line).startswith(_RESULTS)}
+    kept = [known.pop(_key(line), line) for line in detail(audited).splitlines()]
+    write(audited / "mlperf_log_detail.txt", "\n".join([*kept, *known.values()]) + "\n")
+    summary = audited / "mlperf_log_summary.txt"
+    results, parameters = (
+        (folder / summary.name).read_text().partition(_PARAMETERS) for folder in (reference, audited)
+    )
+    summary.write_text("".join((results[0], *parameters[1:])))
+    found = (re.search(rf'"key": "{key}", "value": ([0-9.e+]+)', detail(reference)) for key in _SCORES)
+    return next((score[1] for score in found if score), "0")
+
+
+def _key(line: str) -> str:
+    found = re.search(r'"key": "([^"]*)"', line)
+    return found[1] if found else ""
 
 
 def detail(folder: Path) -> str:

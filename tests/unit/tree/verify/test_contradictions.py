@@ -353,7 +353,7 @@ def test_lengthened_logs_are_seen(tree: Path) -> None:
     assert '"result_min_duration_met", "value": true' in detail(folder)
     ids = {finding.rule.id for finding in findings(tree)}
     assert "log.duration" in ids
-    assert ids <= {"log.duration", "summary.contradicts", "user-conf.contradicts"}
+    assert ids <= {"log.duration", "log.consistency", "summary.contradicts", "user-conf.contradicts"}
 
 
 def test_one_log_in_two_cells(tree: Path) -> None:

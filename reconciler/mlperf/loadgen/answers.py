@@ -1,0 +1,57 @@
+"""Whether an accuracy log answers what its run asked: each sample of the dataset once, and no other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
+
+from reconciler.mlperf.loadgen.log import DetailLog
+from reconciler.mlperf.loadgen.settings import ACCURACY, LOADGEN_MODE
+from reconciler.mlperf.log_files import ACCURACY_LOG
+
+_INDEX = re.compile(rb'"qsl_idx"\s*:\s*(\d{1,18})(?!\d)')
+_SPARE = 7  # samples that MultiStream asks twice in each of its series, so that the last query is whole
+_MOST = 50_000_000  # samples of one library, far above the largest dataset
+
+
+def count_answered(lines: Iterable[bytes]) -> int:
+    """How many samples a whole accuracy log answers, each counted once."""
+    return len({int(found[1]) for line in lines for found in _INDEX.finditer(line)})
+
+
+def find_wrong_answers(lines: Iterable[bytes], log: DetailLog) -> Iterator[str]:
+    """What is wrong with the whole log of answers, whose ``lines`` LoadGen wrote; only the sample numbers are read.
+
+    An accuracy run answers every sample once, but that MultiStream repeats a few. A test's run logs some of its
+    answers; they are of samples that the library has.
+    """
+    accuracy = log.mode == LOADGEN_MODE[ACCURACY]
+    total = _read_count(log, "qsl_reported_total_count")
+    wanted = _read_count(log, "effective_accuracy_sample_count") or total
+    if not total or not wanted or max(total, wanted) > _MOST:
+        return
+    seen, repeated, stranger = bytearray(max(total, wanted)), 0, -1
+    for line in lines:
+        for found in _INDEX.finditer(line):
+            index = int(found[1])
+            if index >= total:
+                stranger = index
+                continue
+            repeated += seen[index]
+            seen[index] = 1
+    if stranger >= 0:
+        yield f"answers: {ACCURACY_LOG} answers sample {stranger}, and the library has {total} samples"
+    if not accuracy:
+        return
+    answered = sum(seen)
+    if answered != wanted:
+        yield f"answers: expected those to {wanted} samples, {ACCURACY_LOG} answers {answered}"
+    series = max(1, sum(entry.key == "loaded_qsl_set" for entry in log.lines))
+    if repeated > (_SPARE * series if log.scenario == "MultiStream" else 0):
+        yield f"answers: {ACCURACY_LOG} answers {repeated} times a sample that it has answered already"
+
+
+def _read_count(log: DetailLog, key: str) -> int:
+    value = log.get(key)
+    return int(value) if isinstance(value, (int, Decimal)) and not isinstance(value, bool) and value > 0 else 0

@@ -1,0 +1,384 @@
+"""Whether a detail log agrees with itself: LoadGen derives counts, rates, flags and its verdict from numbers that it
+logs as well, so that a line which was changed by hand contradicts others.
+
+Each check derives a value again the way LoadGen does (``results.cc``, ``early_stopping.cc``) and leaves room for what
+LoadGen rounds: doubles have six significant digits, clocks milliseconds. What a log does not hold is not judged.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from itertools import pairwise
+from typing import Any
+
+from reconciler.errors import LogError
+from reconciler.mlperf.loadgen.early_stopping import compute_allowed_over
+from reconciler.mlperf.loadgen.log import DetailLog, LogLine
+from reconciler.mlperf.loadgen.settings import ACCURACY, LOADGEN_MODE, PERFORMANCE
+
+_DIGITS = Decimal("0.00001")  # of a double with six significant digits
+_CLOCK = Decimal("0.02")  # seconds by which LoadGen's two clocks, and their resolution, may differ
+_ENDING = Decimal(2)  # seconds from the last answer to the end of the run
+_DRIFT = Decimal("0.01")  # of a duration: more is an ERROR of LoadGen's
+_SECOND = 1_000_000_000  # in nanoseconds
+_SPARE = 7  # samples that MultiStream loads twice, so that the last query is whole
+_MODES = {name: mode for mode, name in LOADGEN_MODE.items()}
+_PERCENTILES = ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90")
+_FLAGS = ("result_perf_constraints_met", "result_min_duration_met", "result_min_queries_met", "early_stopping_met")
+_ESTIMATE = re.compile(r"(?P<rank>[\d.]+)th percentile estimate: (?P<value>\d+)", re.ASCII)
+# Keys that a run logs once, by how they begin; an accuracy run logs its clock once for each part of its samples.
+_ONCE = ("effective_", "requested_", "qsl_reported_", "result_", "early_stopping_", "num_errors", "test_datetime")
+_ONCE_TIMED = ("power_begin", "power_end")
+# Effective settings that LoadGen makes of several: of the target and the duration, of the dataset and the mode.
+_DERIVED = frozenset(
+    {
+        "min_query_count",  # 1 in Offline; padded to whole permutations for equal issue
+        "max_query_count",  # of performance_issue_unique and the sample count
+        "max_async_queries",  # 1 where queries follow each other
+        "samples_per_query",
+        "target_duration_ms",
+        "min_sample_count",
+        "target_latency_ns",
+        "target_latency_percentile",
+        "target_qps",
+        "performance_sample_count",
+        "accuracy_sample_count",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Inconsistency:
+    """``stated`` by the line ``line`` of ``key``; ``derived`` from what the line ``other`` says, 0 for several."""
+
+    key: str
+    stated: str
+    derived: str
+    line: int
+    other: int = 0
+
+    def __str__(self) -> str:
+        where = f" (line {self.other})" if self.other else ""
+        return f"{self.key}: {self.stated} (line {self.line}), but {self.derived}{where}"
+
+
+Check = Callable[[DetailLog], Iterator[Inconsistency]]
+
+
+def find_inconsistencies(log: DetailLog) -> tuple[Inconsistency, ...]:
+    """Every way in which a log of a run that ended contradicts itself, in a fixed order."""
+    if not log.complete or log.mode not in LOADGEN_MODE.values():
+        return ()
+    checks = _ANY if log.mode == LOADGEN_MODE[ACCURACY] else (*_ANY, *_PERFORMANCE)
+    return tuple(found for check in checks for found in check(log))
+
+
+def _repeated_keys(log: DetailLog) -> Iterator[Inconsistency]:
+    """The first line of a key is read, and the next one is what LoadGen wrote."""
+    once = _ONCE + (_ONCE_TIMED if log.mode == LOADGEN_MODE[PERFORMANCE] else ())
+    for entry in log.lines:
+        first = log.index[entry.key]
+        if entry is not first and entry.key.startswith(once):
+            yield Inconsistency(entry.key, _show(first), f"a second line says {_show(entry)}", first.line, entry.line)
+
+
+def _requested_settings(log: DetailLog) -> Iterator[Inconsistency]:
+    """LoadGen takes a setting as it was requested, but for those that it derives."""
+    for key, entry in log.index.items():
+        name = key.removeprefix("effective_")
+        asked = log.line(f"requested_{name}")
+        if name != key and asked is not None and name not in _DERIVED and asked.value != entry.value:
+            yield Inconsistency(key, _show(entry), f"{_show(asked)} was requested", entry.line, asked.line)
+
+
+def _clocks(log: DetailLog) -> Iterator[Inconsistency]:
+    try:
+        began, ended = log.started, log.ended
+    except LogError:
+        return
+    if began is not None and ended is not None and began > ended:
+        derived = f"power_end is {log.get('power_end')}"
+        begin = log.get("power_begin")
+        yield Inconsistency("power_begin", str(begin), derived, log.number("power_begin"), log.number("power_end"))
+    built = _parse_date(log.get("loadgen_build_date_utc"))
+    if built is not None and began is not None and (built - began.replace(tzinfo=None)).days >= 1:
+        stated, line = str(log.get("power_begin")), log.number("power_begin")
+        yield Inconsistency(
+            "power_begin", stated, f"LoadGen was built on {built:%Y-%m-%d}", line, log.number("loadgen_build_date_utc")
+        )
+
+
+def _samples(log: DetailLog) -> Iterator[Inconsistency]:
+    """What was loaded is of the library, and as many samples as LoadGen says that it uses."""
+    entries = [entry for entry in log.lines if entry.key == "loaded_qsl_set"]
+    total, mode = _integer(log, "qsl_reported_total_count"), _MODES[log.mode]
+    key = f"effective_{mode}_sample_count"
+    used = _integer(log, key)
+    if not entries or total is None or used is None:
+        return
+    if used > total:
+        line = log.number("qsl_reported_total_count")
+        yield Inconsistency(key, str(used), f"the library has {total} samples", log.number(key), line)
+    short = [entry.value for entry in entries if isinstance(entry.value, list)]
+    indices = {index for part in short for index in part if isinstance(index, int)}
+    if indices and not 0 <= min(indices) <= max(indices) < total:
+        wrong = next(index for index in sorted(indices, reverse=True) if not 0 <= index < total)
+        yield Inconsistency("loaded_qsl_set", f"sample {wrong}", f"the library has {total} samples", entries[0].line)
+    # A long list is counted without being read: some have hundreds of thousands of samples.
+    loaded = len(indices) + sum(
+        entry.raw.count(b",", entry.raw.find(b"["), entry.raw.find(b"]")) + 1 for entry in entries if entry.raw
+    )
+    spare = _SPARE if log.scenario == "MultiStream" else 0
+    if not min(used, total) <= loaded <= min(used, total) + spare * len(entries):
+        derived = f"{loaded} different samples were loaded"
+        yield Inconsistency(key, str(used), derived, log.number(key), entries[0].line)
+
+
+def _errors(log: DetailLog) -> Iterator[Inconsistency]:
+    stated, line = _integer(log, "num_errors"), log.number("num_errors")
+    if stated is not None and stated != len(log.errors):
+        yield Inconsistency("num_errors", str(stated), f"the log has {len(log.errors)} ERROR lines", line)
+
+
+def _verdict(log: DetailLog) -> Iterator[Inconsistency]:
+    """VALID is all of the conditions, and no reason why not."""
+    line = log.number("result_validity")
+    failed = next((key for key in _FLAGS if log.get(key) is False), "")
+    if log.validity == "VALID" and failed:
+        yield Inconsistency("result_validity", "VALID", f"{failed} is false", line, log.number(failed))
+    if log.validity == "VALID" and (reason := log.line("result_invalid_reason")) is not None:
+        yield Inconsistency("result_validity", "VALID", f"result_invalid_reason is {_show(reason)}", line, reason.line)
+    if log.validity == "INVALID" and all(log.get(key, True) is True for key in _FLAGS):
+        yield Inconsistency("result_validity", "INVALID", "every condition is met", line)
+
+
+def _conditions(log: DetailLog) -> Iterator[Inconsistency]:
+    """The flags, from the numbers that they stand for."""
+    queries, least = _integer(log, "result_query_count"), _integer(log, "effective_min_query_count")
+    if queries is not None and least is not None and log.get("result_min_queries_met") is True and queries < least:
+        yield _condition(log, "result_min_queries_met", f"{queries} of {least} queries were issued")
+    generated = _integer(log, "generated_query_count")
+    if queries is not None and generated is not None and queries > generated:
+        derived = f"{generated} queries were generated"
+        yield Inconsistency("result_query_count", str(queries), derived, log.number("result_query_count"))
+    if log.scenario == "Offline":
+        issued, wanted = _integer(log, "generated_samples_per_query"), _integer(log, "effective_min_sample_count")
+        short = issued is not None and wanted is not None and issued < wanted
+        if short and log.get("result_min_queries_met") is True and not log.get("effective_performance_issue_unique"):
+            yield _condition(log, "result_min_queries_met", f"{issued} of {wanted} samples were issued")
+    lasted, minimum = _last_issue(log), _number(log, "effective_min_duration_ms")
+    if lasted is not None and minimum is not None and log.get("result_min_duration_met") is True:
+        needed = minimum / 1000
+        if lasted + _CLOCK + needed * _DRIFT < needed:
+            yield _condition(log, "result_min_duration_met", f"the run lasted {lasted:.6g} s of {needed:.6g} s")
+
+
+def _condition(log: DetailLog, key: str, derived: str) -> Inconsistency:
+    return Inconsistency(key, "true", derived, log.number(key))
+
+
+def _last_issue(log: DetailLog) -> Decimal | None:
+    """An upper bound of when the last query was issued, in seconds: what LoadGen compares with the minimum duration."""
+    if log.scenario == "Offline":
+        slowest = _number(log, "result_max_latency_ns")
+        return None if slowest is None else slowest / _SECOND
+    return _elapsed(log)
+
+
+def _early_stopping(log: DetailLog) -> Iterator[Inconsistency]:
+    entry = log.line("early_stopping_result")
+    text = str(entry.value) if entry is not None else ""
+    met = log.line("early_stopping_met")
+    if entry is not None and met is not None and met.value is True and "unsuccessful" in text.lower():
+        yield Inconsistency(
+            "early_stopping_met", "true", f"early_stopping_result is {_show(entry)}", met.line, entry.line
+        )
+    queries, over = _integer(log, "result_query_count"), _integer(log, "result_overlatency_query_count")
+    percentile = _number(log, "effective_target_latency_percentile")
+    if log.scenario != "Server" or None in (queries, over, percentile) or log.get("requested_use_token_latencies"):
+        return
+    if queries and met is not None and met.value is True and 0 < Decimal(percentile or 0) < 1:
+        allowed = compute_allowed_over(queries, Decimal(percentile or 0) * 100)
+        if Decimal(over or 0) > allowed:
+            derived = f"{over} of {queries} queries were over the latency, and {max(allowed, 0)} are allowed"
+            yield Inconsistency(
+                "early_stopping_met", "true", derived, met.line, log.number("result_overlatency_query_count")
+            )
+
+
+def _estimates(log: DetailLog) -> Iterator[Inconsistency]:
+    """The streams' metric is an estimate that the text of early stopping states as well."""
+    entry = log.line("early_stopping_result")
+    if entry is None or log.scenario not in ("SingleStream", "MultiStream") or log.get("requested_use_token_latencies"):
+        return
+    stated = {found["rank"]: int(found["value"]) for found in _ESTIMATE.finditer(str(entry.value))}
+    for rank, key in (("90.0", "early_stopping_latency_ss"), ("99.0", "early_stopping_latency_ms")):
+        found = _number(log, key)
+        if found is not None and rank in stated and Decimal(stated[rank]) != found:
+            derived = f"early stopping estimates {stated[rank]}"
+            yield Inconsistency(key, f"{found:f}", derived, log.number(key), entry.line)
+
+
+def _latencies(log: DetailLog) -> Iterator[Inconsistency]:
+    """Percentiles do not fall, and all latencies lie between the least and the greatest."""
+    for part, ranked in (
+        ("latency_ns", "_percentile_latency_ns"),
+        ("query_latency_ns", "_percentile_per_query_latency_ns"),
+    ):
+        keys = [f"result_min_{part}", *(f"result_{p}{ranked}" for p in _PERCENTILES), f"result_max_{part}"]
+        known = [(key, found) for key in keys if (found := _number(log, key)) is not None]
+        for (before, less), (key, found) in pairwise(known):
+            if found < less:
+                yield Inconsistency(key, f"{found:f}", f"{before} is {less:f}", log.number(key), log.number(before))
+        mean = _number(log, f"result_mean_{part}")
+        # Releases before 5 lose the carry of Offline's sum.
+        if (
+            mean is not None
+            and len(known) > 1
+            and log.scenario != "Offline"
+            and not known[0][1] <= mean <= known[-1][1]
+        ):
+            derived = f"latencies are from {known[0][1]:f} to {known[-1][1]:f}"
+            yield Inconsistency(f"result_mean_{part}", f"{mean:f}", derived, log.number(f"result_mean_{part}"))
+    for key, rank, kind in _RANKED.get(log.scenario, ()):
+        estimate, seen = _number(log, key), _number(log, f"result_{rank}_percentile_{kind}")
+        slowest = _number(log, f"result_max_{kind.removeprefix('per_')}")
+        if not estimate or log.get("requested_use_token_latencies"):
+            continue
+        if seen is not None and estimate < seen:
+            yield Inconsistency(key, f"{estimate:f}", f"the {rank} percentile is {seen:f}", log.number(key))
+        if slowest is not None and estimate > slowest:
+            yield Inconsistency(key, f"{estimate:f}", f"the slowest took {slowest:f}", log.number(key))
+
+
+_RANKED = {
+    "SingleStream": (("early_stopping_latency_ss", "90.00", "latency_ns"),),
+    "MultiStream": (("early_stopping_latency_ms", "99.00", "per_query_latency_ns"),),
+}
+
+
+def _rates(log: DetailLog) -> Iterator[Inconsistency]:
+    if log.scenario == "Offline":
+        yield from _offline_rate(log)
+    elif log.scenario == "Server":
+        yield from _server_rates(log)
+    else:
+        yield from _stream_rates(log)
+
+
+def _offline_rate(log: DetailLog) -> Iterator[Inconsistency]:
+    """All samples are one query, and the slowest of them ends the run."""
+    stated, slowest = _number(log, "result_samples_per_second"), _number(log, "result_max_latency_ns")
+    each, queries = _number(log, "generated_samples_per_query"), _number(log, "result_query_count")
+    if stated is None or not slowest or each is None or queries is None:
+        return
+    derived = each * queries * _SECOND / slowest
+    # Releases before 5 divide by when the last sample in their order was done, which need not be the slowest.
+    most = derived * (2 if log.version.startswith(("3.", "4.")) else 1 + _DIGITS)
+    if not derived * (1 - _DIGITS) <= stated <= most:
+        why = f"{each * queries:f} samples in {slowest / _SECOND:.6g} s are {derived:.6g}"
+        yield Inconsistency("result_samples_per_second", f"{stated:f}", why, log.number("result_samples_per_second"))
+    yield from _within_clock(log, "result_max_latency_ns", slowest / _SECOND)
+    yield from _fills_clock(log, "result_max_latency_ns", slowest / _SECOND)
+
+
+def _server_rates(log: DetailLog) -> Iterator[Inconsistency]:
+    count = _number(log, "result_query_count")
+    scheduled, completed = (_number(log, f"result_{name}_samples_per_sec") for name in ("scheduled", "completed"))
+    planned = _number(log, "generated_query_duration")
+    if count is None or count < 2 or log.get("requested_server_coalesce_queries") is True:
+        return
+    if scheduled and planned:
+        derived = (count - 1) * _SECOND / planned
+        if abs(scheduled - derived) > derived * _DRIFT:
+            why = f"{count:f} queries in {planned / _SECOND:.6g} s are {derived:.6g}"
+            key = "result_scheduled_samples_per_sec"
+            yield Inconsistency(key, f"{scheduled:f}", why, log.number(key), log.number("generated_query_duration"))
+        yield from _within_clock(log, "generated_query_duration", planned / _SECOND)
+        slowest = _number(log, "result_max_latency_ns")
+        if slowest is not None:
+            yield from _fills_clock(log, "generated_query_duration", (planned + slowest) / _SECOND)
+    if scheduled and completed and completed > scheduled * (1 + _DRIFT):
+        key, line = "result_completed_samples_per_sec", log.number("result_scheduled_samples_per_sec")
+        yield Inconsistency(key, f"{completed:f}", f"{scheduled:f} were scheduled", log.number(key), line)
+
+
+def _stream_rates(log: DetailLog) -> Iterator[Inconsistency]:
+    """One query after the other: together they take no longer than the run."""
+    count = _number(log, "result_query_count")
+    key = "result_mean_query_latency_ns" if log.scenario == "MultiStream" else "result_mean_latency_ns"
+    mean = _number(log, key)
+    if count and mean:
+        yield from _within_clock(log, key, count * mean / _SECOND)
+    stated = _number(log, "result_qps_without_loadgen_overhead")
+    if stated and mean and log.scenario == "SingleStream":
+        # The mean is cut to whole nanoseconds.
+        low, high = Decimal(_SECOND) / (mean + 1), Decimal(_SECOND) / mean
+        if not low * (1 - _DIGITS) <= stated <= high * (1 + _DIGITS):
+            why = f"a mean latency of {mean:f} ns is {high:.6g}"
+            line = log.number("result_qps_without_loadgen_overhead")
+            yield Inconsistency("result_qps_without_loadgen_overhead", f"{stated:f}", why, line, log.number(key))
+
+
+def _within_clock(log: DetailLog, key: str, seconds: Decimal) -> Iterator[Inconsistency]:
+    elapsed = _elapsed(log)
+    if elapsed is not None and seconds > elapsed + _CLOCK + elapsed * _DRIFT:
+        why = f"that is {seconds:.6g} s of queries, and the run lasted {elapsed:.6g} s"
+        yield Inconsistency(key, _show(log.index[key]), why, log.number(key), log.number("power_end"))
+
+
+def _fills_clock(log: DetailLog, key: str, seconds: Decimal) -> Iterator[Inconsistency]:
+    """All was done after ``seconds``: the run ended then."""
+    elapsed = _elapsed(log)
+    if elapsed is not None and elapsed > seconds + _ENDING + elapsed * _DRIFT:
+        why = f"the last answer came after {seconds:.6g} s at most, and the run lasted {elapsed:.6g} s"
+        yield Inconsistency(key, _show(log.index[key]), why, log.number(key), log.number("power_end"))
+
+
+def _elapsed(log: DetailLog) -> Decimal | None:
+    try:
+        began, ended = log.started, log.ended
+    except LogError:
+        return None
+    return None if began is None or ended is None else Decimal(str((ended - began).total_seconds()))
+
+
+def _number(log: DetailLog, key: str) -> Decimal | None:
+    value = log.get(key)
+    if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
+        return None
+    number = Decimal(value)
+    return number if number.is_finite() else None
+
+
+def _integer(log: DetailLog, key: str) -> int | None:
+    value = log.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _parse_date(value: Any) -> datetime | None:
+    try:
+        return datetime.fromisoformat(str(value)).replace(tzinfo=None)
+    except ValueError:
+        return None
+
+
+def _show(entry: LogLine) -> str:
+    text = " ".join(str(entry.value).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+_ANY: tuple[Check, ...] = (_repeated_keys, _requested_settings, _clocks, _samples)
+_PERFORMANCE: tuple[Check, ...] = (
+    _errors,
+    _verdict,
+    _conditions,
+    _early_stopping,
+    _estimates,
+    _latencies,
+    _rates,
+)

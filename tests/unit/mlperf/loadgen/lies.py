@@ -1,0 +1,434 @@
+"""Lies: what somebody may write into the logs of an honest run, and what then gives them away.
+
+Each is one or several edits of a log that the real LoadGen made. The table in ``reconciler/docs/lies.md`` is this one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+Edit = Callable[[str], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Lie:
+    """``run``: the honest one by its name in RUNS. ``detail`` and ``answers``: edits of its files. ``key``: what the
+    refusal names. ``listed``: found in the trial that this table began with."""
+
+    name: str
+    run: str
+    key: str
+    detail: tuple[Edit, ...] = ()
+    answers: tuple[Edit, ...] = ()
+    listed: bool = False
+
+
+def setting(key: str, value: str) -> Edit:
+    """Another value on the line of a key."""
+    shape = re.compile(rf'("key": "{re.escape(key)}", "value": )("(?:[^"\\]|\\.)*"|[^,]+)')
+
+    def edit(text: str) -> str:
+        changed, count = shape.subn(lambda found: f"{found[1]}{value}", text, count=1)
+        assert count == 1, f"no line of {key}"
+        return changed
+
+    return edit
+
+
+def times(key: str, factor: float) -> Edit:
+    """A number that many times as large, as LoadGen prints doubles."""
+    shape = re.compile(rf'("key": "{re.escape(key)}", "value": )([\d.e+]+)')
+
+    def edit(text: str) -> str:
+        changed, count = shape.subn(lambda found: f"{found[1]}{float(found[2]) * factor:.6g}", text, count=1)
+        assert count == 1, f"no line of {key}"
+        return changed
+
+    return edit
+
+
+def whole(key: str, factor: float) -> Edit:
+    """The same of an integer."""
+    shape = re.compile(rf'("key": "{re.escape(key)}", "value": )(\d+)')
+
+    def edit(text: str) -> str:
+        changed, count = shape.subn(lambda found: f"{found[1]}{int(int(found[2]) * factor)}", text, count=1)
+        assert count == 1, f"no line of {key}"
+        return changed
+
+    return edit
+
+
+def prepended(key: str, value: str) -> Edit:
+    """A second line of a key before LoadGen's own: readers take the first."""
+
+    def edit(text: str) -> str:
+        lines = text.splitlines(keepends=True)
+        at = next(number for number, line in enumerate(lines) if f'"key": "{key}"' in line)
+        return "".join([*lines[:at], setting(key, value)(lines[at]), *lines[at:]])
+
+    return edit
+
+
+def without(key: str) -> Edit:
+    def edit(text: str) -> str:
+        kept = [line for line in text.splitlines(keepends=True) if f'"key": "{key}"' not in line]
+        assert len(kept) < text.count("\n")
+        return "".join(kept)
+
+    return edit
+
+
+def first_answers(count: int) -> Edit:
+    """Only the first answers, in a list that is whole."""
+
+    def edit(text: str) -> str:
+        lines = [line for line in text.splitlines() if "qsl_idx" in line][:count]
+        return "[\n" + "\n".join(line.rstrip(",") + "," for line in lines).rstrip(",") + "\n]\n"
+
+    return edit
+
+
+def one_answer_always(text: str) -> str:
+    """Every answer is to one sample."""
+    index = re.search(r'"qsl_idx" : (\d+)', text)
+    assert index is not None
+    return re.sub(r'"qsl_idx" : \d+', index[0], text)
+
+
+def one_answer_twice(text: str) -> str:
+    lines = text.splitlines(keepends=True)
+    return "".join([lines[0], lines[1], *lines[1:]])
+
+
+def stranger(text: str) -> str:
+    return re.sub(r'"qsl_idx" : \d+', '"qsl_idx" : 999999', text, count=1)
+
+
+_VALID = (
+    setting("result_validity", '"VALID"'),
+    setting("result_perf_constraints_met", "true"),
+    setting("early_stopping_met", "true"),
+)
+
+LIES = (
+    # The settings that LoadGen says it used.
+    Lie(
+        "one sample again and again",
+        "server-valid",
+        "performance_issue_same",
+        (setting("effective_performance_issue_same", "true"),),
+        listed=True,
+    ),
+    Lie(
+        "each sample once",
+        "offline-valid",
+        "performance_issue_unique",
+        (setting("effective_performance_issue_unique", "true"),),
+        listed=True,
+    ),
+    Lie(
+        "one sample again and again, requested too",
+        "server-valid",
+        "performance_issue_same",
+        (setting("effective_performance_issue_same", "true"), setting("requested_performance_issue_same", "true")),
+    ),
+    Lie(
+        "always sample 3",
+        "single-stream-valid",
+        "performance_issue_same_index",
+        (
+            setting("effective_performance_issue_same_index", "3"),
+            setting("requested_performance_issue_same_index", "3"),
+        ),
+    ),
+    Lie(
+        "answers of a performance run logged",
+        "offline-valid",
+        "accuracy_log_sampling_target",
+        (
+            setting("effective_accuracy_log_sampling_target", "64"),
+            setting("requested_accuracy_log_sampling_target", "64"),
+        ),
+    ),
+    Lie(
+        "answers logged by chance",
+        "offline-valid",
+        "accuracy_log_probability",
+        (setting("effective_accuracy_log_probability", "0.5"), setting("requested_accuracy_log_probability", "0.5")),
+    ),
+    Lie(
+        "accuracy of one sample",
+        "offline-accuracy",
+        "accuracy_sample_count",
+        (setting("effective_accuracy_sample_count", "1"),),
+        listed=True,
+    ),
+    Lie(
+        "accuracy of half of the samples",
+        "server-accuracy",
+        "accuracy_sample_count",
+        (setting("effective_accuracy_sample_count", "500"), setting("requested_accuracy_sample_count_override", "500")),
+    ),
+    Lie(
+        "a library of one sample",
+        "offline-valid",
+        "effective_performance_sample_count",
+        (setting("qsl_reported_total_count", "1"),),
+        listed=True,
+    ),
+    Lie(
+        "a smaller library",
+        "offline-accuracy",
+        "loaded_qsl_set",
+        (setting("qsl_reported_total_count", "900"), setting("effective_accuracy_sample_count", "900")),
+    ),
+    Lie(
+        "more samples in memory than were loaded",
+        "server-valid",
+        "effective_performance_sample_count",
+        (setting("effective_performance_sample_count", "1000"),),
+    ),
+    Lie(
+        "fewer samples in memory than were loaded",
+        "server-valid",
+        "effective_performance_sample_count",
+        (setting("effective_performance_sample_count", "2"),),
+    ),
+    Lie(
+        "a bound on the queries",
+        "server-valid",
+        "max_query_count",
+        (setting("effective_max_query_count", "601"), setting("requested_max_query_count", "601")),
+    ),
+    Lie(
+        "a bound on the duration",
+        "server-valid",
+        "max_duration",
+        (setting("effective_max_duration_ms", "300"), setting("requested_max_duration_ms", "300")),
+    ),
+    Lie(
+        "a minimum duration that was not asked",
+        "server-valid",
+        "effective_min_duration_ms",
+        (setting("effective_min_duration_ms", "600000"),),
+    ),
+    Lie(
+        "another seed than was requested",
+        "server-valid",
+        "effective_schedule_rng_seed",
+        (setting("effective_schedule_rng_seed", "1"),),
+    ),
+    Lie(
+        "a permutation that was not asked",
+        "offline-valid",
+        "effective_sample_concatenate_permutation",
+        (setting("effective_sample_concatenate_permutation", "true"),),
+    ),
+    # The verdict.
+    Lie(
+        "INVALID repainted VALID, with all of its conditions",
+        "server-too-few",
+        "early_stopping_met",
+        _VALID,
+        listed=True,
+    ),
+    Lie("INVALID repainted VALID alone", "server-too-few", "result_validity", (setting("result_validity", '"VALID"'),)),
+    Lie(
+        "early stopping repainted without its text",
+        "server-too-few",
+        "early_stopping_met",
+        (*_VALID, without("early_stopping_result"), without("result_invalid_reason")),
+    ),
+    Lie(
+        "a reason of INVALID left behind",
+        "server-too-few",
+        "result_validity",
+        (*_VALID, setting("early_stopping_result", '" * Run successful."')),
+    ),
+    Lie(
+        "too few queries that were enough",
+        "offline-too-short",
+        "result_min_duration_met",
+        (
+            setting("result_validity", '"VALID"'),
+            setting("result_min_duration_met", "true"),
+            without("result_invalid_reason"),
+        ),
+    ),
+    Lie(
+        "a minimum duration met by word",
+        "single-stream-out-of-queries",
+        "result_min_duration_met",
+        (setting("result_min_duration_met", "true"),),
+    ),
+    Lie(
+        "a minimum of queries met by word",
+        "single-stream-valid",
+        "result_min_queries_met",
+        (setting("effective_min_query_count", "100000"),),
+    ),
+    Lie("fewer ERROR lines than there are", "single-stream-max-count", "num_errors", (setting("num_errors", "0"),)),
+    # Rates, counts and latencies.
+    Lie(
+        "ten times the rate in Offline",
+        "offline-valid",
+        "result_samples_per_second",
+        (times("result_samples_per_second", 10),),
+        listed=True,
+    ),
+    Lie(
+        "one percent more in Offline",
+        "offline-valid",
+        "result_samples_per_second",
+        (times("result_samples_per_second", 1.01),),
+    ),
+    Lie(
+        "ten times the rate in Offline, and a tenth of the latency",
+        "offline-too-short",
+        "result_max_latency_ns",
+        (times("result_samples_per_second", 10), whole("result_max_latency_ns", 0.1)),
+    ),
+    Lie(
+        "ten times the completed rate in Server",
+        "server-valid",
+        "result_completed_samples_per_sec",
+        (times("result_completed_samples_per_sec", 10),),
+        listed=True,
+    ),
+    Lie(
+        "ten times both rates in Server",
+        "server-valid",
+        "result_scheduled_samples_per_sec",
+        (times("result_completed_samples_per_sec", 10), times("result_scheduled_samples_per_sec", 10)),
+        listed=True,
+    ),
+    Lie(
+        "ten times both rates, and a tenth of the schedule",
+        "server-long",
+        "generated_query_duration",
+        (
+            times("result_completed_samples_per_sec", 10),
+            times("result_scheduled_samples_per_sec", 10),
+            whole("generated_query_duration", 0.1),
+        ),
+    ),
+    Lie(
+        "two percent more completed than scheduled",
+        "server-valid",
+        "result_completed_samples_per_sec",
+        (times("result_completed_samples_per_sec", 1.02),),
+    ),
+    Lie(
+        "a schedule longer than the run",
+        "server-valid",
+        "result_scheduled_samples_per_sec",
+        (whole("generated_query_duration", 10),),
+    ),
+    Lie(
+        "more queries than were generated",
+        "server-valid",
+        "result_query_count",
+        (setting("result_query_count", "60100"),),
+    ),
+    Lie(
+        "a better rate on a line before",
+        "offline-valid",
+        "result_samples_per_second",
+        (prepended("result_samples_per_second", "999999"),),
+        listed=True,
+    ),
+    Lie(
+        "a better latency on a line before",
+        "single-stream-valid",
+        "early_stopping_latency_ss",
+        (prepended("early_stopping_latency_ss", "5"),),
+        listed=True,
+    ),
+    Lie(
+        "a second verdict on a line before",
+        "server-too-few",
+        "result_validity",
+        (prepended("result_validity", '"VALID"'),),
+    ),
+    Lie(
+        "half the estimate of SingleStream",
+        "single-stream-valid",
+        "early_stopping_latency_ss",
+        (whole("early_stopping_latency_ss", 0.5),),
+    ),
+    Lie(
+        "half the estimate of SingleStream, in its text too",
+        "single-stream-valid",
+        "early_stopping_latency_ss",
+        (
+            setting("early_stopping_latency_ss", "10"),
+            setting("early_stopping_result", '" * Early stopping 90.0th percentile estimate: 10"'),
+        ),
+    ),
+    Lie(
+        "half the estimate of MultiStream",
+        "multi-stream-valid",
+        "early_stopping_latency_ms",
+        (whole("early_stopping_latency_ms", 0.5),),
+    ),
+    Lie(
+        "a 99th percentile below the median",
+        "server-valid",
+        "result_99.00_percentile_latency_ns",
+        (setting("result_99.00_percentile_latency_ns", "5"),),
+    ),
+    Lie(
+        "a slowest query faster than the others",
+        "server-valid",
+        "result_max_latency_ns",
+        (setting("result_max_latency_ns", "4400"),),
+    ),
+    Lie(
+        "a mean above the slowest",
+        "server-valid",
+        "result_mean_latency_ns",
+        (setting("result_mean_latency_ns", "9999999999"),),
+    ),
+    Lie(
+        "a mean that does not fit the rate",
+        "single-stream-valid",
+        "result_qps_without_loadgen_overhead",
+        (times("result_qps_without_loadgen_overhead", 2),),
+    ),
+    Lie(
+        "queries that took longer than the run",
+        "single-stream-valid",
+        "result_mean_latency_ns",
+        (whole("result_query_count", 10000),),
+    ),
+    # Clocks.
+    Lie(
+        "an end before the beginning",
+        "offline-valid",
+        "power_begin",
+        (setting("power_end", '"01-01-2020 00:00:00.000"'),),
+        listed=True,
+    ),
+    Lie(
+        "a run older than its LoadGen",
+        "offline-valid",
+        "power_begin",
+        (setting("power_begin", '"01-01-2020 00:00:00.000"'), setting("power_end", '"01-01-2020 00:00:00.100"')),
+    ),
+    Lie(
+        "a longer run by a later end",
+        "offline-valid",
+        "result_max_latency_ns",
+        (setting("power_end", '"12-31-2099 00:00:00.000"'),),
+    ),
+    # Answers.
+    Lie("answers to 3 samples", "offline-accuracy", "answers", answers=(first_answers(3),), listed=True),
+    Lie("one sample answered every time", "offline-accuracy", "answers", answers=(one_answer_always,), listed=True),
+    Lie("all answers but one", "server-accuracy", "answers", answers=(first_answers(999),)),
+    Lie("one sample answered twice", "offline-accuracy", "answers", answers=(one_answer_twice,)),
+    Lie("an answer to a sample that is not there", "server-accuracy", "answers", answers=(stranger,)),
+    Lie("a test's answer to a sample that is not there", "offline-audit", "answers", answers=(stranger,)),
+)

@@ -1,0 +1,54 @@
+"""No lie accepted: every edit of an honest log is refused by name, and no honest log is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from reconciler.mlperf.loadgen.answers import find_wrong_answers
+from reconciler.mlperf.loadgen.compare import Asked, find_contradictions
+from reconciler.mlperf.loadgen.consistency import find_inconsistencies
+from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
+from tests.unit.mlperf.conftest import RUNS, Run
+from tests.unit.mlperf.loadgen.lies import LIES, Lie
+
+Runs = Callable[[str], Run]
+_AUDITED = {"accuracy_log_sampling_target": 64}
+
+
+def judge(run: Run, detail: bytes, answers: bytes) -> list[str]:
+    """What the record of the run, an audit and a tree's verification look at."""
+    log = parse_detail(detail)
+    return [*_settings(run, log), *map(str, find_inconsistencies(log)), *_answers(run, log, answers)]
+
+
+def _settings(run: Run, log: DetailLog) -> Iterator[str]:
+    mode = "accuracy" if run.case.mode == "AccuracyOnly" else "performance"
+    bound = {"max_query_count": 50} if "max_query_count" in run.case.conf else {}
+    audited = _AUDITED if run.case.audit else {}
+    asked = Asked(run.case.scenario, mode, bound, audit=bool(run.case.audit), audited=audited, whole=True)
+    yield from map(str, find_contradictions(log, asked))
+
+
+def _answers(run: Run, log: DetailLog, answers: bytes) -> Iterator[str]:
+    if run.case.mode == "AccuracyOnly" or run.case.audit:
+        yield from find_wrong_answers(answers.splitlines(), log)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_an_honest_log_is_believed(name: str, loadgen_run: Runs) -> None:
+    run = loadgen_run(name)
+    assert judge(run, run.bytes("detail.txt"), run.bytes("accuracy.json")) == []
+
+
+@pytest.mark.parametrize("lie", LIES, ids=lambda lie: lie.name)
+def test_a_lie_is_refused_by_name(lie: Lie, loadgen_run: Runs) -> None:
+    run = loadgen_run(lie.run)
+    detail, answers = run.bytes("detail.txt").decode(), run.bytes("accuracy.json").decode()
+    for edit in lie.detail:
+        detail = edit(detail)
+    for edit in lie.answers:
+        answers = edit(answers)
+    found = judge(run, detail.encode(), answers.encode())
+    assert any(item.startswith(lie.key) for item in found), found

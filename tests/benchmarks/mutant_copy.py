@@ -11,14 +11,17 @@ import subprocess
 import sysconfig
 import threading
 import venv
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Self
 
 from tests.benchmarks import mutant_server
 from tests.benchmarks.mutation import Mutant
+from tests.benchmarks.reach import Places, with_notes
 from tests.benchmarks.related import ROOT, related_tests
 
+_FILES, _TESTS = 2, 80  # that a mutant meets at first, and that the survivors meet
+_LONG, _LONG_TEST = 3600, 300  # seconds
 _PATIENCE = 20  # a machine that does much else gives a process so much less of its time
 
 
@@ -28,7 +31,7 @@ class Copy:
     def __init__(self, scratch: Path) -> None:
         self._scratch, self._root = scratch, scratch / "checkout"
         self._sound: set[str] = set()  # tests seen to pass without a mutant
-        self._broken: list[str] = []  # options that leave out those that fail without one, too
+        self._reaching: dict[str, list[str]] = {}  # function → tests, the quick ones first
         self._changes = 0
 
     def __enter__(self) -> Self:
@@ -53,6 +56,7 @@ class Copy:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
         )
         return self
 
@@ -60,67 +64,68 @@ class Copy:
         with self._server:
             self._server.terminate()
 
-    def find_killer(self, mutant: Mutant, seconds: int) -> str:
-        """The first test that fails with the mutant and passes without it; "" where there is none."""
-        tests = related_tests(mutant.file)
-        # Most are killed by the likeliest files, and collecting the others costs more than running those.
-        for part in (tests[:2], tests[2:8], tests[8:]):
-            if part and (killer := self._killer_in(part, mutant, seconds)):
-                return killer
-        return ""
+    def see_what_tests_reach(self, files: Iterable[str]) -> None:
+        """Run the unit tests of these modules once, so that a mutant need only meet those that reach its function."""
+        originals = {file: (self._root / file).read_bytes() for file in files}
+        tests = dict.fromkeys(test for file in originals for test in related_tests(file))
+        for file, data in originals.items():
+            (self._root / file).write_text(with_notes(file, data.decode()), encoding="utf-8")
+        reach = self._scratch / "reach"
+        try:
+            self._run([test for test in tests if test.startswith("tests/unit/")], _LONG, reach)
+        finally:
+            for file, data in originals.items():
+                self._write(self._root / file, data)
+        rows = [json.loads(line) for line in reach.read_text(encoding="utf-8").splitlines()]
+        for row in sorted(rows, key=lambda row: float(row["seconds"])):
+            self._sound.add(row["test"])
+            for place in row["reached"]:
+                self._reaching.setdefault(place, []).append(row["test"])
 
-    def _killer_in(self, tests: Sequence[str], mutant: Mutant, seconds: int) -> str:
+    def find_killer(self, mutant: Mutant, seconds: int, *, thoroughly: bool) -> str:
+        """The first test that fails with the mutant and passes without it; "" where there is none.
+
+        Asks the likeliest files; thoroughly: the tests that reach its function, the quick ones first.
+        """
         path = self._root / mutant.file
-        original, before = path.read_bytes(), path.stat()
-        while True:
-            self._write(path, mutant.applied_to(original), before)
-            try:
-                failed = self._first_failure([*tests, *self._broken], seconds)
-            finally:
-                path.write_bytes(original)
-                os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-            if not failed or failed in self._sound:
-                return failed
-            if not self._first_failure([failed], seconds):
-                self._sound.add(failed)
-                return failed
-            if "::" not in failed:
-                output = (self._scratch / "output").read_text(encoding="utf-8", errors="replace")
-                raise RuntimeError(f"{failed} cannot be run without a mutant:\n{output}")
-            self._broken.append(f"--deselect={failed}")
+        original = path.read_bytes()
+        place = Places(mutant.file, original.decode()).around(mutant.start)
+        likeliest = related_tests(mutant.file)[:_FILES]
+        tests = self._reaching.get(place, likeliest)[:_TESTS] if thoroughly else likeliest
+        self._write(path, mutant.applied_to(original))
+        try:
+            failed = self._first_failure(tests, seconds)
+        finally:
+            self._write(path, original)
+        return failed if failed and self._is_sound(failed, seconds) else ""
 
-    def _write(self, path: Path, data: bytes, before: os.stat_result) -> None:
-        """Bytecode is believed by time and size: each mutant gets a time of its own."""
+    def _is_sound(self, test: str, seconds: int) -> bool:
+        """Whether the test passes without a mutant."""
+        if test not in self._sound and not self._first_failure([test], seconds):
+            self._sound.add(test)
+        return test in self._sound
+
+    def _write(self, path: Path, data: bytes) -> None:
+        """Bytecode is believed by time and size: whatever is written gets a time of its own."""
         self._changes += 1
         path.write_bytes(data)
-        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + self._changes * 10**9))
+        os.utime(path, (self._changes, self._changes))
 
     def _first_failure(self, tests: Sequence[str], seconds: int) -> str:
-        """The test that fails; "" where all pass, or pass until the time is up."""
-        output = self._scratch / "output"
-        options = [
-            "-x",
-            "-q",
-            "-W",
-            "ignore::pytest.PytestAssertRewriteWarning",
-            "-p",
-            "no:cacheprovider",
-            "-n",
-            "0",
-            "--tb=no",
-            "-rfE",
-        ]
-        options += [f"--timeout={seconds}", f"--basetemp={self._scratch / 'tests'}"]
-        status = self._ask(
-            {"tests": [*options, *tests], "seconds": seconds, "output": str(output)}, seconds * _PATIENCE
-        )
-        lines = output.read_text(encoding="utf-8", errors="replace").splitlines()
-        failed = [line.split()[1] for line in lines if line.startswith(("FAILED ", "ERROR "))]
-        if failed:
-            return failed[0]
+        """The test or file that fails; "" where all pass, or pass until the time is up."""
+        status = self._run(["-x", *tests], seconds)
+        if failed := (self._scratch / "failed").read_text(encoding="utf-8"):
+            return failed.splitlines()[0]
         ended = os.waitstatus_to_exitcode(status)
-        # All passed, none was chosen, or the time was up; else pytest itself stopped, as where an import fails.
+        # All passed, none was chosen, or the time was up; else pytest itself stopped, as where a hang is ended.
         return "" if ended in (0, 5, -signal.SIGXCPU, -signal.SIGKILL) else tests[0]
+
+    def _run(self, tests: Sequence[str], seconds: int, reach: Path | None = None) -> int:
+        options = ["-q", "-W", "ignore::pytest.PytestAssertRewriteWarning", "-p", "no:cacheprovider", "-n", "0"]
+        options += ["--tb=no", f"--timeout={min(seconds, _LONG_TEST)}", f"--basetemp={self._scratch / 'tests'}"]
+        files = {name: str(self._scratch / name) for name in ("output", "failed")}
+        request = {"tests": [*options, *tests], "seconds": seconds, "reach": str(reach or ""), **files}
+        return self._ask(request, seconds * _PATIENCE)
 
     def _ask(self, request: dict[str, object], patience: float) -> int:
         assert self._server.stdin is not None

@@ -1,7 +1,9 @@
 """Runs pytest in forks of a process that has imported the libraries already: most of a short test is its start.
 
-Started with the folder of the checkout to test. Reads one JSON document per line, {tests, seconds, output}; for each it
-writes the process group of the fork, and then its wait status. ``seconds``: of the processor, for each process.
+Started with the folder of the checkout to test. Reads one JSON document per line, {tests, seconds, output, failed,
+reach}; for each it writes the process group of the fork, and then its wait status. ``seconds``: of the processor, for
+each process. ``failed``: where to name each test or file that fails; ``reach``: where to write what each test that
+passes has reached, or "".
 """
 
 from __future__ import annotations
@@ -12,9 +14,16 @@ import json
 import os
 import resource
 import sys
+import time
 import traceback
+import types
+from collections.abc import Generator
+from pathlib import Path
 from typing import Any, NoReturn
 
+import pytest
+
+NOTES = "reach_notes"  # the module in which instrumented code leaves its notes
 # Libraries alone: what is tested, and its tests, must be imported anew in each fork.
 LIBRARIES = (
     "_pytest.assertion.rewrite",
@@ -25,7 +34,6 @@ LIBRARIES = (
     "numpy",
     "psutil",
     "pydantic",
-    "pytest",
     "rich.console",
     "rich.table",
     "ruamel.yaml",
@@ -48,6 +56,51 @@ def main() -> None:
         print(os.waitpid(child, 0)[1], flush=True)
 
 
+class Failures:
+    """A plugin that names what fails."""
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(path)
+        self._path.write_text("", encoding="utf-8")
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._note(report.failed, report.nodeid)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        self._note(report.failed, report.nodeid)
+
+    def _note(self, failed: bool, name: str) -> None:
+        if failed:
+            with self._path.open("a", encoding="utf-8") as file:
+                print(name, file=file)
+
+
+class Reach:
+    """A plugin that writes a line {test, seconds, reached} for each test that passes."""
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(path)
+        self._passed = True
+        self._seen: set[str] = set()
+        notes = types.ModuleType(NOTES)
+        notes.__dict__["SEEN"] = self._seen
+        sys.modules[NOTES] = notes
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        self._seen.clear()
+        self._passed, began = True, time.process_time()
+        result = yield
+        if self._passed:
+            row = {"test": item.nodeid, "seconds": time.process_time() - began, "reached": sorted(self._seen)}
+            with self._path.open("a", encoding="utf-8") as file:
+                print(json.dumps(row), file=file)
+        return result
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._passed = self._passed and report.passed
+
+
 def run(request: dict[str, Any]) -> NoReturn:
     os.setsid()
     resource.setrlimit(resource.RLIMIT_CPU, (request["seconds"], request["seconds"] + 5))
@@ -57,7 +110,9 @@ def run(request: dict[str, Any]) -> NoReturn:
         os.dup2(source, target)
     status = 3
     try:
-        status = int(importlib.import_module("pytest").main(request["tests"]))
+        plugins: list[object] = [Failures(request["failed"])]
+        plugins += [Reach(request["reach"])] if request["reach"] else []
+        status = int(pytest.main(request["tests"], plugins))
     except BaseException:
         traceback.print_exc()
     finally:

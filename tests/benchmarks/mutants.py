@@ -2,8 +2,11 @@
 
 ``--sample 200 --seed 1``; ``--only PART`` for some modules, ``--list`` to see what would run, ``--again REPORT`` for
 the survivors of an earlier ``--json`` report. A mutant is killed when a test fails or hangs that passes without it, and
-survives when all related tests pass or their time is up. Those of ``equivalent_mutants.yaml`` behave as the original
-does; they are not counted.
+survives when all tests that reach its function pass, or their time is up. Those of ``equivalent_mutants.yaml`` behave
+as the original does; they are not counted.
+
+Each meets the likeliest test files. For those that survive, all unit tests of their modules run once, noting what they
+reach; this part needs a machine that does nothing else, and ``--quick`` leaves it out.
 
 Works in a copy, under an interpreter that finds that copy first: the tests' child processes see the mutant too.
 """
@@ -63,13 +66,25 @@ def main() -> int:
     if options.list:
         print("\n".join(map(str, mutants)))
         return 0
-    verdicts = []
+    verdicts: dict[Mutant, Verdict] = {}
     with tempfile.TemporaryDirectory(prefix="mutants-") as scratch, Copy(Path(scratch)) as copied:
-        for number, mutant in enumerate(mutants, start=1):
-            verdict = _judge(mutant, copied, options.seconds)
-            verdicts.append(verdict)
-            print(f"{number}/{len(mutants)} {verdict.fate:9} {verdict.seconds:5.1f} s {mutant}", file=sys.stderr)
-    return _report(verdicts, as_json=options.json)
+        _judge_all(mutants, copied, options.seconds, verdicts, thoroughly=False)
+        left = [mutant for mutant in mutants if verdicts[mutant].fate == "survived"]
+        if left and not options.quick:
+            copied.see_what_tests_reach({mutant.file for mutant in left})
+            _judge_all(left, copied, options.seconds, verdicts, thoroughly=True)
+    return _report(list(verdicts.values()), as_json=options.json)
+
+
+def _judge_all(
+    mutants: list[Mutant], copied: Copy, seconds: int, verdicts: dict[Mutant, Verdict], *, thoroughly: bool
+) -> None:
+    for number, mutant in enumerate(mutants, start=1):
+        verdict = _judge(mutant, copied, seconds, thoroughly=thoroughly)
+        verdicts[mutant] = verdict
+        print(
+            f"{number}/{len(mutants)} {verdict.fate:9} {verdict.seconds:5.1f} s {mutant}", file=sys.stderr, flush=True
+        )
 
 
 def _arguments() -> argparse.Namespace:
@@ -79,6 +94,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="of the sample (default %(default)s)")
     parser.add_argument("--only", default="", metavar="PART", help="modules whose path contains this")
     parser.add_argument("--seconds", type=int, default=60, help="of the processor for one mutant (default %(default)s)")
+    parser.add_argument("--quick", action="store_true", help="meet the survivors of the likeliest tests with no others")
     parser.add_argument("--list", action="store_true", help="print the mutants and run nothing")
     parser.add_argument("--again", type=Path, metavar="REPORT", help="the survivors of this JSON report")
     return parser.parse_args()
@@ -98,7 +114,7 @@ def _all_mutants(only: str = "") -> list[Mutant]:
 def _sample(count: int, seed: int, only: str) -> list[Mutant]:
     mutants = _all_mutants(only)
     chosen = random.Random(seed).sample(range(len(mutants)), min(count, len(mutants)))
-    return [mutants[index] for index in chosen]
+    return list(dict.fromkeys(mutants[index] for index in chosen))
 
 
 def _again(report: Path) -> list[Mutant]:
@@ -111,11 +127,11 @@ def _again(report: Path) -> list[Mutant]:
     return [m for m in _all_mutants() if (m.file, m.before, m.after) in wanted]
 
 
-def _judge(mutant: Mutant, copied: Copy, seconds: int) -> Verdict:
+def _judge(mutant: Mutant, copied: Copy, seconds: int, *, thoroughly: bool) -> Verdict:
     fate, by, took = "equivalent", "", 0.0
     if (mutant.file, mutant.before, mutant.after) not in _equivalent():
         began = time.monotonic()
-        by = copied.find_killer(mutant, seconds)
+        by = copied.find_killer(mutant, seconds, thoroughly=thoroughly)
         fate, took = "killed" if by else "survived", time.monotonic() - began
     return Verdict(mutant.file, mutant.line, mutant.before, mutant.after, fate, by, round(took, 1))
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from reconciler.desired.state import Desired
 from reconciler.desired_cache import DesiredCache, load_desired
@@ -20,9 +21,6 @@ from reconciler.diff.difference import compare
 from reconciler.diff.explain import list_input_changes
 from reconciler.errors import ReconcilerError, RecordError
 from reconciler.files import RepositoryPaths
-from reconciler.mlperf.loadgen.duration import predict
-from reconciler.mlperf.loadgen.settings import select_conf_settings
-from reconciler.mlperf.loadgen.user_conf import audit_settings
 from reconciler.observed.digest_cache import DigestCache
 from reconciler.observed.installed import list_installed
 from reconciler.observed.observe import can_build_anywhere, find_obstacle, get_systems, list_installed_for, observe
@@ -35,7 +33,7 @@ from reconciler.quantities import join_listing
 from reconciler.record.decisions import read
 from reconciler.record.index import Damaged, Index, load, load_record
 from reconciler.resource.decisions import NONE, Decisions, find_freeze
-from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.kinds import PERFORMANCE, Address, Kind
 from reconciler.resource.pins import PinKind
 from reconciler.resource.records import Recorded
 
@@ -260,13 +258,21 @@ def explain_change(places: RepositoryPaths, desired: Desired, change: Change) ->
 def predict_seconds(address: Address, desired: Desired, recorded: Recorded) -> tuple[float | None, str]:
     """How long a step will take: as long as last time, else LoadGen's own formulas; None when neither can say."""
     known = [s for s in recorded.by_address.get(address, ()) if s.seconds > 0]
-    values = desired.detail(address).values() if address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST) else {}
-    values = audit_settings(values) | values
-    performance = values.get("mode") == "performance"
-    if performance:
-        formula = predict(
-            str(values["scenario"]), "performance", select_conf_settings(values, "performance", str(values["scenario"]))
-        )
-        if not known or formula.seconds >= 60:
-            return formula.seconds, "formula"
+    if address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST):
+        formula = _predict_run(desired.detail(address).values())
+        if formula is not None and (not known or formula >= 60):
+            return formula, "formula"
     return (known[-1].seconds, "history") if known else (None, "")
+
+
+def _predict_run(inputs: Mapping[str, Any]) -> float | None:
+    """By LoadGen's formulas; None for an accuracy run."""
+    from reconciler.mlperf.loadgen.duration import predict
+    from reconciler.mlperf.loadgen.settings import select_conf_settings
+    from reconciler.mlperf.loadgen.user_conf import audit_settings
+
+    values = {**audit_settings(inputs), **inputs}
+    if values.get("mode") != PERFORMANCE:
+        return None
+    scenario = str(values["scenario"])
+    return predict(scenario, PERFORMANCE, select_conf_settings(values, PERFORMANCE, scenario)).seconds

@@ -13,11 +13,8 @@ from typing import Protocol
 from reconciler.desired.state import Desired
 from reconciler.diff.change import Action, Change, Difference, Finding, Reason, Work
 from reconciler.diff.run_selection import find_differing_evidence
-from reconciler.mlperf.compliance.definition import AUDIT
-from reconciler.mlperf.compliance.judging import find_test
-from reconciler.mlperf.log_files import ACCURACY_LOG
 from reconciler.observed.state import Observed
-from reconciler.resource.kinds import MODES, PERFORMANCE, Address, Cell, Kind, RunAddress
+from reconciler.resource.kinds import AUDIT, MODES, PERFORMANCE, Address, Cell, Kind, RunAddress
 from reconciler.resource.records import Recorded, Summary
 from reconciler.resource.resources import Resource
 
@@ -119,6 +116,9 @@ def find_missing_answers(
 ) -> str:
     """The run whose whole accuracy log a due verdict needs and nobody has here, "" if none. Where an earlier verdict
     compared the answers of the same runs, that comparison stands."""
+    from reconciler.mlperf.compliance.judging import find_test
+    from reconciler.mlperf.log_files import ACCURACY_LOG
+
     inputs = desired.detail(at).inputs
     test = find_test(next(str(i.value) for i in inputs if i.name == "test"))
     due = {change.address: change for change in difference.changes if change.how is Work.MAKE}

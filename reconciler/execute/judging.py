@@ -16,11 +16,12 @@ from reconciler.execute.child import Watch, run_child
 from reconciler.execute.launching import launch_behind
 from reconciler.execute.requests import make_score_request
 from reconciler.files import RepositoryPaths, replace
-from reconciler.mlperf.compliance.definition import AUDIT, MissingLogError, RunLogs, VerdictInputs
+from reconciler.mlperf.compliance.definition import MissingLogError, RunLogs, VerdictInputs
 from reconciler.mlperf.compliance.entries import read_entries
 from reconciler.mlperf.compliance.judging import collect_verdict_inputs, find_test
 from reconciler.mlperf.compliance.verdict import AuditVerdict, Part
 from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, BASELINE, COMPLIANCE, DETAIL, SUMMARY
+from reconciler.resource.kinds import AUDIT
 
 # In an attempt's settings: the comparison of answers as an earlier verdict made it, and the type of the answers.
 KNOWN, RESPONSE = "known_answers", "response_dtype"

@@ -22,11 +22,10 @@ from reconciler.execute.requests import make_request
 from reconciler.execute.results import has_results
 from reconciler.files import RepositoryPaths, offer, remove
 from reconciler.launch.launcher import find_launcher
-from reconciler.mlperf.compliance.definition import AUDIT
 from reconciler.plan.plan import Step
 from reconciler.resource.canonical import canonicalise
 from reconciler.resource.inputs import REVISIONS
-from reconciler.resource.kinds import Kind
+from reconciler.resource.kinds import AUDIT, Kind
 from reconciler.resource.records import SPARE_LOGS, Artifact, Record, Summary
 from reconciler.resource.resources import Detail
 

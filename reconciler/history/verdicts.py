@@ -13,7 +13,7 @@ from reconciler.diff.claims import Claim, Proof
 from reconciler.errors import LogError
 from reconciler.history.logs import Good, read_record_files
 from reconciler.history.snapshot import Snapshot
-from reconciler.mlperf.compliance.definition import AUDIT, MissingLogError, RunLogs, VerdictInputs
+from reconciler.mlperf.compliance.definition import MissingLogError, RunLogs, VerdictInputs
 from reconciler.mlperf.compliance.judging import collect_verdict_inputs, find_test, judge
 from reconciler.mlperf.compliance.published import Published, is_passed, judge_files
 from reconciler.mlperf.compliance.verdict import FAIL, PASS, AuditVerdict
@@ -28,7 +28,7 @@ from reconciler.mlperf.log_files import (
 )
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.resource.canonical import digest
-from reconciler.resource.kinds import ACCURACY, PERFORMANCE, Address, Cell, Kind
+from reconciler.resource.kinds import ACCURACY, AUDIT, PERFORMANCE, Address, Cell, Kind
 from reconciler.resource.records import Record
 
 _RUN = "performance/run_1/"

@@ -28,6 +28,7 @@ ORDER = {kind: index for index, kind in enumerate(Kind)}
 _BY_NAME = {kind.value: kind for kind in Kind}  # three times as fast as Kind(name)
 
 ACCURACY, PERFORMANCE = "accuracy", "performance"
+AUDIT = "audit"  # the name of a test's own run among what its verdict is made from
 MODES = (ACCURACY, PERFORMANCE)  # accuracy first: a broken engine fails before the long run
 SCENARIOS = ("SingleStream", "MultiStream", "Server", "Offline", "Interactive")
 DIVISIONS = ("closed", "open", "network")

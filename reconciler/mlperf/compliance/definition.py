@@ -17,8 +17,6 @@ from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
 from reconciler.mlperf.loadgen.summary import SummaryLog, parse_summary
 from reconciler.mlperf.log_files import ACCURACY_LOG, DETAIL, SUMMARY
 
-AUDIT = "audit"  # the name of the test's own run among what its verdict is made from
-
 
 @dataclass(frozen=True, slots=True)
 class RunLogs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from reconciler.mlperf.compliance.definition import AUDIT, ComplianceTest, RunLogs, VerdictInputs
+from reconciler.mlperf.compliance.definition import ComplianceTest, RunLogs, VerdictInputs
 from reconciler.mlperf.compliance.legacy_tests import SAME, TEST04_AB, TEST05, UNIQUE
 from reconciler.mlperf.compliance.test01 import TEST01
 from reconciler.mlperf.compliance.test04 import TEST04
@@ -14,6 +14,7 @@ from reconciler.mlperf.compliance.test07 import TEST07
 from reconciler.mlperf.compliance.test08 import TEST08
 from reconciler.mlperf.compliance.test09 import TEST09
 from reconciler.mlperf.compliance.verdict import AuditVerdict, Part
+from reconciler.resource.kinds import AUDIT
 
 __all__ = ["SAME", "TESTS", "UNIQUE", "choose_dtype", "collect_verdict_inputs", "find_test", "judge"]
 

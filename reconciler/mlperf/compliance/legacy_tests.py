@@ -6,11 +6,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from reconciler.mlperf.compliance.definition import AUDIT, ComplianceTest, VerdictInputs
+from reconciler.mlperf.compliance.definition import ComplianceTest, VerdictInputs
 from reconciler.mlperf.compliance.scores import Slack, find_unfit, measure_distance, read_from_summary, show_score
 from reconciler.mlperf.compliance.verdict import AuditVerdict, Part, verify_text
 from reconciler.mlperf.loadgen.summary import SummaryLog
 from reconciler.mlperf.log_files import VERIFY_PERFORMANCE
+from reconciler.resource.kinds import AUDIT
 
 UNIQUE, SAME = "TEST04-A", "TEST04-B"  # TEST04 as two runs, before there was one
 _LATENCY = ("SingleStream", "MultiStream")

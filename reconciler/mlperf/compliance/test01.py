@@ -8,12 +8,13 @@ from decimal import Decimal
 
 from reconciler.errors import LogError
 from reconciler.mlperf.accuracy import parse_accuracy
-from reconciler.mlperf.compliance.definition import AUDIT, ComplianceTest, MissingLogError, VerdictInputs
+from reconciler.mlperf.compliance.definition import ComplianceTest, MissingLogError, VerdictInputs
 from reconciler.mlperf.compliance.entries import Entry
 from reconciler.mlperf.compliance.scores import Slack, find_unfit, measure_distance, read_from_detail, show_score
 from reconciler.mlperf.compliance.verdict import AuditVerdict, Part, merge_parts, verify_text
 from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.mlperf.log_files import BASELINE, COMPLIANCE, VERIFY_ACCURACY, VERIFY_PERFORMANCE
+from reconciler.resource.kinds import AUDIT
 
 DTYPES = ("byte", "float32", "int32", "int64")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reconciler.mlperf.compliance.definition import AUDIT, ComplianceTest, VerdictInputs
+from reconciler.mlperf.compliance.definition import ComplianceTest, VerdictInputs
 from reconciler.mlperf.compliance.scores import (
     Scored,
     Slack,
@@ -14,6 +14,7 @@ from reconciler.mlperf.compliance.scores import (
 from reconciler.mlperf.compliance.verdict import AuditVerdict, Part, verify_text
 from reconciler.mlperf.loadgen.summary import SummaryLog
 from reconciler.mlperf.log_files import VERIFY_PERFORMANCE
+from reconciler.resource.kinds import AUDIT
 
 
 def judge_test04(reference: SummaryLog, audit: SummaryLog, slack: Slack) -> AuditVerdict:

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from reconciler.errors import LogError
-from reconciler.mlperf.compliance.definition import AUDIT, ComplianceTest, VerdictInputs
+from reconciler.mlperf.compliance.definition import ComplianceTest, VerdictInputs
 from reconciler.mlperf.compliance.entries import Entry, unpack_entries
 from reconciler.mlperf.compliance.verdict import AuditVerdict
 from reconciler.mlperf.log_files import VERIFY_ACCURACY
+from reconciler.resource.kinds import AUDIT
 
 DTYPES = ("int32", "int64", "int16", "float32")
 

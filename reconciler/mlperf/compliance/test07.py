@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from decimal import Decimal, InvalidOperation
 
-from reconciler.mlperf.compliance.definition import AUDIT, ComplianceTest, VerdictInputs
+from reconciler.mlperf.compliance.definition import ComplianceTest, VerdictInputs
 from reconciler.mlperf.compliance.verdict import FAIL, PASS, AuditVerdict
 from reconciler.mlperf.log_files import COMPLIANCE, VERIFY_ACCURACY
+from reconciler.resource.kinds import AUDIT
 
 SCORE = r"'exact_match':\s*([\d.]+)"
 

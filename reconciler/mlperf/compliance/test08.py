@@ -12,10 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from reconciler.errors import LogError
-from reconciler.mlperf.compliance.definition import AUDIT, ComplianceTest, VerdictInputs
+from reconciler.mlperf.compliance.definition import ComplianceTest, VerdictInputs
 from reconciler.mlperf.compliance.entries import Entry
 from reconciler.mlperf.compliance.verdict import AuditVerdict, Part, verify_text
 from reconciler.mlperf.log_files import VERIFY_ACCURACY
+from reconciler.resource.kinds import AUDIT
 
 TOLERANCE = 0.001
 Key = tuple[int, int]

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from decimal import Decimal
 
 from reconciler.errors import LogError
-from reconciler.mlperf.compliance.definition import AUDIT, ComplianceTest, VerdictInputs
+from reconciler.mlperf.compliance.definition import ComplianceTest, VerdictInputs
 from reconciler.mlperf.compliance.entries import Entry
 from reconciler.mlperf.compliance.verdict import AuditVerdict, Part, verify_text
+from reconciler.resource.kinds import AUDIT
 
 OUTPUT_LENGTH = "verify_output_len.txt"
 _TOKEN = 4  # bytes; a rest that is no whole token is not counted

@@ -110,6 +110,18 @@ def test_commands_in_the_text_exist(path: Path) -> None:
             _parse(shlex.split(code), complete=False)
 
 
+@pytest.mark.parametrize("path", [DOCS / "architecture.md", DOCS / "contributing.md"], ids=lambda path: path.stem)
+def test_files_that_are_named_exist(path: Path) -> None:
+    """`a/b.py` between backticks; NAME and vX.Y stand for what is yet to be written."""
+    named = set(re.findall(r"`((?:[\w.-]+/)+[\w.-]*|[\w-]+\.(?:toml|py))`", without_blocks(read(path))))
+    assert len(named) > 20
+    for name in sorted(named):
+        places = (ROOT, ROOT / "reconciler", ROOT / "harness")
+        known = name if "NAME" not in name else str(Path(name).parent)
+        found = any((place / known).exists() for place in places) or any(ROOT.glob(f"reconciler/*/{known}"))
+        assert found or any(ROOT.glob(f"harness/*/{known}")), name
+
+
 def _simple_commands(line: str) -> list[list[str]]:
     """The words of each command of a shell line, without comments, pipes and conditions."""
     words = shlex.shlex(line, posix=True, punctuation_chars=True)

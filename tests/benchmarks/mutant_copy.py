@@ -20,6 +20,7 @@ from tests.benchmarks.mutation import Mutant
 from tests.benchmarks.reach import Places, with_notes
 from tests.benchmarks.related import ROOT, related_tests
 
+_WHOLE_PASSES = "tests/passes/test_passes.py"
 _FILES, _TESTS = 2, 80  # that a mutant meets at first, and that the survivors meet
 _LONG, _LONG_TEST = 3600, 300  # seconds
 _PATIENCE = 20  # a machine that does much else gives a process so much less of its time
@@ -85,13 +86,13 @@ class Copy:
     def find_killer(self, mutant: Mutant, seconds: int, *, thoroughly: bool) -> str:
         """The first test that fails with the mutant and passes without it; "" where there is none.
 
-        Asks the likeliest files; thoroughly: the tests that reach its function, the quick ones first.
+        Asks the likeliest files; thoroughly: the tests that reach its function, the quick ones first, and whole passes.
         """
         path = self._root / mutant.file
         original = path.read_bytes()
         place = Places(mutant.file, original.decode()).around(mutant.start)
         likeliest = related_tests(mutant.file)[:_FILES]
-        tests = self._reaching.get(place, likeliest)[:_TESTS] if thoroughly else likeliest
+        tests = [*self._reaching.get(place, likeliest)[:_TESTS], _WHOLE_PASSES] if thoroughly else likeliest
         self._write(path, mutant.applied_to(original))
         try:
             failed = self._first_failure(tests, seconds)

@@ -30,6 +30,7 @@ class Wish:
     note: int = 0
     service: str = ""
     attempts: int = 1
+    policy: str = ""
 
     @property
     def cell(self) -> Cell:
@@ -61,7 +62,8 @@ def desire(wishes: Iterable[Wish]) -> Desired:
             name, inputs = f"{cell}/{mode}", (*common, Input("mode", mode), *extra)
             runs.append(replace(put(Kind.RUN, name, wish, *inputs, attempts=wish.attempts), name=mode))
         score = put(Kind.SCORE, cell, wish, replace(runs[0], name="run"), dataset)
-        put(Kind.RESULT, cell, wish, *runs, score, Input("note", wish.note))
+        published = [Input("policy.publish", wish.policy)] if wish.policy else []
+        put(Kind.RESULT, cell, wish, *runs, score, Input("note", wish.note), *published)
     put(Kind.SUBMISSION, "all", None, Input("submitter", "ACME"))
     details = {address: detail for address, (_, detail) in made.items()}
     resources = tuple(resource for resource, _ in made.values())

@@ -210,3 +210,50 @@ def test_run_that_was_forced_takes_its_result_along() -> None:
         ("Score", Reason.UPSTREAM_REPLACED),
         ("Result", Reason.NOT_RECORDED),
     ]
+
+
+@pytest.mark.parametrize(
+    ("scenario", "policy", "published"),
+    [
+        ("Offline", "best", "30"),
+        ("Server", "best", "30"),
+        ("SingleStream", "best", "1"),
+        ("MultiStream", "best", "1"),
+        ("Offline", "median", "2"),
+        ("Offline", "latest", "1"),
+        ("Offline", "", "1"),
+    ],
+)
+def test_run_that_a_policy_publishes_is_the_fastest_where_a_latency_is_the_result(
+    scenario: str, policy: str, published: str
+) -> None:
+    cell = Wish(scenario=scenario, policy=policy)
+    world, desired = World(), desire([cell])
+    world.settle(desired)
+    performance = Address(Kind.RUN, f"{cell.cell}/performance")
+    (first,) = [s for s in world.summaries if s.address == performance]
+    world.summaries.remove(first)
+    for number, metric in enumerate(("2", "30", "1")):
+        started = f"2026-01-02T00000{number}"
+        world.summaries.append(replace(first, id=f"Run/again{number}", started=started, metric=(metric, "unit")))
+    chosen = world.compare(desired).chosen[cell.cell].performance
+    (record,) = [s for s in world.summaries if s.id == chosen]
+    assert record.metric == (published, "unit")
+
+
+def test_what_was_never_made_is_created_and_what_was_made_otherwise_is_replaced() -> None:
+    world, first = World(), desire([Wish()])
+    assert {step.change.action for step in world.plan(first).steps} == {Action.CREATE}
+    world.settle(first)
+    changes = [step.change for step in world.plan(desire([Wish(batch=2)])).steps]
+    made = {change.address.label: change.action for change in changes if change.how is Work.MAKE}
+    assert made == dict.fromkeys(("Engine", "Run accuracy", "Run performance", "Score"), Action.REPLACE)
+
+
+def test_what_failed_so_far_is_created() -> None:
+    world, desired = World(), desire([Wish()])
+    engine = next(r for r in desired.resources if r.kind is Kind.ENGINE)
+    world.failing.add(engine.key)
+    world.carry_out(desired, world.plan(desired))
+    change = next(step.change for step in world.plan(desired).steps if step.change.address == engine.address)
+    assert (change.action, change.reason) == (Action.CREATE, Reason.PREVIOUS_ATTEMPT_FAILED)

@@ -3,8 +3,8 @@ every name in it is known to be harmless."""
 
 from __future__ import annotations
 
-import hashlib
 import json
+import shutil
 import tarfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,10 +12,16 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from reconciler.errors import ReconcilerError
+from reconciler.files import hash_file
 from reconciler.publishing.archive import parse_digests
+from reconciler.resource.kinds import DIVISIONS
+from reconciler.tree.layout import is_portable
 
 _MOST = 1_000_000  # files, and
 _LARGEST = 64 << 30  # bytes of one archive: more is no submission
+_LARGEST_HEAD = 1 << 20  # bytes of a long name, or of attributes
+_SPARE = 64 << 20  # bytes that stay free on the disk
+_DEEPEST, _LONGEST = 40, 1000  # folders within each other, and characters of a name
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +40,9 @@ def unpack(archive: Path, folder: Path, manifest: bytes | None) -> Unpacked:
     if folder.exists() and any(folder.iterdir()):
         raise ReconcilerError(f"{folder} is not empty", fix="name a new folder: -o DIR")
     try:
-        with tarfile.open(archive, "r:*") as tar:
+        with tarfile.open(archive, "r:*", tarinfo=_Member) as tar:
             members = _checked(tar)
+            _require_room(folder, sum(member.size for member in members))
             size = _extract(tar, members, folder)
     except (tarfile.TarError, OSError, EOFError) as error:
         raise ReconcilerError(f"{archive.name} is not a readable archive: {error}", fix="fetch it again") from error
@@ -67,6 +74,35 @@ def verify_digests(path: Path) -> tuple[str, ...]:
     return tuple(checked)
 
 
+class _Member(tarfile.TarInfo):
+    """A member whose head is read only when it is of a sensible size: names and attributes of a gigabyte would be read
+    into memory before anybody could refuse them."""
+
+    def _proc_member(self, tar: tarfile.TarFile) -> Any:
+        if self.type not in (*tarfile.REGULAR_TYPES, tarfile.DIRTYPE) and self.size > _LARGEST_HEAD:
+            raise tarfile.HeaderError(f"a head of {self.size:,} bytes")
+        return super()._proc_member(tar)  # type: ignore[misc]
+
+
+def _require_room(folder: Path, size: int) -> None:
+    """ReconcilerError before the first byte is written."""
+    there = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
+    free = shutil.disk_usage(there).free
+    if size > free - _SPARE:
+        raise ReconcilerError(f"{size:,} bytes are to be unpacked, and {free:,} are free at {there}", fix="free space")
+
+
+def _refusal(path: PurePosixPath) -> str:
+    """Why a submission cannot hold a file of this name; "" when it can."""
+    if len(path.parts) > _DEEPEST or len(str(path)) > _LONGEST:
+        return "is nested too deeply"
+    if path.parts[0] not in DIVISIONS and len(path.parts) > 1:
+        return "lies in no division"
+    if any(part.startswith(".") or not is_portable(part) for part in path.parts):
+        return "has a name that no submission has"
+    return ""
+
+
 def _checked(tar: tarfile.TarFile) -> list[tarfile.TarInfo]:
     members: list[tarfile.TarInfo] = []
     names: set[PurePosixPath] = set()
@@ -76,8 +112,10 @@ def _checked(tar: tarfile.TarFile) -> list[tarfile.TarInfo]:
         size += member.size
         if path.is_absolute() or ".." in path.parts or "\\" in member.name or "\0" in member.name or not path.parts:
             raise ReconcilerError(f"{member.name!r} leads out of the folder", fix=_HOSTILE)
-        if not (member.isfile() or member.isdir()):
-            raise ReconcilerError(f"{member.name!r} is a link or a device", fix=_HOSTILE)
+        if not (member.isfile() or member.isdir()) or member.issparse():
+            raise ReconcilerError(f"{member.name!r} is a link, a device or a file with holes", fix=_HOSTILE)
+        if why := _refusal(path):
+            raise ReconcilerError(f"{member.name!r} {why}", fix=_HOSTILE)
         if path in names or len(names) >= _MOST or size > _LARGEST:
             raise ReconcilerError(f"{member.name!r} is there twice, or there is too much of it", fix=_HOSTILE)
         names.add(path)
@@ -110,7 +148,7 @@ def _parsed(manifest: bytes) -> Mapping[str, Any]:
         document = json.loads(manifest)
         files = document["files"]
         return {str(name): str(entry["sha256"]) for name, entry in files.items()}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ReconcilerError(f"the manifest is not readable: {error}", fix="fetch it again") from error
 
 
@@ -118,7 +156,7 @@ def _verify(folder: Path, files: list[str], listed: Mapping[str, Any]) -> tuple[
     wrong = [f"{name}: not in the manifest" for name in sorted(set(files) - set(listed))]
     wrong += [f"{name}: missing" for name in sorted(set(listed) - set(files))]
     for name in sorted(set(files) & set(listed)):
-        if hashlib.sha256((folder / name).read_bytes()).hexdigest() != listed[name]:
+        if hash_file(folder / name) != listed[name]:
             wrong.append(f"{name}: its bytes differ from the manifest")
     if wrong:
         shown = "\n".join(f"  {line}" for line in wrong[:12])

@@ -10,7 +10,9 @@ import re
 import shutil
 import subprocess
 import tarfile
+import tracemalloc
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -303,6 +305,13 @@ def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.
         pytest.param([member("p", tarfile.FIFOTYPE)], id="pipe"),
         pytest.param([member("a"), member("a")], id="twice"),
         pytest.param([member("a"), member("./a")], id="twice by another name"),
+        pytest.param([member(".git/config")], id="a configuration of git"),
+        pytest.param([member("closed/ACME/.git/hooks/pre-commit")], id="a hook of git"),
+        pytest.param([member("closed/ACME/.gitattributes")], id="a hidden file"),
+        pytest.param([member("home/ada/x")], id="no division"),
+        pytest.param([member("closed/ACME/a b")], id="a blank"),
+        pytest.param([member("closed/" + "d/" * 60 + "x")], id="folders without end"),
+        pytest.param([member("closed/x", tarfile.GNUTYPE_SPARSE)], id="holes"),
     ],
 )
 def test_hostile_archives(tmp_path: Path, reconcile: Reconcile, bad: list[tarfile.TarInfo]) -> None:
@@ -312,10 +321,35 @@ def test_hostile_archives(tmp_path: Path, reconcile: Reconcile, bad: list[tarfil
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME])
+def test_heads_of_a_gigabyte_are_not_read(tmp_path: Path, reconcile: Reconcile, kind: bytes) -> None:
+    info = tarfile.TarInfo("x")
+    info.type, info.size = kind, 1 << 30
+    with (tmp_path / "x.tar").open("wb") as stream:
+        stream.write(info.tobuf(tarfile.GNU_FORMAT))
+        stream.truncate(1 << 31)
+    tracemalloc.start()
+    try:
+        code, _, err = reconcile("unpack", str(tmp_path / "x.tar"), "-o", str(tmp_path / "out"))
+        assert tracemalloc.get_traced_memory()[1] < 64 << 20
+    finally:
+        tracemalloc.stop()
+    assert (code, "a head of 1,073,741,824 bytes" in err) == (1, True), err
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_has_no_room_is_not_begun(tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = hostile(tmp_path / "x.tar.gz", member("fine"))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1000))
+    code, _, err = reconcile("unpack", str(archive), "-o", str(tmp_path / "out"))
+    assert (code, "1,000 are free" in err) == (1, True), err
+    assert not (tmp_path / "out").exists()
+
+
 def test_what_is_no_archive(tmp_path: Path, reconcile: Reconcile) -> None:
     (tmp_path / "x.tar.gz").write_bytes(b"no")
     code, _, err = reconcile("unpack", str(tmp_path / "x.tar.gz"), "-o", str(tmp_path / "out"))
-    assert (code, "no readable archive" in err) == (1, True)
+    assert (code, "not a readable archive" in err) == (1, True)
 
 
 def test_accepted_results_are_packed_only_when_asked_for_and_named(

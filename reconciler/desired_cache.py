@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from reconciler import __version__
-from reconciler.desired.cache_file import Compiled, read, write
+from reconciler.desired.cache_file import Compiled, digest_variables, read, write
 from reconciler.desired.reuse import Reuse
 from reconciler.desired.state import Pins
 from reconciler.files import RepositoryPaths, hash_bytes
@@ -119,7 +119,7 @@ def observe_pins_here(
 
 
 def _same_variables(variables: Mapping[str, str | None]) -> bool:
-    return all(os.environ.get(name) == value for name, value in variables.items())
+    return variables == digest_variables(variables)
 
 
 def _cold(
@@ -145,4 +145,4 @@ def _cold(
     pins = observe_pins_here(needed, collect_systems(declared), places, recorded, stamps)
     desired, _ = compile_desired(declared, ruleset, pins, reuse)
     spec = {file.path: file.blob for file in declared.files}
-    return Compiled(desired, fingerprint, declared.variables, pins, spec)
+    return Compiled(desired, fingerprint, digest_variables(declared.variables), pins, spec)

@@ -6,24 +6,28 @@ found by its offset and decoded only when asked for. Disposable: any doubt, and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from reconciler.codec import CodecError, decode_json, encode_json
 from reconciler.desired.state import Desired, Pins
-from reconciler.files import read_checked, write_cache
+from reconciler.escaping import hide_value
+from reconciler.files import hash_bytes, read_checked, write_cache
 from reconciler.resource.kinds import Address, Cell
 from reconciler.resource.pins import Pin
 from reconciler.resource.resources import Detail, Resource
 
-FORMAT = 3
+FORMAT = 4
+_SHORTEST = 4  # characters of a value that is looked for
 
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A desired state with what it was compiled from. ``variables``: environment variables read, and their values."""
+    """A desired state with what it was compiled from. ``variables``: environment variables read, and digests of their
+    values."""
 
     desired: Desired
     fingerprint: str
@@ -50,10 +54,16 @@ class _PinRow(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Header:
+class _Head:
+    """What tells whether the rest may be read."""
+
     format: int
-    fingerprint: str
     variables: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    fingerprint: str
     pins: Sequence[_PinRow]
     spec: Mapping[str, str]
     digest: str
@@ -62,13 +72,46 @@ class _Header:
     rows: Sequence[_Row]
 
 
+def digest_variables(names: Iterable[str]) -> dict[str, str | None]:
+    """Of the environment as it is now; None for what is not set."""
+    return {name: _digest(name, os.environ[name]) if name in os.environ else None for name in names}
+
+
+def _digest(name: str, value: str) -> str:
+    return hash_bytes(f"{name}={value}".encode(errors="surrogateescape"))
+
+
+class _Masked:
+    """Replaces the values of variables by their names, and back. Both ways are exact, whatever else holds a value."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        values = {name: os.environ.get(name, "") for name in names}
+        self._pairs = [
+            (encode_json(value)[1:-1], f"\\u0000{name}\\u0000".encode())
+            for name, value in sorted(values.items())
+            if len(value) >= _SHORTEST and value.isprintable()
+        ]
+
+    def hide(self, data: bytes) -> bytes:
+        for value, name in self._pairs:
+            data = data.replace(value, name)
+        return data
+
+    def show(self, data: bytes) -> bytes:
+        for value, name in reversed(self._pairs):
+            data = data.replace(name, value)
+        return data
+
+
 def write(path: Path, compiled: Compiled) -> None:
     """Losing this file loses nothing, so it is not flushed to the disk."""
-    desired = compiled.desired
+    if compiled.variables != digest_variables(compiled.variables):
+        return  # the environment has changed meanwhile
+    masked, desired = _Masked(compiled.variables), compiled.desired
     numbers = {r.address: i for i, r in enumerate(desired.resources)}
     lines, offsets, at = [], [], 0
     for resource in desired.resources:
-        line = encode_json(desired.detail(resource.address)) + b"\n"
+        line = masked.hide(encode_json(desired.detail(resource.address))) + b"\n"
         lines.append(line)
         offsets.append(at)
         at += len(line)
@@ -78,9 +121,7 @@ def write(path: Path, compiled: Compiled) -> None:
     ]
     pins = [_PinRow(pin, value, compiled.pins.origins.get(pin)) for pin, value in compiled.pins.values.items()]
     header = _Header(
-        FORMAT,
         compiled.fingerprint,
-        compiled.variables,
         pins,
         compiled.spec,
         desired.digest,
@@ -88,21 +129,28 @@ def write(path: Path, compiled: Compiled) -> None:
         desired.missing_cells,
         rows,
     )
-    write_cache(path, encode_json(header) + b"\n" + b"".join(lines))
+    heads = [encode_json(_Head(FORMAT, compiled.variables)), masked.hide(encode_json(header)), b""]
+    write_cache(path, b"\n".join(heads) + b"".join(lines))
 
 
 def read(path: Path) -> Compiled | None:
     """None when there is none, or it cannot be read."""
     data = read_checked(path) or b""
-    end = data.find(b"\n") + 1
+    start = data.find(b"\n") + 1
+    end = data.find(b"\n", start) + 1
     try:
-        header = decode_json(data[:end], _Header)
+        head = decode_json(data[:start], _Head)
+        if head.format != FORMAT or head.variables != digest_variables(head.variables):
+            return None
+        for name in head.variables:
+            hide_value(name, os.environ.get(name, ""))
+        masked = _Masked(head.variables)
+        return _decode(data, decode_json(masked.show(data[start:end]), _Header), end, head.variables, masked)
     except CodecError:
         return None
-    return _decode(data, header, end) if header.format == FORMAT else None
 
 
-def _decode(data: bytes, header: _Header, base: int) -> Compiled:
+def _decode(data: bytes, header: _Header, base: int, variables: Mapping[str, str | None], masked: _Masked) -> Compiled:
     addresses = [row.address for row in header.rows]
     cells: dict[str, Cell] = {}
     resources, by_address, offsets = [], {}, {}
@@ -116,7 +164,7 @@ def _decode(data: bytes, header: _Header, base: int) -> Compiled:
 
     def detail(address: Address) -> Detail:
         at = offsets[address]
-        found: Detail = decode_json(data[at : data.index(b"\n", at)], Detail)
+        found: Detail = decode_json(masked.show(data[at : data.index(b"\n", at)]), Detail)
         return found
 
     desired = Desired(
@@ -129,4 +177,4 @@ def _decode(data: bytes, header: _Header, base: int) -> Compiled:
     )
     origins = {row.pin: row.origin for row in header.pins if row.origin is not None}
     pins = Pins({row.pin: row.value for row in header.pins}, origins)
-    return Compiled(desired, header.fingerprint, header.variables, pins, header.spec)
+    return Compiled(desired, header.fingerprint, variables, pins, header.spec)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reconciler.errors import Problem
+from reconciler.escaping import hide_value
 from reconciler.resource.inputs import Origin
 from reconciler.spec.nodes import ListNode, MapNode, Node, ScalarNode
 from reconciler.spec.quantities import UnfitError, show_quantity
@@ -44,6 +45,14 @@ _SECRET_NAME = re.compile(
     r"|(?:access|api|auth|bearer|hf|ngc|refresh|secret)[_-]?token)$|^token$"
 )
 
+# What workflows, clouds and registries call their secrets.
+_SECRET_VARIABLE = re.compile(
+    r"(?i)secret|token|passw|passphrase|passwd|credential|cookie|signature|(?:^|_)(?:key|pat|pwd|auth|jwt|sas)$"
+    r"|(?:api|access|private|account|encryption|signing|ssh|deploy)_?key"
+)
+_SENT = ("MLPERF_", "RECONCILE_")
+_LISTED = "RECONCILE_STORE_VARIABLES"
+
 
 @dataclass(frozen=True, slots=True)
 class Variables:
@@ -52,8 +61,10 @@ class Variables:
     environment: Mapping[str, str]
     read: dict[str, str | None] = field(default_factory=dict)
 
-    def expand(self, text: str) -> str:
-        """``text`` with each ``${NAME}`` replaced. Raises UnfitError when one is not set, or for other notations."""
+    def expand(self, text: str, *, sent: bool = False) -> str:
+        """``text`` with each ``${NAME}`` replaced. Raises UnfitError when one is not set, is a secret by its name, or
+        for other notations. ``sent``: the result leaves this machine, so only names that say nothing about this
+        account count, and those that its owner lists in RECONCILE_STORE_VARIABLES."""
         if _ANY_VARIABLE.search(_VARIABLE.sub("", text)):
             raise UnfitError(
                 f"{show_quantity(text)} holds a variable in a notation that is not supported", "write it as ${NAME}"
@@ -61,11 +72,23 @@ class Variables:
         if text.startswith("~"):
             raise UnfitError(f"{show_quantity(text)}: '~' is not expanded", "write ${HOME} instead of ~")
         for name in _VARIABLE.findall(text):
+            self._refuse(name, sent)
             self.read[name] = self.environment.get(name)
             if not self.read[name]:
                 message = f"the environment variable {name} is {'empty' if self.read[name] == '' else 'not set'}"
                 raise UnfitError(message, f"export {name}=/path/to/it, or write the path here")
+            hide_value(name, self.environment[name])
         return _VARIABLE.sub(lambda match: self.environment[match[1]], text)
+
+    def _refuse(self, name: str, sent: bool) -> None:
+        """A spec may come with a pull request: it does not choose what of this environment is shown or sent."""
+        if _SECRET_VARIABLE.search(name):
+            fix = "name a variable that holds a place; secrets are references, {from_env: NAME}"
+            raise UnfitError(f"the environment variable {name} is a secret by its name, and no location", fix)
+        listed = self.environment.get(_LISTED, "").split(",") if sent else ()
+        if sent and not name.startswith(_SENT) and name not in listed:
+            fix = f"write it out, or, if the store may know its value: export {_LISTED}={name}"
+            raise UnfitError(f"the environment variable {name} would be sent to the store", fix)
 
 
 def find_misplaced(root: MapNode) -> list[Problem]:

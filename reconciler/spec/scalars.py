@@ -161,9 +161,13 @@ def _decimal(value: str) -> str:
 
 def parse_location(value: Any, info: ValidationInfo) -> str:
     """A path; ``${NAME}`` is replaced from the environment that the context carries."""
+    return _expand(value, info)
+
+
+def _expand(value: Any, info: ValidationInfo, *, sent: bool = False) -> str:
     variables = info.context if isinstance(info.context, Variables) else Variables({})
     try:
-        return variables.expand(parse_text(value))
+        return variables.expand(parse_text(value), sent=sent)
     except UnfitError as error:
         raise make_unfit(error) from error
 
@@ -178,7 +182,7 @@ def parse_locations(value: Any, info: ValidationInfo) -> tuple[str, ...]:
 
 def parse_store_url(value: Any, info: ValidationInfo) -> str:
     """Where an object store is, as fsspec names places."""
-    url = parse_location(value, info)
+    url = _expand(value, info, sent=True)
     protocol, mark, rest = url.partition("://")
     if not mark or not re.fullmatch("[a-z0-9+]+", protocol) or not rest.strip("/"):
         raise make_unfit(

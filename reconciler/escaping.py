@@ -1,0 +1,105 @@
+"""Text on its way out, whoever wrote it: specs, logs, names of folders, subjects of commits, what a child said.
+
+Escaped once, at the exit, for where it goes. Nothing that is shown moves a cursor, hides or reorders what stands beside
+it, becomes markup, or is a command for the program that reads the output of a continuous integration.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import secrets
+from typing import Any
+
+# Control characters, surrogates (bytes of a name that is not UTF-8), what is invisible, and what turns the direction of
+# writing around: https://trojansource.codes
+_HIDDEN = (
+    "\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb"
+    "\ufffe\uffff\U000e0000-\U000e007f"
+)
+_IN_TEXT = re.compile(f"[{_HIDDEN}]")
+_IN_LINE = re.compile(f"[{_HIDDEN}\t\n]")
+_NAMES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+# A style of ours carries a number that nobody knew who wrote what is shown; any other escape sequence is text.
+_SEAL = secrets.token_hex(8)
+_STYLED = re.compile(rf"\x1b\[{_SEAL}:([0-9;]*)m|[{_HIDDEN}]")
+# GitHub (::error::, ##[error]), Azure (##vso[…]) and TeamCity (##teamcity[…]) obey such lines, wherever they come from.
+_COMMAND = re.compile(r"(?m)^([^\S\n]*):(?=:)|#(?=#(?:\[|vso\[|teamcity\[))")
+_MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~$!&])")
+_RESET = "0"
+_SHORTEST = 6  # characters of a value that is looked for in what is shown
+_HIDDEN_VALUES: dict[str, str] = {}  # what this process has expanded in specs
+
+
+def _visible(match: re.Match[str]) -> str:
+    character = match[0]
+    code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:
+        return f"\\x{code - 0xDC00:02x}"
+    if character in _NAMES:
+        return _NAMES[character]
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def seal_style(text: str, codes: str) -> str:
+    """Text in a style of ours (``codes``: SGR, such as "1;31"), which ``escape_output`` lets through."""
+    return f"\x1b[{_SEAL}:{codes}m{text}\x1b[{_SEAL}:{_RESET}m"
+
+
+def escape_output(text: str) -> str:
+    """Lines for a terminal or a log. Our own styles and newlines stay, every other control character is written out,
+    and no line is a command."""
+    shown = _STYLED.sub(lambda found: f"\x1b[{found[1]}m" if found[1] else _visible(found), _hide_values(text))
+    return _COMMAND.sub(lambda found: "#\\" if found[1] is None else f"{found[1]}\\:", shown)
+
+
+def escape_line(text: str) -> str:
+    """One value within a line: a newline in it does not begin another line."""
+    return _IN_LINE.sub(_visible, text)
+
+
+def escape_commands(text: str) -> str:
+    """Lines that are commands for a continuous integration, made by us."""
+    return _IN_TEXT.sub(_visible, _hide_values(text))
+
+
+def hide_value(name: str, value: str) -> None:
+    """From now on ``value`` is shown as the ``${NAME}`` that stands for it. A place on this disk is no secret, and one
+    wants to read it; a word of a few characters would be found everywhere."""
+    if len(value) >= _SHORTEST and not value.startswith("/"):
+        _HIDDEN_VALUES[value] = f"${{{name}}}"
+
+
+def _hide_values(text: str) -> str:
+    for value in sorted(_HIDDEN_VALUES, key=len, reverse=True):
+        text = text.replace(value, _HIDDEN_VALUES[value])
+    return text
+
+
+def encode_json(value: Any) -> str:
+    """As ``json.dumps``, readable; what would be invisible, or a command, is escaped in JSON's own way."""
+    text = _hide_values(json.dumps(value, indent=2, ensure_ascii=False))
+    return _IN_TEXT.sub(_json_escape, text).replace("##", "#\\u0023")
+
+
+def _json_escape(match: re.Match[str]) -> str:
+    return json.dumps(match[0])[1:-1]
+
+
+def escape_markdown(text: str) -> str:
+    """A value as plain text of a paragraph, a heading or a cell of a table: no markup, no link, nobody mentioned."""
+    return _MARKUP.sub(r"\\\1", escape_line(" ".join(text.split()))).replace("@", "@<!-- -->")
+
+
+def quote_code(text: str, *, in_table: bool = False) -> str:
+    """A value as code in Markdown: it cannot end the code, whatever backticks it holds, nor the cell of a table."""
+    inside = escape_line(text).replace("|", "\\|") if in_table else escape_line(text)
+    longest = max((len(run) for run in re.findall("`+", inside)), default=0)
+    fence = "`" * (longest + 1)
+    return f"{fence} {inside} {fence}" if longest or not inside.strip() else f"{fence}{inside}{fence}"
+
+
+def escape_html(text: str) -> str:
+    """A value as text or as an attribute in quotes."""
+    return html.escape(_IN_TEXT.sub(_visible, text), quote=True)

@@ -59,8 +59,8 @@ def escape_line(text: str) -> str:
     return _IN_LINE.sub(_visible, text)
 
 
-def escape_commands(text: str) -> str:
-    """Lines that are commands for a continuous integration, made by us."""
+def escape_hidden(text: str) -> str:
+    """Text that is markup already, or commands of ours to a continuous integration: only what nobody sees goes."""
     return _IN_TEXT.sub(_visible, _hide_values(text))
 
 

@@ -63,11 +63,11 @@ def command(
         found = rescore_runs(places, seen, found)
     if rerun:
         with stop_cleanly():
-            view = Lines(lambda line: click.echo(line, err=True))
+            view = Lines(lambda line: say(line, err=True))
             repeats = repeat_runs(places, seen, found, rerun, view.report, busy=busy)
         found = repeats.audit
         for claim, path in repeats.kept:
-            click.echo(f"{claim.where}: {claim.detail}\nkept as {path.relative_to(places.root)}", err=True)
+            say(f"{claim.where}: {claim.detail}\nkept as {path.relative_to(places.root)}", err=True)
     if as_json:
         say_json(views.render_document(found))
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -102,7 +103,10 @@ def _print(places: RepositoryPaths, log: _Log) -> None:
     except OSError as error:
         fix = "`reconcile` restores it from git or from its other copy"
         raise ReconcilerError(f"{log.name}: {path}: {error.strerror}", fix=fix) from error
-    click.echo(f"{log.name} of record {log.summary.id}", err=True)
+    say(f"{log.name} of record {log.summary.id}", err=True)
+    if sys.stdout.isatty() or os.environ.get("CI"):
+        say(data.decode("utf-8", "surrogateescape").removesuffix("\n"))
+        return
     sys.stdout.flush()
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()

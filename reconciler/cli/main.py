@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from errno import errorcode
+from io import StringIO
 from pathlib import Path
 from traceback import walk_tb
 
@@ -13,7 +14,7 @@ import click
 
 from reconciler.cli.command_table import WITHOUT_NAME, Commands
 from reconciler.cli.shared.options import no_colour_option
-from reconciler.cli.shared.output import say_error
+from reconciler.cli.shared.output import say, say_error
 from reconciler.errors import BUG, ERROR, IN_SYNC, INTERRUPTED, ReconcilerError, SpecError
 
 _SHORT = {"help_option_names": ["-h", "--help"]}
@@ -23,7 +24,7 @@ def _version(context: click.Context, _: click.Parameter, asked: bool) -> None:
     if asked and not context.resilient_parsing:
         from importlib.metadata import version
 
-        click.echo(f"reconcile {version('mlperf-reconciler')}")
+        say(f"reconcile {version('mlperf-reconciler')}")
         context.exit(IN_SYNC)
 
 
@@ -82,18 +83,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         result = reconcile.main(given, prog_name="reconcile", standalone_mode=False)
         sys.stdout.flush()
     except click.ClickException as error:
-        error.show()
+        shown = StringIO()
+        error.show(file=shown)
+        say(shown.getvalue().removesuffix("\n"), err=True)  # words of the command line may be names of files
         return ERROR
     except SpecError as error:
         for problem in error.problems:
             say_error(str(problem))
-        click.echo(f"{len(error.problems)} problem{'s' if len(error.problems) > 1 else ''} in the spec", err=True)
+        say(f"{len(error.problems)} problem{'s' if len(error.problems) > 1 else ''} in the spec", err=True)
         return error.exit_code
     except ReconcilerError as error:
         say_error(error.message, error.fix)
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        click.echo("Interrupted. Nothing recorded is lost; run the command again to go on.", err=True)
+        say("Interrupted. Nothing recorded is lost; run the command again to go on.", err=True)
         return INTERRUPTED
     except BrokenPipeError:
         _drop_output()  # the reader went away (`| head`)

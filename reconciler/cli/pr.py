@@ -11,7 +11,7 @@ import click
 
 from reconciler import git
 from reconciler.cli.shared.options import reporting_options, takes
-from reconciler.cli.shared.output import choose_paint, say, say_json
+from reconciler.cli.shared.output import choose_paint, say, say_commands, say_json
 from reconciler.cli.shared.repository import find_repository
 from reconciler.desired.state import get_submission_settings
 from reconciler.diff.impact import Impact, Remark
@@ -70,8 +70,7 @@ def command(
     else:
         say(views.render_text(found, paint=choose_paint(), limit=None if show_all else views.LIMIT))
     if annotate if annotate is not None else os.environ.get("GITHUB_ACTIONS") == "true" and not as_json:
-        for line in views.render_annotation_lines(compared.outside, git.find_prefix(places.root)):
-            say(line)
+        say_commands(views.render_annotation_lines(compared.outside, git.find_prefix(places.root)))
     if found.errors:
         return ERROR
     return NOT_IN_SYNC if found.work and fail_on == "work" else IN_SYNC

@@ -108,7 +108,7 @@ def command(
         stream = _stream(events, stack)
         to_stderr = stream is sys.stdout
         output = WatchOutput(
-            lambda text: click.echo(text, err=to_stderr),
+            lambda text: say(text, err=to_stderr),
             stream=stream,
             hook=shlex.split(hook),
             folder=places.root,

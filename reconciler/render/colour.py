@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 
-import click
+from reconciler.escaping import seal_style
 
 
 class Tone(Enum):
@@ -18,6 +18,8 @@ class Tone(Enum):
     FAINT = "faint"
 
 
+_CODES = {Tone.HEADING: "1", Tone.GOOD: "32", Tone.BAD: "31", Tone.DOUBT: "33", Tone.FAINT: "2"}  # SGR
+
 Paint = Callable[[str, Tone], str]
 
 
@@ -26,14 +28,5 @@ def show_plain(text: str, _: Tone) -> str:
 
 
 def show_coloured(text: str, tone: Tone) -> str:
-    match tone:
-        case Tone.HEADING:
-            return click.style(text, bold=True)
-        case Tone.GOOD:
-            return click.style(text, fg="green")
-        case Tone.BAD:
-            return click.style(text, fg="red")
-        case Tone.DOUBT:
-            return click.style(text, fg="yellow")
-        case Tone.FAINT:
-            return click.style(text, dim=True)
+    """For ``escape_output``, which makes a terminal's colours of it."""
+    return seal_style(text, _CODES[tone])

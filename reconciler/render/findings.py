@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from reconciler.escaping import escape_line
 from reconciler.quantities import show_count
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.finding_causes import (
@@ -76,27 +77,27 @@ def _groups(findings: Sequence[TreeFinding], by: str) -> Iterator[tuple[str, lis
 
 
 def _heading(finding: TreeFinding, by: str) -> str:
-    submitter, kind = finding.submitter or "the tree", finding.rule.kind
+    submitter, kind = escape_line(finding.submitter or "the tree"), finding.rule.kind
     match by:
         case "kind":
             return f"{kind}, {submitter}"
         case "severity":
             return f"{finding.severity.value}, {submitter}"
         case "cell":
-            return f"{submitter}, {finding.cell}"
+            return f"{submitter}, {escape_line(finding.cell)}"
     return f"{submitter}, {kind}"
 
 
 def _finding(finding: TreeFinding, paint: Paint) -> list[str]:
     complaint = finding.complaint
     head = paint(finding.severity.value, TONES[finding.severity])
-    lines = [f"  {head} {finding.cell or 'tree'}  {paint(f'[{finding.rule.id}]', Tone.FAINT)}"]
-    lines.append(f"    {complaint.place}: {complaint.found}")
-    where = f" ({complaint.other})" if complaint.other else ""
-    lines.append(f"    {'but' if complaint.other else 'wanted'}: {complaint.wanted}{where}")
-    lines += [f"    cause: {complaint.cause}"] if complaint.cause else []
-    lines += [f"    fix: {complaint.fix}"] if complaint.fix else []
-    lines += [f"    spec: {finding.origin}"] if finding.origin else []
+    lines = [f"  {head} {escape_line(finding.cell or 'tree')}  {paint(f'[{finding.rule.id}]', Tone.FAINT)}"]
+    lines.append(f"    {escape_line(str(complaint.place))}: {escape_line(complaint.found)}")
+    where = f" ({escape_line(str(complaint.other))})" if complaint.other else ""
+    lines.append(f"    {'but' if complaint.other else 'wanted'}: {escape_line(complaint.wanted)}{where}")
+    lines += [f"    cause: {escape_line(complaint.cause)}"] if complaint.cause else []
+    lines += [f"    fix: {escape_line(complaint.fix)}"] if complaint.fix else []
+    lines += [f"    spec: {escape_line(finding.origin)}"] if finding.origin else []
     return lines
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
+from reconciler.escaping import escape_hidden
 from reconciler.quantities import show_count
 from reconciler.render.findings import SEVERITIES, sort_findings
 from reconciler.render.svg import Bars, draw_bars, draw_histogram, draw_scatter
@@ -28,7 +29,7 @@ def render_findings_page(report: TreeReport, title: str, by: str = "severity") -
     )
     style = environment.loader.get_source(environment, "findings.css")[0] if environment.loader else ""
     groups = group_by_cause(report.findings, report.facts)
-    return environment.get_template("findings.html").render(
+    page = environment.get_template("findings.html").render(
         title=title,
         root=report.root,
         rounds=" and ".join(report.rounds),
@@ -40,6 +41,7 @@ def render_findings_page(report: TreeReport, title: str, by: str = "severity") -
         gaps=Counter(gap.reason for gap in report.gaps).most_common(),
         plots=[(name, Markup(plot)) for name, plot in _plots(report) if plot],  # noqa: S704 (escapes by itself)
     )
+    return escape_hidden(page)
 
 
 def _group(group: CauseGroup, by: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 
+from reconciler.escaping import escape_line, escape_markdown, quote_code
 from reconciler.quantities import show_count
 from reconciler.render.findings import render_finding_part, sort_findings
 from reconciler.tree.causes import find_cause, rank_cause
@@ -38,7 +39,9 @@ def render_findings_csv(report: TreeReport, by: str = "submitter") -> str:
 
 
 def _cell(value: object) -> object:
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+    if not isinstance(value, str):
+        return value
+    return f"'{escape_line(value)}" if value.startswith(_FORMULA) else escape_line(value)
 
 
 def render_objections(report: TreeReport) -> Mapping[str, str]:
@@ -55,7 +58,7 @@ def _objection(submitter: str, report: TreeReport, groups: Sequence[CauseGroup])
     results = sum(facts.submitter == submitter for facts in report.facts)
     cells = {cell for group in groups for folded in group.cells for cell in folded.cells}
     head = [
-        f"# {_text(submitter)}",
+        f"# {escape_markdown(submitter)}",
         "",
         f"MLPerf Inference {' and '.join(report.rounds)}: {show_count(len(groups), 'objection')} to "
         f"{show_count(len(cells), 'place')}, of {show_count(results, 'result')} examined.",
@@ -67,15 +70,16 @@ def _objection(submitter: str, report: TreeReport, groups: Sequence[CauseGroup])
 def _section(group: CauseGroup) -> list[str]:
     """One paragraph that can be sent as it is, and the lines of every cell below it."""
     complaint = group.findings[0].complaint
-    other = f" ({_code(str(complaint.other))})" if complaint.other else ""
-    cells = ", ".join(_text(cell.shown or "the tree") for cell in group.cells)
-    likely = f" Likely: {_text(complaint.cause)}." if complaint.cause else ""
+    other = f" ({quote_code(str(complaint.other))})" if complaint.other else ""
+    cells = ", ".join(escape_markdown(cell.shown or "the tree") for cell in group.cells)
+    likely = f" Likely: {escape_markdown(complaint.cause)}." if complaint.cause else ""
     lines = [
-        f"## {_text(group.cause.title[:1].upper() + group.cause.title[1:])}",
+        f"## {escape_markdown(group.cause.title[:1].upper() + group.cause.title[1:])}",
         "",
-        f"In {show_count(len(group.cells), 'result')} ({cells}) {_text(group.cause.title)}: for one, "
-        f"{_code(str(complaint.place))} has {_text(complaint.found)}, but {_text(complaint.wanted)}{other}.{likely} "
-        f"Rule: {_text(group.cause.rule)}. It would be settled by {_text(group.cause.settled_by)}.",
+        f"In {show_count(len(group.cells), 'result')} ({cells}) {escape_markdown(group.cause.title)}: for one, "
+        f"{quote_code(str(complaint.place))} has {escape_markdown(complaint.found)}, "
+        f"but {escape_markdown(complaint.wanted)}{other}.{likely} "
+        f"Rule: {escape_markdown(group.cause.rule)}. It would be settled by {escape_markdown(group.cause.settled_by)}.",
         "",
     ]
     for finding in sort_findings(group.findings, "cell"):
@@ -85,22 +89,14 @@ def _section(group: CauseGroup) -> list[str]:
 
 def _item(finding: TreeFinding) -> list[str]:
     complaint = finding.complaint
-    other = f" in {_code(str(complaint.other))}" if complaint.other else ""
+    other = f" in {quote_code(str(complaint.other))}" if complaint.other else ""
     lines = [
-        f"- {_text(finding.cell or 'the tree')}, **{finding.severity.value}** (`{finding.rule.id}`): "
-        f"{_text(complaint.found)} in {_code(str(complaint.place))}; but {_text(complaint.wanted)}{other}",
+        f"- {escape_markdown(finding.cell or 'the tree')}, **{finding.severity.value}** (`{finding.rule.id}`): "
+        f"{escape_markdown(complaint.found)} in {quote_code(str(complaint.place))}; "
+        f"but {escape_markdown(complaint.wanted)}{other}",
     ]
-    lines += [f"  - likely cause: {_text(complaint.cause)}"] if complaint.cause else []
+    lines += [f"  - likely cause: {escape_markdown(complaint.cause)}"] if complaint.cause else []
     return lines
-
-
-def _text(text: str) -> str:
-    """Nothing that someone wrote into a tree becomes markup."""
-    return re.sub(r"([\\`*_{}\[\]<>#|])", r"\\\1", " ".join(text.split()))
-
-
-def _code(text: str) -> str:
-    return "`" + text.replace("`", "'") + "`"
 
 
 def _file_name(submitter: str) -> str:

@@ -10,6 +10,7 @@ from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as Bars
 from rich.text import Text
 
+from reconciler.escaping import escape_line, escape_output
 from reconciler.execute.outcome import Event, Message, Outcome, StepProgress, StepStarted
 from reconciler.render.colour import Paint, show_coloured, show_plain
 from reconciler.render.progress import (
@@ -46,7 +47,8 @@ class Live:
     def report(self, event: Event) -> None:
         match event:
             case StepStarted(step=step, attempt=attempt):
-                task = self._bars.add_task(name_step(step), total=None, now=render_started_text(step, attempt))
+                began = escape_line(render_started_text(step, attempt))
+                task = self._bars.add_task(escape_line(name_step(step)), total=None, now=began)
                 self._drop(step.change.address)
                 self._tasks[step.change.address] = task
             case StepProgress(step=step, progress=progress, minimum=minimum):
@@ -54,7 +56,8 @@ class Live:
                 if task_id is not None:
                     fraction = measure_pace(progress, minimum).fraction
                     total = None if fraction is None else 1.0
-                    self._bars.update(task_id, total=total, completed=fraction or 0.0, now=render_progress_text(event))
+                    now = escape_line(render_progress_text(event))
+                    self._bars.update(task_id, total=total, completed=fraction or 0.0, now=now)
             case Outcome(step=step):
                 self._drop(step.change.address)
                 self._print(f"{name_step(step)}  {render_outcome_text(event, self._paint)}")
@@ -67,4 +70,4 @@ class Live:
             self._bars.remove_task(task)
 
     def _print(self, text: str) -> None:
-        self._bars.console.print(Text.from_ansi(text))
+        self._bars.console.print(Text.from_ansi(escape_output(text)))

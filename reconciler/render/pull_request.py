@@ -7,6 +7,7 @@ from typing import Any
 
 from reconciler.diff.change import InputChange
 from reconciler.diff.impact import CellEffect, Effect, Impact, Remark
+from reconciler.escaping import escape_markdown, quote_code
 from reconciler.quantities import join_listing, show_count, show_duration
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.resource.wording import shorten_value, show_value
@@ -79,19 +80,23 @@ def render_markdown(impact: Impact, *, limit: int = LIMIT) -> str:
         if len(shown) > limit:
             lines.append(f"\n… and {show_count(len(shown) - limit, 'more cell')}.")
     lines += ["", f"{show_count(len(impact.cells) - len(shown), 'cell')} unaffected.", ""] if impact.cells else []
-    lines += [f"- **{r.level}** {_code(r)}{r.message}{f' ({r.fix})' if r.fix else ''}" for r in impact.remarks]
-    lines += ["", _withheld(impact)] if impact.withheld else []
+    lines += [f"- **{r.level}** {_code(r)}{_prose(r)}" for r in impact.remarks]
+    lines += ["", escape_markdown(_withheld(impact))] if impact.withheld else []
     return "\n".join(lines).rstrip() + "\n"
 
 
 def _code(remark: Remark) -> str:
-    return f"`{remark.file}{f':{remark.line}' if remark.line else ''}` " if remark.file else ""
+    return f"{quote_code(f'{remark.file}:{remark.line}' if remark.line else remark.file)} " if remark.file else ""
+
+
+def _prose(remark: Remark) -> str:
+    return escape_markdown(f"{remark.message} ({remark.fix})" if remark.fix else remark.message)
 
 
 def _row(cell: CellEffect) -> str:
-    because = "<br>".join(f"`{line}`".replace("|", "\\|") for line in _causes(cell))
+    because = "<br>".join(quote_code(line, in_table=True) for line in _causes(cell))
     about = show_duration(cell.seconds) if cell.seconds else ""
-    return f"| {cell.cell} | {cell.effect} | {', '.join(cell.due)} | {because} | {about} |"
+    return f"| {escape_markdown(str(cell.cell))} | {cell.effect} | {', '.join(cell.due)} | {because} | {about} |"
 
 
 def render_annotation_lines(impact: Impact, prefix: str = "") -> Iterator[str]:

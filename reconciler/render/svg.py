@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from reconciler.escaping import escape_html
 
 WIDTH = 720
 _OF_FILE = ' xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" font-size="12"'
@@ -36,14 +37,14 @@ def draw_series(points: Sequence[Point], title: str, unit: str) -> str:
     step = (WIDTH - left - 20) / max(1, len(points) - 1)
     places = [(left + i * step, 30 + (high - p.value) / span * (tall - 60)) for i, p in enumerate(points)]
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-    body = [f'<text x="{left}" y="16">{_escape(title)} ({_escape(unit)})</text>']
+    body = [f'<text x="{left}" y="16">{escape_html(title)} ({escape_html(unit)})</text>']
     for value, height in ((high, 30), (low, tall - 30)):
         body.append(f'<text x="{left - 8}" y="{height + 4}" text-anchor="end">{value:,.6g}</text>')
     body.append(f'<polyline points="{line}" fill="none" stroke="#888"/>')
     for (x, y), point in zip(places, points, strict=True):
         fill = "#1a7f37" if point.good else "#cf222e"
         mark = f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{fill}">'
-        body.append(f"{mark}<title>{_escape(point.words)}</title></circle>")
+        body.append(f"{mark}<title>{escape_html(point.words)}</title></circle>")
     return _svg(title, tall, body, of_file=_OF_FILE) + "\n"
 
 
@@ -55,7 +56,7 @@ def draw_bars(plot: Bars, title: str) -> str:
     body = []
     for index, (name, row) in enumerate(zip(plot.rows, plot.parts, strict=True)):
         y, x = 8 + index * height, float(left)
-        body.append(f'<text x="{left - 8}" y="{y + 13}" text-anchor="end">{_escape(_short(name))}</text>')
+        body.append(f'<text x="{left - 8}" y="{y + 13}" text-anchor="end">{escape_html(_short(name))}</text>')
         for kind, number in row:
             body.append(f'<rect class="{kind}" x="{x:.1f}" y="{y}" width="{number * scale:.1f}" height="16"/>')
             x += number * scale
@@ -80,7 +81,7 @@ def draw_scatter(points: Sequence[tuple[float, float, str, str]], title: str, ac
     body.append(f'<line class="even" x1="{left}" y1="{size}" x2="{left + size - 20}" y2="20"/>')
     for x, y, kind, words in chosen:
         centre = f'cx="{left + at(x):.1f}" cy="{size - at(y):.1f}"'
-        body.append(f'<circle class="{kind}" {centre} r="4"><title>{_escape(words)}</title></circle>')
+        body.append(f'<circle class="{kind}" {centre} r="4"><title>{escape_html(words)}</title></circle>')
     return _svg(title, int(size + bottom), body, width=int(left + size))
 
 
@@ -94,10 +95,10 @@ def _axes(low: int, span: int, left: float, size: float, across: str, up: str) -
         body.append(f'<line class="grid" x1="{left}" y1="{y}" x2="{left + size - 20}" y2="{y}"/>')
         body.append(f'<text x="{left + offset:.1f}" y="{size + 15}" text-anchor="middle">{label}</text>')
         body.append(f'<text x="{left - 6}" y="{size - offset + 4:.1f}" text-anchor="end">{label}</text>')
-    body.append(f'<text x="{left + size / 2:.0f}" y="{size + 33}" text-anchor="middle">{_escape(across)}</text>')
+    body.append(f'<text x="{left + size / 2:.0f}" y="{size + 33}" text-anchor="middle">{escape_html(across)}</text>')
     middle = f"{size / 2:.0f}"
     turned = f'transform="rotate(-90 14 {middle})" x="14" y="{middle}"'
-    body.append(f'<text {turned} text-anchor="middle">{_escape(up)}</text>')
+    body.append(f'<text {turned} text-anchor="middle">{escape_html(up)}</text>')
     return body
 
 
@@ -121,19 +122,15 @@ def draw_histogram(values: Sequence[float], title: str, edges: Sequence[float], 
     for index, edge in enumerate(edges):
         x = left + index * step
         body.append(f'<text x="{x:.1f}" y="{height + 36}" text-anchor="middle">{edge:g}</text>')
-    body.append(f'<text x="{WIDTH / 2:.0f}" y="{height + 54}" text-anchor="middle">{_escape(unit)}</text>')
+    body.append(f'<text x="{WIDTH / 2:.0f}" y="{height + 54}" text-anchor="middle">{escape_html(unit)}</text>')
     return _svg(title, height + 62, body)
 
 
 def _svg(title: str, height: int, body: Sequence[str], width: int = WIDTH, of_file: str = "") -> str:
     """``of_file``: what a file needs that stands alone; a page has a style sheet instead."""
     head = f'<svg{of_file} viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">'
-    return f"{head}<title>{_escape(title)}</title>{''.join(body)}</svg>"
+    return f"{head}<title>{escape_html(title)}</title>{''.join(body)}</svg>"
 
 
 def _short(name: str) -> str:
     return name if len(name) <= 26 else f"{name[:25]}…"
-
-
-def _escape(text: str) -> str:
-    return html.escape(text, quote=True)

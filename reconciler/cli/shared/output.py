@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import click
 
-from reconciler.render.colour import Paint, show_coloured, show_plain
+from reconciler.escaping import encode_json, escape_hidden, escape_output
+from reconciler.render.colour import Paint, Tone, show_coloured, show_plain
 
 NO_COLOUR = "reconciler.no_colour"  # in the meta of click's context, which sub-commands share
 
@@ -27,16 +28,23 @@ def choose_paint() -> Paint:
     return show_coloured if use_colour() else show_plain
 
 
-def say(text: str) -> None:
-    click.echo(text, color=True)
+def say(text: str, *, err: bool = False) -> None:
+    """The way out of all text: whoever wrote it, it is only shown."""
+    click.echo(escape_output(text), err=err, color=True)
+
+
+def say_commands(lines: Iterable[str]) -> None:
+    """Commands of ours to the program that reads this output."""
+    for line in lines:
+        click.echo(escape_hidden(line))
 
 
 def say_json(document: dict[str, Any]) -> None:
-    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    click.echo(encode_json(document))
 
 
 def say_error(message: str, fix: str = "") -> None:
-    word = click.style("error:", fg="red") if use_colour(sys.stderr) else "error:"
-    click.echo(f"{word} {message}", err=True, color=True)
+    word = show_coloured("error:", Tone.BAD) if use_colour(sys.stderr) else "error:"
+    say(f"{word} {message}", err=True)
     if fix:
-        click.echo(f"fix: {fix}", err=True, color=True)
+        say(f"fix: {fix}", err=True)

@@ -9,8 +9,6 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-import click
-
 from reconciler.cli.shared.output import choose_paint, say, say_json, use_colour
 from reconciler.cli.shared.plan_options import choose_exit_code, list_cells
 from reconciler.errors import ERROR, INTERRUPTED
@@ -50,7 +48,7 @@ def run(
             pass_report = run_pass(places, options, report=report, saved=saved)
     except KeyboardInterrupt:
         kept = sum(1 for outcome in ended if outcome.status is Status.DONE)
-        click.echo(
+        say(
             f"Interrupted: {show_count(kept, 'step')} done and kept, the one under way is dropped. "
             "Run the same command again to go on from there.",
             err=True,
@@ -79,7 +77,7 @@ def stop_cleanly() -> Iterator[None]:
 def _view(as_json: bool) -> Any:
     """Bars on a terminal; lines otherwise, and beside a JSON pass_report on standard error."""
     if as_json:
-        return Lines(lambda line: click.echo(line, err=True))
+        return Lines(lambda line: say(line, err=True))
     if sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb":
         from reconciler.render.live import Live
 

@@ -127,7 +127,7 @@ def carry_out(
                 transfer.report = report
                 ended = move()
         except KeyboardInterrupt:
-            click.echo("Interrupted. What was copied stays; the same command goes on from there.", err=True)
+            say("Interrupted. What was copied stays; the same command goes on from there.", err=True)
             return INTERRUPTED
     transfer_report = views.TransferReport(
         command, show_embargo(store.name), show_embargo(store.url), (*ended, *rest), dry_run

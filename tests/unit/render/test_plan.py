@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from reconciler.diff.change import Action, Drift, Finding, Reason, Work
+from reconciler.escaping import escape_output
 from reconciler.render.colour import show_coloured
 from reconciler.render.plan import collect_shown_origins, render_plan_text
 from reconciler.resource.kinds import Address, Kind
@@ -120,6 +121,6 @@ def test_a_huge_plan_is_cut_unless_all_is_asked() -> None:
 
 
 def test_colour_adds_only_colour() -> None:
-    text = render_plan_text(plan(*engine_replaced()), paint=show_coloured)
+    text = escape_output(render_plan_text(plan(*engine_replaced()), paint=show_coloured))
     assert "\x1b[33m~\x1b[0m Engine" in text
     assert "\x1b" not in render_plan_text(plan(*engine_replaced()))

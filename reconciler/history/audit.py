@@ -61,12 +61,14 @@ def _cell(cell: Cell, at: Snapshot, logs: Logs, *, published: bool) -> Iterator[
         yield from verify_imported(cell, name, record, chosen, at, good) if came_whole else ()
         yield from verify_runs(cell, name, record, at, good)
         yield from _elsewhere(cell, name, record)
+        yield from _made_from(cell, name, record, at)
         yield from _marks(cell, name, record, at)
         if name == "performance":
             yield from verify_candidates(cell, record, at, logs)
     for name, record in verdicts:
         yield _inputs(cell, f"{name} verdict", record, at)
         yield from _digests(cell, f"{name} verdict", record, logs)
+        yield from _made_from(cell, f"{name} verdict", record, at)
         yield verify_verdict(cell, name, record, chosen, at, good)
     yield from _evidence(cell, chosen, at)
 
@@ -121,6 +123,23 @@ def _elsewhere(cell: Cell, name: str, record: Record) -> Iterator[Claim]:
         yield Claim(str(cell), f"{name}: made from", Proof.MISSING, f"nobody has declared its {', '.join(unknown)}")
     elif declared:
         yield Claim(str(cell), f"{name}: made from", Proof.ATTESTED, f"{', '.join(declared)} as declared by a person")
+
+
+def _made_from(cell: Cell, name: str, record: Record, at: Snapshot) -> Iterator[Claim]:
+    """Records of an engine, a model, a dataset, or another run that this one was made from: without them nobody can say
+    what it ran. Those that are there may have been made from others in turn."""
+    left, seen = list(record.upstream.items()), set[str]()
+    while left:
+        role, identity = left.pop(0)
+        if identity in seen:
+            continue
+        seen.add(identity)
+        found = at.records.get(identity)
+        if found is None:
+            detail = f"the record of its {role} is not in this commit: {identity}"
+            yield Claim(str(cell), f"{name}: made from", Proof.MISSING, detail)
+        else:
+            left.extend(found.upstream.items())
 
 
 def _marks(cell: Cell, name: str, record: Record, at: Snapshot) -> Iterator[Claim]:

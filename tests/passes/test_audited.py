@@ -83,6 +83,49 @@ def test_performance_verdicts_and_tree_are_proven_and_accuracy_is_attested(clone
     assert found[CELL, "TEST01 verdict"] == (Proof.PROVEN, "TEST PASS, from its logs")
 
 
+@pytest.mark.parametrize("kind", ["Dataset", "Model"])
+def test_what_a_run_was_made_from_is_missing_where_its_record_was_deleted(clone: Repository, kind: str) -> None:
+    records = [(path, decode(path.read_bytes(), str(path))) for path in clone.places.records.glob("*/*.json")]
+    deleted = [path for path, record in records if record.address.kind == kind]
+    assert deleted
+    for path in deleted:
+        path.unlink()
+    clone.commit()
+    found = claims(clone)
+    proof, detail = found[CELL, "performance: made from"]
+    assert proof is Proof.MISSING
+    assert detail.startswith("the record of its ")
+
+
+LIES = {
+    "another sample count": ('"effective_performance_issue_same", "value": false', "false", "true", "expected 0"),
+    "ten times the rate": (r'"result_samples_per_second", "value": [\d.e+]+', r"[\d.e+]+$", "9999999", "samples in"),
+    "an end before the beginning": (
+        r'"power_end", "value": "[^"]+"',
+        r'[^"]+"$',
+        '01-01-2020 00:00:00.000"',
+        "power_end is",
+    ),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_log_that_was_forged_with_its_record_contradicts_itself(clone: Repository, lie: str) -> None:
+    """The record is re-written with care, so that its digests and names fit; only LoadGen's own numbers do not."""
+    line, old, new, why = LIES[lie]
+
+    def forge(text: str) -> str:
+        changed, count = re.subn(line, lambda found: re.sub(old, new, found[0]), text, count=1)
+        assert count == 1
+        return changed
+
+    rewritten(clone, f"Run:{CELL}/performance", lambda record: edited(clone, record, "mlperf_log_detail.txt", forge))
+    clone.commit()
+    proof, detail = claims(clone)[CELL, "performance: settings"]
+    assert proof is Proof.CONTRADICTED
+    assert why in detail
+
+
 def test_one_byte_of_one_log_contradicts_exactly_its_claim(clone: Repository) -> None:
     clone.flip(log_of(clone, f"ComplianceTest:{CELL}/TEST04", SUMMARY))
     clone.commit()

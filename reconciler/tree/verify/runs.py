@@ -64,13 +64,11 @@ def verify_consistency(view: CellView) -> Complaints:
                     cause="a log that was edited, or put together from two",
                     other=Place(run.log.file, item.other) if item.other else None,
                 )
-        if run.name not in ("performance", "accuracy"):
-            continue
-        for found in find_unasked_issue(run.log, {}):
+        for found in find_unasked_issue(run.log, {}) if run.name == "performance" else ():
             yield Complaint(
                 Place(run.log.file, found.line),
                 f"{found.field} {found.logged}",
-                f"{found.asked}, as in every run that is not a compliance test",
+                f"{found.asked}, as in every performance run that is not a compliance test",
                 cause="the run of a compliance test, or settings of the SUT's own",
             )
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from reconciler.mlperf.accuracy import METRIC_LINES, add_hash, check_bars, parse_accuracy
+from reconciler.mlperf.accuracy import METRIC_LINES, add_hash, check_bars, find_impossible, parse_accuracy
 from reconciler.mlperf.log_files import log_hash
 from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
 from reconciler.mlperf.rules.values import Bar
@@ -119,3 +119,32 @@ def test_hash_of_a_real_log_is_that_of_the_original(loadgen_run: Callable[[str],
     assert len(log) > RULE.limit
     assert log_hash(log) == hashlib.sha256(log).hexdigest() != log_hash(truncate_log(log, RULE))
     assert truncate_log(log, RULE).startswith(b'[\n{ "seq_id" : 0')
+
+
+@pytest.mark.parametrize(
+    ("text", "samples", "why"),
+    [
+        ("accuracy=1000%, good=10, total=1\n", 0, "acc 1000 is more than 100"),
+        ("accuracy=99%, good=0, total=16\n", 16, "0 of 16 are 0.000%"),
+        ("accuracy=99%, good=99, total=16\n", 16, "99 of 16 cannot be"),
+        ("accuracy=100%, good=0, total=0\n", 16, "0 of 0 cannot be"),
+        ("accuracy=100.000%, good=99, total=99\n", 16, "it counts 99 samples, and the run answered 16"),
+        ("accuracy=76.5.1%, good=76, total=100\n", 100, "76 of 100 are 76.000%"),
+    ],
+)
+def test_an_accuracy_that_no_scorer_can_have_found(text: str, samples: int, why: str) -> None:
+    found = list(find_impossible(text, parse_accuracy(text, ["acc"]), samples))
+    assert any(why in item for item in found), found
+
+
+@pytest.mark.parametrize(
+    ("text", "metric", "samples"),
+    [
+        ("accuracy=76.014%, good=38007, total=50000\n", "acc", 50000),
+        ("accuracy=93.750%, good=15, total=16\n", "acc", 0),
+        ("AUC=80.295%, accuracy=97.6%, good=1000, total=1024, queries=10\n", "AUC", 10),  # it counts pairs
+        ("Accuracy: mean = 0.86170, kidney = 0.9\n", "DICE", 43),
+    ],
+)
+def test_an_accuracy_that_a_scorer_found(text: str, metric: str, samples: int) -> None:
+    assert list(find_impossible(text, parse_accuracy(text, [metric]), samples)) == []

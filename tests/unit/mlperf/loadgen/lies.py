@@ -432,3 +432,9 @@ LIES = (
     Lie("an answer to a sample that is not there", "server-accuracy", "answers", answers=(stranger,)),
     Lie("a test's answer to a sample that is not there", "offline-audit", "answers", answers=(stranger,)),
 )
+
+
+def show_table() -> str:
+    """The rows of the table in the documents."""
+    rows = [f"| {lie.name} | {lie.run} | `{lie.key}` | {'yes' if lie.listed else ''} |" for lie in LIES]
+    return "\n".join(rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,8 +12,9 @@ from reconciler.mlperf.loadgen.compare import Asked, find_contradictions
 from reconciler.mlperf.loadgen.consistency import find_inconsistencies
 from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
 from tests.unit.mlperf.conftest import RUNS, Run
-from tests.unit.mlperf.loadgen.lies import LIES, Lie
+from tests.unit.mlperf.loadgen.lies import LIES, Lie, show_table
 
+DOCUMENT = Path(__file__).parents[4] / "reconciler/docs/lies.md"
 Runs = Callable[[str], Run]
 _AUDITED = {"accuracy_log_sampling_target": 64}
 
@@ -52,3 +54,7 @@ def test_a_lie_is_refused_by_name(lie: Lie, loadgen_run: Runs) -> None:
         answers = edit(answers)
     found = judge(run, detail.encode(), answers.encode())
     assert any(item.startswith(lie.key) for item in found), found
+
+
+def test_the_document_lists_every_lie() -> None:
+    assert f"\n{show_table()}\n" in DOCUMENT.read_text(encoding="utf-8")

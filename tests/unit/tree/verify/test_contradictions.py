@@ -356,6 +356,25 @@ def test_lengthened_logs_are_seen(tree: Path) -> None:
     assert ids <= {"log.duration", "log.consistency", "summary.contradicts", "user-conf.contradicts"}
 
 
+LIES = {
+    "effective_performance_issue_same": ("true", "performance_issue_same True"),
+    "result_samples_per_second": ("9999999", "result_samples_per_second 9999999"),
+    "result_99.90_percentile_latency_ns": ("1", "result_99.90_percentile_latency_ns 1"),
+    "power_begin": ('"12-31-2099 00:00:00.000"', "power_begin 12-31-2099 00:00:00.000"),
+}
+
+
+@pytest.mark.parametrize("key", LIES)
+def test_a_log_that_was_edited_contradicts_itself(key: str, tree: Path) -> None:
+    value, found = LIES[key]
+    set_log(run(tree), key, value)
+    said = [item.complaint for item in findings(tree) if item.rule.id == "log.consistency"]
+    assert found in [complaint.found for complaint in said]
+    assert {complaint.place.file for complaint in said} == {
+        "closed/Acme/results/sys1/resnet/Offline/performance/run_1/mlperf_log_detail.txt"
+    }
+
+
 def test_one_log_in_two_cells(tree: Path) -> None:
     for name in ("mlperf_log_detail.txt", "mlperf_log_summary.txt"):
         copied(f"Offline/performance/run_1/{name}", f"MultiStream/performance/run_1/{name}", tree)

@@ -66,6 +66,18 @@ def test_an_older_record_of_a_declared_cell_stays() -> None:
     assert pruned(Wish("one", batch=2), OTHER, measured=True)[1].empty
 
 
+def test_what_two_cells_share_stays_while_one_is_frozen() -> None:
+    frozen, twin = Wish("one"), Wish("twin")
+    world = World()
+    world.settle(desire([twin, frozen]))
+    shared = {s.id for s in world.summaries if s.shared}
+    assert shared
+    freeze = Freeze(frozen.cell, "why", "Ada", "2026-03-01", None, "")
+    decisions = Decisions({}, {"state/frozen/x": freeze}, {}, date(2026, 3, 15))
+    found = list_prunable(desire([]), world.recorded, decisions, frozenset(), frozenset(), measured=True)
+    assert shared.isdisjoint(s.id for s in found.records)
+
+
 def test_what_is_frozen_stays() -> None:
     freeze = Freeze(OTHER.cell, "why", "Ada", "2026-03-01", None, "")
     decisions = Decisions({}, {"state/frozen/x": freeze}, {}, date(2026, 3, 15))

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from reconciler.diff.impact import Remark
-from reconciler.history.review import LARGE, review
+from reconciler.errors import Problem, SpecError
+from reconciler.history.review import LARGE, review, review_specs
 from tests.unit.cli.conftest import git
 
 TOKEN = b"ghp_" + b"a" * 36
@@ -135,6 +136,14 @@ def test_secrets_are_looked_for_in_large_files_up_to_a_bound(root: Path) -> None
         ("warning", "at.bin"),
         ("warning", "over.bin"),
     ]
+
+
+def test_a_problem_of_a_spec_is_named_with_its_place() -> None:
+    problems = [Problem("a.yaml", 3, 1, "spec.round", "unknown", "name another"), Problem("b.yaml", 0, 0, "", "empty")]
+    assert review_specs(SpecError(problems)) == (
+        Remark("error", "a.yaml", 3, "spec.round: unknown", "name another"),
+        Remark("error", "b.yaml", 0, "empty", ""),
+    )
 
 
 def test_nothing_changed_needs_no_remark(root: Path) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import struct
 
 import pytest
 
-from reconciler.mlperf.compliance.test08 import compute_entropy
+from reconciler.mlperf.compliance.entries import Entry
+from reconciler.mlperf.compliance.test08 import compute_entropy, judge_test08
 
 
 def cross(*chances: float) -> float:
@@ -36,6 +38,19 @@ def test_entropy_of_labels_in_two_classes(
     predictions: tuple[float, ...], labels: tuple[float, ...], weights: tuple[float, ...], expected: float
 ) -> None:
     assert compute_entropy(predictions, labels, weights) == pytest.approx(expected, rel=1e-4)
+
+
+def answer(index: int, time: int, query: int, *numbers: float) -> Entry:
+    return Entry(index, struct.pack(f"<{2 + len(numbers)}f", time, query, *numbers))
+
+
+def test_answers_to_one_query_at_different_times_are_different_samples() -> None:
+    """An accuracy answer is a prediction, a label, a weight and how many there are; an audit answer the prediction."""
+    accuracy = [answer(0, 1, 7, 0.9, 1, 1, 1), answer(1, 2, 7, 0.2, 0, 1, 1), answer(2, 1, 8, 0.4, 0, 1, 1)]
+    audit = [answer(0, 1, 7, 0.9), answer(1, 2, 7, 0.2), answer(2, 1, 8, 0.4)]
+    assert judge_test08(accuracy, audit).passed
+    swapped = judge_test08(accuracy, [answer(0, 1, 7, 0.2), answer(1, 2, 7, 0.9), answer(2, 1, 8, 0.4)])
+    assert swapped.reasons[0].startswith("2 of 3 samples differ by more than 0.10%: (1, 7): ")
 
 
 def test_entropy_without_any_weight_is_zero() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
 
 import pytest
 
-from reconciler.mlperf.loadgen.summary import is_same_number
+from reconciler.mlperf.loadgen.summary import find_differing, is_same_number, parse_summary
+from tests.unit.mlperf.conftest import Run
 
 
 @pytest.mark.parametrize(
@@ -31,3 +33,68 @@ from reconciler.mlperf.loadgen.summary import is_same_number
 )
 def test_a_number_of_the_summary_is_the_logged_one_to_the_digits_shown(said: str, logged: str, same: bool) -> None:
     assert is_same_number(said, Decimal(logged)) is same
+
+
+def told_apart(run: Run) -> tuple[set[str], set[str]]:
+    """Names of a real summary whose value, once changed, is found to differ from the detail log; and of which not."""
+    log, text = run.detail, run.bytes("summary.txt").decode()
+    assert list(find_differing(parse_summary(text.encode()), log)) == []
+    found: tuple[set[str], set[str]] = set(), set()
+    for line in text.splitlines():
+        name, colon, value = (part.strip() for part in line.partition(":"))
+        other = {"Yes": "NO", "No": "YES", "VALID": "INVALID"}.get(value, f"7{value}")
+        if colon and value:
+            changed = parse_summary(text.replace(line, f"{name} : {other}", 1).encode())
+            differing = [name for name, _ in find_differing(changed, log)]
+            assert differing in ([], [name]), line
+            found[not differing].add(name)
+    return found
+
+
+COMPARED = {
+    "Scenario",
+    "Mode",
+    "Result is",
+    "Min duration satisfied",
+    "Min queries satisfied",
+    "Early stopping satisfied",
+    "Min latency (ns)",
+    "Max latency (ns)",
+    "Mean latency (ns)",
+    "50.00 percentile latency (ns)",
+    "90.00 percentile latency (ns)",
+    "99.00 percentile latency (ns)",
+    "99.90 percentile latency (ns)",
+    "samples_per_query",
+    "target_qps",
+    "target_latency (ns)",
+    "max_async_queries",
+    "min_duration (ms)",
+    "max_duration (ms)",
+    "min_query_count",
+    "max_query_count",
+    "qsl_rng_seed",
+    "sample_index_rng_seed",
+    "schedule_rng_seed",
+    "accuracy_log_rng_seed",
+    "performance_sample_count",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [
+        ("single-stream-valid", []),
+        ("multi-stream-valid", []),
+        (
+            "server-valid",
+            ["Scheduled samples per second", "Completed samples per second", "Performance constraints satisfied"],
+        ),
+        ("offline-valid", ["Samples per second"]),
+    ],
+)
+def test_what_a_real_summary_says_is_compared_with_the_log(
+    loadgen_run: Callable[[str], Run], name: str, own: list[str]
+) -> None:
+    compared, _ = told_apart(loadgen_run(name))
+    assert compared - {"SUT name"} == COMPARED | set(own)

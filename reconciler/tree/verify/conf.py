@@ -51,7 +51,7 @@ def verify_contradicting(view: CellView) -> Complaints:
             Place(view.files.user_conf.file, setting.line.line),
             f"{item.field} {show_value(item.asked)} ({setting.line.name} = {setting.line.text})",
             f"{item.logged}, which LoadGen logged",
-            cause="written with fewer digits" if rounded else cause.text,
+            cause="perhaps written with fewer digits" if rounded else cause.text,
             fix="publish the user.conf of the run itself",
             other=Place(run.log.file, item.line),
             severity=Severity.NOTE if rounded or item.field in _INCIDENTAL else None,

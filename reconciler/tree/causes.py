@@ -184,6 +184,7 @@ _OF_RULES: Mapping[str, str] = {
     "compliance.passes": "denied-verdict",
     "compliance.scores": "verdict-of-other-runs",
     "files.readable": "unreadable",
+    "log.consistency": "impossible-log",
     "log.duration": "impossible-log",
     "log.validity": "impossible-log",
     "measurements.retraining": "category",

@@ -8,6 +8,7 @@ skipped.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,6 +24,18 @@ _KEY = b'{"key": "'
 # A longer line is a list of loaded samples (megabytes for some benchmarks); its JSON is read only when asked for.
 _LONG = 1 << 16
 _TIME = "%m-%d-%Y %H:%M:%S.%f"
+
+# A line as LoadGen itself writes it, with a plain value: it needs no JSON reader. Lists and escaped text do.
+_PLAIN = re.compile(
+    rb'\{"key": "([^"\\]++)", "value": (?:(true|false)|(-?(?:0|[1-9]\d*+)(?![.eE]))|'
+    rb'(-?(?:0|[1-9]\d*+)(?:\.\d++)?(?:[eE][+-]?\d++)?)|"([^"\\]*+)")'
+    rb', "time_ms": \d++\.\d++, "namespace": "[^"\\]*+", "event_type": "[^"\\]*+", "metadata": '
+    rb'\{"is_error": (true|false), "is_warning": (true|false), "file": "[^"\\]*+", "line_no": \d++, '
+    rb'"pid": \d++, "tid": \d++\}\}'
+)
+# What a list of loaded samples looks like: there is one for each set, each of many kilobytes.
+_LIST = re.compile(rb'\{"key": "([^"\\]++)", "value": \[')
+_NO_FLAGS, _TAIL = b'"metadata": {"is_error": false, "is_warning": false, ', 256
 
 # strict=False: a git log message that LoadGen records may hold control characters.
 _DECODER = json.JSONDecoder(parse_float=Decimal, strict=False)
@@ -169,7 +182,11 @@ def _parse_lines(data: bytes, file: str) -> Iterator[LogLine]:
 
 def _parse_line(raw: bytes, file: str, number: int) -> LogLine:
     raw = raw.strip()
+    if (plain := _PLAIN.fullmatch(raw)) is not None:
+        return _read_plain(plain, number)
     try:
+        if (found := _LIST.match(raw)) is not None and _NO_FLAGS in raw[-_TAIL:] and raw.endswith(b"}}"):
+            return LogLine(found[1].decode("utf-8", "replace"), None, number, raw=raw)
         if len(raw) > _LONG and raw.startswith(_KEY) and raw.endswith(b"}}"):
             return LogLine(raw[len(_KEY) : raw.index(b'"', len(_KEY))].decode(), None, number, raw=raw)
         entry = _decode(raw)
@@ -186,6 +203,18 @@ def _parse_line(raw: bytes, file: str, number: int) -> LogLine:
             f"{file}:{number}: broken log entry: {error}",
             fix="the file was cut or edited; import the log again from where LoadGen wrote it, or repeat the run",
         ) from error
+
+
+def _read_plain(plain: re.Match[bytes], number: int) -> LogLine:
+    key, flag, integer, decimal, text, error, warning = plain.groups()
+    value: Any = text.decode("utf-8", "replace") if text is not None else None
+    if integer is not None:
+        value = int(integer)
+    elif decimal is not None:
+        value = Decimal(decimal.decode())
+    elif flag is not None:
+        value = flag == b"true"
+    return LogLine(key.decode("utf-8", "replace"), value, number, error == b"true", warning == b"true")
 
 
 def _decode(raw: bytes) -> Any:

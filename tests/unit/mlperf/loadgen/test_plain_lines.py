@@ -1,0 +1,46 @@
+"""Lines that LoadGen wrote itself are read without a JSON reader, to the same values."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from reconciler.errors import LogError
+from reconciler.mlperf.loadgen.log import parse_detail
+
+TAIL = (
+    ', "time_ms": 0.048126, "namespace": "mlperf::logging", "event_type": "POINT_IN_TIME", "metadata": '
+    '{{"is_error": {}, "is_warning": {}, "file": "loadgen.cc", "line_no": 7, "pid": 1, "tid": 2}}}}'
+)
+
+
+def line(value: str, error: str = "false", warning: str = "false") -> bytes:
+    return f':::MLLOG {{"key": "k", "value": {value}{TAIL.format(error, warning)}\n'.encode()
+
+
+NUMBERS = ("0", "-3", "18209322760996052031", "1.9", "1e+06", "2.5E-3", "-0.5", "12345678901234567890.125")
+OTHERS = ("true", "false", "null", '""', '"PySUT"', '"caf\u00e9"', '"a \\"b\\""', '"\\n"', "[]", "[1,2,3]", '{"a": 1}')
+
+
+@pytest.mark.parametrize("value", [*NUMBERS, *OTHERS])
+def test_a_value_is_that_of_its_json(value: str) -> None:
+    (entry,) = parse_detail(line(value)).lines
+    expected: Any = json.loads(value, parse_float=Decimal)
+    assert entry.read() == expected
+    assert type(entry.read()) is type(expected)
+
+
+@pytest.mark.parametrize(("error", "warning"), [("true", "false"), ("false", "true"), ("false", "false")])
+@pytest.mark.parametrize("value", ["1", '"text"', "[1,2]"])
+def test_errors_and_warnings_are_seen(value: str, error: str, warning: str) -> None:
+    log = parse_detail(line(value, error, warning))
+    assert (len(log.errors), len(log.warnings)) == (error == "true", warning == "true")
+
+
+@pytest.mark.parametrize("broken", ["01", "1.", "tru", "--1", "+1", '"a', "1 2", "NaN1", ".5"])
+def test_a_broken_value_names_its_line(broken: str) -> None:
+    with pytest.raises(LogError, match=r"log:2: broken log entry"):
+        parse_detail(line("1") + line(broken), "log")

@@ -17,7 +17,8 @@ from jsonschema.validators import validator_for
 from reconciler.spec.shipped import read_shipped
 from tests.architecture.source import ROOT
 
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+DOCUMENT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = DOCUMENT["project"]
 SCHEMAS = sorted(path.name for path in (ROOT / "schemas").glob("*.json"))
 PINS = [line for line in (ROOT / ".ci" / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
 
@@ -69,6 +70,21 @@ def test_everything_that_is_installed_for_the_tests_is_pinned() -> None:
     wanted = [*PROJECT["dependencies"], *extras["loadgen"], *extras["cpu"], *extras["dev"]]
     names = {_normal(re.split(r"[\[<>=; ]", requirement)[0]) for requirement in wanted}
     assert names - {_normal(PROJECT["name"])} <= pinned
+
+
+def test_what_builds_an_editable_install_is_pinned() -> None:
+    pinned = {_normal(pin.partition("==")[0]) for pin in PINS}
+    wanted = [
+        *DOCUMENT["build-system"]["requires"],
+        "editables",
+        "packaging",
+        "pathspec",
+        "pluggy",
+        "trove-classifiers",
+    ]
+    assert {_normal(re.split(r"[\[<>=; ]", requirement)[0]) for requirement in wanted} <= pinned
+    run = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert "PIP_CONSTRAINT=.ci/constraints.txt PIP_BUILD_CONSTRAINT=.ci/constraints.txt" in run
 
 
 def test_the_base_install_has_no_benchmark_library() -> None:

@@ -34,9 +34,9 @@ def related_tests(file: str) -> tuple[str, ...]:
     distances = _distances(_module(file))
     commands = {name for name, (module, _) in COMMANDS.items() if distances.get(_file(module), _UNKNOWN) <= _NEAR}
 
-    def rank(test: str) -> tuple[bool, bool, int, str]:
+    def rank(test: str) -> tuple[bool, int, bool, str]:
         named = PurePosixPath(test).stem in (f"test_{path.stem}", f"test_{path.parent.name}")
-        return not named, not PurePosixPath(test).is_relative_to(mirrored), distances.get(test, _UNKNOWN), test
+        return not named, distances.get(test, _UNKNOWN), not PurePosixPath(test).is_relative_to(mirrored), test
 
     def is_related(test: str) -> bool:
         if test.startswith("tests/passes/"):

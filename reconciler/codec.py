@@ -19,10 +19,10 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 import msgspec
 
 from reconciler.resource.kinds import Address, Cell
+from reconciler.resource.records import LEFT_OUT
 
 T = TypeVar("T")
 
-LEFT_OUT = "left out"  # metadata of a field that is written only where it differs from its default
 _TEXTS = (Address, Cell)  # types with ``parse`` and ``str``
 
 
@@ -98,8 +98,11 @@ def _holds_addresses(of: Hashable) -> bool:
 
 
 def encode_json(value: Any) -> bytes:
-    """For a cache, on one line. Raises TypeError for what has no form."""
-    return msgspec.json.encode(value)
+    """For a cache, on one line. Raises CodecError for a path or variable whose bytes are not text."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError as error:
+        raise CodecError(str(error)) from error
 
 
 def decode_json(data: bytes, of: Any) -> Any:

@@ -6,6 +6,7 @@ found by its offset and decoded only when asked for. Disposable: any doubt, and 
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -104,9 +105,14 @@ class _Masked:
 
 
 def write(path: Path, compiled: Compiled) -> None:
-    """Losing this file loses nothing, so it is not flushed to the disk."""
+    """Losing this file loses nothing, so it is not flushed to the disk, and what cannot be written is compiled anew."""
     if compiled.variables != digest_variables(compiled.variables):
         return  # the environment has changed meanwhile
+    with contextlib.suppress(CodecError):
+        write_cache(path, _encode(compiled))
+
+
+def _encode(compiled: Compiled) -> bytes:
     masked, desired = _Masked(compiled.variables), compiled.desired
     numbers = {r.address: i for i, r in enumerate(desired.resources)}
     lines, offsets, at = [], [], 0
@@ -130,7 +136,7 @@ def write(path: Path, compiled: Compiled) -> None:
         rows,
     )
     heads = [encode_json(_Head(FORMAT, compiled.variables)), masked.hide(encode_json(header)), b""]
-    write_cache(path, b"\n".join(heads) + b"".join(lines))
+    return b"\n".join(heads) + b"".join(lines)
 
 
 def read(path: Path) -> Compiled | None:

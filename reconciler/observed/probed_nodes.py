@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.contract import BACKENDS
+from reconciler.codec import CodecError, decode_json, encode_json
 from reconciler.files import RepositoryPaths, hash_bytes, read_checked, write_checked
 from reconciler.launch.launcher import find_launcher
 from reconciler.observed.state import Obstacle
@@ -50,15 +51,14 @@ def name_nodes(settings: Mapping[str, Any]) -> str:
 
 def read_probed_nodes(places: RepositoryPaths) -> ProbedNodes:
     try:
-        document = json.loads(read_checked(places.index / _FILE) or b"{}")
-        return {name: NodeFacts(tuple(item["nodes"]), item["problem"], item["fix"]) for name, item in document.items()}
-    except (ValueError, KeyError, TypeError, AttributeError):
+        found: ProbedNodes = decode_json(read_checked(places.index / _FILE) or b"{}", dict[str, NodeFacts])
+    except CodecError:
         return {}
+    return found
 
 
 def write_probed_nodes(places: RepositoryPaths, reached: ProbedNodes) -> None:
-    document = {name: {"nodes": seen.nodes, "problem": seen.problem, "fix": seen.fix} for name, seen in reached.items()}
-    write_checked(places.index / _FILE, json.dumps(document, separators=(",", ":")).encode())
+    write_checked(places.index / _FILE, encode_json(reached))
 
 
 def note_facts(node: Mapping[str, Any]) -> dict[str, Any]:

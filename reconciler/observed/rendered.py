@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from reconciler.codec import CodecError, decode_json, encode_json
 from reconciler.files import RepositoryPaths, hash_bytes, read_checked, write_checked
 from reconciler.observed.digest_cache import DigestCache, Stated, seal
 
@@ -40,21 +40,26 @@ def spell_entry(places: RepositoryPaths, tree: Path) -> str:
     return full.relative_to(root).as_posix() if full.is_relative_to(root) else str(full)
 
 
+@dataclass(frozen=True, slots=True)
+class _Note:
+    version: int
+    tree: str
+    cells: Mapping[str, str]
+    files: Mapping[str, Mapping[str, str]]
+
+
 def read_rendered(places: RepositoryPaths) -> Rendered:
+    data = read_checked(places.index / "tree.json") or b""
     try:
-        data = read_checked(places.index / "tree.json") or b"{}"
-        document = json.loads(data)
-        if document.get("version") == VERSION:
-            return Rendered(str(document["tree"]), document["cells"], document["files"], hash_bytes(data))
-    except (ValueError, KeyError, TypeError, AttributeError):
-        pass
-    return Rendered()
+        note: _Note = decode_json(data, _Note)
+    except CodecError:
+        return Rendered()
+    return Rendered(note.tree, note.cells, note.files, hash_bytes(data)) if note.version == VERSION else Rendered()
 
 
 def write_rendered(places: RepositoryPaths, rendered: Rendered) -> None:
-    files = {cell: dict(paths) for cell, paths in rendered.files.items()}
-    document = {"version": VERSION, "tree": rendered.tree, "cells": dict(rendered.cells), "files": files}
-    write_checked(places.index / "tree.json", json.dumps(document, separators=(",", ":")).encode())
+    note = _Note(VERSION, rendered.tree, rendered.cells, rendered.files)
+    write_checked(places.index / "tree.json", encode_json(note))
 
 
 def _walk(folder: str, prefix: str, found: dict[str, Stated]) -> None:

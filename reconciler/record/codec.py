@@ -13,11 +13,11 @@ from dataclasses import fields
 from pathlib import PurePosixPath
 from typing import Any
 
-from reconciler.codec import LEFT_OUT, encode_canonical, make_document, read_document
+from reconciler.codec import encode_canonical, make_document, read_document
 from reconciler.errors import RecordError
 from reconciler.files import hash_bytes
 from reconciler.resource.kinds import Address
-from reconciler.resource.records import FORMAT, SPARE_LOGS, Ended, Record, Summary
+from reconciler.resource.records import FORMAT, LEFT_OUT, SPARE_LOGS, Ended, Record, Summary
 
 # format → a pure function that turns a document of it into one of the next format.
 UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}

@@ -11,6 +11,8 @@ from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address
 
 FORMAT = 1
+# Metadata of a field of a record, or of another stored thing, that is written only where it differs from its default.
+LEFT_OUT = "left out"
 IMPORTED = "imported"  # mark of what was made elsewhere
 UNKNOWN = "unknown "  # begins a mark that names an input which nobody has declared: "unknown code"
 LOG_LIMIT = 1 << 20  # bytes of one log in git
@@ -61,8 +63,8 @@ class Record:
     name → id of the record it was made from. ``marks``: "rehearsal", "synthetic" (for ever), "imported".
     ``problem``/``fix`` for a failed attempt.
 
-    The fields are the format of the file. A new one has a default and ``metadata={LEFT_OUT: True}`` (see
-    ``reconciler.codec``): records from before it keep their bytes, and their ids with them.
+    The fields are the format of the file. A new one has a default and ``metadata={LEFT_OUT: True}``: records from
+    before it keep their bytes, and their ids with them.
     """
 
     address: Address

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import pytest
 
 from reconciler.codec import (
-    LEFT_OUT,
     CodecError,
     decode_json,
     decode_packed,
@@ -22,6 +21,7 @@ from reconciler.codec import (
     read_document,
 )
 from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.resource.records import LEFT_OUT
 
 
 class Colour(StrEnum):
@@ -137,6 +137,11 @@ def test_caches_come_back() -> None:
     assert decode_json(encode_json(PLAIN), Stored) == PLAIN
     assert encode_packed(Pair("a", 300)) == b"\x92\xa1a\xcd\x01\x2c"
     assert decode_packed(encode_packed(PLAIN), Stored) == PLAIN
+
+
+def test_what_is_not_text_has_no_form() -> None:
+    with pytest.raises(CodecError):
+        encode_json(Inner(ENGINE, "/data/\udcff"))
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"[1]", b'{"at":["Engine"]}', b"\xff\xff", b"[" * 100_000])

@@ -102,6 +102,14 @@ def test_variable_is_read_again(repository: Repository, monkeypatch: pytest.Monk
         compile_once(repository.places)
 
 
+def test_a_path_that_is_not_text_is_compiled_anew(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    repository.edit(SPEC, "model: {retraining", 'model: {path: "${NETS}/net.onnx", retraining')
+    monkeypatch.setenv("NETS", os.fsdecode(os.fsencode(repository.root) + b"/\xff"))
+    first, second = compile_once(repository.places), compile_once(repository.places)
+    assert first.desired.digest == second.desired.digest
+    assert not caches(repository.places)
+
+
 def test_file_that_is_edited_changes_what_is_made_from_it(repository: Repository) -> None:
     before = compile_once(repository.places).desired
     repository.edit("benchmarks/tiny.py", "A benchmark of", "The benchmark of")

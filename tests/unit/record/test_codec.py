@@ -11,12 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reconciler.codec import LEFT_OUT
 from reconciler.errors import RecordError
 from reconciler.record.codec import decode, encode, record_id, summarize
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address, Kind
-from reconciler.resource.records import Artifact, Ended, Record, RecordedFact, RecordedInput
+from reconciler.resource.records import LEFT_OUT, Artifact, Ended, Record, RecordedFact, RecordedInput
 
 PLAIN = Record(Address(Kind.RUN, "a/b/c/d/performance"), "0" * 64, 1, Ended.DONE, "2026-01-01", 1.0, "a", {})
 few = settings(max_examples=60, deadline=None)

@@ -1,4 +1,4 @@
-"""An audit.config in the folder of a command: LoadGen takes whatever lies there, so none may stay behind."""
+"""An audit.config in the folder of a command: LoadGen takes whatever is there, so none may stay behind."""
 
 from __future__ import annotations
 

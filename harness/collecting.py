@@ -84,7 +84,7 @@ def collect(logs: Path, since: datetime, run_dir: Path, output: Path) -> Collect
 
 
 def bring_outputs(patterns: tuple[str, ...], cwd: Path, run_dir: Path, output: Path) -> None:
-    """Further files to keep: files, folders, or patterns; what is not there is no fault. Files of one name lie in
+    """Further files to keep: files, folders, or patterns; what is not there is no fault. Files of one name are in
     folders of theirs."""
     taken = set[Path]()
     for found in (found for pattern in patterns for found in find_matching(pattern, cwd)):
@@ -99,7 +99,7 @@ def bring_outputs(patterns: tuple[str, ...], cwd: Path, run_dir: Path, output: P
 
 
 def _free(folder: Path, found: Path) -> Path:
-    """Where nothing lies yet: by its name, else by as many of the folders above it as tell it apart."""
+    """Where nothing is yet: by its name, else by as many of the folders above it as tell it apart."""
     parts = found.parts
     targets = (folder.joinpath(*parts[-count:]) for count in range(1, len(parts)))
     return next(target for target in targets if not target.exists())
@@ -119,7 +119,7 @@ def _bring(folder: Path, target: Path, run_dir: Path) -> None:
 
 
 def take(path: Path, target: Path, run_dir: Path) -> None:
-    """What lies in the run's own folder is moved, for accuracy logs are large; the rest stays where it is."""
+    """What is in the run's own folder is moved, for accuracy logs are large; the rest stays where it is."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if path.resolve().is_relative_to(run_dir.resolve()):
         path.replace(target)

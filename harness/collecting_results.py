@@ -24,7 +24,7 @@ _KEPT_OLD = 3  # sets of earlier runs that are kept to show what was found
 
 @dataclass(frozen=True, slots=True)
 class ResultSet:
-    """``written``: when its newest result was. ``new``: neither that nor the start which it states lies before the
+    """``written``: when its newest result was. ``new``: neither that nor the start which it states is before the
     attempt."""
 
     folder: Path

@@ -156,9 +156,9 @@ class ScoreRequest(Message):
 class CommandRequest(Message):
     """Run a user's own command, placeholders filled in, and collect what it leaves.
 
-    ``results`` "endpoints": what must lie there is one set of the endpoints harness's results, and no user.conf.
+    ``results`` "endpoints": what must be there is one set of the endpoints harness's results, and no user.conf.
 
-    ``purpose`` "run": exactly one LoadGen log set that began at or after ``since`` (UTC, ISO) must lie below ``logs``;
+    ``purpose`` "run": exactly one LoadGen log set that began at or after ``since`` (UTC, ISO) must be below ``logs``;
     it goes to ``output``. "score": accuracy.txt in ``run_dir``, else what the command printed, goes to ``output``.
     "build": ``outputs``, by default everything in ``run_dir``, goes there, each file newly written.
     ``secrets`` maps a variable of the command to the variable of this process that holds its value. ``user_conf`` is
@@ -340,7 +340,7 @@ _COUNTER = struct.Struct("=IIQQQQ")
 class Counter:
     """A progress counter in a small file that parent and child both map.
 
-    One writer, the child; readers tolerate a torn read, since the next one mends it. CLOCK_MONOTONIC is one clock for
+    One writer, the child; readers tolerate a torn read, since the next one fixes it. CLOCK_MONOTONIC is one clock for
     all processes of a machine, so the parent computes rates without a clock of its own in the file.
     """
 

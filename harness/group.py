@@ -115,7 +115,7 @@ def run_group(
 
 def _follow(printed: int, told: int, output: BoundedOutput) -> str:
     """What the keeper tells, once all that was printed is taken. A keeper that was killed tells nothing, and then what
-    it kept may print for ever: that is not waited for."""
+    it kept may print forever: that is not waited for."""
     answer, sources = b"", [printed, told]
     while printed in sources:
         for source in select.select(sources, [], [])[0]:

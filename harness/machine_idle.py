@@ -112,7 +112,7 @@ def _cores() -> int:
 def _named(what: str, pid: int) -> Busy:
     try:
         process = psutil.Process(pid)
-        # Not its arguments: they may hold a secret, and records are kept for ever.
+        # Not its arguments: they may hold a secret, and records are kept forever.
         return Busy(what=what, pid=pid, user=process.username(), command=process.name())
     except psutil.Error:
         return Busy(what=what, pid=pid)

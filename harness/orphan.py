@@ -35,7 +35,7 @@ def die_with_parent() -> None:
 
 def keep_descriptors() -> None:
     """What the pass left open for this process, its locks above all, is not for the programs that this one starts: one
-    that outlives the pass would hold them for ever."""
+    that outlives the pass would hold them forever."""
     for entry in Path("/proc/self/fd" if sys.platform.startswith("linux") else "/dev/fd").iterdir():
         if int(entry.name) > 2:
             with contextlib.suppress(OSError):  # the folder's own, closed again

@@ -1,6 +1,6 @@
 """The system under test: turns LoadGen's queries into batches and the batches' outputs into responses.
 
-Every sample is completed exactly once, whatever fails, because LoadGen waits for ever for one that is not and aborts
+Every sample is completed exactly once, whatever fails, because LoadGen waits forever for one that is not and aborts
 the process for one that is completed twice. After the first failure the rest is answered without bytes and without
 computing.
 """
@@ -212,7 +212,7 @@ class ServerSut(_Base):
         try:
             while not self._closing:
                 self._step()
-        except BaseException as error:  # nobody else would hear of it, and LoadGen would wait for ever
+        except BaseException as error:  # nobody else would hear of it, and LoadGen would wait forever
             self._guard.record(error)
 
     def _step(self) -> None:

@@ -1,5 +1,5 @@
 """The compiled-spec door: the desired state from its cache when nothing it was made from has changed, else compiled
-anew.
+again.
 
 Only the cold path imports YAML, pydantic and the rounds; it does so here, behind this door, and nowhere else.
 """

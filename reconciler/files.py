@@ -1,4 +1,4 @@
-"""The only module that replaces, links, hashes, locks and removes files; and where they lie in a repository.
+"""The only module that replaces, links, hashes, locks and removes files; and where they are in a repository.
 
 Every write is aside-then-rename with both the file and its folder flushed, so that a reader, or the next pass after a
 ``kill -9``, sees the old bytes or the new ones and never a part. A full disk becomes a StorageError that names the

@@ -25,7 +25,7 @@ _SPARSE = 64  # text that a file system compresses by itself shrinks less
 
 
 class StrangeFileError(OSError):
-    """What lies under a file's name is none that could be read; ``strerror`` says why."""
+    """What is under a file's name is none that could be read; ``strerror`` says why."""
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(errno.EINVAL, why, str(path))

@@ -51,7 +51,7 @@ def find_root(start: Path) -> Path | None:
 
 
 def initialise(root: Path) -> bool:
-    """Make a git repository at ``root`` unless it already lies in one; True when made."""
+    """Make a git repository at ``root`` unless it already is in one; True when made."""
     if find_root(root):
         return False
     answer = ask(root, "init", "--quiet")
@@ -230,7 +230,7 @@ def find_parents(root: Path, commit_id: str) -> tuple[str, ...]:
 
 
 def find_prefix(root: Path) -> str:
-    """Where our repository lies below git's top: "" at the top, else such as "teams/acme/"."""
+    """Where our repository is below git's top: "" at the top, else such as "teams/acme/"."""
     answer = ask(root, "rev-parse", "--show-prefix")
     return answer.out.decode(errors="surrogateescape").rstrip("\n") if answer.status == 0 else ""
 

@@ -40,7 +40,7 @@ def find_appearances(root: Path, tip: str, folders: Iterable[str]) -> Mapping[tu
 
 
 def clone_at(root: Path, commit: str, folder: Path) -> Path:
-    """A clone of the repository with this commit checked out; gives where ``root`` lies in it. It shares git's objects
+    """A clone of the repository with this commit checked out; gives where ``root`` is in it. It shares git's objects
     with the repository, whose refs and work tree stay as they are."""
     top = find_root(root) or root
     made = ask(

@@ -99,7 +99,7 @@ class LoadedModel:
         self._sessions: dict[int, Any] = {}
         self.batch_size, self.batch_sizes = engine.batch_size, engine.batch_sizes
         if plan.scenario in ("Server", "Offline"):
-            # It plans its convolutions anew whenever the shape of a batch changes, which takes longer than padding.
+            # It plans its convolutions again whenever the shape of a batch changes, which takes longer than padding.
             self.batch_sizes = self.batch_sizes or (min(plan.batch_size, engine.batch_size),)
         self.inputs: Sequence[Tensor] = engine.inputs
         self.notes: Mapping[str, Any] = {"precision": engine.precision}

@@ -1,4 +1,4 @@
-"""The files that a benchmark is made from, as people have them on disk; generated ones say so for ever."""
+"""The files that a benchmark is made from, as people have them on disk; generated ones say so forever."""
 
 from __future__ import annotations
 

@@ -48,6 +48,6 @@ def stay_on(processors: set[int]) -> None:
 
 
 def done_on(processors: set[int], work: Callable[[], Made]) -> Made:
-    """What ``work`` gives on a thread that stays there: memory that it touches first lies on that node."""
+    """What ``work`` gives on a thread that stays there: memory that it touches first is on that node."""
     with ThreadPoolExecutor(1, initializer=stay_on, initargs=(processors,)) as pool:
         return pool.submit(work).result()

@@ -86,7 +86,7 @@ class Worker:
 
     def _complete(self, stream: int) -> None:
         """Batches of one stream end in the order in which they were started. Whatever fails is told for the batch that
-        met it and its lane goes back: nobody else would hear of it, and LoadGen would wait for ever.
+        met it and its lane goes back: nobody else would hear of it, and LoadGen would wait forever.
         """
         stay_on(processors_of(self.node))
         queue = self._queues[stream]

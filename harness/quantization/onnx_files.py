@@ -1,4 +1,4 @@
-"""ONNX models on disk, with weights that lie in files of their own beside them.
+"""ONNX models on disk, with weights that are in files of their own beside them.
 
 They are read here rather than by onnx, which refuses a file of weights with hard links, as every input of a build is.
 """
@@ -20,7 +20,7 @@ _MOST_IN_ONE_FILE = 2**31  # bytes of a protobuf message
 
 
 def load(model: Path, *, weights: bool = True) -> Any:
-    """Raises HarnessError when the file is no model, or weights are missing. ``weights`` False leaves those in other
+    """Raises HarnessError when the file is not a model, or weights are missing. ``weights`` False leaves those in other
     files where they are.
     """
     try:
@@ -51,7 +51,7 @@ def files_of(model: Path) -> list[Path]:
 
 
 def gather(model: Path) -> None:
-    """Write a model whose weights lie anywhere beside it as ``save`` does, and remove their files."""
+    """Write a model whose weights are anywhere beside it as ``save`` does, and remove their files."""
     _, *beside = files_of(model)
     if beside:
         loaded = load(model)

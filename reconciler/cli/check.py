@@ -110,7 +110,7 @@ def _round(seen: PlanResult) -> str:
 
 
 def _stored(seen: PlanResult) -> Callable[[str], Path | None] | None:
-    """Untruncated accuracy logs lie in storage under their own digest. None where some are elsewhere, as in a
+    """Untruncated accuracy logs are in storage under their own digest. None where some are elsewhere, as in a
     clone: then a log that is not found here proves nothing."""
 
     def find(digest: str) -> Path | None:

@@ -131,7 +131,7 @@ def check_embargo_of_page(root: Path, *commits: Snapshot) -> str:
 
 def render_pages(root: Path) -> list[str]:
     """Addresses of the repository whose pull request this is: as its workflow says, else all of this clone's remotes;
-    one that is nowhere when nobody knows."""
+    one that is nowhere when it is unknown."""
     server, name = os.environ.get("GITHUB_SERVER_URL"), os.environ.get("GITHUB_REPOSITORY")
     known = f"{server}/{name}" if server and name else os.environ.get("CI_PROJECT_URL", "")
     return [known] if known else [url for _, url in git.list_remotes(root)] or [""]

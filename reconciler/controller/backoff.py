@@ -1,4 +1,4 @@
-"""When to try again: by class of error, doubling, and capped low, so that nobody waits for something long mended."""
+"""When to try again: by class of error, doubling, and capped low, so that nobody waits for something long fixed."""
 
 from __future__ import annotations
 

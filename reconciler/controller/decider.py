@@ -22,7 +22,7 @@ _LOOP = "the loop"  # the name under which what no step stands for backs off
 @dataclass(slots=True)
 class Decider:
     """``settled``: the state that the last pass left, ``tried``: what it was for and could not do; that, in that very
-    state, is no reason for another. ``thaw``: when the freeze window of now ends, on ``clock``."""
+    state, is not a reason for another. ``thaw``: when the freeze window of now ends, on ``clock``."""
 
     settings: WatchSettings
     clock: Callable[[], float] = time.monotonic

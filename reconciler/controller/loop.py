@@ -32,7 +32,7 @@ _IDLE = 2.0  # seconds without a change after which there is time to write cache
 
 @dataclass(slots=True)
 class Loop:
-    """``left``: an attempt may lie around whose pass did not come to its end. ``topics``: what changed since the last
+    """``left``: an attempt may be around whose pass did not come to its end. ``topics``: what changed since the last
     turn. ``head``: the commit that HEAD was at."""
 
     places: RepositoryPaths
@@ -158,7 +158,7 @@ class Loop:
         self.ended.clear()
 
     def note_head(self) -> None:
-        """Say when the branch was rewritten; the world is read anew in any case."""
+        """Say when the branch was rewritten; the world is read again in any case."""
         before, self.head = self.head, git_remotes.resolve_commit(self.places.root, "HEAD")
         if before and self.head and before != self.head:
             follows = git_remotes.is_ancestor(self.places.root, before, self.head)
@@ -166,7 +166,7 @@ class Loop:
             self.reporter.say("head", f"HEAD moved: {before[:7]} → {self.head[:7]}{text}", commit=self.head)
 
     def note_own_commits(self) -> None:
-        """What we committed is no news; unless somebody moved HEAD just before, which the next turn tells."""
+        """What we committed is not news; unless somebody moved HEAD just before, which the next turn tells."""
         if self.commits.moved and self.commits.moved[0] == self.head:
             self.head = self.commits.moved[1]
         self.commits.moved = None

@@ -23,7 +23,7 @@ class Topic(StrEnum):
 # Files and folders that are watched, and what a change there is about.
 Homes = Mapping[Path, Topic]
 
-WRITES = frozenset({"created", "modified", "moved", "deleted"})  # reading a file is no event
+WRITES = frozenset({"created", "modified", "moved", "deleted"})  # reading a file is not an event
 _GIT_FILES = frozenset({"HEAD", "packed-refs"})
 _EDITOR = (".swp", ".swx", ".swpx", "~", ".tmp", ".lock")
 

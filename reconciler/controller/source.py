@@ -58,7 +58,7 @@ class ChangeSource(FileSystemEventHandler):
                 self._report(topic)
 
     def follow(self, homes: Homes) -> bool:
-        """Watch these, and anew what was removed, replaced or made since. True when a place is watched that was not:
+        """Watch these, and again what was removed, replaced or made since. True when a place is watched that was not:
         what changed there before is nobody's event."""
         self._homes = homes
         wanted = dict.fromkeys(watch_places(homes))

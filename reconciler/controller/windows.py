@@ -23,7 +23,7 @@ class Window:
         return "-".join(f"{minute // 60:02}:{minute % 60:02}" for minute in (self.start, self.end))
 
     def ends(self, now: datetime) -> datetime | None:
-        """When the window that ``now`` lies in ends; None outside it."""
+        """When the window that ``now`` is in ends; None outside it."""
         minute = now.hour * 60 + now.minute
         over = self.end <= self.start
         inside = minute >= self.start or minute < self.end if over else self.start <= minute < self.end

@@ -101,7 +101,7 @@ def is_trained(reader: Reader) -> bool:
 
 
 def collect_marks(declared: Declared, reader: Reader) -> tuple[str, ...]:
-    """Marks that the record keeps for ever; ``package`` refuses each of them."""
+    """Marks that the record keeps forever; ``package`` refuses each of them."""
     backend = BACKENDS.get(reader.text("engine.backend"))
     code = BENCHMARKS.get(reader.text("benchmark.code"))
     synthetic = bool(backend and backend.synthetic) or bool(code and code.synthetic)

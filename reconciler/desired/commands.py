@@ -47,5 +47,5 @@ def list_command_pins(reader: Reader) -> dict[str, Pin]:
 
 
 def _sources(reader: Reader) -> list[Input]:
-    """Their digests; where they lie is no identity."""
+    """Their digests; where they are is not identity."""
     return reader.pins.inputs(list_command_pins(reader))

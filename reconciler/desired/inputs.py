@@ -94,7 +94,7 @@ def find_benchmark_code(reader: Reader) -> list[Input]:
 
 
 def collect_source_inputs(reader: Reader, kind: str) -> list[Input]:
-    """The digest of the file that ``model.path`` or ``dataset.path`` names; the path itself is no identity."""
+    """The digest of the file that ``model.path`` or ``dataset.path`` names; the path itself is not identity."""
     declared = reader.get(f"{kind}.sha256")
     pin = reader.source_pin(kind)
     if declared is not None and declared.value:

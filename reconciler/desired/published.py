@@ -62,5 +62,5 @@ def list_published_pins(declared: Declared) -> dict[str, Pin]:
 
 
 def collect_published_inputs(declared: Declared, pins: Pins) -> list[Input]:
-    """Their digests; where they lie is no identity."""
+    """Their digests; where they are is not identity."""
     return pins.inputs(list_published_pins(declared))

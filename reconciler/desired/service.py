@@ -74,7 +74,7 @@ def _own(reader: Reader, part: str, name: str) -> Value | None:
 
 
 def _texts(reader: Reader, part: str) -> list[str]:
-    """Wherever placeholders may stand. The folder itself is no identity, so it is not asked of the reader."""
+    """Wherever placeholders may stand. The folder itself is not identity, so it is not asked of the reader."""
     command, settings = reader.get(f"{part}.command"), reader.settings
     cwd = settings.get(f"{part}.cwd") or settings.get("harness.cwd")
     found = [*(command.value if command else ()), cwd.value if cwd else ""]

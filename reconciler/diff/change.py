@@ -89,7 +89,7 @@ class Drift:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something red that no action of ours mends: an INVALID run with its margin, accuracy below the bar, a
+    """Something red that no action of ours fixes: an INVALID run with its margin, accuracy below the bar, a
     required cell missing."""
 
     kind: str

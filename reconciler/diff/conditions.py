@@ -66,7 +66,7 @@ def summarise_cells(
     found = []
     accepted = difference.accepted
     for cell, lineage in trace_lineages(desired).items():
-        # What accepted results were made from may be made anew for others.
+        # What accepted results were made from may be made again for others.
         stands_in = not accepted.keys().isdisjoint(_cells(cell, lineage)) if accepted else False
         resources = tuple(r for r in lineage if r.kind not in _MADE) if stands_in else lineage
         facts = _Facts(
@@ -202,7 +202,7 @@ def _rendered(facts: _Facts) -> Condition:
     if change is None and facts.findings and not facts.was_rendered:
         return Condition("Rendered", ConditionStatus.UNKNOWN, "NotPublishable", "a cell with findings is not rendered")
     if change is None and not facts.tree_present:
-        # A fresh clone: the tree follows from the records, so its absence is no difference.
+        # A fresh clone: the tree follows from the records, so its absence is not a difference.
         return Condition("Rendered", ConditionStatus.TRUE, "NotHere", "rendered from the records by the next pass")
     if change is not None and change.how is Work.RENDER and not change.note:
         return Condition(

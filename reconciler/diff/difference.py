@@ -206,7 +206,7 @@ class Comparison:
         return len(self.done(performance)) > 1
 
     def _id(self, address: Address) -> str:
-        """The record to publish; none while the resource is to be made anew."""
+        """The record to publish; none while the resource is to be made again."""
         due = address in self.changes and self.changes[address].how is Work.MAKE
         return self.used[address].id if address in self.used and not due else ""
 
@@ -288,7 +288,7 @@ class Comparison:
         self.rendered(resource, str(resource.cell), fingerprint)
 
     def rendered(self, resource: Resource, name: str, fingerprint: str) -> None:
-        """A tree that was never rendered here is no difference: it is a pure function of what is recorded."""
+        """A tree that was never rendered here is not a difference: it is a pure function of what is recorded."""
         if not self.observed.tree_present:
             return
         before, edited = self.observed.rendered.get(name), self.observed.tree.get(name, ())

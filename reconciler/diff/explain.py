@@ -1,4 +1,4 @@
-"""Why a change: which inputs differ from the last record, and whether the cause is the resource's own or lies
+"""Why a change: which inputs differ from the last record, and whether the cause is the resource's own or is
 upstream."""
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class MeasuredValue:
 @dataclass(frozen=True, slots=True)
 class Cause:
     """An input or a fact that differs between two results. ``of``: what it belongs to; ``where``: the line that sets
-    it, "" of a fact; ``by``: the commit that last changed that line, None when nobody knows."""
+    it, "" of a fact; ``by``: the commit that last changed that line, None when it is unknown."""
 
     of: str
     name: str

@@ -116,7 +116,7 @@ def build_record(attempt: Attempt) -> tuple[Record, tuple[KeptFile, ...]]:
 
 
 def describe_artifact(item: KeptFile) -> Artifact:
-    """A log too large for git lies in the store alone, and its record says so."""
+    """A log too large for git is in the store alone, and its record says so."""
     size = item.path.stat().st_size
     place = "logs" if item.in_git and size <= LOG_LIMIT else "objects"
     name = os.fsencode(item.name).decode(errors="backslashreplace")  # a file system takes any bytes, a record text

@@ -109,8 +109,8 @@ def _write_confs(attempt: Attempt) -> None:
 
 
 def _pace(attempt: Attempt, mode: str) -> dict[str, Any]:
-    """LoadGen issues the queries of an accuracy run of Server at its rate too, one a second where nobody says more: a
-    command's server gets the declared one. No result hangs on it, so that it is no identity of the run."""
+    """LoadGen issues the queries of an accuracy run of Server at its rate too, one a second by default: a
+    command's server gets the declared one. No result hangs on it, so that it is not identity of the run."""
     rate = attempt.intent.settings.get("target_qps")
     paced = has_command(attempt) and mode == "accuracy" and rate is not None
     return {"target_qps": rate} if paced and str(attempt.intent.inputs["scenario"][0]) in _PACED else {}

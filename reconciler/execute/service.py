@@ -54,7 +54,7 @@ _KILLED = "signal 9 usually means that the kernel ran out of memory; see what th
 
 @dataclass(slots=True)
 class Server:
-    """One that is starting or runs. ``ended`` is where its child's own result will lie; ``settings``: what an attempt
+    """One that is starting or runs. ``ended`` is where its child's own result will be; ``settings``: what an attempt
     needs to ask it."""
 
     key: str

@@ -24,7 +24,7 @@ Predict = Callable[[Address, Snapshot], float | None]
 def compute_impact(
     base: Snapshot, head: Snapshot, predict: Predict, remarks: Iterable[Remark] = (), *, withheld: str = ""
 ) -> Impact:
-    """Both snapshots are of one repository; ``predict`` gives seconds of a step, None when nobody can say.
+    """Both snapshots are of one repository; ``predict`` gives seconds of a step, None when it is unknown.
     ``withheld``: why no measured figure may be in it, "" when all may."""
     before, after = _due(base.desired, base.difference), _due(head.desired, head.difference)
     cells = [*after, *(cell for cell in before if cell not in after)]
@@ -62,7 +62,7 @@ def _due(desired: Desired, difference: Difference) -> dict[Cell, list[Change]]:
             if address not in seen:
                 seen.add(address)
                 ahead += desired.by_address[address].upstream
-        # What accepted results were made from may be made anew for others.
+        # What accepted results were made from may be made again for others.
         spared = BUILT if resource.cell in accepted else ()
         found[resource.cell] = [c for address, c in changes.items() if address in seen and address.kind not in spared]
     return found

@@ -100,7 +100,7 @@ class RecordHistory:
 
 
 def read_record_history(root: Path, tip: str, specs: tuple[str, ...] = ("specs",)) -> RecordHistory:
-    """One call of git for the log, and one for all records. What is no record any more is left out."""
+    """One call of git for the log, and one for all records. What is not a record any more is left out."""
     added = find_appearances(root, tip, [RECORDS, *specs])
     named = {at: commit for at, commit in added.items() if at[0].startswith(f"{RECORDS}/")}
     contents = git.read_blobs(root, [blob for _, blob in named])

@@ -78,7 +78,7 @@ def _checkout(root: Path, commit: str, folder: Path) -> None:
 
 
 def _committed(root: Path, commit: str, tree: str) -> dict[str, str]:
-    """{path below the tree: blob} of the tree that the commit itself holds; nothing for one that lies elsewhere."""
+    """{path below the tree: blob} of the tree that the commit itself holds; nothing for one that is elsewhere."""
     folder = PurePosixPath(tree)
     if not tree or folder.is_absolute() or ".." in folder.parts:
         return {}

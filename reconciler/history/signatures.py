@@ -61,7 +61,7 @@ def _signatures(root: Path, at: Snapshot, wanted: set[str]) -> dict[str, list[st
 
 
 def _signers(root: Path, at: Snapshot, given: Path | None, declared: object, folder: Path) -> Path | None:
-    """The file of allowed signers; that of the spec as the commit has it, when it lies in the repository."""
+    """The file of allowed signers; that of the spec as the commit has it, when it is in the repository."""
     if given is None and declared:
         files = git.list_files_at(root, at.commit, [str(declared)])
         for blob, _ in files.values():

@@ -129,7 +129,7 @@ def read_snapshot(
     shared: Shared | None = None,
 ) -> Snapshot:
     """``today``: the day (UTC) on which decisions are to hold; by default that of the commit, so that a commit says the
-    same for ever. ``shared``: of other snapshots. Raises SpecError with every problem of that commit's spec."""
+    same forever. ``shared``: of other snapshots. Raises SpecError with every problem of that commit's spec."""
     with pause_collector():
         return _snapshot(root, commit, specs, today, shared or Shared())
 
@@ -172,7 +172,7 @@ def read_decisions(root: Path, commit: str, today: date | None) -> Decisions:
 
 
 def _committed(root: Path, commit: str, needed: Iterable[Pin]) -> dict[str, str]:
-    """sha256 of the sources that lie in the repository itself, as a user's own benchmark does."""
+    """sha256 of the sources that are in the repository itself, as a user's own benchmark does."""
     paths = {os.path.normpath(pin.location) for pin in needed if pin.kind is PinKind.SOURCE}
     here = {path for path in paths if not path.startswith(("/", ".."))}
     files = git.list_files_at(root, commit, sorted(here)) if here else {}

@@ -48,7 +48,7 @@ class Adoption:
 
 
 def copy_documents(tree: TakenTree, root: Path) -> dict[str, Any]:
-    """Copies the calibration document and the code of each benchmark into the repository; gives where they lie."""
+    """Copies the calibration document and the code of each benchmark into the repository; gives where they are."""
     published: dict[str, Any] = {"source": {}}
     for place in filter(lambda place: tree.holds(place.path), tree.places):
         for name in (_DOCUMENT, "calibration.md"):
@@ -74,7 +74,7 @@ def _copy_code(tree: TakenTree, folder: Path, root: Path) -> bool:
 
 
 def _held(tree: TakenTree, folder: Path) -> Iterator[Path]:
-    """The files of a folder, as far as it does not go down for ever."""
+    """The files of a folder, as far as it does not go down forever."""
     with contextlib.suppress(OSError):
         yield from walk_files(folder) if tree.holds(folder) and folder.is_dir() else ()
 
@@ -99,7 +99,7 @@ def declare(tree: TakenTree, ruleset: Ruleset, name: str, root: Path, published:
 
 
 def _refused(text: str, ruleset: Ruleset, name: str, root: Path, cells: list[TakenCell]) -> dict[str, str]:
-    """Cell → why the spec may not declare it. A problem that is no cell's own is that of all it touches."""
+    """Cell → why the spec may not declare it. A problem that is not a cell's own is that of all it touches."""
     try:
         check(load_sources([Source(name, text, compute_blob_id(text.encode()))], root, {}), ruleset)
     except SpecError as error:

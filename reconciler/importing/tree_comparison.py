@@ -32,7 +32,7 @@ def compare_with(
     read: Callable[[LogRef], bytes],
     holds: Callable[[Path], bool] = lambda _: True,
 ) -> Reproduced:
-    """``folders``: division/submitter → where it lies on disk. ``holds``: whether a file of it may be read."""
+    """``folders``: division/submitter → where it is on disk. ``holds``: whether a file of it may be read."""
     by_name = {path.casefold(): content for path, content in rendered.items()}
     found: dict[str, list[str]] = {"same": [], "equal": [], "differing": [], "missing": []}
     for shown, folder in folders.items():

@@ -1,4 +1,4 @@
-"""An audit.config that a compliance test placed in the folder of its command, and that lies there still."""
+"""An audit.config that a compliance test placed in the folder of its command, and that is there still."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ def find_placed_by(attempt: Path) -> Path | None:
 
 
 def find_placed_below(attempts: Path) -> frozenset[Path]:
-    """What all attempts here placed, by resolved path. It is no part of anybody's code."""
+    """What all attempts here placed, by resolved path. It is not part of anybody's code."""
     found = (find_placed_by(attempt) for attempt in attempts.glob("*"))
     return frozenset(path.resolve() for path in found if path is not None)

@@ -62,7 +62,7 @@ class FieldDifference:
 
 # The rules that bound a scenario's 99th percentiles, in the order of Limits.
 LIMITS = ("most_ttft_latency", "most_tpot_latency", "most_target_latency")
-# The test that has no file of its own: the mean number of output tokens of a performance run lies within limits.
+# The test that has no file of its own: the mean number of output tokens of a performance run is within limits.
 MEAN_TOKENS, MEAN_TOKENS_LIMITS = "TEST09", ("least_mean_tokens", "most_mean_tokens")
 
 
@@ -152,7 +152,7 @@ def _ended(summary: ResultDocument, asked: AskedResults) -> Iterator[FieldDiffer
     if not took or took < 0:
         yield FieldDifference("duration", "a duration", _shown(summary.get("duration_ns")), RESULT_SUMMARY)
     elif asked.seconds and took > Decimal(str(asked.seconds)) * _SECOND:
-        # A result of an earlier run, laid there anew: no run is longer than the command that makes it.
+        # A result of an earlier run, laid there again: no run is longer than the command that makes it.
         found, line = f"{took / _SECOND:.6g} s", summary.lines.get("duration_ns", 0)
         yield FieldDifference(
             "duration", f"a run within the {asked.seconds:.6g} s of the command", found, RESULT_SUMMARY, line

@@ -14,7 +14,7 @@ SKIPPED = frozenset({".git", "__pycache__", ".mypy_cache", ".pytest_cache", ".ru
 
 
 def hash_code(path: Path, stamps: DigestCache, placed: Collection[Path] = ()) -> str | None:
-    """None when it cannot be read. A commit of what lies there already changes nothing; an edit of one line does.
+    """None when it cannot be read. A commit of what is there already changes nothing; an edit of one line does.
     ``placed``: files that do not count, by resolved path."""
     if not path.is_dir():
         return stamps.source(path)

@@ -45,7 +45,7 @@ class DigestCache:
         return self._sound[1]
 
     def digest(self, path: str, size: int, mtime_ns: int) -> str:
-        """The file's SHA-256; from memory when its size and time are known ones and this is no deep look."""
+        """The file's SHA-256; from memory when its size and time are known ones and this is not a deep look."""
         return self._digest(self._files, path, size, mtime_ns)
 
     def _digest(self, table: _Table, path: str, size: int, mtime_ns: int) -> str:

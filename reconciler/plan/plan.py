@@ -12,7 +12,7 @@ from reconciler.resource.kinds import Address
 @dataclass(frozen=True, slots=True)
 class Step:
     """One thing to do. ``shared``: further addresses with the same key, satisfied by the same outcome. ``seconds``:
-    predicted, None when nobody can say; ``basis`` "history" or "formula". ``blocked``: why it cannot be done here
+    predicted, None when it is unknown; ``basis`` "history" or "formula". ``blocked``: why it cannot be done here
     now, and ``fix``."""
 
     change: Change

@@ -78,7 +78,7 @@ def save(plan: Plan, path: Path) -> None:
 
 
 def load(path: Path) -> Plan:
-    """Raises ReconcilerError when the file is no plan of this version."""
+    """Raises ReconcilerError when the file is not a plan of this version."""
     try:
         document = json.loads(path.read_bytes())
         if document["version"] != VERSION:

@@ -59,7 +59,7 @@ class _Hashing(io.RawIOBase):
 
 
 def pack(path: Path, files: Iterable[tuple[str, Content]], stored: Callable[[LogRef], Path]) -> Packed:
-    """Write the archive. ``stored`` gives the file of what lies in storage."""
+    """Write the archive. ``stored`` gives the file of what is in storage."""
     listed: dict[str, dict[str, Any]] = {}
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as raw:

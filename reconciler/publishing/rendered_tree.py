@@ -34,7 +34,7 @@ def assemble_content(
     stored: Callable[[LogRef], Path],
     kept: Collection[Cell] = (),
 ) -> tuple[SubmissionContent, Ruleset]:
-    """What the tree of everything publishable is rendered from, and its round. Texts keep every byte: what is no UTF-8
+    """What the tree of everything publishable is rendered from, and its round. Texts keep every byte: what is not UTF-8
     comes out as it went in. The files of ``kept`` cells are not part of it."""
 
     def text(ref: LogRef) -> str:

@@ -18,7 +18,7 @@ from reconciler.resource.kinds import DIVISIONS
 from reconciler.tree.layout import is_portable
 
 _MOST = 1_000_000  # files, and
-_LARGEST = 64 << 30  # bytes of one archive: more is no submission
+_LARGEST = 64 << 30  # bytes of one archive: more is not a submission
 _LARGEST_HEAD = 1 << 20  # bytes of a long name, or of attributes
 _SPARE = 64 << 20  # bytes that stay free on the disk
 _DEEPEST, _LONGEST = 40, 1000  # folders within each other, and characters of a name

@@ -44,7 +44,7 @@ def read(places: RepositoryPaths, today: date) -> Decisions:
 
 
 def parse_decisions(files: Mapping[str, bytes], today: date) -> Decisions:
-    """From path → bytes. A file that was edited counts for nothing, and says so: a decision is made anew, not bent."""
+    """From path → bytes. A file that was edited counts for nothing, and says so: a decision is made again, not bent."""
     damaged: dict[str, str] = {}
     acceptances = _decoded(files, ACCEPTED, decode_acceptance, damaged)
     return Decisions(acceptances, _decoded(files, FROZEN, decode_freeze, damaged), damaged, today)

@@ -64,7 +64,7 @@ def _read(path: Path) -> bytes:
 
 
 def _record_in(report: Path) -> bytes:
-    """The record of a repeated measurement, which lies in the report of its audit."""
+    """The record of a repeated measurement, which is in the report of its audit."""
     try:
         return json.dumps(json.loads(_read(report))["record"]).encode()
     except (ValueError, KeyError, TypeError, RecursionError) as error:

@@ -55,7 +55,7 @@ class Remote:
         return f"{self.root}/{sha256[:2]}/{sha256}"
 
     def listing(self) -> dict[str, int]:
-        """File name → bytes of all that lies there, files under another name included. Raises StoreError."""
+        """File name → bytes of all that is there, files under another name included. Raises StoreError."""
         with self._told():
             try:
                 found = self.system.find(self.root, detail=True)

@@ -33,7 +33,7 @@ def label(address: Address) -> str:
 
 
 def choose_action_word(step: Step) -> str:
-    """ "replace", "create", "prune"; or "restore" and "render" where nothing is made anew."""
+    """ "replace", "create", "prune"; or "restore" and "render" where nothing is made again."""
     if step.change.how is not Work.MAKE and step.change.action is not Action.PRUNE:
         return str(step.change.how)
     return step.change.action.value.lower()

@@ -18,7 +18,7 @@ from reconciler.resource.wording import show_value
 
 @dataclass(frozen=True, slots=True)
 class ShownFile:
-    """``path`` relative to the repository where it lies in it; ``bytes`` as recorded."""
+    """``path`` relative to the repository where it is in it; ``bytes`` as recorded."""
 
     name: str
     bytes: int

@@ -24,7 +24,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 def render_findings_csv(report: TreeReport, by: str = "submitter") -> str:
     """A row per finding, those of one cause together, worst first; ``by`` orders them within their cause. What a tree's
-    author could have written into it is no formula for a spreadsheet."""
+    author could have written into it is not a formula for a spreadsheet."""
     stream = io.StringIO()
     writer = csv.DictWriter(stream, _COLUMNS, lineterminator="\n")
     writer.writeheader()

@@ -18,7 +18,7 @@ _TONES = {Status.DONE: Tone.GOOD, Status.BLOCKED: Tone.DOUBT, Status.RETRY: Tone
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """``per_second`` and ``left`` (seconds) are None while nobody can say. ``fraction`` in 0..1."""
+    """``per_second`` and ``left`` (seconds) are None while it is unknown. ``fraction`` in 0..1."""
 
     fraction: float | None
     per_second: float | None

@@ -101,7 +101,7 @@ def _row(cell: CellEffect) -> str:
 
 def render_annotation_lines(impact: Impact, prefix: str = "") -> Iterator[str]:
     """GitHub workflow commands: each remark, and each cause at the line that makes something stale. ``prefix``: where
-    our repository lies below git's top, from which GitHub counts."""
+    our repository is below git's top, from which GitHub counts."""
     for remark in impact.remarks:
         yield _annotation(remark.level, remark.file and prefix + remark.file, remark.line, remark.message)
     said: dict[tuple[str, int, str], list[str]] = {}

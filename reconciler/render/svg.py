@@ -103,7 +103,7 @@ def _axes(low: int, span: int, left: float, size: float, across: str, up: str) -
 
 
 def draw_histogram(values: Sequence[float], title: str, edges: Sequence[float], unit: str) -> str:
-    """Counts between edges; what lies outside counts in the first or last column."""
+    """Counts between edges; what is outside counts in the first or last column."""
     counts = [0] * (len(edges) - 1)
     for value in values:
         index = next((i for i in range(len(counts)) if value < edges[i + 1]), len(counts) - 1)

@@ -27,7 +27,7 @@ def show_decimal(value: Decimal | int | str) -> str:
 
 
 def canonicalise(value: Any) -> Any:
-    """The JSON-able normal form. Raises TypeError on floats and on anything that is no value."""
+    """The JSON-able normal form. Raises TypeError on floats and on anything that is not a value."""
     if type(value) in _AS_THEY_ARE:  # nearly every value: asked first, since a large spec has a hundred thousand
         return value
     if isinstance(value, Decimal):

@@ -80,7 +80,7 @@ def _place(address: str) -> str:
         return address
     scheme, sign, rest = address.partition("://")
     if sign and scheme not in ("https", "http", "ssh", "git"):
-        return address  # a store's bucket is no host
+        return address  # a store's bucket is not a host
     if not sign:
         host, colon, path = address.partition(":")
         if not colon or "/" in host:

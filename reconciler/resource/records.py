@@ -31,7 +31,7 @@ class Artifact(NamedTuple):
     """A file that an attempt left: ``place`` is "logs" (``state/logs``, in git) or "objects" (the store); always by
     digest.
 
-    ``size`` in bytes. A log that the tree needs lies in both.
+    ``size`` in bytes. A log that the tree needs is in both.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Record:
     what was made.
 
     ``spec``: path → git blob id of each spec file; ``dirty``: they were not committed then. ``upstream``: input
-    name → id of the record it was made from. ``marks``: "rehearsal", "synthetic" (for ever), "imported".
+    name → id of the record it was made from. ``marks``: "rehearsal", "synthetic" (forever), "imported".
     ``problem``/``fix`` for a failed attempt.
 
     The fields are the format of the file. A new one has a default and ``metadata={LEFT_OUT: True}``: records from

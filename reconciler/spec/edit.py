@@ -65,7 +65,7 @@ def render_value(value: New) -> str:
 
 
 def read(text: str) -> Any:
-    """The text as plain values. SpecError when it is no YAML."""
+    """The text as plain values. SpecError when it is not YAML."""
     tree, problems = parse(text, "the spec")
     if tree is None or problems:
         raise SpecError(problems)

@@ -1,7 +1,7 @@
 """Layers of settings, and the order in which they win.
 
 From lowest to highest: the blocks a benchmark uses, the benchmark's own settings, the blocks a cell uses, the cell's
-own settings. Within ``use`` a later name wins; a block's own ``use`` lies below its own settings. Each single value (a
+own settings. Within ``use`` a later name wins; a block's own ``use`` is below its own settings. Each single value (a
 leaf such as ``engine.options.graph_optimization``) is layered by itself.
 """
 

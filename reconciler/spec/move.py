@@ -29,7 +29,7 @@ class _Entry:
 
 def remove(text: str, path: Sequence[str], keep: int = 1) -> str:
     """``text`` without the entry at ``path``, and without the groups above it that only held it, down to the first
-    ``keep`` names. Raises EditError, and SpecError for a text that is no YAML."""
+    ``keep`` names. Raises EditError, and SpecError for a text that is not YAML."""
     names = _pruned(compose(text), path, keep)
     entry = _entry(text, names)
     edited = text[: entry.start] + text[entry.end :]

@@ -1,4 +1,4 @@
-"""The YAML parser's events, and its errors in words that say what to mend."""
+"""The YAML parser's events, and its errors in words that say what to fix."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def parse_events(text: str) -> Iterator[Any]:
 
 
 def make_syntax_problem(error: Exception, text: str, file: str) -> Problem:
-    """The parser's error as a problem at the place to mend."""
+    """The parser's error as a problem at the place to fix."""
     if conflict := _CONFLICT.search(text):
         line = text.count("\n", 0, conflict.start()) + 1
         fix = "keep one side, and remove the lines that begin with <<<<<<<, ======= and >>>>>>>"
@@ -60,7 +60,7 @@ def make_syntax_problem(error: Exception, text: str, file: str) -> Problem:
         return Problem(file, 1, 1, "", "the file is not YAML", "save it as UTF-8 text in YAML")
     words = str(error.problem)
     mark = error.problem_mark
-    # An unclosed quote or bracket is found at the end of the file, and mended where it begins.
+    # An unclosed quote or bracket is found at the end of the file, and fixed where it begins.
     if error.context_mark is not None and ("unexpected end of stream" in words or _ends(text, mark.line)):
         mark = error.context_mark
     line, column = mark.line + 1, mark.column + 1

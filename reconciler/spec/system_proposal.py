@@ -46,7 +46,7 @@ def list_systems(text: str) -> Mapping[str, Any]:
 
 
 def describe(text: str, system: str, proposal: Proposal, *, overwrite: bool = False) -> Described:
-    """``text`` with what was read of ``system``. Raises EditError, and SpecError for a text that is no YAML."""
+    """``text`` with what was read of ``system``. Raises EditError, and SpecError for a text that is not YAML."""
     at = ("spec", "systems", system)
     declared = list_systems(text)
     if system not in declared:

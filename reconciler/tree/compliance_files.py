@@ -10,7 +10,7 @@ from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, BASELINE, C
 from reconciler.resource.records import LOG_LIMIT
 from reconciler.tree.content import Content, Files, LogRef
 
-# Reports of TEST01's fallback, which lie beside the answers.
+# Reports of TEST01's fallback, which are beside the answers.
 _REPORTS = frozenset({BASELINE, COMPLIANCE})
 
 

@@ -1,4 +1,4 @@
-"""What a submission tree is made from: values, and references to bytes that lie in storage."""
+"""What a submission tree is made from: values, and references to bytes that are in storage."""
 
 from __future__ import annotations
 

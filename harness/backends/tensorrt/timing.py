@@ -22,7 +22,7 @@ class TimingCache:
         self.before = self.after = ""
 
     def attach(self, config: Any) -> None:
-        """Give the builder what is known. One of another device or version is ignored, and measured anew."""
+        """Give the builder what is known. One of another device or version is ignored, and measured again."""
         if self._path is None:
             return
         known = self._read()

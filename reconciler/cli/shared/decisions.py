@@ -51,7 +51,7 @@ def check_reason(reason: str | None) -> str:
 
 
 def parse_end(until: str | None, length: str | None, days: int | None) -> date | None:
-    """``days``: how long it holds when nobody says; None for no end. Raises ReconcilerError."""
+    """``days``: how long it holds when it is not given; None for no end. Raises ReconcilerError."""
     if until and length:
         raise ReconcilerError("--until and --for say the same", fix="give one of them")
     if not until and not length:

@@ -32,7 +32,7 @@ def find_repository(specs: Sequence[str] = ()) -> RepositoryPaths:
 
 
 def sort_words(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(specs, selectors). A selector holds an "=" and is no existing file."""
+    """(specs, selectors). A selector holds an "=" and is not an existing file."""
     selectors = tuple(word for word in words if "=" in word and not Path(word).exists())
     specs = tuple(word for word in words if word not in selectors)
     for word in specs:

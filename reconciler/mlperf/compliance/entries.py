@@ -11,7 +11,7 @@ from typing import Any
 from reconciler.errors import LogError
 from reconciler.mlperf.log_files import ACCURACY_LOG
 
-# LoadGen writes the responses as they lie in memory; all machines it runs on are little-endian.
+# LoadGen writes the responses as they are in memory; all machines it runs on are little-endian.
 FORMATS = {"byte": "b", "int16": "h", "int32": "i", "int64": "q", "float32": "f"}
 
 

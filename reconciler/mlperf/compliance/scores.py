@@ -1,4 +1,4 @@
-"""The score by which TEST01, TEST04 and TEST05 compare two runs, and how far apart two scores may lie."""
+"""The score by which TEST01, TEST04 and TEST05 compare two runs, and how far apart two scores may be."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SUMMARY_KEYS: Mapping[str, re.Pattern[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Slack:
-    """How far a score may lie off, in percent. Very short latencies vary with the system's other work, so that scores
+    """How far a score may be off, in percent. Very short latencies vary with the system's other work, so that scores
     up to ``single_stream`` and ``multi_stream`` get ``when_short``."""
 
     usual: float = 10
@@ -91,5 +91,5 @@ def show_score(number: float | None) -> str:
 
 
 def measure_distance(reference: float, test: float) -> str:
-    """How far the test's score lies from the reference, as signed percent."""
+    """How far the test's score is from the reference, as signed percent."""
     return f"{(test / reference - 1) * 100:+.2f} %" if reference else "beyond measure"

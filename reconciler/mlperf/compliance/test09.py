@@ -12,7 +12,7 @@ from reconciler.mlperf.compliance.verdict import AuditVerdict, Part, verify_text
 from reconciler.resource.kinds import AUDIT
 
 OUTPUT_LENGTH = "verify_output_len.txt"
-_TOKEN = 4  # bytes; a rest that is no whole token is not counted
+_TOKEN = 4  # bytes; a rest that is not a whole token is not counted
 
 
 def judge_test09(audit: Iterable[Entry], least: Decimal, most: Decimal) -> AuditVerdict:

@@ -224,7 +224,7 @@ def _estimates(log: DetailLog) -> Iterator[Inconsistency]:
 
 
 def _latencies(log: DetailLog) -> Iterator[Inconsistency]:
-    """Percentiles do not fall, and all latencies lie between the least and the greatest."""
+    """Percentiles do not fall, and all latencies are between the least and the greatest."""
     for part, ranked in (
         ("latency_ns", "_percentile_latency_ns"),
         ("query_latency_ns", "_percentile_per_query_latency_ns"),

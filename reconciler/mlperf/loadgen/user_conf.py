@@ -54,7 +54,7 @@ def write_user_conf(model_key: str, scenario: str, texts: Mapping[str, str], not
 
 
 def audit_settings(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The audit settings among a test's inputs, under LoadGen's names; empty for a run that is no test."""
+    """The audit settings among a test's inputs, under LoadGen's names; empty for a run that is not a test."""
     found = ((name, value) for name, value in inputs.items() if name.startswith(AUDIT_PREFIX))
     return {name.removeprefix(AUDIT_PREFIX): value for name, value in found}
 

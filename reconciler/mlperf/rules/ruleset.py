@@ -89,7 +89,7 @@ class BenchmarkRules:
         )
 
     def extra_files(self, scenario: str = "") -> ExtraFiles | None:
-        """What must lie in the accuracy folder besides its logs; None where nothing must."""
+        """What must be in the accuracy folder besides its logs; None where nothing must."""
         files = self.value("accuracy_files", scenario)
         return None if files is None else ExtraFiles(files["folder"], files["stems"])
 

@@ -89,7 +89,7 @@ class Inference:
 
 @dataclass(frozen=True, slots=True)
 class ExtraFiles:
-    """Files that must lie in a folder beside the accuracy log, by their names without extension."""
+    """Files that must be in a folder beside the accuracy log, by their names without extension."""
 
     folder: str
     stems: tuple[str, ...]

@@ -131,7 +131,7 @@ def check_audits(view: CellView) -> Complaints:
 
 
 def _output_lengths(view: CellView, test: str) -> Complaints:
-    """TEST09 has no file of its own: the mean number of output tokens must lie within its limits."""
+    """TEST09 has no file of its own: the mean number of output tokens must be within its limits."""
     summary, limits = view.files.result_summary, view.rules.test(test, view.cell.scenario).limits if view.rules else {}
     least, most = (show_number(limits, name) for name in ("least_mean_tokens", "most_mean_tokens"))
     if summary.value is None or least is None or most is None:

@@ -9,7 +9,7 @@ from reconciler.tree.check.demands import Complaints
 from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.cell import Folder
 
-# What may lie beside LoadGen's logs.
+# What may be beside LoadGen's logs.
 TOLERATED = frozenset({ACCURACY_LOG, "mlperf_log_trace.json", "results.json", ".gitkeep"})
 
 

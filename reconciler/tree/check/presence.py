@@ -17,7 +17,7 @@ from reconciler.tree.reading.system import SystemFile
 
 @dataclass(frozen=True)
 class BenchmarkView:
-    """``official``: the benchmark that the folder is entered as; "" when nobody knows it."""
+    """``official``: the benchmark that the folder is entered as; "" when it is unknown."""
 
     submitter: SubmitterPlace
     system: SystemFile

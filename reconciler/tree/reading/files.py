@@ -88,12 +88,12 @@ def decode_text(data: bytes, _: str) -> str:
 
 
 def list_folders(path: Path) -> tuple[str, ...]:
-    """The names of the folders in a folder, sorted; none when it is no folder or cannot be read."""
+    """The names of the folders in a folder, sorted; none when it is not a folder or cannot be read."""
     return tuple(sorted(entry.name for entry in list_entries(path) if _is_folder(entry)))
 
 
 def list_files(path: Path) -> tuple[str, ...]:
-    """The names of everything in a folder that is no folder, sorted."""
+    """The names of everything in a folder that is not a folder, sorted."""
     return tuple(sorted(entry.name for entry in list_entries(path) if not _is_folder(entry)))
 
 
@@ -106,7 +106,7 @@ def list_entries(path: Path) -> list[os.DirEntry[str]]:
 
 
 def leads_out(path: Path) -> bool:
-    """Whether a link leads to anything that is not of the tree in which it lies: whoever made the tree would have it
+    """Whether a link leads to anything that is not of the tree in which it is: whoever made the tree would have it
     read under another name."""
     parent = Path(os.path.realpath(path.parent))
     divisions = [index for index, name in enumerate(parent.parts) if name in DIVISIONS]

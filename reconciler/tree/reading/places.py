@@ -127,7 +127,7 @@ def _layout(path: Path) -> str:
 
 
 def _around(path: Path) -> RootPlace | None:
-    """The tree that a path lies in: .../closed[/submitter[/results/system[/benchmark[/scenario]]]]."""
+    """The tree that a path is in: .../closed[/submitter[/results/system[/benchmark[/scenario]]]]."""
     parts = path.parts
     for index in range(len(parts) - 1, 0, -1):
         root = Path(*parts[:index])

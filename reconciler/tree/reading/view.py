@@ -15,13 +15,13 @@ from reconciler.resource.kinds import Cell
 from reconciler.tree.reading.cell import CellFiles, RunFiles
 from reconciler.tree.reading.system import SystemFile
 
-# SHA-256 → where a file of that content lies; None: nobody has it.
+# SHA-256 → where a file of that content is; None: nobody has it.
 FindOriginal = Callable[[str], "Path | None"]
 
 
 @dataclass(frozen=True)
 class CellView:
-    """``official``: the benchmark it is entered as, "" when nobody knows it; ``rules`` is then None. ``original`` finds
+    """``official``: the benchmark it is entered as, "" when it is unknown; ``rules`` is then None. ``original`` finds
     untruncated accuracy logs where there is an archive of them."""
 
     files: CellFiles

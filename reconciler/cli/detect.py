@@ -165,7 +165,7 @@ def _say(
 def _say_difference(target: _Target, described: Described, written: bool) -> None:
     name = target.path.name if target.path else ""
     if described.text == target.text:
-        say(f"{name} says of {target.system} all that can be read.")
+        say(f"{name} already says all that can be read of {target.system}.")
         return
     before, after = target.text.splitlines(), described.text.splitlines()
     tones = {"+": Tone.GOOD, "-": Tone.BAD}

@@ -69,7 +69,11 @@ def _standing(embargo: Embargo | None) -> str:
         return "No embargo is declared: results may go anywhere."
     if not embargo.holds(datetime.now(UTC).date()):
         return f"The embargo ended on {embargo.until}: results may go anywhere."
-    return f"An {embargo}: results may go to {', '.join(embargo.allow) or 'no place'} alone."
+    return (
+        f"An {embargo}: results may go only to {', '.join(embargo.allow)}."
+        if embargo.allow
+        else f"An {embargo}: results may go nowhere."
+    )
 
 
 def _install(places: RepositoryPaths) -> int:

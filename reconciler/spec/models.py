@@ -140,7 +140,7 @@ class Settings(Group):
     ] = Field(
         {},
         description="Compliance tests by name, such as [TEST01], or with settings of their own. Those that the round "
-        "demands of a division need not be named.",
+        "requires in a division need not be named.",
         json_schema_extra=_or_list,
     )
     engine: Engine = Field(Engine(), description="The engine of this cell.")

@@ -98,7 +98,7 @@ def _say(pass_report: PassReport, options: Options, limit: int | None) -> None:
         say("")
         say(render_plan_text(plan, limit=limit, paint=choose_paint()))
     whole = show_duration(pass_report.own_seconds + pass_report.child_seconds)
-    took = f"{whole}, of which {show_duration(pass_report.own_seconds)} our own"
+    took = f"{whole}, of which {show_duration(pass_report.own_seconds)} in reconcile itself"
     harvested = f", {pass_report.harvested} taken over from an earlier pass" if pass_report.harvested else ""
     say(f"This pass: {count_outcomes(pass_report.outcomes)}{harvested}, in {took}.")
     if pass_report.commit:

@@ -126,7 +126,7 @@ def check_empty_folders(files: SubmitterFiles) -> Complaints:
 def check_depth(files: SubmitterFiles) -> Complaints:
     for item in _walk(files.place.path, files.place.shown):
         if item.depth == DEEPEST and item.entry.is_dir(follow_symlinks=False):
-            text = f"folders nested more than {DEEPEST} deep, which were not looked at"
+            text = f"folders nested more than {DEEPEST} deep, which were not examined"
             yield Complaint(Place(item.shown), text, "the layout of a submission", fix="remove them")
 
 

@@ -57,7 +57,7 @@ def test_embargo_says_where_results_may_go(recorded: Path, remote: Path, reconci
     declare(recorded, "git@git.acme.com:*")
     code, out, _ = reconcile("embargo")
     assert code == 0
-    assert "results may go to git@git.acme.com:* alone" in out
+    assert "results may go only to git@git.acme.com:*" in out
     assert f"origin {remote}: refused" in out
     assert reconcile("embargo", "https://git.acme.com/results.git")[0] == 0
     assert reconcile("embargo", "s3://bucket")[0] == 1

@@ -65,7 +65,7 @@ def escape_hidden(text: str) -> str:
 
 
 def hide_value(name: str, value: str) -> None:
-    """From now on ``value`` is shown as the ``${NAME}`` that stands for it. A place on this disk is not a secret, and one
+    """From now on ``value`` shows as the ``${NAME}`` that stands for it. A place on this disk is not a secret, and one
     wants to read it; a word of a few characters would be found everywhere."""
     if len(value) >= _SHORTEST and not value.startswith("/"):
         _HIDDEN_VALUES[value] = f"${{{name}}}"

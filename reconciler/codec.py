@@ -11,6 +11,7 @@ import json
 from collections.abc import Hashable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from datetime import date
+from decimal import Decimal
 from enum import Enum
 from functools import cache
 from types import UnionType
@@ -48,6 +49,8 @@ def make_document(value: Any) -> Any:
         return [make_document(item) for item in value]
     if isinstance(value, Enum):
         return value.value
+    if isinstance(value, Decimal):
+        return str(value)
     return value.isoformat() if isinstance(value, date) else value
 
 

@@ -16,7 +16,7 @@ from reconciler import __version__
 from reconciler.desired.state import get_submission_settings
 from reconciler.diff.change import Difference, Work
 from reconciler.errors import ReconcilerError, RepositoryError
-from reconciler.execute.attempt_record import EVIDENT, NOTED
+from reconciler.execute.attempt import MachineFacts
 from reconciler.execute.harvest import harvest
 from reconciler.execute.outcome import Event, Message, Outcome, Status
 from reconciler.execute.perform import AttemptContext, Check, Finished, skip_check
@@ -343,16 +343,14 @@ class Pass:
         return identity
 
 
-def collect_node_facts(systems: Mapping[str, Any], reached: ProbedNodes) -> dict[str, dict[str, Any]]:
+def collect_node_facts(systems: Mapping[str, Any], reached: ProbedNodes) -> dict[str, MachineFacts]:
     """System → what the record of its runs says of the nodes that its launcher reached."""
     told = {}
     for name, system in systems.items():
         found = reached.get(name_nodes(system["settings"])) if find_launcher(system["settings"]) is not None else None
         if found is not None:
-            told[name] = {f"{NOTED}machine.nodes": [note_facts(node) for node in found.nodes]}
-            drivers = sorted({gpu["driver"] for node in found.nodes for gpu in node["gpus"] if "driver" in gpu})
-            if drivers:
-                told[name][f"{EVIDENT}nodes.drivers"] = drivers
+            drivers = {str(gpu["driver"]) for node in found.nodes for gpu in node["gpus"] if "driver" in gpu}
+            told[name] = MachineFacts(tuple(map(note_facts, found.nodes)), tuple(sorted(drivers)))
     return told
 
 

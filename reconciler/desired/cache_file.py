@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reconciler.codec import CodecError, decode_json, encode_json
-from reconciler.desired.state import Desired, Pins
+from reconciler.desired.state import Desired, Detail, Pins
 from reconciler.escaping import hide_value
 from reconciler.files import hash_bytes, read_checked, write_cache
 from reconciler.resource.kinds import Address, Cell
 from reconciler.resource.pins import Pin
-from reconciler.resource.resources import Detail, Resource
+from reconciler.resource.resources import Resource
 
 FORMAT = 4
 _SHORTEST = 4  # characters of a value that is looked for

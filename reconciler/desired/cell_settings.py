@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 from harness.contract import BACKENDS, BENCHMARKS
 from reconciler.desired.inputs import Reader, is_endpoints
 from reconciler.desired.state import Pins
 from reconciler.mlperf.endpoints import LIMITS, MEAN_TOKENS, MEAN_TOKENS_LIMITS
+from reconciler.mlperf.rules.context import EndpointsContext, RuleContext
 from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
+from reconciler.mlperf.rules.values import Limits
 from reconciler.resource.inputs import Value
 from reconciler.resource.kinds import SCENARIOS, Cell
 from reconciler.resource.setting_names import BUILD, COMMAND, SERVICE
@@ -48,43 +51,41 @@ class CellReaders:
             known = self.settings_of_rules[rules.name, scenario] = rules.settings(scenario)
         return known
 
-    def ruled(self, cell: DeclaredCell) -> dict[str, object]:
-        """What executing needs of the rules, so that it need not read the round: plain values under ``ruled.``."""
+    def rule_context(self, cell: DeclaredCell) -> RuleContext | None:
+        """None where the round does not know the benchmark."""
         rules = self.rules(cell)
         if rules is None:
-            return {}
-        scenario, log = cell.cell.scenario, self.ruleset.accuracy_log
-        metric, more = rules.metric(scenario), {}
-        if is_endpoints(cell.settings):
+            return None
+        scenario, endpoints = cell.cell.scenario, is_endpoints(cell.settings)
+        metric = rules.metric(scenario)
+        if endpoints:
             metric = self.ruleset.endpoints.metric(rules.name, scenario, metric)
-            more = self.endpoints(rules, cell)
-        bars = [
-            [bar.metric, *(None if x is None else str(x) for x in (bar.least, bar.most))]
-            for bar in rules.bars(scenario)
-        ]
-        return {
-            "ruled.metric": [metric.key, metric.unit, metric.divisor, metric.lower_is_better],
-            "ruled.accuracy_log": [log.limit, log.whole_below, log.keep],
-            "ruled.bars": bars,
-            "ruled.bars_bind": self.ruleset.binds(cell.cell.division, "accuracy"),
-            **more,
-        }
+        return RuleContext(
+            metric=metric,
+            accuracy_log=self.ruleset.accuracy_log,
+            bars=tuple(rules.bars(scenario)),
+            bars_bind=self.ruleset.binds(cell.cell.division, "accuracy"),
+            endpoints=self.endpoints_context(rules, cell) if endpoints else None,
+        )
 
-    def endpoints(self, rules: BenchmarkRules, cell: DeclaredCell) -> dict[str, object]:
-        """The limits in the order of LIMITS; test → the harness's name of it, where its file is asked for; TEST09's
-        bounds of the mean output; whether one plain score stands for the benchmark's accuracy."""
+    def endpoints_context(self, rules: BenchmarkRules, cell: DeclaredCell) -> EndpointsContext:
         ruled, scenario = self.ruleset.endpoints, cell.cell.scenario
-        limits = (rules.value(name, scenario) for name in LIMITS)
         binds = self.ruleset.binds(cell.cell.division, "compliance_tests")
         tests = rules.compliance_tests if binds else ()
         tokens = rules.test(MEAN_TOKENS, scenario).limits if MEAN_TOKENS in tests else {}
-        return {
-            "ruled.endpoints_limits": [None if limit is None else str(limit) for limit in limits],
-            "ruled.endpoints_audits": {test: ruled.tests[test] for test in tests if test in ruled.required},
-            "ruled.endpoints_tokens": [str(tokens[name].value) for name in MEAN_TOKENS_LIMITS if name in tokens],
-            "ruled.endpoints_single": rules.name in ruled.single,
-            "ruled.min_duration": ruling.value if (ruling := self.rules_of(rules, scenario).get("min_duration")) else 0,
-        }
+        bounds = [Decimal(str(tokens[name].value)) for name in MEAN_TOKENS_LIMITS if name in tokens]
+        shortest = self.rules_of(rules, scenario).get("min_duration")
+        return EndpointsContext(
+            limits=Limits(*(_decimal(rules.value(name, scenario)) for name in LIMITS)),
+            audits={test: ruled.tests[test] for test in tests if test in ruled.required},
+            mean_tokens=(bounds[0], bounds[1]) if bounds else None,
+            single_score=rules.name in ruled.single,
+            min_duration=shortest.value if shortest else 0,
+        )
+
+
+def _decimal(value: object) -> Decimal | None:
+    return None if value is None else Decimal(str(value))
 
 
 def find_source_cell(cell: DeclaredCell) -> Cell:

@@ -54,7 +54,8 @@ class CellCompiler:
     def __init__(self, making: ResourceBuilder, readers: CellReaders, cell: DeclaredCell) -> None:
         self._making, self._readers, self._cell = making, readers, cell
         self._reader = readers.reader(cell)
-        self._settings = {**strip_origins(self._reader.settings), **readers.ruled(cell)}
+        self._settings = strip_origins(self._reader.settings)
+        self._rules = readers.rule_context(cell)
         self._marks = collect_marks(readers.declared, self._reader)
         making.begin(cell)
 
@@ -117,8 +118,9 @@ class CellCompiler:
             *collect_command_inputs(reader),
             *service,
         ]
-        settings = self._effective(inputs) | ({"ruled.answers_compared": True} if answers else {})
-        return replace(self._put(Kind.RUN, mode, inputs, reader, settings=settings), name=mode)
+        rules = replace(self._rules, answers_compared=answers) if self._rules else None
+        made = self._put(Kind.RUN, mode, inputs, reader, settings=self._effective(inputs), rules=rules)
+        return replace(made, name=mode)
 
     def _score(self, run: Input, dataset: Input) -> Input:
         reader = self._fresh()
@@ -142,8 +144,9 @@ class CellCompiler:
     ) -> Input:
         reader = self._fresh()
         inputs = [*collect_test_inputs(reader, self._scenario, test, made_from, dataset), *service]
-        settings = {**self._effective(inputs), "ruled.judged": test.performance_checks}
-        return self._put(Kind.COMPLIANCE_TEST, test.name, inputs, reader, settings=settings, locations=locations)
+        rules = replace(self._rules, performance_checked=test.performance_checks) if self._rules else None
+        own = {"settings": self._effective(inputs), "locations": locations, "rules": rules}
+        return self._put(Kind.COMPLIANCE_TEST, test.name, inputs, reader, **own)
 
     def _verdict(
         self, test: TestRules, audit: Input, runs: list[Input], dataset: Input, locations: Mapping[str, str]
@@ -168,7 +171,9 @@ class CellCompiler:
     def _put(self, kind: Kind, part: str, inputs: list[Input], reader: Reader, **extra: object) -> Input:
         """``part``: a run's mode or a test's name behind the cell."""
         address = Address(kind, f"{self._cell.cell}/{part}" if part else str(self._cell.cell))
-        return self._making.put(address, inputs, reader, self._cell, **{**self._common(self._settings), **extra})
+        return self._making.put(
+            address, inputs, reader, self._cell, **{**self._common(self._settings), "rules": self._rules, **extra}
+        )
 
     def _put_shared(self, kind: Kind, inputs: list[Input], reader: Reader, common: str) -> Input:
         """The key that most of a benchmark's cells share stands under the benchmark's name; one that differs under its

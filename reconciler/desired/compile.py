@@ -15,11 +15,10 @@ from reconciler.desired.published import (
 from reconciler.desired.requirements import find_missing_cells
 from reconciler.desired.resource_builder import ResourceBuilder
 from reconciler.desired.reuse import CachedCell, Reuse
-from reconciler.desired.state import Desired, Pins
+from reconciler.desired.state import Desired, Detail, Pins
 from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.resource.canonical import digest
 from reconciler.resource.kinds import Address, Kind
-from reconciler.resource.resources import Detail
 from reconciler.spec.declared import Declared, DeclaredCell
 
 

@@ -7,9 +7,10 @@ from operator import attrgetter
 
 from reconciler.desired.compliance import count_attempts
 from reconciler.desired.inputs import Reader, make_upstream_input
+from reconciler.desired.state import Detail
 from reconciler.resource.inputs import Input, make_key
 from reconciler.resource.kinds import Address, Kind
-from reconciler.resource.resources import Detail, Resource
+from reconciler.resource.resources import Resource
 from reconciler.spec.declared import DeclaredCell
 
 _INPUT_NAME = {kind: str(kind).lower() for kind in Kind}

@@ -6,10 +6,32 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from reconciler.mlperf.rules.context import RuleContext
 from reconciler.resource.inputs import Input, Origin
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.pins import Pin
-from reconciler.resource.resources import Detail, Resource
+from reconciler.resource.resources import Resource
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """What executing, recording and explaining a resource needs. ``locations`` (paths) and ``settings`` never enter
+    the key unless an input of the same name says so. ``rules``: what the round says of its cell."""
+
+    inputs: tuple[Input, ...]
+    locations: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    marks: tuple[str, ...] = ()
+    rules: RuleContext | None = None
+
+    @property
+    def ruling(self) -> RuleContext:
+        """Of a run, a score or a test: every one belongs to a benchmark of the round."""
+        assert self.rules is not None
+        return self.rules
+
+    def values(self) -> dict[str, Any]:
+        return {item.name: item.value for item in self.inputs}
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,17 +16,52 @@ from typing import Any
 
 from reconciler.codec import encode_canonical, make_document, read_document
 from reconciler.files import replace
+from reconciler.mlperf.rules.context import RuleContext
+from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address
-from reconciler.resource.records import SERVICE_LOG
+from reconciler.resource.records import SERVICE_LOG, RecordedFact
 
-FORMAT = 1
+FORMAT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class MachineFacts:
+    """What was seen of a run's machines before it began. ``nodes``: those that its launcher reached, None without one;
+    ``drivers``: of their GPUs. ``shared_with``: who else used the machine."""
+
+    nodes: tuple[Mapping[str, Any], ...] | None = None
+    drivers: tuple[str, ...] = ()
+    shared_with: str = ""
+
+    def facts(self) -> dict[str, RecordedFact]:
+        """As a record tells them: runs of a cell must have had the same drivers."""
+        found: dict[str, RecordedFact] = {}
+        if self.nodes is not None:
+            found["machine.nodes"] = RecordedFact([dict(node) for node in self.nodes], Role.NOTE)
+        if self.drivers:
+            found["nodes.drivers"] = RecordedFact(list(self.drivers), Role.EVIDENCE)
+        if self.shared_with:
+            found["machine.shared_with"] = RecordedFact(self.shared_with, Role.NOTE)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAccess:
+    """Where the server that a run asks is reached on this machine. ``log``: the folder of what it prints."""
+
+    port: int
+    log: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Intent:
     """What an attempt is for, as known before it starts. ``upstream``: input name → record id; ``made_from``:
     "engine.model.onnx" → sha256 of each upstream file that was really used. ``started``: UTC, after all that is
-    recorded of the cell; ``clock``: what the clock of this machine showed then."""
+    recorded of the cell; ``clock``: what the clock of this machine showed then.
+
+    ``rules``: what the round says of its cell. Of a verdict ``known_answers``: the comparison of answers as an earlier
+    one made it, and ``response_dtype``: the type of the answers.
+    """
 
     id: str
     address: Address
@@ -45,6 +80,17 @@ class Intent:
     shared: tuple[Address, ...] = ()
     tool: str = ""
     clock: str = ""
+    rules: RuleContext | None = None
+    machine: MachineFacts = field(default_factory=MachineFacts)
+    server: ServerAccess | None = None
+    known_answers: Mapping[str, Any] | None = None
+    response_dtype: str = ""
+
+    @property
+    def ruling(self) -> RuleContext:
+        """Of a run, a score or a test: every one belongs to a benchmark of the round."""
+        assert self.rules is not None
+        return self.rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +180,56 @@ def read(folder: Path) -> Attempt | None:
     """None when the folder was never begun, or is of a version that is unknown here."""
     try:
         document = json.loads((folder / "attempt.json").read_bytes())
-        if document.pop("format") != FORMAT:
+        version = document.pop("format")
+        if version == 1:
+            document = _upgrade(document)
+        elif version != FORMAT:
             return None
         return Attempt(folder, read_document(document, Intent))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
+
+
+def _upgrade(document: dict[str, Any]) -> dict[str, Any]:
+    """Format 1 had rules, facts of the machine and of the server among the settings, by prefix and by position."""
+    settings = dict(document["settings"])
+    old = {name: settings.pop(name) for name in list(settings) if name.startswith(_NOT_SETTINGS)}
+    server = {"port": old["running.port"], "log": old.get("running.log", "")} if "running.port" in old else None
+    return {
+        **document,
+        "settings": settings,
+        "rules": _upgrade_rules(old) if "ruled.metric" in old else None,
+        "machine": {
+            "nodes": old.get("noted.machine.nodes"),
+            "drivers": old.get("evident.nodes.drivers", []),
+            "shared_with": old.get("noted.machine.shared_with", ""),
+        },
+        "server": server,
+        "known_answers": old.get("known_answers"),
+        "response_dtype": old.get("response_dtype", ""),
+    }
+
+
+def _upgrade_rules(old: dict[str, Any]) -> dict[str, Any]:
+    endpoints = None
+    if "ruled.endpoints_limits" in old:
+        endpoints = {
+            "limits": dict(zip(("ttft", "tpot", "latency"), old["ruled.endpoints_limits"], strict=True)),
+            "audits": old["ruled.endpoints_audits"],
+            "mean_tokens": old["ruled.endpoints_tokens"] or None,
+            "single_score": old["ruled.endpoints_single"],
+            "min_duration": old["ruled.min_duration"],
+        }
+    metric = ("key", "unit", "divisor", "lower_is_better")
+    return {
+        "metric": dict(zip(metric, old["ruled.metric"], strict=True)),
+        "accuracy_log": dict(zip(("limit", "whole_below", "keep"), old["ruled.accuracy_log"], strict=True)),
+        "bars": [dict(zip(("metric", "least", "most"), bar, strict=True)) for bar in old["ruled.bars"]],
+        "bars_bind": old["ruled.bars_bind"],
+        "answers_compared": old.get("ruled.answers_compared", False),
+        "performance_checked": old.get("ruled.judged", True),
+        "endpoints": endpoints,
+    }
+
+
+_NOT_SETTINGS = ("ruled.", "noted.", "evident.", "running.", "known_answers", "response_dtype")

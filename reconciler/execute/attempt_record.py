@@ -42,7 +42,8 @@ from reconciler.mlperf.log_files import (
     TRUNCATED,
     truncate_text,
 )
-from reconciler.mlperf.rules.values import AccuracyLogRule, Bar, Metric
+from reconciler.mlperf.rules.context import RuleContext
+from reconciler.mlperf.rules.values import AccuracyLogRule, Metric
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Kind
 from reconciler.resource.records import (
@@ -57,7 +58,6 @@ from reconciler.resource.records import (
 )
 
 OUTPUTS = "outputs"  # folder of what a harness command left beside its logs
-NOTED, EVIDENT = "noted.", "evident."  # begin settings that become facts of the record
 SEEDS = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
 
 
@@ -98,7 +98,7 @@ def build_record(attempt: Attempt) -> tuple[Record, tuple[KeptFile, ...]]:
         inputs={name: RecordedInput(value, origin) for name, (value, origin) in intent.inputs.items()},
         facts={n: RecordedFact(f.value, Role(f.role)) for n, f in result.facts.items()}
         | _made_from(attempt)
-        | _noted(attempt),
+        | intent.machine.facts(),
         artifacts=tuple(describe_artifact(item) for item in kept),
         values=verdict.values,
         upstream=intent.upstream,
@@ -126,18 +126,6 @@ def describe_artifact(item: KeptFile) -> Artifact:
 def _made_from(attempt: Attempt) -> dict[str, RecordedFact]:
     """The bytes that a run really used are evidence: runs of one cell must have used the same engine."""
     return {name: RecordedFact(sha256, Role.EVIDENCE) for name, sha256 in attempt.intent.made_from.items()}
-
-
-def _noted(attempt: Attempt) -> dict[str, RecordedFact]:
-    """What was seen of the machine before the attempt began."""
-    prefixes = ((NOTED, Role.NOTE), (EVIDENT, Role.EVIDENCE))
-    settings = attempt.intent.settings.items()
-    return {
-        name.removeprefix(prefix): RecordedFact(value, role)
-        for name, value in settings
-        for prefix, role in prefixes
-        if name.startswith(prefix)
-    }
 
 
 def _failed(result: Result) -> Verdict:
@@ -181,14 +169,13 @@ def _judge_run(attempt: Attempt, result: Result) -> Verdict:
         fix = f"the logs are kept; check {checked}, then run again"
         return Verdict({"contradictions": differing}, problem, "contradiction", fix)
     kept = {name: value for name, value in result.values.items() if name != "marks"}
-    settings = attempt.intent.settings
     if mode == "accuracy":
         judged = judge_accuracy(log)
         problem = "; ".join(judged.reasons)
         fix = "see the child's log" if problem else ""
         return Verdict(kept, problem, "backend" if problem else "", fix)
-    measured = measure_performance(log, settings)
-    if not settings.get("ruled.judged", True):
+    measured = measure_performance(log, attempt.intent.ruling.metric)
+    if not attempt.intent.ruling.performance_checked:
         # A test that ends after a fixed number of queries may be too short for LoadGen, and nobody asks.
         measured = {name: measured[name] for name in ("metric", "loadgen_version")}
     return Verdict({**kept, **measured})
@@ -222,7 +209,7 @@ def _judge_results(attempt: Attempt, result: Result, values: Mapping[str, Any]) 
     kept = {name: value for name, value in result.values.items() if name != "marks"}
     if values["mode"] == "accuracy":
         return Verdict(kept)
-    return Verdict({**kept, **measure_results(left, attempt.intent.settings)})
+    return Verdict({**kept, **measure_results(left, attempt.intent.ruling, int(values.get("min_duration") or 0))})
 
 
 def _conf_contradictions(attempt: Attempt, log: DetailLog, values: Mapping[str, Any]) -> list[str]:
@@ -245,10 +232,9 @@ def collect_asked(values: Mapping[str, Any], mode: str) -> Asked:
     return Asked(scenario, mode, settings, seeds, audit=bool(audit), audited=audit, whole=True)
 
 
-def measure_performance(log: DetailLog, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What a performance run's record says of its log; ``settings`` hold the metric under ``ruled.metric``."""
-    key, unit, divisor, lower = settings["ruled.metric"]
-    verdict = judge_performance(log, Metric(key, unit, divisor, lower))
+def measure_performance(log: DetailLog, metric: Metric) -> dict[str, Any]:
+    """What a performance run's record says of its log."""
+    verdict = judge_performance(log, metric)
     return {
         "validity": verdict.word,
         "reasons": list(verdict.reasons),
@@ -262,7 +248,7 @@ def measure_performance(log: DetailLog, settings: Mapping[str, Any]) -> dict[str
 def _judge_score(attempt: Attempt, result: Result) -> Verdict:
     if has_results(attempt.intent.settings):
         try:
-            return Verdict(score_results(read_left(attempt.inputs / "run"), attempt.intent.settings))
+            return Verdict(score_results(read_left(attempt.inputs / "run"), attempt.intent.ruling))
         except ValueError as error:
             return Verdict({}, f"{ACCURACY_RESULTS} is not a score: {error}", "backend", "repeat the accuracy run")
     try:
@@ -270,7 +256,7 @@ def _judge_score(attempt: Attempt, result: Result) -> Verdict:
     except (OSError, ValueError) as error:
         return Verdict({}, f"the scorer left no readable accuracy.txt: {error}", "backend", "see the child's log")
     own = {name: value for name, value in result.values.items() if name != "marks"}
-    return judge_text(text, attempt.intent.settings, own, _count_answered(attempt))
+    return judge_text(text, attempt.intent.ruling, own, _count_answered(attempt))
 
 
 def _count_answered(attempt: Attempt) -> int:
@@ -282,18 +268,17 @@ def _count_answered(attempt: Attempt) -> int:
         return count_answered(stream)
 
 
-def judge_text(text: str, settings: Mapping[str, Any], own: Mapping[str, Any], samples: int = 0) -> Verdict:
-    """accuracy.txt against the bars in ``ruled.bars`` of ``settings``. ``own``: values that the record has anyway;
-    ``samples``: how many the scored run answered, 0 where that is not known."""
-    bars = [Bar(name, _decimal(least), _decimal(most)) for name, least, most in settings["ruled.bars"]]
+def judge_text(text: str, rules: RuleContext, own: Mapping[str, Any], samples: int = 0) -> Verdict:
+    """accuracy.txt against the round's bars. ``own``: values that the record has anyway; ``samples``: how many the
+    scored run answered, 0 where that is not known."""
     try:
-        report = parse_accuracy(text, [bar.metric for bar in bars])
+        report = parse_accuracy(text, [bar.metric for bar in rules.bars])
     except ValueError as error:
         return Verdict({}, f"the scorer left no readable accuracy.txt: {error}", "backend", "see the child's log")
     if wrong := list(find_impossible(text, report, samples)):
         fix = "no scorer can have found that: see what wrote the file"
         return Verdict({"contradictions": wrong}, f"accuracy.txt cannot be: {'; '.join(wrong)}", "contradiction", fix)
-    checks = check_bars(report, bars)
+    checks = check_bars(report, list(rules.bars))
     silent = [check.bar.metric for check in checks if check.measured is None]
     if silent:
         fix = "the benchmark's score() must write the lines that the checker reads"
@@ -311,12 +296,8 @@ def judge_text(text: str, settings: Mapping[str, Any], own: Mapping[str, Any], s
         }
         for check in checks
     ]
-    values["accuracy_met"] = all(check.met for check in checks) or not settings["ruled.bars_bind"]
+    values["accuracy_met"] = all(check.met for check in checks) or not rules.bars_bind
     return Verdict(values)
-
-
-def _decimal(text: str | None) -> Decimal | None:
-    return None if text is None else Decimal(text)
 
 
 def _text(value: Decimal | None) -> str | None:
@@ -358,7 +339,7 @@ def _kept_of_run(attempt: Attempt) -> Iterator[KeptFile]:
     for path in sorted(p for p in (attempt.output / OUTPUTS).rglob("*") if p.is_file()):
         yield KeptFile(path, path.relative_to(attempt.output).as_posix())
     if mode == "accuracy":
-        yield from _kept_answers(attempt, whole=bool(attempt.intent.settings.get("ruled.answers_compared")))
+        yield from _kept_answers(attempt, whole=attempt.intent.ruling.answers_compared)
 
 
 def _kept_of_test(attempt: Attempt) -> Iterator[KeptFile]:
@@ -376,7 +357,7 @@ def _kept_answers(attempt: Attempt, *, whole: bool = False) -> Iterator[KeptFile
     if not log.exists():
         return
     short = attempt.folder / TRUNCATED
-    replace(short, shorten_log(log, AccuracyLogRule(*attempt.intent.settings["ruled.accuracy_log"])))
+    replace(short, shorten_log(log, attempt.intent.ruling.accuracy_log))
     yield KeptFile(short, TRUNCATED, in_git=True)
     yield KeptFile(log, ACCURACY_LOG, in_git=whole)
 

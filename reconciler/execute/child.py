@@ -23,7 +23,6 @@ from harness.contract import (
     read_progress,
 )
 from reconciler.execute.attempt import Attempt
-from reconciler.execute.commands import SERVICE_LOG
 from reconciler.execute.process_cleanup import MARK, find_adopted, make_mark
 from reconciler.process import Child, build_child_environment, build_harness_command, build_launched_environment
 
@@ -79,7 +78,8 @@ def run_child(attempt: Attempt, request: Message, watch: Watch) -> Result:
             if watch.lost() or (reason := _hung(watch, progress, time.monotonic() - began)):
                 child.stop()
     if lost := watch.lost():
-        copy_log(Path(attempt.intent.settings[SERVICE_LOG]), attempt.service_log)
+        assert attempt.intent.server is not None
+        copy_log(Path(attempt.intent.server.log), attempt.service_log)
         lost.write(attempt.result)
         return lost
     return _result(attempt, request, reason, status)

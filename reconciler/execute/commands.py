@@ -16,8 +16,6 @@ from reconciler.mlperf.loadgen.user_conf import select_settings
 from reconciler.resource.kinds import Kind
 from reconciler.resource.setting_names import BUILD, BUILD_COMMAND, COMMAND, SCORE_COMMAND
 
-# In the settings of an attempt: the port that its server was given, and the folder of what that prints.
-SERVICE_PORT, SERVICE_LOG = "running.port", "running.log"
 _PLACEHOLDER = re.compile(r"(?<!\{)\{([a-z_]+)\}(?!\})")
 _ENV = "harness.env."
 _NONE = ("", "none", "n/a")
@@ -65,7 +63,7 @@ def make_command_run(attempt: Attempt, places: RepositoryPaths, inputs: Mapping[
         place_audit=str(attempt.audit_settings) if placed and audit else "",
         lock=str(make_machine_lock(f"folder-{hash_bytes(str(cwd).encode())[:16]}").path) if placed else "",
         code=find_location(settings, "harness.code", values, places.root),
-        service_log=str(settings.get(SERVICE_LOG, "")),
+        service_log=attempt.intent.server.log if attempt.intent.server else "",
     )
 
 
@@ -126,12 +124,12 @@ def fill_all(texts: Sequence[str], values: Mapping[str, str]) -> tuple[str, ...]
 
 def collect_placeholder_values(attempt: Attempt, places: RepositoryPaths, inputs: Mapping[str, str]) -> dict[str, str]:
     """What every placeholder stands for, but those of one purpose alone."""
-    settings = attempt.intent.settings
+    settings, server = attempt.intent.settings, attempt.intent.server
     asked = {name: value for name, (value, _) in attempt.intent.inputs.items()}
     cell = attempt.intent.address.cell
     scenario, mode = cell.scenario if cell else "", str(asked.get("mode", "accuracy"))
     if has_results(settings):
-        asked = {**_standing(settings), **asked}
+        asked = {**_standing(attempt), **asked}
     texts = select_settings(
         scenario, {n: asked[n] for n in ("target_qps", "target_latency") if asked.get(n) is not None}
     )
@@ -153,16 +151,17 @@ def collect_placeholder_values(attempt: Attempt, places: RepositoryPaths, inputs
         "precision": str(settings.get("engine.precision", "")),
         "batch_size": str(settings.get("engine.batch_size", "")),
         **_words_of_endpoints(settings, asked, mode, scenario),
-        "port": str(settings.get(SERVICE_PORT, "")),
-        "service_url": f"http://127.0.0.1:{settings[SERVICE_PORT]}" if SERVICE_PORT in settings else "",
+        "port": str(server.port) if server else "",
+        "service_url": f"http://127.0.0.1:{server.port}" if server else "",
     }
 
 
-def _standing(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _standing(attempt: Attempt) -> dict[str, Any]:
     """What the endpoints harness reads of its configuration in an accuracy run too, though nothing hangs on it."""
+    settings, rules = attempt.intent.settings, attempt.intent.rules
     names = ("target_qps", "max_duration", "min_query_count")
-    ruled = {"min_duration": settings.get("min_duration", settings.get("ruled.min_duration"))}
-    return {**{name: settings.get(name) for name in names}, **ruled}
+    least = rules.endpoints.min_duration if rules is not None and rules.endpoints is not None else None
+    return {**{name: settings.get(name) for name in names}, "min_duration": settings.get("min_duration", least)}
 
 
 def _words_of_endpoints(

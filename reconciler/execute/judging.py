@@ -23,9 +23,6 @@ from reconciler.mlperf.compliance.verdict import AuditVerdict, Part
 from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, BASELINE, COMPLIANCE, DETAIL, SUMMARY
 from reconciler.resource.kinds import AUDIT
 
-# In an attempt's settings: the comparison of answers as an earlier verdict made it, and the type of the answers.
-KNOWN, RESPONSE = "known_answers", "response_dtype"
-
 
 def judge_attempt(attempt: Attempt, places: RepositoryPaths, watch: Watch) -> None:
     """Leaves the verify files in the attempt's output and, last of all, its result."""
@@ -74,14 +71,14 @@ def _judge(attempt: Attempt, places: RepositoryPaths, watch: Watch) -> tuple[Aud
 
 
 def _question(attempt: Attempt, values: Mapping[str, Any]) -> VerdictInputs:
-    settings, cell = attempt.intent.settings, attempt.intent.address.cell
+    intent, cell = attempt.intent, attempt.intent.address.cell
     return collect_verdict_inputs(
         values,
         {run: _logs(attempt, run) for run in (AUDIT, "performance", "accuracy")},
         cell.scenario if cell else "",
-        (bar[0] for bar in settings.get("ruled.bars", ())),
-        str(settings.get(RESPONSE, "")),
-        settings.get(KNOWN),
+        (bar.metric for bar in intent.rules.bars) if intent.rules else (),
+        intent.response_dtype,
+        intent.known_answers,
     )
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from harness.contract import Progress, Result
-from reconciler.execute.attempt import Attempt, Intent, create, make_attempt_id
+from reconciler.desired.state import Detail
+from reconciler.execute.attempt import Attempt, Intent, MachineFacts, ServerAccess, create, make_attempt_id
 from reconciler.execute.attempt_record import KeptFile, build_record
 from reconciler.execute.child import PATIENCE, STALL, START, Watch, run_child
 from reconciler.execute.commands import has_command
-from reconciler.execute.judging import KNOWN, RESPONSE, judge_attempt
+from reconciler.execute.judging import judge_attempt
 from reconciler.execute.launching import launch_behind
 from reconciler.execute.outcome import Outcome, Status
 from reconciler.execute.record_clock import RecordClock
@@ -27,7 +28,6 @@ from reconciler.resource.canonical import canonicalise
 from reconciler.resource.inputs import REVISIONS
 from reconciler.resource.kinds import AUDIT, Kind
 from reconciler.resource.records import SPARE_LOGS, Artifact, Record, Summary
-from reconciler.resource.resources import Detail
 
 TRANSIENT = frozenset({"resources"})
 
@@ -44,8 +44,9 @@ def skip_check(_: Step, __: bool) -> None:
 @dataclass(frozen=True, slots=True)
 class AttemptContext:
     """What every attempt of a pass shares. ``path`` gives a stored artifact's file, ``load`` a record by its id;
-    ``stall``: seconds without progress after which a run counts as hung. ``nodes``: system → settings that tell in a
-    record which nodes its launcher reached. ``lost``: how the server of a run ended. ``clock``: UTC, of this
+    ``stall``: seconds without progress after which a run counts as hung. ``nodes``: system → what the record of its
+    runs tells of the nodes behind its launcher; ``shared_with``: who else uses the machine of this run. ``server``: the
+    one that it asks; ``lost``: how the server of a run ended. ``clock``: UTC, of this
     machine; ``order``: what a record's time must come after."""
 
     places: RepositoryPaths
@@ -58,7 +59,9 @@ class AttemptContext:
     load: Callable[[str], Record]
     stall: float = STALL
     check: Check = skip_check
-    nodes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    nodes: Mapping[str, MachineFacts] = field(default_factory=dict)
+    shared_with: str = ""
+    server: ServerAccess | None = None
     lost: Callable[[], Result | None] = lambda: None
     order: RecordClock = field(default_factory=RecordClock)
 
@@ -87,14 +90,15 @@ def begin(step: Step, detail: Detail, upstream: Mapping[str, Summary], setting: 
         for artifact in summary.artifacts
         if artifact.name not in SPARE_LOGS
     }
-    settings = dict(detail.settings)
+    machine = MachineFacts(shared_with=setting.shared_with)
     if change.address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST) and change.address.cell is not None:
-        settings |= setting.nodes.get(change.address.cell.system, {})
+        seen = setting.nodes.get(change.address.cell.system, machine)
+        machine = replace(seen, shared_with=setting.shared_with)
+    known, response = None, ""
     if change.address.kind is Kind.VERDICT:
         files = {name: artifact for name, artifact in files.items() if setting.path(artifact).exists()}
-        settings |= find_known_answers(change.previous, upstream, setting.load) | find_response_type(
-            upstream, setting.load
-        )
+        known = find_known_answers(change.previous, upstream, setting.load)
+        response = find_response_type(upstream, setting.load)
     intent = Intent(
         id=make_attempt_id(now),
         address=change.address,
@@ -103,7 +107,12 @@ def begin(step: Step, detail: Detail, upstream: Mapping[str, Summary], setting: 
         started=setting.order.started((change.address, *step.shared), now),
         clock=now.isoformat(),
         inputs={i.name: (canonicalise(i.value), str(i.origin)) for i in detail.inputs if i.value is not None},
-        settings=settings,
+        settings=detail.settings,
+        rules=detail.rules,
+        machine=machine,
+        server=setting.server,
+        known_answers=known,
+        response_dtype=response,
         locations=detail.locations,
         upstream={name: summary.id for name, summary in upstream.items()},
         made_from={name: artifact.sha256 for name, artifact in files.items()},
@@ -121,19 +130,21 @@ def begin(step: Step, detail: Detail, upstream: Mapping[str, Summary], setting: 
     return attempt
 
 
-def find_known_answers(previous: str, upstream: Mapping[str, Summary], load: Callable[[str], Record]) -> dict[str, Any]:
+def find_known_answers(
+    previous: str, upstream: Mapping[str, Summary], load: Callable[[str], Record]
+) -> Mapping[str, Any] | None:
     """How an earlier verdict compared the answers of the very same runs: it stands where their logs are not here."""
     if not previous:
-        return {}
+        return None
     record = load(previous)
     same = all(upstream[name].id == record.upstream.get(name) for name in ("audit", "accuracy") if name in upstream)
-    return {KNOWN: record.values["answers"]} if same and "answers" in record.values else {}
+    return record.values.get("answers") if same else None
 
 
-def find_response_type(upstream: Mapping[str, Summary], load: Callable[[str], Record]) -> dict[str, Any]:
+def find_response_type(upstream: Mapping[str, Summary], load: Callable[[str], Record]) -> str:
     """What the audit run answered with, where its harness said so."""
     found = load(upstream[AUDIT].id).values.get("response", {}) if AUDIT in upstream else {}
-    return {RESPONSE: found["dtype"]} if "dtype" in found else {}
+    return str(found.get("dtype", ""))
 
 
 def perform(

@@ -8,7 +8,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 
 from harness.contract import Progress
-from reconciler.desired.state import Desired
+from reconciler.desired.state import Desired, Detail
 from reconciler.diff.change import Work
 from reconciler.errors import LockedError, ReconcilerError
 from reconciler.execute.machine_idle import LOOK, find_busy, lock_name
@@ -19,7 +19,6 @@ from reconciler.files import Lock, convert_storage_errors, make_machine_lock
 from reconciler.plan.plan import Plan, Step
 from reconciler.resource.kinds import PERFORMANCE, Address, Kind, RunAddress
 from reconciler.resource.records import Summary
-from reconciler.resource.resources import Detail
 
 REHEARSAL = "rehearsal"
 NOT_QUIET = "end it, or wait; `--busy` times the run all the same, and its record says so"
@@ -125,8 +124,6 @@ class PlanExecutor:
         address = step.change.address
         detail = self.desired.detail(address)
         server = self.services.server if self.service_of(address) else None
-        if server is not None:
-            detail = replace(detail, settings={**detail.settings, **server.settings})
         minimum = compute_minimum_seconds(address, detail)
         upstream = self.upstream(detail)
         resource = self.desired.by_address[address]
@@ -136,14 +133,14 @@ class PlanExecutor:
         with ExitStack() as stack:
             setting = self.quiet(step, detail, stack)
             if server is not None:
-                setting = replace(setting, lost=server.lost)
+                setting = replace(setting, server=server.access, lost=server.lost)
             found = self.shared_with(address, detail)
             if found and not (self.busy or REHEARSAL in detail.marks):
                 outcome = Outcome(step, Status.BLOCKED, f"the machine is not idle: {found}", NOT_QUIET)
                 self.report(outcome)
                 return outcome
             if found:
-                detail = replace(detail, settings={**detail.settings, "noted.machine.shared_with": found})
+                setting = replace(setting, shared_with=found)
             setting.check(step, False)
             self.report(StepStarted(step, minimum, self.failures.get(step.change.key, 0) + 1))
 

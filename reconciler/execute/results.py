@@ -9,12 +9,12 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse_yaml_mapping
-from reconciler.mlperf.endpoints import AskedResults, Limits, Results, find_differences, measure_performance
+from reconciler.mlperf.endpoints import AskedResults, Results, find_differences, measure_performance
 from reconciler.mlperf.endpoints_accuracy import judge_accuracy_scores
 from reconciler.mlperf.endpoints_audits import Audits, collect_audit_values, find_missing_audits, find_wrong_audits
 from reconciler.mlperf.loadgen.settings import ENDPOINTS, ENDPOINTS_SEEDS, RESULTS
 from reconciler.mlperf.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
-from reconciler.mlperf.rules.values import Bar, Metric
+from reconciler.mlperf.rules.context import RuleContext
 
 AUDIT = "audit"  # folder of the tests that the harness ran behind the performance run
 
@@ -80,40 +80,34 @@ def find_result_contradictions(left: Left, values: Mapping[str, Any], seconds: f
     ]
 
 
-def measure_results(left: Left, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What a performance run's record says of its results; ``settings`` hold what the round rules."""
+def measure_results(left: Left, rules: RuleContext, min_duration: int) -> dict[str, Any]:
+    """What a performance run's record says of its results. ``min_duration``: in ms, as asked of the run."""
     summary, audits = left.results.summary, left.audits
     assert summary is not None
-    key, unit, divisor, lower = settings["ruled.metric"]
-    limits = Limits.of(settings["ruled.endpoints_limits"])
-    least = int(settings.get("min_duration") or 0)
-    values = measure_performance(summary, Metric(key, unit, divisor, lower), limits, least)
-    reasons = [*values["reasons"], *find_missing_audits(audits, settings["ruled.endpoints_audits"])]
-    reasons += _output_length(summary, settings["ruled.endpoints_tokens"])
+    assert rules.endpoints is not None
+    values = measure_performance(summary, rules.metric, rules.endpoints.limits, min_duration)
+    reasons = [*values["reasons"], *find_missing_audits(audits, rules.endpoints.audits)]
+    reasons += _output_length(summary, rules.endpoints.mean_tokens)
     found = {"audits": collect_audit_values(audits)} if audits.stated else {}
     return {**values, "reasons": reasons, "validity": "INVALID" if reasons else "VALID", **found}
 
 
-def _output_length(summary: ResultDocument, bounds: list[str]) -> Iterator[str]:
-    if not bounds:
+def _output_length(summary: ResultDocument, bounds: tuple[Decimal, Decimal] | None) -> Iterator[str]:
+    if bounds is None:
         return
-    least, most = map(Decimal, bounds)
+    least, most = bounds
     mean = summary.within("output_sequence_lengths", "avg")
     if not isinstance(mean, (int, float)) or not least <= Decimal(str(mean)) <= most:
         yield f"TEST09: a mean of {mean} output tokens, between {least} and {most} is required"
 
 
-def score_results(left: Left, settings: Mapping[str, Any]) -> dict[str, Any]:
+def score_results(left: Left, rules: RuleContext) -> dict[str, Any]:
     """What a score's record says. ValueError: not every dataset has a score."""
     if left.results.scores is None:
         raise ValueError(f"there is no {ACCURACY_RESULTS}")
-    bars = [Bar(name, _decimal(least), _decimal(most)) for name, least, most in settings["ruled.bars"]]
-    single, binds = bool(settings["ruled.endpoints_single"]), bool(settings["ruled.bars_bind"])
-    return judge_accuracy_scores(left.results.scores, bars, single=single, binds=binds)
-
-
-def _decimal(text: str | None) -> Decimal | None:
-    return None if text is None else Decimal(text)
+    assert rules.endpoints is not None
+    single = rules.endpoints.single_score
+    return judge_accuracy_scores(left.results.scores, list(rules.bars), single=single, binds=rules.bars_bind)
 
 
 def list_result_files(folder: Path, mode: str) -> Iterator[Path]:

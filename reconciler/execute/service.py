@@ -24,12 +24,11 @@ from harness.contract import (
     copy_log,
     read_progress,
 )
-from reconciler.execute.attempt import Attempt
+from reconciler.desired.state import Detail
+from reconciler.execute.attempt import Attempt, ServerAccess
 from reconciler.execute.attempt_record import build_record
 from reconciler.execute.child import build_environment, read_last_lines
 from reconciler.execute.commands import (
-    SERVICE_LOG,
-    SERVICE_PORT,
     collect_environment,
     collect_placeholder_values,
     fill_all,
@@ -43,7 +42,6 @@ from reconciler.files import Lock, RepositoryPaths, make_machine_lock, remove
 from reconciler.plan.plan import Step
 from reconciler.process import Child, build_harness_command
 from reconciler.resource.records import Summary
-from reconciler.resource.resources import Detail
 from reconciler.resource.setting_names import SERVICE, SERVICE_COMMAND
 
 _READY, _STOP = 30 * 60.0, 30.0  # seconds; loading weights takes minutes
@@ -61,7 +59,7 @@ class Server:
     attempt: Attempt
     request: ServiceRequest
     child: Child
-    settings: Mapping[str, Any]
+    access: ServerAccess
 
     @property
     def ended(self) -> Path:
@@ -132,7 +130,7 @@ class Services:
         hold(lock)
         self.lock = lock
         port = free_port()
-        attempt = begin(step, replace(detail, settings={**detail.settings, SERVICE_PORT: port}), upstream, setting)
+        attempt = begin(step, detail, upstream, replace(setting, server=ServerAccess(port)))
         began = time.monotonic()
         try:
             self.server = _started(step.change.key, attempt, setting, port, self.lock)
@@ -216,7 +214,7 @@ def _started(key: str, attempt: Attempt, setting: AttemptContext, port: int, loc
         environment=build_environment(outer),
         keep_open=(*setting.keep_open, *((lock.descriptor,) if lock else ())),
     )
-    return Server(key, attempt, request, child, {SERVICE_PORT: port, SERVICE_LOG: request.log})
+    return Server(key, attempt, request, child, ServerAccess(port, request.log))
 
 
 def _ready(server: Server, moved: Callable[[Progress], None], check: Callable[[], None]) -> bool:

@@ -187,7 +187,7 @@ def _judged(
     if again.validity != "VALID" or not again.metric or not published.metric:
         return Claim(str(cell), WHAT, Proof.CONTRADICTED, f"the repeat is {again.validity}: {again.problem}"), {}
     declared = at.declared(record)
-    lower = bool(at.desired.detail(declared.address if declared else record.address).settings["ruled.metric"][3])
+    lower = at.desired.detail(declared.address if declared else record.address).ruling.metric.lower_is_better
     recorded = [float(s.metric[0]) for s in _alike(at, published) if s.metric]
     try:
         score = read_from_detail(parse_detail(_published_log(places, at, record), DETAIL))

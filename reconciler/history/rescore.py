@@ -113,6 +113,7 @@ def _attempt(cell: Cell, record: Record, at: Snapshot, folder: Path) -> Attempt:
         started=record.started,
         inputs={name: (item.value, item.origin) for name, item in record.inputs.items()},
         settings=detail.settings,
+        rules=detail.rules,
         locations=detail.locations,
         upstream=record.upstream,
         marks=record.marks,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
+from reconciler.desired.state import Detail
 from reconciler.diff.claims import Claim, Proof
 from reconciler.execute.results import find_result_contradictions, measure_results, parse_left, score_results
 from reconciler.mlperf.loadgen.settings import ENDPOINTS, RESULTS
@@ -18,9 +18,7 @@ def is_of_endpoints(record: Record) -> bool:
     return RESULTS in record.inputs and record.inputs[RESULTS].value == ENDPOINTS
 
 
-def verify_results(
-    cell: Cell, name: str, record: Record, settings: Mapping[str, Any], files: Mapping[str, bytes]
-) -> Iterator[Claim]:
+def verify_results(cell: Cell, name: str, record: Record, asked: Detail, files: Mapping[str, bytes]) -> Iterator[Claim]:
     """Of a run: its settings, and what it measured. ``files``: its artifacts that are there, by name."""
     values = {n: i.value for n, i in record.inputs.items()}
     timed = record.address.kind is Kind.RUN and values.get("mode") == "performance"
@@ -34,7 +32,7 @@ def verify_results(
     try:
         left = parse_left(files)
         found = find_result_contradictions(left, values)
-        again = measure_results(left, settings) if timed else {}
+        again = measure_results(left, asked.ruling, int(asked.settings.get("min_duration") or 0)) if timed else {}
     except ValueError as error:
         yield Claim(str(cell), f"{name}: settings", Proof.CONTRADICTED, str(error))
         return
@@ -51,12 +49,12 @@ def compare_result(recorded: object, again: object, source: str) -> tuple[Proof,
     return Proof.CONTRADICTED, f"recorded {_shown(recorded)}, {source} says {_shown(again)}"
 
 
-def verify_score(cell: Cell, record: Record, settings: Mapping[str, Any], files: Mapping[str, bytes]) -> Claim:
+def verify_score(cell: Cell, record: Record, asked: Detail, files: Mapping[str, bytes]) -> Claim:
     """Of a score: what its accuracy run's ``files`` say. The harness scored it, so that it is attested."""
     if ACCURACY_RESULTS not in files:
         return Claim(str(cell), "accuracy", Proof.MISSING, f"{ACCURACY_RESULTS} is not in this commit as recorded")
     try:
-        metric = score_results(parse_left(files), settings)["metric"]
+        metric = score_results(parse_left(files), asked.ruling)["metric"]
     except ValueError as error:
         return Claim(str(cell), "accuracy", Proof.CONTRADICTED, str(error))
     proof, detail = compare_result(record.values.get("metric"), metric, ACCURACY_RESULTS)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
+from reconciler.desired.state import Detail
 from reconciler.diff.claims import Claim, Proof
 from reconciler.errors import LogError
 from reconciler.execute.attempt_record import collect_asked, judge_text, measure_performance
@@ -26,13 +26,13 @@ def verify_runs(cell: Cell, name: str, record: Record, at: Snapshot, logs: Good)
     files = read_record_files(record, logs)
     accuracy = at.records.get(at.difference.chosen[cell].accuracy)
     if record.address.kind is Kind.SCORE and accuracy is not None and is_of_endpoints(accuracy):
-        yield verify_score(cell, record, _settings(record, at), read_record_files(accuracy, logs))
+        yield verify_score(cell, record, _detail(record, at), read_record_files(accuracy, logs))
     elif is_of_endpoints(record):
-        yield from verify_results(cell, name, record, _settings(record, at), files)
+        yield from verify_results(cell, name, record, _detail(record, at), files)
     elif record.address.kind is Kind.SCORE:
-        yield _score(cell, record, _settings(record, at), files.get(ACCURACY_TEXT))
+        yield _score(cell, record, _detail(record, at), files.get(ACCURACY_TEXT))
     elif "mode" in record.inputs:
-        yield from _run(cell, name, record, _settings(record, at), files.get(DETAIL))
+        yield from _run(cell, name, record, _detail(record, at), files.get(DETAIL))
 
 
 def verify_candidates(cell: Cell, published: Record, at: Snapshot, logs: Logs) -> Iterator[Claim]:
@@ -49,13 +49,13 @@ def verify_candidates(cell: Cell, published: Record, at: Snapshot, logs: Logs) -
                 yield claim
 
 
-def _settings(record: Record, at: Snapshot) -> Mapping[str, Any]:
+def _detail(record: Record, at: Snapshot) -> Detail:
     """Of the resource it is chosen for; of an inferred cell's records that is another cell's."""
     declared = at.declared(record)
-    return at.desired.detail(declared.address).settings if declared else {}
+    return at.desired.detail(declared.address) if declared else Detail(())
 
 
-def _run(cell: Cell, name: str, record: Record, settings: Mapping[str, Any], data: bytes | None) -> Iterator[Claim]:
+def _run(cell: Cell, name: str, record: Record, asked: Detail, data: bytes | None) -> Iterator[Claim]:
     values = {n: i.value for n, i in record.inputs.items()}
     mode, claim = str(values["mode"]), partial(Claim, str(cell))
     measured = ("validity", "metric") if record.address.kind is Kind.RUN and mode == "performance" else ()
@@ -72,16 +72,16 @@ def _run(cell: Cell, name: str, record: Record, settings: Mapping[str, Any], dat
         return
     detail = "; ".join(found) or f"LoadGen's log shows every setting{', and the seeds' * bool(wanted.seeds)}"
     yield claim(f"{name}: settings", Proof.CONTRADICTED if found else Proof.PROVEN, detail)
-    again = measure_performance(log, settings) if measured else {}
+    again = measure_performance(log, asked.ruling.metric) if measured else {}
     for key in measured:
         yield claim(f"{name}: {key}", *compare_result(record.values.get(key), again[key], DETAIL))
 
 
-def _score(cell: Cell, record: Record, settings: Mapping[str, Any], text: bytes | None) -> Claim:
+def _score(cell: Cell, record: Record, asked: Detail, text: bytes | None) -> Claim:
     claim = partial(Claim, str(cell), "accuracy")
     if text is None:
         return claim(Proof.MISSING, f"{ACCURACY_TEXT} is not in this commit as recorded")
-    again = judge_text(text.decode(errors="replace"), settings, {})
+    again = judge_text(text.decode(errors="replace"), asked.ruling, {})
     proof, detail = compare_result(record.values.get("metric"), again.values.get("metric"), ACCURACY_TEXT)
     if proof is Proof.CONTRADICTED:
         return claim(proof, f"{detail}{f': {again.problem}' * bool(again.problem)}")

@@ -65,12 +65,12 @@ def _lacking(record: Record, runs: Mapping[str, Record], logs: Good) -> list[str
 
 def _question(cell: Cell, record: Record, runs: Mapping[str, Record], at: Snapshot, logs: Good) -> VerdictInputs:
     declared = at.declared(record)
-    bars = at.desired.detail(declared.address).settings.get("ruled.bars", ()) if declared else ()
+    rules = at.desired.detail(declared.address).rules if declared else None
     question = collect_verdict_inputs(
         {name: item.value for name, item in record.inputs.items()},
         {run: _run_logs(read_record_files(made, logs)) for run, made in runs.items()},
         (record.address.cell or cell).scenario,  # an inferred cell shows the tests of another
-        (bar[0] for bar in bars),
+        (bar.metric for bar in rules.bars) if rules else (),
         _read_as(record),
         record.values.get("answers"),
     )

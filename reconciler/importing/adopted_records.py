@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from reconciler.desired.state import Desired
+from reconciler.desired.state import Desired, Detail
 from reconciler.errors import LogError, ReconcilerError
 from reconciler.execute.results import has_results
 from reconciler.files import RepositoryPaths, copy
@@ -27,7 +27,7 @@ from reconciler.record.index import load_record
 from reconciler.record.store import keep, write_record
 from reconciler.resource.kinds import MODES, Address, Cell, Kind, RunAddress
 from reconciler.resource.records import IMPORTED, Ended, Recorded
-from reconciler.resource.resources import Detail, Resource
+from reconciler.resource.resources import Resource
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from reconciler.desired.state import Detail
 from reconciler.errors import LogError, ReconcilerError
 from reconciler.execute.attempt_record import (
     KeptFile,
@@ -29,7 +30,6 @@ from reconciler.mlperf.loadgen.settings import ENDPOINTS_SEEDS, select_conf_sett
 from reconciler.mlperf.loadgen.user_conf import select_settings, write_user_conf
 from reconciler.mlperf.loadgen.verdict import judge_accuracy
 from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY, TRUNCATED
-from reconciler.mlperf.rules.values import AccuracyLogRule
 from reconciler.resource.canonical import canonicalise, digest
 from reconciler.resource.inputs import REVISIONS, Role
 from reconciler.resource.kinds import Address, Kind
@@ -42,7 +42,7 @@ from reconciler.resource.records import (
     RecordedFact,
     RecordedInput,
 )
-from reconciler.resource.resources import Detail, Resource
+from reconciler.resource.resources import Resource
 
 # What no log of LoadGen can prove of the run it describes.
 UNKNOWABLE = ("code", "dataset", "engine", "machine")
@@ -96,7 +96,7 @@ def import_run(
     conf, note = _user_conf(run, resource.address, values, context)
     found: dict[str, Any] = {"loadgen_version": run.log.version}
     if run.mode == "performance":
-        found = measure_performance(run.log, detail.settings)
+        found = measure_performance(run.log, detail.ruling.metric)
     elif reasons := judge_accuracy(run.log).reasons:
         raise LogError(f"{run.detail}: {'; '.join(reasons)}", fix="repeat the accuracy run")
     kept = [KeptFile(conf, "user.conf", in_git=True)]
@@ -104,14 +104,17 @@ def import_run(
     lost: list[Artifact] = []
     if run.accuracy_log is not None:
         short = context.scratch / f"{resource.key[:16]}-{TRUNCATED}"
-        rule = AccuracyLogRule(*detail.settings["ruled.accuracy_log"])
-        write(short, run.accuracy_log.read_bytes() if run.original else shorten_log(run.accuracy_log, rule))
+        write(
+            short,
+            run.accuracy_log.read_bytes()
+            if run.original
+            else shorten_log(run.accuracy_log, detail.ruling.accuracy_log),
+        )
         kept.append(KeptFile(short, TRUNCATED, in_git=True))
         if run.original:
             lost.append(Artifact(ACCURACY_LOG, run.original, 0))
         else:
-            compared = bool(detail.settings.get("ruled.answers_compared"))
-            kept.append(KeptFile(run.accuracy_log, ACCURACY_LOG, in_git=compared))
+            kept.append(KeptFile(run.accuracy_log, ACCURACY_LOG, in_git=detail.ruling.answers_compared))
     record = _record(resource, detail, run.made, upstream, context, values=found, source=hash_file(run.detail))
     record = replace(record, artifacts=(*map(describe_artifact, kept), *lost))
     return Import(record, tuple(kept), (note,) if note else ())
@@ -131,7 +134,8 @@ def import_results(
             f"{run.folder} does not hold a run of {resource.address}; the spec asks for something else:\n{listed}",
             fix="change the cell's settings to what ran, or import the results of a run with the declared settings",
         )
-    values = measure_results(run.left, detail.settings) if run.mode == "performance" else {}
+    least = int(detail.settings.get("min_duration") or 0)
+    values = measure_results(run.left, detail.ruling, least) if run.mode == "performance" else {}
     kept = tuple(KeptFile(path, name, in_git=True) for name, path in run.files.items())
     source = digest([[name, hash_file(path)] for name, path in run.files.items()])
     record = _record(resource, detail, run.made, upstream, context, values=values, source=source)
@@ -143,7 +147,7 @@ def import_result_score(
 ) -> Import:
     """The record of the score that an accuracy run of the endpoints harness states. LogError when it has none."""
     try:
-        values = score_results(run.left, detail.settings)
+        values = score_results(run.left, detail.ruling)
     except ValueError as error:
         raise LogError(f"{run.folder}: {error}", fix="score the accuracy run with the harness") from error
     return Import(_record(resource, detail, run.made, upstream, context, values=values, source=resource.key))
@@ -155,7 +159,7 @@ def import_score(
     """The record of an accuracy.txt that came with its run. LogError when it does not state what the round asks."""
     assert run.accuracy_text is not None
     text = run.accuracy_text.read_bytes().decode("utf-8", "surrogateescape")
-    verdict = judge_text(text, detail.settings, {})
+    verdict = judge_text(text, detail.ruling, {})
     if verdict.problem:
         raise LogError(f"{run.accuracy_text}: {verdict.problem}", fix="score the accuracy log with the official script")
     source = hash_file(run.accuracy_text)

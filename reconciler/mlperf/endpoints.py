@@ -6,7 +6,7 @@ The files, their fields and their units (ns, queries per second) are those that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from reconciler.mlperf.documents import ResultDocument
 from reconciler.mlperf.endpoints_accuracy import parse_number, read_accuracy_scores, read_sample_count, show_plain
 from reconciler.mlperf.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
-from reconciler.mlperf.rules.values import Metric
+from reconciler.mlperf.rules.values import Limits, Metric
 
 _SECOND, _MILLISECOND = 10**9, 10**6
 _NEAR = Decimal("0.0001")  # of a rate: a stated one is written with all its digits, or rounded by hand
@@ -64,20 +64,6 @@ class FieldDifference:
 LIMITS = ("most_ttft_latency", "most_tpot_latency", "most_target_latency")
 # The test that has no file of its own: the mean number of output tokens of a performance run is within limits.
 MEAN_TOKENS, MEAN_TOKENS_LIMITS = "TEST09", ("least_mean_tokens", "most_mean_tokens")
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Of a scenario: the greatest 99th percentiles, in ns; None where the round rules none."""
-
-    ttft: Decimal | None = None
-    tpot: Decimal | None = None
-    latency: Decimal | None = None
-
-    @classmethod
-    def of(cls, texts: Iterable[str | None]) -> Limits:
-        """From decimal texts in the order of LIMITS."""
-        return cls(*(None if text is None else Decimal(text) for text in texts))
 
 
 def list_scenarios(config: ResultDocument) -> tuple[str, ...]:

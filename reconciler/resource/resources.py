@@ -1,18 +1,16 @@
-"""A desired resource and the desired state as a whole."""
+"""A desired resource, in the few values that comparing needs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
-from reconciler.resource.inputs import Input
 from reconciler.resource.kinds import Address, Cell, Kind
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """What the spec asks for, in the few values that comparing needs; everything else is in its ``Detail``.
+    """What the spec asks for, in the few values that comparing needs; everything else is in its
+    ``Detail`` (see ``desired.state``).
 
     ``upstream`` are the addresses it is made from. ``attempts`` bounds how often an INVALID or transient outcome is
     tried again.
@@ -27,17 +25,3 @@ class Resource:
     @property
     def kind(self) -> Kind:
         return self.address.kind
-
-
-@dataclass(frozen=True, slots=True)
-class Detail:
-    """What executing, recording and explaining a resource needs. ``locations`` (paths) and ``settings`` never enter
-    the key unless an input of the same name says so."""
-
-    inputs: tuple[Input, ...]
-    locations: Mapping[str, str] = field(default_factory=dict)
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    marks: tuple[str, ...] = ()
-
-    def values(self) -> dict[str, Any]:
-        return {item.name: item.value for item in self.inputs}

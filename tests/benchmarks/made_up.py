@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from reconciler.desired.state import Detail
 from reconciler.diff.change import Work
 from reconciler.files import RepositoryPaths
 from reconciler.plan.plan import Step
@@ -30,7 +31,6 @@ from reconciler.resource.canonical import canonicalise
 from reconciler.resource.inputs import REVISIONS, Role
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import CHILD_LOG, Artifact, Ended, Record, RecordedFact, RecordedInput, Summary
-from reconciler.resource.resources import Detail
 
 SPEC = Path("specs") / "made-up.yaml"
 _TARGET = 10_000  # of the first Offline cell; each further one has one more, so the text stands once in the spec

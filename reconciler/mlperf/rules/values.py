@@ -23,6 +23,15 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
+class Limits:
+    """Of a scenario: the greatest 99th percentiles, in ns; None where the round rules none."""
+
+    ttft: Decimal | None = None
+    tpot: Decimal | None = None
+    latency: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Metric:
     """What is published: the value of ``key`` in the detail log, divided by ``divisor``, in ``unit``."""
 

@@ -10,13 +10,13 @@ from reconciler.mlperf.documents import ResultDocument
 from reconciler.mlperf.endpoints import (
     LIMITS,
     SEEDS,
-    Limits,
     find_over_limits,
     list_scenarios,
     read_measured,
     read_percentile,
 )
 from reconciler.mlperf.endpoints_accuracy import read_accuracy_scores, read_sample_count
+from reconciler.mlperf.rules.values import Limits
 from reconciler.resource.inputs import Value
 from reconciler.tree.check.accuracy import check_extra_files
 from reconciler.tree.check.demands import NEW, OURS, Complaints

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from reconciler.desired.state import Desired
+from reconciler.desired.state import Desired, Detail
 from reconciler.diff.change import Difference, Work
 from reconciler.diff.difference import compare
 from reconciler.observed.state import Observed
@@ -14,7 +14,7 @@ from reconciler.plan.plan import Plan
 from reconciler.resource.inputs import Input, Origin, make_key
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Artifact, Ended, Recorded, Summary
-from reconciler.resource.resources import Detail, Resource
+from reconciler.resource.resources import Resource
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -12,16 +14,21 @@ import pytest
 from harness.contract import Result
 from reconciler.errors import StorageError
 from reconciler.execute import harvest as harvesting
-from reconciler.execute.attempt import Attempt, Intent, create, read
+from reconciler.execute.attempt import Attempt, Intent, MachineFacts, ServerAccess, create, read
 from reconciler.execute.attempt_record import build_record
 from reconciler.execute.harvest import harvest
 from reconciler.execute.perform import Finished
+from reconciler.mlperf.rules.context import EndpointsContext, RuleContext
+from reconciler.mlperf.rules.values import AccuracyLogRule, Bar, Limits, Metric
 from reconciler.record.codec import encode
+from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address, Kind
-from reconciler.resource.records import Ended
+from reconciler.resource.records import Ended, RecordedFact
+
+SEEN = MachineFacts()
 
 
-def begin(folder: Path, number: int = 1, kind: Kind = Kind.MODEL) -> Attempt:
+def begin(folder: Path, number: int = 1, kind: Kind = Kind.MODEL, machine: MachineFacts = SEEN) -> Attempt:
     intent = Intent(
         id=f"2026-{number}",
         address=Address(kind, "net"),
@@ -29,13 +36,15 @@ def begin(folder: Path, number: int = 1, kind: Kind = Kind.MODEL) -> Attempt:
         revision=1,
         started="2026",
         inputs={"source": ("digest", "specs/a.yaml:3")},
-        settings={"ruled.metric": ["key", "unit", 1, False]},
+        settings={"min_duration": 0},
+        rules=RuleContext(Metric("key", "unit"), AccuracyLogRule(1, 2, 3), (Bar("accuracy", Decimal("76.1")),)),
         upstream={"dataset": "Dataset/x"},
         made_from={"dataset.samples.npy": "digest"},
         spec={"specs/a.yaml": "blob"},
         marks=("rehearsal",),
         shared=(Address(kind, "net-99"),),
         tool="test",
+        machine=machine,
     )
     attempt = create(folder, intent)
     (attempt.output / "model.onnx").write_bytes(b"weights")
@@ -54,6 +63,65 @@ def collect(folder: Path, note: Callable[[str], None] = lambda _: None) -> list[
 def test_attempt_is_its_folder(tmp_path: Path) -> None:
     attempt = begin(tmp_path)
     assert read(attempt.folder) == attempt
+
+
+OLD_SETTINGS = {
+    "target_qps": "100",
+    "ruled.metric": ["result_samples_per_second", "Samples/s", 1, False],
+    "ruled.accuracy_log": [1048576, 10240, 4096],
+    "ruled.bars": [["acc", "76.01", None]],
+    "ruled.bars_bind": True,
+    "ruled.answers_compared": True,
+    "ruled.endpoints_limits": ["5", None, "7"],
+    "ruled.endpoints_audits": {"TEST06": "eos"},
+    "ruled.endpoints_tokens": ["1.5", "2.5"],
+    "ruled.endpoints_single": True,
+    "ruled.min_duration": 600000,
+    "noted.machine.nodes": [{"host": "one"}],
+    "noted.machine.shared_with": "PID 1 (init)",
+    "evident.nodes.drivers": ["570.1"],
+    "running.port": 8000,
+    "running.log": "/attempts/1/log",
+    "known_answers": {"reasons": []},
+    "response_dtype": "int32",
+}
+
+
+def test_attempt_that_an_older_version_began_is_read_with_all_it_said(tmp_path: Path) -> None:
+    attempt = begin(tmp_path)
+    path = attempt.folder / "attempt.json"
+    added = ("rules", "machine", "server", "known_answers", "response_dtype")
+    old = {name: value for name, value in json.loads(path.read_bytes()).items() if name not in added}
+    path.write_text(json.dumps({**old, "format": 1, "settings": OLD_SETTINGS}), encoding="utf-8")
+    read_again = read(attempt.folder)
+    assert read_again is not None
+    intent = read_again.intent
+    assert intent.settings == {"target_qps": "100"}
+    assert intent.rules == RuleContext(
+        Metric("result_samples_per_second", "Samples/s"),
+        AccuracyLogRule(1048576, 10240, 4096),
+        (Bar("acc", Decimal("76.01")),),
+        endpoints=EndpointsContext(
+            Limits(ttft=Decimal(5), latency=Decimal(7)),
+            {"TEST06": "eos"},
+            (Decimal("1.5"), Decimal("2.5")),
+            single_score=True,
+            min_duration=600000,
+        ),
+        answers_compared=True,
+    )
+    assert intent.machine == MachineFacts(({"host": "one"},), ("570.1",), "PID 1 (init)")
+    assert (intent.server, intent.known_answers) == (ServerAccess(8000, "/attempts/1/log"), {"reasons": []})
+    assert intent.response_dtype == "int32"
+
+
+def test_facts_of_the_machine_stand_in_the_record_with_their_roles(tmp_path: Path) -> None:
+    attempt = begin(tmp_path, machine=MachineFacts(({"host": "one"},), ("570.1",), "PID 1 (init)"))
+    end(attempt)
+    facts = build_record(attempt)[0].facts
+    assert facts["nodes.drivers"] == RecordedFact(["570.1"], Role.EVIDENCE)
+    assert facts["machine.nodes"] == RecordedFact([{"host": "one"}], Role.NOTE)
+    assert facts["machine.shared_with"] == RecordedFact("PID 1 (init)", Role.NOTE)
 
 
 def test_complete_attempt_becomes_the_record_that_its_pass_would_have_written(tmp_path: Path) -> None:

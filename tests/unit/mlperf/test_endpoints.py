@@ -9,7 +9,6 @@ import pytest
 
 from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse_yaml_mapping
 from reconciler.mlperf.endpoints import (
-    Limits,
     compute_rate,
     find_over_limits,
     find_shortcomings,
@@ -19,7 +18,7 @@ from reconciler.mlperf.endpoints import (
 )
 from reconciler.mlperf.endpoints_accuracy import judge_accuracy_scores, read_sample_count
 from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.mlperf.rules.values import Bar
+from reconciler.mlperf.rules.values import Bar, Limits
 
 PATTERN = "settings: {load_pattern: {type: "
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from reconciler.desired.state import Desired
+from reconciler.desired.state import Desired, Detail
 from reconciler.diff.change import Action, Change, Chosen, Difference, Finding, Reason, Work
 from reconciler.diff.conditions import summarise_cells
 from reconciler.observed.state import Observed
@@ -14,7 +14,7 @@ from reconciler.render.status import render_metric_text, render_status_text
 from reconciler.resource.conditions import NOT_REQUIRED, CellStatus
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Ended, Recorded, Summary
-from reconciler.resource.resources import Detail, Resource
+from reconciler.resource.resources import Resource
 
 OFFLINE = Cell("open", "box", "digits", "Offline")
 SERVER = Cell("open", "box", "digits", "Server")

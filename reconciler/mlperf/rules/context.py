@@ -1,0 +1,41 @@
+"""What executing, judging and auditing a cell need of its round: taken from the rules once, where the desired state is
+compiled, so that no later stage reads a round."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from reconciler.mlperf.rules.values import AccuracyLogRule, Bar, Limits, Metric
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointsContext:
+    """Of a cell that is measured by the endpoints harness.
+
+    ``audits``: test → the harness's name of it, of tests whose file is asked for. ``mean_tokens``: the bounds of the
+    mean number of output tokens, where TEST09 is asked for. ``single_score``: one plain score stands for the accuracy.
+    ``min_duration``: in ms, where the cell itself asks for none.
+    """
+
+    limits: Limits = field(default_factory=Limits)
+    audits: Mapping[str, str] = field(default_factory=dict)
+    mean_tokens: tuple[Decimal, Decimal] | None = None
+    single_score: bool = False
+    min_duration: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RuleContext:
+    """``bars_bind``: whether accuracy below a bar counts in the cell's division. ``answers_compared``: a compliance
+    test compares its answers with those of this run. ``performance_checked``: whether LoadGen's word on this run
+    counts; a test that ends after a fixed number of queries may be too short for it."""
+
+    metric: Metric
+    accuracy_log: AccuracyLogRule
+    bars: tuple[Bar, ...] = ()
+    bars_bind: bool = True
+    endpoints: EndpointsContext | None = None
+    answers_compared: bool = False
+    performance_checked: bool = True

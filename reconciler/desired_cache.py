@@ -11,7 +11,6 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from reconciler import __version__
 from reconciler.desired.cache_file import Compiled, digest_variables, read, write
@@ -21,12 +20,13 @@ from reconciler.files import RepositoryPaths, hash_bytes
 from reconciler.foreign import read_regular, walk_files
 from reconciler.observed.digest_cache import DigestCache
 from reconciler.observed.installed import list_installed
-from reconciler.observed.observe import find_unlike_systems, get_systems, list_installed_for
+from reconciler.observed.observe import find_unlike_systems, list_installed_for
 from reconciler.observed.pins import observe_pins
 from reconciler.observed.probed_nodes import read_probed_nodes
 from reconciler.resource.canonical import digest
 from reconciler.resource.pins import Pin
 from reconciler.resource.records import Recorded
+from reconciler.resource.settings import SystemSettings
 
 _PACKAGE = Path(__file__).parent
 _SPECS = (".yaml", ".yml")
@@ -99,7 +99,7 @@ def load_desired(
     cache = places.index / f"desired-{fingerprint[:16]}.jsonl"
     known = kept.last if kept.last is not None and kept.last.fingerprint == fingerprint else read(cache)
     if known is not None and known.fingerprint == fingerprint and _same_variables(known.variables):
-        pins = observe_pins_here(known.pins.values, get_systems(known.desired), places, recorded, stamps)
+        pins = observe_pins_here(known.pins.values, known.desired.submission.systems, places, recorded, stamps)
         if pins.values == known.pins.values:
             kept.last = known
             return known
@@ -109,10 +109,13 @@ def load_desired(
 
 
 def observe_pins_here(
-    needed: Iterable[Pin], systems: Mapping[str, Any], places: RepositoryPaths, recorded: Recorded, stamps: DigestCache
+    needed: Iterable[Pin],
+    systems: Mapping[str, SystemSettings],
+    places: RepositoryPaths,
+    recorded: Recorded,
+    stamps: DigestCache,
 ) -> Pins:
-    """What the machines of these systems, this disk and the records say of the pins. ``systems`` as submission settings
-    have them."""
+    """What the machines of these systems, this disk and the records say of the pins."""
     reached = read_probed_nodes(places)
     there = list_installed_for(systems, reached, list_installed())
     return observe_pins(needed, recorded, places.root, stamps, there, find_unlike_systems(systems, reached))

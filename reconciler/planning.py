@@ -23,7 +23,7 @@ from reconciler.errors import ReconcilerError, RecordError
 from reconciler.files import RepositoryPaths
 from reconciler.observed.digest_cache import DigestCache
 from reconciler.observed.installed import list_installed
-from reconciler.observed.observe import can_build_anywhere, find_obstacle, get_systems, list_installed_for, observe
+from reconciler.observed.observe import can_build_anywhere, find_obstacle, list_installed_for, observe
 from reconciler.observed.probed_nodes import read_probed_nodes
 from reconciler.observed.state import Observed
 from reconciler.plan.make import PlanContext, Policy, make_plan
@@ -166,9 +166,8 @@ def _look(places: RepositoryPaths, options: Options, memory: PlanCache) -> PlanR
 
 
 def find_tree(places: RepositoryPaths, desired: Desired) -> Path:
-    submission = next(r for r in desired.resources if r.kind is Kind.SUBMISSION)
-    declared = desired.detail(submission.address).settings.get("tree")
-    return (places.root / str(declared)).resolve() if declared else places.tree
+    declared = desired.submission.tree
+    return (places.root / declared).resolve() if declared else places.tree
 
 
 def _forced(desired: Desired, options: Options) -> frozenset[Address]:
@@ -208,7 +207,7 @@ def make_plan_of(
     observed: Observed,
     difference: Difference,
 ) -> Plan:
-    there = list_installed_for(get_systems(desired), read_probed_nodes(places), list_installed())
+    there = list_installed_for(desired.submission.systems, read_probed_nodes(places), list_installed())
 
     def blocked(address: Address) -> tuple[str, str] | None:
         cell = address.cell

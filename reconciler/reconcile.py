@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from reconciler import __version__
-from reconciler.desired.state import get_submission_settings
 from reconciler.diff.change import Difference, Work
 from reconciler.errors import ReconcilerError, RepositoryError
 from reconciler.execute.attempt import MachineFacts
@@ -24,10 +23,8 @@ from reconciler.execute.plan_executor import PlanExecutor
 from reconciler.execute.record_clock import RecordClock
 from reconciler.execute.service import Services
 from reconciler.files import Lock, RepositoryPaths, convert_storage_errors, ignore_work, remove, sweep
-from reconciler.launch.launcher import find_launcher
 from reconciler.launch.nodes import sweep_probes
 from reconciler.observed.node_probe import probe_machines
-from reconciler.observed.observe import get_systems
 from reconciler.observed.probed_nodes import ProbedNodes, name_nodes, note_facts, read_probed_nodes
 from reconciler.observed.rendered import read_rendered
 from reconciler.plan.plan import Plan, Step
@@ -40,6 +37,7 @@ from reconciler.record.repair import repair_artifact, repair_record
 from reconciler.record.store import find_artifact, keep, write_record
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import Artifact, Summary
+from reconciler.resource.settings import SystemSettings
 
 TOOL = f"mlperf-reconciler {__version__}"
 _LOOKS = 20  # of one pass; each but the last has done something, so the bound only guards against a bug of ours
@@ -147,7 +145,9 @@ class Pass:
         """After a look at the machines where something is to be done, if only a probe can tell what they are."""
         due = {cell.system for s in seen.plan.steps if s.change.how is Work.MAKE and (cell := s.change.address.cell)}
         began = time.monotonic()
-        looked = probe_machines(self.places, get_systems(seen.desired), due, lambda text: self.report(Message(text)))
+        looked = probe_machines(
+            self.places, seen.desired.submission.systems, due, lambda text: self.report(Message(text))
+        )
         self.waited += time.monotonic() - began
         if not looked:
             return seen
@@ -165,7 +165,7 @@ class Pass:
     def prepare_signing(self, seen: PlanResult) -> None:
         """A key that cannot sign is better known before hours of runs than after."""
         due = self.unsigned or any(step.change.how is Work.MAKE for step in seen.plan.steps)
-        if due and self.options.sign and get_submission_settings(seen.desired).get("signing.sign"):
+        if due and self.options.sign and seen.desired.submission.get("signing.sign"):
             from reconciler.record.signing import find_signer
 
             self.signer = find_signer(self.places.root)
@@ -255,7 +255,7 @@ class Pass:
             check=self.check,
             path=lambda artifact: find_readable(self.places, artifact),
             load=lambda identity: load_record(self.places, identity),
-            nodes=collect_node_facts(get_systems(seen.desired), read_probed_nodes(self.places)),
+            nodes=collect_node_facts(seen.desired.submission.systems, read_probed_nodes(self.places)),
             order=self.order,
         )
         by_id = {s.id: s for summaries in seen.recorded.by_key.values() for s in summaries}
@@ -343,11 +343,11 @@ class Pass:
         return identity
 
 
-def collect_node_facts(systems: Mapping[str, Any], reached: ProbedNodes) -> dict[str, MachineFacts]:
+def collect_node_facts(systems: Mapping[str, SystemSettings], reached: ProbedNodes) -> dict[str, MachineFacts]:
     """System → what the record of its runs says of the nodes that its launcher reached."""
     told = {}
     for name, system in systems.items():
-        found = reached.get(name_nodes(system["settings"])) if find_launcher(system["settings"]) is not None else None
+        found = reached.get(name_nodes(system)) if system.launcher is not None else None
         if found is not None:
             drivers = {str(gpu["driver"]) for node in found.nodes for gpu in node["gpus"] if "driver" in gpu}
             told[name] = MachineFacts(tuple(map(note_facts, found.nodes)), tuple(sorted(drivers)))

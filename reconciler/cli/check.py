@@ -105,8 +105,7 @@ def _seen(specs: tuple[str, ...]) -> PlanResult:
 
 
 def _round(seen: PlanResult) -> str:
-    submission = next(r for r in seen.desired.resources if r.kind is Kind.SUBMISSION)
-    return str(seen.desired.detail(submission.address).settings["round"])
+    return seen.desired.submission.round
 
 
 def _stored(seen: PlanResult) -> Callable[[str], Path | None] | None:

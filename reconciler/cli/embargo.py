@@ -13,7 +13,6 @@ from reconciler import git, git_remotes
 from reconciler.cli.shared.options import json_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.repository import find_repository
-from reconciler.desired.state import get_submission_settings
 from reconciler.errors import IN_SYNC, ReconcilerError, RepositoryError
 from reconciler.files import RepositoryPaths, replace
 from reconciler.planning import Options, PlanCache
@@ -61,7 +60,7 @@ def command(address: str | None, install: bool, as_json: bool) -> int:
 
 
 def _declared(places: RepositoryPaths) -> Embargo | None:
-    return make_embargo(get_submission_settings(PlanCache.of(places).desired(Options())))
+    return make_embargo(PlanCache.of(places).desired(Options()).submission)
 
 
 def _standing(embargo: Embargo | None) -> str:

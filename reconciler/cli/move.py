@@ -24,7 +24,6 @@ from reconciler.errors import IN_SYNC, Problem, ReconcilerError
 from reconciler.files import RepositoryPaths, replace
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.observed.digest_cache import DigestCache
-from reconciler.observed.observe import get_systems
 from reconciler.plan.plan import Plan
 from reconciler.planning import Options, PlanResult, compute_plan, make_plan_of
 from reconciler.render.documents import render_document
@@ -74,8 +73,7 @@ def command(cell: str, to: str, dry_run: bool, specs: tuple[str, ...], as_json: 
 def _refuse(seen: PlanResult, source: Cell, target: Cell) -> None:
     if source == target:
         raise ReconcilerError(f"{source} is in the {target.division} division already", fix="name another one: --to")
-    submission = next(r for r in seen.desired.resources if r.kind is Kind.SUBMISSION)
-    ruleset = load_ruleset(str(seen.desired.detail(submission.address).settings["round"]))
+    ruleset = load_ruleset(seen.desired.submission.round)
     if Address(Kind.RESULT, str(target)) in seen.desired.by_address:
         raise ReconcilerError(f"{target} is declared already", fix="remove one of the two from the spec first")
     if not ruleset.binds(target.division, "model_mapping") and ruleset.official(target.benchmark) is None:
@@ -115,7 +113,7 @@ def _plan(places: RepositoryPaths, options: Options, seen: PlanResult, sources: 
     ruleset = load_ruleset(str(declared.round.value))
     check(declared, ruleset)
     stamps, needed = DigestCache(places), list_needed_pins(declared, ruleset)
-    pins = observe_pins_here(needed, get_systems(seen.desired), places, seen.recorded, stamps)
+    pins = observe_pins_here(needed, seen.desired.submission.systems, places, seen.recorded, stamps)
     desired: Desired
     desired, _ = compile_desired(declared, ruleset, pins)
     difference = compare(desired, seen.recorded, seen.observed)

@@ -13,7 +13,6 @@ from reconciler import git
 from reconciler.cli.shared.options import reporting_options, takes
 from reconciler.cli.shared.output import choose_paint, say, say_commands, say_json
 from reconciler.cli.shared.repository import find_repository
-from reconciler.desired.state import get_submission_settings
 from reconciler.diff.impact import Impact, Remark
 from reconciler.errors import ERROR, IN_SYNC, NOT_IN_SYNC, SpecError
 from reconciler.files import write_output
@@ -124,7 +123,7 @@ def _first(error: SpecError) -> str:
 def check_embargo_of_page(root: Path, *commits: Snapshot) -> str:
     """Why no measured figure may be on the pull request's page; "" when it may. An embargo that either commit declares
     counts: merging may end it, proposing to may not."""
-    embargoes = [make_embargo(get_submission_settings(at.desired)) for at in commits]
+    embargoes = [make_embargo(at.desired.submission) for at in commits]
     today = datetime.now(UTC).date()
     return next(filter(None, (explain_refusal(e, page, today) for e in embargoes for page in render_pages(root))), "")
 

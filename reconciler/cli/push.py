@@ -36,7 +36,7 @@ def command(
     """
     places = find_repository()
     store = choose_store(places, to, "--to")
-    why = explain_refusal(make_embargo(store.settings), store.url, datetime.now(UTC).date())
+    why = explain_refusal(make_embargo(store.submission), store.url, datetime.now(UTC).date())
     if why:
         raise StoreError(f"nothing is pushed: {why}", fix="add it to embargo.allow if it is private, or wait")
     with take_turns(places, 0.0 if dry_run else wait):

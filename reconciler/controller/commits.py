@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from reconciler import git, git_remotes
 from reconciler.controller.reporter import Reporter
 from reconciler.controller.settings import WatchSettings
-from reconciler.desired.state import get_submission_settings
 from reconciler.files import RepositoryPaths
 from reconciler.planning import PlanResult
 from reconciler.resource.embargo import explain_refusal, make_embargo
@@ -46,7 +45,7 @@ class Commits:
 
     def push(self, seen: PlanResult) -> None:
         root, remote, name = self.places.root, self.settings.push, git_remotes.find_branch(self.places.root)
-        embargo, today = make_embargo(get_submission_settings(seen.desired)), datetime.now(UTC).date()
+        embargo, today = make_embargo(seen.desired.submission), datetime.now(UTC).date()
         refused = (explain_refusal(embargo, address, today) for address in git_remotes.list_addresses(root, remote))
         why = next(filter(None, refused), "")
         if not why and not name:

@@ -20,8 +20,9 @@ from reconciler.files import hash_bytes, read_checked, write_cache
 from reconciler.resource.kinds import Address, Cell
 from reconciler.resource.pins import Pin
 from reconciler.resource.resources import Resource
+from reconciler.resource.settings import SubmissionSettings
 
-FORMAT = 4
+FORMAT = 5
 _SHORTEST = 4  # characters of a value that is looked for
 
 
@@ -70,6 +71,7 @@ class _Header:
     digest: str
     name: str
     missing: tuple[str, ...]
+    submission: SubmissionSettings
     rows: Sequence[_Row]
 
 
@@ -133,6 +135,7 @@ def _encode(compiled: Compiled) -> bytes:
         desired.digest,
         desired.name,
         desired.missing_cells,
+        desired.submission,
         rows,
     )
     heads = [encode_json(_Head(FORMAT, compiled.variables)), masked.hide(encode_json(header)), b""]
@@ -180,6 +183,7 @@ def _decode(data: bytes, header: _Header, base: int, variables: Mapping[str, str
         name=header.name,
         by_address=by_address,
         missing_cells=header.missing,
+        submission=header.submission,
     )
     origins = {row.pin: row.origin for row in header.pins if row.origin is not None}
     pins = Pins({row.pin: row.value for row in header.pins}, origins)

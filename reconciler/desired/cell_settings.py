@@ -128,9 +128,3 @@ def collect_locations(reader: Reader) -> dict[str, str]:
 
 def strip_origins(settings: Mapping[str, Value]) -> dict[str, object]:
     return {name: value.value for name, value in settings.items()}
-
-
-def select_below(settings: Mapping[str, object], kind: str) -> dict[str, object]:
-    """The settings of one kind, without its prefix."""
-    prefix = f"{kind}.settings."
-    return {name.removeprefix(prefix): value for name, value in settings.items() if name.startswith(prefix)}

@@ -13,7 +13,6 @@ from reconciler.desired.cell_settings import (
     collect_marks,
     find_source_cell,
     is_trained,
-    select_below,
     strip_origins,
 )
 from reconciler.desired.commands import collect_command_inputs, collect_scorer_inputs
@@ -42,6 +41,7 @@ from reconciler.mlperf.rules.values import TestRules
 from reconciler.resource.inputs import Input, make_key
 from reconciler.resource.kinds import ACCURACY, MODES, Address, Cell, Kind, RunAddress
 from reconciler.resource.setting_names import BUILD_COMMAND, SERVICE_COMMAND
+from reconciler.resource.settings import CellSettings
 from reconciler.spec.declared import DeclaredCell
 
 INFERRED = "inferred"
@@ -54,7 +54,7 @@ class CellCompiler:
     def __init__(self, making: ResourceBuilder, readers: CellReaders, cell: DeclaredCell) -> None:
         self._making, self._readers, self._cell = making, readers, cell
         self._reader = readers.reader(cell)
-        self._settings = strip_origins(self._reader.settings)
+        self._settings = CellSettings(strip_origins(self._reader.settings))
         self._rules = readers.rule_context(cell)
         self._marks = collect_marks(readers.declared, self._reader)
         making.begin(cell)
@@ -134,7 +134,10 @@ class CellCompiler:
             reader = use_own_dataset(self._reader, test.name)
             locations = collect_locations(reader)
             at = Address(Kind.DATASET, f"{self._cell.cell}/{test.name}")
-            common = {**self._common(select_below(strip_origins(reader.settings), "dataset")), "locations": locations}
+            common = {
+                **self._common(_of_kind(CellSettings(strip_origins(reader.settings)), Kind.DATASET)),
+                "locations": locations,
+            }
             dataset = self._making.put(at, collect_dataset_inputs(reader), reader, None, **common)
         audit = self._test(test, locations, made_from, dataset, *service)
         return self._verdict(test, audit, runs, dataset, locations)
@@ -165,8 +168,8 @@ class CellCompiler:
         """A reader that has noted nothing yet: each kind's notes say what makes it stale."""
         return replace(self._reader, noted=set())
 
-    def _effective(self, inputs: list[Input]) -> dict[str, object]:
-        return {**self._settings, **{i.name: i.value for i in inputs}}
+    def _effective(self, inputs: list[Input]) -> CellSettings:
+        return CellSettings({**self._settings.values, **{i.name: i.value for i in inputs}})
 
     def _put(self, kind: Kind, part: str, inputs: list[Input], reader: Reader, **extra: object) -> Input:
         """``part``: a run's mode or a test's name behind the cell."""
@@ -180,11 +183,15 @@ class CellCompiler:
         cell's."""
         cell = self._cell.cell
         address = Address(kind, cell.benchmark if make_key(kind, inputs) == common else str(cell))
-        settings = select_below(self._settings, str(kind).lower())
-        return self._making.put(address, inputs, reader, None, **self._common(settings))
+        return self._making.put(address, inputs, reader, None, **self._common(_of_kind(self._settings, kind)))
 
-    def _common(self, settings: Mapping[str, object]) -> dict[str, object]:
+    def _common(self, settings: CellSettings) -> dict[str, object]:
         return {"locations": collect_locations(self._reader), "marks": self._marks, "settings": settings}
+
+
+def _of_kind(settings: CellSettings, kind: Kind) -> CellSettings:
+    """The preprocessing of a dataset, the quantisation of a model: without its prefix."""
+    return CellSettings(settings.below(f"{str(kind).lower()}.settings."))
 
 
 def find_common_keys(readers: CellReaders, kept: Mapping[Cell, CachedCell]) -> Commons:

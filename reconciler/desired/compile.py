@@ -52,7 +52,6 @@ def compile_desired(
         [*shared, *results],
         None,
         None,
-        settings=collect_submission_settings(declared),
     )
     resources = tuple(making.resources.values())
     named = [[str(r.address), r.key, r.attempts] for r in resources]
@@ -70,6 +69,7 @@ def compile_desired(
         name=declared.name,
         by_address={r.address: r for r in resources},
         missing_cells=find_missing_cells(declared, ruleset),
+        submission=collect_submission_settings(declared),
     )
     return whole, making.noted
 

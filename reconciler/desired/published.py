@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from reconciler.desired.cell_settings import strip_origins
 from reconciler.desired.state import Pins
 from reconciler.launch.launcher import LAUNCHING
 from reconciler.resource.inputs import Input, Value
 from reconciler.resource.pins import Pin, make_source_pin
+from reconciler.resource.settings import Settings, SubmissionSettings, SystemSettings
 from reconciler.spec.declared import Declared, DeclaredCell
 
 
@@ -21,26 +20,23 @@ def collect_submission_values(declared: Declared) -> dict[str, Value]:
     return values
 
 
-def collect_systems(declared: Declared) -> dict[str, dict[str, Mapping[str, object]]]:
-    """Name of a system → its "settings" and "description", as plain values."""
+def collect_systems(declared: Declared) -> dict[str, SystemSettings]:
     return {
-        system.name: {"settings": strip_origins(system.settings), "description": strip_origins(system.description)}
+        system.name: SystemSettings(strip_origins(system.settings), strip_origins(system.description))
         for system in declared.systems.values()
     }
 
 
-def collect_submission_settings(declared: Declared) -> dict[str, object]:
-    """What the shared files of the tree show, as plain values."""
-    own = {name: value.value for name, value in declared.settings.items()}
-    code = {cell.cell.benchmark: list(paths) for cell in declared.cells if (paths := list_published_code(cell))}
-    return {
-        "tree": None,
-        **own,
-        "round": declared.round.value,
-        "submitter": declared.submitter.value,
-        "systems": collect_systems(declared),
-        "code": code,
-    }
+def collect_submission_settings(declared: Declared) -> SubmissionSettings:
+    own = Settings(strip_origins(declared.settings))
+    return SubmissionSettings(
+        values=own.values,
+        round=str(declared.round.value),
+        submitter=str(declared.submitter.value),
+        tree=own.text("tree"),
+        systems=collect_systems(declared),
+        code={cell.cell.benchmark: paths for cell in declared.cells if (paths := list_published_code(cell))},
+    )
 
 
 def list_published_code(cell: DeclaredCell) -> tuple[str, ...]:

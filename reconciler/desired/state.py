@@ -8,9 +8,10 @@ from typing import Any
 
 from reconciler.mlperf.rules.context import RuleContext
 from reconciler.resource.inputs import Input, Origin
-from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.kinds import Address
 from reconciler.resource.pins import Pin
 from reconciler.resource.resources import Resource
+from reconciler.resource.settings import CellSettings, SubmissionSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class Detail:
 
     inputs: tuple[Input, ...]
     locations: Mapping[str, str] = field(default_factory=dict)
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: CellSettings = field(default_factory=CellSettings)
     marks: tuple[str, ...] = ()
     rules: RuleContext | None = None
 
@@ -37,20 +38,16 @@ class Detail:
 @dataclass(frozen=True, slots=True)
 class Desired:
     """Resources in pipeline order, cell by cell. ``detail`` gives what a resource was made from; the compiled cache
-    reads it only when asked. ``digest`` stands for the whole: two equal digests plan alike."""
+    reads it only when asked. ``digest`` stands for the whole: two equal digests plan alike. ``submission``: what is
+    declared of the whole."""
 
     digest: str
     resources: tuple[Resource, ...]
     detail: Callable[[Address], Detail]
     name: str = ""
     by_address: Mapping[Address, Resource] = field(default_factory=dict)
+    submission: SubmissionSettings = field(default_factory=SubmissionSettings)
     missing_cells: tuple[str, ...] = ()
-
-
-def get_submission_settings(desired: Desired) -> Mapping[str, Any]:
-    """What the whole submission declares, by flat name; empty where nothing is declared."""
-    submission = next((r for r in desired.resources if r.kind is Kind.SUBMISSION), None)
-    return desired.detail(submission.address).settings if submission else {}
 
 
 @dataclass(frozen=True, slots=True)

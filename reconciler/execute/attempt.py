@@ -20,6 +20,7 @@ from reconciler.mlperf.rules.context import RuleContext
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import SERVICE_LOG, RecordedFact
+from reconciler.resource.settings import CellSettings
 
 FORMAT = 2
 
@@ -69,7 +70,7 @@ class Intent:
     revision: int
     started: str
     inputs: Mapping[str, tuple[Any, str]]
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: CellSettings = field(default_factory=CellSettings)
     locations: Mapping[str, str] = field(default_factory=dict)
     upstream: Mapping[str, str] = field(default_factory=dict)
     made_from: Mapping[str, str] = field(default_factory=dict)
@@ -197,7 +198,7 @@ def _upgrade(document: dict[str, Any]) -> dict[str, Any]:
     server = {"port": old["running.port"], "log": old.get("running.log", "")} if "running.port" in old else None
     return {
         **document,
-        "settings": settings,
+        "settings": {"values": settings},
         "rules": _upgrade_rules(old) if "ruled.metric" in old else None,
         "machine": {
             "nodes": old.get("noted.machine.nodes"),

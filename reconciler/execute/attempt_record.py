@@ -214,7 +214,7 @@ def _judge_results(attempt: Attempt, result: Result, values: Mapping[str, Any]) 
 
 def _conf_contradictions(attempt: Attempt, log: DetailLog, values: Mapping[str, Any]) -> list[str]:
     """A user.conf that a command wrote itself must be the one its run was made with."""
-    if attempt.intent.settings.get("harness.user_conf") != "harvested":
+    if attempt.intent.settings.text("harness.user_conf") != "harvested":
         return []
     key, scenario = str(values.get("model_key", "*")), str(values["scenario"])
     found = find_conf_contradictions(attempt.user_conf.read_bytes(), log, key, scenario)

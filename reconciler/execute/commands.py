@@ -14,11 +14,10 @@ from reconciler.files import RepositoryPaths, hash_bytes, hash_file, make_machin
 from reconciler.mlperf.loadgen.settings import ACCURACY, LOADGEN_MODE
 from reconciler.mlperf.loadgen.user_conf import select_settings
 from reconciler.resource.kinds import Kind
-from reconciler.resource.setting_names import BUILD, BUILD_COMMAND, COMMAND, SCORE_COMMAND
+from reconciler.resource.setting_names import BUILD, BUILD_COMMAND, COMMAND, HARNESS, SCORE_COMMAND
+from reconciler.resource.settings import CellSettings, Hardware
 
 _PLACEHOLDER = re.compile(r"(?<!\{)\{([a-z_]+)\}(?!\})")
-_ENV = "harness.env."
-_NONE = ("", "none", "n/a")
 
 
 def has_command(attempt: Attempt) -> bool:
@@ -29,7 +28,7 @@ def has_command(attempt: Attempt) -> bool:
         Kind.COMPLIANCE_TEST: COMMAND,
         Kind.SCORE: SCORE_COMMAND,
     }
-    return named.get(attempt.intent.address.kind) in attempt.intent.settings
+    return named.get(attempt.intent.address.kind, "") in attempt.intent.settings
 
 
 def make_command_run(attempt: Attempt, places: RepositoryPaths, inputs: Mapping[str, str]) -> CommandRequest:
@@ -39,27 +38,27 @@ def make_command_run(attempt: Attempt, places: RepositoryPaths, inputs: Mapping[
     values = {**collect_placeholder_values(attempt, places, inputs), "run_dir": str(attempt.run_dir)}
     cwd = Path(find_location(settings, "harness.cwd", values, places.root) or _folder(settings, places.root, attempt))
     audit = attempt.audit_settings.exists()
-    placed = settings.get("harness.audit_config") == "placed"
-    written = settings.get("harness.user_conf", "written") == "written"
+    placed = settings.text("harness.audit_config") == "placed"
+    written = settings.text("harness.user_conf", "written") == "written"
     endpoints = has_results(settings)
     env, secrets = collect_environment(settings, values)
     return CommandRequest(
         purpose="run",
         results="endpoints" if endpoints else "loadgen",
-        command=fill_all(settings[COMMAND], values),
+        command=fill_all(settings.words(COMMAND), values),
         cwd=str(cwd),
         run_dir=str(attempt.run_dir),
         output=str(attempt.output),
         counter=str(attempt.counter),
         env=env,
         secrets=secrets,
-        timeout=float(settings.get("harness.timeout", 0)) / 1000,
+        timeout=settings.seconds("harness.timeout"),
         logs=find_location(settings, "harness.logs", values, cwd) or str(attempt.run_dir),
         since=attempt.intent.clock,
         user_conf=str(attempt.user_conf),
         user_conf_sha256=hash_file(attempt.user_conf) if written and not endpoints else "",
         user_conf_at="" if written else find_location(settings, "harness.user_conf_at", values, cwd),
-        outputs=fill_all(settings.get("harness.outputs", ()), values),
+        outputs=fill_all(settings.words("harness.outputs"), values),
         place_audit=str(attempt.audit_settings) if placed and audit else "",
         lock=str(make_machine_lock(f"folder-{hash_bytes(str(cwd).encode())[:16]}").path) if placed else "",
         code=find_location(settings, "harness.code", values, places.root),
@@ -78,14 +77,14 @@ def make_command_score(
     cwd = find_location(settings, "harness.cwd", values, places.root) or _folder(settings, places.root, attempt)
     return CommandRequest(
         purpose="score",
-        command=fill_all(settings[SCORE_COMMAND], values),
+        command=fill_all(settings.words(SCORE_COMMAND), values),
         cwd=str(cwd),
         run_dir=str(attempt.run_dir),
         output=str(attempt.output),
         counter=str(attempt.counter),
         env=env,
         secrets=secrets,
-        timeout=float(settings.get("harness.timeout", 0)) / 1000,
+        timeout=settings.seconds("harness.timeout"),
         code=find_location(settings, "harness.code", values, places.root),
     )
 
@@ -93,21 +92,21 @@ def make_command_score(
 def make_command_build(attempt: Attempt, places: RepositoryPaths, inputs: Mapping[str, str]) -> CommandRequest:
     settings = attempt.intent.settings
     attempt.run_dir.mkdir(exist_ok=True)
-    image = str(settings.get(f"{BUILD}.image") or settings.get("harness.image", ""))
+    image = settings.part_text(BUILD, "image")
     values = {**collect_placeholder_values(attempt, places, inputs), "run_dir": str(attempt.run_dir), "image": image}
-    env, secrets = collect_environment(settings, values, f"{BUILD}.env.")
+    env, secrets = collect_environment(settings, values, BUILD)
     return CommandRequest(
         purpose="build",
-        command=fill_all(settings[BUILD_COMMAND], values),
+        command=fill_all(settings.words(BUILD_COMMAND), values),
         cwd=find_folder(settings, BUILD, values, places.root) or str(attempt.run_dir),
         run_dir=str(attempt.run_dir),
         output=str(attempt.output),
         counter=str(attempt.counter),
         env=env,
         secrets=secrets,
-        timeout=float(settings.get(f"{BUILD}.timeout", 0)) / 1000,
+        timeout=settings.seconds(f"{BUILD}.timeout"),
         since=attempt.intent.clock,
-        outputs=fill_all(settings.get(f"{BUILD}.outputs", ()), values),
+        outputs=fill_all(settings.words(f"{BUILD}.outputs"), values),
         code=find_part_location(settings, BUILD, "code", values, places.root),
     )
 
@@ -144,12 +143,12 @@ def collect_placeholder_values(attempt: Attempt, places: RepositoryPaths, inputs
         "engine": inputs.get("engine", ""),
         "model": _made(attempt, places, inputs, "model"),
         "dataset": _made(attempt, places, inputs, "dataset"),
-        "device": _devices(settings),
-        "benchmark": str(settings.get("benchmark.official", "")),
-        "system": str(settings.get("system.name", "")),
-        "image": str(settings.get("harness.image", "")),
-        "precision": str(settings.get("engine.precision", "")),
-        "batch_size": str(settings.get("engine.batch_size", "")),
+        "device": _devices(settings.hardware),
+        "benchmark": settings.text("benchmark.official"),
+        "system": settings.text("system.name"),
+        "image": settings.text("harness.image"),
+        "precision": settings.text("engine.precision"),
+        "batch_size": settings.text("engine.batch_size"),
         **_words_of_endpoints(settings, asked, mode, scenario),
         "port": str(server.port) if server else "",
         "service_url": f"http://127.0.0.1:{server.port}" if server else "",
@@ -161,18 +160,19 @@ def _standing(attempt: Attempt) -> dict[str, Any]:
     settings, rules = attempt.intent.settings, attempt.intent.rules
     names = ("target_qps", "max_duration", "min_query_count")
     least = rules.endpoints.min_duration if rules is not None and rules.endpoints is not None else None
-    return {**{name: settings.get(name) for name in names}, "min_duration": settings.get("min_duration", least)}
+    return {
+        **{name: settings.get(name) for name in names},
+        "min_duration": settings.get("min_duration") if "min_duration" in settings else least,
+    }
 
 
-def _words_of_endpoints(
-    settings: Mapping[str, Any], asked: Mapping[str, Any], mode: str, scenario: str
-) -> dict[str, str]:
+def _words_of_endpoints(settings: CellSettings, asked: Mapping[str, Any], mode: str, scenario: str) -> dict[str, str]:
     """What the endpoints harness is told on its command line or in its configuration, in its own units."""
     names = {"sample_index_seed": "sample_index_rng_seed", "schedule_seed": "schedule_rng_seed"}
     names |= {name: name for name in ("min_duration", "max_duration", "min_query_count")}
     return {
         **{name: _said(asked.get(own)) for name, own in names.items()},
-        "model_name": str(settings.get("harness.model_name", "")),
+        "model_name": settings.text("harness.model_name"),
         "endpoints_mode": "acc" if mode == ACCURACY else "perf",
         "endpoints_type": "offline" if scenario == "Offline" else "online",
     }
@@ -191,43 +191,41 @@ def _made(attempt: Attempt, places: RepositoryPaths, inputs: Mapping[str, str], 
     return inputs.get(kind, source)
 
 
-def _devices(settings: Mapping[str, Any]) -> str:
-    if str(settings.get("hardware.accelerator", "")).lower() in _NONE:
-        return "cpu"
-    return ",".join(map(str, range(int(settings.get("hardware.count", 1) or 1))))
+def _devices(hardware: Hardware) -> str:
+    return ",".join(map(str, range(hardware.count or 1))) if hardware.accelerator else "cpu"
 
 
 def collect_environment(
-    settings: Mapping[str, Any], values: Mapping[str, str], prefix: str = _ENV
+    settings: CellSettings, values: Mapping[str, str], part: str = HARNESS
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Variables by text, and those whose value only the child reads: name → variable that holds it."""
-    declared = {name.removeprefix(prefix): value for name, value in settings.items() if name.startswith(prefix)}
-    env = {name: fill_placeholders(value, values) for name, value in declared.items() if isinstance(value, str)}
-    return env, {name: str(value[1]) for name, value in declared.items() if not isinstance(value, str)}
+    declared = list(settings.part_environment(part))
+    env = {name: fill_placeholders(text, values) for name, text, is_reference in declared if not is_reference}
+    return env, {name: variable for name, variable, is_reference in declared if is_reference}
 
 
-def find_location(settings: Mapping[str, Any], name: str, values: Mapping[str, str], base: Path) -> str:
-    written = settings.get(name)
-    return str((base / fill_placeholders(str(written), values)).resolve()) if written else ""
+def find_location(settings: CellSettings, name: str, values: Mapping[str, str], base: Path) -> str:
+    written = settings.text(name)
+    return str((base / fill_placeholders(written, values)).resolve()) if written else ""
 
 
-def _folder(settings: Mapping[str, Any], root: Path, attempt: Attempt) -> Path:
+def _folder(settings: CellSettings, root: Path, attempt: Attempt) -> Path:
     """Where a command starts that names no folder: beside its code."""
-    code = settings.get("harness.code")
+    code = settings.text("harness.code")
     if not code:
         return attempt.run_dir
-    path = (root / str(code)).resolve()
+    path = (root / code).resolve()
     return path if path.is_dir() else path.parent
 
 
-def find_part_location(settings: Mapping[str, Any], part: str, name: str, values: Mapping[str, str], root: Path) -> str:
+def find_part_location(settings: CellSettings, part: str, name: str, values: Mapping[str, str], root: Path) -> str:
     """Of a part of the harness, else of the harness."""
     return find_location(settings, f"{part}.{name}", values, root) or find_location(
         settings, f"harness.{name}", values, root
     )
 
 
-def find_folder(settings: Mapping[str, Any], part: str, values: Mapping[str, str], root: Path) -> str:
+def find_folder(settings: CellSettings, part: str, values: Mapping[str, str], root: Path) -> str:
     """Where its command starts: as declared, else beside its code."""
     if own := find_part_location(settings, part, "cwd", values, root):
         return own

@@ -12,7 +12,6 @@ from harness.contract import BuildRequest, CommandRequest, LaunchRequest, Messag
 from reconciler.execute.attempt import Attempt
 from reconciler.files import RepositoryPaths
 from reconciler.launch.adapters import build_launch, choose_interpreter, find_outermost
-from reconciler.launch.launcher import find_launcher
 from reconciler.process import build_elsewhere_environment, build_harness_command
 from reconciler.resource.kinds import Kind
 
@@ -26,7 +25,7 @@ def launch_behind(attempt: Attempt, request: Message, places: RepositoryPaths) -
     """The request as it is, or one that starts its child behind the launcher of the attempt's system."""
     users = isinstance(request, CommandRequest | ServiceRequest)
     of_the_machine = attempt.intent.address.kind in _OF_THE_MACHINE or users
-    launcher = find_launcher(attempt.intent.settings) if of_the_machine else None
+    launcher = attempt.intent.settings.launcher if of_the_machine else None
     if launcher is None:
         return request
     counter_there = attempt.counter.with_name("counter-there")

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from harness.contract import Busy, ProbeRequest
 from reconciler.errors import ReconcilerError
 from reconciler.files import RepositoryPaths, hash_bytes
-from reconciler.launch.launcher import Launcher, find_launcher
+from reconciler.launch.launcher import Launcher
 from reconciler.launch.nodes import find_first_busy, probe_nodes
+from reconciler.resource.settings import CellSettings
 
 LOOK = 2.0  # seconds for which the processors must be loaded
 
 
-def find_busy(settings: Mapping[str, Any], places: RepositoryPaths, *, look: float = LOOK) -> Busy | None:
+def find_busy(settings: CellSettings, places: RepositoryPaths, *, look: float = LOOK) -> Busy | None:
     """What speaks against timing a run with these settings now; None when its machine is quiet.
 
     ``look``: seconds for which the processors must be loaded; a tenth of a second at least. Raises ReconcilerError when
     the nodes behind a launcher cannot be seen.
     """
-    launcher = find_launcher(settings)
+    launcher = settings.launcher
     request = ProbeRequest(quiet=look, gpus=list_gpus(settings))
     try:
         nodes = probe_nodes(request, launcher or Launcher(), places.work, (places.root.resolve(),))
@@ -31,14 +29,14 @@ def find_busy(settings: Mapping[str, Any], places: RepositoryPaths, *, look: flo
     return find_first_busy(nodes, elsewhere=launcher is not None)
 
 
-def list_gpus(settings: Mapping[str, Any]) -> int:
+def list_gpus(settings: CellSettings) -> int:
     """How many GPUs a run takes, from the first on."""
-    return int(settings.get("run.options.devices") or settings.get("hardware.count") or 0)
+    return settings.number("run.options.devices") or settings.hardware.count
 
 
-def lock_name(settings: Mapping[str, Any]) -> str:
+def lock_name(settings: CellSettings) -> str:
     """One timed run at a time: on this machine, or behind one launcher."""
-    launcher = find_launcher(settings)
+    launcher = settings.launcher
     if launcher is None:
         return "quiet"
     return f"quiet-{hash_bytes(chr(0).join(launcher.words).encode())[:16]}"

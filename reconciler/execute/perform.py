@@ -22,7 +22,6 @@ from reconciler.execute.record_clock import RecordClock
 from reconciler.execute.requests import make_request
 from reconciler.execute.results import has_results
 from reconciler.files import RepositoryPaths, offer, remove
-from reconciler.launch.launcher import find_launcher
 from reconciler.plan.plan import Step
 from reconciler.resource.canonical import canonicalise
 from reconciler.resource.inputs import REVISIONS
@@ -161,7 +160,7 @@ def perform(
         stall = _stall(attempt, detail, setting)
         began = time.monotonic()
         # A launcher may wait in a queue for as long as its cluster is busy.
-        start = PATIENCE if find_launcher(attempt.intent.settings) else START
+        start = PATIENCE if attempt.intent.settings.launcher else START
         watch = Watch(
             moved, stall, start, setting.keep_open, check=lambda: setting.check(step, True), lost=setting.lost
         )
@@ -184,7 +183,7 @@ def _stall(attempt: Attempt, detail: Detail, setting: AttemptContext) -> float:
     if has_command(attempt):
         return 0.0  # a command that says nothing may be at work; harness.timeout bounds it
     if attempt.intent.address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST):
-        return float(detail.settings.get("run.stall_timeout", setting.stall * 1000)) / 1000
+        return detail.settings.seconds("run.stall_timeout", setting.stall)
     return PATIENCE
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,14 @@ from harness.contract import (
 )
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.commands import has_command, make_command_build, make_command_run, make_command_score
+from reconciler.execute.results import has_results
 from reconciler.files import RepositoryPaths, replace
-from reconciler.mlperf.loadgen.settings import ENDPOINTS, RESULTS, name_loadgen_scenario, select_conf_settings
+from reconciler.mlperf.loadgen.settings import name_loadgen_scenario, select_conf_settings
 from reconciler.mlperf.loadgen.user_conf import audit_settings, select_settings, write_audit_settings, write_user_conf
 from reconciler.mlperf.log_files import ACCURACY_LOG
 from reconciler.resource.kinds import Kind
 from reconciler.resource.setting_names import SCORE_COMMAND
+from reconciler.resource.settings import CellSettings
 
 _PACED = ("Server", "Interactive")  # scenarios whose queries come at a rate
 
@@ -52,8 +53,8 @@ def _build(attempt: Attempt, places: RepositoryPaths) -> BuildRequest:
     kind = intent.address.kind
     name = str(kind).lower()
     source = intent.locations.get(f"{name}.path")
-    backend = str(intent.settings.get("engine.backend", "")) or None
-    settings = select_engine_settings(intent.settings) if kind is Kind.ENGINE else dict(intent.settings)
+    backend = intent.settings.text("engine.backend") or None
+    settings = select_engine_settings(intent.settings) if kind is Kind.ENGINE else dict(intent.settings.values)
     caches = {"calibration": str(places.caches / "calibration")} if kind is Kind.MODEL else {}
     if kind is Kind.ENGINE:
         caches = {"timing": str(places.caches / f"timing-{backend}.cache")}
@@ -70,24 +71,24 @@ def _build(attempt: Attempt, places: RepositoryPaths) -> BuildRequest:
     )
 
 
-def select_engine_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    options = {n.removeprefix("engine.options."): v for n, v in settings.items() if n.startswith("engine.options.")}
-    named = {n: settings[f"engine.{n}"] for n in ("precision", "batch_size") if f"engine.{n}" in settings}
-    return {**options, **named}
+def select_engine_settings(settings: CellSettings) -> dict[str, object]:
+    engine = settings.below("engine.")
+    named: dict[str, object] = {name: engine[name] for name in ("precision", "batch_size") if name in engine}
+    return {**settings.below("engine.options."), **named}
 
 
-def select_run_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+def select_run_settings(settings: CellSettings) -> dict[str, object]:
     """``batch_size`` of a run defaults to the engine's, the devices to those that the system declares; the queue delay
     is in microseconds."""
-    options = {n.removeprefix("run.options."): v for n, v in settings.items() if n.startswith("run.options.")}
-    named = {n: settings[f"run.{n}"] for n in ("streams", "threads", "batch_size") if f"run.{n}" in settings}
+    run = settings.below("run.")
+    named: dict[str, object] = {name: run[name] for name in ("streams", "threads", "batch_size") if name in run}
     if "batch_size" not in named and "engine.batch_size" in settings:
-        named["batch_size"] = settings["engine.batch_size"]
-    if int(settings.get("hardware.count", 0) or 0):
-        named["devices"] = int(settings["hardware.count"])
-    if "run.queue_delay" in settings:
-        named["queue_delay_us"] = settings["run.queue_delay"]
-    return {**named, **options}
+        named["batch_size"] = settings.get("engine.batch_size")
+    if settings.hardware.count:
+        named["devices"] = settings.hardware.count
+    if "queue_delay" in run:
+        named["queue_delay_us"] = run["queue_delay"]
+    return {**named, **settings.below("run.options.")}
 
 
 def _write_confs(attempt: Attempt) -> None:
@@ -96,7 +97,7 @@ def _write_confs(attempt: Attempt) -> None:
     values = {name: value for name, (value, _) in intent.inputs.items()}
     scenario, mode = str(values["scenario"]), str(values["mode"])
     model_key = str(values.get("model_key", "*"))
-    if intent.settings.get(RESULTS) == ENDPOINTS:
+    if has_results(intent.settings):
         return  # no LoadGen reads any
     texts = select_settings(scenario, {**_pace(attempt, mode), **select_conf_settings(values, mode, scenario)})
     cell = intent.address.cell
@@ -121,7 +122,7 @@ def _run(attempt: Attempt, places: RepositoryPaths) -> RunRequest:
     values = {name: value for name, (value, _) in intent.inputs.items()}
     return RunRequest(
         benchmark=describe_benchmark(attempt, places),
-        backend=str(intent.settings["engine.backend"]),
+        backend=intent.settings.text("engine.backend"),
         scenario=name_loadgen_scenario(str(values["scenario"])),  # type: ignore[arg-type]
         mode=str(values["mode"]),  # type: ignore[arg-type]
         model_key=str(values.get("model_key", "*")),
@@ -146,6 +147,6 @@ def make_score_request(
         accuracy_log=str(accuracy_log),
         output=str(attempt.output),
         counter=str(attempt.counter),
-        settings=dict(attempt.intent.settings),
+        settings=dict(attempt.intent.settings.values),
         inputs=inputs,
     )

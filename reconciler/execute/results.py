@@ -15,11 +15,12 @@ from reconciler.mlperf.endpoints_audits import Audits, collect_audit_values, fin
 from reconciler.mlperf.loadgen.settings import ENDPOINTS, ENDPOINTS_SEEDS, RESULTS
 from reconciler.mlperf.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 from reconciler.mlperf.rules.context import RuleContext
+from reconciler.resource.settings import Settings
 
 AUDIT = "audit"  # folder of the tests that the harness ran behind the performance run
 
 
-def has_results(settings: Mapping[str, Any]) -> bool:
+def has_results(settings: Settings) -> bool:
     """Whether a cell's settings name the endpoints harness."""
     return settings.get(RESULTS) == ENDPOINTS
 

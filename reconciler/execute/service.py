@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from harness.contract import (
     LOG_PARTS,
@@ -43,6 +43,7 @@ from reconciler.plan.plan import Step
 from reconciler.process import Child, build_harness_command
 from reconciler.resource.records import Summary
 from reconciler.resource.setting_names import SERVICE, SERVICE_COMMAND
+from reconciler.resource.settings import CellSettings
 
 _READY, _STOP = 30 * 60.0, 30.0  # seconds; loading weights takes minutes
 _PATIENCE = 120.0  # seconds for which a server under load may leave a probe unanswered
@@ -162,11 +163,11 @@ def make_service_request(attempt: Attempt, places: RepositoryPaths) -> ServiceRe
     settings = attempt.intent.settings
     attempt.run_dir.mkdir(exist_ok=True)
     inputs = {folder.name: str(folder) for folder in sorted(attempt.inputs.glob("*")) if folder.is_dir()}
-    image = str(settings.get(f"{SERVICE}.image") or settings.get("harness.image", ""))
+    image = settings.part_text(SERVICE, "image")
     values = {**collect_placeholder_values(attempt, places, inputs), "run_dir": str(attempt.run_dir), "image": image}
-    env, secrets = collect_environment(settings, values, f"{SERVICE}.env.")
+    env, secrets = collect_environment(settings, values, SERVICE)
     return ServiceRequest(
-        command=fill_all(settings[SERVICE_COMMAND], values),
+        command=fill_all(settings.words(SERVICE_COMMAND), values),
         cwd=find_folder(settings, SERVICE, values, places.root) or str(attempt.run_dir),
         counter=str(attempt.counter),
         ready=str(attempt.result),
@@ -174,31 +175,24 @@ def make_service_request(attempt: Attempt, places: RepositoryPaths) -> ServiceRe
         log=str(attempt.folder / "log"),
         env=env,
         secrets=secrets,
-        stop_signal=str(settings.get(f"{SERVICE}.stop.signal", "SIGTERM")),
-        stop_grace=_seconds(settings, "stop.timeout", _STOP),
+        stop_signal=settings.text(f"{SERVICE}.stop.signal", "SIGTERM"),
+        stop_grace=settings.seconds(f"{SERVICE}.stop.timeout", _STOP),
         code=find_part_location(settings, SERVICE, "code", values, places.root),
     )
 
 
-def _probe(settings: Mapping[str, Any], values: Mapping[str, str]) -> Ready:
-    url, tcp, line = (
-        fill_placeholders(str(settings.get(f"{SERVICE}.ready.{n}") or ""), values) for n in ("url", "tcp", "log")
-    )
+def _probe(settings: CellSettings, values: Mapping[str, str]) -> Ready:
+    url, tcp, line = (fill_placeholders(settings.text(f"{SERVICE}.ready.{n}"), values) for n in ("url", "tcp", "log"))
     if not (url or tcp or line):
         tcp = f"127.0.0.1:{values['port']}"
-    patience = _seconds(settings, "ready.unanswered", _PATIENCE)
+    patience = settings.seconds(f"{SERVICE}.ready.unanswered", _PATIENCE)
     return Ready(
         url=url,
         tcp=tcp,
         line=line,
-        timeout=_seconds(settings, "ready.timeout", _READY),
+        timeout=settings.seconds(f"{SERVICE}.ready.timeout", _READY),
         patience=0.0 if line else patience,
     )
-
-
-def _seconds(settings: Mapping[str, Any], name: str, default: float) -> float:
-    found = settings.get(f"{SERVICE}.{name}")
-    return default if found is None else float(found) / 1000
 
 
 def _started(key: str, attempt: Attempt, setting: AttemptContext, port: int, lock: Lock | None) -> Server:

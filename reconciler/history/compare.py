@@ -11,9 +11,10 @@ from reconciler.history.snapshot import Snapshot
 from reconciler.record.codec import summarize
 from reconciler.resource.canonical import canonicalise
 from reconciler.resource.inputs import Input
-from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.resource.kinds import Address, Cell
 from reconciler.resource.records import Record
 from reconciler.resource.resources import Resource
+from reconciler.resource.settings import SystemSettings
 
 
 def compare_commits(one: Snapshot, other: Snapshot) -> tuple[CellChange, ...]:
@@ -52,16 +53,15 @@ def _inputs(at: Snapshot, address: Address) -> dict[str, Input]:
 
 def read_sides(at: Snapshot) -> dict[Cell, Side]:
     """The published performance of every cell that has one."""
-    submission = next(r for r in at.desired.resources if r.kind is Kind.SUBMISSION)
-    systems = at.desired.detail(submission.address).settings["systems"]
+    systems = at.desired.submission.systems
     found = {}
     for cell, chosen in at.difference.chosen.items():
         record = at.records.get(chosen.performance)
         metric = summarize(record, chosen.performance).metric if record else None
         if record is not None and metric is not None:
-            hardware = systems.get(cell.system, {}).get("settings", {})
-            count = int(hardware.get("hardware.count") or 0) * int(hardware.get("hardware.nodes") or 1)
-            accelerator = str(hardware.get("hardware.accelerator") or "")
+            system = systems.get(cell.system, SystemSettings())
+            count = system.hardware.count * (system.hardware.nodes or 1)
+            accelerator = system.text("hardware.accelerator")
             validity = str(record.values.get("validity", ""))
             found[cell] = Side(cell, *metric, validity, count, accelerator, _headroom(record))
     return found

@@ -15,7 +15,6 @@ from reconciler.history.logs import Logs
 from reconciler.history.published import find_contradictions
 from reconciler.history.snapshot import Snapshot
 from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.resource.kinds import Kind
 from reconciler.resource.records import Artifact
 from reconciler.spec.files import compute_blob_id
 from reconciler.tree.assemble import assemble
@@ -27,20 +26,19 @@ WHERE, WHAT = "submission", "rendered tree"
 
 def verify_tree_files(root: Path, at: Snapshot, logs: Logs) -> Iterator[Claim]:
     """The logs in the tree go in by digest, which is proven or contradicted on its own."""
-    submission = next(r for r in at.desired.resources if r.kind is Kind.SUBMISSION)
-    settings = at.desired.detail(submission.address).settings
+    submission = at.desired.submission
     if not list_published_cells(at.difference.chosen):
         yield Claim(WHERE, WHAT, Proof.MISSING, "no cell is complete")
         return
     try:
-        files = _rendered(root, at, logs, str(settings["round"]))
+        files = _rendered(root, at, logs, submission.round)
     except (ReconcilerError, KeyError, OSError) as error:
         yield Claim(WHERE, WHAT, Proof.MISSING, f"cannot be rendered from this commit: {error}")
         return
-    yield from find_contradictions(files, logs, str(settings["round"]), map(str, at.difference.chosen))
+    yield from find_contradictions(files, logs, submission.round, map(str, at.difference.chosen))
     listed = "".join(f"{path}\0{hash_content(content)}\n" for path, content in sorted(files.items()))
     whole = f"{len(files)} files, together SHA-256 {hash_bytes(listed.encode())[:16]}"
-    committed = _committed(root, at.commit, str(settings.get("tree") or ""))
+    committed = _committed(root, at.commit, submission.tree)
     if not committed:
         yield Claim(WHERE, WHAT, Proof.PROVEN, f"{whole}, from the records and logs; this commit has none to compare")
         return

@@ -27,14 +27,13 @@ from reconciler.files import Lock, RepositoryPaths, hash_bytes, ignore_work, rem
 from reconciler.files import replace as write
 from reconciler.git_history import clone_at
 from reconciler.history.snapshot import Snapshot
-from reconciler.launch.launcher import Launcher, find_launcher
+from reconciler.launch.launcher import Launcher
 from reconciler.launch.nodes import Node, probe_nodes
 from reconciler.mlperf.compliance.scores import read_from_detail
 from reconciler.mlperf.loadgen.log import parse_detail
 from reconciler.mlperf.log_files import DETAIL
 from reconciler.mlperf.repeatability import compute_bound
 from reconciler.observed.node_probe import probe_machines
-from reconciler.observed.observe import get_systems
 from reconciler.plan.select import parse
 from reconciler.planning import Options, PlanResult, compute_plan
 from reconciler.quantities import join_listing
@@ -122,8 +121,8 @@ def _repeat(
     options = Options(select=choice, only=(str(Kind.RUN),), rerun=(*choice, f"kind={Kind.RUN}"), busy=busy, sign=False)
     if IMPORTED in record.marks:
         return _not_repeated(cell, "its run was imported, and cannot be made here"), None
-    probe_machines(there, get_systems(at.desired), {own.system}, lambda text: report(Message(text)))
-    launcher = find_launcher(at.desired.detail(address).settings) or Launcher()
+    probe_machines(there, at.desired.submission.systems, {own.system}, lambda text: report(Message(text)))
+    launcher = at.desired.detail(address).settings.launcher or Launcher()
     unlike = _unlike(record, probe_nodes(ProbeRequest(), launcher, places.work, (places.root.resolve(),))[0])
     if unlike:
         return _not_repeated(cell, f"this machine is not that of the record: {'; '.join(unlike)}"), None

@@ -32,7 +32,7 @@ def verify_results(cell: Cell, name: str, record: Record, asked: Detail, files: 
     try:
         left = parse_left(files)
         found = find_result_contradictions(left, values)
-        again = measure_results(left, asked.ruling, int(asked.settings.get("min_duration") or 0)) if timed else {}
+        again = measure_results(left, asked.ruling, asked.settings.number("min_duration")) if timed else {}
     except ValueError as error:
         yield Claim(str(cell), f"{name}: settings", Proof.CONTRADICTED, str(error))
         return

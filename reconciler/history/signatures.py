@@ -10,7 +10,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from reconciler import git
-from reconciler.desired.state import get_submission_settings
 from reconciler.diff.change import Chosen
 from reconciler.diff.claims import AuditReport, Claim, Proof
 from reconciler.errors import RepositoryError
@@ -25,7 +24,7 @@ def add_signatures(root: Path, at: Snapshot, audited: AuditReport, signers: Path
     """The audit with a claim for each signature that is there, or should be. ``signers``: the file to go by, instead
     of the one that the commit's spec names, or git is configured with; whoever names one asks for signatures. Raises
     RepositoryError when it is not there."""
-    settings = get_submission_settings(at.desired)
+    settings = at.desired.submission
     demanded = bool(settings.get("signing.sign")) or signers is not None
     chosen = {cell: list(_records(records)) for cell, records in at.difference.chosen.items()}
     signed = _signatures(root, at, {identity for ids in chosen.values() for identity in ids})

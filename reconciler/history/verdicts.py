@@ -171,10 +171,9 @@ def verify_imported(cell: Cell, name: str, record: Record, chosen: Chosen, at: S
 def _published(
     cell: Cell, name: str, files: Mapping[str, bytes], chosen: Chosen, at: Snapshot, logs: Good
 ) -> Published:
-    submission = next(r for r in at.desired.resources if r.kind is Kind.SUBMISSION)
-    ruleset = load_ruleset(str(at.desired.detail(submission.address).settings["round"]))
+    ruleset = load_ruleset(at.desired.submission.round)
     settings = at.desired.detail(Address(Kind.RESULT, str(cell))).settings
-    benchmark = ruleset.benchmark(str(settings.get("benchmark.official", cell.benchmark)))
+    benchmark = ruleset.benchmark(settings.text("benchmark.official", cell.benchmark))
     try:
         rules = benchmark.test(name, cell.scenario) if benchmark else None
     except KeyError:

@@ -134,7 +134,7 @@ def import_results(
             f"{run.folder} does not hold a run of {resource.address}; the spec asks for something else:\n{listed}",
             fix="change the cell's settings to what ran, or import the results of a run with the declared settings",
         )
-    least = int(detail.settings.get("min_duration") or 0)
+    least = detail.settings.number("min_duration")
     values = measure_results(run.left, detail.ruling, least) if run.mode == "performance" else {}
     kept = tuple(KeptFile(path, name, in_git=True) for name, path in run.files.items())
     source = digest([[name, hash_file(path)] for name, path in run.files.items()])

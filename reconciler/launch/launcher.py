@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 LAUNCHER, PYTHON = LAUNCHING = ("system.launcher", "system.python")  # settings of a system
 
@@ -59,12 +59,6 @@ class Adapter(Protocol):
 
     def enters_container(self, launcher: Launcher) -> bool:
         """Whether its commands see another system of files than it does."""
-
-
-def find_launcher(settings: Mapping[str, Any]) -> Launcher | None:
-    """The launcher of a system, None where its commands run on this machine."""
-    words = settings.get(LAUNCHER)
-    return Launcher(tuple(map(str, words)), str(settings.get(PYTHON, ""))) if words else None
 
 
 def is_pinned(word: str) -> bool:

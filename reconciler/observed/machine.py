@@ -4,13 +4,10 @@ nothing."""
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from reconciler.observed.state import Obstacle
-
-_NONE = {"", "none", "n/a", "0"}
+from reconciler.resource.settings import Hardware
 
 
 def read_cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
@@ -35,20 +32,19 @@ def list_accelerators(proc: Path = Path("/proc/driver/nvidia/gpus")) -> list[str
     return names
 
 
-def find_unlike(hardware: Mapping[str, Any]) -> Obstacle | None:
+def find_unlike(hardware: Hardware) -> Obstacle | None:
     """Why this machine is not the declared one; None when nothing declared contradicts it."""
-    wanted = str(hardware.get("hardware.accelerator", ""))
-    here = list_accelerators()
-    if wanted.lower() not in _NONE:
+    wanted, here = hardware.accelerator, list_accelerators()
+    if wanted:
         matching = [name for name in here if wanted.lower() in name.lower()]
-        count = int(hardware.get("hardware.count", 1) or 1)
+        count = hardware.count or 1
         if len(matching) < count:
             have = f"{len(here)} x {here[0]}" if here else "no NVIDIA GPU"
             return Obstacle(
                 f"the system declares {count} x {wanted}; this machine has {have}", "run it on that machine"
             )
-    cpu = str(hardware.get("hardware.cpu", ""))
-    if cpu.lower() not in _NONE and cpu.lower() not in read_cpu_model().lower():
+    cpu = hardware.cpu
+    if cpu and cpu.lower() not in read_cpu_model().lower():
         return Obstacle(
             f"the system declares the CPU {cpu!r}; this machine has {read_cpu_model()!r}", "run it on that machine"
         )

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
 
 from harness.contract import ProbeRequest
 from reconciler.errors import ReconcilerError
 from reconciler.files import RepositoryPaths
-from reconciler.launch.launcher import Launcher, find_launcher
+from reconciler.launch.launcher import Launcher
 from reconciler.launch.nodes import probe_nodes
 from reconciler.observed.probed_nodes import (
     NodeFacts,
@@ -18,18 +17,19 @@ from reconciler.observed.probed_nodes import (
     summarise_node,
     write_probed_nodes,
 )
+from reconciler.resource.settings import SystemSettings
 
 
 def probe_machines(
-    places: RepositoryPaths, systems: Mapping[str, Any], due: Collection[str], report: Callable[[str], None]
+    places: RepositoryPaths, systems: Mapping[str, SystemSettings], due: Collection[str], report: Callable[[str], None]
 ) -> bool:
     """Whether any machine of these systems was looked at. What cannot be reached is kept as such, and blocks."""
     reached = dict(read_probed_nodes(places))
     found: dict[str, NodeFacts] = {}
     for system in sorted(due):
-        settings = systems[system]["settings"]
+        settings = systems[system]
         if needs_probe(settings) and name_nodes(settings) not in found:
-            launcher = find_launcher(settings)
+            launcher = settings.launcher
             if launcher is not None:
                 report(f"probing {system} through {launcher.words[0]}")
             found[name_nodes(settings)] = _seen(places, system, launcher or Launcher())

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from harness.contract import BACKENDS, BENCHMARKS, installing
 from reconciler.desired.state import Desired
 from reconciler.files import RepositoryPaths
-from reconciler.launch.launcher import find_launcher
 from reconciler.observed.artifacts import observe_artifacts
 from reconciler.observed.digest_cache import DigestCache
 from reconciler.observed.installed import find_backend_version
@@ -27,6 +25,7 @@ from reconciler.observed.state import Observed, Obstacle
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Artifact, Recorded
 from reconciler.resource.setting_names import BUILD_COMMAND, COMMAND
+from reconciler.resource.settings import SystemSettings
 
 
 def observe(
@@ -43,7 +42,7 @@ def observe(
     of = " ".join([desired.digest, recorded.digest, *sorted(also)])
     observed = Observed(
         artifacts=observe_artifacts(_artifacts(desired, recorded, also), of, places, stamps),
-        systems=find_unlike_systems(get_systems(desired), read_probed_nodes(places)),
+        systems=find_unlike_systems(desired.submission.systems, read_probed_nodes(places)),
         rendered=rendered.cells if same_tree else {},
         tree=observe_tree(tree, rendered, stamps) if same_tree else {},
         tree_present=tree.is_dir() and same_tree,
@@ -58,35 +57,29 @@ def _artifacts(desired: Desired, recorded: Recorded, also: frozenset[str]) -> It
             yield from summary.artifacts
 
 
-def get_systems(desired: Desired) -> Mapping[str, Any]:
-    """Name → ``settings`` and ``description`` of each declared system."""
-    submission = next((r for r in desired.resources if r.kind is Kind.SUBMISSION), None)
-    return desired.detail(submission.address).settings["systems"] if submission else {}
-
-
-def find_unlike_systems(systems: Mapping[str, Any], reached: ProbedNodes) -> dict[str, Obstacle]:
+def find_unlike_systems(systems: Mapping[str, SystemSettings], reached: ProbedNodes) -> dict[str, Obstacle]:
     """Declared systems that this machine is not, nor the nodes that their launcher reached, each with the reason."""
-    found = {name: _unlike(system["settings"], reached) for name, system in systems.items()}
+    found = {name: _unlike(system, reached) for name, system in systems.items()}
     return {name: obstacle for name, obstacle in found.items() if obstacle is not None}
 
 
-def _unlike(settings: Mapping[str, Any], reached: ProbedNodes) -> Obstacle | None:
+def _unlike(settings: SystemSettings, reached: ProbedNodes) -> Obstacle | None:
     """Nodes that nobody has looked at yet are believed: the first pass with something to do there looks."""
-    here = find_unlike(settings) if find_launcher(settings) is None else None
+    here = find_unlike(settings.hardware) if settings.launcher is None else None
     seen = reached.get(name_nodes(settings)) if needs_probe(settings) else None
     return here or (find_unlike_nodes(settings, seen) if seen is not None else None)
 
 
 def list_installed_for(
-    systems: Mapping[str, Any], reached: ProbedNodes, here: Mapping[str, str]
+    systems: Mapping[str, SystemSettings], reached: ProbedNodes, here: Mapping[str, str]
 ) -> dict[str, Mapping[str, str] | None]:
     """System → what is installed where its commands run; None where that is not known."""
     found: dict[str, Mapping[str, str] | None] = {}
     for name, system in systems.items():
-        if find_launcher(system["settings"]) is None:
+        if system.launcher is None:
             found[name] = here
         else:
-            seen = reached.get(name_nodes(system["settings"]))
+            seen = reached.get(name_nodes(system))
             found[name] = list_distributions_there(seen) if seen is not None and seen.nodes else None
     return found
 

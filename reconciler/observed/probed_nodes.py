@@ -15,12 +15,10 @@ from typing import Any
 from harness.contract import BACKENDS
 from reconciler.codec import CodecError, decode_json, encode_json
 from reconciler.files import RepositoryPaths, hash_bytes, read_checked, write_checked
-from reconciler.launch.launcher import find_launcher
 from reconciler.observed.state import Obstacle
+from reconciler.resource.settings import Hardware, Settings
 
 _FILE = "nodes.json"
-_POWER = "hardware.power_limit"
-_NONE = {"", "none", "n/a", "0"}
 _MILLIWATTS = 1000
 _TOLERANCE = 500  # milliwatts: drivers round
 
@@ -37,14 +35,14 @@ class NodeFacts:
 ProbedNodes = Mapping[str, NodeFacts]
 
 
-def needs_probe(settings: Mapping[str, Any]) -> bool:
+def needs_probe(settings: Settings) -> bool:
     """Whether this process cannot see for itself that a system is what is declared."""
-    return find_launcher(settings) is not None or bool(settings.get(_POWER))
+    return settings.launcher is not None or bool(settings.hardware.power_limit)
 
 
-def name_nodes(settings: Mapping[str, Any]) -> str:
+def name_nodes(settings: Settings) -> str:
     """Under which name a look at a system is kept: a shared folder may serve several machines."""
-    launcher = find_launcher(settings)
+    launcher = settings.launcher
     words = [*launcher.words, launcher.python] if launcher else [f"here {platform.node()}"]
     return hash_bytes(json.dumps(words).encode())[:16]
 
@@ -91,17 +89,17 @@ def list_distributions_there(seen: NodeFacts) -> dict[str, str]:
     return found | ({"mlcommons-loadgen": node["loadgen"]} if node.get("loadgen") else {})
 
 
-def find_unlike_nodes(settings: Mapping[str, Any], seen: NodeFacts) -> Obstacle | None:
+def find_unlike_nodes(settings: Settings, seen: NodeFacts) -> Obstacle | None:
     """Why these nodes are not the declared system; None when nothing declared contradicts them."""
     if seen.problem:
         return Obstacle(seen.problem, seen.fix)
-    declared = settings.get("hardware.nodes")
-    if declared is not None and int(declared) != len(seen.nodes):
+    declared = settings.hardware.nodes
+    if "hardware.nodes" in settings and declared != len(seen.nodes):
         have = f"{len(seen.nodes)} node{'s' if len(seen.nodes) != 1 else ''}"
         return Obstacle(f"the system declares {declared} nodes; its launcher reaches {have}", "correct one of them")
-    alone = find_launcher(settings) is None
+    alone = settings.launcher is None
     checks = (_unlike_gpus, _unlike_cpu, _unlike_power)
-    found = (check(settings, node, _where(node, alone=alone)) for node in seen.nodes for check in checks)
+    found = (check(settings.hardware, node, _where(node, alone=alone)) for node in seen.nodes for check in checks)
     return next((obstacle for obstacle in found if obstacle is not None), None)
 
 
@@ -109,11 +107,11 @@ def _where(node: Mapping[str, Any], *, alone: bool) -> str:
     return "this machine" if alone else f"node {node['host']}"
 
 
-def _unlike_gpus(settings: Mapping[str, Any], node: Mapping[str, Any], where: str) -> Obstacle | None:
-    wanted = str(settings.get("hardware.accelerator", ""))
-    if wanted.lower() in _NONE:
+def _unlike_gpus(hardware: Hardware, node: Mapping[str, Any], where: str) -> Obstacle | None:
+    wanted = hardware.accelerator
+    if not wanted:
         return None
-    count = int(settings.get("hardware.count", 1) or 1)
+    count = hardware.count or 1
     names = [str(gpu.get("name", "")) for gpu in node["gpus"]]
     if sum(wanted.lower() in name.lower() for name in names) >= count:
         return None
@@ -121,16 +119,16 @@ def _unlike_gpus(settings: Mapping[str, Any], node: Mapping[str, Any], where: st
     return Obstacle(f"the system declares {count} x {wanted}; {where} has {have}", "run it on that machine")
 
 
-def _unlike_cpu(settings: Mapping[str, Any], node: Mapping[str, Any], where: str) -> Obstacle | None:
-    wanted = str(settings.get("hardware.cpu", ""))
-    if wanted.lower() in _NONE or wanted.lower() in str(node["cpu"]).lower():
+def _unlike_cpu(hardware: Hardware, node: Mapping[str, Any], where: str) -> Obstacle | None:
+    wanted = hardware.cpu
+    if not wanted or wanted.lower() in str(node["cpu"]).lower():
         return None
     return Obstacle(f"the system declares the CPU {wanted!r}; {where} has {node['cpu']!r}", "run it on that machine")
 
 
-def _unlike_power(settings: Mapping[str, Any], node: Mapping[str, Any], where: str) -> Obstacle | None:
-    wanted = int(settings.get(_POWER) or 0)
-    taken: Sequence[Mapping[str, Any]] = node["gpus"][: int(settings.get("hardware.count", 1) or 1)]
+def _unlike_power(hardware: Hardware, node: Mapping[str, Any], where: str) -> Obstacle | None:
+    wanted = hardware.power_limit
+    taken: Sequence[Mapping[str, Any]] = node["gpus"][: hardware.count or 1]
     declared = f"the system declares a power limit of {wanted / _MILLIWATTS:g} W"
     if wanted and not taken:
         return Obstacle(f"{declared}; {where} has no GPU that can be queried", "run it on that machine")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Any
 
 from reconciler.diff.change import Chosen, Finding
 from reconciler.mlperf.loadgen.log import DetailLog
@@ -15,6 +14,7 @@ from reconciler.resource.decisions import Acceptance, AcceptanceStatus
 from reconciler.resource.embargo import make_embargo, show_embargo
 from reconciler.resource.kinds import Cell
 from reconciler.resource.records import IMPORTED, UNKNOWN, Record
+from reconciler.resource.settings import SubmissionSettings
 from reconciler.tree.content import SubmissionContent
 from reconciler.tree.source import find_unlicensed
 
@@ -135,9 +135,11 @@ def find_refused_inferences(
     return found
 
 
-def find_refused_remotes(settings: Mapping[str, Any], remotes: Iterable[tuple[str, str]], today: date) -> list[Refusal]:
+def find_refused_remotes(
+    submission: SubmissionSettings, remotes: Iterable[tuple[str, str]], today: date
+) -> list[Refusal]:
     """Remotes at public hosts while an embargo holds; one without ``until`` never ends."""
-    embargo = make_embargo(settings)
+    embargo = make_embargo(submission)
     if embargo is None or not embargo.holds(today):
         return []
     until = f"until {embargo.until}" if embargo.until else "by embargo"

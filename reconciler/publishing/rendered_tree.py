@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
-from reconciler.desired.state import Desired, get_submission_settings
+from reconciler.desired.state import Desired
 from reconciler.diff.change import Chosen, Difference
 from reconciler.diff.difference import compute_fingerprint, compute_submission_fingerprint, list_published_cells
 from reconciler.files import RepositoryPaths
@@ -40,7 +40,7 @@ def assemble_content(
     def text(ref: LogRef) -> str:
         return stored(ref).read_bytes().decode("utf-8", "surrogateescape")
 
-    ruleset = load_ruleset(str(get_submission_settings(desired)["round"]))
+    ruleset = load_ruleset(desired.submission.round)
     chosen = {cell: records for cell, records in is_publishable(difference).items() if cell not in kept}
     shared = [cell for cell in kept if Address(Kind.RESULT, str(cell)) in desired.by_address]
     content = assemble(desired, chosen, load_record, text, places.root, difference.accepted, shared)

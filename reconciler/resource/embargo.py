@@ -7,12 +7,12 @@ for a hook. Files on this machine are no exit.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from fnmatch import fnmatchcase
-from typing import Any
 from urllib.parse import unquote
+
+from reconciler.resource.settings import Settings
 
 HOOK = "exec:"  # begins the address of a program that is handed events
 
@@ -41,12 +41,12 @@ class Embargo:
         return f"embargo until {self.until}" if self.until else "embargo without an end"
 
 
-def make_embargo(settings: Mapping[str, Any]) -> Embargo | None:
-    """``settings``: the submission's, by flat name. None where the spec declares no embargo."""
-    until, allow = settings.get("embargo.until"), settings.get("embargo.allow") or ()
+def make_embargo(settings: Settings) -> Embargo | None:
+    """``settings``: the submission's. None where the spec declares no embargo."""
+    until, allow = settings.text("embargo.until"), settings.words("embargo.allow")
     if not until and not allow:
         return None
-    return Embargo(date.fromisoformat(str(until)) if until else None, tuple(map(str, allow)))
+    return Embargo(date.fromisoformat(until) if until else None, allow)
 
 
 def explain_refusal(embargo: Embargo | None, address: str, today: date) -> str:

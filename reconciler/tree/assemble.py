@@ -23,6 +23,7 @@ from reconciler.resource.decisions import Acceptance
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Record
 from reconciler.resource.setting_names import COMMAND
+from reconciler.resource.settings import CellSettings, SubmissionSettings, SystemSettings
 from reconciler.tree.compliance_files import audit_files
 from reconciler.tree.content import AccuracyLog, CellContent, Files, LogRef, SubmissionContent, SystemContent
 from reconciler.tree.source import choose_published_file, list_published_files
@@ -47,27 +48,26 @@ def assemble(
     """``chosen`` holds publishable cells only. Every system with a publishable cell gets its description. ``root``: the
     repository, in which code and documents are read. Of ``accepted`` cells the settings are shown with which they were
     measured. ``kept``: declared cells whose files stay as they are, so that only what they share is made."""
-    submission = next(r for r in desired.resources if r.kind is Kind.SUBMISSION)
-    settings = desired.detail(submission.address).settings
+    submission = desired.submission
     cells = tuple(_cell(cell, desired, chosen, load_record, load_text, root, accepted) for cell in sorted(chosen))
     present = {*(cell.cell for cell in cells), *kept}
     pairs = sorted({(cell.division, cell.system) for cell in present})
-    systems = tuple(_system(name, division, settings["systems"][name]) for division, name in pairs)
+    systems = tuple(_system(name, division, submission.systems[name]) for division, name in pairs)
     return SubmissionContent(
-        submitter=str(settings["submitter"]),
+        submitter=submission.submitter,
         systems=systems,
         cells=cells,
-        code=collect_published_code(settings, {cell.benchmark for cell in present}, root),
-        documents=_documents(settings, root),
+        code=collect_published_code(submission, {cell.benchmark for cell in present}, root),
+        documents=_documents(submission, root),
         official_only=frozenset({CALIBRATION}),
     )
 
 
 def collect_published_code(
-    settings: Mapping[str, Any], benchmarks: Collection[str], root: Path
+    submission: SubmissionSettings, benchmarks: Collection[str], root: Path
 ) -> dict[str, dict[str, bytes]]:
-    """{benchmark: files of its src folder} from a submission's settings; none for a benchmark that declares no code."""
-    declared = settings.get("code", {})
+    """{benchmark: files of its src folder} of what is published; none for a benchmark that declares no code."""
+    declared = submission.code
     return {
         name: list_published_files([root / path for path in declared[name]])
         for name in sorted(benchmarks)
@@ -75,20 +75,19 @@ def collect_published_code(
     }
 
 
-def _documents(settings: Mapping[str, Any], root: Path) -> dict[str, bytes]:
+def _documents(submission: SubmissionSettings, root: Path) -> dict[str, bytes]:
     found = {}
-    if calibration := settings.get("documents.calibration"):
+    if calibration := submission.text("documents.calibration"):
         found[CALIBRATION] = choose_published_file(root / calibration, "documents.calibration")
-    if bandwidth := settings.get("documents.bandwidth"):
+    if bandwidth := submission.text("documents.bandwidth"):
         path = root / bandwidth
         found[f"documentation/bandwidth{path.suffix}"] = choose_published_file(path, "documents.bandwidth")
     return found
 
 
-def _system(name: str, division: str, system: Mapping[str, Any]) -> SystemContent:
-    values = system["settings"]
-    category, status = str(values.get("system.category", "")), str(values.get("system.status", ""))
-    return SystemContent(name, division, category, status, system["description"])
+def _system(name: str, division: str, system: SystemSettings) -> SystemContent:
+    category, status = system.text("system.category"), system.text("system.status")
+    return SystemContent(name, division, category, status, system.description)
 
 
 def _refs(record: Record) -> dict[str, LogRef]:
@@ -126,22 +125,22 @@ def _cell(
         }
     return CellContent(
         cell=cell,
-        official=str(settings.get("benchmark.official", cell.benchmark)),
+        official=settings.text("benchmark.official", cell.benchmark),
         measurements=_measurements(settings),
-        settings={n: str(v) for n, v in sorted(run.items()) if n.startswith(_SHOWN)},
+        settings={n: str(v) for n, v in sorted(run.values.items()) if n.startswith(_SHOWN)},
         code=_code(settings),
-        power=list_published_files([root / settings["power.path"]]) if settings.get("power.path") else {},
+        power=list_published_files([root / power]) if (power := settings.text("power.path")) else {},
         inferred_from=source,
         **own,
     )
 
 
-def _measured_with(settings: Mapping[str, Any], acceptance: Acceptance | None) -> Mapping[str, Any]:
+def _measured_with(settings: CellSettings, acceptance: Acceptance | None) -> CellSettings:
     """The settings of the very runs that are published, whatever is asked for now."""
     if acceptance is None:
         return settings
     before = {item.name: item.before for _, item in acceptance.inputs if item.name.startswith(_SHOWN)}
-    return {name: value for name, value in {**settings, **before}.items() if value is not None}
+    return CellSettings({n: value for n, value in {**settings.values, **before}.items() if value is not None})
 
 
 def _results_of_endpoints(performance: Mapping[str, LogRef], accuracy: Mapping[str, LogRef]) -> dict[str, Any]:
@@ -175,22 +174,20 @@ def _compliance(records: Chosen, load_record: Callable[[str], Record]) -> dict[s
     return found
 
 
-def _code(settings: Mapping[str, Any]) -> str:
-    command = settings.get(COMMAND)
+def _code(settings: CellSettings) -> str:
+    command = settings.words(COMMAND)
     if command:
-        return f"`{PurePosixPath(str(settings.get('harness.code') or command[0])).name}`, a command of the submitter's"
-    path, name = settings.get("benchmark.path"), settings.get("benchmark.code")
+        return f"`{PurePosixPath(settings.text('harness.code') or command[0]).name}`, a command of the submitter's"
+    path, name = settings.text("benchmark.path"), settings.text("benchmark.code")
     # A path outside the repository would be one machine's own; its file name is all that others can use.
-    return f"`{PurePosixPath(str(path)).name}`" if path else f"`harness/benchmarks/{name}.py` of mlperf-reconciler"
+    return f"`{PurePosixPath(path).name}`" if path else f"`harness/benchmarks/{name}.py` of mlperf-reconciler"
 
 
-def _measurements(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _measurements(settings: CellSettings) -> dict[str, Any]:
     """The declared fields, over what the settings themselves say."""
-    path = settings.get("model.path")
+    path = settings.text("model.path")
     own = {
         "weight_data_types": settings.get("engine.precision"),
-        "starting_weights_filename": PurePosixPath(str(path)).name if path else None,
+        "starting_weights_filename": PurePosixPath(path).name if path else None,
     }
-    prefix = "measurements."
-    declared = {name.removeprefix(prefix): v for name, v in settings.items() if name.startswith(prefix)}
-    return {**{name: value for name, value in own.items() if value}, **declared}
+    return {**{name: value for name, value in own.items() if value}, **settings.below("measurements.")}

@@ -29,8 +29,9 @@ from reconciler.publishing.rendered_tree import assemble_content, is_publishable
 from reconciler.publishing.tree_files import write_tree
 from reconciler.reconcile import find_readable
 from reconciler.record.index import load_record
-from reconciler.resource.kinds import Cell, Kind
+from reconciler.resource.kinds import Cell
 from reconciler.resource.records import Artifact, Record
+from reconciler.resource.settings import SubmissionSettings
 from reconciler.spec.files import compute_blob_id
 from reconciler.tree.check.engine import check_tree
 from reconciler.tree.content import Content, LogRef, SubmissionContent
@@ -71,8 +72,7 @@ def find_refusals(submission: PackedSubmission, *, despite_embargo: bool, accept
     """Every reason against packing; the embargo and what was ``accepted`` are none when the user says so."""
     seen = submission.seen
     committed = _committed(submission)
-    submitted = next(r for r in seen.desired.resources if r.kind is Kind.SUBMISSION)
-    settings = seen.desired.detail(submitted.address).settings
+    settings = seen.desired.submission
     found = [
         Refusal(path, "the spec is not committed", "commit it") for path in sorted(seen.spec) if not committed(path)
     ]
@@ -124,11 +124,10 @@ def _records(seen: PlanResult) -> dict[Cell, list[tuple[str, Record]]]:
     }
 
 
-def _uncommitted(seen: PlanResult, settings: object, committed: Callable[[str], bool]) -> Iterator[Refusal]:
+def _uncommitted(seen: PlanResult, settings: SubmissionSettings, committed: Callable[[str], bool]) -> Iterator[Refusal]:
     """Published files in the repository must be in its commit, or another checkout packs other bytes."""
-    assert isinstance(settings, dict)
-    paths = [path for paths in settings.get("code", {}).values() for path in paths]
-    paths += [value for name, value in settings.items() if name.startswith("documents.")]
+    paths = [path for paths in settings.code.values() for path in paths]
+    paths += map(str, settings.below("documents.").values())
     root = seen.places.root.resolve()
     for path in dict.fromkeys(paths):
         top = (root / path).resolve()

@@ -5,15 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import click
 
 from reconciler.cli.shared.options import json_option
 from reconciler.cli.shared.output import say, say_json, use_colour
-from reconciler.desired.state import get_submission_settings
 from reconciler.errors import IN_SYNC, INTERRUPTED, NOT_IN_SYNC, LockedError, ReconcilerError
 from reconciler.files import Lock, RepositoryPaths, make_machine_lock
 from reconciler.plan.select import parse
@@ -24,16 +22,17 @@ from reconciler.record.remote import Remote, open_remote
 from reconciler.record.transfer import Transfer, list_wanted
 from reconciler.render import transfer as views
 from reconciler.resource.embargo import show_embargo
+from reconciler.resource.settings import SubmissionSettings
 
 
 @dataclass(frozen=True, slots=True)
 class ChosenStore:
-    """A declared store, or one named by its url alone. ``settings``: the submission's, by flat name."""
+    """A declared store, or one named by its url alone. ``submission``: whose."""
 
     name: str
     url: str
-    options: dict[str, Any]
-    settings: dict[str, Any]
+    options: Mapping[str, object]
+    submission: SubmissionSettings
 
     def open(self) -> Remote:
         return open_remote(self.url, {name: _option(name, value) for name, value in self.options.items()})
@@ -60,11 +59,11 @@ def add_transfer_options() -> list[click.Parameter]:
 def choose_store(places: RepositoryPaths, word: str, option: str) -> ChosenStore:
     """By name, by url, or the only one declared."""
     memory = PlanCache.of(places)
-    settings = get_submission_settings(memory.desired(Options()))
+    submission = memory.desired(Options()).submission
     memory.save()
-    declared: dict[str, Any] = settings.get("stores") or {}
+    declared = submission.stores
     if "://" in word:
-        return ChosenStore(word, word, {}, dict(settings))
+        return ChosenStore(word, word, {}, submission)
     if not declared:
         fix = "declare one, such as `stores: {lab: {url: s3://bucket/folder}}` under spec:, or name its url"
         raise ReconcilerError("the spec declares no store", fix=fix)
@@ -73,13 +72,13 @@ def choose_store(places: RepositoryPaths, word: str, option: str) -> ChosenStore
     name = word or next(iter(declared))
     if name not in declared:
         raise ReconcilerError(f"no store {name!r} is declared", fix=f"declared: {', '.join(declared)}")
-    return ChosenStore(name, declared[name]["url"], declared[name]["options"], dict(settings))
+    return ChosenStore(name, declared[name].url, declared[name].options, submission)
 
 
-def _option(name: str, value: Any) -> Any:
+def _option(name: str, value: object) -> object:
     if not isinstance(value, (tuple, list)):
         return value
-    variable = value[1]
+    variable = str(value[1])
     if not os.environ.get(variable):
         raise ReconcilerError(f"option {name} of the store: {variable} is not set", fix=f"export {variable}=…")
     return os.environ[variable]

@@ -10,7 +10,6 @@ from typing import Any
 from reconciler.cli.shared.watch_output import WatchOutput
 from reconciler.controller.backoff import Wait
 from reconciler.controller.settings import WatchSettings
-from reconciler.desired.state import get_submission_settings
 from reconciler.errors import ReconcilerError, SpecError
 from reconciler.execute.outcome import Event
 from reconciler.plan.plan import Step
@@ -45,7 +44,7 @@ class WatchReport:
         self.say("unwatched", f"{problem}; changes there are seen at a look each {every}")
 
     def report_valid_spec(self, result: PlanResult) -> None:
-        embargo, today = make_embargo(get_submission_settings(result.desired)), datetime.now(UTC).date()
+        embargo, today = make_embargo(result.desired.submission), datetime.now(UTC).date()
         self._output.hook_refused = explain_refusal(embargo, self._output.hook_address, today)
         if self._wrong.startswith(_SPEC):
             self.say("valid", "the spec is valid again")

@@ -11,15 +11,14 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from reconciler.desired.state import Detail
 from reconciler.files import RepositoryPaths
 from reconciler.history.compare import read_sides
 from reconciler.history.snapshot import read_snapshot
 from reconciler.record.codec import decode
 from reconciler.record.store import write_record
 from reconciler.resource.inputs import Role
-from reconciler.resource.kinds import Address
 from reconciler.resource.records import RecordedFact
+from reconciler.resource.settings import SystemSettings
 
 from .conftest import CELL, Reconcile, console, edit, git
 
@@ -186,12 +185,8 @@ def test_compare_commits_a_system_and_a_tree(twice: Path, reconcile: Reconcile) 
 def test_compare_counts_the_accelerators_of_all_nodes(recorded: Path) -> None:
     at = read_snapshot(recorded, git(recorded, "rev-parse", "HEAD"))
     cluster = {"hardware.accelerator": "NVIDIA H200", "hardware.count": 4, "hardware.nodes": 2}
-
-    def detail(address: Address) -> Detail:
-        found = at.desired.detail(address)
-        return replace(found, settings={**found.settings, "systems": {"box": {"settings": cluster}}})
-
-    (side,) = read_sides(replace(at, desired=replace(at.desired, detail=detail))).values()
+    submission = replace(at.desired.submission, systems={"box": SystemSettings(cluster)})
+    (side,) = read_sides(replace(at, desired=replace(at.desired, submission=submission))).values()
     assert (side.accelerator, side.count) == ("NVIDIA H200", 8)
 
 

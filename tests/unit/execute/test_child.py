@@ -96,7 +96,6 @@ def an_attempt(root: Path) -> Attempt:
         revision=1,
         started="2026-01-01T00:00:00.000000Z",
         inputs={},
-        settings={},
         locations={},
         upstream={},
         made_from={},

@@ -24,6 +24,7 @@ from reconciler.record.codec import encode
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Ended, RecordedFact
+from reconciler.resource.settings import CellSettings
 
 SEEN = MachineFacts()
 
@@ -36,7 +37,7 @@ def begin(folder: Path, number: int = 1, kind: Kind = Kind.MODEL, machine: Machi
         revision=1,
         started="2026",
         inputs={"source": ("digest", "specs/a.yaml:3")},
-        settings={"min_duration": 0},
+        settings=CellSettings({"min_duration": 0}),
         rules=RuleContext(Metric("key", "unit"), AccuracyLogRule(1, 2, 3), (Bar("accuracy", Decimal("76.1")),)),
         upstream={"dataset": "Dataset/x"},
         made_from={"dataset.samples.npy": "digest"},
@@ -96,7 +97,7 @@ def test_attempt_that_an_older_version_began_is_read_with_all_it_said(tmp_path: 
     read_again = read(attempt.folder)
     assert read_again is not None
     intent = read_again.intent
-    assert intent.settings == {"target_qps": "100"}
+    assert intent.settings == CellSettings({"target_qps": "100"})
     assert intent.rules == RuleContext(
         Metric("result_samples_per_second", "Samples/s"),
         AccuracyLogRule(1048576, 10240, 4096),

@@ -12,20 +12,21 @@ from reconciler.execute import plan_executor
 from reconciler.execute.machine_idle import list_gpus, lock_name
 from reconciler.execute.outcome import Status
 from reconciler.resource.kinds import Kind
+from reconciler.resource.settings import CellSettings
 from tests.passes.repository import make_repository
 
 
 def test_gpus_that_a_run_takes() -> None:
-    assert list_gpus({}) == 0
-    assert list_gpus({"hardware.count": 8}) == 8
-    assert list_gpus({"hardware.count": 8, "run.options.devices": 2}) == 2
+    assert list_gpus(CellSettings({})) == 0
+    assert list_gpus(CellSettings({"hardware.count": 8})) == 8
+    assert list_gpus(CellSettings({"hardware.count": 8, "run.options.devices": 2})) == 2
 
 
 def test_runs_wait_for_those_that_use_the_same_machine() -> None:
-    here, there = lock_name({}), lock_name({"system.launcher": ["ssh", "n1"]})
-    assert here == lock_name({"hardware.count": 8})
-    assert there == lock_name({"system.launcher": ("ssh", "n1")})
-    assert len({here, there, lock_name({"system.launcher": ["ssh", "n2"]})}) == 3
+    here, there = lock_name(CellSettings({})), lock_name(CellSettings({"system.launcher": ["ssh", "n1"]}))
+    assert here == lock_name(CellSettings({"hardware.count": 8}))
+    assert there == lock_name(CellSettings({"system.launcher": ("ssh", "n1")}))
+    assert len({here, there, lock_name(CellSettings({"system.launcher": ["ssh", "n2"]}))}) == 3
 
 
 BUSY = Busy(what="GPU 0 is used by", pid=41, user="ann", command="python train.py")

@@ -9,6 +9,7 @@ from reconciler.desired.compile import compile_desired
 from reconciler.desired.state import Pins
 from reconciler.execute.requests import select_engine_settings, select_run_settings
 from reconciler.resource.pins import Pin, PinKind
+from reconciler.resource.settings import CellSettings
 from reconciler.spec.declared import Declared
 from tests.unit.desired.test_inputs import BUILT, HERE, RULES, RUNS, Value, declare
 
@@ -66,12 +67,16 @@ def test_quantizing_the_model_makes_everything_built_of_it_stale() -> None:
 
 
 def test_what_a_build_is_told() -> None:
-    settings = {"engine.precision": "int8", "engine.batch_size": 256, "engine.options.profiles": "1,256"}
-    assert select_engine_settings(settings) == {"precision": "int8", "batch_size": 256, "profiles": "1,256"}
+    settings = CellSettings({"engine.precision": "int8", "engine.batch_size": 256, "engine.options.profiles": "1,256"})
+    assert select_engine_settings(settings) == {
+        "precision": "int8",
+        "batch_size": 256,
+        "profiles": "1,256",
+    }
 
 
 def test_a_run_uses_the_devices_of_the_system_unless_it_says_otherwise() -> None:
     settings = {"hardware.count": 8, "engine.batch_size": 256, "run.streams": 2, "run.options.lanes": 3}
-    assert select_run_settings(settings) == {"devices": 8, "batch_size": 256, "streams": 2, "lanes": 3}
-    assert select_run_settings({**settings, "run.options.devices": 1})["devices"] == 1
-    assert "devices" not in select_run_settings({"hardware.count": 0})
+    assert select_run_settings(CellSettings(settings)) == {"devices": 8, "batch_size": 256, "streams": 2, "lanes": 3}
+    assert select_run_settings(CellSettings({**settings, "run.options.devices": 1}))["devices"] == 1
+    assert "devices" not in select_run_settings(CellSettings({"hardware.count": 0}))

@@ -10,6 +10,7 @@ from reconciler.observed import machine, observe
 from reconciler.observed.installed import find_backend_version, list_installed
 from reconciler.observed.machine import find_unlike, list_accelerators, read_cpu_model
 from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.settings import Settings
 
 H200 = ["NVIDIA H200"] * 8
 
@@ -34,7 +35,7 @@ def test_declared_hardware(
 ) -> None:
     monkeypatch.setattr(machine, "list_accelerators", lambda: gpus)
     monkeypatch.setattr(machine, "read_cpu_model", lambda: "Intel(R) Xeon(R) Platinum")
-    found = find_unlike(hardware)
+    found = find_unlike(Settings(hardware).hardware)
     assert (found is None) == (said is None)
     if found is not None and said is not None:
         assert said in found.message

@@ -18,6 +18,7 @@ from reconciler.observed.probed_nodes import (
     summarise_node,
     write_probed_nodes,
 )
+from reconciler.resource.settings import Settings, SystemSettings
 
 SRUN = {"system.launcher": ["srun", "-N", "2"]}
 
@@ -47,7 +48,7 @@ def seen(*nodes: dict[str, Any]) -> NodeFacts:
     ],
 )
 def test_nodes_that_are_not_what_is_declared(declared: dict[str, Any], said: str) -> None:
-    found = find_unlike_nodes({**SRUN, **declared}, seen(node(), node("n1")))
+    found = find_unlike_nodes(Settings({**SRUN, **declared}), seen(node(), node("n1")))
     assert (found is None) == (said == "")
     if found is not None:
         assert said in found.message
@@ -56,7 +57,7 @@ def test_nodes_that_are_not_what_is_declared(declared: dict[str, Any], said: str
 
 def test_one_node_of_many_is_enough() -> None:
     found = find_unlike_nodes(
-        {**SRUN, "hardware.accelerator": "H200", "hardware.count": 2}, seen(node(), node("n7", 1))
+        Settings({**SRUN, "hardware.accelerator": "H200", "hardware.count": 2}), seen(node(), node("n7", 1))
     )
     assert found is not None
     assert "node n7 has 1 x NVIDIA H200" in found.message
@@ -64,9 +65,9 @@ def test_one_node_of_many_is_enough() -> None:
 
 def test_power_limit_of_this_machine() -> None:
     """It needs no launcher: nothing but a probe reads it."""
-    declared = {"hardware.count": 1, "hardware.power_limit": 300_000}
+    declared = Settings({"hardware.count": 1, "hardware.power_limit": 300_000})
     assert needs_probe(declared)
-    assert not needs_probe({"hardware.count": 1})
+    assert not needs_probe(Settings({"hardware.count": 1}))
     found = find_unlike_nodes(declared, seen(node()))
     assert found is not None
     assert found.message == "the system declares a power limit of 300 W; GPU 0 of this machine has 700 W"
@@ -82,22 +83,25 @@ def test_power_limit_of_this_machine() -> None:
 def test_what_was_seen_is_kept_by_launcher(tmp_path: Path) -> None:
     places = RepositoryPaths(tmp_path)
     assert read_probed_nodes(places) == {}
-    kept = {name_nodes(SRUN): seen(node()), name_nodes({}): NodeFacts(problem="nobody answers", fix="ask again")}
+    here, there = name_nodes(Settings()), name_nodes(Settings(SRUN))
+    kept = {there: seen(node()), here: NodeFacts(problem="nobody answers", fix="ask again")}
     write_probed_nodes(places, kept)
     assert read_probed_nodes(places) == kept
-    assert name_nodes(SRUN) != name_nodes({**SRUN, "system.python": "python3.12"}) != name_nodes({})
+    assert there != name_nodes(Settings({**SRUN, "system.python": "python3.12"})) != here
 
 
 def test_nodes_that_nobody_has_looked_at_are_believed_and_their_versions_unknown() -> None:
-    systems = {"far": {"settings": {**SRUN, "hardware.accelerator": "H200"}}, "here": {"settings": {}}}
+    systems = {"far": SystemSettings({**SRUN, "hardware.accelerator": "H200"}), "here": SystemSettings()}
     assert find_unlike_systems(systems, {}) == {}
     assert list_installed_for(systems, {}, {"tensorrt": "9"}) == {"far": None, "here": {"tensorrt": "9"}}
-    reached = {name_nodes(SRUN): seen(node())}
+    reached = {name_nodes(Settings(SRUN)): seen(node())}
     found = list_installed_for(systems, reached, {})
     assert found["far"] == {"tensorrt": "10.1", "mlcommons-loadgen": "5.1"}
 
 
 def test_nodes_out_of_reach_are_an_obstacle() -> None:
-    systems = {"far": {"settings": SRUN}}
-    found = find_unlike_systems(systems, {name_nodes(SRUN): NodeFacts(problem="no such partition", fix="mend it")})
+    systems = {"far": SystemSettings(SRUN)}
+    found = find_unlike_systems(
+        systems, {name_nodes(Settings(SRUN)): NodeFacts(problem="no such partition", fix="mend it")}
+    )
     assert (found["far"].message, found["far"].fix) == ("no such partition", "mend it")

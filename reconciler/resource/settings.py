@@ -1,0 +1,129 @@
+"""What a spec declares, resolved: of a cell, of a system, of the submission as a whole. Values are canonical, under the
+flat names that records and the reference have ("engine.batch_size"); who reads one says as what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from reconciler.launch.launcher import LAUNCHER, PYTHON, Launcher
+from reconciler.resource.setting_names import HARNESS
+
+_MILLISECONDS = 1000
+_NO_HARDWARE = frozenset({"", "none", "n/a", "0"})  # what people write where there is none
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """``accelerator``, ``cpu``: "" where none is declared. ``count``: of accelerators on each node, ``nodes``: 0 where
+    undeclared. ``power_limit``: of each accelerator, in mW, 0 for none."""
+
+    accelerator: str = ""
+    cpu: str = ""
+    count: int = 0
+    nodes: int = 0
+    power_limit: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """By flat name. A name that is not declared reads as the default, like one that is declared as nothing."""
+
+    values: Mapping[str, object] = field(default_factory=dict)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.values
+
+    def get(self, name: str) -> object:
+        return self.values.get(name)
+
+    def text(self, name: str, default: str = "") -> str:
+        found = self.values.get(name)
+        return default if found is None else str(found)
+
+    def number(self, name: str, default: int = 0) -> int:
+        found = self.values.get(name)
+        return default if found is None else int(str(found))
+
+    def seconds(self, name: str, default: float = 0.0) -> float:
+        """Durations are declared in any unit, and kept in ms."""
+        found = self.values.get(name)
+        return default if found is None else float(str(found)) / _MILLISECONDS
+
+    def words(self, name: str) -> tuple[str, ...]:
+        """Of a list, such as a command."""
+        found = self.values.get(name)
+        return tuple(map(str, found)) if isinstance(found, list | tuple) else ()
+
+    def below(self, prefix: str) -> dict[str, object]:
+        """What begins with the prefix, without it."""
+        return {name.removeprefix(prefix): value for name, value in self.values.items() if name.startswith(prefix)}
+
+    @property
+    def launcher(self) -> Launcher | None:
+        """What the system puts before each of its commands; None where they run on this machine."""
+        words = self.words(LAUNCHER)
+        return Launcher(words, self.text(PYTHON)) if words else None
+
+    @property
+    def hardware(self) -> Hardware:
+        accelerator, cpu = (self.text(f"hardware.{name}") for name in ("accelerator", "cpu"))
+        return Hardware(
+            accelerator="" if accelerator.lower() in _NO_HARDWARE else accelerator,
+            cpu="" if cpu.lower() in _NO_HARDWARE else cpu,
+            count=self.number("hardware.count"),
+            nodes=self.number("hardware.nodes"),
+            power_limit=self.number("hardware.power_limit"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CellSettings(Settings):
+    """Of one cell, with those of its system; of a run, also the values that the round adds."""
+
+    def part_text(self, part: str, name: str) -> str:
+        """Of a part of the harness; what it does not say of itself, it has from the harness."""
+        return self.text(f"{part}.{name}") or self.text(f"{HARNESS}.{name}")
+
+    def part_environment(self, part: str) -> Iterator[tuple[str, str, bool]]:
+        """Name, text and whether the text names a variable of the environment, in which the value stands."""
+        for name, value in self.below(f"{part}.env.").items():
+            yield (name, value, False) if isinstance(value, str) else (name, str(_second(value)), True)
+
+
+def _second(value: object) -> object:
+    assert isinstance(value, list | tuple)
+    return value[1]
+
+
+@dataclass(frozen=True, slots=True)
+class SystemSettings(Settings):
+    """Of one system. ``description``: the fields of its file in the tree, as the user wrote them."""
+
+    description: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSettings:
+    """An object store. An option is a value, or a pair that names the variable of the environment which holds it."""
+
+    url: str
+    options: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class SubmissionSettings(Settings):
+    """What holds for all cells: the submission's own settings (``embargo.until``, ``documents.calibration``, stores)
+    and its systems. ``tree``: the declared place of the rendered tree. ``code``: benchmark → what it publishes."""
+
+    round: str = ""
+    submitter: str = ""
+    tree: str = ""
+    systems: Mapping[str, SystemSettings] = field(default_factory=dict)
+    code: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def stores(self) -> dict[str, StoreSettings]:
+        declared = self.values.get("stores")
+        found = declared if isinstance(declared, Mapping) else {}
+        return {name: StoreSettings(store["url"], store["options"]) for name, store in found.items()}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from harness.contract import BACKENDS, BENCHMARKS
-from reconciler.desired.inputs import Reader, is_endpoints
+from reconciler.desired.inputs import Reader
 from reconciler.desired.state import Pins
 from reconciler.mlperf.endpoints import LIMITS, MEAN_TOKENS, MEAN_TOKENS_LIMITS
 from reconciler.mlperf.rules.context import EndpointsContext, RuleContext
@@ -16,6 +16,7 @@ from reconciler.mlperf.rules.values import Limits
 from reconciler.resource.inputs import Value
 from reconciler.resource.kinds import SCENARIOS, Cell
 from reconciler.resource.setting_names import BUILD, COMMAND, SERVICE
+from reconciler.result_formats.table import find_declared_format
 from reconciler.spec.declared import Declared, DeclaredCell
 
 
@@ -56,7 +57,7 @@ class CellReaders:
         rules = self.rules(cell)
         if rules is None:
             return None
-        scenario, endpoints = cell.cell.scenario, is_endpoints(cell.settings)
+        scenario, endpoints = cell.cell.scenario, find_declared_format(cell.settings).TESTS_ITSELF
         metric = rules.metric(scenario)
         if endpoints:
             metric = self.ruleset.endpoints.metric(rules.name, scenario, metric)

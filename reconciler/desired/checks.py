@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 from reconciler.desired.cell_settings import find_source_cell
 from reconciler.desired.compliance import ASKED, has_test, is_asked_for
-from reconciler.desired.inputs import is_endpoints
 from reconciler.errors import Problem, ReconcilerError, SpecError
 from reconciler.mlperf.compliance.judging import TESTS
 from reconciler.mlperf.loadgen.settings import RESULTS
@@ -17,6 +16,7 @@ from reconciler.mlperf.rules.inference import explain_refusal, explain_variant_r
 from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.mlperf.rules.values import Presence
 from reconciler.resource.inputs import Value
+from reconciler.result_formats.table import find_declared_format
 from reconciler.spec.declared import Declared, DeclaredCell
 
 
@@ -48,9 +48,8 @@ def _check_cell(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> lis
         fix = f"{hint}{choice}: {', '.join(known)}"
         return [_problem(cell, official, message, fix)]
     problems = _forbidden(declared, cell, rules, ruleset) + _unsayable(cell)
-    problems += (
-        _unfit_for_endpoints(cell, rules, ruleset) if is_endpoints(cell.settings) else _unknown_tests(cell, rules)
-    )
+    own_tests = find_declared_format(cell.settings).TESTS_ITSELF
+    problems += _unfit_for_endpoints(cell, rules, ruleset) if own_tests else _unknown_tests(cell, rules)
     if "infer_from" in cell.settings:
         return problems + _not_inferable(declared, cell, rules, ruleset)
     if not cell.settings.get("engine.backend"):
@@ -139,7 +138,7 @@ def _not_inferable(declared: Declared, cell: DeclaredCell, rules: BenchmarkRules
             str(c.cell) for c in declared.cells if c.cell.system == cell.cell.system and "infer_from" not in c.settings
         ]
         return [_problem(cell, value, message, f"name one of the cells with runs of their own: {', '.join(able)}")]
-    if is_endpoints(found.settings):
+    if find_declared_format(found.settings).TESTS_ITSELF:
         message = f"{source} has results of the endpoints harness, from which no other scenario can be inferred"
         return [_problem(cell, value, message, "take infer_from out: the cell then has runs of its own")]
     category = str(declared.systems[cell.cell.system].settings["system.category"].value)

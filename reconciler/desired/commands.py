@@ -5,11 +5,12 @@ No run's own path is in there, and no secret: a variable that is taken from the 
 
 from __future__ import annotations
 
-from reconciler.desired.inputs import Reader, collect_launcher_inputs, is_endpoints
+from reconciler.desired.inputs import Reader, collect_launcher_inputs
 from reconciler.mlperf.loadgen.settings import RESULTS
 from reconciler.resource.inputs import Input
 from reconciler.resource.pins import Pin, make_source_pin
 from reconciler.resource.setting_names import COMMAND, SCORE_COMMAND
+from reconciler.result_formats.table import USUAL, find_declared_format
 
 CODE, CONFIG = "harness.code.sha256", "harness.config"
 
@@ -17,7 +18,8 @@ CODE, CONFIG = "harness.code.sha256", "harness.config"
 def collect_command_inputs(reader: Reader) -> list[Input]:
     """Of a run; nothing where our own harness runs it."""
     results = reader.take(RESULTS, "harness.model_name")
-    results = results if is_endpoints(reader.settings) else []  # LoadGen's logs are what there always was
+    if find_declared_format(reader.settings).NAME == USUAL:
+        results = []  # LoadGen's logs are what there always was
     if not reader.text(COMMAND):
         return results
     said = reader.take(COMMAND, "harness.image", "harness.user_conf", "harness.audit_config")

@@ -7,12 +7,13 @@ from dataclasses import replace
 
 from harness.contract import BACKENDS
 from reconciler.desired.commands import collect_command_inputs, collect_scorer_inputs
-from reconciler.desired.inputs import Reader, collect_run_inputs, find_benchmark_code, is_endpoints
+from reconciler.desired.inputs import Reader, collect_run_inputs, find_benchmark_code
 from reconciler.mlperf.compliance.judging import find_test
 from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.mlperf.rules.values import TestRules
 from reconciler.resource.inputs import Input, Value
 from reconciler.resource.kinds import Address, Kind
+from reconciler.result_formats.table import find_declared_format
 from reconciler.spec.declared import DeclaredCell
 
 ASKED = "compliance."
@@ -29,7 +30,7 @@ def select_tests(cell: DeclaredCell, rules: BenchmarkRules | None, ruleset: Rule
     """
     backend = cell.settings.get("engine.backend")
     facts = BACKENDS.get(str(backend.value)) if backend else None
-    if rules is None or (facts is not None and facts.elsewhere) or is_endpoints(cell.settings):
+    if rules is None or (facts is not None and facts.elsewhere) or find_declared_format(cell.settings).TESTS_ITSELF:
         return ()
     ruled = rules.compliance_tests if ruleset.binds(cell.cell.division, "compliance_tests") else ()
     names = dict.fromkeys([*ruled, *(name for name in is_asked_for(cell) if has_test(rules, name, cell.cell.scenario))])

@@ -13,17 +13,10 @@ from harness.contract import BACKENDS, BENCHMARKS
 from reconciler.desired.state import Pins
 from reconciler.launch.adapters import select_identity
 from reconciler.launch.launcher import LAUNCHER
-from reconciler.mlperf.loadgen.settings import (
-    ENDPOINTS,
-    ENDPOINTS_SEEDS,
-    RESULTS,
-    list_endpoints_settings,
-    list_ruled,
-    list_settings,
-)
 from reconciler.resource.inputs import DEFAULT, Input, Origin, Value
 from reconciler.resource.kinds import Address
 from reconciler.resource.pins import Pin, PinKind, make_source_pin
+from reconciler.result_formats.table import find_declared_format
 
 STALL_TIMEOUT = "run.stall_timeout"
 
@@ -150,27 +143,12 @@ def collect_run_inputs(reader: Reader, scenario: str, mode: str, made_from: Inpu
         dataset,
         *own,
         *find_benchmark_code(reader),
-        *_settings(reader, scenario, mode),
+        *reader.take(*find_declared_format(reader.settings).list_asked(mode, scenario, reader.settings)),
         *reader.under("run", but=STALL_TIMEOUT),
         *reader.take("system.name", "rehearsal"),
         *hardware,
         *collect_launcher_inputs(reader),
     ]
-
-
-def is_endpoints(settings: Mapping[str, Value]) -> bool:
-    """Whether a cell's command leaves results of the endpoints harness in place of LoadGen's logs."""
-    found = settings.get(RESULTS)
-    return found is not None and found.value == ENDPOINTS
-
-
-def _settings(reader: Reader, scenario: str, mode: str) -> list[Input]:
-    """What LoadGen is asked. The endpoints harness knows but two seeds of the round, and of a count only what is
-    declared: its runs are as long as they are asked to be."""
-    if not is_endpoints(reader.settings):
-        return reader.take(*dict.fromkeys((*list_settings(mode, scenario), *list_ruled(scenario))))
-    names = list_endpoints_settings(mode, scenario)
-    return reader.take(*(n for n in names if n != "min_query_count" or n in reader.settings), *ENDPOINTS_SEEDS)
 
 
 def collect_score_inputs(reader: Reader, run: Input, dataset: Input) -> list[Input]:

@@ -9,13 +9,13 @@ from typing import Any
 
 from harness.contract import CommandRequest
 from reconciler.execute.attempt import Attempt
-from reconciler.execute.results import has_results
 from reconciler.files import RepositoryPaths, hash_bytes, hash_file, make_machine_lock
 from reconciler.mlperf.loadgen.settings import ACCURACY, LOADGEN_MODE
 from reconciler.mlperf.loadgen.user_conf import select_settings
 from reconciler.resource.kinds import Kind
 from reconciler.resource.setting_names import BUILD, BUILD_COMMAND, COMMAND, HARNESS, SCORE_COMMAND
 from reconciler.resource.settings import CellSettings, Hardware
+from reconciler.result_formats.table import find_format
 
 _PLACEHOLDER = re.compile(r"(?<!\{)\{([a-z_]+)\}(?!\})")
 
@@ -40,11 +40,11 @@ def make_command_run(attempt: Attempt, places: RepositoryPaths, inputs: Mapping[
     audit = attempt.audit_settings.exists()
     placed = settings.text("harness.audit_config") == "placed"
     written = settings.text("harness.user_conf", "written") == "written"
-    endpoints = has_results(settings)
+    results = find_format(settings)
     env, secrets = collect_environment(settings, values)
     return CommandRequest(
         purpose="run",
-        results="endpoints" if endpoints else "loadgen",
+        results=results.NAME,  # type: ignore[arg-type]
         command=fill_all(settings.words(COMMAND), values),
         cwd=str(cwd),
         run_dir=str(attempt.run_dir),
@@ -56,7 +56,7 @@ def make_command_run(attempt: Attempt, places: RepositoryPaths, inputs: Mapping[
         logs=find_location(settings, "harness.logs", values, cwd) or str(attempt.run_dir),
         since=attempt.intent.clock,
         user_conf=str(attempt.user_conf),
-        user_conf_sha256=hash_file(attempt.user_conf) if written and not endpoints else "",
+        user_conf_sha256=hash_file(attempt.user_conf) if written and results.READS_CONF else "",
         user_conf_at="" if written else find_location(settings, "harness.user_conf_at", values, cwd),
         outputs=fill_all(settings.words("harness.outputs"), values),
         place_audit=str(attempt.audit_settings) if placed and audit else "",
@@ -127,7 +127,7 @@ def collect_placeholder_values(attempt: Attempt, places: RepositoryPaths, inputs
     asked = {name: value for name, (value, _) in attempt.intent.inputs.items()}
     cell = attempt.intent.address.cell
     scenario, mode = cell.scenario if cell else "", str(asked.get("mode", "accuracy"))
-    if has_results(settings):
+    if not find_format(settings).READS_CONF:
         asked = {**_standing(attempt), **asked}
     texts = select_settings(
         scenario, {n: asked[n] for n in ("target_qps", "target_latency") if asked.get(n) is not None}

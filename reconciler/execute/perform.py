@@ -12,7 +12,7 @@ from typing import Any
 from harness.contract import Progress, Result
 from reconciler.desired.state import Detail
 from reconciler.execute.attempt import Attempt, Intent, MachineFacts, ServerAccess, create, make_attempt_id
-from reconciler.execute.attempt_record import KeptFile, build_record
+from reconciler.execute.attempt_record import build_record
 from reconciler.execute.child import PATIENCE, STALL, START, Watch, run_child
 from reconciler.execute.commands import has_command
 from reconciler.execute.judging import judge_attempt
@@ -20,13 +20,14 @@ from reconciler.execute.launching import launch_behind
 from reconciler.execute.outcome import Outcome, Status
 from reconciler.execute.record_clock import RecordClock
 from reconciler.execute.requests import make_request
-from reconciler.execute.results import has_results
 from reconciler.files import RepositoryPaths, offer, remove
 from reconciler.plan.plan import Step
 from reconciler.resource.canonical import canonicalise
 from reconciler.resource.inputs import REVISIONS
 from reconciler.resource.kinds import AUDIT, Kind
 from reconciler.resource.records import SPARE_LOGS, Artifact, Record, Summary
+from reconciler.result_formats.format import KeptFile
+from reconciler.result_formats.table import find_format
 
 TRANSIENT = frozenset({"resources"})
 
@@ -166,7 +167,7 @@ def perform(
         )
         if step.change.address.kind is Kind.VERDICT:
             judge_attempt(attempt, setting.places, watch)
-        elif step.change.address.kind is Kind.SCORE and has_results(attempt.intent.settings):
+        elif step.change.address.kind is Kind.SCORE and find_format(attempt.intent.settings).SCORES_ITSELF:
             Result(done=True, seconds=0.0).write(attempt.result)  # its accuracy run has scored itself
         else:
             run_child(attempt, launch_behind(attempt, make_request(attempt, setting.places), setting.places), watch)

@@ -14,7 +14,6 @@ from harness.contract import (
 )
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.commands import has_command, make_command_build, make_command_run, make_command_score
-from reconciler.execute.results import has_results
 from reconciler.files import RepositoryPaths, replace
 from reconciler.mlperf.loadgen.settings import name_loadgen_scenario, select_conf_settings
 from reconciler.mlperf.loadgen.user_conf import audit_settings, select_settings, write_audit_settings, write_user_conf
@@ -22,6 +21,7 @@ from reconciler.mlperf.log_files import ACCURACY_LOG
 from reconciler.resource.kinds import Kind
 from reconciler.resource.setting_names import SCORE_COMMAND
 from reconciler.resource.settings import CellSettings
+from reconciler.result_formats.table import find_format
 
 _PACED = ("Server", "Interactive")  # scenarios whose queries come at a rate
 
@@ -97,7 +97,7 @@ def _write_confs(attempt: Attempt) -> None:
     values = {name: value for name, (value, _) in intent.inputs.items()}
     scenario, mode = str(values["scenario"]), str(values["mode"])
     model_key = str(values.get("model_key", "*"))
-    if has_results(intent.settings):
+    if not find_format(intent.settings).READS_CONF:
         return  # no LoadGen reads any
     texts = select_settings(scenario, {**_pace(attempt, mode), **select_conf_settings(values, mode, scenario)})
     cell = intent.address.cell

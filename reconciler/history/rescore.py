@@ -18,7 +18,6 @@ from reconciler.execute.attempt_record import build_record
 from reconciler.execute.child import PATIENCE, Watch, run_child
 from reconciler.execute.launching import launch_behind
 from reconciler.execute.requests import make_request
-from reconciler.execute.results import has_results
 from reconciler.files import RepositoryPaths, hash_file, offer
 from reconciler.git_history import clone_at
 from reconciler.history.snapshot import Snapshot
@@ -28,6 +27,7 @@ from reconciler.record.store import find_artifact, find_object
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import CHILD_LOG, Artifact, Record
 from reconciler.resource.setting_names import SCORE_COMMAND
+from reconciler.result_formats.table import find_format
 
 WHAT = "accuracy"  # the claim that an audit from git alone can only attest
 
@@ -60,7 +60,7 @@ def _claim(cell: Cell, at: Snapshot, places: RepositoryPaths, root: Path, attemp
         return None  # the audit says so already
     settings = at.desired.detail(Address(Kind.SCORE, str(cell))).settings
     code = BENCHMARKS.get(at.desired.detail(Address(Kind.SCORE, str(cell))).locations.get("benchmark.code", ""))
-    if has_results(settings) or (code is not None and code.elsewhere and SCORE_COMMAND not in settings):
+    if find_format(settings).SCORES_ITSELF or (code is not None and code.elsewhere and SCORE_COMMAND not in settings):
         return None
     inputs = dict(_inputs(record, at))
     if lacking := _lacking(inputs, places):

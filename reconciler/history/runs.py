@@ -1,38 +1,32 @@
-"""What a commit says of its runs and scores, derived again from LoadGen's logs or the endpoints harness's results."""
+"""What a commit says of its runs and scores, derived again from the files that they left."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 from reconciler.desired.state import Detail
 from reconciler.diff.claims import Claim, Proof
 from reconciler.errors import LogError
-from reconciler.execute.attempt_record import collect_asked, judge_text, measure_performance
 from reconciler.history.logs import Good, Logs, read_record_files
-from reconciler.history.results import compare_result, is_of_endpoints, verify_results, verify_score
 from reconciler.history.snapshot import Snapshot
-from reconciler.importing.run_import import find_asked_elsewhere
-from reconciler.mlperf.loadgen.compare import find_contradictions
-from reconciler.mlperf.loadgen.consistency import find_inconsistencies
-from reconciler.mlperf.loadgen.log import parse_detail
-from reconciler.mlperf.log_files import ACCURACY_TEXT, DETAIL
-from reconciler.resource.kinds import Cell, Kind
+from reconciler.resource.kinds import PERFORMANCE, Cell, Kind
 from reconciler.resource.records import IMPORTED, Record
+from reconciler.result_formats.table import find_recorded_format
+
+Files = Mapping[str, bytes]
 
 
 def verify_runs(cell: Cell, name: str, record: Record, at: Snapshot, logs: Good) -> Iterator[Claim]:
     """Settings of a run or a test, the result of the performance run, accuracy of a score; nothing of other records."""
     files = read_record_files(record, logs)
-    accuracy = at.records.get(at.difference.chosen[cell].accuracy)
-    if record.address.kind is Kind.SCORE and accuracy is not None and is_of_endpoints(accuracy):
-        yield verify_score(cell, record, _detail(record, at), read_record_files(accuracy, logs))
-    elif is_of_endpoints(record):
-        yield from verify_results(cell, name, record, _detail(record, at), files)
-    elif record.address.kind is Kind.SCORE:
-        yield _score(cell, record, _detail(record, at), files.get(ACCURACY_TEXT))
+    if record.address.kind is Kind.SCORE:
+        run = at.records.get(at.difference.chosen[cell].accuracy)
+        yield _score(
+            cell, record, run or record, _detail(record, at), files, read_record_files(run, logs) if run else {}
+        )
     elif "mode" in record.inputs:
-        yield from _run(cell, name, record, _detail(record, at), files.get(DETAIL))
+        yield from _run(cell, name, record, _detail(record, at), files)
 
 
 def verify_candidates(cell: Cell, published: Record, at: Snapshot, logs: Logs) -> Iterator[Claim]:
@@ -55,34 +49,47 @@ def _detail(record: Record, at: Snapshot) -> Detail:
     return at.desired.detail(declared.address) if declared else Detail(())
 
 
-def _run(cell: Cell, name: str, record: Record, asked: Detail, data: bytes | None) -> Iterator[Claim]:
+def _run(cell: Cell, name: str, record: Record, asked: Detail, files: Files) -> Iterator[Claim]:
+    claim, timed = partial(Claim, str(cell)), record.address.mode == PERFORMANCE
     values = {n: i.value for n, i in record.inputs.items()}
-    mode, claim = str(values["mode"]), partial(Claim, str(cell))
-    measured = ("validity", "metric") if record.address.kind is Kind.RUN and mode == "performance" else ()
-    if data is None:
-        lost = f"{DETAIL} is not in this commit as recorded"
-        yield from (claim(f"{name}: {what}", Proof.MISSING, lost) for what in ("settings", *measured))
-        return
-    wanted = find_asked_elsewhere(values, mode) if IMPORTED in record.marks else collect_asked(values, mode)
+    measured = ("validity", "metric") if timed else ()
     try:
-        log = parse_detail(data, DETAIL)
-        found = [*map(str, find_contradictions(log, wanted)), *map(str, find_inconsistencies(log))]
-    except LogError as error:
+        again = find_recorded_format(record).recheck_run(
+            values, files, asked.ruling, timed=timed, foreign=IMPORTED in record.marks
+        )
+    except (LogError, ValueError) as error:
         yield claim(f"{name}: settings", Proof.CONTRADICTED, str(error))
         return
-    detail = "; ".join(found) or f"LoadGen's log shows every setting{', and the seeds' * bool(wanted.seeds)}"
-    yield claim(f"{name}: settings", Proof.CONTRADICTED if found else Proof.PROVEN, detail)
-    again = measure_performance(log, asked.ruling.metric) if measured else {}
+    if again.missing:
+        lost = f"{', '.join(again.missing)} is not in this commit as recorded"
+        yield from (claim(f"{name}: {what}", Proof.MISSING, lost) for what in ("settings", *measured))
+        return
+    proof = Proof.CONTRADICTED if again.differing else Proof.PROVEN
+    yield claim(f"{name}: settings", proof, "; ".join(again.differing) or again.shown)
     for key in measured:
-        yield claim(f"{name}: {key}", *compare_result(record.values.get(key), again[key], DETAIL))
+        yield claim(f"{name}: {key}", *_compare(record.values.get(key), again.values[key], again.source))
 
 
-def _score(cell: Cell, record: Record, asked: Detail, text: bytes | None) -> Claim:
-    claim = partial(Claim, str(cell), "accuracy")
-    if text is None:
-        return claim(Proof.MISSING, f"{ACCURACY_TEXT} is not in this commit as recorded")
-    again = judge_text(text.decode(errors="replace"), asked.ruling, {})
-    proof, detail = compare_result(record.values.get("metric"), again.values.get("metric"), ACCURACY_TEXT)
+def _score(cell: Cell, record: Record, run: Record, asked: Detail, files: Files, answers: Files) -> Claim:
+    claim, results = partial(Claim, str(cell), "accuracy"), find_recorded_format(run)
+    try:
+        again = results.recheck_score(files, answers, asked.ruling)
+    except (LogError, ValueError) as error:
+        return claim(Proof.CONTRADICTED, str(error))
+    if again.missing:
+        return claim(Proof.MISSING, f"{', '.join(again.missing)} is not in this commit as recorded")
+    proof, detail = _compare(record.values.get("metric"), again.values.get("metric"), again.source)
     if proof is Proof.CONTRADICTED:
         return claim(proof, f"{detail}{f': {again.problem}' * bool(again.problem)}")
-    return claim(Proof.ATTESTED, f"{detail}, as the scorer wrote it")
+    return claim(Proof.ATTESTED, f"{detail}, as {results.SCORED_BY}")
+
+
+def _compare(recorded: object, again: object, source: str) -> tuple[Proof, str]:
+    """A recorded value against what ``source`` says of it."""
+    if again == recorded:
+        return Proof.PROVEN, f"{_shown(again)}, from {source}"
+    return Proof.CONTRADICTED, f"recorded {_shown(recorded)}, {source} says {_shown(again)}"
+
+
+def _shown(value: object) -> str:
+    return f"{value['value']} {value['unit']}" if isinstance(value, dict) else str(value)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from reconciler.desired.state import Desired, Detail
 from reconciler.errors import LogError, ReconcilerError
-from reconciler.execute.results import has_results
 from reconciler.files import RepositoryPaths, copy
 from reconciler.importing.log_folder import FoundRun
 from reconciler.importing.results_folder import FoundResults
@@ -28,6 +27,8 @@ from reconciler.record.store import keep, write_record
 from reconciler.resource.kinds import MODES, Address, Cell, Kind, RunAddress
 from reconciler.resource.records import IMPORTED, Ended, Recorded
 from reconciler.resource.resources import Resource
+from reconciler.result_formats.format import ResultFormat
+from reconciler.result_formats.table import find_format
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class Recorder:
         """Records a run, and the score that came with it. LogError when it is not what the cell asks for."""
         resource = self._resource(RunAddress(cell, found.mode).address)
         detail = self.desired.detail(resource.address)
-        self._refuse_other(cell, found, has_results(detail.settings))
+        self._refuse_other(cell, found, find_format(detail.settings))
         if isinstance(found, FoundResults):
             return self._results(cell, found, resource, detail)
         made = import_run(found, resource, detail, {}, self.context)
@@ -69,11 +70,10 @@ class Recorder:
         return tuple(taken)
 
     @staticmethod
-    def _refuse_other(cell: Cell, found: FoundRun | FoundResults, wanted: bool) -> None:
-        if isinstance(found, FoundResults) is not wanted:
-            words = ("LoadGen's logs", "results of the endpoints harness")
+    def _refuse_other(cell: Cell, found: FoundRun | FoundResults, wanted: ResultFormat) -> None:
+        if found.format is not wanted:
             raise LogError(
-                f"{found.folder} holds {words[not wanted]}, and {cell} is measured by {words[wanted]}",
+                f"{found.folder} holds {found.format.LEAVES}, and {cell} is measured by {wanted.LEAVES}",
                 fix="write `harness: {results: endpoints, model_name: …}` for the one, and leave it out for the other",
             )
 

@@ -12,6 +12,9 @@ from reconciler.mlperf.accuracy import parse_accuracy
 from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
 from reconciler.mlperf.loadgen.summary import SummaryLog, parse_summary
 from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY, is_truncated
+from reconciler.result_formats import loadgen_logs
+from reconciler.result_formats.format import ResultFormat
+from reconciler.result_formats.table import FORMATS
 
 MODES = {"PerformanceOnly": "performance", "AccuracyOnly": "accuracy"}
 _ENDS = 1 << 16  # bytes at each end of an accuracy log in which a truncation would show
@@ -40,6 +43,10 @@ class FoundRun:
     accuracy_log: Path | None = None
     accuracy_text: Path | None = None
     original: str = ""
+
+    @property
+    def format(self) -> ResultFormat:
+        return FORMATS[loadgen_logs.NAME]
 
     @property
     def made(self) -> Made:

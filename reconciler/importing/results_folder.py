@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reconciler.errors import LogError
-from reconciler.execute.results import AUDIT, Left, parse_left
 from reconciler.importing.log_folder import Made, refuse_strange
 from reconciler.mlperf.endpoints_accuracy import parse_number, read_accuracy_scores
 from reconciler.mlperf.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
+from reconciler.result_formats import endpoints_results
+from reconciler.result_formats.endpoints_results import AUDIT, Left, parse_left
+from reconciler.result_formats.format import ResultFormat
+from reconciler.result_formats.table import FORMATS
 
 _CONFIGS = (CONFIG, "config.yml")
 _PARTS = {"accuracy": ACCURACY_RESULTS, "performance": RESULT_SUMMARY}
@@ -23,6 +26,10 @@ class FoundResults:
     mode: str
     files: dict[str, Path]
     left: Left
+
+    @property
+    def format(self) -> ResultFormat:
+        return FORMATS[endpoints_results.NAME]
 
     @property
     def made(self) -> Made:

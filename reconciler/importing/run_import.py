@@ -11,20 +11,12 @@ from typing import Any
 
 from reconciler.desired.state import Detail
 from reconciler.errors import LogError, ReconcilerError
-from reconciler.execute.attempt_record import (
-    KeptFile,
-    collect_asked,
-    describe_artifact,
-    judge_text,
-    measure_performance,
-    shorten_log,
-)
-from reconciler.execute.results import find_result_contradictions, measure_results, score_results
+from reconciler.execute.attempt_record import describe_artifact
 from reconciler.files import hash_file
 from reconciler.files import replace as write
 from reconciler.importing.log_folder import FoundRun, Made
 from reconciler.importing.results_folder import FoundResults
-from reconciler.mlperf.loadgen.compare import Asked, find_conf_contradictions, find_contradictions
+from reconciler.mlperf.loadgen.compare import find_conf_contradictions, find_contradictions
 from reconciler.mlperf.loadgen.consistency import find_inconsistencies
 from reconciler.mlperf.loadgen.settings import ENDPOINTS_SEEDS, select_conf_settings
 from reconciler.mlperf.loadgen.user_conf import select_settings, write_user_conf
@@ -43,6 +35,9 @@ from reconciler.resource.records import (
     RecordedInput,
 )
 from reconciler.resource.resources import Resource
+from reconciler.result_formats.endpoints_results import find_result_contradictions, measure_results, score_results
+from reconciler.result_formats.format import KeptFile
+from reconciler.result_formats.loadgen_logs import find_asked_elsewhere, judge_text, measure_performance, shorten_log
 
 # What no log of LoadGen can prove of the run it describes.
 UNKNOWABLE = ("code", "dataset", "engine", "machine")
@@ -202,15 +197,6 @@ def redeclare(record: Record, upstream: Mapping[str, str], context: ImportContex
         dirty=context.dirty,
         tool=context.tool,
     )
-
-
-def find_asked_elsewhere(values: Mapping[str, Any], mode: str) -> Asked:
-    """Of an accuracy run no rule asks for seeds, samples in memory or targets, and elsewhere they often differ."""
-    wanted = collect_asked(values, mode)
-    if mode == "performance":
-        return wanted
-    own = {name: value for name, value in wanted.settings.items() if name == "accuracy_sample_count"}
-    return replace(wanted, seeds={}, settings=own)
 
 
 def _record(

@@ -1,28 +1,30 @@
-"""Judges an attempt whose command left results of the endpoints harness: what LoadGen's logs are elsewhere."""
+"""Results of MLCommons' endpoints harness, which a command leaves in place of LoadGen's logs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse_yaml_mapping
 from reconciler.mlperf.endpoints import AskedResults, Results, find_differences, measure_performance
 from reconciler.mlperf.endpoints_accuracy import judge_accuracy_scores
 from reconciler.mlperf.endpoints_audits import Audits, collect_audit_values, find_missing_audits, find_wrong_audits
-from reconciler.mlperf.loadgen.settings import ENDPOINTS, ENDPOINTS_SEEDS, RESULTS
+from reconciler.mlperf.loadgen.settings import ENDPOINTS_SEEDS, list_endpoints_settings
 from reconciler.mlperf.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 from reconciler.mlperf.rules.context import RuleContext
-from reconciler.resource.settings import Settings
+from reconciler.resource.kinds import ACCURACY, PERFORMANCE
+from reconciler.result_formats.format import KeptFile, Recheck, RecordValues, RunFiles, Verdict
 
+NAME = "endpoints"
+LEAVES = "results of the endpoints harness"
+LOGS = "*"
+SCORES_ITSELF = True
+TESTS_ITSELF = True
+READS_CONF = False
+SCORED_BY = "the harness scored it"
 AUDIT = "audit"  # folder of the tests that the harness ran behind the performance run
-
-
-def has_results(settings: Settings) -> bool:
-    """Whether a cell's settings name the endpoints harness."""
-    return settings.get(RESULTS) == ENDPOINTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +63,19 @@ def _document(name: str, data: bytes) -> ResultDocument:
         raise ValueError(f"{name}: {' '.join(str(error).split())}") from error
 
 
-def collect_asked_results(values: Mapping[str, Any], seconds: float = 0.0) -> AskedResults:
+def collect_asked_results(values: Mapping[str, object], seconds: float = 0.0) -> AskedResults:
     """What a run's identity inputs ask of the harness."""
     return AskedResults(
         scenario=str(values["scenario"]),
         mode=str(values["mode"]),
         model=str(values.get("harness.model_name", "")),
         settings=values,
-        seeds={name: int(values[name]) for name in ENDPOINTS_SEEDS if values.get(name) is not None},
+        seeds={name: int(str(values[name])) for name in ENDPOINTS_SEEDS if values.get(name) is not None},
         seconds=seconds,
     )
 
 
-def find_result_contradictions(left: Left, values: Mapping[str, Any], seconds: float = 0.0) -> list[str]:
+def find_result_contradictions(left: Left, values: Mapping[str, object], seconds: float = 0.0) -> list[str]:
     """Every field in which the results are not those of the run that was asked. ``seconds``: the command took them."""
     return [
         *map(str, find_differences(left.results, collect_asked_results(values, seconds))),
@@ -81,7 +83,7 @@ def find_result_contradictions(left: Left, values: Mapping[str, Any], seconds: f
     ]
 
 
-def measure_results(left: Left, rules: RuleContext, min_duration: int) -> dict[str, Any]:
+def measure_results(left: Left, rules: RuleContext, min_duration: int) -> RecordValues:
     """What a performance run's record says of its results. ``min_duration``: in ms, as asked of the run."""
     summary, audits = left.results.summary, left.audits
     assert summary is not None
@@ -102,7 +104,7 @@ def _output_length(summary: ResultDocument, bounds: tuple[Decimal, Decimal] | No
         yield f"TEST09: a mean of {mean} output tokens, between {least} and {most} is required"
 
 
-def score_results(left: Left, rules: RuleContext) -> dict[str, Any]:
+def score_results(left: Left, rules: RuleContext) -> RecordValues:
     """What a score's record says. ValueError: not every dataset has a score."""
     if left.results.scores is None:
         raise ValueError(f"there is no {ACCURACY_RESULTS}")
@@ -111,9 +113,74 @@ def score_results(left: Left, rules: RuleContext) -> dict[str, Any]:
     return judge_accuracy_scores(left.results.scores, list(rules.bars), single=single, binds=rules.bars_bind)
 
 
-def list_result_files(folder: Path, mode: str) -> Iterator[Path]:
-    """What the tree and a later judgement need of a run, in a fixed order."""
-    own = RESULT_SUMMARY if mode == "performance" else ACCURACY_RESULTS
-    yield from (path for name in (CONFIG, own) if (path := folder / name).is_file())
-    if mode == "performance":
-        yield from sorted(path for path in (folder / AUDIT).rglob("*.json") if path.is_file())
+def list_asked(mode: str, scenario: str, declared: Container[str]) -> tuple[str, ...]:
+    """The harness knows but two seeds of the round, and of a count only what is declared: its runs are as long as they
+    are asked to be."""
+    names = list_endpoints_settings(mode, scenario)
+    return (*(name for name in names if name != "min_query_count" or name in declared), *ENDPOINTS_SEEDS)
+
+
+def judge_run(run: RunFiles) -> Verdict:
+    try:
+        left = read_left(run.output)
+    except ValueError as error:
+        return Verdict({}, f"the run left no readable results: {error}", "backend", "see the command's log")
+    differing = find_result_contradictions(left, run.inputs, run.seconds)
+    if differing:
+        problem = f"the endpoints harness did not run what was asked for: {'; '.join(differing)}"
+        fix = "the results are kept; check the command and its configuration, then run again"
+        return Verdict({"contradictions": differing}, problem, "contradiction", fix)
+    measured = measure_results(left, run.rules, read_min_duration(run.inputs)) if run.mode == PERFORMANCE else {}
+    return Verdict({**run.said, **measured})
+
+
+def read_min_duration(inputs: Mapping[str, object]) -> int:
+    """In ms, as asked of a run; 0 where nothing is."""
+    return int(str(inputs.get("min_duration") or 0))
+
+
+def judge_score(_: Path, run: Path, rules: RuleContext, __: RecordValues) -> Verdict:
+    try:
+        return Verdict(score_results(read_left(run), rules))
+    except ValueError as error:
+        return Verdict({}, f"{ACCURACY_RESULTS} is not a score: {error}", "backend", "repeat the accuracy run")
+
+
+def list_kept(run: RunFiles) -> Iterator[KeptFile]:
+    own = ACCURACY_RESULTS if run.mode == ACCURACY else RESULT_SUMMARY
+    paths = [path for name in (CONFIG, own) if (path := run.output / name).is_file()]
+    if run.mode == PERFORMANCE:
+        paths += sorted(path for path in (run.output / AUDIT).rglob("*.json") if path.is_file())
+    for path in paths:
+        yield KeptFile(path, path.relative_to(run.output).as_posix(), in_git=True)
+
+
+def list_kept_answers(_: RunFiles) -> Iterator[KeptFile]:
+    """They stand in the results."""
+    yield from ()
+
+
+def recheck_run(
+    inputs: Mapping[str, object],
+    files: Mapping[str, bytes],
+    rules: RuleContext,
+    *,
+    timed: bool,
+    foreign: bool,  # noqa: ARG001 - the harness is elsewhere anyway
+) -> Recheck:
+    own = RESULT_SUMMARY if timed else ACCURACY_RESULTS
+    if lost := tuple(file for file in (CONFIG, own) if file not in files):
+        return Recheck(own, missing=lost)
+    left = parse_left(files)
+    return Recheck(
+        own,
+        differing=tuple(find_result_contradictions(left, inputs)),
+        shown=f"{CONFIG} shows every setting, and the seeds",
+        values=measure_results(left, rules, read_min_duration(inputs)) if timed else {},
+    )
+
+
+def recheck_score(_: Mapping[str, bytes], run: Mapping[str, bytes], rules: RuleContext) -> Recheck:
+    if ACCURACY_RESULTS not in run:
+        return Recheck(ACCURACY_RESULTS, missing=(ACCURACY_RESULTS,))
+    return Recheck(ACCURACY_RESULTS, values=score_results(parse_left(run), rules))

@@ -1,0 +1,113 @@
+"""The protocol that every format of results implements as a module, and the values it takes and gives."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from reconciler.mlperf.rules.context import RuleContext
+
+RecordValues = dict[str, Any]  # what a record says of its outcome: JSON, whose names differ from kind to kind
+
+
+@dataclass(frozen=True, slots=True)
+class KeptFile:
+    """A file to keep: ``in_git`` when the tree needs it."""
+
+    path: Path
+    name: str
+    in_git: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What an attempt came to. ``problem`` not empty: it failed, whatever its child said."""
+
+    values: RecordValues
+    problem: str = ""
+    problem_class: str = ""
+    fix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFiles:
+    """What a run left in ``output``, and what was asked of it: its identity ``inputs`` and the round's ``rules``.
+
+    ``seconds``: how long its child took; ``said``: what that said of it. ``by_command``: a harness command made it, and
+    ``own_conf``: wrote the user.conf that lies at ``user_conf``. ``scratch``: a folder for files that are derived.
+    """
+
+    output: Path
+    inputs: Mapping[str, object]
+    rules: RuleContext
+    seconds: float
+    said: RecordValues
+    user_conf: Path
+    scratch: Path
+    by_command: bool = False
+    own_conf: bool = False
+
+    @property
+    def mode(self) -> str:
+        return str(self.inputs["mode"])
+
+
+@dataclass(frozen=True, slots=True)
+class Recheck:
+    """What recorded files say of a run or a score when they are read again. ``missing``: files that are not there;
+    without them nothing else is known. ``differing``: where the run is not the one that was asked; ``shown``: what
+    proves that it is. ``values``: those of the record that were derived again, from the file ``source``."""
+
+    source: str
+    missing: tuple[str, ...] = ()
+    differing: tuple[str, ...] = ()
+    shown: str = ""
+    values: RecordValues = field(default_factory=dict)
+    problem: str = ""
+
+
+class ResultFormat(Protocol):
+    """A module per format. ``NAME``: as a spec and the requests of children name it; ``LEAVES``: for people.
+    ``LOGS``: pattern of what is kept of a run that failed. ``SCORES_ITSELF``: an accuracy run states its score;
+    ``TESTS_ITSELF``: a performance run brings the compliance tests. ``READS_CONF``: a run reads a user.conf.
+    ``SCORED_BY``: who wrote a score's text."""
+
+    NAME: str
+    LEAVES: str
+    LOGS: str
+    SCORES_ITSELF: bool
+    TESTS_ITSELF: bool
+    READS_CONF: bool
+    SCORED_BY: str
+
+    def list_asked(self, mode: str, scenario: str, declared: Container[str]) -> tuple[str, ...]:
+        """The settings that a run is asked for, of the spec and of the round. ``declared``: those in the spec."""
+
+    def judge_run(self, run: RunFiles) -> Verdict:
+        """Exit status is never trusted: the files decide what ran, and whether it is what was asked."""
+
+    def judge_score(self, output: Path, run: Path, rules: RuleContext, said: RecordValues) -> Verdict:
+        """``output``: what a scorer left; ``run``: the files of the accuracy run."""
+
+    def list_kept(self, run: RunFiles) -> Iterator[KeptFile]:
+        """What the tree and a later judgement need of a run that did not fail, in a fixed order."""
+
+    def list_kept_answers(self, run: RunFiles) -> Iterator[KeptFile]:
+        """What it answered, and what is derived of that."""
+
+    def recheck_run(
+        self,
+        inputs: Mapping[str, object],
+        files: Mapping[str, bytes],
+        rules: RuleContext,
+        *,
+        timed: bool,
+        foreign: bool,
+    ) -> Recheck:
+        """``files``: the run's artifacts by name. ``timed``: it has a metric; ``foreign``: it was made elsewhere.
+        Raises LogError or ValueError for files that cannot be read."""
+
+    def recheck_score(self, files: Mapping[str, bytes], run: Mapping[str, bytes], rules: RuleContext) -> Recheck:
+        """``files`` of the score, ``run``: those of its accuracy run. Raises as ``recheck_run`` does."""

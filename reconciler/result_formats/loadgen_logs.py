@@ -1,0 +1,229 @@
+"""LoadGen's own logs: what our harness leaves, and every command that drives LoadGen."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import asdict, replace
+from decimal import Decimal
+from pathlib import Path
+
+from reconciler.errors import ReconcilerError
+from reconciler.files import replace as write
+from reconciler.mlperf.accuracy import check_bars, find_impossible, parse_accuracy
+from reconciler.mlperf.compliance.judging import find_test
+from reconciler.mlperf.loadgen.answers import count_answered
+from reconciler.mlperf.loadgen.compare import Asked, find_conf_contradictions, find_contradictions
+from reconciler.mlperf.loadgen.consistency import find_inconsistencies
+from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
+from reconciler.mlperf.loadgen.settings import SEEDS, list_ruled, list_settings, select_conf_settings
+from reconciler.mlperf.loadgen.user_conf import audit_settings
+from reconciler.mlperf.loadgen.verdict import judge_accuracy, judge_performance
+from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY, TRUNCATED, truncate_text
+from reconciler.mlperf.rules.context import RuleContext
+from reconciler.mlperf.rules.values import AccuracyLogRule, Metric
+from reconciler.resource.kinds import ACCURACY, PERFORMANCE
+from reconciler.result_formats.format import KeptFile, Recheck, RecordValues, RunFiles, Verdict
+from reconciler.result_formats.log_set import find_excess_time, find_foreign_files
+
+NAME = "loadgen"
+LEAVES = "LoadGen's logs"
+LOGS = "mlperf_log_*"
+SCORES_ITSELF = False
+TESTS_ITSELF = False
+READS_CONF = True
+SCORED_BY = "the scorer wrote it"
+_SAMPLED = "audit.accuracy_log_sampling_target"
+
+
+def list_asked(mode: str, scenario: str, _: Container[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*list_settings(mode, scenario), *list_ruled(scenario))))
+
+
+def judge_run(run: RunFiles) -> Verdict:
+    try:
+        log = parse_detail((run.output / DETAIL).read_bytes(), DETAIL)
+    except (OSError, ReconcilerError) as error:
+        problem = f"the run left no readable {DETAIL}: {error}{_ending(run.said)}"
+        return Verdict({}, problem, "backend", "see the child's log")
+    differing = [
+        *map(str, find_contradictions(log, collect_asked(run.inputs, run.mode))),
+        *map(str, find_inconsistencies(log)),
+        *_conf_contradictions(run, log),
+        *(find_excess_time(log, run.seconds) if run.by_command else ()),
+        # Only a run that ended has left all of its files.
+        *(find_foreign_files(run.output, log, answers=_logs_answers(run)) if log.complete else ()),
+    ]
+    if differing:
+        ended = _ending(run.said) if run.by_command else ""
+        problem = f"LoadGen did not run what was asked for: {'; '.join(differing)}{ended}"
+        checked = "what the command does" if run.by_command else "LoadGen's version and the round"
+        fix = f"the logs are kept; check {checked}, then run again"
+        return Verdict({"contradictions": differing}, problem, "contradiction", fix)
+    if run.mode == ACCURACY:
+        problem = "; ".join(judge_accuracy(log).reasons)
+        return Verdict(run.said, problem, "backend" if problem else "", "see the child's log" if problem else "")
+    measured = measure_performance(log, run.rules.metric)
+    if not run.rules.performance_checked:
+        # A test that ends after a fixed number of queries may be too short for LoadGen, and nobody asks.
+        measured = {name: measured[name] for name in ("metric", "loadgen_version")}
+    return Verdict({**run.said, **measured})
+
+
+def _logs_answers(run: RunFiles) -> bool:
+    """Whether LoadGen leaves a log of answers: that of an accuracy run, or of a test that samples them."""
+    return run.mode == ACCURACY or _SAMPLED in run.inputs
+
+
+def _ending(said: RecordValues) -> str:
+    """How a command ended: no proof of anything, but where it failed the first thing to look at."""
+    status = said.get("exit_status")
+    if not isinstance(status, int) or not status:
+        return ""
+    return f" (the command ended with {f'signal {-status}' if status < 0 else f'status {status}'})"
+
+
+def _conf_contradictions(run: RunFiles, log: DetailLog) -> list[str]:
+    """A user.conf that a command wrote itself must be the one its run was made with."""
+    if not run.own_conf:
+        return []
+    key, scenario = str(run.inputs.get("model_key", "*")), str(run.inputs["scenario"])
+    found = find_conf_contradictions(run.user_conf.read_bytes(), log, key, scenario)
+    return [f"user.conf: {item}" for item in found]
+
+
+def collect_asked(values: Mapping[str, object], mode: str) -> Asked:
+    """What a run's identity inputs ask of LoadGen; a compliance test's audit settings win."""
+    scenario, audit = str(values["scenario"]), audit_settings(values)
+    values = {**values, **audit}
+    names = ("target_latency_percentile", "samples_per_query", "sample_concatenate_permutation", "use_token_latencies")
+    ruled = {n: values[n] for n in list_ruled(scenario) if n in names and values.get(n) is not None}
+    seeds = {name: int(str(values[name])) for name in SEEDS if values.get(name) is not None}
+    settings = {**select_conf_settings(values, mode, scenario), **ruled}
+    return Asked(scenario, mode, settings, seeds, audit=bool(audit), audited=audit, whole=True)
+
+
+def find_asked_elsewhere(values: Mapping[str, object], mode: str) -> Asked:
+    """Of an accuracy run no rule asks for seeds, samples in memory or targets, and elsewhere they often differ."""
+    wanted = collect_asked(values, mode)
+    if mode == PERFORMANCE:
+        return wanted
+    own = {name: value for name, value in wanted.settings.items() if name == "accuracy_sample_count"}
+    return replace(wanted, seeds={}, settings=own)
+
+
+def measure_performance(log: DetailLog, metric: Metric) -> RecordValues:
+    """What a performance run's record says of its log."""
+    verdict = judge_performance(log, metric)
+    return {
+        "validity": verdict.word,
+        "reasons": list(verdict.reasons),
+        "metric": {"value": verdict.metric, "unit": verdict.unit} if verdict.metric else None,
+        "margins": [asdict(margin) for margin in verdict.margins],
+        "suggestion": asdict(verdict.suggestion) if verdict.suggestion else None,
+        "loadgen_version": log.version,
+    }
+
+
+def judge_score(output: Path, run: Path, rules: RuleContext, said: RecordValues) -> Verdict:
+    try:
+        text = (output / ACCURACY_TEXT).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        return Verdict({}, f"the scorer left no readable accuracy.txt: {error}", "backend", "see the child's log")
+    return judge_text(text, rules, said, _count_answered(run / ACCURACY_LOG))
+
+
+def _count_answered(log: Path) -> int:
+    """Of the accuracy run that is scored; 0 where its whole log is not here."""
+    if not log.is_file():
+        return 0
+    with log.open("rb") as stream:
+        return count_answered(stream)
+
+
+def judge_text(text: str, rules: RuleContext, own: RecordValues, samples: int = 0) -> Verdict:
+    """accuracy.txt against the round's bars. ``own``: values that the record has anyway; ``samples``: how many the
+    scored run answered, 0 where that is not known."""
+    try:
+        report = parse_accuracy(text, [bar.metric for bar in rules.bars])
+    except ValueError as error:
+        return Verdict({}, f"the scorer left no readable accuracy.txt: {error}", "backend", "see the child's log")
+    if wrong := list(find_impossible(text, report, samples)):
+        fix = "no scorer can have found that: see what wrote the file"
+        return Verdict({"contradictions": wrong}, f"accuracy.txt cannot be: {'; '.join(wrong)}", "contradiction", fix)
+    checks = check_bars(report, list(rules.bars))
+    silent = [check.bar.metric for check in checks if check.measured is None]
+    if silent:
+        fix = "the benchmark's score() must write the lines that the checker reads"
+        return Verdict({}, f"accuracy.txt does not state {', '.join(silent)}", "backend", fix)
+    first = checks[0] if checks else None
+    values = dict(own)
+    values["metric"] = {"value": str(first.measured), "unit": first.bar.metric} if first else None
+    values["bars"] = [
+        {
+            "metric": check.bar.metric,
+            "measured": str(check.measured),
+            "least": _text(check.bar.least),
+            "most": _text(check.bar.most),
+            "met": check.met,
+        }
+        for check in checks
+    ]
+    values["accuracy_met"] = all(check.met for check in checks) or not rules.bars_bind
+    return Verdict(values)
+
+
+def _text(value: Decimal | None) -> str | None:
+    return None if value is None else str(value)
+
+
+def list_kept(run: RunFiles) -> Iterator[KeptFile]:
+    """The answers last, of an accuracy run and of a test that samples any."""
+    yield KeptFile(run.user_conf, "user.conf", in_git=True)
+    for name in (SUMMARY, DETAIL):
+        yield KeptFile(run.output / name, name, in_git=True)
+
+
+def list_kept_answers(run: RunFiles) -> Iterator[KeptFile]:
+    """The log goes whole into git where a verdict reads it and it is small enough: whoever has the repository can take
+    the verdict again."""
+    log = run.output / ACCURACY_LOG
+    if not (_logs_answers(run) and log.exists()):
+        return
+    tested = "test" in run.inputs and bool(find_test(str(run.inputs["test"])).reads_answers)
+    short = run.scratch / TRUNCATED
+    write(short, shorten_log(log, run.rules.accuracy_log))
+    yield KeptFile(short, TRUNCATED, in_git=True)
+    yield KeptFile(log, ACCURACY_LOG, in_git=run.rules.answers_compared or tested)
+
+
+def shorten_log(log: Path, rule: AccuracyLogRule) -> bytes:
+    """An accuracy log as the tree shows it, without reading all of it."""
+    size = log.stat().st_size
+    with log.open("rb") as stream:
+        head = stream.read(max(rule.keep, rule.whole_below) if size < rule.whole_below else rule.keep)
+        stream.seek(max(0, size - rule.keep))
+        tail = stream.read()
+    return truncate_text(head, tail, size, rule)
+
+
+def recheck_run(
+    inputs: Mapping[str, object], files: Mapping[str, bytes], rules: RuleContext, *, timed: bool, foreign: bool
+) -> Recheck:
+    if DETAIL not in files:
+        return Recheck(DETAIL, missing=(DETAIL,))
+    mode = str(inputs["mode"])
+    wanted = find_asked_elsewhere(inputs, mode) if foreign else collect_asked(inputs, mode)
+    log = parse_detail(files[DETAIL], DETAIL)
+    return Recheck(
+        DETAIL,
+        differing=(*map(str, find_contradictions(log, wanted)), *map(str, find_inconsistencies(log))),
+        shown=f"LoadGen's log shows every setting{', and the seeds' * bool(wanted.seeds)}",
+        values=measure_performance(log, rules.metric) if timed else {},
+    )
+
+
+def recheck_score(files: Mapping[str, bytes], _: Mapping[str, bytes], rules: RuleContext) -> Recheck:
+    if ACCURACY_TEXT not in files:
+        return Recheck(ACCURACY_TEXT, missing=(ACCURACY_TEXT,))
+    again = judge_text(files[ACCURACY_TEXT].decode(errors="replace"), rules, {})
+    return Recheck(ACCURACY_TEXT, values=again.values, problem=again.problem)

@@ -36,6 +36,7 @@ from reconciler.resource.decisions import NONE, Decisions, find_freeze
 from reconciler.resource.kinds import PERFORMANCE, Address, Kind
 from reconciler.resource.pins import PinKind
 from reconciler.resource.records import Recorded
+from reconciler.resource.settings import Settings
 
 _FIELDS = ("division", "system", "benchmark", "scenario")
 _MADE = (Kind.DATASET, Kind.MODEL, Kind.ENGINE, Kind.RUN, Kind.SCORE, Kind.COMPLIANCE_TEST, Kind.VERDICT)
@@ -274,4 +275,5 @@ def _predict_run(inputs: Mapping[str, Any]) -> float | None:
     if values.get("mode") != PERFORMANCE:
         return None
     scenario = str(values["scenario"])
-    return predict(scenario, PERFORMANCE, select_conf_settings(values, PERFORMANCE, scenario)).seconds
+    asked = Settings(select_conf_settings(values, PERFORMANCE, scenario))
+    return predict(scenario, PERFORMANCE, asked).seconds

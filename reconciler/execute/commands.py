@@ -166,7 +166,9 @@ def _standing(attempt: Attempt) -> dict[str, Any]:
     }
 
 
-def _words_of_endpoints(settings: CellSettings, asked: Mapping[str, Any], mode: str, scenario: str) -> dict[str, str]:
+def _words_of_endpoints(
+    settings: CellSettings, asked: Mapping[str, object], mode: str, scenario: str
+) -> dict[str, str]:
     """What the endpoints harness is told on its command line or in its configuration, in its own units."""
     names = {"sample_index_seed": "sample_index_rng_seed", "schedule_seed": "schedule_rng_seed"}
     names |= {name: name for name in ("min_duration", "max_duration", "min_query_count")}

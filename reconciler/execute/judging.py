@@ -70,7 +70,7 @@ def _judge(attempt: Attempt, places: RepositoryPaths, watch: Watch) -> tuple[Aud
     return verdict, answers, taken_over
 
 
-def _question(attempt: Attempt, values: Mapping[str, Any]) -> VerdictInputs:
+def _question(attempt: Attempt, values: Mapping[str, object]) -> VerdictInputs:
     intent, cell = attempt.intent, attempt.intent.address.cell
     return collect_verdict_inputs(
         values,

@@ -36,7 +36,7 @@ from reconciler.resource.records import (
 )
 from reconciler.resource.resources import Resource
 from reconciler.result_formats.endpoints_results import find_result_contradictions, measure_results, score_results
-from reconciler.result_formats.format import KeptFile
+from reconciler.result_formats.format import KeptFile, RecordValues
 from reconciler.result_formats.loadgen_logs import find_asked_elsewhere, judge_text, measure_performance, shorten_log
 
 # What no log of LoadGen can prove of the run it describes.
@@ -206,7 +206,7 @@ def _record(
     upstream: Mapping[str, str],
     context: ImportContext,
     *,
-    values: Mapping[str, Any],
+    values: RecordValues,
     source: str,
 ) -> Record:
     began, ended = made.started, made.ended
@@ -244,7 +244,9 @@ def _unknown(kind: Kind, declared: Mapping[str, str]) -> Iterator[str]:
         yield from (f"{UNKNOWN}{name}" for name in UNKNOWABLE if name not in declared)
 
 
-def _user_conf(run: FoundRun, address: Address, values: Mapping[str, Any], context: ImportContext) -> tuple[Path, str]:
+def _user_conf(
+    run: FoundRun, address: Address, values: Mapping[str, object], context: ImportContext
+) -> tuple[Path, str]:
     """The conf of the run, as given where it agrees with the log, else written from what the log says."""
     scenario, key = str(values["scenario"]), str(values.get("model_key", "*"))
     if run.user_conf is not None:

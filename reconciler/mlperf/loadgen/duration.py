@@ -7,12 +7,11 @@ minimum duration and the minimum query count are reached, whatever latency was e
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
 
 from reconciler.mlperf.loadgen.settings import ACCURACY, name_loadgen_scenario
+from reconciler.resource.settings import Settings
 
 _SLACK = Decimal("1.1")  # LoadGen fills an Offline query for 1.1 times the minimum duration
 _STREAM_SPARE = 2  # and generates stream queries for twice the minimum duration
@@ -29,18 +28,18 @@ class Prediction:
     generated: int
 
 
-def predict(scenario: str, mode: str, settings: Mapping[str, Any], dataset_size: int = 0) -> Prediction:
+def predict(scenario: str, mode: str, settings: Settings, dataset_size: int = 0) -> Prediction:
     """``settings`` under the names of specs: target_qps (decimal text), target_latency (ns), min_duration (ms), counts.
 
     ``mode`` is "performance" or "accuracy"; ``dataset_size`` counts when accuracy_sample_count is unset. A missing rate
     counts as 1 query/s and a missing latency as LoadGen's default, as LoadGen itself would take them.
     """
     name = name_loadgen_scenario(scenario)
-    size = int(settings.get("samples_per_query") or 8) if name == "MultiStream" else 1
+    size = (settings.number("samples_per_query") or 8) if name == "MultiStream" else 1
     if mode == ACCURACY:
-        return _accuracy(name, settings, int(settings.get("accuracy_sample_count") or dataset_size), size)
-    seconds = Decimal(int(settings.get("min_duration", 10_000))) / 1000
-    least = int(settings.get("min_query_count", 100))
+        return _accuracy(name, settings, settings.number("accuracy_sample_count") or dataset_size, size)
+    seconds = Decimal(settings.number("min_duration", 10_000)) / 1000
+    least = settings.number("min_query_count", 100)
     if name == "Offline":
         return _offline(settings, seconds, least)
     if name == "Server":
@@ -53,13 +52,13 @@ def predict(scenario: str, mode: str, settings: Mapping[str, Any], dataset_size:
     return Prediction(float(queries * latency), queries, queries * size, _padded(generated, settings))
 
 
-def _offline(settings: Mapping[str, Any], seconds: Decimal, least: int) -> Prediction:
+def _offline(settings: Settings, seconds: Decimal, least: int) -> Prediction:
     rate = _rate(settings)
     samples = _padded(max(least, math.floor(_SLACK * seconds * rate)), settings)
     return Prediction(float(samples / rate), 1, samples, 1)
 
 
-def _accuracy(name: str, settings: Mapping[str, Any], count: int, size: int) -> Prediction:
+def _accuracy(name: str, settings: Settings, count: int, size: int) -> Prediction:
     """Every sample once. Server accuracy runs are paced by target_qps as well; streams go one query after the other."""
     queries = math.ceil(count / size)
     per_query = 1 / _rate(settings) if name in ("Server", "Offline") else _latency(name, settings)
@@ -67,22 +66,22 @@ def _accuracy(name: str, settings: Mapping[str, Any], count: int, size: int) -> 
     return Prediction(float(queries * per_query), issued, queries * size, issued)
 
 
-def _padded(count: int, settings: Mapping[str, Any]) -> int:
+def _padded(count: int, settings: Settings) -> int:
     """Equal issue (sample_concatenate_permutation) pads to whole permutations of the performance set."""
-    loaded = int(settings.get("performance_sample_count") or 0)
+    loaded = settings.number("performance_sample_count")
     if not settings.get("sample_concatenate_permutation") or not loaded:
         return count
     return -(-count // loaded) * loaded
 
 
-def _rate(settings: Mapping[str, Any]) -> Decimal:
-    rate = Decimal(settings.get("target_qps") or 1)
+def _rate(settings: Settings) -> Decimal:
+    rate = Decimal(settings.text("target_qps") or 1)
     if rate <= 0:
         raise ValueError(f"no rate: {rate}")
     return rate
 
 
-def _latency(name: str, settings: Mapping[str, Any]) -> Decimal:
+def _latency(name: str, settings: Settings) -> Decimal:
     """Seconds per query."""
-    nanoseconds = settings.get("target_latency") or (1_000_000 if name == "SingleStream" else 8_000_000)
+    nanoseconds = settings.number("target_latency") or (1_000_000 if name == "SingleStream" else 8_000_000)
     return Decimal(nanoseconds) / 1_000_000_000

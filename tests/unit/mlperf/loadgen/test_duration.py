@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from reconciler.mlperf.loadgen.duration import Prediction, predict
+from reconciler.resource.settings import Settings
 from tests.unit.mlperf.conftest import Run
 
 
@@ -26,7 +27,7 @@ def test_generated_queries_are_those_of_the_real_loadgen(
     loadgen_run: Callable[[str], Run], name: str, settings: dict[str, Any]
 ) -> None:
     log = loadgen_run(name).detail
-    found = predict(log.scenario, "performance", settings)
+    found = predict(log.scenario, "performance", Settings(settings))
     assert found.generated == log.get("generated_query_count")
     if log.scenario == "Offline":
         assert found.samples == log.get("generated_samples_per_query")
@@ -80,9 +81,9 @@ def test_generated_queries_are_those_of_the_real_loadgen(
     ],
 )
 def test_predict(scenario: str, mode: str, settings: dict[str, Any], expected: Prediction) -> None:
-    assert predict(scenario, mode, settings, dataset_size=360) == expected
+    assert predict(scenario, mode, Settings(settings), dataset_size=360) == expected
 
 
 def test_predict_refuses_a_rate_that_is_none() -> None:
     with pytest.raises(ValueError, match="no rate"):
-        predict("Server", "performance", {"target_qps": "-1"})
+        predict("Server", "performance", Settings({"target_qps": "-1"}))

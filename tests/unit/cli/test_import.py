@@ -189,7 +189,7 @@ def test_a_truncated_log_needs_its_hash(declared: Path, reconcile: Reconcile, lo
 
 def test_a_run_of_no_declared_cell(declared: Path, reconcile: Reconcile, logs: dict[str, Path]) -> None:
     code, _, err = reconcile("import", str(logs["performance"]), "--cell", "open/box/digits/Serve")
-    assert (code, "fits" in err) == (1, True)
+    assert (code, "matches" in err) == (1, True)
 
 
 def test_a_changed_spec_makes_an_imported_run_stale(

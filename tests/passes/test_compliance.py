@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import signal
@@ -10,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,6 @@ import pytest
 from reconciler.cli.main import main
 from reconciler.desired import cells
 from reconciler.diff.change import Reason
-from reconciler.execute import attempt_record
 from reconciler.execute.outcome import Status
 from reconciler.files import remove
 from reconciler.mlperf.compliance.judging import find_test
@@ -25,6 +24,7 @@ from reconciler.mlperf.loadgen.log import parse_detail
 from reconciler.reconcile import PassReport
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import Ended, Record
+from reconciler.result_formats import loadgen_logs
 from tests.passes.repository import SPEC, Repository, make_repository
 
 pytest.importorskip("mlperf_loadgen")
@@ -140,8 +140,8 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Repository:
     """As ``audited``, with whole accuracy logs that count as too large for git."""
     repository = make(tmp_path_factory.mktemp("large") / "repository")
     with pytest.MonkeyPatch.context() as patch:
-        for module in (cells, attempt_record):
-            patch.setattr(module, "find_test", lambda name: dataclasses.replace(find_test(name), reads_answers=()))
+        for module in (cells, loadgen_logs):
+            patch.setattr(module, "find_test", lambda name: replace(find_test(name), reads_answers=()))
         report = repository.reconcile()
     assert {o.status for o in report.outcomes} == {Status.DONE}, [o.message for o in report.outcomes]
     return repository

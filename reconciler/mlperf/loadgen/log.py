@@ -38,7 +38,21 @@ _LIST = re.compile(rb'\{"key": "([^"\\]++)", "value": \[')
 _NO_FLAGS, _TAIL = b'"metadata": {"is_error": false, "is_warning": false, ', 256
 
 # strict=False: a git log message that LoadGen records may hold control characters.
-_DECODER = json.JSONDecoder(parse_float=Decimal, strict=False)
+_LARGEST_EXPONENT = 400  # beyond what LoadGen's doubles hold; an integer of a million digits would take minutes
+
+
+def _decimal(text: str) -> Decimal:
+    """ValueError for what no double comes near to."""
+    try:
+        value = Decimal(text)
+    except ArithmeticError as error:
+        raise ValueError("a number is out of range") from error
+    if abs(value.adjusted()) > _LARGEST_EXPONENT and value:
+        raise ValueError("a number is out of range")
+    return value
+
+
+_DECODER = json.JSONDecoder(parse_float=_decimal, strict=False)
 
 
 @dataclass(frozen=True, slots=True)

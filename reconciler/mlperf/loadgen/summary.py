@@ -97,6 +97,9 @@ class SummaryLog:
         return self.get("Result is")
 
 
+_DIGITS = 18  # of a count of errors: more is more than any run has
+
+
 def parse_summary(data: bytes, file: str = SUMMARY) -> SummaryLog:
     """Parse the bytes of a summary; lines that are no ``key : value`` are passed over."""
     values: dict[str, SummaryLine] = {}
@@ -106,7 +109,7 @@ def parse_summary(data: bytes, file: str = SUMMARY) -> SummaryLog:
         if colon:
             values.setdefault(key.strip(), SummaryLine(value.strip(), number))
         elif found := _COUNT.match(line):
-            counts[found["kind"].lower()] = 0 if found["count"] == "No" else int(found["count"])
+            counts[found["kind"].lower()] = 0 if found["count"] == "No" else int(found["count"][:_DIGITS])
     return SummaryLog(file, values, counts.get("warning"), counts.get("error"))
 
 

@@ -35,8 +35,8 @@ def command(
     places = find_repository()
     store = choose_store(places, source, "--from")
     ignore_work(places)
-    with take_turns(places, 0.0 if dry_run else wait):
-        transfer = Transfer(places, store.open())
+    with take_turns(places, 0.0 if dry_run else wait) as turn:
+        transfer = Transfer(places, store.open(), turn=turn)
         due, rest = list_pull_due(places, list_objects(places, selectors), deep=deep)
 
         def move() -> list[TransferResult]:

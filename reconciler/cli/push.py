@@ -39,8 +39,8 @@ def command(
     why = explain_refusal(make_embargo(store.submission), store.url, datetime.now(UTC).date())
     if why:
         raise StoreError(f"nothing is pushed: {why}", fix="add it to embargo.allow if it is private, or wait")
-    with take_turns(places, 0.0 if dry_run else wait):
-        transfer = Transfer(places, store.open())
+    with take_turns(places, 0.0 if dry_run else wait) as turn:
+        transfer = Transfer(places, store.open(), turn=turn)
         due, rest, there = list_push_due(transfer, list_objects(places, selectors), deep=deep, parallel=parallel)
 
         def move() -> list[TransferResult]:

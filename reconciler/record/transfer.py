@@ -9,15 +9,18 @@ from __future__ import annotations
 import hashlib
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import TypeVar
 
-from reconciler.errors import StorageError
+from reconciler.errors import StorageError, StoreError
 from reconciler.files import PARTIAL, RepositoryPaths, convert_storage_errors, hash_file, link, remove
 from reconciler.record.objects import ObjectRef, TransferResult, TransferStatus
 from reconciler.record.remote import Remote, StoppedError
@@ -25,6 +28,11 @@ from reconciler.record.store import find_object
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import Recorded
 
+_Item = TypeVar("_Item")
+_Ended = TypeVar("_Ended")
+_BEAT = 1.0  # seconds between two looks at what has passed
+_LEAST = 1024  # bytes that must pass while one is patient
+_LAST_BYTES = 5.0  # seconds in which what is under way ends, once it was stopped
 NOT_PUSHED = "nobody has pushed it there"
 _SPARE = 64 << 20  # bytes that a pull leaves free on this disk
 
@@ -32,21 +40,38 @@ _SPARE = 64 << 20  # bytes that a pull leaves free on this disk
 @dataclass(slots=True)
 class Transfer:
     """One push or pull. ``report`` gets the bytes that passed so far; it is called from several threads, one at a
-    time."""
+    time. ``turn`` is called now and then, and waits while the machine is somebody else's. ``patience``: seconds without
+    bytes after which the store is given up."""
 
     places: RepositoryPaths
     remote: Remote
     report: Callable[[int], None] = lambda _: None
+    turn: Callable[[], None] = lambda: None
+    patience: float = 600.0
     passed: int = 0
+    beats: int = 0
+    pausing: int = 0
     stopped: threading.Event = field(default_factory=threading.Event)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def moved(self, count: int) -> None:
-        if self.stopped.is_set():
-            raise StoppedError
+        self.beat(count)
         with self.lock:
             self.passed += count
             self.report(self.passed)
+
+    def beat(self, count: int) -> None:
+        """Bytes came from the store, whatever they are for."""
+        if self.stopped.is_set():
+            raise StoppedError
+        with self.lock:
+            self.beats += count
+            self.pausing += 1
+        try:
+            self.turn()
+        finally:
+            with self.lock:
+                self.pausing -= 1
 
 
 def list_wanted(recorded: Recorded, chosen: Callable[[Address], bool] = lambda _: True) -> tuple[ObjectRef, ...]:
@@ -66,12 +91,11 @@ def list_push_due(
     transfer: Transfer, items: Iterable[ObjectRef], *, deep: bool = False, parallel: int = 1
 ) -> tuple[list[ObjectRef], list[TransferResult], dict[str, int]]:
     """(to be pushed, what need not or cannot be, everything there by file name). ``deep`` reads back what is there."""
-    there = transfer.remote.listing()
+    (there,) = _all(transfer, [transfer.remote], Remote.listing, 1)
     items = tuple(items)
     alike = {item.sha256 for item in items if there.get(item.sha256) == item.size}
     if deep:
-        with ThreadPoolExecutor(max_workers=parallel) as pool:
-            alike = set(filter(None, pool.map(partial(_read_back, transfer.remote), sorted(alike))))
+        alike = set(filter(None, _all(transfer, sorted(alike), partial(_read_back, transfer), parallel)))
     due, rest = [], []
     for item in items:
         here = find_object(transfer.places, item.sha256).is_file()
@@ -90,11 +114,12 @@ def list_push_due(
     return due, rest, there
 
 
-def _read_back(remote: Remote, sha256: str) -> str:
+def _read_back(transfer: Transfer, sha256: str) -> str:
     """The digest when the bytes there have it, else ""."""
     total = hashlib.sha256()
     with suppress(FileNotFoundError):
-        for chunk in remote.read(sha256):
+        for chunk in transfer.remote.read(sha256):
+            transfer.beat(len(chunk))
             total.update(chunk)
     return sha256 if total.hexdigest() == sha256 else ""
 
@@ -229,21 +254,49 @@ def _forget_parts(folder: Path) -> None:
         folder.rmdir()
 
 
-def _all(
-    transfer: Transfer, items: Iterable[ObjectRef], one: Callable[[ObjectRef], TransferResult], parallel: int
-) -> list[TransferResult]:
-    """The first failure of the store ends all of them; what is under way stops at its next bytes."""
-    with ThreadPoolExecutor(max_workers=parallel) as pool:
-        futures: list[Future[TransferResult]] = [pool.submit(one, item) for item in items]
-        try:
-            wait(futures, return_when=FIRST_EXCEPTION)
-        finally:
-            failed = [f for f in futures if f.done() and not f.cancelled() and f.exception() is not None]
-            if failed or not all(f.done() for f in futures):
-                transfer.stopped.set()
-                pool.shutdown(wait=True, cancel_futures=True)
-    causes = [error for f in futures if not f.cancelled() and (error := f.exception()) is not None]
+def _all(transfer: Transfer, items: Iterable[_Item], one: Callable[[_Item], _Ended], parallel: int) -> list[_Ended]:
+    """The first failure of the store ends all of them; what is under way stops at its next bytes. A store that gives no
+    bytes any more ends them too: nobody waits for the threads, which end with the process."""
+    waiting = deque((item, Future[_Ended]()) for item in items)
+    futures = [future for _, future in waiting]
+
+    def work() -> None:
+        while waiting and not transfer.stopped.is_set():
+            with suppress(IndexError):  # another thread took the last
+                item, future = waiting.popleft()
+                try:
+                    future.set_result(one(item))
+                except BaseException as error:
+                    future.set_exception(error)
+
+    for _ in range(min(parallel, len(futures))):
+        threading.Thread(target=work, daemon=True).start()
+    try:
+        _await(transfer, futures)
+    finally:
+        if not all(future.done() for future in futures):
+            transfer.stopped.set()
+            for _, future in waiting:
+                future.cancel()
+            wait(futures, timeout=_LAST_BYTES)
+    causes = [error for f in futures if f.done() and not f.cancelled() and (error := f.exception()) is not None]
     for error in causes:
         if not isinstance(error, StoppedError):
             raise error
     return [f.result() for f in futures]
+
+
+def _await(transfer: Transfer, futures: Sequence[Future[_Ended]]) -> None:
+    """Until all have ended or one has failed. Raises StoreError when too little passes for too long."""
+    passed, since = -1, time.monotonic()
+    while True:
+        done, left = wait(futures, timeout=min(_BEAT, transfer.patience), return_when=FIRST_EXCEPTION)
+        if not left or any(f.exception() is not None for f in done):
+            return
+        now = transfer.beats + _LEAST * len(done)
+        if transfer.pausing or now - passed >= _LEAST:
+            passed, since = now, time.monotonic()
+        elif time.monotonic() - since > transfer.patience:
+            transfer.stopped.set()
+            problem = f"{transfer.remote.url}: hardly a byte has passed for {transfer.patience:g} s"
+            raise StoreError(problem, fix="the same command goes on from there, once the store answers")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,8 @@ from reconciler.record.transfer import Transfer, list_wanted
 from reconciler.render import transfer as views
 from reconciler.resource.embargo import show_embargo
 from reconciler.resource.settings import SubmissionSettings
+
+_ASKED_EVERY = 0.5  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,18 +93,35 @@ def list_objects(places: RepositoryPaths, selectors: Sequence[str]) -> tuple[Obj
 
 
 @contextlib.contextmanager
-def take_turns(places: RepositoryPaths, wait: float) -> Iterator[None]:
-    """Copying loads the machine, so it takes turns with timed runs; and with another transfer here, whose parts it
-    would share."""
-    transfer, quiet = Lock(places.transfer_lock, purpose="transfer of objects"), make_machine_lock("quiet")
+def take_turns(places: RepositoryPaths, wait: float) -> Iterator[Callable[[], None]]:
+    """Copying loads the machine, so it begins when no run is timed there, and gives way to one that begins meanwhile;
+    what it holds all the time is only against another transfer here, whose parts it would share. A store may take for
+    ever, and nobody else's runs wait for it. Gives what is to be called now and then."""
+    transfer = Lock(places.transfer_lock, purpose="transfer of objects")
     try:
-        held = transfer.acquire(wait=wait), quiet.acquire(wait=wait)
+        with transfer.acquire(wait=wait):
+            make_machine_lock("quiet").acquire(wait=wait).release()
+            yield GiveWay()
     except LockedError as error:
-        transfer.release()
         what = "a timed run, or another transfer, is under way on this machine"
         raise LockedError(f"{what}: {error.message}", fix="--wait SECONDS waits for it") from error
-    with held[0], held[1]:
-        yield
+
+
+@dataclass(slots=True)
+class GiveWay:
+    """Called between two pieces of a transfer: waits while a run is timed on this machine."""
+
+    asked: float = 0.0
+
+    def __call__(self) -> None:
+        if time.monotonic() < self.asked + _ASKED_EVERY:
+            return
+        while True:
+            with contextlib.suppress(LockedError):
+                make_machine_lock("quiet").acquire().release()
+                self.asked = time.monotonic()
+                return
+            time.sleep(_ASKED_EVERY)
 
 
 def carry_out(

@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from reconciler.cli.shared.transfers import GiveWay
 from reconciler.files import Lock, RepositoryPaths, hash_file, make_machine_lock
+from reconciler.record.remote import Remote
 
 from .conftest import CELL, Reconcile, console, edit, git
 
@@ -158,6 +162,25 @@ def test_a_transfer_takes_turns_with_timed_runs_and_other_transfers(stored: Path
     with Lock(RepositoryPaths(stored).transfer_lock, purpose="transfer of objects").acquire():
         assert "transfer of objects: held by" in reconcile("pull")[2]
     assert reconcile("push")[0] == 0
+
+
+def test_a_slow_store_keeps_no_run_waiting(stored: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine's lock is free while bytes pass, and bytes wait while a run holds it."""
+    before, seen = Remote.put, list[str]()
+
+    def put(self: Remote, source: Path, sha256: str, moved: Callable[[int], None]) -> None:
+        make_machine_lock("quiet").acquire().release()
+        seen.append(sha256)
+        before(self, source, sha256, moved)
+
+    monkeypatch.setattr(Remote, "put", put)
+    assert reconcile("push")[0] == 0
+    assert seen
+    give_way, ended = GiveWay(), threading.Event()
+    with make_machine_lock("quiet").acquire():
+        threading.Thread(target=lambda: (give_way(), ended.set()), daemon=True).start()
+        assert not ended.wait(1.0)
+    assert ended.wait(20)
 
 
 def test_a_store_changes_no_key(stored: Path, reconcile: Reconcile) -> None:

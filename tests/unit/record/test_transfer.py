@@ -514,3 +514,32 @@ def test_ctrl_c_ends_all_transfers_and_leaves_the_parts(
     assert fates(pulled(elsewhere, folder(tmp_path), items)).count(TransferStatus.WRONG) == 0
     for item in items:
         assert hash_file(find_object(elsewhere, item.sha256)) == item.sha256
+
+
+@pytest.mark.parametrize("silent", ["listing", "read", "put"])
+def test_a_store_that_falls_silent_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, silent: str) -> None:
+    """One byte, and then nothing; nobody waits for the thread that still does."""
+    here = RepositoryPaths(tmp_path / "here")
+    (item,) = made(here, tmp_path, b"x" * 5000)
+    elsewhere = RepositoryPaths(tmp_path / "elsewhere")
+    remote = folder(tmp_path)
+    if silent == "read":
+        push(Transfer(here, remote), [item], [], parallel=1)
+
+    def never(*_: object) -> Iterator[bytes]:
+        threading.Event().wait()
+        yield b""
+
+    def blocked(*_: object) -> None:
+        threading.Event().wait()
+
+    monkeypatch.setattr(Remote, silent, never if silent == "read" else blocked)
+    transfer = Transfer(elsewhere if silent == "read" else here, remote, patience=0.3)
+    monkeypatch.setattr("reconciler.record.transfer._LAST_BYTES", 0.1)
+    started: dict[str, Callable[[], object]] = {
+        "listing": lambda: list_push_due(transfer, [item]),
+        "read": lambda: pull(transfer, [item], parallel=2),
+        "put": lambda: push(transfer, [item], [], parallel=2),
+    }
+    with pytest.raises(StoreError, match=r"hardly a byte has passed for 0\.3 s"):
+        started[silent]()

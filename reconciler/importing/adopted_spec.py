@@ -144,6 +144,8 @@ def _quantity(name: str, value: Any) -> Any:
 
 
 def _scalar(value: Any) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return render_value(value)  # a count stays a number in the rendered description
     if isinstance(value, bool):
         return render_value("true" if value else "false")
     if isinstance(value, (dict, list)):

@@ -214,14 +214,13 @@ def test_an_auditor_who_names_signers_is_told_what_is_unsigned(
 )
 def test_a_key_that_cannot_sign_is_named_before_anything_runs(
     recorded: Path,
-    tmp_path: Path,
+    gpg_home: Callable[[str], Path],
     reconcile: Reconcile,
     monkeypatch: pytest.MonkeyPatch,
     settings: dict[str, str],
     said: str,
 ) -> None:
-    monkeypatch.setenv("GNUPGHOME", str(tmp_path / "empty"))
-    (tmp_path / "empty").mkdir(mode=0o700)
+    monkeypatch.setenv("GNUPGHOME", str(gpg_home("empty")))
     edit(recorded, "  rehearsal: true\n", "  rehearsal: true\n  signing: {sign: true}\n")
     for name, value in settings.items():
         git(recorded, "config", name, value)
@@ -274,8 +273,6 @@ def test_a_harvested_record_is_signed_too(signing: Path, reconcile: Reconcile) -
 @pytest.fixture
 def gpg_home(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
     """Makes homes for GnuPG; the agents that it starts there end with the test."""
-    if shutil.which("gpg") is None:
-        pytest.skip("gpg is not installed")
     homes: list[Path] = []
 
     def make(name: str) -> Path:
@@ -284,13 +281,15 @@ def gpg_home(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
         return homes[-1]
 
     yield make
-    for home in homes:
+    for home in homes if shutil.which("gpgconf") else ():
         subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "all"], check=False, capture_output=True)
 
 
 def test_records_are_signed_with_openpgp_where_git_is_configured_so(
     recorded: Path, gpg_home: Callable[[str], Path], reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if shutil.which("gpg") is None:
+        pytest.skip("gpg is not installed")
     monkeypatch.setenv("GNUPGHOME", str(gpg_home("ann")))
     made = ["gpg", "--batch", "--passphrase", "", "--quick-generate-key", "Ann <ann@lab>", "ed25519", "sign"]
     subprocess.run(made, check=True, capture_output=True)

@@ -121,7 +121,7 @@ LIES = {
     "other mode": "mode: expected performance, result_summary.json says that no sample was issued",
     "other model": "model: expected tiny-llm, config.yaml says tiny-llm-2",
     "other target": "target_qps: expected 100, config.yaml says 7.0",
-    "wrong seeds": "sample_index_rng_seed: asked",
+    "wrong seeds": "sample_index_rng_seed: expected",
     "two sets": "result sets: expected one, the command left 2: one, two",
     "no results": "result sets: expected one, the command left none",
     "faster than it was": "as its counts make it, result_summary.json says 1000000",
@@ -314,7 +314,7 @@ def problems(repository: Repository, *edits: tuple[str, str]) -> str:
         ),
         pytest.param(
             (("Offline: {target_qps: 100}", "Offline: {target_qps: 100, power: measured}"),),
-            "a power measurement stands beside LoadGen's logs",
+            "a power measurement belongs beside LoadGen's logs",
             id="power",
         ),
         pytest.param(
@@ -336,4 +336,4 @@ def test_the_length_of_answers_is_a_test_of_its_own(tmp_path: Path) -> None:
     repository.reconcile()
     values = record_of(repository, "Run:closed/box/gpt-oss-120b/Offline/performance").values
     assert values["validity"] == "INVALID"
-    assert values["reasons"] == ["TEST09: a mean of 7.0 output tokens, between 1150.38 and 1406.02 is asked"]
+    assert values["reasons"] == ["TEST09: a mean of 7.0 output tokens, between 1150.38 and 1406.02 is required"]

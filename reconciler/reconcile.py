@@ -15,8 +15,9 @@ from typing import Any
 from reconciler import __version__
 from reconciler.diff.change import Difference, Work
 from reconciler.errors import ReconcilerError, RepositoryError
-from reconciler.execute.attempt import MachineFacts
-from reconciler.execute.harvest import harvest
+from reconciler.execute.attempt import Attempt, MachineFacts
+from reconciler.execute.executors.table import Executors
+from reconciler.execute.harvest import find_under_way, harvest
 from reconciler.execute.outcome import Event, Message, Outcome, Status
 from reconciler.execute.perform import AttemptContext, Check, Finished, skip_check
 from reconciler.execute.plan_executor import PlanExecutor
@@ -76,7 +77,8 @@ def run_pass(
     """
     lock = Lock(places.pass_lock, purpose="pass over this repository")
     with convert_storage_errors(places.work), lock.acquire(wait=options.wait):
-        return Pass(places, options, report, lock, memory or PlanCache.of(places), check).run(saved)
+        kept = memory or PlanCache.of(places)
+        return Pass(places, options, report, lock, kept, check, Executors.of(places)).run(saved)
 
 
 @dataclass(slots=True)
@@ -89,6 +91,8 @@ class Pass:
     lock: Lock
     memory: PlanCache
     check: Check
+    executors: Executors
+    under_way: dict[str, Attempt] = field(default_factory=dict)
     outcomes: list[Outcome] = field(default_factory=list)
     failures: dict[str, int] = field(default_factory=dict)
     made: dict[str, int] = field(default_factory=dict)
@@ -116,6 +120,7 @@ class Pass:
         if saved is not None:
             refuse_stale(saved, seen.plan)
         self.prepare_signing(seen)
+        self.end_unasked(seen)
         sweep(seen.tree)
         if seen.damaged:
             self.repair_records(seen)
@@ -192,11 +197,21 @@ class Pass:
 
     def harvest(self) -> int:
         taken = 0
-        for finished in harvest(self.places.attempts, lambda text: self.report(Message(text))):
+        self.under_way = find_under_way(self.places.attempts, self.executors)
+        spared = {attempt.folder for attempt in self.under_way.values()}
+        for finished in harvest(self.places.attempts, lambda text: self.report(Message(text)), spared):
             self.store(finished)
             self.report(Message(f"{finished.record.address}: took over the result that an earlier pass left"))
             taken += 1
         return taken
+
+    def end_unasked(self, seen: PlanResult) -> None:
+        """What an earlier pass started, and that still runs, for what no spec asks for any more."""
+        asked = {step.change.key for step in seen.plan.steps}
+        for key in self.under_way.keys() - asked:
+            attempt = self.under_way.pop(key)
+            self.executors.end(attempt.folder)
+            remove(attempt.folder)
 
     def store(self, finished: Finished) -> Summary:
         """Files first, then the record that names them, then the attempt's folder goes: a kill in between repeats
@@ -247,6 +262,8 @@ class Pass:
         self.order.know(seen.recorded)
         setting = AttemptContext(
             places=self.places,
+            executors=self.executors,
+            under_way=self.under_way,
             tool=TOOL,
             spec=seen.spec,
             dirty=git.is_dirty(self.places.root, list(seen.spec)),

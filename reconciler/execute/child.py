@@ -1,34 +1,19 @@
-"""Runs the child of one attempt and watches it: progress from its counter, a watchdog against a run that stands
-still."""
+"""Follows what one attempt submitted: progress from its counter, a watchdog against a run that stands still."""
 
 from __future__ import annotations
 
-import contextlib
-import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.contract import (
-    STAGES,
-    CommandRequest,
-    LaunchRequest,
-    Message,
-    Progress,
-    Result,
-    RunRequest,
-    ServiceRequest,
-    copy_log,
-    read_progress,
-)
+from harness.contract import STAGES, Message, Progress, Result, copy_log, read_progress
 from reconciler.execute.attempt import Attempt
-from reconciler.execute.process_cleanup import MARK, find_adopted, make_mark
-from reconciler.process import Child, build_child_environment, build_harness_command, build_launched_environment
+from reconciler.execute.executors.executor import START, Executor, Handle, Submission
+from reconciler.execute.executors.table import Executors
+from reconciler.resource.kinds import Kind
 
 STALL = 900.0  # seconds without any finished work in a run before it counts as hung; the spec may say otherwise
-PATIENCE = 6 * 3600.0  # the same for builds and scores: TensorRT, and a benchmark's own code, may be silent for long
-START = 900.0  # seconds in which a child says for the first time what it does; mostly it is a few
 _LOOK = 0.25
 
 
@@ -47,54 +32,41 @@ class Watch:
     lost: Callable[[], Result | None] = lambda: None
 
 
-def run_child(attempt: Attempt, request: Message, watch: Watch) -> Result:
+def run_child(attempt: Attempt, request: Message, watch: Watch, executors: Executors) -> Result:
+    """Submit a request and follow it to its end, as ``follow_submission`` does."""
+    executor = executors.choose(attempt, request)
+    handle = executor.submit(Submission(attempt, request, attempt.result, tuple(watch.keep_open)))
+    return follow_submission(executor, handle, attempt, watch)
+
+
+def follow_submission(executor: Executor, handle: Handle, attempt: Attempt, watch: Watch) -> Result:
     """Always gives a result, and leaves it as ``result.json``: a child that dies without one gets one that says how
     it died.
 
     KeyboardInterrupt, and what ``watch.check`` raises, pass through after the child has ended: an interrupted attempt
     leaves no result.
     """
-    path = attempt.launch if isinstance(request, LaunchRequest) else attempt.request
-    request.write(path)
-    attempt.output.mkdir(exist_ok=True)
-    command = build_harness_command(request.verb, path, attempt.result)
     reason = ""
     began = time.monotonic()
-    with (
-        _leftovers_ended(request) as marked,
-        Child(
-            command,
-            folder=attempt.folder,
-            log=attempt.log,
-            environment=build_environment(request) | marked,
-            keep_open=watch.keep_open,
-        ) as child,
-    ):
-        while (status := child.wait(_LOOK)) is None:
+    try:
+        while (found := executor.poll(handle, _LOOK)).goes_on:
             watch.check()
             progress = read_progress(attempt.counter)
             if progress is not None:
                 watch.moved(replace(progress, text=_last_line(attempt)))
             if watch.lost() or (reason := _hung(watch, progress, time.monotonic() - began)):
-                child.stop()
+                executor.cancel(handle)
+    except BaseException:
+        executor.cancel(handle)
+        raise
+    finally:
+        executor.harvest(handle)
     if lost := watch.lost():
         assert attempt.intent.server is not None
         copy_log(Path(attempt.intent.server.log), attempt.service_log)
         lost.write(attempt.result)
         return lost
-    return _result(attempt, request, reason, status)
-
-
-@contextlib.contextmanager
-def _leftovers_ended(request: Message) -> Iterator[dict[str, str]]:
-    """Gives what the child's environment must hold for that. A harness command and a launcher have a keeper of their
-    own, which must live to put things in order."""
-    if isinstance(request, CommandRequest | LaunchRequest):
-        yield {}
-        return
-    mark = make_mark()
-    with find_adopted(mark):
-        yield {MARK: mark}
+    return _result(attempt, reason, found.status)
 
 
 def _hung(watch: Watch, progress: Progress | None, seconds: float) -> str:
@@ -110,15 +82,6 @@ def _hung(watch: Watch, progress: Progress | None, seconds: float) -> str:
     return f"no progress for {progress.idle:.0f} s while {progress.stage}"
 
 
-def build_environment(request: Message) -> dict[str, str]:
-    """With the variables that a command refers to: they pass from environment to environment, and through no file."""
-    names = request.secrets.values() if isinstance(request, CommandRequest | LaunchRequest | ServiceRequest) else ()
-    extra = {name: os.environ[name] for name in names if name in os.environ}
-    if isinstance(request, LaunchRequest):
-        return build_launched_environment() | extra
-    return build_child_environment(extra)
-
-
 def _last_line(attempt: Attempt) -> str:
     try:
         return attempt.last_line.read_text(encoding="utf-8", errors="replace")
@@ -126,7 +89,7 @@ def _last_line(attempt: Attempt) -> str:
         return ""
 
 
-def _result(attempt: Attempt, request: Message, reason: str, status: int | None) -> Result:
+def _result(attempt: Attempt, reason: str, status: int | None) -> Result:
     if attempt.result.exists():
         try:
             return Result.read(attempt.result)
@@ -134,7 +97,7 @@ def _result(attempt: Attempt, request: Message, reason: str, status: int | None)
             reason = str(error)
     if reason:
         problem, kind, fix = reason, "resources", "see in the child's log what it is waiting for"
-        if isinstance(request, RunRequest):
+        if attempt.intent.address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST):
             fix += "; raise run.stall_timeout for slow models"
     elif status is not None and status < 0:
         problem, kind = f"the child process was ended by signal {-status}", "resources"

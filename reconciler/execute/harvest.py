@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from reconciler.errors import ReconcilerError, StorageError
-from reconciler.execute.attempt import read
+from reconciler.execute.attempt import Attempt, read
 from reconciler.execute.attempt_record import build_record
+from reconciler.execute.executors.executor import read_handle
+from reconciler.execute.executors.table import Executors
 from reconciler.execute.perform import Finished
 from reconciler.files import convert_storage_errors, is_leftover, remove
 from reconciler.launch.audit_config_files import find_placed_by
 
 
-def harvest(folder: Path, note: Callable[[str], None]) -> Iterator[Finished]:
-    """Oldest first. Run it under the pass lock, so that no attempt here is another's in flight."""
+def find_under_way(folder: Path, executors: Executors) -> dict[str, Attempt]:
+    """Key → the attempt of an earlier pass that an executor still runs, or is to."""
+    going = (entry for entry in sorted(folder.glob("*")) if executors.goes_on(read_handle(entry)))
+    return {attempt.intent.key: attempt for attempt in map(read, going) if attempt is not None}
+
+
+def harvest(folder: Path, note: Callable[[str], None], spared: Collection[Path] = ()) -> Iterator[Finished]:
+    """Oldest first, without the ``spared`` folders. Run it under the pass lock, so that no attempt here is another's in
+    flight."""
     for entry in sorted(folder.glob("*")):
+        if entry in spared:
+            continue
         if is_leftover(entry) or not (entry / "result.json").exists():
             if (placed := find_placed_by(entry)) is not None:
                 placed.unlink(missing_ok=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.contract import Busy, ProbeRequest
 from reconciler.errors import ReconcilerError
-from reconciler.files import RepositoryPaths, hash_bytes
+from reconciler.files import RepositoryPaths
 from reconciler.launch.launcher import Launcher
 from reconciler.launch.nodes import find_first_busy, probe_nodes
 from reconciler.resource.settings import CellSettings
@@ -32,11 +32,3 @@ def find_busy(settings: CellSettings, places: RepositoryPaths, *, look: float = 
 def list_gpus(settings: CellSettings) -> int:
     """How many GPUs a run takes, from the first on."""
     return settings.number("run.options.devices") or settings.hardware.count
-
-
-def lock_name(settings: CellSettings) -> str:
-    """One timed run at a time: on this machine, or behind one launcher."""
-    launcher = settings.launcher
-    if launcher is None:
-        return "quiet"
-    return f"quiet-{hash_bytes(chr(0).join(launcher.words).encode())[:16]}"

@@ -13,10 +13,11 @@ from harness.contract import Progress, Result
 from reconciler.desired.state import Detail
 from reconciler.execute.attempt import Attempt, Intent, MachineFacts, ServerAccess, create, make_attempt_id
 from reconciler.execute.attempt_record import build_record
-from reconciler.execute.child import PATIENCE, STALL, START, Watch, run_child
+from reconciler.execute.child import STALL, Watch, follow_submission, run_child
 from reconciler.execute.commands import has_command
+from reconciler.execute.executors.executor import PATIENCE, read_handle
+from reconciler.execute.executors.table import Executors
 from reconciler.execute.judging import judge_attempt
-from reconciler.execute.launching import launch_behind
 from reconciler.execute.outcome import Outcome, Status
 from reconciler.execute.record_clock import RecordClock
 from reconciler.execute.requests import make_request
@@ -47,9 +48,11 @@ class AttemptContext:
     ``stall``: seconds without progress after which a run counts as hung. ``nodes``: system → what the record of its
     runs tells of the nodes behind its launcher; ``shared_with``: who else uses the machine of this run. ``server``: the
     one that it asks; ``lost``: how the server of a run ended. ``clock``: UTC, of this
-    machine; ``order``: what a record's time must come after."""
+    machine; ``order``: what a record's time must come after. ``under_way``: key → the attempt of an earlier pass that
+    runs still, somewhere."""
 
     places: RepositoryPaths
+    executors: Executors
     tool: str
     spec: Mapping[str, str]
     dirty: bool
@@ -64,6 +67,7 @@ class AttemptContext:
     server: ServerAccess | None = None
     lost: Callable[[], Result | None] = lambda: None
     order: RecordClock = field(default_factory=RecordClock)
+    under_way: dict[str, Attempt] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -154,23 +158,28 @@ def perform(
     setting: AttemptContext,
     moved: Callable[[Progress], None],
 ) -> Finished:
-    """One attempt from start to end. KeyboardInterrupt leaves no result behind, so nothing half-done is ever
-    harvested."""
-    attempt = begin(step, detail, upstream, setting)
+    """One attempt from start to end; one that an earlier pass started, and that still runs, is followed.
+
+    KeyboardInterrupt leaves no result behind, so nothing half-done is ever harvested.
+    """
+    earlier = setting.under_way.pop(step.change.key, None)
+    attempt = earlier or begin(step, detail, upstream, setting)
     try:
         stall = _stall(attempt, detail, setting)
         began = time.monotonic()
-        # A launcher may wait in a queue for as long as its cluster is busy.
-        start = PATIENCE if attempt.intent.settings.launcher else START
+        start = setting.executors.choose_for_system(attempt.intent.settings).capacity(attempt.intent.settings).start
         watch = Watch(
             moved, stall, start, setting.keep_open, check=lambda: setting.check(step, True), lost=setting.lost
         )
-        if step.change.address.kind is Kind.VERDICT:
-            judge_attempt(attempt, setting.places, watch)
+        handle = read_handle(attempt.folder) if earlier else None
+        if handle is not None:
+            follow_submission(setting.executors.by_name[handle.executor], handle, attempt, watch)
+        elif step.change.address.kind is Kind.VERDICT:
+            judge_attempt(attempt, setting.places, watch, setting.executors)
         elif step.change.address.kind is Kind.SCORE and find_format(attempt.intent.settings).SCORES_ITSELF:
             Result(done=True, seconds=0.0).write(attempt.result)  # its accuracy run has scored itself
         else:
-            run_child(attempt, launch_behind(attempt, make_request(attempt, setting.places), setting.places), watch)
+            run_child(attempt, make_request(attempt, setting.places), watch, setting.executors)
         seconds = time.monotonic() - began
         record, kept = build_record(attempt)
     except BaseException:

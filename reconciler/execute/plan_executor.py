@@ -11,7 +11,7 @@ from harness.contract import Progress
 from reconciler.desired.state import Desired, Detail
 from reconciler.diff.change import Work
 from reconciler.errors import LockedError, ReconcilerError
-from reconciler.execute.machine_idle import LOOK, find_busy, lock_name
+from reconciler.execute.machine_idle import LOOK, find_busy
 from reconciler.execute.outcome import Event, Message, Outcome, Status, StepProgress, StepStarted
 from reconciler.execute.perform import AttemptContext, Finished, derive_outcome, perform
 from reconciler.execute.service import Services
@@ -191,7 +191,8 @@ class PlanExecutor:
         """A timed run has the machine to itself: no other pass of any repository here times one meanwhile."""
         if not is_timed(step.change.address):
             return self.setting
-        lock = make_machine_lock(lock_name(detail.settings))
+        executor = self.setting.executors.choose_for_system(detail.settings)
+        lock = make_machine_lock(executor.capacity(detail.settings).lock)
         self.hold(lock, step)
         stack.enter_context(lock)
         return replace(self.setting, keep_open=(*self.setting.keep_open, lock.descriptor))

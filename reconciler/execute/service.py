@@ -16,7 +16,6 @@ from typing import Self
 
 from harness.contract import (
     LOG_PARTS,
-    LaunchRequest,
     Progress,
     Ready,
     Result,
@@ -27,7 +26,7 @@ from harness.contract import (
 from reconciler.desired.state import Detail
 from reconciler.execute.attempt import Attempt, ServerAccess
 from reconciler.execute.attempt_record import build_record
-from reconciler.execute.child import build_environment, read_last_lines
+from reconciler.execute.child import read_last_lines
 from reconciler.execute.commands import (
     collect_environment,
     collect_placeholder_values,
@@ -36,11 +35,10 @@ from reconciler.execute.commands import (
     find_folder,
     find_part_location,
 )
-from reconciler.execute.launching import launch_behind
+from reconciler.execute.executors.executor import Executor, Handle, Submission
 from reconciler.execute.perform import AttemptContext, Finished, begin
 from reconciler.files import Lock, RepositoryPaths, make_machine_lock, remove
 from reconciler.plan.plan import Step
-from reconciler.process import Child, build_harness_command
 from reconciler.resource.records import Summary
 from reconciler.resource.setting_names import SERVICE, SERVICE_COMMAND
 from reconciler.resource.settings import CellSettings
@@ -48,6 +46,7 @@ from reconciler.resource.settings import CellSettings
 _READY, _STOP = 30 * 60.0, 30.0  # seconds; loading weights takes minutes
 _PATIENCE = 120.0  # seconds for which a server under load may leave a probe unanswered
 _LOOK = 0.1
+ENDED = "ended.json"  # in the folder of an attempt: how the server's keeper ended
 _KILLED = "signal 9 usually means that the kernel ran out of memory; see what the service printed last"
 
 
@@ -59,22 +58,24 @@ class Server:
     key: str
     attempt: Attempt
     request: ServiceRequest
-    child: Child
+    executor: Executor
+    handle: Handle
     access: ServerAccess
 
     @property
     def ended(self) -> Path:
-        return self.attempt.folder / "ended.json"
+        return self.attempt.folder / ENDED
 
     def lost(self) -> Result | None:
         """How it ended, if it did; None while it runs."""
-        status = self.child.wait(0)
-        if status is None:
+        found = self.executor.poll(self.handle)
+        if found.goes_on:
             return None
+        status = found.status or 0
         with contextlib.suppress(OSError, ValueError):
-            found = Result.read(self.ended)
-            if not found.done:
-                return replace(found, seconds=0.0, facts={})
+            result = Result.read(self.ended)
+            if not result.done:
+                return replace(result, seconds=0.0, facts={})
         problem = f"the service's keeper ended with {f'signal {-status}' if status < 0 else f'status {status}'}"
         said = read_last_lines(Path(self.request.log) / LOG_PARTS[0])
         return Result(
@@ -87,8 +88,8 @@ class Server:
         )
 
     def end(self) -> None:
-        self.child.stop(self.request.stop_grace + _STOP)
-        self.child.__exit__()
+        self.executor.cancel(self.handle, self.request.stop_grace + _STOP)
+        self.executor.harvest(self.handle)
         remove(self.attempt.folder)
 
 
@@ -197,24 +198,17 @@ def _probe(settings: CellSettings, values: Mapping[str, str]) -> Ready:
 
 def _started(key: str, attempt: Attempt, setting: AttemptContext, port: int, lock: Lock | None) -> Server:
     request = make_service_request(attempt, setting.places)
-    outer = launch_behind(attempt, request, setting.places)
-    path = attempt.launch if isinstance(outer, LaunchRequest) else attempt.request
-    outer.write(path)
-    command = build_harness_command(outer.verb, path, attempt.folder / "ended.json")
-    child = Child(
-        command,
-        folder=attempt.folder,
-        log=attempt.log,
-        environment=build_environment(outer),
-        keep_open=(*setting.keep_open, *((lock.descriptor,) if lock else ())),
-    )
-    return Server(key, attempt, request, child, ServerAccess(port, request.log))
+    executor = setting.executors.choose(attempt, request)
+    held = (*setting.keep_open, *((lock.descriptor,) if lock else ()))
+    # Its keeper sees to what the server started.
+    handle = executor.submit(Submission(attempt, request, attempt.folder / ENDED, held, sweeps=False))
+    return Server(key, attempt, request, executor, handle, ServerAccess(port, request.log))
 
 
 def _ready(server: Server, moved: Callable[[Progress], None], check: Callable[[], None]) -> bool:
     """Whether it came to that; it has ended where it did not."""
     while not server.attempt.result.exists():
-        if server.child.wait(_LOOK) is not None:
+        if not server.executor.poll(server.handle, _LOOK).goes_on:
             return server.attempt.result.exists() and not server.lost()
         check()
         progress = read_progress(server.attempt.counter)

@@ -15,8 +15,9 @@ from harness.contract import BENCHMARKS
 from reconciler.diff.claims import AuditReport, Claim, Proof
 from reconciler.execute.attempt import Attempt, Intent, create
 from reconciler.execute.attempt_record import build_record
-from reconciler.execute.child import PATIENCE, Watch, run_child
-from reconciler.execute.launching import launch_behind
+from reconciler.execute.child import Watch, run_child
+from reconciler.execute.executors.executor import PATIENCE
+from reconciler.execute.executors.table import Executors
 from reconciler.execute.requests import make_request
 from reconciler.files import RepositoryPaths, hash_file, offer
 from reconciler.git_history import clone_at
@@ -70,8 +71,8 @@ def _claim(cell: Cell, at: Snapshot, places: RepositoryPaths, root: Path, attemp
         path = _readable(places, artifact)
         if path is not None:
             offer(path, attempt.inputs / name / file)
-    request = make_request(attempt, RepositoryPaths(root))
-    run_child(attempt, launch_behind(attempt, request, RepositoryPaths(root)), Watch(lambda _: None, PATIENCE))
+    paths = RepositoryPaths(root)
+    run_child(attempt, make_request(attempt, paths), Watch(lambda _: None, PATIENCE), Executors.of(paths))
     again, _ = build_record(attempt)
     return _compared(cell, record, again)
 

@@ -14,11 +14,13 @@ import psutil
 import pytest
 
 from harness.contract import Benchmark, BuildRequest, ProbeRequest, Progress
-from reconciler.execute import child, perform
+from reconciler.execute import perform
 from reconciler.execute.attempt import Attempt, Intent, make_attempt_id
 from reconciler.execute.child import Watch, run_child
+from reconciler.execute.executors import local
+from reconciler.execute.executors.table import Executors
 from reconciler.execute.outcome import Status
-from reconciler.files import Lock
+from reconciler.files import Lock, RepositoryPaths
 from reconciler.plan.plan import Step
 from reconciler.planning import Options
 from reconciler.reconcile import PassReport, run_pass
@@ -111,22 +113,28 @@ def an_attempt(root: Path) -> Attempt:
     return attempt
 
 
+def executors(root: Path) -> Executors:
+    return Executors.of(RepositoryPaths(root))
+
+
 def started(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     """The next child runs this code instead of the harness."""
-    monkeypatch.setattr(child, "build_harness_command", lambda *_: [sys.executable, "-c", code])
+    monkeypatch.setattr(local, "build_harness_command", lambda *_: [sys.executable, "-c", code])
 
 
 def test_child_that_never_begins_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started(monkeypatch, "import time; time.sleep(600)")
     readings: list[Progress] = []
-    result = run_child(an_attempt(tmp_path), ProbeRequest(), Watch(readings.append, start=0.1))
+    result = run_child(an_attempt(tmp_path), ProbeRequest(), Watch(readings.append, start=0.1), executors(tmp_path))
     assert (result.done, result.problem_class, readings) == (False, "resources", [])
     assert "did not begin its work" in result.problem
 
 
 def test_watchdog_that_is_off_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started(monkeypatch, "import time; time.sleep(1)")
-    result = run_child(an_attempt(tmp_path), ProbeRequest(), Watch(lambda _: None, stall=0.0, start=0.0))
+    result = run_child(
+        an_attempt(tmp_path), ProbeRequest(), Watch(lambda _: None, stall=0.0, start=0.0), executors(tmp_path)
+    )
     assert result.problem == "the child process ended with status 0 and no result"
 
 
@@ -158,7 +166,7 @@ def test_processes_that_left_the_session_of_a_child_end_with_it(
 ) -> None:
     started(monkeypatch, ESCAPES)
     attempt = an_attempt(tmp_path)
-    run_child(attempt, ProbeRequest(), Watch(lambda _: None))
+    run_child(attempt, ProbeRequest(), Watch(lambda _: None), executors(tmp_path))
     words = (attempt.folder / "escaped").read_text().split() + (attempt.folder / "forked").read_text().split()
     assert len(words) == 3
     assert [pid for pid in map(int, words) if psutil.pid_exists(pid)] == []
@@ -168,7 +176,7 @@ def test_processes_that_left_the_session_of_a_child_end_with_it(
 def test_nothing_ended_is_left_to_reap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started(monkeypatch, "import subprocess; print(subprocess.Popen(['sleep', '600']).pid, flush=True)")
     attempt = an_attempt(tmp_path)
-    run_child(attempt, ProbeRequest(), Watch(lambda _: None))
+    run_child(attempt, ProbeRequest(), Watch(lambda _: None), executors(tmp_path))
     pid = int(attempt.log.read_text())
     assert pid not in [process.pid for process in psutil.Process().children() if process.pid != os.getpid()]
 
@@ -176,7 +184,7 @@ def test_nothing_ended_is_left_to_reap(tmp_path: Path, monkeypatch: pytest.Monke
 LOCKED = """
 import os, sys
 from pathlib import Path
-from reconciler.files import Lock
+from reconciler.files import Lock, RepositoryPaths
 from reconciler.process import Child, build_child_environment, build_harness_command
 place = Path(sys.argv[1])
 lock = Lock(place / "lock", purpose="a pass").acquire()
@@ -200,7 +208,7 @@ def test_program_that_escapes_from_a_harness_child_holds_no_lock(tmp_path: Path)
         counter=str(tmp_path / "counter"),
     )
     request.write(tmp_path / "request.json")
-    environment = {**os.environ, "PYTHONPATH": str(Path(child.__file__).parents[2])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(perform.__file__).parents[2])}
     subprocess.run([sys.executable, "-c", LOCKED, str(tmp_path)], env=environment, check=True)
     escaped = psutil.Process(int((tmp_path / "escaped").read_text()))
     try:

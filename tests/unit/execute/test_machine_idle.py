@@ -9,8 +9,10 @@ import pytest
 
 from harness.contract import Busy
 from reconciler.execute import plan_executor
-from reconciler.execute.machine_idle import list_gpus, lock_name
+from reconciler.execute.executors.table import Executors
+from reconciler.execute.machine_idle import list_gpus
 from reconciler.execute.outcome import Status
+from reconciler.files import RepositoryPaths
 from reconciler.resource.kinds import Kind
 from reconciler.resource.settings import CellSettings
 from tests.passes.repository import make_repository
@@ -22,11 +24,17 @@ def test_gpus_that_a_run_takes() -> None:
     assert list_gpus(CellSettings({"hardware.count": 8, "run.options.devices": 2})) == 2
 
 
-def test_runs_wait_for_those_that_use_the_same_machine() -> None:
-    here, there = lock_name(CellSettings({})), lock_name(CellSettings({"system.launcher": ["ssh", "n1"]}))
-    assert here == lock_name(CellSettings({"hardware.count": 8}))
-    assert there == lock_name(CellSettings({"system.launcher": ("ssh", "n1")}))
-    assert len({here, there, lock_name(CellSettings({"system.launcher": ["ssh", "n2"]}))}) == 3
+def test_runs_wait_for_those_that_use_the_same_machine(tmp_path: Path) -> None:
+    executors = Executors.of(RepositoryPaths(tmp_path))
+
+    def lock_name(values: dict[str, Any]) -> str:
+        settings = CellSettings(values)
+        return executors.choose_for_system(settings).capacity(settings).lock
+
+    here, there = lock_name({}), lock_name({"system.launcher": ["ssh", "n1"]})
+    assert here == lock_name({"hardware.count": 8})
+    assert there == lock_name({"system.launcher": ("ssh", "n1")})
+    assert len({here, there, lock_name({"system.launcher": ["ssh", "n2"]})}) == 3
 
 
 BUSY = Busy(what="GPU 0 is used by", pid=41, user="ann", command="python train.py")

@@ -1,0 +1,107 @@
+"""What every executor can do. A step is a request file in the folder of an attempt; harvesting reads that folder."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+from harness.contract import Message
+from reconciler.execute.attempt import Attempt
+from reconciler.files import replace
+from reconciler.resource.settings import CellSettings
+
+PATIENCE = 6 * 3600.0  # seconds: TensorRT, a benchmark's own code, or a cluster's queue may be silent for long
+START = 900.0  # seconds in which a child says for the first time what it does; mostly it is a few
+
+_HANDLE = "handle.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """``request`` is carried out for ``attempt``, and leaves its result in ``result``. ``keep_open``: descriptors of
+    locks, which are held as long as anything of it runs. ``sweeps``: what it started, and left, ends with it."""
+
+    attempt: Attempt
+    request: Message
+    result: Path
+    keep_open: tuple[int, ...] = ()
+    sweeps: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """What a later pass needs to find a submission: whose it is, where its folder is, and the name that it was given
+    before it was started."""
+
+    executor: str
+    folder: Path
+    name: str
+
+
+class State(StrEnum):
+    """LOST: nothing of it runs any more, and this process did not see its end."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    ENDED = "ended"
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Progressing:
+    """``status``: its exit status once it has ended; negative for the signal that ended it."""
+
+    state: State
+    status: int | None = None
+
+    @property
+    def goes_on(self) -> bool:
+        return self.state in (State.QUEUED, State.RUNNING)
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """``lock``: name of the machine's lock that one timed run at a time holds. ``start``: seconds that a submission
+    may take until it says what it does."""
+
+    lock: str
+    start: float
+
+
+class Executor(Protocol):
+    """Starts requests somewhere and follows them. ``name``: in a handle."""
+
+    @property
+    def name(self) -> str: ...
+
+    def capacity(self, settings: CellSettings) -> Capacity:
+        """What the machine of these settings has room for."""
+
+    def submit(self, submission: Submission) -> Handle:
+        """Write the handle, then start. Raises ReconcilerError or OSError when it cannot be started."""
+
+    def poll(self, handle: Handle, wait: float = 0.0) -> Progressing:
+        """How it is, after at most ``wait`` seconds; also for a handle that another process wrote."""
+
+    def cancel(self, handle: Handle, grace: float = 2.0) -> None:
+        """Ask it to end, and make it after ``grace`` seconds."""
+
+    def harvest(self, handle: Handle) -> None:
+        """Once it has ended: bring what it left into its folder, and free what it held."""
+
+
+def write_handle(handle: Handle) -> None:
+    document = {"executor": handle.executor, "name": handle.name}
+    replace(handle.folder / _HANDLE, json.dumps(document, sort_keys=True).encode())
+
+
+def read_handle(folder: Path) -> Handle | None:
+    """None where nothing was submitted, or an unknown version did."""
+    try:
+        document = json.loads((folder / _HANDLE).read_bytes())
+        return Handle(str(document["executor"]), folder, str(document["name"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

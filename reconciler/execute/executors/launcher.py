@@ -1,0 +1,86 @@
+"""Children behind the launcher of a system: srun, docker, ssh or any other words before a command."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from harness.contract import BuildRequest, CommandRequest, LaunchRequest, Message, RunRequest, ServiceRequest
+from reconciler.execute.attempt import Attempt
+from reconciler.execute.executors.executor import PATIENCE, Capacity, Handle, Progressing, Submission
+from reconciler.execute.executors.local import LocalExecutor, name_submission
+from reconciler.files import RepositoryPaths, hash_bytes
+from reconciler.launch.adapters import build_launch, choose_interpreter, find_outermost
+from reconciler.launch.launcher import Launcher
+from reconciler.process import build_elsewhere_environment, build_harness_command
+from reconciler.resource.settings import CellSettings
+
+_MARGIN = 5.0  # seconds beyond those that a server may take to end, for its end to be told
+
+
+@dataclass(slots=True)
+class LauncherExecutor:
+    """A child here that starts the launcher, and ends what it leaves. ``local`` keeps these children."""
+
+    places: RepositoryPaths
+    name: str = "launcher"
+    local: LocalExecutor = field(default_factory=lambda: LocalExecutor("launcher"))
+
+    def capacity(self, settings: CellSettings) -> Capacity:
+        """One timed run at a time behind one launcher, which may wait in a queue for as long as its cluster is busy."""
+        launcher = settings.launcher or Launcher()
+        return Capacity(f"quiet-{hash_bytes(chr(0).join(launcher.words).encode())[:16]}", PATIENCE)
+
+    def submit(self, submission: Submission) -> Handle:
+        request = put_behind_launcher(submission.attempt, submission.request, self.places)
+        return self.local.submit(replace(submission, request=request))
+
+    def poll(self, handle: Handle, wait: float = 0.0) -> Progressing:
+        return self.local.poll(handle, wait)
+
+    def cancel(self, handle: Handle, grace: float = 2.0) -> None:
+        self.local.cancel(handle, grace)
+
+    def harvest(self, handle: Handle) -> None:
+        self.local.harvest(handle)
+
+
+def put_behind_launcher(attempt: Attempt, request: Message, places: RepositoryPaths) -> LaunchRequest:
+    """A request that starts the child of this one behind the launcher of the attempt's system."""
+    launcher = attempt.intent.settings.launcher
+    assert launcher is not None
+    counter_there = attempt.counter.with_name("counter-there")
+    inner: Any = replace(request, counter=str(counter_there))  # type: ignore[call-arg]
+    if isinstance(inner, CommandRequest) and inner.lock:  # where each node, and a container, sees it
+        inner = replace(inner, lock=str(places.work / "locks" / Path(inner.lock).name))
+    inner.write(attempt.request)
+    child = build_harness_command(
+        inner.verb, attempt.request, attempt.answer, choose_interpreter(launcher, sys.executable)
+    )
+    seen = find_outermost([places.root, places.work, *_locations(request)])
+    name = name_submission(attempt)
+    started = build_launch(launcher, child, build_elsewhere_environment(), name, seen)
+    return LaunchRequest(
+        command=started.command,
+        answer=str(attempt.answer),
+        counter=str(attempt.counter),
+        counter_there=str(counter_there),
+        cwd=str(places.root),
+        ending=started.ending,
+        secrets=dict(request.secrets) if isinstance(request, CommandRequest | ServiceRequest) else {},
+        stop_grace=request.stop_grace + _MARGIN if isinstance(request, ServiceRequest) else 0.0,
+    )
+
+
+def _locations(request: Message) -> Iterator[Path]:
+    """What a request names outside the repository."""
+    if isinstance(request, BuildRequest | RunRequest) and request.benchmark.path:
+        yield Path(request.benchmark.path)
+    if isinstance(request, BuildRequest) and request.source:
+        yield Path(request.source)
+    if isinstance(request, CommandRequest | ServiceRequest):
+        own = (request.logs, request.user_conf_at) if isinstance(request, CommandRequest) else ()
+        yield from (Path(name) for name in (request.cwd, request.code, *own) if name)

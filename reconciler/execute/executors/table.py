@@ -1,0 +1,55 @@
+"""Which executors there are, and which of them a request belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from harness.contract import CommandRequest, Message, ServiceRequest
+from reconciler.execute.attempt import Attempt
+from reconciler.execute.executors.executor import Executor, Handle, read_handle
+from reconciler.execute.executors.launcher import LauncherExecutor
+from reconciler.execute.executors.local import LocalExecutor
+from reconciler.files import RepositoryPaths
+from reconciler.resource.kinds import Kind
+from reconciler.resource.settings import CellSettings
+
+# What belongs to the machine of a system. Data sets, models and scores are the same wherever they are made; a command
+# that scores, or a server, comes with the image of the command that runs.
+_OF_THE_MACHINE = (Kind.ENGINE, Kind.RUN, Kind.COMPLIANCE_TEST)
+
+
+@dataclass(frozen=True, slots=True)
+class Executors:
+    """By name. One set serves a whole pass, since executors know what they started."""
+
+    by_name: Mapping[str, Executor]
+
+    @classmethod
+    def of(cls, places: RepositoryPaths) -> Self:
+        local, launcher = LocalExecutor(), LauncherExecutor(places)
+        return cls({local.name: local, launcher.name: launcher})
+
+    def choose_for_system(self, settings: CellSettings) -> Executor:
+        """The one that reaches the machine of a system."""
+        return self.by_name["local" if settings.launcher is None else "launcher"]
+
+    def choose(self, attempt: Attempt, request: Message) -> Executor:
+        users = isinstance(request, CommandRequest | ServiceRequest)
+        of_the_machine = attempt.intent.address.kind in _OF_THE_MACHINE or users
+        return self.choose_for_system(attempt.intent.settings if of_the_machine else CellSettings({}))
+
+    def end(self, folder: Path) -> None:
+        """What was submitted for this folder, if anything was."""
+        handle = read_handle(folder)
+        if handle is not None and handle.executor in self.by_name:
+            executor = self.by_name[handle.executor]
+            executor.cancel(handle)
+            executor.harvest(handle)
+
+    def goes_on(self, handle: Handle | None) -> bool:
+        """Whether what an earlier pass submitted still runs somewhere, or is to."""
+        executor = self.by_name.get(handle.executor) if handle else None
+        return handle is not None and executor is not None and executor.poll(handle).goes_on

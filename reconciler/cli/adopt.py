@@ -22,8 +22,8 @@ from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.planning import Options, PlanResult, compute_plan
 from reconciler.publishing.rendered_tree import assemble_content
 from reconciler.quantities import show_count
-from reconciler.reconcile import find_readable
 from reconciler.record.index import load_record
+from reconciler.record.store import find_readable
 from reconciler.render.documents import render_document
 from reconciler.resource.records import Artifact
 from reconciler.tree.content import LogRef

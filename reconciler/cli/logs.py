@@ -19,7 +19,7 @@ from reconciler.diff.conditions import trace_lineages
 from reconciler.errors import IN_SYNC, ReconcilerError
 from reconciler.files import RepositoryPaths
 from reconciler.planning import PlanResult, compute_plan
-from reconciler.reconcile import find_readable
+from reconciler.record.store import find_readable
 from reconciler.render.causes import label
 from reconciler.render.cell import render_file_row
 from reconciler.render.colour import Tone

@@ -16,7 +16,7 @@ from reconciler.diff.conditions import trace_lineages
 from reconciler.errors import IN_SYNC
 from reconciler.files import RepositoryPaths
 from reconciler.planning import Options, PlanResult, compute_plan
-from reconciler.reconcile import find_readable
+from reconciler.record.store import find_readable
 from reconciler.render.cell import Showing, Shown, ShownFile, render_showing_part, render_showing_text
 from reconciler.render.documents import render_document
 from reconciler.resource.inputs import Value

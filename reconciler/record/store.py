@@ -58,3 +58,9 @@ def discard(places: RepositoryPaths, place: str, sha256: str) -> None:
     if path.exists():
         places.quarantine.mkdir(parents=True, exist_ok=True)
         path.replace(places.quarantine / f"{place}-{sha256}")
+
+
+def find_readable(places: RepositoryPaths, artifact: Artifact) -> Path:
+    """Where an artifact's bytes lie: a log has two places."""
+    first = find_artifact(places, artifact.place, artifact.sha256)
+    return first if first.exists() else find_artifact(places, "objects", artifact.sha256)

@@ -55,6 +55,7 @@ SLOW: dict[str, str] = {
     "reconciler.desired.compile": "rules, only when the spec changed",
     "reconciler.desired.published": "rules, only when the spec changed",
     "reconciler.desired.requirements": "rules, only when the spec changed",
+    "reconciler.event_log": "logging, only with --verbose",
     "reconciler.git": "GitPython",
     "reconciler.git_history": "GitPython",
     "reconciler.mlperf.compliance.judging": "every compliance test, only where a verdict is due",

@@ -44,7 +44,7 @@ def _parts(command: click.Command | None, path: str) -> Iterator[str]:
 
 
 def _everywhere(names: str) -> bool:
-    return "--help" in names or "--no-color" in names
+    return any(name in names for name in ("--help", "--no-color", "--verbose"))
 
 
 def _prose(text: str) -> str:

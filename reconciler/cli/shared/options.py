@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 
 import click
 
-from reconciler.cli.shared.output import NO_COLOUR, say_json
+from reconciler.cli.shared.output import NO_COLOUR, VERBOSE, say_json
 from reconciler.errors import SpecError
 from reconciler.resource.kinds import Kind
 
@@ -25,6 +25,20 @@ def no_colour_option() -> click.Option:
 
     text = "No colour on any terminal; NO_COLOR in the environment does the same."
     return click.Option(["--no-color"], is_flag=True, expose_value=False, callback=remember, help=text)
+
+
+def verbose_option() -> click.Option:
+    """Before a command and behind it alike."""
+
+    def show(context: click.Context, _: click.Parameter, asked: bool) -> None:
+        if asked and not context.meta.get(VERBOSE):
+            from reconciler.event_log import show_on_terminal
+
+            context.meta[VERBOSE] = True
+            show_on_terminal()
+
+    text = "Show the log of a pass on standard error; it is in .reconcile/log/ in any case."
+    return click.Option(["-v", "--verbose"], is_flag=True, expose_value=False, callback=show, help=text)
 
 
 def json_option() -> click.Option:
@@ -137,7 +151,7 @@ def takes(parameters: Iterable[click.Parameter]) -> Callable[[_Function], _Funct
     def attach(function: _Function) -> _Function:
         told = _telling_problems(function)
         # click reads the parameters of a function in reverse, since decorators apply from the inside out.
-        told.__click_params__ = [no_colour_option(), *reversed(list(parameters))]  # type: ignore[attr-defined]
+        told.__click_params__ = [no_colour_option(), verbose_option(), *reversed(list(parameters))]  # type: ignore[attr-defined]
         return told
 
     return attach

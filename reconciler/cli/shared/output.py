@@ -13,6 +13,7 @@ from reconciler.escaping import encode_json, escape_hidden, escape_output
 from reconciler.render.colour import Paint, Tone, show_coloured, show_plain
 
 NO_COLOUR = "reconciler.no_colour"  # in the meta of click's context, which sub-commands share
+VERBOSE = "reconciler.verbose"  # likewise: the log goes to the terminal already
 
 
 def use_colour(stream: Any = None) -> bool:

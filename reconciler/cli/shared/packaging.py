@@ -27,8 +27,8 @@ from reconciler.publishing.preconditions import (
 )
 from reconciler.publishing.rendered_tree import assemble_content, is_publishable
 from reconciler.publishing.tree_files import write_tree
-from reconciler.reconcile import find_readable
 from reconciler.record.index import load_record
+from reconciler.record.store import find_readable
 from reconciler.resource.kinds import Cell
 from reconciler.resource.records import Artifact, Record
 from reconciler.resource.settings import SubmissionSettings

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from reconciler.files import RepositoryPaths
-from reconciler.reconcile import find_readable
 from reconciler.record.index import load
+from reconciler.record.store import find_readable
 from reconciler.resource.kinds import Address, Kind
 
 from .conftest import CELL, Reconcile, edit

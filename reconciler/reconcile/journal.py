@@ -1,0 +1,73 @@
+"""What a pass tells: its events to whoever asked for it, and each as a line of the pass's own log."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from reconciler.event_log import add_context, context, facts, write_file
+from reconciler.execute.outcome import Event, Message, Outcome, Status, StepStarted
+from reconciler.files import RepositoryPaths
+from reconciler.plan.plan import Step
+from reconciler.planning import PlanResult
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Journal:
+    """``id`` of the pass, which every line carries."""
+
+    id: str
+    to: Callable[[Event], None]
+
+    def report(self, event: Event) -> None:
+        match event:
+            case StepStarted(step=step, attempt=attempt):
+                log.info("step started", extra=facts(**_name(step), attempt=attempt))
+            case Outcome(step=step, status=status):
+                level = logging.INFO if status is Status.DONE else logging.WARNING
+                record = event.record
+                extra = facts(
+                    **_name(step),
+                    status=status.value,
+                    seconds=round(event.seconds, 3),
+                    attempt=record.attempt if record else "",
+                    problem="" if status is Status.DONE else event.message,
+                )
+                log.log(level, "step ended", extra=extra)
+            case Message(text=text):
+                log.info("message", extra=facts(text=text))
+        self.to(event)
+
+    def begin(self, result: PlanResult) -> None:
+        add_context(submission=result.desired.name)
+        plan = result.plan
+        log.info("planned", extra=facts(steps=len(plan.steps), unchanged=plan.unchanged, desired=plan.desired))
+
+    def end(self, result: PlanResult, own: float, children: float) -> None:
+        extra = facts(in_sync=result.plan.in_sync, own_seconds=round(own, 3), child_seconds=round(children, 3))
+        log.info("pass ended", extra=extra)
+
+
+@contextlib.contextmanager
+def open_journal(places: RepositoryPaths, report: Callable[[Event], None]) -> Iterator[Journal]:
+    """In ``.reconcile/log/``: a file for each pass."""
+    identity = f"{datetime.now(UTC):%Y%m%dT%H%M%S.%f}-{os.getpid()}"
+    with write_file(places.work / "log", identity), context(reconcile=identity):
+        log.info("pass began")
+        try:
+            yield Journal(identity, report)
+        except BaseException as error:
+            log.warning("pass broken off", extra=facts(error=type(error).__name__, problem=str(error)))
+            raise
+
+
+def _name(step: Step) -> dict[str, str]:
+    address = step.change.address
+    cell = str(address.cell) if address.cell else ""
+    return {"resource": str(address), "cell": cell, "key": step.change.key[:12]}

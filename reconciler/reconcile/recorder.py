@@ -1,0 +1,98 @@
+"""What a pass leaves: records with what they name, their signatures, what git takes of them; and what is mended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from reconciler.diff.change import Work
+from reconciler.errors import ReconcilerError, RepositoryError
+from reconciler.execute.outcome import Event, Message, Outcome
+from reconciler.execute.perform import Finished
+from reconciler.files import RepositoryPaths, remove
+from reconciler.planning import PlanResult
+from reconciler.quantities import show_count
+from reconciler.record.codec import summarize
+from reconciler.record.repair import repair_record
+from reconciler.record.store import keep, write_record
+from reconciler.resource.records import Summary
+
+Sign = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Recorder:
+    """``sign`` signs a record, once a signer is known; until then records wait in ``unsigned``."""
+
+    places: RepositoryPaths
+    report: Callable[[Event], None]
+    sign: Sign | None = None
+    unsigned: list[str] = field(default_factory=list)
+    not_committed: RepositoryError | None = None
+
+    def require_git(self) -> None:
+        """What is to be committed at the end needs a repository: better known before hours of runs than after."""
+        from reconciler import git
+
+        if git.find_root(self.places.root) is None:
+            raise RepositoryError(
+                f"--commit: {self.places.root} is not in a git repository", fix="run `git init`, or leave --commit out"
+            )
+
+    def prepare_signing(self, result: PlanResult) -> None:
+        """A key that cannot sign is better known before hours of runs than after."""
+        due = self.unsigned or any(step.change.how is Work.MAKE for step in result.plan.steps)
+        if due and result.desired.submission.get("signing.sign"):
+            from reconciler.record.signing import find_signer, sign_record
+
+            signer = find_signer(self.places.root)
+
+            def sign(identity: str) -> None:
+                try:
+                    sign_record(self.places, identity, signer)
+                except ReconcilerError as error:
+                    self.report(Message(f"{identity} is not signed: {error}; `reconcile sign` signs it later"))
+
+            self.sign = sign
+            for identity in self.unsigned:
+                sign(identity)
+
+    def store(self, finished: Finished) -> Summary:
+        """Files first, then the record that names them, then the attempt's folder goes: a kill in between repeats
+        nothing."""
+        for item in finished.kept:
+            keep(self.places, item.path, item.name, in_git=item.in_git)
+        identity = write_record(self.places, finished.record)
+        if self.sign is None:
+            self.unsigned.append(identity)
+        else:
+            self.sign(identity)
+        if finished.lives:
+            finished.attempt.settle()
+        else:
+            remove(finished.attempt.folder)
+        return summarize(finished.record, identity)
+
+    def repair_records(self, result: PlanResult) -> None:
+        for item in result.damaged:
+            self.report(
+                Message(f"{item.path}: {item.why}: {repair_record(self.places, item.path, self.read_head_file)}")
+            )
+
+    def read_head_file(self, path: str) -> bytes | None:
+        from reconciler import git
+
+        return git.read_head_file(self.places.root, path)
+
+    def commit(self, outcomes: Iterable[Outcome]) -> str:
+        from reconciler import git
+
+        done = sum(1 for outcome in outcomes if outcome.record is not None)
+        paths = [str(p.relative_to(self.places.root)) for p in (self.places.records, self.places.logs) if p.exists()]
+        message = f"Record {show_count(done, 'outcome')}"
+        try:
+            identity = git.commit(self.places.root, paths, message)
+        except RepositoryError as error:
+            self.not_committed = error  # told after what the pass did, which is recorded all the same
+            return ""
+        return identity

@@ -1,0 +1,128 @@
+"""The pipeline of one pass. It is level-based: it starts from the world as it is, whatever an earlier pass left."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from reconciler.errors import RepositoryError
+from reconciler.execute.executors.table import Executors
+from reconciler.execute.outcome import Event, Outcome
+from reconciler.execute.perform import Check, skip_check
+from reconciler.files import Lock, RepositoryPaths, convert_storage_errors, ignore_work, sweep
+from reconciler.launch.nodes import sweep_probes
+from reconciler.plan.plan import Plan
+from reconciler.plan.saved import refuse_stale
+from reconciler.planning import Options, PlanCache, PlanResult
+from reconciler.reconcile.journal import Journal, open_journal
+from reconciler.reconcile.planner import Planner
+from reconciler.reconcile.recorder import Recorder
+from reconciler.reconcile.worker import Worker
+
+_LOOKS = 20  # of one pass; each but the last has done something, so the bound only guards against a bug of ours
+
+
+@dataclass(frozen=True, slots=True)
+class PassReport:
+    """``look`` after the pass. ``own_seconds`` is the pass's own time, ``child_seconds`` that of its child
+    processes. ``rendered``: files of the tree, 0 when it was not rendered. ``not_committed``: why git took nothing.
+    ``id``: in the log."""
+
+    look: PlanResult
+    outcomes: tuple[Outcome, ...]
+    tree: Path
+    own_seconds: float
+    child_seconds: float
+    harvested: int
+    commit: str = ""
+    rendered: int = 0
+    not_committed: RepositoryError | None = None
+    id: str = ""
+
+
+def run_pass(
+    places: RepositoryPaths,
+    options: Options,
+    *,
+    report: Callable[[Event], None],
+    saved: Plan | None = None,
+    memory: PlanCache | None = None,
+    check: Check = skip_check,
+) -> PassReport:
+    """Make recorded and observed state match the desired one, as far as selected. ``memory``: of earlier looks of this
+    process. Raises LockedError, StalePlanError, SpecError; RepositoryError before anything is done; and what ``check``
+    raises.
+
+    KeyboardInterrupt passes through: every finished attempt is recorded by then, and the child has ended.
+    """
+    lock = Lock(places.pass_lock, purpose="pass over this repository")
+    with (
+        convert_storage_errors(places.work),
+        lock.acquire(wait=options.wait),
+        open_journal(places, report) as journal,
+    ):
+        planner = Planner(places, options, memory or PlanCache.of(places), journal.report)
+        recorder = Recorder(places, journal.report)
+        held = (lock.descriptor,)
+        worker = Worker(places, options, journal.report, check, held, recorder, Executors.of(places))
+        return Pass(places, options, planner, worker, recorder, journal).run(saved)
+
+
+@dataclass(slots=True)
+class Pass:
+    """One pass: ``planner`` decides, ``worker`` does, ``recorder`` keeps, ``journal`` tells."""
+
+    places: RepositoryPaths
+    options: Options
+    planner: Planner
+    worker: Worker
+    recorder: Recorder
+    journal: Journal
+
+    def run(self, saved: Plan | None) -> PassReport:
+        if self.options.commit:
+            self.recorder.require_git()
+        ignore_work(self.places)
+        for folder in (self.places.records, self.places.logs, self.places.objects, self.places.index):
+            sweep(folder)
+        sweep_probes(self.places.work)
+        harvested = self.worker.harvest()
+        result = self.planner.look_at_machines(self.planner.look())
+        self.journal.begin(result)
+        if saved is not None:
+            refuse_stale(saved, result.plan)
+        if self.options.sign:
+            self.recorder.prepare_signing(result)
+        self.worker.end_unasked(result)
+        sweep(result.tree)
+        if result.damaged:
+            self.recorder.repair_records(result)
+            result = self.planner.look()  # what a restored record says need not be done again
+        with self.worker.services as services:
+            for _ in range(_LOOKS):
+                if not self.worker.execute(result, saved):
+                    break
+                result = self.planner.look_again()
+        rendered = self.worker.render(result)
+        if rendered is not None:
+            result = self.planner.look_again()
+        tries = self.worker.tries
+        commit = self.recorder.commit(tries.outcomes) if self.options.commit else ""
+        waited = tries.waited + services.seconds + self.planner.waited
+        own = time.monotonic() - self.worker.began - tries.child_seconds - waited
+        report = PassReport(
+            result,
+            tuple(tries.outcomes),
+            result.tree,
+            own,
+            tries.child_seconds,
+            harvested,
+            commit,
+            rendered or 0,
+            self.recorder.not_committed,
+            self.journal.id,
+        )
+        self.journal.end(result, own, tries.child_seconds)
+        return report

@@ -1,0 +1,203 @@
+"""What a pass does: it takes over what earlier passes left, restores, builds, runs and renders."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from reconciler import __version__
+from reconciler.diff.change import Difference, Work
+from reconciler.execute.attempt import Attempt, MachineFacts
+from reconciler.execute.executors.table import Executors
+from reconciler.execute.harvest import find_under_way, harvest
+from reconciler.execute.outcome import Event, Message, Outcome, Status
+from reconciler.execute.perform import AttemptContext, Check
+from reconciler.execute.plan_executor import PlanExecutor
+from reconciler.execute.record_clock import RecordClock
+from reconciler.execute.service import Services
+from reconciler.files import RepositoryPaths, remove
+from reconciler.observed.probed_nodes import ProbedNodes, name_nodes, note_facts, read_probed_nodes
+from reconciler.observed.rendered import read_rendered
+from reconciler.plan.plan import Plan, Step
+from reconciler.planning import Options, PlanResult
+from reconciler.reconcile.recorder import Recorder
+from reconciler.record.index import load_record
+from reconciler.record.repair import repair_artifact
+from reconciler.record.store import find_readable
+from reconciler.resource.kinds import Address
+from reconciler.resource.records import Artifact
+from reconciler.resource.settings import SystemSettings
+
+TOOL = f"mlperf-reconciler {__version__}"
+
+
+@dataclass(slots=True)
+class Tries:
+    """Of one pass. ``failures`` and ``made``: key → failed and successful attempts; ``lost``: addresses whose logs are
+    gone; ``child_seconds`` that child processes took, ``waited`` that it waited for machines and servers."""
+
+    outcomes: list[Outcome] = field(default_factory=list)
+    failures: dict[str, int] = field(default_factory=dict)
+    made: dict[str, int] = field(default_factory=dict)
+    lost: set[Address] = field(default_factory=set)
+    child_seconds: float = 0.0
+    waited: float = 0.0
+
+
+@dataclass(slots=True)
+class Worker:
+    """``under_way``: key → the attempt of an earlier pass that still runs somewhere. ``began`` is monotonic, ``wall``
+    the time of day then; ``keep_open``: the lock of this pass, which children hold as well."""
+
+    places: RepositoryPaths
+    options: Options
+    report: Callable[[Event], None]
+    check: Check
+    keep_open: tuple[int, ...]
+    recorder: Recorder
+    executors: Executors
+    tries: Tries = field(default_factory=Tries)
+    under_way: dict[str, Attempt] = field(default_factory=dict)
+    services: Services = field(default_factory=Services)
+    order: RecordClock = field(default_factory=RecordClock)
+    began: float = field(default_factory=time.monotonic)
+    wall: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    def harvest(self) -> int:
+        taken = 0
+        self.under_way = find_under_way(self.places.attempts, self.executors)
+        spared = {attempt.folder for attempt in self.under_way.values()}
+        for finished in harvest(self.places.attempts, lambda text: self.report(Message(text)), spared):
+            self.recorder.store(finished)
+            self.report(Message(f"{finished.record.address}: took over the result that an earlier pass left"))
+            taken += 1
+        return taken
+
+    def end_unasked(self, result: PlanResult) -> None:
+        """What an earlier pass started, and that still runs, for what no spec asks for any more."""
+        asked = {step.change.key for step in result.plan.steps}
+        for key in self.under_way.keys() - asked:
+            attempt = self.under_way.pop(key)
+            self.executors.end(attempt.folder)
+            remove(attempt.folder)
+
+    def execute(self, result: PlanResult, saved: Plan | None) -> bool:
+        """Whether anything was done, so that another look is worth it."""
+        plan = result.plan
+        if saved is not None:
+            keys = {step.change.key for step in saved.steps}
+            plan = replace(plan, steps=tuple(step for step in plan.steps if step.change.key in keys))
+        did = False
+        for step in plan.steps:
+            if step.change.how is Work.RESTORE:
+                did |= self.restore(step, result.tree)
+        executor = self.make_executor(result)
+        for outcome in executor.steps(plan):
+            self.tries.outcomes.append(outcome)
+            self.tries.child_seconds += outcome.seconds
+            did |= outcome.record is not None
+        self.tries.waited += executor.waited
+        return did
+
+    def make_executor(self, result: PlanResult) -> PlanExecutor:
+        from reconciler import git
+
+        self.order.know(result.recorded)
+        setting = AttemptContext(
+            places=self.places,
+            executors=self.executors,
+            under_way=self.under_way,
+            tool=TOOL,
+            spec=result.spec,
+            dirty=git.is_dirty(self.places.root, list(result.spec)),
+            clock=lambda: self.wall + timedelta(seconds=time.monotonic() - self.began),
+            keep_open=self.keep_open,
+            check=self.check,
+            path=lambda artifact: find_readable(self.places, artifact),
+            load=lambda identity: load_record(self.places, identity),
+            nodes=collect_node_facts(result.desired.submission.systems, read_probed_nodes(self.places)),
+            order=self.order,
+        )
+        by_id = {s.id: s for summaries in result.recorded.by_key.values() for s in summaries}
+        used = {address: by_id[identity] for address, identity in result.difference.recorded_as.items()}
+        return PlanExecutor(
+            result.desired,
+            setting,
+            self.report,
+            self.recorder.store,
+            used,
+            self.tries.failures,
+            self.tries.made,
+            busy=self.options.busy,
+            services=self.services,
+        )
+
+    def restore(self, step: Step, tree: Path) -> bool:
+        """Bring logs back; where no copy is left, people decide whether to repeat the attempt that wrote them."""
+        address = step.change.address
+        if address in self.tries.lost:
+            return False
+        rendered = [item for files in read_rendered(self.places).files.values() for item in files.items()]
+
+        def copies(sha256: str) -> list[Path]:
+            return [tree / path for path, digest in rendered if digest == sha256]
+
+        head = self.recorder.read_head_file
+        good = [repair_artifact(self.places, place, sha256, head, copies) for place, sha256 in step.change.restore]
+        if all(good):
+            outcome = Outcome(step, Status.DONE, "restored: " + step.change.note)
+        else:
+            self.tries.lost.add(address)
+            outcome = Outcome(
+                step,
+                Status.BLOCKED,
+                f"{step.change.note}, and no copy is left",
+                f"repeat it: reconcile apply --rerun cell={address.cell}",
+            )
+        self.tries.outcomes.append(outcome)
+        self.report(outcome)
+        return all(good)
+
+    def render(self, result: PlanResult) -> int | None:
+        """How many files were written, None where none had to be: the tree is rendered again when anything in it would
+        differ, or when it is not there at all."""
+        due = [step for step in result.plan.steps if step.change.how is Work.RENDER and not result.plan.withholds(step)]
+        waiting = {s.change.address for s in result.plan.steps if s.change.how is Work.MAKE} | self.tries.lost
+        from reconciler.publishing.rendered_tree import is_publishable, publish
+
+        if self.options.only and not due:
+            return None
+        if not due and (result.observed.tree_present or not is_publishable(self.without_lost(result.difference))):
+            return None
+        written = publish(
+            self.places,
+            result.tree,
+            result.desired,
+            self.without_lost(result.difference),
+            lambda identity: load_record(self.places, identity),
+            lambda ref: find_readable(self.places, Artifact("", ref.sha256, ref.size, "logs")),
+        )
+        for step in due:
+            if not waiting.intersection(result.desired.by_address[step.change.address].upstream):
+                self.tries.outcomes.append(Outcome(step, Status.DONE, "rendered"))
+        return len(written)
+
+    def without_lost(self, difference: Difference) -> Difference:
+        """A cell whose logs are gone cannot be rendered."""
+        lost = {address.cell for address in self.tries.lost}
+        kept = {cell: records for cell, records in difference.chosen.items() if cell not in lost}
+        return replace(difference, chosen=kept)
+
+
+def collect_node_facts(systems: Mapping[str, SystemSettings], reached: ProbedNodes) -> dict[str, MachineFacts]:
+    """System → what the record of its runs says of the nodes that its launcher reached."""
+    told = {}
+    for name, system in systems.items():
+        found = reached.get(name_nodes(system)) if system.launcher is not None else None
+        if found is not None:
+            drivers = {str(gpu["driver"]) for node in found.nodes for gpu in node["gpus"] if "driver" in gpu}
+            told[name] = MachineFacts(tuple(map(note_facts, found.nodes)), tuple(sorted(drivers)))
+    return told

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
 from harness.contract import Progress
 from reconciler.desired.state import Desired, Detail
 from reconciler.diff.change import Work
-from reconciler.errors import LockedError, ReconcilerError
+from reconciler.errors import ReconcilerError
 from reconciler.execute.machine_idle import LOOK, find_busy
-from reconciler.execute.outcome import Event, Message, Outcome, Status, StepProgress, StepStarted
+from reconciler.execute.machine_turns import MachineTurns
+from reconciler.execute.outcome import Event, Outcome, Status, StepProgress, StepStarted
 from reconciler.execute.perform import AttemptContext, Finished, derive_outcome, perform
 from reconciler.execute.service import Services
 from reconciler.files import Lock, convert_storage_errors, make_machine_lock
@@ -22,7 +23,6 @@ from reconciler.resource.records import Summary
 
 REHEARSAL = "rehearsal"
 NOT_QUIET = "end it, or wait; `--busy` times the run all the same, and its record says so"
-_LOOK = 0.5  # seconds between two looks at whether a step that waits is wanted still
 
 
 @dataclass(slots=True)
@@ -30,7 +30,7 @@ class PlanExecutor:
     """One walk. ``used``: the record that satisfies each address, kept up to date; ``failures`` and ``made``: key →
     failed and successful attempts in this pass.
 
-    ``store`` makes an attempt permanent and gives its summary. ``waited``: seconds spent waiting for a quiet machine.
+    ``store`` makes an attempt permanent and gives its summary. ``turns`` on the machine, for timed runs and servers.
     ``busy``: a timed run may share the machine, and its record says so. ``servers``: key → the step that starts it,
     once a run asks for it.
     """
@@ -43,10 +43,13 @@ class PlanExecutor:
     failures: dict[str, int] = field(default_factory=dict)
     made: dict[str, int] = field(default_factory=dict)
     stuck: set[Address] = field(default_factory=set)
-    waited: float = 0.0
+    turns: MachineTurns = field(init=False)
     busy: bool = False
     services: Services = field(default_factory=Services)
     servers: dict[str, Step] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.turns = MachineTurns(self.setting.check, self.report)
 
     def steps(self, plan: Plan) -> Iterator[Outcome]:
         """Every step whose turn it is; what hangs on a failed or blocked one is left for the next look."""
@@ -111,7 +114,7 @@ class PlanExecutor:
             self.report(StepProgress(step, progress))
 
         def hold(lock: Lock) -> None:
-            self.hold(lock, step)
+            self.turns.take(lock, step)
 
         with convert_storage_errors(self.setting.places.attempts):
             finished = self.services.start(step, detail, self.upstream(detail), self.setting, moved, hold)
@@ -184,7 +187,7 @@ class PlanExecutor:
         except ReconcilerError as error:
             return f"its nodes cannot be probed: {error.message}"
         finally:
-            self.waited += time.monotonic() - began
+            self.turns.waited += time.monotonic() - began
         return str(found) if found else ""
 
     def quiet(self, step: Step, detail: Detail, stack: ExitStack) -> AttemptContext:
@@ -193,26 +196,9 @@ class PlanExecutor:
             return self.setting
         executor = self.setting.executors.choose_for_system(detail.settings)
         lock = make_machine_lock(executor.capacity(detail.settings).lock)
-        self.hold(lock, step)
+        self.turns.take(lock, step)
         stack.enter_context(lock)
         return replace(self.setting, keep_open=(*self.setting.keep_open, lock.descriptor))
-
-    def hold(self, lock: Lock, step: Step) -> None:
-        """However long it takes: who holds it times a run, or keeps a server for its runs."""
-        try:
-            lock.acquire()
-        except LockedError as error:
-            self.report(Message(f"waiting: {error}"))
-            began = time.monotonic()
-            self.in_turn(lock, step)
-            self.waited += time.monotonic() - began
-
-    def in_turn(self, lock: Lock, step: Step) -> None:
-        while True:
-            self.setting.check(step, False)
-            with suppress(LockedError):
-                lock.acquire(wait=_LOOK)
-                return
 
 
 _ON_DEVICE = (Kind.ENGINE, Kind.RUN, Kind.COMPLIANCE_TEST)

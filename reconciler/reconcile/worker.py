@@ -99,7 +99,7 @@ class Worker:
             self.tries.outcomes.append(outcome)
             self.tries.child_seconds += outcome.seconds
             did |= outcome.record is not None
-        self.tries.waited += executor.waited
+        self.tries.waited += executor.turns.waited
         return did
 
     def make_executor(self, result: PlanResult) -> PlanExecutor:

@@ -103,7 +103,7 @@ class Loop:
             if not (self.has_leftovers() or self.decider.needs_pass(result, due)):
                 break
             report = self.run_pass(result, due)
-            result, asked, due = report.look, due, self.decider.select_due(report.look)
+            result, asked, due = report.after, due, self.decider.select_due(report.after)
             self.decider.note_pass(result, asked, due)
             self.reporter.report_pass(self.passes, report, due)
         self.reporter.report_state(result, self.decider.find_next_time())

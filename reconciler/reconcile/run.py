@@ -26,11 +26,11 @@ _LOOKS = 20  # of one pass; each but the last has done something, so the bound o
 
 @dataclass(frozen=True, slots=True)
 class PassReport:
-    """``look`` after the pass. ``own_seconds`` is the pass's own time, ``child_seconds`` that of its child
-    processes. ``rendered``: files of the tree, 0 when it was not rendered. ``not_committed``: why git took nothing.
-    ``id``: in the log."""
+    """``after``: how the world is after the pass. ``own_seconds`` is the pass's own time, ``child_seconds`` that of its
+    child processes. ``rendered``: files of the tree, 0 when it was not rendered. ``not_committed``: why git took
+    nothing. ``id``: in the log."""
 
-    look: PlanResult
+    after: PlanResult
     outcomes: tuple[Outcome, ...]
     tree: Path
     own_seconds: float

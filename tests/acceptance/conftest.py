@@ -61,5 +61,5 @@ def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Quickstart:
 def repository(quickstart: Quickstart, tmp_path: Path) -> Repository:
     """A copy, with its tree rendered at its own place."""
     copied = quickstart.repository.copy(tmp_path / "repository")
-    assert copied.reconcile().look.plan.in_sync
+    assert copied.reconcile().after.plan.in_sync
     return copied

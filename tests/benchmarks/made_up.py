@@ -62,9 +62,9 @@ def make_repository(root: Path, systems: int, benchmarks: int) -> PlanResult:
         places = RepositoryPaths(root)
         _record(places, compute_plan(places, Options()))
         report = run_pass(places, Options(commit=True), report=lambda _: None)
-    assert report.look.plan.in_sync, report.look.plan
+    assert report.after.plan.in_sync, report.after.plan
     assert not report.child_seconds
-    return report.look
+    return report.after
 
 
 def change_target(root: Path) -> str:

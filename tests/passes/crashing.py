@@ -131,7 +131,7 @@ def finish(repository: Repository) -> dict[str, Any]:
     records = repository.records()
     again = repository.reconcile()
     return {
-        "in_sync": report.look.plan.in_sync,
+        "in_sync": report.after.plan.in_sync,
         "done": sorted(repository.done().items()),
         "lost_records": sorted(before - set(records)),
         "lost_results": sorted(set(complete) - {record.attempt for record in records.values()}),

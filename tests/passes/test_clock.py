@@ -33,6 +33,6 @@ def test_a_run_after_the_clock_was_put_back_is_the_newest_and_its_own_logs_count
     runs = repository.records_of(f"Run:{CELL}/performance")
     (after,) = set(runs) - {before}
     assert runs[after].started > runs[before].started
-    (chosen,) = [c for cell, c in report.look.difference.chosen.items() if str(cell) == CELL]
+    (chosen,) = [c for cell, c in report.after.difference.chosen.items() if str(cell) == CELL]
     assert chosen.performance == after
     assert repository.reconcile().outcomes == ()

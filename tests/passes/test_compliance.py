@@ -221,7 +221,7 @@ def test_a_verdict_that_is_named_is_taken_again(audited: Repository, tmp_path: P
     repository = audited.copy(tmp_path / "copy")
     report = repository.reconcile(rerun=("kind=TEST01 verdict",))
     assert made(report) == {f"Verdict:{CELL}/TEST01": 1}
-    assert report.look.plan.steps == ()
+    assert report.after.plan.steps == ()
 
 
 def test_new_model_bytes_repeat_accuracy_and_tests(audited: Repository, tmp_path: Path) -> None:
@@ -337,7 +337,7 @@ def test_verdict_waits_for_logs_that_are_elsewhere(large: Repository, tmp_path: 
     for path in repository.record_paths(f"Verdict:{CELL}/TEST01"):
         path.unlink()
     report = repository.reconcile()
-    step = next(s for s in report.look.plan.steps if s.change.address == Address.parse(f"Verdict:{CELL}/TEST01"))
+    step = next(s for s in report.after.plan.steps if s.change.address == Address.parse(f"Verdict:{CELL}/TEST01"))
     assert step.blocked == "the whole accuracy log of the audit run is not here"
     assert made(report) == {}
 
@@ -358,7 +358,7 @@ def test_failing_verdict_repeats_its_test_while_attempts_last(tmp_path: Path) ->
     report = repository.reconcile()
     found = audits(repository)
     assert (found[f"ComplianceTest:{CELL}/TEST01"], found[f"Verdict:{CELL}/TEST01"]) == (2, 2)
-    (finding,) = [f for f in report.look.plan.findings if f.kind == "AuditFails"]
+    (finding,) = [f for f in report.after.plan.findings if f.kind == "AuditFails"]
     assert finding.message.startswith("TEST01: ")
     last = [o for o in report.outcomes if o.step.change.address.label == "TEST01 verdict"][-1]
     assert last.message == f"TEST FAIL: {finding.message.removeprefix('TEST01: ')}"

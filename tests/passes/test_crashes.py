@@ -185,7 +185,7 @@ def test_child_dies_with_a_killed_pass(patient: Patient) -> None:
     assert wait_for_end_of(patient.repository.root) == []
     assert complete_attempts(patient.repository) == []
     patient.release()
-    assert patient.repository.reconcile().look.plan.in_sync
+    assert patient.repository.reconcile().after.plan.in_sync
     assert once_each(patient.repository)
 
 
@@ -195,7 +195,7 @@ def test_next_pass_waits_for_the_child_of_a_killed_one(patient: Patient) -> None
     patient.child()
     patient.release()
     doomed.kill()
-    assert patient.repository.reconcile().look.plan.in_sync
+    assert patient.repository.reconcile().after.plan.in_sync
     doomed.communicate()
     assert once_each(patient.repository)
 
@@ -211,7 +211,7 @@ def test_interrupt_ends_the_child_and_keeps_what_is_done(patient: Patient) -> No
     assert processes_in(repository.root) == []
     assert (repository.records(), repository.leftovers()) == ({}, [])
     patient.release()
-    assert repository.reconcile().look.plan.in_sync
+    assert repository.reconcile().after.plan.in_sync
     assert once_each(repository)
 
 

@@ -100,7 +100,7 @@ def test_pass_survives_any_damage_and_ends_in_sync(
 ) -> None:
     repository = struck(made, tmp_path / "repository", found)
     report = repository.reconcile(deep=True)
-    left = [step for step in report.look.plan.steps if step.change.how != "restore"]
+    left = [step for step in report.after.plan.steps if step.change.how != "restore"]
     assert left == []
-    assert report.look.plan.findings == ()
-    assert repository.reconcile(deep=True).look.plan == report.look.plan
+    assert report.after.plan.findings == ()
+    assert repository.reconcile(deep=True).after.plan == report.after.plan

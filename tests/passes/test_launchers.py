@@ -58,7 +58,7 @@ def record_of(repository: Repository, address: str = RUN) -> Record:
 
 
 def blocked(report: PassReport) -> set[str]:
-    return {step.blocked for step in report.look.plan.steps if step.blocked and "waits for" not in step.blocked}
+    return {step.blocked for step in report.after.plan.steps if step.blocked and "waits for" not in step.blocked}
 
 
 def test_srun_holds_every_node_and_runs_once(tmp_path: Path, cluster: Cluster) -> None:
@@ -66,7 +66,7 @@ def test_srun_holds_every_node_and_runs_once(tmp_path: Path, cluster: Cluster) -
     own = make_repository(tmp_path / "own")
     own.reconcile()
     report = repository.reconcile()
-    assert report.look.plan.in_sync
+    assert report.after.plan.in_sync
     assert Counter(str(r.address) for r in repository.records().values()) == Counter(
         str(r.address) for r in own.records().values()
     )
@@ -106,7 +106,7 @@ def test_declared_hardware_is_looked_for_on_the_nodes(
     assert any(said in step.blocked for step in repository.look().plan.steps)
     calls = len(cluster.calls("srun"))
     repository.edit(SPEC, hardware, "{count: 1, nodes: 2}")
-    assert repository.reconcile().look.plan.in_sync
+    assert repository.reconcile().after.plan.in_sync
     assert len(cluster.calls("srun")) > calls + 1
 
 
@@ -128,7 +128,7 @@ def test_docker_shows_the_folders_and_carries_no_secret_in_its_words(
     repository.write("ours/run.py", head + text)
     monkeypatch.setenv("MY_TOKEN", "sesame-4711")
     report = repository.reconcile()
-    assert report.look.plan.in_sync, [outcome.message for outcome in report.outcomes]
+    assert report.after.plan.in_sync, [outcome.message for outcome in report.outcomes]
     words = [call for call in cluster.calls("docker") if call[0] == "run"][-1]
     assert words[:4] == ["run", "--rm", "--interactive", "--name"]
     assert f"{repository.root}:{repository.root}" in words
@@ -146,7 +146,7 @@ def test_docker_shows_the_folders_and_carries_no_secret_in_its_words(
 
 def test_ssh_reaches_odd_folders_and_is_only_a_place(tmp_path: Path, cluster: Cluster) -> None:
     repository = behind(make_repository(tmp_path / "it's $HOME"), SSH)
-    assert repository.reconcile().look.plan.in_sync
+    assert repository.reconcile().after.plan.in_sync
     record = record_of(repository)
     assert record.facts["machine.host"].value == "n1"
     assert "launcher" not in record.inputs
@@ -159,7 +159,7 @@ def test_ssh_reaches_odd_folders_and_is_only_a_place(tmp_path: Path, cluster: Cl
 def test_container_of_srun_sees_what_is_mounted(tmp_path: Path, cluster: Cluster) -> None:
     words = f'[srun, --container-image, "{IMAGE}", --container-mounts, "/data:/data"]'
     repository = behind(make_repository(tmp_path / "lab"), words)
-    assert repository.reconcile().look.plan.in_sync
+    assert repository.reconcile().after.plan.in_sync
     (mounts,) = {w.partition("=")[2] for w in cluster.calls("srun")[-1] if w.startswith("--container-mounts")}
     assert mounts.split(",") == [f"{repository.root}:{repository.root}", "/data:/data"]
     assert record_of(repository).inputs["launcher"].value == ["srun", "--container-image", IMAGE]
@@ -170,7 +170,7 @@ def test_launcher_that_hands_on_no_input_is_one_too(tmp_path: Path, cluster: Clu
     script.write_text('#!/bin/sh\nexec "$@" < /dev/null\n', encoding="utf-8")
     script.chmod(0o755)
     repository = behind(make_repository(tmp_path / "lab"), f'["{script}"]')
-    assert repository.reconcile().look.plan.in_sync
+    assert repository.reconcile().after.plan.in_sync
     assert record_of(repository).inputs["launcher"].value == ["launch"]
 
 
@@ -264,7 +264,7 @@ def test_server_runs_where_its_runs_do(tmp_path: Path, cluster: Cluster) -> None
     """Its launcher is told of the end by its input, which the server learns as the signal that puts it in order."""
     more = '          ready: {url: "{service_url}/health", timeout: 60 s}\n'
     repository = behind(with_service(tmp_path / "lab", more=more), "[srun, --overlap]")
-    assert repository.reconcile().look.plan.in_sync
+    assert repository.reconcile().after.plan.in_sync
     ((server, worker, _),) = started(repository)
     assert gone([server, worker])
     assert (repository.root / "ended").read_text() == "in order\n"
@@ -284,13 +284,13 @@ def test_another_driver_is_named_with_the_run_to_repeat_and_another_host_is_only
     gpu = {"name": "NVIDIA H200", "watts": 700}
     cluster.nodes(n0={"gpus": [gpu], "driver": "580.1"}, n1={"gpus": [gpu], "driver": "580.1"})
     repository = behind(with_command(tmp_path / "lab"), "[ssh, n0]", "      hardware: {accelerator: H200, count: 1}\n")
-    assert repository.reconcile().look.plan.in_sync
+    assert repository.reconcile().after.plan.in_sync
     assert record_of(repository).facts["gpu.driver"].value == "580.1"
 
     repository.edit(SPEC, "[ssh, n0]", "[ssh, n1]")
     report = repository.reconcile(rerun=("mode=performance",))
-    assert report.look.plan.in_sync
-    (told,) = report.look.plan.drifts
+    assert report.after.plan.in_sync
+    (told,) = report.after.plan.drifts
     assert (told.address.label, told.what) == ("Run accuracy", "machine.host (n0, of the performance run n1)")
     text = render_plan_text(repository.look().plan)
     assert "drift open / box / tiny / Offline: Run accuracy machine.host (n0, of the performance run n1)" in text
@@ -303,7 +303,7 @@ def test_another_driver_is_named_with_the_run_to_repeat_and_another_host_is_only
     assert accuracy.reason is Reason.EVIDENCE_DIFFERS
     assert accuracy.note == "gpu.driver, nodes.drivers is not that of the performance run"
     assert RUN not in due
-    assert repository.reconcile().look.plan.in_sync
+    assert repository.reconcile().after.plan.in_sync
     assert repository.look().plan.drifts == ()
 
 

@@ -26,7 +26,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Repository:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(machine, "read_cpu_model", lambda: "CPU of the lab box")
         repository.edit(SPEC, "      status: available\n", "      status: available\n      hardware: {cpu: lab box}\n")
-        assert repository.reconcile().look.plan.in_sync
+        assert repository.reconcile().after.plan.in_sync
     return repository
 
 
@@ -37,21 +37,21 @@ def repository(made: Repository, tmp_path: Path) -> Repository:
 
 def test_other_machine_is_in_sync_with_what_was_recorded(repository: Repository) -> None:
     report = repository.reconcile()
-    assert report.look.plan.in_sync
+    assert report.after.plan.in_sync
     assert report.outcomes == ()
-    assert "box" in report.look.observed.systems
+    assert "box" in report.after.observed.systems
 
 
 def test_other_machine_blocks_what_is_due_and_says_where_to_go(repository: Repository) -> None:
     repository.edit(SPEC, "target_qps: 100,", "target_qps: 200,")
     records = set(repository.records())
     report = repository.reconcile()
-    due = [step for step in report.look.plan.steps if step.change.how == "make"]
+    due = [step for step in report.after.plan.steps if step.change.how == "make"]
     assert [step.change.address.label for step in due] == ["Run performance"]
     assert "lab box" in due[0].blocked
     assert due[0].fix == "run it on that machine"
     assert set(repository.records()) == records
-    look = report.look
+    look = report.after
     (standing,) = summarise_cells(look.desired, look.recorded, look.observed, look.difference)
     by_type = {condition.type: condition.status for condition in standing.conditions}
     assert (by_type["Built"], by_type["Performed"], by_type["Ready"]) == (
@@ -65,7 +65,7 @@ def test_other_machine_makes_nothing_for_cells_that_it_cannot_run(tmp_path: Path
     repository = make_repository(tmp_path / "repository")
     repository.edit(SPEC, "      status: available\n", "      status: available\n      hardware: {cpu: nobody's}\n")
     report = repository.reconcile()
-    assert [step.change.address.label for step in report.look.plan.steps if not step.blocked] == []
+    assert [step.change.address.label for step in report.after.plan.steps if not step.blocked] == []
     assert repository.records() == {}
 
 

@@ -44,7 +44,7 @@ def test_a_change_before_the_next_pass_leaves_nothing_stale(made: Repository, tm
     text = (copied.root / SPEC).read_text(encoding="utf-8")
     copied.write(SPEC, text[: text.index("        tiny2:\n")])
     assert not copied.look().plan.in_sync
-    assert copied.reconcile().look.plan.in_sync
+    assert copied.reconcile().after.plan.in_sync
     assert not [path for path in copied.tree() if "/tiny2/" in path]
 
 

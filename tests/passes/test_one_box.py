@@ -50,5 +50,5 @@ def test_timed_runs_of_several_passes_take_turns_also_when_one_is_killed(tmp_pat
     assert any("waiting: quiet lock of this machine: held by process" in text for text in said)
     (_, end), (start, _) = sorted([timed(second), timed(third)])
     assert end <= start
-    assert first.reconcile().look.plan.in_sync
+    assert first.reconcile().after.plan.in_sync
     assert not first.damage()

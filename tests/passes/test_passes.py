@@ -73,5 +73,5 @@ def test_second_pass_has_nothing_to_do(done: Done) -> None:
     tried = [outcome for outcome in again.outcomes if outcome.status is not Status.BLOCKED]
     assert {outcome.step.change.address for outcome in tried} == failing
     assert (done.repository.done(), done.repository.tree()) == (good, tree)
-    assert plan_lines(again.look.plan, "") == plan_lines(whole.look.plan, "")
+    assert plan_lines(again.after.plan, "") == plan_lines(whole.after.plan, "")
     assert done.repository.leftovers() == []

@@ -26,7 +26,7 @@ def plan_lines(plan: Plan, root: str) -> str:
 def pass_lines(report: PassReport, root: str) -> str:
     """One line per outcome, in order; then what a look after the pass still finds."""
     lines = [_outcome(outcome) for outcome in report.outcomes]
-    return _stable("\n".join([*lines, "then", *_plan(report.look.plan)]) + "\n", root)
+    return _stable("\n".join([*lines, "then", *_plan(report.after.plan)]) + "\n", root)
 
 
 def _stable(text: str, root: str) -> str:

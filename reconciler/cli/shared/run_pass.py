@@ -61,7 +61,7 @@ def run(
     if pass_report.not_committed is not None:
         raise pass_report.not_committed
     failed = any(outcome.status is Status.FAILED for outcome in pass_report.outcomes)
-    return ERROR if failed else choose_exit_code(pass_report.look.plan)
+    return ERROR if failed else choose_exit_code(pass_report.after.plan)
 
 
 @contextlib.contextmanager
@@ -86,14 +86,14 @@ def _view(as_json: bool) -> Any:
 
 
 def _say(pass_report: PassReport, options: Options, limit: int | None) -> None:
-    plan = pass_report.look.plan
+    plan = pass_report.after.plan
     if not pass_report.outcomes and plan.in_sync:
         if pass_report.rendered:
             say(f"Rendered {show_count(pass_report.rendered, 'file')} into {pass_report.tree}.")
         say(render_plan_text(plan, limit=limit, paint=choose_paint()))
         return
     say("")
-    say(render_status_text(list_cells(pass_report.look, options), limit=limit, paint=choose_paint()))
+    say(render_status_text(list_cells(pass_report.after, options), limit=limit, paint=choose_paint()))
     if not plan.in_sync:
         say("")
         say(render_plan_text(plan, limit=limit, paint=choose_paint()))
@@ -108,12 +108,12 @@ def _say(pass_report: PassReport, options: Options, limit: int | None) -> None:
 
 
 def _document(pass_report: PassReport, options: Options) -> dict[str, Any]:
-    plan = pass_report.look.plan
+    plan = pass_report.after.plan
     return render_document(
         "pass",
         in_sync=plan.in_sync,
         outcomes=render_outcomes_part(pass_report.outcomes),
-        cells=render_cells_part(list_cells(pass_report.look, options), plan),
+        cells=render_cells_part(list_cells(pass_report.after, options), plan),
         findings=plan.findings,
         drifts=plan.drifts,
         remaining=[step.change.address for step in plan.steps],

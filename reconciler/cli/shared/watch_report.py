@@ -83,7 +83,7 @@ class WatchReport:
         self._output.now(state="reconciling", passes=number)
 
     def report_pass(self, number: int, report: PassReport, due: Sequence[Step]) -> None:
-        plan = report.look.plan
+        plan = report.after.plan
         took = show_duration(report.own_seconds + report.child_seconds)
         text = f"pass {number}: {count_outcomes(report.outcomes)}, in {took}. {summarise_plan(plan)}"
         self.say("pass", text, number=number, in_sync=plan.in_sync)

@@ -16,7 +16,7 @@ def recorded_once(tmp_path_factory: pytest.TempPathFactory) -> Repository:
     repository.git("init", "--quiet", "--initial-branch=main")
     repository.commit()
     report = repository.reconcile(commit=True)
-    assert report.look.plan.in_sync
+    assert report.after.plan.in_sync
     return repository
 
 

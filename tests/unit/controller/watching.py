@@ -97,7 +97,7 @@ def equals_a_clean_pass(repository: Repository) -> None:
     before = repository.tree()
     report = repository.reconcile()
     assert not report.outcomes
-    assert report.look.plan.in_sync
+    assert report.after.plan.in_sync
     assert repository.tree() == before
     assert not repository.damage()
 

@@ -30,7 +30,7 @@ def test_pass_logs_what_it_did_under_one_id_and_a_second_pass_under_another(tmp_
     assert {line["reconcile"] for line in second} == {again.id}
     assert (first[0]["message"], first[-1]["message"]) == ("pass began", "pass ended")
     assert first[-1]["in_sync"] is True
-    assert {line["submission"] for line in first if line["message"] != "pass began"} == {report.look.desired.name}
+    assert {line["submission"] for line in first if line["message"] != "pass began"} == {report.after.desired.name}
     ended = [line for line in first if line["message"] == "step ended"]
     made = [outcome for outcome in report.outcomes if outcome.record is not None]
     assert [line["resource"] for line in ended] == [str(outcome.step.change.address) for outcome in made]

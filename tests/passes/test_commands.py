@@ -161,7 +161,7 @@ def alive(pid: int) -> bool:
     return state != "Z"
 
 
-def wait_for(what: Path, seconds: float = 20.0) -> None:
+def wait_for(what: Path, seconds: float = 60.0) -> None:
     give_up = time.monotonic() + seconds
     while not what.exists():
         assert time.monotonic() < give_up, f"{what} never came"

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from reconciler.desired.state import Desired
 from reconciler.desired_cache import DesiredCache, load_desired
@@ -265,7 +264,7 @@ def predict_seconds(address: Address, desired: Desired, recorded: Recorded) -> t
     return (known[-1].seconds, "history") if known else (None, "")
 
 
-def _predict_run(inputs: Mapping[str, Any]) -> float | None:
+def _predict_run(inputs: Mapping[str, object]) -> float | None:
     """By LoadGen's formulas; None for an accuracy run."""
     from reconciler.mlperf.loadgen.duration import predict
     from reconciler.mlperf.loadgen.settings import select_conf_settings

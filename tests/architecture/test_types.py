@@ -9,6 +9,7 @@ MOST = 20  # lines outside the edges
 
 # Modules whose business is a YAML or JSON document: they parse one, write one, or carry one as it came.
 EDGES = (
+    "reconciler.codec",
     "reconciler.desired.cache_file",
     "reconciler.execute.attempt",
     "reconciler.importing.adopted_spec",

@@ -53,13 +53,13 @@ def write_user_conf(model_key: str, scenario: str, texts: Mapping[str, str], not
     return _write_lines(notes, (f"{name}.{key} = {text}" for key, text in texts.items()))
 
 
-def audit_settings(inputs: Mapping[str, Any]) -> dict[str, Any]:
+def audit_settings(inputs: Mapping[str, object]) -> dict[str, Any]:
     """The audit settings among a test's inputs, under LoadGen's names; empty for a run that is not a test."""
     found = ((name, value) for name, value in inputs.items() if name.startswith(AUDIT_PREFIX))
     return {name.removeprefix(AUDIT_PREFIX): value for name, value in found}
 
 
-def write_audit_settings(settings: Mapping[str, Any], notes: Iterable[str] = ()) -> bytes:
+def write_audit_settings(settings: Mapping[str, object], notes: Iterable[str] = ()) -> bytes:
     """The bytes of an audit.config, every setting for any model and scenario: the file belongs to one cell, and the
     lines for any model are the only ones that LoadGen itself applies. What a round sets for one model is among
     ``settings`` already.

@@ -15,7 +15,7 @@ from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.mlperf.rules.values import Limits
 from reconciler.resource.inputs import Value
 from reconciler.resource.kinds import SCENARIOS, Cell
-from reconciler.resource.setting_names import BUILD, COMMAND, SERVICE
+from reconciler.resource.settings import BUILD, COMMAND, SERVICE
 from reconciler.result_formats.table import find_declared_format
 from reconciler.spec.declared import Declared, DeclaredCell
 

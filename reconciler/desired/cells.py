@@ -40,8 +40,7 @@ from reconciler.mlperf.compliance.judging import find_test
 from reconciler.mlperf.rules.values import TestRules
 from reconciler.resource.inputs import Input, make_key
 from reconciler.resource.kinds import ACCURACY, MODES, Address, Cell, Kind, RunAddress
-from reconciler.resource.setting_names import BUILD_COMMAND, SERVICE_COMMAND
-from reconciler.resource.settings import CellSettings
+from reconciler.resource.settings import BUILD_COMMAND, SERVICE_COMMAND, CellSettings
 from reconciler.spec.declared import DeclaredCell
 
 INFERRED = "inferred"

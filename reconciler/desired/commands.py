@@ -9,7 +9,7 @@ from reconciler.desired.inputs import Reader, collect_launcher_inputs
 from reconciler.mlperf.loadgen.settings import RESULTS
 from reconciler.resource.inputs import Input
 from reconciler.resource.pins import Pin, make_source_pin
-from reconciler.resource.setting_names import COMMAND, SCORE_COMMAND
+from reconciler.resource.settings import COMMAND, SCORE_COMMAND
 from reconciler.result_formats.table import USUAL, find_declared_format
 
 CODE, CONFIG = "harness.code.sha256", "harness.config"

@@ -12,7 +12,7 @@ from reconciler.desired.state import Pins
 from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.resource.kinds import Cell
 from reconciler.resource.pins import Pin
-from reconciler.resource.setting_names import BUILD, SERVICE
+from reconciler.resource.settings import BUILD, SERVICE
 from reconciler.spec.declared import Declared
 
 

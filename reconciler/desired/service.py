@@ -9,7 +9,7 @@ from __future__ import annotations
 from reconciler.desired.inputs import Reader, collect_engine_inputs, collect_launcher_inputs
 from reconciler.resource.inputs import Input, Value
 from reconciler.resource.pins import Pin, make_source_pin
-from reconciler.resource.setting_names import BUILD, SERVICE
+from reconciler.resource.settings import BUILD, SERVICE
 
 # Placeholders that differ between cells, and the settings that they stand for.
 _SETTINGS = {

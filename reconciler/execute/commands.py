@@ -13,8 +13,7 @@ from reconciler.files import RepositoryPaths, hash_bytes, hash_file, make_machin
 from reconciler.mlperf.loadgen.settings import ACCURACY, LOADGEN_MODE
 from reconciler.mlperf.loadgen.user_conf import select_settings
 from reconciler.resource.kinds import Kind
-from reconciler.resource.setting_names import BUILD, BUILD_COMMAND, COMMAND, HARNESS, SCORE_COMMAND
-from reconciler.resource.settings import CellSettings, Hardware
+from reconciler.resource.settings import BUILD, BUILD_COMMAND, COMMAND, HARNESS, SCORE_COMMAND, CellSettings, Hardware
 from reconciler.result_formats.table import find_format
 
 _PLACEHOLDER = re.compile(r"(?<!\{)\{([a-z_]+)\}(?!\})")

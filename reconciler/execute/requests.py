@@ -19,8 +19,7 @@ from reconciler.mlperf.loadgen.settings import name_loadgen_scenario, select_con
 from reconciler.mlperf.loadgen.user_conf import audit_settings, select_settings, write_audit_settings, write_user_conf
 from reconciler.mlperf.log_files import ACCURACY_LOG
 from reconciler.resource.kinds import Kind
-from reconciler.resource.setting_names import SCORE_COMMAND
-from reconciler.resource.settings import CellSettings
+from reconciler.resource.settings import SCORE_COMMAND, CellSettings
 from reconciler.result_formats.table import find_format
 
 _PACED = ("Server", "Interactive")  # scenarios whose queries come at a rate

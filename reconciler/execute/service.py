@@ -40,8 +40,7 @@ from reconciler.execute.perform import AttemptContext, Finished, begin
 from reconciler.files import Lock, RepositoryPaths, make_machine_lock, remove
 from reconciler.plan.plan import Step
 from reconciler.resource.records import Summary
-from reconciler.resource.setting_names import SERVICE, SERVICE_COMMAND
-from reconciler.resource.settings import CellSettings
+from reconciler.resource.settings import SERVICE, SERVICE_COMMAND, CellSettings
 
 _READY, _STOP = 30 * 60.0, 30.0  # seconds; loading weights takes minutes
 _PATIENCE = 120.0  # seconds for which a server under load may leave a probe unanswered

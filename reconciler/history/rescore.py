@@ -27,7 +27,7 @@ from reconciler.quantities import join_listing
 from reconciler.record.store import find_artifact, find_object
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import CHILD_LOG, Artifact, Record
-from reconciler.resource.setting_names import SCORE_COMMAND
+from reconciler.resource.settings import SCORE_COMMAND
 from reconciler.result_formats.table import find_format
 
 WHAT = "accuracy"  # the claim that an audit from git alone can only attest

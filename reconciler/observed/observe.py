@@ -24,8 +24,7 @@ from reconciler.observed.rendered import observe_tree, read_rendered
 from reconciler.observed.state import Observed, Obstacle
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Artifact, Recorded
-from reconciler.resource.setting_names import BUILD_COMMAND, COMMAND
-from reconciler.resource.settings import SystemSettings
+from reconciler.resource.settings import BUILD_COMMAND, COMMAND, SystemSettings
 
 
 def observe(

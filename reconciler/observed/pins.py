@@ -16,7 +16,7 @@ from reconciler.observed.installed import find_backend_version
 from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress
 from reconciler.resource.pins import Pin, PinKind
 from reconciler.resource.records import Ended, Recorded, Summary
-from reconciler.resource.setting_names import BUILD, HARNESS, SERVICE
+from reconciler.resource.settings import BUILD, HARNESS, SERVICE
 
 # Where the last record of a source stands, and under which name: a benchmark's file is part of its dataset.
 _KIND = {"model": Kind.MODEL, "dataset": Kind.DATASET, "benchmark": Kind.DATASET}

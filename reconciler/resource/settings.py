@@ -7,7 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from reconciler.launch.launcher import LAUNCHER, PYTHON, Launcher
-from reconciler.resource.setting_names import HARNESS
+
+# Names that several stages read: a harness's own command, and its parts.
+HARNESS, SERVICE, BUILD = "harness", "harness.service", "harness.build"
+COMMAND, SCORE_COMMAND = "harness.command", "harness.score.command"
+SERVICE_COMMAND, BUILD_COMMAND = f"{SERVICE}.command", f"{BUILD}.command"
+
 
 _MILLISECONDS = 1000
 _NO_HARDWARE = frozenset({"", "none", "n/a", "0"})  # what people write where there is none

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from reconciler.errors import Problem
 from reconciler.mlperf.loadgen.settings import ENDPOINTS, RESULTS
-from reconciler.resource.setting_names import BUILD, BUILD_COMMAND, COMMAND, SCORE_COMMAND, SERVICE, SERVICE_COMMAND
+from reconciler.resource.settings import BUILD, BUILD_COMMAND, COMMAND, SCORE_COMMAND, SERVICE, SERVICE_COMMAND
 from reconciler.spec.checks import make_problem
 from reconciler.spec.layers import Block, LayeredSetting
 from reconciler.spec.names import give_advice

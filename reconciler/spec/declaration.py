@@ -10,7 +10,7 @@ from reconciler.errors import Problem
 from reconciler.mlperf.benchmark_facts import BenchmarkFacts, find_benchmark_facts
 from reconciler.resource.inputs import DEFAULT, Value
 from reconciler.resource.kinds import SCENARIOS, Cell
-from reconciler.resource.setting_names import COMMAND
+from reconciler.resource.settings import COMMAND
 from reconciler.spec.checks import check_cell
 from reconciler.spec.commands import check_harness
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, SpecFile

@@ -22,8 +22,7 @@ from reconciler.mlperf.log_files import (
 from reconciler.resource.decisions import Acceptance
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Record
-from reconciler.resource.setting_names import COMMAND
-from reconciler.resource.settings import CellSettings, SubmissionSettings, SystemSettings
+from reconciler.resource.settings import COMMAND, CellSettings, SubmissionSettings, SystemSettings
 from reconciler.tree.compliance_files import audit_files
 from reconciler.tree.content import AccuracyLog, CellContent, Files, LogRef, SubmissionContent, SystemContent
 from reconciler.tree.source import choose_published_file, list_published_files

@@ -14,7 +14,7 @@ from reconciler.desired.inputs import STALL_TIMEOUT
 from reconciler.desired.state import Pins
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.resource.inputs import Value
-from reconciler.resource.setting_names import BUILD_COMMAND, COMMAND, SCORE_COMMAND, SERVICE_COMMAND
+from reconciler.resource.settings import BUILD_COMMAND, COMMAND, SCORE_COMMAND, SERVICE_COMMAND
 from reconciler.spec import harness_models, models
 from reconciler.spec.files import Source, compute_blob_id
 from reconciler.spec.groups import Group

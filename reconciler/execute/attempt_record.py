@@ -15,6 +15,7 @@ from reconciler.resource.kinds import Kind
 from reconciler.resource.records import (
     CHILD_LOG,
     LOG_LIMIT,
+    REHEARSAL,
     SERVICE_LOG,
     Artifact,
     Ended,
@@ -98,6 +99,7 @@ def _run_files(attempt: Attempt, seconds: float = 0.0, said: RecordValues | None
         inputs={name: value for name, (value, _) in attempt.intent.inputs.items()},
         rules=attempt.intent.ruling,
         seconds=seconds,
+        rehearsal=REHEARSAL in attempt.intent.marks,
         said=said or {},
         user_conf=attempt.user_conf,
         scratch=attempt.folder,

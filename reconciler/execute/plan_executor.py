@@ -19,9 +19,8 @@ from reconciler.execute.service import Services
 from reconciler.files import Lock, convert_storage_errors, make_machine_lock
 from reconciler.plan.plan import Plan, Step
 from reconciler.resource.kinds import PERFORMANCE, Address, Kind, RunAddress
-from reconciler.resource.records import Summary
+from reconciler.resource.records import REHEARSAL, Summary
 
-REHEARSAL = "rehearsal"
 NOT_QUIET = "end it, or wait; `--busy` times the run all the same, and its record says so"
 
 

@@ -11,7 +11,7 @@ from reconciler.errors import LogError
 from reconciler.history.logs import Good, Logs, read_record_files
 from reconciler.history.snapshot import Snapshot
 from reconciler.resource.kinds import PERFORMANCE, Cell, Kind
-from reconciler.resource.records import IMPORTED, Record
+from reconciler.resource.records import IMPORTED, REHEARSAL, Record
 from reconciler.result_formats.table import find_recorded_format
 
 Files = Mapping[str, bytes]
@@ -55,7 +55,12 @@ def _run(cell: Cell, name: str, record: Record, asked: Detail, files: Files) -> 
     measured = ("validity", "metric") if timed else ()
     try:
         again = find_recorded_format(record).recheck_run(
-            values, files, asked.ruling, timed=timed, foreign=IMPORTED in record.marks
+            values,
+            files,
+            asked.ruling,
+            timed=timed,
+            foreign=IMPORTED in record.marks,
+            rehearsal=REHEARSAL in record.marks,
         )
     except (LogError, ValueError) as error:
         yield claim(f"{name}: settings", Proof.CONTRADICTED, str(error))

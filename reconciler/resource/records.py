@@ -13,6 +13,7 @@ from reconciler.resource.kinds import Address
 FORMAT = 1
 # Metadata of a field of a record, or of another stored thing, that is written only where it differs from its default.
 LEFT_OUT = "left out"
+REHEARSAL = "rehearsal"  # mark of what the spec calls one, for ever
 IMPORTED = "imported"  # mark of what was made elsewhere
 UNKNOWN = "unknown "  # begins a mark that names an input which nobody has declared: "unknown code"
 LOG_LIMIT = 1 << 20  # bytes of one log in git

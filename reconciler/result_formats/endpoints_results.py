@@ -167,6 +167,7 @@ def recheck_run(
     *,
     timed: bool,
     foreign: bool,  # noqa: ARG001 - the harness is elsewhere anyway
+    rehearsal: bool,  # noqa: ARG001 - nothing of its samples depends on it
 ) -> Recheck:
     own = RESULT_SUMMARY if timed else ACCURACY_RESULTS
     if lost := tuple(file for file in (CONFIG, own) if file not in files):

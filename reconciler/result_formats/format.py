@@ -36,7 +36,8 @@ class RunFiles:
     """What a run left in ``output``, and what was asked of it: its identity ``inputs`` and the round's ``rules``.
 
     ``seconds``: how long its child took; ``said``: what that said of it. ``by_command``: a harness command made it, and
-    ``own_conf``: wrote the user.conf that lies at ``user_conf``. ``scratch``: a folder for files that are derived.
+    ``own_conf``: wrote the user.conf that lies at ``user_conf``. ``rehearsal``: it is of one.
+    ``scratch``: a folder for files that are derived.
     """
 
     output: Path
@@ -48,6 +49,7 @@ class RunFiles:
     scratch: Path
     by_command: bool = False
     own_conf: bool = False
+    rehearsal: bool = False
 
     @property
     def mode(self) -> str:
@@ -105,6 +107,7 @@ class ResultFormat(Protocol):
         *,
         timed: bool,
         foreign: bool,
+        rehearsal: bool,
     ) -> Recheck:
         """``files``: the run's artifacts by name. ``timed``: it has a metric; ``foreign``: it was made elsewhere.
         Raises LogError or ValueError for files that cannot be read."""

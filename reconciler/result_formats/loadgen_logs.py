@@ -47,7 +47,7 @@ def judge_run(run: RunFiles) -> Verdict:
         return Verdict({}, problem, "backend", "see the child's log")
     differing = [
         *map(str, find_contradictions(log, collect_asked(run.inputs, run.mode))),
-        *map(str, find_inconsistencies(log)),
+        *map(str, find_inconsistencies(log, rehearsal=run.rehearsal)),
         *_conf_contradictions(run, log),
         *(find_excess_time(log, run.seconds) if run.by_command else ()),
         # Only a run that ended has left all of its files.
@@ -207,16 +207,23 @@ def shorten_log(log: Path, rule: AccuracyLogRule) -> bytes:
 
 
 def recheck_run(
-    inputs: Mapping[str, object], files: Mapping[str, bytes], rules: RuleContext, *, timed: bool, foreign: bool
+    inputs: Mapping[str, object],
+    files: Mapping[str, bytes],
+    rules: RuleContext,
+    *,
+    timed: bool,
+    foreign: bool,
+    rehearsal: bool,
 ) -> Recheck:
     if DETAIL not in files:
         return Recheck(DETAIL, missing=(DETAIL,))
     mode = str(inputs["mode"])
     wanted = find_asked_elsewhere(inputs, mode) if foreign else collect_asked(inputs, mode)
     log = parse_detail(files[DETAIL], DETAIL)
+    own = find_inconsistencies(log, rehearsal=rehearsal)
     return Recheck(
         DETAIL,
-        differing=(*map(str, find_contradictions(log, wanted)), *map(str, find_inconsistencies(log))),
+        differing=(*map(str, find_contradictions(log, wanted)), *map(str, own)),
         shown=f"LoadGen's log shows every setting{', and the seeds' * bool(wanted.seeds)}",
         values=measure_performance(log, rules.metric) if timed else {},
     )

@@ -66,12 +66,12 @@ def test_a_benchmark_without_code_here_is_scored_by_a_command(tmp_path: Path) ->
     score = '        score: {command: ["' + sys.executable + '", score.py, "{accuracy_log}"]}\n'
     repository = with_command(tmp_path, more=score)
     repository.edit("specs/spec.yaml", "      code: benchmarks/tiny.py\n", "")
-    show = "import json, sys\nn = len(json.load(open(sys.argv[1])))\nprint(f'accuracy=76.{n}%, good=1, total=1')\n"
+    show = "import json, sys\nn = len(json.load(open(sys.argv[1])))\nprint(f'accuracy=76.{n}%')\n"
     repository.write("ours/score.py", show)
     assert not failed(repository)
     assert record_of(repository, "Score:open/box/tiny/Offline").values["metric"]["value"] == "76.16"
     assert not repository.look().plan.steps
-    repository.edit("ours/score.py", "good=1", "good=2")
+    repository.edit("ours/score.py", "accuracy=76", "accuracy=77")
     assert "Score:open/box/tiny/Offline" in {str(s.change.address) for s in repository.look().plan.steps}
 
 
@@ -80,7 +80,7 @@ def test_a_command_scores_the_answers_that_a_test_finds_different(tmp_path: Path
     repository = with_command(tmp_path, more=score)
     repository.edit("specs/spec.yaml", "      code: benchmarks/tiny.py\n", "")
     repository.edit("specs/spec.yaml", "min_query_count: 100}", "min_query_count: 100, compliance: [TEST01]}")
-    show = "import json, sys\nn = len(json.load(open(sys.argv[1])))\nprint(f'accuracy=76.1%, good={n}, total={n}')\n"
+    show = "import json, sys\nn = len(json.load(open(sys.argv[1])))\nprint(f'accuracy=76.1%, of {n}')\n"
     repository.write("ours/score.py", show)
     script(repository, "np.zeros(1, np.int32)", "np.full(1, bool(audit), np.int32)")
     assert not failed(repository)
@@ -89,7 +89,7 @@ def test_a_command_scores_the_answers_that_a_test_finds_different(tmp_path: Path
     assert verdict.values["figures"]["fallback.acc"] == "76.1 baseline, 76.1 compliance, 1 % allowed"
     reports = {a.name: a for a in verdict.artifacts if a.name in (BASELINE, COMPLIANCE)}
     text = (repository.places.logs / reports[BASELINE].sha256).read_text(encoding="utf-8")
-    assert text == "accuracy=76.1%, good=16, total=16\n"
+    assert text == "accuracy=76.1%, of 16\n"
     repository.edit("ours/score.py", "76.1", "76.2")
     assert VERDICT in {str(s.change.address) for s in repository.look().plan.steps}
 

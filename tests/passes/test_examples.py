@@ -118,7 +118,7 @@ options.add_argument("--verbose", action="store_true")
 options.add_argument("--dtype", default="float32", choices=["float32", "int32", "int64"])
 given = options.parse_args()
 count = len(json.load(open(given.mlperf_accuracy_file)))
-print(f"accuracy=76.500%, good={len(open(given.imagenet_val_file).readlines())}, total={count}")
+print("accuracy=76.500%", len(open(given.imagenet_val_file).readlines()), "images", count, "answers")
 """
 # A container is its program with folders under other names.
 DOCKER = """\

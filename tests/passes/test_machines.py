@@ -75,7 +75,7 @@ def test_backend_that_is_not_installed_blocks_and_says_what_to_install(
     monkeypatch.setattr(machine, "read_cpu_model", lambda: "CPU of the lab box")
     without = {"mlcommons-loadgen": "6"}
     for module in (looking, desired_cache):
-        monkeypatch.setattr(module, "installed", lambda: without)
+        monkeypatch.setattr(module, "list_installed", lambda: without)
     assert repository.look().plan.in_sync
     repository.edit(SPEC, 'backend: "null"', "backend: openvino")
     engine = next(s for s in repository.look().plan.steps if s.change.address.label == "Engine")
@@ -88,7 +88,7 @@ def test_machine_without_loadgen_is_in_sync_and_blocks_runs(
 ) -> None:
     monkeypatch.setattr(machine, "read_cpu_model", lambda: "CPU of the lab box")
     for module in (looking, desired_cache):
-        monkeypatch.setattr(module, "installed", dict)
+        monkeypatch.setattr(module, "list_installed", dict)
     assert repository.look().plan.in_sync
     repository.edit(SPEC, "target_qps: 100,", "target_qps: 200,")
     run = next(s for s in repository.look().plan.steps if s.change.how == "make")

@@ -85,7 +85,7 @@ spec:
 def make(root: Path) -> Repository:
     repository = make_repository(root, DOCUMENT)
     repository.write("benchmarks/tiny.py", BENCHMARK)
-    repository.write("data/all.txt", "1000\n")
+    repository.write("data/all.txt", "4395\n")
     repository.write("data/audited.txt", "990\n")
     return repository
 

@@ -47,7 +47,7 @@ def test_everything_answers_when_outside_a_repository(tmp_path: Path) -> None:
     assert git.find_root(tmp_path) is None
     assert git.find_head(tmp_path) is None
     assert git.read_head_file(tmp_path, "a.yaml") is None
-    assert git.last_commit_of_line(tmp_path, "a.yaml", 1) is None
+    assert git.find_line_commits(tmp_path, "a.yaml", [1]) == {}
     assert git.find_blob_commits(tmp_path, "a.yaml", "0" * 40) == ()
     assert git.is_dirty(tmp_path, ["a.yaml"])
     with pytest.raises(RepositoryError, match="git add"):
@@ -60,7 +60,7 @@ def test_everything_answers_when_there_is_no_commit(root: Path) -> None:
     assert git.find_head(root) is None
     assert git.read_head_file(root, "specs/a.yaml") is None
     assert git.is_dirty(root, ["specs/a.yaml"])
-    assert git.last_commit_of_line(root, "specs/a.yaml", 1) == git.LineCommit()
+    assert git.find_line_commits(root, "specs/a.yaml", [1]) == {1: git.LineCommit()}
 
 
 def test_dirty_when_edited_untracked_or_missing(committed: Path) -> None:
@@ -89,16 +89,13 @@ def test_blame_names_commit_author_and_uncommitted_lines(committed: Path) -> Non
     assert found[1].when.timestamp() == 1700000000
     assert found[1].committed
     assert not found[2].committed
-    assert git.last_commit_of_line(committed, "specs/a.yaml", 9) is None
 
 
 def test_blame_says_boundary_when_the_clone_is_shallow(committed: Path, tmp_path: Path) -> None:
     (committed / "specs/a.yaml").write_text("one: 1\ntwo: 22\nthree: 3\n")
     run(committed, "commit", "--quiet", "--all", "--message", "Raise two")
     run(tmp_path, "clone", "--quiet", "--depth=1", committed.as_uri(), "shallow")
-    found = git.last_commit_of_line(tmp_path / "shallow", "specs/a.yaml", 1)
-    assert found is not None
-    assert found.boundary
+    assert git.find_line_commits(tmp_path / "shallow", "specs/a.yaml", [1])[1].boundary
 
 
 def test_head_file_when_ours_lies_below_the_top_of_git(committed: Path) -> None:

@@ -71,12 +71,14 @@ class Inconsistency:
 Check = Callable[[DetailLog], Iterator[Inconsistency]]
 
 
-def find_inconsistencies(log: DetailLog) -> tuple[Inconsistency, ...]:
-    """Every way in which a log of a run that ended contradicts itself, in a fixed order."""
+def find_inconsistencies(log: DetailLog, *, rehearsal: bool = False) -> tuple[Inconsistency, ...]:
+    """Every way in which a log of a run that ended contradicts itself, in a fixed order. ``rehearsal``: its dataset may
+    be smaller than the one for which the round sets the counts of samples."""
     if not log.complete or log.mode not in LOADGEN_MODE.values():
         return ()
     checks = _ANY if log.mode == LOADGEN_MODE[ACCURACY] else (*_ANY, *_PERFORMANCE)
-    return tuple(found for check in checks for found in check(log))
+    found = (item for check in checks for item in check(log))
+    return tuple(item for item in found if not (rehearsal and item.key.endswith("_sample_count")))
 
 
 def _repeated_keys(log: DetailLog) -> Iterator[Inconsistency]:
@@ -126,7 +128,8 @@ def _samples(log: DetailLog) -> Iterator[Inconsistency]:
         line = log.number("qsl_reported_total_count")
         yield Inconsistency(key, str(used), f"the library has {total} samples", log.number(key), line)
     short = [entry for entry in entries if len(entry.raw) <= _SHORT]
-    indices = {index for entry in short for index in entry.read() if isinstance(index, int)}
+    lists = [value for entry in short if isinstance(value := entry.read(), list)]
+    indices = {index for part in lists for index in part if isinstance(index, int)}
     if indices and not 0 <= min(indices) <= max(indices) < total:
         wrong = next(index for index in sorted(indices, reverse=True) if not 0 <= index < total)
         yield Inconsistency("loaded_qsl_set", f"sample {wrong}", f"the library has {total} samples", entries[0].line)

@@ -149,7 +149,7 @@ def test_when_it_was_measured_after_all_the_acceptance_is_not_needed(recorded: P
     [
         (("digits",), "a decision needs a reason"),
         (("digits", "--reason", "x", "--until", "2001-01-01"), "not within the next 366 days"),
-        (("digits", "--reason", "x", "--for", "9y"), "no length"),
+        (("digits", "--reason", "x", "--for", "9y"), "is not a duration"),
         (("digits", "--reason", "x", "--for", "0d"), "not within"),
     ],
 )
@@ -167,7 +167,7 @@ def test_accept_wants_a_reason_and_an_end(
     [
         pytest.param("hardware: {count: 0}", "hardware: {count: 0, cpu: Another}", "machine", id="another-machine"),
         pytest.param(
-            "Offline: {target_qps: 1000", "SingleStream: {target_latency: 1 ms", "nothing is recorded", id="new"
+            "Offline: {target_qps: 1000", "SingleStream: {target_latency: 1 ms", "there is no record of it", id="new"
         ),
         pytest.param("name: one", "name: other", "nothing to accept", id="as-declared"),
     ],

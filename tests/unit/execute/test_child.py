@@ -127,7 +127,7 @@ def test_child_that_never_begins_is_ended(tmp_path: Path, monkeypatch: pytest.Mo
     readings: list[Progress] = []
     result = run_child(an_attempt(tmp_path), ProbeRequest(), Watch(readings.append, start=0.1), executors(tmp_path))
     assert (result.done, result.problem_class, readings) == (False, "resources", [])
-    assert "did not begin its work" in result.problem
+    assert "did not start work" in result.problem
 
 
 def test_watchdog_that_is_off_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -194,9 +194,9 @@ def test_attention_is_quantized_too(tmp_path: Path) -> None:
         ({"precision": "int8", "calibration_count": "lots"}, "calibration_count 'lots' is not a number"),
         ({"precision": "int8", "quantize_residuals": "false"}, "neither true nor false"),
         ({"precision": "fp16", "half_inputs": "no"}, "neither true nor false"),
-        ({"precision": "int8", "input_scale": "some"}, "no positive number"),
-        ({"precision": "int8", "input_scale": "nan"}, "no positive number"),
-        ({"precision": "int8", "input_scale": "inf"}, "no positive number"),
+        ({"precision": "int8", "input_scale": "some"}, "is not a positive number"),
+        ({"precision": "int8", "input_scale": "nan"}, "is not a positive number"),
+        ({"precision": "int8", "input_scale": "inf"}, "is not a positive number"),
     ],
 )
 def test_settings_that_are_refused(plain: Path, tmp_path: Path, settings: dict[str, Any], text: str) -> None:

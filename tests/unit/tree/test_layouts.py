@@ -107,7 +107,7 @@ def test_published_code(tmp_path: Path) -> None:
 def test_what_a_tree_cannot_hold_is_refused(tmp_path: Path) -> None:
     folder = code(tmp_path / "one")
     (folder / "two words.py").write_text("")
-    with pytest.raises(ReconcilerError, match="cannot be named so"):
+    with pytest.raises(ReconcilerError, match="is not a valid name in a submission tree"):
         list_published_files([folder])
     (folder / "two words.py").unlink()
     (folder / "link").symlink_to("main.py")
@@ -116,7 +116,7 @@ def test_what_a_tree_cannot_hold_is_refused(tmp_path: Path) -> None:
     (folder / "link").unlink()
     with (folder / "big.bin").open("wb") as stream:
         stream.truncate(LARGEST + 1)
-    with pytest.raises(ReconcilerError, match="takes 50 MB"):
+    with pytest.raises(ReconcilerError, match="a submission tree allows 50 MB"):
         list_published_files([folder])
     with pytest.raises(ReconcilerError, match="no such code"):
         list_published_files([tmp_path / "none"])

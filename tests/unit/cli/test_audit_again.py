@@ -115,7 +115,7 @@ def test_rescore_of_an_older_commit_uses_its_own_benchmark_and_spec(recorded: Pa
     code = recorded / "benchmarks/tiny.py"
     code.parent.mkdir()
     code.write_bytes((source / "tiny.py").read_bytes())
-    edit(recorded, "code: digits", "code: benchmarks/tiny.py")
+    edit(recorded, "code: digits", "code: benchmarks/tiny.py\n      performance_sample_count: 16")
     assert reconcile()[0] == 0
     commit(recorded, "Use our own benchmark")
     with code.open("a") as stream:

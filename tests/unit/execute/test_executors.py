@@ -77,6 +77,8 @@ class Queue:
         pid = int((handle.folder / "pid").read_text())
         if psutil.pid_exists(pid):
             os.kill(pid, signal.SIGKILL)
+        while self.poll(handle, 0.02).goes_on:  # as the protocol says: whoever cancels waits for the end
+            pass
 
     def harvest(self, handle: Handle) -> None:
         pass

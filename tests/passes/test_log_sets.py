@@ -43,7 +43,8 @@ LIES = {
     "lie('effective_performance_issue_same', 'true')": "performance_issue_same: expected 0, LoadGen logged True",
     "lie('result_samples_per_second', '99999999')": "result_samples_per_second: 99999999 (line ",
     "lie('power_end', '\"01-01-2020 00:00:00.000\"')": "power_begin: ",
-    "lie('qsl_reported_total_count', '1')": "effective_performance_sample_count: ",
+    "lie('qsl_reported_total_count', '1')": "loaded_qsl_set: sample 15 (line ",
+    "lie('requested_performance_sample_count_override', '7')": "effective_performance_sample_count: ",
     "shutil.copyfile(detail, folder / 'second_mlperf_log_detail.txt')": "log sets: expected one, the command left 2: ",
 }
 OF_AN_ACCURACY_RUN = {

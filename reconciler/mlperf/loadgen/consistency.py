@@ -77,8 +77,9 @@ def find_inconsistencies(log: DetailLog, *, rehearsal: bool = False) -> tuple[In
     if not log.complete or log.mode not in LOADGEN_MODE.values():
         return ()
     checks = _ANY if log.mode == LOADGEN_MODE[ACCURACY] else (*_ANY, *_PERFORMANCE)
-    found = (item for check in checks for item in check(log))
-    return tuple(item for item in found if not (rehearsal and item.key.endswith("_sample_count")))
+    if not rehearsal:
+        checks = (*checks, _library_size)
+    return tuple(item for check in checks for item in check(log))
 
 
 def _repeated_keys(log: DetailLog) -> Iterator[Inconsistency]:
@@ -124,9 +125,6 @@ def _samples(log: DetailLog) -> Iterator[Inconsistency]:
     used = _integer(log, key)
     if not entries or total is None or used is None:
         return
-    if used > total:
-        line = log.number("qsl_reported_total_count")
-        yield Inconsistency(key, str(used), f"the library has {total} samples", log.number(key), line)
     short = [entry for entry in entries if len(entry.raw) <= _SHORT]
     lists = [value for entry in short if isinstance(value := entry.read(), list)]
     indices = {index for part in lists for index in part if isinstance(index, int)}
@@ -141,6 +139,25 @@ def _samples(log: DetailLog) -> Iterator[Inconsistency]:
     if not min(used, total) <= loaded <= min(used, total) + spare * len(entries):
         derived = f"{loaded} different samples were loaded"
         yield Inconsistency(key, str(used), derived, log.number(key), entries[0].line)
+
+
+def _sample_counts(log: DetailLog) -> Iterator[Inconsistency]:
+    """LoadGen uses as many samples as the library reports, or as a setting overrides (``TestSettingsInternal``)."""
+    for mode, reported in ((PERFORMANCE, "qsl_reported_performance_count"), (ACCURACY, "qsl_reported_total_count")):
+        key, override = f"effective_{mode}_sample_count", f"requested_{mode}_sample_count_override"
+        used, asked = _integer(log, key), _integer(log, override)
+        source = override if asked else reported
+        wanted = _integer(log, source)
+        if None not in (used, asked, wanted) and used != wanted:
+            yield Inconsistency(key, str(used), f"{source} is {wanted}", log.number(key), log.number(source))
+
+
+def _library_size(log: DetailLog) -> Iterator[Inconsistency]:
+    total, key = _integer(log, "qsl_reported_total_count"), f"effective_{_MODES[log.mode]}_sample_count"
+    used = _integer(log, key)
+    if total is not None and used is not None and used > total:
+        line = log.number("qsl_reported_total_count")
+        yield Inconsistency(key, str(used), f"the library has {total} samples", log.number(key), line)
 
 
 def _errors(log: DetailLog) -> Iterator[Inconsistency]:
@@ -379,7 +396,7 @@ def _show(entry: LogLine) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-_ANY: tuple[Check, ...] = (_repeated_keys, _requested_settings, _clocks, _samples)
+_ANY: tuple[Check, ...] = (_repeated_keys, _requested_settings, _clocks, _sample_counts, _samples)
 _PERFORMANCE: tuple[Check, ...] = (
     _errors,
     _verdict,

@@ -180,6 +180,12 @@ LIES = (
         listed=True,
     ),
     Lie(
+        "an override that LoadGen did not take",
+        "offline-valid",
+        "effective_performance_sample_count",
+        (setting("requested_performance_sample_count_override", "7"),),
+    ),
+    Lie(
         "a smaller library",
         "offline-accuracy",
         "loaded_qsl_set",

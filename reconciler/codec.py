@@ -54,6 +54,11 @@ def make_document(value: Any) -> Any:
     return value.isoformat() if isinstance(value, date) else value
 
 
+def make_versioned(version: int, value: Any) -> dict[str, Any]:
+    """The JSON values of a dataclass behind the number of their format."""
+    return {"format": version, **make_document(value)}
+
+
 def _is_left_out(item: Field[Any], value: Any) -> bool:
     """A field that came later is left out at its default, so that what was written before keeps its bytes."""
     if LEFT_OUT not in item.metadata:

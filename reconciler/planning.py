@@ -141,7 +141,7 @@ def _look(places: RepositoryPaths, options: Options, memory: PlanCache) -> PlanR
     state = load_desired(places, options.specs, loaded.recorded, stamps, memory.compilations)
     tree = find_tree(places, state.desired)
     decisions = read(places, datetime.now(UTC).date())
-    accepted = frozenset(key.before for item in decisions.acceptances.values() for key in item.keys)
+    accepted = frozenset(item.key.before for held in decisions.acceptances.values() for item in held.accepted)
     observed = observe(state.desired, loaded.recorded, places, tree, stamps, accepted)
     forced = _forced(state.desired, options)
     difference = compare(state.desired, loaded.recorded, observed, forced, decisions)

@@ -23,6 +23,7 @@ from reconciler.cli.shared.decisions import (
 from reconciler.cli.shared.options import json_option, spec_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
+from reconciler.codec import make_versioned
 from reconciler.diff.acceptance import Refused, judge_acceptances, propose_acceptance
 from reconciler.diff.change import Work
 from reconciler.diff.conditions import trace_lineages
@@ -32,7 +33,7 @@ from reconciler.files import RepositoryPaths, remove
 from reconciler.planning import Options, PlanResult, compute_plan, explain_change
 from reconciler.record.decisions import ACCEPTED, read, write
 from reconciler.render.documents import render_document
-from reconciler.resource.decisions import Acceptance, AcceptedKey, encode_acceptance
+from reconciler.resource.decisions import FORMAT, Acceptance, AcceptedKey
 from reconciler.resource.kinds import Cell, Kind
 from reconciler.resource.wording import show_acceptance, show_accepted, show_accepted_input
 
@@ -86,11 +87,11 @@ def command(
     path = write(places, acceptance)
     made = conclude(places, ACCEPTED, f"Accept {chosen}\n\n{why}", commit=commit)
     if as_json:
-        say_json(render_document("accept", file=path, commit_made=made or None, **encode_acceptance(acceptance)))
+        say_json(render_document("accept", file=path, commit_made=made or None, **make_versioned(FORMAT, acceptance)))
         return IN_SYNC
     say(f"Accepted until {end}, for {chosen}: {show_accepted(acceptance)}")
-    for address, item in acceptance.inputs:
-        say(f"    {show_accepted_input(address, item)}  {item.origin}")
+    for changed in acceptance.inputs:
+        say(f"    {show_accepted_input(*changed)}  {changed[-1].origin}")
     say(f"Not made again: {', '.join(key.address.label for key in keys)}")
     say_next(places, made, [path])
     return IN_SYNC
@@ -132,7 +133,7 @@ def _list(places: RepositoryPaths, options: Options, *, as_json: bool) -> int:
     seen = compute_plan(places, options)
     found = judge_acceptances(seen.decisions, seen.desired, seen.recorded)
     if as_json:
-        rows = [{"file": path, "stands": str(stand), **encode_acceptance(item)} for path, item, stand in found]
+        rows = [{"file": path, "stands": str(stand), **make_versioned(FORMAT, item)} for path, item, stand in found]
         say_json(render_document("accept", acceptances=rows, damaged=seen.decisions.damaged))
         return IN_SYNC
     for path, item, stand in found:

@@ -21,13 +21,14 @@ from reconciler.cli.shared.decisions import (
 from reconciler.cli.shared.options import json_option, spec_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
+from reconciler.codec import make_versioned
 from reconciler.diff.conditions import trace_lineages
 from reconciler.errors import IN_SYNC, ReconcilerError
 from reconciler.files import RepositoryPaths
 from reconciler.planning import compute_plan
 from reconciler.record.decisions import FROZEN, read, write
 from reconciler.render.documents import render_document
-from reconciler.resource.decisions import Freeze, encode_freeze
+from reconciler.resource.decisions import FORMAT, Freeze
 
 _LIST = click.Option(["--list", "listing"], is_flag=True, help="List every freeze that is recorded.")
 
@@ -74,7 +75,7 @@ def command(
     path = write(places, freeze)
     made = conclude(places, FROZEN, f"Freeze {chosen or 'the submission'}\n\n{why}", commit=commit)
     if as_json:
-        say_json(render_document("freeze", file=path, commit_made=made or None, **encode_freeze(freeze)))
+        say_json(render_document("freeze", file=path, commit_made=made or None, **make_versioned(FORMAT, freeze)))
         return IN_SYNC
     say(f"{chosen or 'The whole submission'} is {freeze}")
     say_next(places, made, [path])
@@ -85,7 +86,7 @@ def _list(places: RepositoryPaths, *, as_json: bool) -> int:
     decisions = read(places, today())
     if as_json:
         rows = [
-            {"file": path, "holds": item in decisions.frozen, **encode_freeze(item)}
+            {"file": path, "holds": item in decisions.frozen, **make_versioned(FORMAT, item)}
             for path, item in decisions.freezes.items()
         ]
         say_json(render_document("freeze", freezes=rows, damaged=decisions.damaged))

@@ -11,6 +11,7 @@ from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.packaging import PackedSubmission, find_refusals, load_packed_submission
 from reconciler.cli.shared.passwords import password_options, read_password
 from reconciler.cli.shared.plan_options import find_asked_cells
+from reconciler.codec import make_versioned
 from reconciler.errors import ERROR, IN_SYNC, ReconcilerError
 from reconciler.files import replace
 from reconciler.planning import compute_plan
@@ -22,7 +23,7 @@ from reconciler.publishing.preconditions import (
 from reconciler.quantities import show_count, show_size
 from reconciler.reconcile import TOOL
 from reconciler.render.documents import render_document
-from reconciler.resource.decisions import encode_acceptance
+from reconciler.resource.decisions import FORMAT
 from reconciler.resource.wording import show_acceptance
 
 _LISTED = 30
@@ -132,7 +133,7 @@ def _about(submission: PackedSubmission) -> dict[str, object]:
             "cell": str(item.cell),
             **({"inferred_from": str(item.inferred_from)} if item.inferred_from else {}),
             **(
-                {"accepted": encode_acceptance(accepted[of])}
+                {"accepted": make_versioned(FORMAT, accepted[of])}
                 if (of := item.inferred_from or item.cell) in accepted
                 else {}
             ),

@@ -74,7 +74,7 @@ def explain(seen: PlanResult, cell: Cell) -> Explanation:
         # What accepted results were made from may be made again, for others.
         spared = resource.kind in BUILT and cell in accepted
         due = None if spared else steps.get(resource.address)
-        instead = cell in accepted and any(key.address == resource.address for key in accepted[cell].keys)
+        instead = cell in accepted and any(key.address == resource.address for key in accepted[cell].accepted)
         parts.append(Reasoned(resource, due, inputs, record, _ago(made.get(record, ""), now), instead))
     findings = tuple(finding for finding in seen.plan.findings if is_about(finding.where, cell))
     decided = tuple(found for found in seen.difference.acceptances if found[1].cell == cell)

@@ -18,6 +18,7 @@ from reconciler.resource.decisions import (
     AcceptedKey,
     Decisions,
     Freeze,
+    KeyChange,
     find_freeze,
 )
 from reconciler.resource.kinds import Address, Cell, Kind
@@ -41,13 +42,14 @@ def judge_acceptance(acceptance: Acceptance, desired: Desired, recorded: Recorde
     """Whole or not at all: one further change, and everything it accepted is stale again."""
     if today >= acceptance.until:
         return AcceptanceStatus.EXPIRED
-    now = {address: desired.by_address[address].key for address, *_ in acceptance.keys if address in desired.by_address}
-    if any(now.get(key.address) not in (key.before, key.after) for key in acceptance.keys):
+    held = {item.address: item.key for item in acceptance.accepted}
+    now = {address: desired.by_address[address].key for address in held if address in desired.by_address}
+    if any(now.get(address) not in (key.before, key.after) for address, key in held.items()):
         return AcceptanceStatus.CHANGED
-    measured = [key for key in acceptance.keys if key.address.kind not in BUILT]
-    if all(recorded.done(now[key.address]) for key in measured):
+    measured = {address: key for address, key in held.items() if address.kind not in BUILT}
+    if all(recorded.done(now[address]) for address in measured):
         return AcceptanceStatus.MEASURED  # also where the change was taken back
-    if not all(recorded.done(key.after) or recorded.done(key.before) for key in measured):
+    if not all(recorded.done(key.after) or recorded.done(key.before) for key in measured.values()):
         return AcceptanceStatus.CHANGED
     return AcceptanceStatus.IN_FORCE
 
@@ -62,7 +64,7 @@ def judge_acceptances(
 
 def list_accepted_keys(found: Iterable[tuple[str, Acceptance, AcceptanceStatus]]) -> dict[Address, AcceptedKey]:
     held = sorted((a for _, a, stand in found if stand is AcceptanceStatus.IN_FORCE), key=lambda item: item.made)
-    return {key.address: key for acceptance in held for key in acceptance.keys}
+    return {key.address: key for acceptance in held for key in acceptance.accepted}
 
 
 def spread(freezes: tuple[Freeze, ...], resources: Iterable[Resource]) -> tuple[Freeze, ...]:
@@ -116,8 +118,8 @@ def _key(
     if not done or done[-1].key == resource.key or not recorded.done(done[-1].key):
         return None
     own = (item for item in explain(change) if item.upstream is None)
-    inputs = tuple(AcceptedInput(i.name, i.before, i.after, str(i.origin)) for i in own)
-    return AcceptedKey(resource.address, done[-1].key, resource.key, inputs)
+    inputs = {i.name: AcceptedInput(i.before, i.after, str(i.origin)) for i in own}
+    return AcceptedKey(resource.address, KeyChange(done[-1].key, resource.key), inputs)
 
 
 def _nothing(change: Change) -> str:
@@ -127,13 +129,13 @@ def _nothing(change: Change) -> str:
 
 
 def _forbidden(key: AcceptedKey) -> Iterator[Refused]:
-    for item in key.inputs:
-        what = f"{item.name} {item.before} → {item.after}"
-        if item.name.startswith("hardware.") or item.name == "system.name":
+    for name, item in key.inputs.items():
+        what = f"{name} {item.before} → {item.after}"
+        if name.startswith("hardware.") or name == "system.name":
             yield Refused(f"{what}: a result belongs to the machine that it was measured on")
         elif item.origin.startswith("round "):
             yield Refused(f"{what}: {item.origin} sets it, and holds every result to it")
-        elif item.name == "rehearsal":
+        elif name == "rehearsal":
             yield Refused(f"{what}: what was measured as a rehearsal stays one")
 
 

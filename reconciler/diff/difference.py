@@ -57,7 +57,7 @@ class Comparison:
     def done(self, resource: Resource) -> tuple[Summary, ...]:
         """What is recorded of it; where nothing is, what somebody accepted in its place."""
         own, instead = self.recorded.done(resource.key), self.accepted.get(resource.address)
-        return own if own or instead is None else self.recorded.done(instead.before)
+        return own if own or instead is None else self.recorded.done(instead.key.before)
 
     def change(self, resource: Resource, action: Action, reason: Reason, note: str = "", **extra: object) -> None:
         known = self.recorded.by_address.get(resource.address, ())
@@ -121,7 +121,7 @@ class Comparison:
             due = (self.changes[user].how is Work.MAKE for user in users.get(address, ()) if user in self.changes)
             if address in self.changes and not any(due):
                 del self.changes[address]
-                if before := self.recorded.done(instead.before):
+                if before := self.recorded.done(instead.key.before):
                     self.used[address] = before[-1]
 
     def wrong(self, summary: Summary) -> list[tuple[str, ArtifactPresence]]:

@@ -53,7 +53,7 @@ def list_prunable(
     and tests may go, too."""
     every = {s.id: s for group in recorded.by_key.values() for s in group}
     keys = {resource.key for resource in desired.resources}
-    keys |= {key.before for item in decisions.acceptances.values() for key in item.keys}
+    keys |= {item.key.before for held in decisions.acceptances.values() for item in held.accepted}
     wanted = {s.id for s in every.values() if s.key in keys or _wanted(s, desired, decisions)}
     used = {a.sha256 for identity in _with_upstream(wanted, every) for a in every[identity].artifacts}
     files = {

@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from reconciler.codec import encode_canonical, make_document, read_document
+from reconciler.codec import encode_canonical, make_versioned, read_document
 from reconciler.files import replace
 from reconciler.mlperf.rules.context import RuleContext
 from reconciler.resource.inputs import Role
@@ -172,8 +172,7 @@ def make_attempt_id(now: datetime) -> str:
 def create(folder: Path, intent: Intent) -> Attempt:
     attempt = Attempt(folder / intent.id, intent)
     attempt.output.mkdir(parents=True)
-    document = {"format": FORMAT, **make_document(intent)}
-    replace(attempt.folder / "attempt.json", encode_canonical(document))
+    replace(attempt.folder / "attempt.json", encode_canonical(make_versioned(FORMAT, intent)))
     return attempt
 
 

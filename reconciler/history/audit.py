@@ -96,7 +96,8 @@ def _inputs(cell: Cell, name: str, record: Record, at: Snapshot) -> Claim:
 def _accepted(record: Record, at: Snapshot) -> str:
     """By whom, why and until when the record counts for other inputs; "" when nobody decided so."""
     acceptance = at.difference.accepted.get(record.address.cell) if record.address.cell else None
-    if acceptance is None or (record.address, record.key) not in {(k.address, k.before) for k in acceptance.keys}:
+    counts = {(item.address, item.key.before) for item in acceptance.accepted} if acceptance else frozenset()
+    if acceptance is None or (record.address, record.key) not in counts:
         return ""
     return f"not those that the spec asks for: {show_acceptance(acceptance)}"
 

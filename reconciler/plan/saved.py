@@ -3,74 +3,47 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from reconciler.diff.change import Action, Change, Drift, Finding, InputChange, Reason, Work
+from reconciler.codec import make_document, read_document
+from reconciler.diff.change import Drift, Finding
 from reconciler.errors import ReconcilerError, StalePlanError
 from reconciler.files import write_output
-from reconciler.plan.plan import Plan, Step
-from reconciler.resource.decisions import (
-    AcceptanceStatus,
-    decode_acceptance,
-    decode_freeze,
-    encode_acceptance,
-    encode_freeze,
-)
+from reconciler.plan.plan import Plan
+from reconciler.resource.decisions import FORMAT
 from reconciler.resource.inputs import Origin
-from reconciler.resource.kinds import Address, find_upstream
+from reconciler.resource.kinds import find_upstream
 
 VERSION = 2
+# Told as lists, in the order of their fields.
+_ROWS: dict[str, type[Drift | Finding]] = {"drifts": Drift, "findings": Finding}
 
 
 def encode_plan(plan: Plan) -> dict[str, Any]:
+    """The fields of a plan and of all that it holds, in the shapes of ``schemas/plan.schema.json``."""
+    document = make_document(plan)
     return {
         "version": VERSION,
-        "name": plan.name,
         "in_sync": plan.in_sync,
-        "desired": plan.desired,
-        "recorded": plan.recorded,
-        "steps": [_step(step) for step in plan.steps],
-        "unchanged": plan.unchanged,
-        "excluded": plan.excluded,
-        "drifts": [[str(d.address), d.what, d.presence, d.repair] for d in plan.drifts],
-        "findings": [[f.kind, f.where, f.message, f.fix] for f in plan.findings],
-        "undeclared": [str(address) for address in plan.undeclared],
+        **document,
+        "steps": [_shape_step(step) for step in document["steps"]],
+        **{name: [list(row.values()) for row in document[name]] for name in _ROWS},
         "acceptances": [
-            {"file": path, "stands": str(stand), **encode_acceptance(item)} for path, item, stand in plan.acceptances
+            {"file": path, "stands": status, "format": FORMAT, **item} for path, item, status in document["acceptances"]
         ],
-        "frozen": [encode_freeze(freeze) for freeze in plan.frozen],
+        "frozen": [{"format": FORMAT, **freeze} for freeze in document["frozen"]],
     }
 
 
-def _step(step: Step) -> dict[str, Any]:
-    change = step.change
-    return {
-        "address": str(change.address),
-        "key": change.key,
-        "action": str(change.action),
-        "reason": str(change.reason),
-        "how": str(change.how),
-        "previous": change.previous,
-        "note": change.note,
-        "restore": [list(item) for item in change.restore],
-        "shared": [str(address) for address in step.shared],
-        "because": [str(address) for address in step.because],
-        "inputs": [
-            {
-                "name": i.name,
-                "before": i.before,
-                "after": i.after,
-                "origin": [i.origin.file, i.origin.line, i.origin.column],
-                "before_origin": i.before_origin,
-            }
-            for i in step.explained
-        ],
-        "seconds": step.seconds,
-        "basis": step.basis,
-        "blocked": step.blocked,
-        "fix": step.fix,
-    }
+def _shape_step(step: dict[str, Any]) -> dict[str, Any]:
+    """A step and its change as one object. What an input is made from is told by its origins."""
+    change, explained = step.pop("change"), step.pop("explained")
+    for item in explained:
+        del item["upstream"]
+        item["origin"] = list(item["origin"].values())
+    return {**change, **step, "inputs": explained}
 
 
 def save(plan: Plan, path: Path) -> None:
@@ -91,51 +64,29 @@ def load(path: Path) -> Plan:
 
 
 def _decode(document: dict[str, Any]) -> Plan:
-    return Plan(
-        name=document["name"],
-        desired=document["desired"],
-        recorded=document["recorded"],
-        steps=tuple(_decode_step(step) for step in document["steps"]),
-        unchanged=document["unchanged"],
-        excluded=document["excluded"],
-        drifts=tuple(Drift(Address.parse(d[0]), *d[1:]) for d in document["drifts"]),
-        findings=tuple(Finding(*f) for f in document["findings"]),
-        undeclared=tuple(map(Address.parse, document["undeclared"])),
-        acceptances=tuple(
-            (a["file"], decode_acceptance(a), AcceptanceStatus(a["stands"])) for a in document["acceptances"]
-        ),
-        frozen=tuple(map(decode_freeze, document["frozen"])),
-    )
+    fields_of = {
+        **document,
+        "steps": [_restore_step(step) for step in document["steps"]],
+        **{name: [_restore_row(row, of) for row in document[name]] for name, of in _ROWS.items()},
+        "acceptances": [[item["file"], item, item["stands"]] for item in document["acceptances"]],
+    }
+    return read_document(fields_of, Plan)
 
 
-def _decode_step(step: dict[str, Any]) -> Step:
-    change = Change(
-        Address.parse(step["address"]),
-        step["key"],
-        Action(step["action"]),
-        Reason(step["reason"]),
-        Work(step["how"]),
-        step["previous"],
-        step["note"],
-        tuple((place, sha256) for place, sha256 in step["restore"]),
-    )
-    return Step(
-        change=change,
-        shared=tuple(map(Address.parse, step["shared"])),
-        because=tuple(map(Address.parse, step["because"])),
-        explained=tuple(map(_decode_input, step["inputs"])),
-        seconds=step["seconds"],
-        basis=step["basis"],
-        blocked=step["blocked"],
-        fix=step["fix"],
-    )
+def _restore_step(step: dict[str, Any]) -> dict[str, Any]:
+    explained = [_restore_input(item) for item in step["inputs"]]
+    return {**step, "change": step, "explained": explained}
 
 
-def _decode_input(item: dict[str, Any]) -> InputChange:
+def _restore_input(item: dict[str, Any]) -> dict[str, Any]:
     """The origin of what is made from another resource is its address: the one there is, else the one there was."""
-    origin, then = Origin(*item["origin"]), item["before_origin"]
-    upstream = find_upstream(origin.file) or (find_upstream(then) if item["after"] is None else None)
-    return InputChange(item["name"], item["before"], item["after"], origin, then, upstream)
+    origin, then = _restore_row(item["origin"], Origin), item["before_origin"]
+    upstream = find_upstream(origin["file"]) or (find_upstream(then) if item["after"] is None else None)
+    return {**item, "origin": origin, "upstream": upstream and str(upstream)}
+
+
+def _restore_row(row: list[Any], of: type[Drift | Finding | Origin]) -> dict[str, Any]:
+    return dict(zip((item.name for item in fields(of)), row, strict=False))
 
 
 def refuse_stale(saved: Plan, fresh: Plan) -> None:

@@ -13,7 +13,7 @@ from dataclasses import fields
 from pathlib import PurePosixPath
 from typing import Any
 
-from reconciler.codec import encode_canonical, make_document, read_document
+from reconciler.codec import encode_canonical, make_versioned, read_document
 from reconciler.errors import RecordError
 from reconciler.files import hash_bytes
 from reconciler.resource.kinds import Address
@@ -32,7 +32,7 @@ _COMMAND_PINS = tuple(
 
 
 def encode(record: Record) -> bytes:
-    return encode_canonical({"format": FORMAT, **make_document(record)}) + b"\n"
+    return encode_canonical(make_versioned(FORMAT, record)) + b"\n"
 
 
 def record_id(address: Address, key: str, data: bytes) -> str:

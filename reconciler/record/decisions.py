@@ -7,23 +7,15 @@ import dataclasses
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from reconciler.codec import make_versioned, read_document
 from reconciler.files import RepositoryPaths, hash_bytes, replace
 from reconciler.foreign import LARGEST_RECORD, read_regular
-from reconciler.resource.decisions import (
-    FORMAT,
-    Acceptance,
-    Decisions,
-    Freeze,
-    decode_acceptance,
-    decode_freeze,
-    encode_acceptance,
-    encode_freeze,
-)
+from reconciler.resource.decisions import FORMAT, Acceptance, Decisions, Freeze
 
 ACCEPTED, FROZEN = "state/accepted", "state/frozen"
 _PLAIN = re.compile(r"[^A-Za-z0-9.-]+")
@@ -46,8 +38,8 @@ def read(places: RepositoryPaths, today: date) -> Decisions:
 def parse_decisions(files: Mapping[str, bytes], today: date) -> Decisions:
     """From path → bytes. A file that was edited counts for nothing, and says so: a decision is made again, not bent."""
     damaged: dict[str, str] = {}
-    acceptances = _decoded(files, ACCEPTED, decode_acceptance, damaged)
-    return Decisions(acceptances, _decoded(files, FROZEN, decode_freeze, damaged), damaged, today)
+    acceptances = _decoded(files, ACCEPTED, Acceptance, damaged)
+    return Decisions(acceptances, _decoded(files, FROZEN, Freeze, damaged), damaged, today)
 
 
 def is_decision(path: str) -> bool:
@@ -56,11 +48,8 @@ def is_decision(path: str) -> bool:
 
 def write(places: RepositoryPaths, decision: Acceptance | Freeze) -> str:
     """Gives the path of its file, relative to the repository."""
-    if isinstance(decision, Acceptance):
-        folder, document = ACCEPTED, encode_acceptance(decision)
-    else:
-        folder, document = FROZEN, encode_freeze(decision)
-    data = json.dumps(document, indent=1, ensure_ascii=False).encode() + b"\n"
+    folder = ACCEPTED if isinstance(decision, Acceptance) else FROZEN
+    data = json.dumps(make_versioned(FORMAT, decision), indent=1, ensure_ascii=False).encode() + b"\n"
     name = _PLAIN.sub("_", str(decision.cell or "submission"))[:120]
     path = f"{folder}/{name}-{hash_bytes(data)[:20]}.json"
     replace(places.root / path, data)
@@ -76,9 +65,7 @@ def _files(root: Path) -> list[str]:
     return sorted(found)
 
 
-def _decoded(
-    files: Mapping[str, bytes], folder: str, decode: Callable[[Mapping[str, Any]], _T], damaged: dict[str, str]
-) -> dict[str, _T]:
+def _decoded(files: Mapping[str, bytes], folder: str, of: type[_T], damaged: dict[str, str]) -> dict[str, _T]:
     found = {}
     for path, data in sorted(files.items()):
         if not path.startswith(f"{folder}/"):
@@ -90,7 +77,7 @@ def _decoded(
             document = json.loads(data)
             if document["format"] != FORMAT:
                 raise ValueError(f"format {document['format']} is not known")
-            found[path] = decode(document)
+            found[path] = read_document(document, of)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
             damaged[path] = f"not a readable decision: {error}"
     return found

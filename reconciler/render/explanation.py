@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from reconciler.codec import make_versioned
 from reconciler.diff.change import Finding, InputChange
 from reconciler.plan.plan import Step
 from reconciler.quantities import show_count
 from reconciler.render.causes import choose_action_word, describe_cause, label
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.documents import convert_plain_value
-from reconciler.resource.decisions import Acceptance, AcceptanceStatus, encode_acceptance
+from reconciler.resource.decisions import FORMAT, Acceptance, AcceptanceStatus
 from reconciler.resource.inputs import Input, Origin
 from reconciler.resource.kinds import Address, Cell
 from reconciler.resource.resources import Resource
@@ -76,7 +77,7 @@ def render_explanation_text(explanation: Explanation, commits: Mapping[Origin, s
     lines = [paint(str(explanation.cell).replace("/", " / "), Tone.HEADING)]
     for path, item, stand in explanation.acceptances:
         lines += [f"{paint('accepted', Tone.DOUBT)} {show_acceptance(item, stand)}", f"    {path}"]
-        lines += [f"    {show_accepted_input(address, changed)}  {changed.origin}" for address, changed in item.inputs]
+        lines += [f"    {show_accepted_input(*changed)}  {changed[-1].origin}" for changed in item.inputs]
     if explanation.in_sync:
         lines += [f"In sync: {show_count(len(explanation.parts), 'resource')}, none is made again. What was compared:"]
         for part in explanation.parts:
@@ -147,7 +148,7 @@ def render_explanation_part(explanation: Explanation, commits: Mapping[Origin, s
         "causes": [str(part.resource.address) for part in find_first_causes(explanation)],
         "findings": convert_plain_value(explanation.findings),
         "acceptances": [
-            {"file": path, "stands": str(stand), **encode_acceptance(item)}
+            {"file": path, "stands": str(stand), **make_versioned(FORMAT, item)}
             for path, item, stand in explanation.acceptances
         ],
         "resources": [_part(part, commits) for part in explanation.parts],

@@ -1,16 +1,17 @@
 """What people have decided about cells: results that count although inputs differ, and cells that are left alone.
 
-Each decision is one file in git that never changes, says who, when and why, and is read like a record. Whether it
-holds today is asked at each look; no decision enters a key.
+Each decision is one file in git that never changes, says who, when and why, and is read like a record: the fields of
+these classes, in their order, are its format. One that comes later gets a default and ``LEFT_OUT`` (``records.py``), so
+that files keep their bytes. Whether a decision holds today is asked in each pass; none enters a key.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 from reconciler.resource.canonical import digest
 from reconciler.resource.kinds import Address, Cell
@@ -18,22 +19,30 @@ from reconciler.resource.kinds import Address, Cell
 FORMAT = 1
 
 
-class AcceptedInput(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class AcceptedInput:
     """An input that differs: as it was recorded, and as it is asked for. ``origin``: the line that asks."""
 
-    name: str
     before: Any
     after: Any
     origin: str
 
 
-class AcceptedKey(NamedTuple):
-    """A resource whose record with the key ``before`` counts for the key ``after``. ``inputs``: its own that differ."""
+@dataclass(frozen=True, slots=True)
+class KeyChange:
+    """The key of the record that counts, and the one that it counts for."""
 
-    address: Address
     before: str
     after: str
-    inputs: tuple[AcceptedInput, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedKey:
+    """A resource whose record with the key before counts for the key after. ``inputs``: its own that differ."""
+
+    address: Address
+    key: KeyChange
+    inputs: Mapping[str, AcceptedInput] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +56,15 @@ class Acceptance:
     made: str
     until: date
     commit: str
-    keys: tuple[AcceptedKey, ...]
+    accepted: tuple[AcceptedKey, ...]
 
     @property
-    def inputs(self) -> tuple[tuple[Address, AcceptedInput], ...]:
-        """Each input once: what several resources read is named for the first."""
-        found: dict[tuple[str, str], tuple[Address, AcceptedInput]] = {}
-        for key in self.keys:
-            for item in key.inputs:
-                found.setdefault((item.name, str(item.after)), (key.address, item))
+    def inputs(self) -> tuple[tuple[Address, str, AcceptedInput], ...]:
+        """Each input once, by name: what several resources read is named for the first."""
+        found: dict[tuple[str, str], tuple[Address, str, AcceptedInput]] = {}
+        for key in self.accepted:
+            for name, item in key.inputs.items():
+                found.setdefault((name, str(item.after)), (key.address, name, item))
         return tuple(found.values())
 
 
@@ -118,65 +127,3 @@ def find_freeze(cell: Cell | None, freezes: Iterable[Freeze]) -> Freeze | None:
     """The freeze that holds for a cell, or for what no cell owns; one of the whole submission goes first."""
     found = [freeze for freeze in freezes if freeze.covers(cell)]
     return min(found, key=lambda freeze: freeze.cell is not None, default=None)
-
-
-def encode_acceptance(item: Acceptance) -> dict[str, Any]:
-    return {
-        "format": FORMAT,
-        "cell": str(item.cell),
-        "reason": item.reason,
-        "by": item.by,
-        "made": item.made,
-        "until": item.until.isoformat(),
-        "commit": item.commit,
-        "accepted": [
-            {
-                "address": str(key.address),
-                "key": {"before": key.before, "after": key.after},
-                "inputs": {i.name: {"before": i.before, "after": i.after, "origin": i.origin} for i in key.inputs},
-            }
-            for key in item.keys
-        ],
-    }
-
-
-def decode_acceptance(document: Mapping[str, Any]) -> Acceptance:
-    """Raises ValueError, KeyError, TypeError or AttributeError for what is none."""
-    keys = tuple(
-        AcceptedKey(
-            Address.parse(entry["address"]),
-            entry["key"]["before"],
-            entry["key"]["after"],
-            tuple(AcceptedInput(n, i["before"], i["after"], i["origin"]) for n, i in entry["inputs"].items()),
-        )
-        for entry in document["accepted"]
-    )
-    until = date.fromisoformat(document["until"])
-    reason, by, made = (str(document[name]) for name in ("reason", "by", "made"))
-    return Acceptance(Cell.parse(document["cell"]), reason, by, made, until, str(document["commit"]), keys)
-
-
-def encode_freeze(item: Freeze) -> dict[str, Any]:
-    return {
-        "format": FORMAT,
-        "cell": str(item.cell) if item.cell else None,
-        "reason": item.reason,
-        "by": item.by,
-        "made": item.made,
-        "until": item.until.isoformat() if item.until else None,
-        "commit": item.commit,
-    }
-
-
-def decode_freeze(document: Mapping[str, Any]) -> Freeze:
-    """Raises as ``acceptance_of`` does."""
-    cell, until = document["cell"], document["until"]
-    reason, by, made = (str(document[name]) for name in ("reason", "by", "made"))
-    return Freeze(
-        Cell.parse(cell) if cell else None,
-        reason,
-        by,
-        made,
-        date.fromisoformat(until) if until else None,
-        str(document["commit"]),
-    )

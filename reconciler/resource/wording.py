@@ -90,9 +90,9 @@ def show_acceptance(item: Acceptance, status: AcceptanceStatus = AcceptanceStatu
 
 def show_accepted(item: Acceptance) -> str:
     """The inputs whose difference is accepted; the first three by name."""
-    texts = [show_accepted_input(address, changed) for address, changed in item.inputs]
+    texts = [show_accepted_input(*changed) for changed in item.inputs]
     return join_listing(texts, most=3) if texts else "a new revision of our own code"
 
 
-def show_accepted_input(address: Address, item: AcceptedInput) -> str:
-    return show_change(item.name, item.before, item.after, address.kind)
+def show_accepted_input(address: Address, name: str, item: AcceptedInput) -> str:
+    return show_change(name, item.before, item.after, address.kind)

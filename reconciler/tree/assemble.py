@@ -138,7 +138,7 @@ def _measured_with(settings: CellSettings, acceptance: Acceptance | None) -> Cel
     """The settings of the very runs that are published, whatever is asked for now."""
     if acceptance is None:
         return settings
-    before = {item.name: item.before for _, item in acceptance.inputs if item.name.startswith(_SHOWN)}
+    before = {name: item.before for _, name, item in acceptance.inputs if name.startswith(_SHOWN)}
     return CellSettings({n: value for n, value in {**settings.values, **before}.items() if value is not None})
 
 

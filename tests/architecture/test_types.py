@@ -26,7 +26,6 @@ EDGES = (
     "reconciler.record.decisions",
     "reconciler.record.index",
     "reconciler.render.documents",
-    "reconciler.resource.decisions",
     "reconciler.spec",
     "reconciler.tree.documents",
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,16 @@ from reconciler.diff.change import Drift, Finding, InputChange
 from reconciler.errors import ReconcilerError, StalePlanError
 from reconciler.plan.plan import Plan
 from reconciler.plan.saved import encode_plan, load, refuse_stale, save
+from reconciler.resource.decisions import (
+    Acceptance,
+    AcceptanceStatus,
+    AcceptedInput,
+    AcceptedKey,
+    Freeze,
+    KeyChange,
+)
 from reconciler.resource.inputs import Origin
-from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.kinds import Address, Cell, Kind
 from tests.unit.diff.simulated import Wish, World, desire
 from tests.unit.diff.test_difference import wishes
 
@@ -34,12 +43,37 @@ def whole() -> Plan:
         drifts=(Drift(Address(Kind.MODEL, "net"), "model.onnx", "missing", "later"),),
         findings=(Finding("Invalid", "open/box/net/Offline", "m", "f"),),
         undeclared=(Address(Kind.RUN, "open/box/net/Server/accuracy"),),
+        acceptances=(("state/accepted/a.json", accepted(), AcceptanceStatus.EXPIRED),),
+        frozen=(Freeze(None, "over", "Ada <a@b>", "2026-03-01", None, ""), freeze()),
     )
+
+
+def accepted() -> Acceptance:
+    cell = Cell.parse("open/box/net/Offline")
+    inputs = {"batch": AcceptedInput(4, None, "specs/a.yaml:3")}
+    keys = AcceptedKey(Address(Kind.ENGINE, str(cell)), KeyChange("1" * 64, "2" * 64), inputs)
+    return Acceptance(cell, "why", "Ada <a@b>", "2026-03-01", date(2026, 4, 1), "", (keys,))
+
+
+def freeze() -> Freeze:
+    cell = Cell.parse("open/box/net/Server")
+    return Freeze(cell, "embargo", "Ada <a@b>", "2026-03-01", date(2026, 5, 1), "1" * 40)
 
 
 def test_saved_plan_is_the_plan(tmp_path: Path) -> None:
     save(whole(), tmp_path / "plan.json")
     assert load(tmp_path / "plan.json") == whole()
+
+
+def test_a_plan_that_was_saved_before_a_field_came_has_its_default(tmp_path: Path) -> None:
+    document = encode_plan(whole())
+    del document["excluded"], document["steps"][0]["shared"], document["steps"][0]["note"]
+    document["findings"][0].pop()
+    (tmp_path / "plan.json").write_text(json.dumps(document), encoding="utf-8")
+    loaded = load(tmp_path / "plan.json")
+    assert loaded.steps[1:] == whole().steps[1:]
+    assert (loaded.excluded, loaded.steps[0].shared, loaded.steps[0].change.note) == (0, (), "")
+    assert loaded.findings == (replace(whole().findings[0], fix=""),)
 
 
 @settings(max_examples=30, deadline=None)

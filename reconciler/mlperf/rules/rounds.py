@@ -1,5 +1,5 @@
 """Finds the rounds and reads them: YAML files that ship beside this package, one per round. The newest explains their
-form. Whatever is wrong with one is a RoundFileError that names the place.
+form. Whatever is wrong with one is a RoundFileError that names its file and line, and what to write instead.
 
 A round that ``extends`` another is that one with its own values in place of those that changed; ``removed`` names what
 is gone.
@@ -11,27 +11,40 @@ import difflib
 import functools
 import importlib.resources
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError
+from ruamel.yaml.nodes import MappingNode, SequenceNode
 
 from reconciler.errors import ReconcilerError
-from reconciler.mlperf.rules.ruled_value import GROUPS, RoundFileError, is_field, is_sourced, parse_ruled_value
-from reconciler.mlperf.rules.ruleset import BenchmarkRules, Fields, Ruleset, normalise_category
-from reconciler.mlperf.rules.values import (
-    AccuracyLogRule,
-    EndpointsRules,
-    Inference,
-    NetworkRules,
-    ScenarioTable,
-    SystemField,
+from reconciler.mlperf.compliance.judging import TESTS
+from reconciler.mlperf.rules.round_form import (
+    OPTIONAL,
+    REQUIRED,
+    check_divisions,
+    check_form,
+    check_place,
+    make_tables,
+    make_value,
+    make_values,
+    refuse_name,
 )
+from reconciler.mlperf.rules.ruled_value import (
+    FIELDS,
+    GROUPS,
+    SOURCES,
+    TEST_PARTS,
+    RoundFileError,
+    is_field,
+    is_sourced,
+    parse_ruled_value,
+)
+from reconciler.mlperf.rules.ruleset import BenchmarkRules, Fields, Ruleset, normalise_category
+from reconciler.mlperf.rules.values import AccuracyLogRule, EndpointsRules, Inference, NetworkRules, SystemField
 
 _FOLDER = importlib.resources.files("reconciler.mlperf") / "rounds"
-# Sections that are one value with its source; a round may lack the optional ones.
-_SECTIONS = ("divisions", "system_fields", "measurements_fields", "accuracy_log")
-_OPTIONAL = ("aliases", "inferences", "network", "power_fields", "endpoints")
 
 
 def list_rounds() -> tuple[str, ...]:
@@ -49,12 +62,63 @@ def load_ruleset(name: str) -> Ruleset:
         nearest = difflib.get_close_matches(name, rounds, n=1, cutoff=0.4)
         hint = f"did you mean {nearest[0]}? " if nearest else ""
         raise ReconcilerError(f"unknown round {name!r}", fix=f"{hint}known rounds: {', '.join(rounds)}")
-    return parse_ruleset(_document(name))
+    return read_round(name, lambda name: (_FOLDER / f"{name}.yaml").read_bytes())
 
 
-def _document(name: str) -> Mapping[str, Any]:
-    own = YAML(typ="safe").load((_FOLDER / f"{name}.yaml").read_bytes())
-    return extend_round(_document(own["extends"]), own) if "extends" in own else own
+def read_round(name: str, read: Callable[[str], bytes]) -> Ruleset:
+    """``read``: the bytes of a round's file. RoundFileError begins with the file and line of what is wrong."""
+    files: dict[str, bytes] = {}
+    try:
+        ruleset = parse_ruleset(_join_files(name, read, files))
+        if ruleset.round != name:
+            raise RoundFileError("round", f"it says {ruleset.round}", fix=f"call it {name}, as its file is called")
+    except RoundFileError as error:
+        raise error if error.at else _locate(error, files) from error
+    return ruleset
+
+
+def _join_files(name: str, read: Callable[[str], bytes], files: dict[str, bytes]) -> Mapping[str, Any]:
+    """A round's document with all that it extends. ``files`` gets each that was read, the newest first."""
+    files[name] = read(name)
+    try:
+        own = YAML(typ="safe").load(files[name])
+    except MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise RoundFileError("", f"not YAML: {error.problem}", at=f"{name}.yaml:{line}") from error
+    if not isinstance(own, Mapping) or "extends" not in own:
+        return own  # whatever it is, its form is checked
+    base = _join_files(own["extends"], read, files)
+    try:
+        return extend_round(base, own)
+    except RoundFileError as error:
+        raise _locate(error, {name: files[name]}) from error
+
+
+def _locate(error: RoundFileError, files: Mapping[str, bytes]) -> RoundFileError:
+    """The error with the line of its place, in the newest of the files that states it."""
+    found = {name: _find_line(YAML(typ="safe", pure=True).compose(data), error.place) for name, data in files.items()}
+    name = max(found, key=lambda name: found[name][0])
+    return RoundFileError(error.place, error.problem, fix=error.fix, at=f"{name}.yaml:{found[name][1]}")
+
+
+def _find_line(node: Any, place: str, depth: int = 0, line: int = 1) -> tuple[int, int]:
+    """How much of the dotted path there is, and the line of its last part. A place does not name the sources between
+    a section and its value; names have dots themselves."""
+    best = (depth, line)
+    if isinstance(node, SequenceNode):
+        below = [(str(number), item.start_mark.line, item) for number, item in enumerate(node.value)]
+    else:
+        pairs = node.value if isinstance(node, MappingNode) else ()
+        below = [(key.value, key.start_mark.line, item) for key, item in pairs]
+    for name, at, item in below:
+        if place == name or place.startswith(f"{name}."):
+            found = _find_line(item, place[len(name) + 1 :], depth + len(name) + 1, at + 1)
+        elif is_sourced({name: None}):
+            found = _find_line(item, place, depth, line)
+        else:
+            continue
+        best = max(best, found, key=lambda item: item[0])
+    return best
 
 
 def extend_round(base: Mapping[str, Any], own: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -71,7 +135,7 @@ def extend_round(base: Mapping[str, Any], own: Mapping[str, Any]) -> Mapping[str
 def _without(group: Mapping[str, Any], parts: list[str], path: str) -> dict[str, Any]:
     head, *rest = parts
     if head not in group:
-        raise RoundFileError(f"removed: there is no {path}")
+        raise RoundFileError("removed", f"there is no {path}", fix="name what the extended round has, with slashes")
     if not rest:
         return {key: value for key, value in group.items() if key != head}
     return {**group, head: _without(group[head], rest, path)}
@@ -79,12 +143,14 @@ def _without(group: Mapping[str, Any], parts: list[str], path: str) -> dict[str,
 
 def parse_ruleset(document: Mapping[str, Any]) -> Ruleset:
     """A round file's document as a ruleset; RoundFileError names the place of whatever is wrong."""
+    check_form(document)
     name, scenarios = document["round"], _levels(document.get("scenarios", {}), "scenarios")
     general = parse_fields(document["general"], "general")
-    sections = {name: parse_ruled_value(name, document[name]) for name in (*_SECTIONS, *_OPTIONAL) if name in document}
+    sections = {name: parse_ruled_value(name, document[name]) for name in (*REQUIRED, *OPTIONAL) if name in document}
     values = {name: section.value for name, section in sections.items()}
+    check_divisions(values["divisions"])
     entries = {benchmark: _entry(document["benchmarks"], benchmark, ()) for benchmark in document["benchmarks"]}
-    return Ruleset(
+    ruleset = Ruleset(
         round=name,
         layout=document["layout"],
         benchmarks={
@@ -93,22 +159,42 @@ def parse_ruleset(document: Mapping[str, Any]) -> Ruleset:
         general=general,
         scenarios=scenarios,
         divisions=values["divisions"],
-        system_fields=tuple(SystemField(**entry) for entry in values["system_fields"]),
+        system_fields=make_values("system_fields", SystemField, values["system_fields"]),
         measurements_fields=values["measurements_fields"],
-        accuracy_log=AccuracyLogRule(**values["accuracy_log"]),
+        accuracy_log=make_value("accuracy_log", AccuracyLogRule, values["accuracy_log"]),
         sections=sections,
         aliases=values.get("aliases", {}),
-        inferences=tuple(Inference(**entry) for entry in values.get("inferences", ())),
-        network=NetworkRules(**values.get("network", {})),
+        inferences=make_values("inferences", Inference, values.get("inferences", ())),
+        network=make_value("network", NetworkRules, values.get("network", {})),
         power_fields=values.get("power_fields", ()),
-        endpoints=EndpointsRules(**values.get("endpoints", {})),
+        endpoints=make_value("endpoints", EndpointsRules, values.get("endpoints", {})),
     )
+    for benchmark in ruleset.benchmarks.values():
+        _check_tests(benchmark, set(benchmark.levels[""][0]))
+    return ruleset
+
+
+def _check_tests(rules: BenchmarkRules, own: Collection[str]) -> None:
+    """Each compliance test that a benchmark needs is defined: what the round says of it, and how it is judged."""
+    field = "compliance_tests"
+    where = f"benchmarks.{rules.name}.general.{field}" if field in own else f"general.{field}"
+    for test in rules.compliance_tests:
+        if missing := [part for part in TEST_PARTS if f"tests.{test}.{part}" not in rules.names()]:
+            fix = f"state {', '.join(missing)} below general.tests.{test}, or do not ask for it"
+            raise RoundFileError(where, f"{test} has no definition in this round", fix=fix)
+        if test not in TESTS:
+            fix = f"add its module to reconciler/mlperf/compliance; known: {', '.join(TESTS)}"
+            raise RoundFileError(where, f"nothing here judges {test}", fix=fix)
 
 
 def _entry(benchmarks: Mapping[str, Any], name: str, through: tuple[str, ...]) -> Mapping[str, Any]:
     """A benchmark's entry over that of the benchmark it is ``like``."""
     if name in through or name not in benchmarks:
-        raise RoundFileError(f"benchmarks.{' is like '.join((*through, name))}: no such benchmark, or a circle")
+        chain = " is like ".join((*through, name))
+        fix = "name a benchmark of this round that is not like this one itself"
+        raise RoundFileError(
+            f"benchmarks.{(*through, name)[0]}.like", f"{chain}: no such benchmark, or a circle", fix=fix
+        )
     entry: Mapping[str, Any] = benchmarks[name]
     if "like" not in entry:
         return entry
@@ -132,11 +218,11 @@ def _benchmark(
     name: str, round_name: str, entry: Mapping[str, Any], scenarios: Mapping[str, Fields], general: Fields
 ) -> BenchmarkRules:
     where = f"benchmarks.{name}"
-    if unknown := sorted(set(entry) - {"categories", "general", "scenarios"}):
-        raise RoundFileError(f"{where}: unknown parts {', '.join(unknown)}")
+    if "categories" not in entry:
+        raise RoundFileError(where, "it has no categories", fix="state which scenarios each category may enter")
     tables = parse_ruled_value("categories", entry["categories"], where)
-    own = parse_fields(entry.get("general", {}), where)
-    special = _levels(entry.get("scenarios", {}), where)
+    own = parse_fields(entry.get("general", {}), f"{where}.general")
+    special = _levels(entry.get("scenarios", {}), f"{where}.scenarios")
     levels: dict[str, tuple[Fields, ...]] = {"": (own, general)}
     for scenario in {**scenarios, **special}:
         levels[scenario] = (special.get(scenario, {}), own, scenarios.get(scenario, {}), general)
@@ -144,7 +230,8 @@ def _benchmark(
         name=name,
         round=round_name,
         tables={
-            normalise_category(category): ScenarioTable(**(table or {})) for category, table in tables.value.items()
+            normalise_category(category): table
+            for category, table in make_tables(f"{where}.categories", tables.value).items()
         },
         tables_ruled=tables,
         levels=levels,
@@ -152,14 +239,17 @@ def _benchmark(
 
 
 def _levels(groups: Mapping[str, Mapping[str, Any]], where: str) -> dict[str, Fields]:
-    return {name: parse_fields(group, f"{where}.{name}") for name, group in groups.items()}
+    found = {name: parse_fields(group, f"{where}.{name}") for name, group in groups.items()}
+    for name, group in found.items():
+        check_place(f"{where}.{name}", group)
+    return found
 
 
 def parse_fields(group: Mapping[str, Any], where: str) -> Fields:
     """A group of ruled values by their dotted names."""
     found = dict(_flat(group, "", where))
-    if unknown := sorted(name for name in found if not is_field(name)):
-        raise RoundFileError(f"{where}: unknown fields {', '.join(unknown)}")
+    if unknown := next((name for name in found if not is_field(name)), None):
+        refuse_name(where, unknown, FIELDS, "field")
     return {name: parse_ruled_value(name, entry, where) for name, entry in found.items()}
 
 
@@ -167,7 +257,8 @@ def _flat(group: Mapping[str, Any], prefix: str, where: str) -> Iterator[tuple[s
     for key, entry in group.items():
         name = f"{prefix}{key}"
         if not isinstance(entry, Mapping):
-            raise RoundFileError(f"{where}.{name}: a mapping of sources to values is expected")
+            fix = f"write {{SOURCE: value}}; known sources: {', '.join(SOURCES)}"
+            raise RoundFileError(f"{where}.{name}", "a mapping of sources to values is expected", fix=fix)
         if name.partition(".")[0] in GROUPS and not is_field(name):
             yield from _flat(entry, f"{name}.", where)
         else:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from reconciler.errors import ReconcilerError
 from reconciler.mlperf.loadgen.settings import SEEDS
 
 # policy: the written rules. checker: the newer official checker. old checker: the one before it, which still runs.
@@ -63,20 +64,27 @@ OTHER_FIELDS = (
     "most_file_bytes",
     "token_latency_scaling_factor",
 )
+# Those that hold for all scenarios of a benchmark: a value at a scenario would never be asked for.
+UNDIVIDED_FIELDS = frozenset({"compliance_tests", "most_file_bytes", *SEED_FIELDS})
 FIELDS = frozenset(SETTING_FIELDS + DEMAND_FIELDS + OTHER_FIELDS)
 
 # Fields in groups, by their dotted name: an accuracy bar, a parameter of one mode or both, a part of a compliance test.
 GROUPS = ("accuracy", "generation", "tests")
+TEST_PARTS = ("compared_with", "files", "expects", "performance_checks")  # what every test states
 _GROUPED = re.compile(
     r"accuracy\.\w+\.(least|most)"
     r"|generation\.(both|accuracy|performance)\.\w+"
-    r"|tests\.\w+\.(compared_with|files|expects|performance_checks|(settings|limits)\.\w+)"
+    rf"|tests\.\w+\.({'|'.join(TEST_PARTS)}|(settings|limits)\.\w+)"
 )
 _EXEMPTION = ("ignored", "because")
 
 
-class RoundFileError(ValueError):
-    """A round file of ours is malformed: a bug, not an error of the user."""
+class RoundFileError(ReconcilerError):
+    """A round file is malformed. ``place``: the dotted path of what is wrong; ``at``: its file:line, once known."""
+
+    def __init__(self, place: str, problem: str, *, fix: str = "", at: str = "") -> None:
+        super().__init__(": ".join(filter(None, (at, place, problem))), fix=fix)
+        self.place, self.problem, self.at = place, problem, at
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +131,8 @@ def parse_ruled_value(name: str, entry: Mapping[str, Any], where: str = "") -> R
         return RuledValue(options[0][1], options[0][0], (), ignored)
     side = choose_strict_side(name)
     if not side:
-        raise RoundFileError(f"{where}: sources differ and neither is the stricter")
+        fix = "name the one that does not count under `ignored`, and say why under `because`"
+        raise RoundFileError(where, "sources differ and neither is the stricter", fix=fix)
     strictest = (max if side == "least" else min)(options, key=lambda option: Decimal(str(option[1])))
     overruled = [(source, value) for sources, value in options for source in sources if (sources, value) != strictest]
     return RuledValue(strictest[1], strictest[0], tuple(overruled), ignored)
@@ -142,7 +151,7 @@ def _options(entry: Mapping[str, Any], where: str) -> list[tuple[tuple[str, ...]
         else:
             options[same] = (options[same][0] + sources, value)
     if not options:
-        raise RoundFileError(f"{where}: no source")
+        raise RoundFileError(where, "no source", fix=f"write {{SOURCE: value}}; known: {', '.join(SOURCES)}")
     return options
 
 
@@ -155,7 +164,8 @@ def choose_strict_side(name: str) -> str:
 def _ignored(entry: Mapping[str, Any], where: str) -> tuple[Ignored, ...]:
     named = entry.get("ignored", {})
     if bool(named) != bool(entry.get("because")):
-        raise RoundFileError(f"{where}: what is ignored needs a reason, and a reason something ignored")
+        fix = "write both `ignored` and `because`, or neither"
+        raise RoundFileError(where, "what is ignored needs a reason, and a reason something ignored", fix=fix)
     found = [(source, value) for keys, value in named.items() for source in _sources(keys, where)]
     return tuple(Ignored(source, _exact(value, where), entry["because"]) for source, value in found)
 
@@ -163,14 +173,14 @@ def _ignored(entry: Mapping[str, Any], where: str) -> tuple[Ignored, ...]:
 def _sources(text: str, where: str) -> tuple[str, ...]:
     sources = tuple(text.split("+"))
     if not set(sources) <= set(SOURCES):
-        raise RoundFileError(f"{where}: unknown source {text!r}; known: {', '.join(SOURCES)}")
+        raise RoundFileError(where, f"unknown source {text!r}", fix=f"known: {', '.join(SOURCES)}")
     return sources
 
 
 def _exact(value: Any, where: str) -> Any:
     """Floats are refused at any depth; sequences become tuples, so that nobody can change a shared ruleset."""
     if isinstance(value, float):
-        raise RoundFileError(f"{where}: write {value!r} in quotes, so that it stays exact")
+        raise RoundFileError(where, f"{value!r} is not exact as a number", fix=f'write it in quotes: "{value!r}"')
     if isinstance(value, Mapping):
         return {str(name): _exact(item, where) for name, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from reconciler.errors import ReconcilerError
 from reconciler.mlperf.rules.comparison import find_stated
-from reconciler.mlperf.rules.rounds import extend_round, list_rounds, load_ruleset, parse_ruleset
+from reconciler.mlperf.rules.rounds import extend_round, list_rounds, load_ruleset, parse_ruleset, read_round
 from reconciler.mlperf.rules.ruled_value import DEMAND_FIELDS, SOURCES, RoundFileError, is_field, parse_ruled_value
-from reconciler.mlperf.rules.ruleset import BenchmarkRules
+from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.mlperf.rules.values import Presence
 from reconciler.resource.canonical import canonicalise
 
@@ -132,17 +132,17 @@ def _document(**general: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("general", "message"),
     [
-        ({"min_durations": {"checker": 1}}, "unknown fields min_durations"),
+        ({"min_durations": {"checker": 1}}, "general.min_durations: there is no field"),
         ({"min_duration": {"rumour": 1}}, "unknown source"),
         ({"min_duration": {}}, "no source"),
-        ({"target_latency_percentile": {"policy": 99.9}}, "in quotes"),
+        ({"target_latency_percentile": {"policy": 99.9}}, "99.9 is not exact"),
         ({"min_duration": {"policy": 1, "checker": 2}}, "neither is the stricter"),
         ({"min_duration": {"ignored": {"policy": 1}, "because": "x"}}, "no source"),
         ({"min_duration": {"checker": 1, "ignored": {"policy": 2}}}, "needs a reason"),
         ({"min_duration": {"checker": 1, "because": "x"}}, "needs a reason"),
-        ({"min_duration": {"checker": [1, {"a": 0.5}]}}, "in quotes"),
+        ({"min_duration": {"checker": [1, {"a": 0.5}]}}, "0.5 is not exact"),
         ({"min_duration": 1}, "a mapping of sources"),
-        ({"accuracy": {"acc": {"lest": {"checker": "1"}}}}, "a mapping of sources|unknown fields"),
+        ({"accuracy": {"acc": {"lest": {"checker": "1"}}}}, "a mapping of sources|there is no field"),
         ({"accuracy": {"acc": {"least": "1"}}}, "a mapping of sources"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -192,6 +192,121 @@ def test_a_benchmark_with_an_unknown_part_is_refused(part: str) -> None:
     document["benchmarks"]["b"][part] = {}
     with pytest.raises(RoundFileError, match=part):
         parse_ruleset(document)
+
+
+_BASE = """\
+round: v0.1
+layout: v6
+general:
+  min_duration: {checker: 1}
+  tests:
+    TEST01:
+      compared_with: {verification: []}
+      files: {checker: [verify.txt]}
+      expects: {checker: {}}
+      performance_checks: {checker: false}
+scenarios:
+  Offline:
+    metric_key: {checker: k}
+benchmarks:
+  net-1.5:
+    categories:
+      checker:
+        edge: {required: [Offline]}
+    general:
+      compliance_tests: {checker: [TEST01]}
+    scenarios:
+      Offline:
+        min_query_count: {checker: 3}
+divisions:
+  checker:
+    open: {accuracy: false}
+system_fields: {checker: [{name: status}]}
+measurements_fields: {checker: [retraining]}
+accuracy_log:
+  checker: {limit: 3, whole_below: 1, keep: 1}
+"""
+_NEXT = """\
+round: v0.2
+extends: v0.1
+removed: [general/min_duration]
+benchmarks:
+  other:
+    like: net-1.5
+"""
+
+
+def read(name: str, base: str = _BASE, own: str = _NEXT) -> Ruleset:
+    return read_round(name, lambda of: {"v0.1": base, "v0.2": own}[of].encode())
+
+
+def test_rounds_in_two_files_are_read() -> None:
+    assert read("v0.2").benchmarks["other"].compliance_tests == ("TEST01",)
+    assert read("v0.1").benchmarks["net-1.5"].tests("Offline")[0].files == ("verify.txt",)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message", "fix"),
+    [
+        ("general:", "generals:", "v0.1.yaml:3: generals: there is no section", "mean general"),
+        ("layout: v6\n", "", "v0.1.yaml:1: layout: this section is missing", "add it"),
+        ("scenarios:\n  Offline", "scenarios:\n  Ofline", "v0.1.yaml:12: scenarios.Ofline", "mean Offline"),
+        ("    categories:", "    category:", "v0.1.yaml:16: benchmarks.net-1.5.category", "mean categories"),
+        (
+            "required: [Offline]",
+            "requires: [Offline]",
+            "v0.1.yaml:18: benchmarks.net-1.5.categories.edge.requires",
+            "mean required",
+        ),
+        (
+            "edge: {required: [Offline]}",
+            "edge: {required: [offline]}",
+            "v0.1.yaml:18: benchmarks.net-1.5.categories.edge.offline",
+            "mean Offline",
+        ),
+        ("        edge:", "        egde:", "v0.1.yaml:18: .*egde", "mean edge"),
+        (
+            "        min_query_count: {checker: 3}",
+            "        compliance_tests: {checker: []}",
+            "v0.1.yaml:23: .*Offline.compliance_tests: it is the same for all scenarios",
+            "move it to `general`",
+        ),
+        ("    metric_key:", "    metrik_key:", "v0.1.yaml:13: scenarios.Offline.metrik_key", "mean metric_key"),
+        ("    open:", "    opened:", "v0.1.yaml:26: divisions.opened", "mean open"),
+        ("accuracy: false", "acuracy: false", "v0.1.yaml:26: divisions.open.acuracy", "accuracy"),
+        ("name: status", "nam: status", "v0.1.yaml:27: system_fields.0.nam", "mean name"),
+        (", keep: 1", "", "v0.1.yaml:29: accuracy_log: the key keep is missing", "add keep"),
+        ("[TEST01]", "[TEST99]", "v0.1.yaml:20: .*TEST99 has no definition", "general.tests.TEST99"),
+        ("      files: {checker: [verify.txt]}\n", "", "v0.1.yaml:19: .*TEST01 has no definition", "state files"),
+        ("layout: v6", "layout: {v6", "v0.1.yaml:3: not YAML", ""),
+        ("round: v0.1", "round: v0.3", "v0.1.yaml:1: round: it says v0.3", "call it v0.1"),
+    ],
+)
+def test_a_round_file_with_a_mistake_is_refused_at_its_line(old: str, new: str, message: str, fix: str) -> None:
+    assert old in _BASE
+    with pytest.raises(RoundFileError, match=message) as caught:
+        read("v0.1", base=_BASE.replace(old, new, 1))
+    assert fix in caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("general/min_duration", "general/max_duration", "v0.2.yaml:3: removed: there is no general/max_duration"),
+        ("general/min_duration", "general/tests", "v0.1.yaml:20: .*compliance_tests: TEST01 has no definition"),
+        ("like: net-1.5", "like: net-2", "v0.2.yaml:6: benchmarks.other.like"),
+        ("extends: v0.1", "extends: v0.1\nscenario: {}", "v0.2.yaml:3: scenario: there is no section"),
+    ],
+)
+def test_the_file_that_states_it_is_named(old: str, new: str, message: str) -> None:
+    with pytest.raises(RoundFileError, match=message):
+        read("v0.2", own=_NEXT.replace(old, new))
+
+
+def test_a_test_that_nothing_here_judges_is_refused() -> None:
+    with pytest.raises(RoundFileError, match=r"v0\.1\.yaml:20: .*nothing here judges TEST77") as caught:
+        read("v0.1", base=_BASE.replace("TEST01", "TEST77"))
+    assert "reconciler/mlperf/compliance" in caught.value.fix
 
 
 def test_the_strictest_source_wins_and_the_others_are_kept() -> None:

@@ -1,0 +1,108 @@
+"""The form of a round file: its sections, and what may stand in each. The newest round explains it.
+
+A name that nothing reads would silently change no rule, so it is refused where it stands.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import MISSING, fields
+from typing import Any, TypeVar
+
+from reconciler.mlperf.rules.ruled_value import DEMAND_FIELDS, UNDIVIDED_FIELDS, RoundFileError
+from reconciler.mlperf.rules.values import ScenarioTable
+from reconciler.resource.kinds import DIVISIONS, SCENARIOS
+
+_T = TypeVar("_T")
+
+# Sections that are one value with its source; a round may lack the optional ones.
+REQUIRED = ("divisions", "system_fields", "measurements_fields", "accuracy_log")
+OPTIONAL = ("aliases", "inferences", "network", "power_fields", "endpoints")
+_SECTIONS = ("round", "layout", "general", "scenarios", "benchmarks", *REQUIRED, *OPTIONAL)
+_CHAINING = ("extends", "removed")  # only in a file, gone when it is joined with the round that it extends
+_BENCHMARK = ("like", "categories", "general", "scenarios")
+_CATEGORIES = ("datacenter", "edge")
+_DEMANDS = ("scenarios", "compliance_tests", "accuracy", "model_mapping", *DEMAND_FIELDS)
+
+
+def check_form(document: Any) -> None:
+    """RoundFileError for the first section or group that is unknown, misplaced or missing."""
+    _check_names("", _mapping("", document), (*_SECTIONS, *_CHAINING), "section")
+    for name in ("round", "layout", "general", "benchmarks", *REQUIRED):
+        if name not in document:
+            raise RoundFileError(name, "this section is missing", fix=f"add it, or `extends` a round that has {name}")
+    _check_scenarios("scenarios", document.get("scenarios", {}))
+    for name, entry in _mapping("benchmarks", document["benchmarks"]).items():
+        where = f"benchmarks.{name}"
+        _check_names(where, _mapping(where, entry), _BENCHMARK, "part")
+        _check_scenarios(f"{where}.scenarios", entry.get("scenarios", {}))
+
+
+def check_divisions(divisions: Any) -> None:
+    """What binds which division."""
+    _check_names("divisions", _mapping("divisions", divisions), DIVISIONS, "division")
+    for division, demands in divisions.items():
+        _check_names(f"divisions.{division}", _mapping(f"divisions.{division}", demands), _DEMANDS, "demand")
+
+
+def make_tables(where: str, categories: Any) -> dict[str, ScenarioTable]:
+    """Category, as it is written → which scenarios may be entered."""
+    tables = {}
+    for category, entry in _mapping(where, categories).items():
+        below = f"{where}.{category}"
+        _check_names(where, [part.strip() for part in category.split(",")], _CATEGORIES, "category")
+        table = make_value(below, ScenarioTable, entry or {})
+        for scenario in (*table.required, *table.optional, *(name for group in table.one_of for name in group)):
+            _check_names(below, [scenario], SCENARIOS, "scenario")
+        tables[category] = table
+    return tables
+
+
+def make_value(where: str, of: type[_T], entry: Any) -> _T:
+    """A dataclass from the keys of a mapping, which are its fields."""
+    known = fields(of)  # type: ignore[arg-type]
+    _check_names(where, _mapping(where, entry), [item.name for item in known], "key")
+    for item in known:
+        if item.name not in entry and item.default is MISSING and item.default_factory is MISSING:
+            raise RoundFileError(where, f"the key {item.name} is missing", fix=f"add {item.name}")
+    return of(**entry)
+
+
+def make_values(where: str, of: type[_T], entries: Any) -> tuple[_T, ...]:
+    return tuple(make_value(f"{where}.{number}", of, entry) for number, entry in enumerate(entries))
+
+
+def check_place(where: str, names: Iterable[str]) -> None:
+    """Of a group of fields of a scenario: none that is asked for without one."""
+    if misplaced := next((name for name in names if name in UNDIVIDED_FIELDS), None):
+        raise RoundFileError(
+            f"{where}.{misplaced}",
+            "it is the same for all scenarios, and would not be read here",
+            fix="move it to `general`, of the benchmark or of the round",
+        )
+
+
+def _check_scenarios(where: str, groups: Any) -> None:
+    _check_names(where, _mapping(where, groups), SCENARIOS, "scenario")
+
+
+def _check_names(where: str, names: Iterable[Any], known: Collection[str], what: str) -> None:
+    unknown = next((str(name) for name in names if name not in known), None)
+    if unknown is not None:
+        refuse_name(where, unknown, known, what)
+
+
+def refuse_name(where: str, unknown: str, known: Collection[str], what: str) -> None:
+    """Raises RoundFileError that names the nearest known name, and a few or all of them."""
+    nearest = difflib.get_close_matches(unknown, known, n=1)
+    listed = f"known here: {', '.join(known)}" if len(known) <= len(_SECTIONS) + len(_CHAINING) else ""
+    meant = f"did you mean {nearest[0]}?" if nearest else ""
+    fix = "; ".join(filter(None, (meant, listed))) or "the newest round file explains what may stand where"
+    raise RoundFileError(f"{where}.{unknown}".lstrip("."), f"there is no {what} of this name here", fix=fix)
+
+
+def _mapping(where: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise RoundFileError(where, "a mapping is expected here", fix="see the newest round file")
+    return value

@@ -110,27 +110,44 @@ def check_bars(report: AccuracyReport, bars: Iterable[Bar]) -> tuple[BarCheck, .
     return tuple(_check(report.metrics.get(bar.metric, ()), bar) for bar in bars)
 
 
-def find_impossible(text: str, report: AccuracyReport, samples: int = 0) -> Iterator[str]:
-    """What no scorer can have found: a value beyond its metric, an accuracy that is not that of its counts, counts of
-    more or fewer samples than the run answered (``samples``, 0 where that is not known)."""
+@dataclass(frozen=True, slots=True)
+class Impossible:
+    """What no scorer can have found: the 1-based ``line`` of ``file`` says ``stated``, and ``why`` that cannot be."""
+
+    file: str
+    line: int
+    stated: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.stated}{self.why}"
+
+
+def find_impossible(text: str, report: AccuracyReport, samples: int = 0) -> Iterator[Impossible]:
+    """A value beyond its metric, an accuracy that is not that of its counts, counts of more or fewer samples than the
+    run answered (``samples``, 0 where that is not known)."""
     for metric, values in report.metrics.items():
         most = _MOST.get(metric)
         for item in values:
             if most is not None and item.value > most:
-                yield f"{report.file}:{item.line}: {metric} {item.value} is more than {most}"
+                yield Impossible(report.file, item.line, f"{metric} {item.value}", f" is more than {most}")
     for number, line in enumerate(_lines(text), start=1):
         if found := _COUNTED.match(line):
-            where = f"{report.file}:{number}: accuracy={found['value']}%"
-            good, total = int(found["good"]), int(found["total"])
-            shown = Decimal(found["value"].rstrip(".") or 0) if found["value"].count(".") <= 1 else Decimal(-1)
-            exponent = shown.as_tuple().exponent
-            step = Decimal(1).scaleb(exponent if isinstance(exponent, int) else 0)
-            if total <= 0 or good > total:
-                yield f"{where}: {good} of {total} cannot be"
-            elif abs(shown - Decimal(100) * good / total) > step:
-                yield f"{where}: {good} of {total} are {Decimal(100) * good / total:.3f}%"
-            if samples and total != samples:
-                yield f"{where}: it counts {total} samples, and the run answered {samples}"
+            for why in _find_miscounted(found, samples):
+                yield Impossible(report.file, number, f"accuracy={found['value']}%", f": {why}")
+
+
+def _find_miscounted(found: re.Match[str], samples: int) -> Iterator[str]:
+    good, total = int(found["good"]), int(found["total"])
+    shown = Decimal(found["value"].rstrip(".") or 0) if found["value"].count(".") <= 1 else Decimal(-1)
+    exponent = shown.as_tuple().exponent
+    step = Decimal(1).scaleb(exponent if isinstance(exponent, int) else 0)
+    if total <= 0 or good > total:
+        yield f"{good} of {total} cannot be"
+    elif abs(shown - Decimal(100) * good / total) > step:
+        yield f"{good} of {total} are {Decimal(100) * good / total:.3f}%"
+    if samples and total != samples:
+        yield f"it counts {total} samples, and the run answered {samples}"
 
 
 def _check(values: tuple[Measured, ...], bar: Bar) -> BarCheck:

@@ -34,6 +34,15 @@ def is_truncated(log: bytes) -> bool:
     return _SEPARATOR.search(log) is not None
 
 
+def split_answers(log: bytes) -> tuple[list[bytes], bool]:
+    """The lines of an accuracy log, and whether they are all of it. Of a truncated one those of both ends, without the
+    entry that the cut goes through."""
+    head, *rest = _SEPARATOR.split(log, maxsplit=1)
+    if not rest:
+        return log.splitlines(), True
+    return [*head.splitlines()[:-1], *rest[0].splitlines()], False
+
+
 def truncate_text(head: bytes, tail: bytes, size: int, rule: AccuracyLogRule) -> bytes:
     """mlperf_log_accuracy.json as submitted: whole when small, else its first and last bytes around a separator.
 

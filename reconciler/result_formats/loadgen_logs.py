@@ -11,14 +11,22 @@ from reconciler.errors import ReconcilerError
 from reconciler.files import replace as write
 from reconciler.mlperf.accuracy import check_bars, find_impossible, parse_accuracy
 from reconciler.mlperf.compliance.judging import find_test
-from reconciler.mlperf.loadgen.answers import count_answered
+from reconciler.mlperf.loadgen.answers import count_answered, find_wrong_answers
 from reconciler.mlperf.loadgen.compare import Asked, find_conf_contradictions, find_contradictions
 from reconciler.mlperf.loadgen.consistency import find_inconsistencies
 from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
 from reconciler.mlperf.loadgen.settings import SEEDS, list_ruled, list_settings, select_conf_settings
 from reconciler.mlperf.loadgen.user_conf import audit_settings
 from reconciler.mlperf.loadgen.verdict import judge_accuracy, judge_performance
-from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY, TRUNCATED, truncate_text
+from reconciler.mlperf.log_files import (
+    ACCURACY_LOG,
+    ACCURACY_TEXT,
+    DETAIL,
+    SUMMARY,
+    TRUNCATED,
+    split_answers,
+    truncate_text,
+)
 from reconciler.mlperf.rules.context import RuleContext
 from reconciler.mlperf.rules.values import AccuracyLogRule, Metric
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE
@@ -140,6 +148,13 @@ def _count_answered(log: Path) -> int:
         return count_answered(stream)
 
 
+def _count_asked(run: Mapping[str, bytes]) -> int:
+    """How many samples the log of a recorded accuracy run says that it asked for; 0 where it does not say so."""
+    log = parse_detail(run[DETAIL], DETAIL) if DETAIL in run else None
+    asked = log.get("effective_accuracy_sample_count") if log is not None else None
+    return asked if isinstance(asked, int) else 0
+
+
 def judge_text(text: str, rules: RuleContext, own: RecordValues, samples: int = 0) -> Verdict:
     """accuracy.txt against the round's bars. ``own``: values that the record has anyway; ``samples``: how many the
     scored run answered, 0 where that is not known."""
@@ -147,7 +162,7 @@ def judge_text(text: str, rules: RuleContext, own: RecordValues, samples: int = 
         report = parse_accuracy(text, [bar.metric for bar in rules.bars])
     except ValueError as error:
         return Verdict({}, f"the scorer left no readable accuracy.txt: {error}", "backend", "see the child's log")
-    if wrong := list(find_impossible(text, report, samples)):
+    if wrong := [str(item) for item in find_impossible(text, report, samples)]:
         fix = "no scorer can have found that: see what wrote the file"
         return Verdict({"contradictions": wrong}, f"accuracy.txt cannot be: {'; '.join(wrong)}", "contradiction", fix)
     checks = check_bars(report, list(rules.bars))
@@ -223,14 +238,22 @@ def recheck_run(
     own = find_inconsistencies(log, rehearsal=rehearsal)
     return Recheck(
         DETAIL,
-        differing=(*map(str, find_contradictions(log, wanted)), *map(str, own)),
+        differing=(*map(str, find_contradictions(log, wanted)), *map(str, own), *_find_wrong_answers(files, log)),
         shown=f"LoadGen's log shows every setting{', and the seeds' * bool(wanted.seeds)}",
         values=measure_performance(log, rules.metric) if timed else {},
     )
 
 
-def recheck_score(files: Mapping[str, bytes], _: Mapping[str, bytes], rules: RuleContext) -> Recheck:
+def _find_wrong_answers(files: Mapping[str, bytes], log: DetailLog) -> Iterator[str]:
+    """Of the log of answers as it is in git: whole, or its two ends."""
+    kept = files.get(ACCURACY_LOG, files.get(TRUNCATED))
+    if kept is not None and log.complete:
+        lines, whole = split_answers(kept)
+        yield from find_wrong_answers(lines, log, whole=whole)
+
+
+def recheck_score(files: Mapping[str, bytes], run: Mapping[str, bytes], rules: RuleContext) -> Recheck:
     if ACCURACY_TEXT not in files:
         return Recheck(ACCURACY_TEXT, missing=(ACCURACY_TEXT,))
-    again = judge_text(files[ACCURACY_TEXT].decode(errors="replace"), rules, {})
+    again = judge_text(files[ACCURACY_TEXT].decode(errors="replace"), rules, {}, _count_asked(run))
     return Recheck(ACCURACY_TEXT, values=again.values, problem=again.problem)

@@ -67,6 +67,12 @@ CAUSES: tuple[Cause, ...] = (
         "the log as LoadGen wrote it",
     ),
     Cause(
+        "impossible-accuracy",
+        "the answers or accuracy.txt are not what the accuracy run and its scorer can have left",
+        _ACCURACY,
+        "the whole accuracy log, whose hash is in accuracy.txt, and the score made again from it",
+    ),
+    Cause(
         "other-summary",
         "the summary is not that of the run",
         _LOADGEN,
@@ -178,7 +184,9 @@ CAUSES: tuple[Cause, ...] = (
 
 # A rule's findings are counted under this cause unless they name another one themselves.
 _OF_RULES: Mapping[str, str] = {
+    "accuracy.answers": "impossible-accuracy",
     "accuracy.hash": "hash",
+    "accuracy.possible": "impossible-accuracy",
     "accuracy.samples": "accuracy-of-another-run",
     "compliance.counts": "verdict-of-other-runs",
     "compliance.passes": "denied-verdict",

@@ -22,7 +22,13 @@ _LOGGED = {
     ("SingleStream", "target_latency"): "requested_single_stream_expected_latency_ns",
     ("MultiStream", "target_latency"): "requested_multi_stream_expected_latency_ns",
 }
-_EVERYWHERE = {"min_duration": "effective_min_duration_ms", "min_query_count": "requested_min_query_count"}
+# A bound ends a run before its time; LoadGen has none by itself.
+_BOUNDS = {"max_duration": "effective_max_duration_ms", "max_query_count": "effective_max_query_count"}
+_EVERYWHERE = {
+    "min_duration": "effective_min_duration_ms",
+    "min_query_count": "requested_min_query_count",
+    **_BOUNDS,
+}
 
 
 def read_conf(view: CellView) -> ConfReading | None:
@@ -92,6 +98,8 @@ def _default(view: CellView, name: str, scenario: str) -> Any:
         setting = read_settings(copied, str(rules.value("model_key", view.cell.scenario)), scenario).settings.get(name)
         if setting is not None:
             return Decimal(setting.value)
+    if name in _BOUNDS:
+        return Decimal(0)
     found = rules.value(name, view.cell.scenario if view.cell.scenario == "Interactive" else scenario)
     return Decimal(found) if isinstance(found, (int, str)) and not isinstance(found, bool) else None
 

@@ -16,6 +16,7 @@ from reconciler.tree.reading.survey import Progress, survey_tree
 from reconciler.tree.reading.view import CellView, FindOriginal
 from reconciler.tree.rule_engine import About, apply_rules
 from reconciler.tree.verify.across import SAME_LOG, add_causes, verify_copied_logs
+from reconciler.tree.verify.answers import ANSWER_RULES
 from reconciler.tree.verify.conf import CONF_RULES, read_conf, read_target
 from reconciler.tree.verify.endpoints import ENDPOINTS_CONTRADICTIONS
 from reconciler.tree.verify.gaps import find_gaps
@@ -37,6 +38,7 @@ _CELL_TABLES = (
     SUMMARY_RULES,
     PLACEMENT_RULES,
     VERDICT_RULES,
+    ANSWER_RULES,
 )
 # Every contradiction that is looked for, in the order of the findings.
 ALL_RULES: tuple[Rule, ...] = (

@@ -68,9 +68,9 @@ def _published(view: CellView, test: str, folder: Folder) -> Published:
         rules=_rules(view, test),
         scenario=view.cell.scenario,
         metrics=tuple(bar.metric for bar in view.rules.bars(view.cell.scenario)) if view.rules else (),
-        audit=TreeLogs(answers=_answers(view, folder / "accuracy"), files=own),
+        audit=TreeLogs(answers=read_answers(view, folder / "accuracy"), files=own),
         performance=TreeLogs(files=before),
-        accuracy=TreeLogs(answers=_answers(view, accuracy.folder), files=accuracy),
+        accuracy=TreeLogs(answers=read_answers(view, accuracy.folder), files=accuracy),
         text=partial(_text, view, folder),
     )
 
@@ -86,7 +86,7 @@ def _text(view: CellView, folder: Folder, path: str) -> str | None:
     return view.files.text(folder, path).value
 
 
-def _answers(view: CellView, folder: Folder) -> Callable[[], Iterable[bytes]] | None:
+def read_answers(view: CellView, folder: Folder) -> Callable[[], Iterable[bytes]] | None:
     """The lines of the whole accuracy log: in the tree where it was small, else in the archive, if there is one."""
     data = view.files.bytes(folder, ACCURACY_LOG, LOG_LIMIT)
     if data and not is_truncated(data):

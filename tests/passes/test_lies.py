@@ -1,0 +1,184 @@
+"""Every lie of the table, told to all that believe logs: the record of a run, an audit of it, a tree's verification.
+
+In one real repository honest logs are exchanged for those of another honest run, and for that run's forged ones. What
+is held against the forged logs, and not against the honest ones, must name the lie.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+import pytest
+
+from reconciler import git
+from reconciler.desired.state import Detail
+from reconciler.diff.claims import Proof
+from reconciler.history.runs import verify_runs
+from reconciler.history.snapshot import Snapshot, read_snapshot
+from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY
+from reconciler.resource.kinds import Cell
+from reconciler.resource.records import Artifact, Record
+from reconciler.result_formats import loadgen_logs
+from reconciler.result_formats.format import RunFiles
+from reconciler.tree.findings import TreeFinding
+from reconciler.tree.verify.engine import verify_tree
+from tests.passes.repository import Repository, make_repository
+from tests.unit.mlperf.conftest import Run, loadgen_run
+from tests.unit.mlperf.loadgen.lies import LIES, Lie
+
+__all__ = ["loadgen_run"]
+
+pytest.importorskip("mlperf_loadgen")
+
+Runs = Callable[[str], Run]
+OPEN, CLOSED = "open/box/tiny", "closed/box/tiny/Offline"
+CELLS = """\
+          Server: {target_qps: 1000, target_latency: 5 s, min_query_count: 700}
+          SingleStream: {target_latency: 1 ms, min_query_count: 100}
+          MultiStream: {target_latency: 1 ms, min_query_count: 700}
+    closed:
+      box:
+        tiny:
+          Offline: {target_qps: 100, min_query_count: 320}
+"""
+
+
+@dataclass(frozen=True)
+class Told:
+    """The logs of one run, and where in the repository they stand: in which cell, as which of its runs."""
+
+    cell: Cell
+    name: str
+    files: dict[str, bytes]
+
+    @property
+    def folder(self) -> str:
+        return {"performance": "performance/run_1", "accuracy": "accuracy"}.get(
+            self.name, f"{self.name}/performance/run_1"
+        )
+
+
+@dataclass(frozen=True)
+class Believers:
+    """Who believes logs, in a repository with a recorded run of each kind."""
+
+    repository: Repository
+    honest: dict[str, dict[str, set[str]]] = field(default_factory=dict)  # what they hold against honest runs
+
+    @cached_property
+    def snapshot(self) -> Snapshot:
+        return read_snapshot(self.repository.root, git.resolve(self.repository.root, "HEAD"))
+
+    def _record(self, told: Told) -> tuple[Record, Detail]:
+        kind = "ComplianceTest" if told.name.startswith("TEST") else "Run"
+        address = f"{kind}:{told.cell}/{told.name}"
+        record = next(r for r in self.snapshot.records.values() if address in map(str, (r.address, *r.shared)))
+        declared = self.snapshot.declared(record)
+        assert declared is not None
+        return record, self.snapshot.desired.detail(declared.address)
+
+    def tell(self, told: Told, scratch: Path) -> dict[str, set[str]]:
+        return {
+            "record": self.tell_record(told, scratch / "record"),
+            "audit": self.tell_audit(told),
+            "tree": self.tell_tree(told, scratch / "tree"),
+        }
+
+    def tell_record(self, told: Told, scratch: Path) -> set[str]:
+        """As a pass judges what its child left."""
+        record, asked = self._record(told)
+        output = scratch / "output"
+        output.mkdir(parents=True, exist_ok=True)
+        for name, data in told.files.items():
+            (output / name).write_bytes(data)
+        inputs = {name: item.value for name, item in record.inputs.items()}
+        run = RunFiles(output, inputs, asked.ruling, 3600.0, {}, scratch / "user.conf", scratch)
+        return set(loadgen_logs.judge_run(run).values.get("contradictions", ()))
+
+    def tell_audit(self, told: Told) -> set[str]:
+        """As an audit of a commit that holds these logs, and a record that names them."""
+        record, _ = self._record(told)
+        logs = {hashlib.sha256(data).hexdigest(): data for data in told.files.values()}
+        named = {name: hashlib.sha256(data).hexdigest() for name, data in told.files.items()}
+        kept = tuple(a for a in record.artifacts if a.name not in named and not a.name.startswith("mlperf_log_acc"))
+        new = tuple(Artifact(name, sha256, len(logs[sha256]), "logs") for name, sha256 in named.items())
+        forged = replace(record, artifacts=kept + new)
+        claims = list(verify_runs(told.cell, told.name, forged, self.snapshot, logs))
+        return {text for c in claims if c.proof is Proof.CONTRADICTED for text in c.detail.split("; ")}
+
+    def tell_tree(self, told: Told, scratch: Path) -> set[str]:
+        """As the verification of a tree that shows these logs, beside an archive of whole accuracy logs."""
+        root = scratch
+        cell = root / f"open/ACME/results/box/tiny/{told.cell.scenario}"
+        shutil.copytree(self.repository.places.tree, root)
+        for name, data in told.files.items():
+            audited = told.name.startswith("TEST") and name == ACCURACY_LOG
+            folder = cell / (f"{told.name}/accuracy" if audited else told.folder)
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(data)
+        answers = cell / "accuracy" / ACCURACY_LOG
+        digest = hashlib.sha256(answers.read_bytes()).hexdigest()
+        (cell / "accuracy" / ACCURACY_TEXT).write_text(f"accuracy=0.000%, good=0, total=1000\n\nhash={digest}\n")
+        report = verify_tree(root, round_name="v6.1", original={digest: answers}.get)
+        return {
+            f"{finding.rule.id}: {finding.complaint.found}; {finding.complaint.wanted}; {_lines(root, finding)}"
+            for finding in report.findings
+            # Whoever forges a detail log forges the summary beside it.
+            if finding.rule.id != "summary.contradicts"
+        }
+
+
+def _lines(root: Path, finding: TreeFinding) -> str:
+    """What stands where the finding points."""
+    named = {"log.duration": "result_min_duration_met"}.get(finding.rule.id, "")  # it points at the least duration
+    places = (place for place in (finding.complaint.place, finding.complaint.other) if place is not None and place.line)
+    lines = [(root / place.file).read_text().splitlines()[place.line - 1] for place in places]
+    return "; ".join([named, *lines])
+
+
+@pytest.fixture(scope="session")
+def believers(tmp_path_factory: pytest.TempPathFactory) -> Believers:
+    repository = make_repository(tmp_path_factory.mktemp("believers") / "repository")
+    text = (repository.root / "specs/spec.yaml").read_text(encoding="utf-8")
+    repository.write("specs/spec.yaml", text + CELLS)
+    repository.write(".gitignore", ".reconcile/\n__pycache__/\n")
+    repository.reconcile()
+    repository.commit()
+    return Believers(repository)
+
+
+def place(run: Run, detail: bytes, answers: bytes) -> Told:
+    """Where the run would stand: each scenario has a cell, and one has an accuracy run whose whole log is in git."""
+    files = {DETAIL: detail, SUMMARY: run.bytes("summary.txt")}
+    if run.case.audit:
+        return Told(Cell.parse(CLOSED), "TEST01", {**files, ACCURACY_LOG: answers})
+    if run.case.mode == "AccuracyOnly":
+        return Told(Cell.parse(CLOSED), "accuracy", {**files, ACCURACY_LOG: answers})
+    return Told(Cell.parse(f"{OPEN}/{run.case.scenario}"), "performance", files)
+
+
+def forge(lie: Lie, run: Run) -> tuple[bytes, bytes]:
+    detail, answers = run.bytes("detail.txt").decode(), run.bytes("accuracy.json").decode()
+    for edit in lie.detail:
+        detail = edit(detail)
+    for edit in lie.answers:
+        answers = edit(answers)
+    return detail.encode(), answers.encode()
+
+
+@pytest.mark.parametrize("lie", LIES, ids=lambda lie: lie.name)
+def test_a_lie_is_refused_wherever_logs_are_believed(
+    lie: Lie, loadgen_run: Runs, believers: Believers, tmp_path: Path
+) -> None:
+    run = loadgen_run(lie.run)
+    if lie.run not in believers.honest:
+        honest = place(run, run.bytes("detail.txt"), run.bytes("accuracy.json"))
+        believers.honest[lie.run] = believers.tell(honest, tmp_path / "honest")
+    told = believers.tell(place(run, *forge(lie, run)), tmp_path / "forged")
+    found = {level: against - believers.honest[lie.run][level] for level, against in told.items()}
+    assert not {level: new for level, new in found.items() if not any(lie.key in text for text in new)}

@@ -123,7 +123,7 @@ def convert_storage_errors(path: Path) -> Iterator[None]:
         raise
 
 
-def _flush_folder(folder: Path) -> None:
+def flush_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -148,7 +148,7 @@ def replace(path: Path, data: bytes, *, durable: bool = True) -> None:
             Path(aside).unlink(missing_ok=True)
             raise
         if durable:
-            _flush_folder(path.parent)
+            flush_folder(path.parent)
 
 
 def write_output(path: Path, data: bytes) -> None:
@@ -208,7 +208,7 @@ def copy(source: Path, path: Path) -> None:
         except BaseException:
             Path(aside).unlink(missing_ok=True)
             raise
-        _flush_folder(path.parent)
+        flush_folder(path.parent)
 
 
 def link(source: Path, path: Path) -> None:
@@ -229,7 +229,7 @@ def link(source: Path, path: Path) -> None:
         aside.chmod(0o444)
         aside.replace(path)
         aside.unlink(missing_ok=True)  # renaming onto another name of the same file does nothing
-        _flush_folder(path.parent)
+        flush_folder(path.parent)
 
 
 def offer(source: Path, path: Path) -> None:

@@ -15,6 +15,7 @@ EDGES = (
     "reconciler.importing.adopted_spec",
     "reconciler.launch.nodes",
     "reconciler.mlperf.benchmark_facts",
+    "reconciler.mlperf.benchmark_files",
     "reconciler.mlperf.documents",
     "reconciler.mlperf.endpoints_accuracy",
     "reconciler.mlperf.rules",

@@ -56,6 +56,7 @@ _COMMANDS: tuple[str, ...] = (
     "compare HEAD~1 HEAD --json",
     "prune --measured --json",
     "benchmarks --json",
+    "fetch resnet50 --scratch ../scratch --dry-run --json",
     "rounds --json",
     "rounds show v6.1 resnet --json",
     "rounds conflicts v6.1 --json",

@@ -1,0 +1,126 @@
+"""`reconcile fetch`: bring what benchmarks are made from into the scratch space."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+
+import click
+
+from reconciler.cli.shared.options import json_option, takes
+from reconciler.cli.shared.output import choose_paint, say, say_json, use_colour
+from reconciler.cli.shared.repository import find_repository
+from reconciler.desired_cache import list_spec_paths
+from reconciler.errors import ERROR, IN_SYNC, INTERRUPTED, NOT_IN_SYNC, ReconcilerError, RepositoryError
+from reconciler.fetching.download import Limits, Progress
+from reconciler.fetching.fetch import Due, Ended, Fate, Mirror, Way, check_room, decide, fetch, foresee, measure_free
+from reconciler.fetching.scratch import Scratch, find_scratch
+from reconciler.mlperf.benchmark_files import BenchmarkFiles, find_benchmark_files, load_benchmark_files
+from reconciler.render.fetching import FetchReport, render_fetch_document, render_fetch_text
+from reconciler.spec.loading import load
+
+_OPTIONS: list[click.Parameter] = [
+    click.Argument(["names"], nargs=-1, metavar="[BENCHMARK]..."),
+    click.Option(["--scratch"], default="", metavar="DIR", help="Scratch space; default: MLPERF_SCRATCH_PATH."),
+    click.Option(
+        ["--mirror"],
+        default="",
+        envvar="RECONCILE_MIRROR",
+        metavar="URL|DIR",
+        help="Read from here in place of the publishers: a web server or a folder, laid out as a scratch space.",
+    ),
+    click.Option(["--optional"], is_flag=True, help="Also what a benchmark runs without, such as calibration images."),
+    click.Option(
+        ["--parallel"], type=click.IntRange(1, 16), default=4, show_default=True, help="Files under way at once."
+    ),
+    click.Option(
+        ["--timeout"],
+        type=click.FloatRange(min=1),
+        default=30.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="Give a connection up when nothing comes for so long; then it is tried again.",
+    ),
+    click.Option(["--dry-run"], is_flag=True, help="Only say what would come, and whether the disk has room for it."),
+    json_option(),
+]
+
+
+@click.command("fetch")
+@takes(_OPTIONS)
+def command(
+    names: tuple[str, ...],
+    scratch: str,
+    mirror: str,
+    optional: bool,
+    parallel: int,
+    timeout: float,
+    dry_run: bool,
+    as_json: bool,
+) -> int:
+    """Download datasets and models of BENCHMARKs, those of the spec by default, into the scratch space; verify them.
+
+    What stands behind a licence or a form is to be brought by hand: how, and where to. What is there already is checked
+    by its digest. Ends with 0 when all is there, with 2 when something is to be brought, with 1 when a download failed:
+    the same command then goes on where it ended.
+    """
+    chosen = _choose(names)
+    place = find_scratch(os.environ, scratch)
+    due = decide(place, chosen, Mirror(mirror) if mirror else None, optional=optional)
+    free = measure_free(place)
+    if dry_run:
+        ended = [foresee(place, item) for item in due]
+    else:
+        check_room(place, due)
+        try:
+            ended = _fetch(place, due, Limits(timeout=timeout), parallel)
+        except KeyboardInterrupt:
+            say("Interrupted. What came stays; the same command goes on from there.", err=True)
+            return INTERRUPTED
+    report = FetchReport(place, ended, free, dry_run)
+    if as_json:
+        say_json(render_fetch_document(report))
+    else:
+        say(render_fetch_text(report, choose_paint()))
+    if any(item.fate is Fate.FAILED for item in ended):
+        return ERROR
+    return IN_SYNC if all(item.fate in (Fate.HERE, Fate.FETCHED) for item in ended) else NOT_IN_SYNC
+
+
+def _choose(names: tuple[str, ...]) -> list[BenchmarkFiles]:
+    """Those named, else those of the spec here. Raises ReconcilerError."""
+    known = [name for item in load_benchmark_files().values() for name in item.names]
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean {near[0]}? " if near else ""
+            fix = f"{hint}known are {', '.join(known)}"
+            raise ReconcilerError(f"nothing is known of the files of {name}", fix=fix)
+    found = [find_benchmark_files(name) for name in names or _list_declared()]
+    chosen = list({item.name: item for item in found if item is not None}.values())
+    if not chosen:
+        fix = f"name some: reconcile fetch {' '.join(load_benchmark_files())}"
+        raise ReconcilerError("no benchmark is named, and no spec here declares one whose files are known", fix=fix)
+    return chosen
+
+
+def _list_declared() -> list[str]:
+    try:
+        places = find_repository()
+    except RepositoryError:
+        return []
+    declared = load(list_spec_paths(places, ()), places.root, os.environ)
+    return [str(cell.settings["benchmark.code"].value) for cell in declared.cells if "benchmark.code" in cell.settings]
+
+
+def _fetch(scratch: Scratch, due: list[Due], limits: Limits, parallel: int) -> list[Ended]:
+    progress = Progress()
+    total = sum(item.coming for item in due)
+    if not any(item.way in (Way.DOWNLOAD, Way.COPY) for item in due):
+        return fetch(scratch, due, limits, progress, parallel=parallel)
+    from reconciler.render.transfer_progress import open_view
+
+    with open_view(total, colour=use_colour(sys.stderr)) as view:
+        progress.report = view
+        return fetch(scratch, due, limits, progress, parallel=parallel)

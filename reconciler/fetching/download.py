@@ -1,0 +1,282 @@
+"""One file from the first of its addresses that gives it: in parts, verified, under its name only once it is whole.
+
+A part waits in the scratch space's own folder for the rest, with a note of where it is from. Whatever ends a download,
+the next one goes on there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from reconciler.errors import LockedError, ReconcilerError, StoreError
+from reconciler.fetching.sources import AddressError, NothingLeftError, Opened, TransientError, open_source
+from reconciler.files import Lock, convert_storage_errors, flush_folder, remove, replace
+from reconciler.mlperf.benchmark_files import FileDigest
+
+_READ = 1 << 20
+_LONGEST = 60.0  # seconds between two attempts, where the server does not ask for more
+
+
+class StoppedError(Exception):
+    """Whoever waits for the download has given it up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """``timeout``: seconds without any byte; ``attempts`` without a byte that is new; ``wait``: the longest that a
+    server may ask for; ``least``: bytes that must come within ``patience`` seconds; ``largest``: bytes of one file."""
+
+    timeout: float = 30.0
+    attempts: int = 5
+    backoff: float = 1.0
+    wait: float = 300.0
+    least: int = 1024
+    patience: float = 120.0
+    largest: int = 1 << 41
+
+
+@dataclass(slots=True)
+class Progress:
+    """Counts the bytes of all downloads of one fetch, and tells each of them when to stop."""
+
+    report: Callable[[int], None] = lambda _: None
+    passed: int = 0
+    stopped: threading.Event = field(default_factory=threading.Event)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def moved(self, count: int) -> None:
+        if self.stopped.is_set():
+            raise StoppedError
+        with self.lock:
+            self.passed += count
+            self.report(self.passed)
+
+    def pause(self, seconds: float) -> None:
+        if self.stopped.wait(seconds):
+            raise StoppedError
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """``folder``: where parts wait, on the file system of ``target``."""
+
+    target: Path
+    addresses: tuple[str, ...]
+    digest: FileDigest | None
+    folder: Path
+
+    @property
+    def part(self) -> Path:
+        name = hashlib.sha256(str(self.target).encode(errors="surrogateescape")).hexdigest()[:16]
+        return self.folder / f"{name}-{self.target.name}.part"
+
+    @property
+    def note(self) -> Path:
+        return self.part.with_suffix(".json")
+
+
+@dataclass(frozen=True, slots=True)
+class Downloaded:
+    """``sha256`` of the file that lies at its target now, and the digest that was asked for."""
+
+    address: str
+    size: int
+    sha256: str
+    digest: FileDigest | None
+
+
+class WrongDigestError(AddressError):
+    """What the address gives is another file."""
+
+
+def download(item: Download, limits: Limits, progress: Progress) -> Downloaded:
+    """Raises StoreError (the last address's) where none gives the file, StorageError where this disk does not take it,
+    StoppedError."""
+    lock = Lock(item.part.with_suffix(".lock"), purpose=f"fetching {item.target.name}", shared_folder=True)
+    with convert_storage_errors(item.folder):
+        item.folder.mkdir(parents=True, exist_ok=True)
+    try:
+        held = lock.acquire()
+    except LockedError as error:
+        raise StoreError(f"{item.target.name}: {error.message}", fix=error.fix) from error
+    with held:
+        found = _from_any(_Running(item, limits, progress))
+        with convert_storage_errors(item.target):
+            item.target.parent.mkdir(parents=True, exist_ok=True)
+            item.part.chmod(0o644)
+            item.part.replace(item.target)
+            flush_folder(item.target.parent)
+        remove(item.note)
+    return found
+
+
+@dataclass(slots=True)
+class _Running:
+    """``counted``: bytes of it that were told to the progress, whichever attempt they came with."""
+
+    item: Download
+    limits: Limits
+    progress: Progress
+    counted: int = 0
+
+    def has(self, size: int) -> None:
+        self.progress.moved(max(0, size - self.counted))
+        self.counted = max(self.counted, size)
+
+
+def _from_any(run: _Running) -> Downloaded:
+    """Each address in turn; a part from one serves the next only where the whole can be proved."""
+    failures: list[ReconcilerError] = []
+    for address in run.item.addresses:
+        try:
+            return _from_one(run, address)
+        except (AddressError, TransientError) as error:
+            failures.append(error)
+    if not failures:
+        raise StoreError(f"{run.item.target.name} has no address", fix="bring it by hand")
+    if len(failures) == 1:
+        raise failures[0]
+    told = "; ".join(error.message for error in failures)
+    raise StoreError(f"none of {len(failures)} addresses gives {run.item.target.name}: {told}", fix=failures[-1].fix)
+
+
+def _from_one(run: _Running, address: str) -> Downloaded:
+    item, limits, idle = run.item, run.limits, 0
+    while True:
+        before = _size(item.part)
+        try:
+            return _attempt(run, address)
+        except TransientError as error:
+            idle = 0 if _size(item.part) > before else idle + 1
+            if idle >= limits.attempts:
+                raise
+            if error.after > limits.wait:
+                message = f"{error.message}: it asks to come back in {error.after:.0f} s"
+                raise TransientError(message, after=error.after) from error
+            run.progress.pause(error.after or min(_LONGEST, limits.backoff * 2**idle))
+
+
+def _attempt(run: _Running, address: str) -> Downloaded:
+    """One connection, or two where what was here turns out to be a part of something else."""
+    item = run.item
+    resumed = _size(item.part) > 0
+    try:
+        whole = _append(run, address)
+        return _verify(item, address, whole)
+    except (WrongDigestError, NothingLeftError):
+        remove(item.part)
+        remove(item.note)
+        if not resumed:
+            raise
+    return _verify(item, address, _append(run, address))
+
+
+@dataclass(slots=True)
+class _Whole:
+    """What was written, hashed on the way."""
+
+    sha256: hashlib._Hash
+    asked: hashlib._Hash | None
+    size: int = 0
+
+    def add(self, data: bytes) -> None:
+        self.sha256.update(data)
+        if self.asked is not None:
+            self.asked.update(data)
+        self.size += len(data)
+
+
+def _append(run: _Running, address: str) -> _Whole:
+    """Everything that is missing of the part. Raises TransientError where the connection ends before the file does."""
+    item = run.item
+    with convert_storage_errors(item.part), item.part.open("a+b") as stream:
+        have, validator = _find_resumable(item, address, stream)
+        opened = open_source(address, have, validator, timeout=run.limits.timeout)
+        try:
+            if opened.start != have:
+                stream.truncate(opened.start)
+            _write_note(item, address, opened)
+            whole = _hash_part(item, stream, opened.start)
+            run.has(opened.start)
+            _receive(run, opened, stream, whole)
+        finally:
+            opened.stream.close()
+            stream.flush()
+            os.fsync(stream.fileno())
+    if opened.total is not None and whole.size != opened.total:
+        what = f"{address}: the connection ended after {whole.size:,} of {opened.total:,} bytes"
+        raise TransientError(what) if whole.size < opened.total else AddressError(what, fix="name a mirror")
+    return whole
+
+
+def _receive(run: _Running, opened: Opened, stream: BinaryIO, whole: _Whole) -> None:
+    limits = run.limits
+    since, enough = time.monotonic(), whole.size + limits.least
+    for data in opened.read():
+        stream.write(data)
+        whole.add(data)
+        run.has(whole.size)
+        if whole.size > limits.largest:
+            raise AddressError(f"more than {limits.largest:,} bytes came", fix="name a mirror")
+        now = time.monotonic()
+        if whole.size >= enough:
+            since, enough = now, whole.size + limits.least
+        elif now - since > limits.patience:
+            raise TransientError(f"hardly a byte has come for {limits.patience:g} s")
+
+
+def _find_resumable(item: Download, address: str, stream: BinaryIO) -> tuple[int, str]:
+    """Bytes of the part that may be gone on with, and what the server must still hold for it. Without a published
+    digest only the server can say that the rest belongs to it."""
+    have = stream.seek(0, os.SEEK_END)
+    try:
+        note = json.loads(item.note.read_bytes())
+        same, validator = note["address"] == address, str(note["validator"])
+    except (OSError, ValueError, KeyError, TypeError):
+        same, validator = False, ""
+    if have and (item.digest is not None or (same and validator)):
+        return have, validator if same else ""
+    stream.truncate(0)
+    return 0, ""
+
+
+def _write_note(item: Download, address: str, opened: Opened) -> None:
+    note = {"address": address, "validator": opened.validator, "target": str(item.target)}
+    replace(item.note, json.dumps(note).encode(), durable=False)
+
+
+def _hash_part(item: Download, stream: BinaryIO, have: int) -> _Whole:
+    asked = item.digest
+    own = hashlib.new(asked.algorithm, usedforsecurity=False) if asked and asked.algorithm != "sha256" else None
+    whole = _Whole(hashlib.sha256(), own)
+    stream.seek(0)
+    while whole.size < have and (data := stream.read(min(_READ, have - whole.size))):
+        whole.add(data)
+    stream.seek(0, os.SEEK_END)
+    return whole
+
+
+def _verify(item: Download, address: str, whole: _Whole) -> Downloaded:
+    sha256, asked = whole.sha256.hexdigest(), item.digest
+    found = whole.asked.hexdigest() if whole.asked is not None else sha256
+    if not whole.size:
+        raise WrongDigestError(f"{address} gives an empty file", fix="name a mirror: --mirror URL|DIR")
+    if asked is not None and found != asked.value:
+        said = (
+            f"{address}: the file there has the {asked.algorithm} {found}, and {asked.origin} publishes {asked.value}"
+        )
+        fix = "it may have been replaced, or something stands before it: look at the address; or name a mirror"
+        raise WrongDigestError(said, fix=fix)
+    return Downloaded(address, whole.size, sha256, asked)
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.is_file() else 0

@@ -1,0 +1,162 @@
+"""The scratch space on this disk, and what is in it of a benchmark's files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from reconciler.errors import ReconcilerError
+from reconciler.files import hash_file, replace
+from reconciler.mlperf.benchmark_files import FileDigest, SourceFile
+
+VARIABLE = "MLPERF_SCRATCH_PATH"
+# Where the guides have it where the variable is not set; the newer guide first.
+DEFAULTS = ("/home/mlperf_inference_storage", "/home/mlperf_inference_data")
+_OWN = ".mlperf-reconciler"
+
+
+class Presence(StrEnum):
+    """``UNPROVED``: it is there, and nothing says which bytes it should have."""
+
+    HERE = "here"
+    UNPROVED = "here, unproved"
+    MISSING = "missing"
+    INCOMPLETE = "incomplete"
+    WRONG = "wrong"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """``path``: where it was found, else where it belongs; ``count``: files of it that are there; ``why``: what is
+    wrong."""
+
+    file: SourceFile
+    presence: Presence
+    path: Path
+    count: int = 0
+    sha256: str = ""
+    why: str = ""
+
+    @property
+    def is_due(self) -> bool:
+        return self.presence in (Presence.MISSING, Presence.INCOMPLETE, Presence.WRONG)
+
+
+@dataclass(frozen=True, slots=True)
+class Scratch:
+    """``origin``: what says that it is there."""
+
+    root: Path
+    origin: str
+
+    @property
+    def incoming(self) -> Path:
+        """Parts of downloads, and archives that are not unpacked yet."""
+        return self.root / _OWN / "incoming"
+
+    @property
+    def notes(self) -> Path:
+        """What was fetched, with the digest it had then."""
+        return self.root / _OWN / "fetched"
+
+    def note(self, path: Path) -> Path:
+        name = hashlib.sha256(path.relative_to(self.root).as_posix().encode()).hexdigest()[:16]
+        return self.notes / f"{name}-{path.name}.json"
+
+
+def find_scratch(environment: Mapping[str, str], named: str = "") -> Scratch:
+    """``named`` on the command line, else by the variable, else where the guides have it. Raises ReconcilerError."""
+    if named:
+        return Scratch(Path(named).absolute(), "--scratch")
+    if environment.get(VARIABLE):
+        return Scratch(Path(environment[VARIABLE]).absolute(), VARIABLE)
+    for default in DEFAULTS:
+        if Path(default).is_dir():
+            return Scratch(Path(default), "the guides' default")
+    fix = f"export {VARIABLE}=DIR, or name it: --scratch DIR; it gets the folders data, models and preprocessed_data"
+    raise ReconcilerError(f"there is no scratch space: {VARIABLE} is not set, nor is there {DEFAULTS[0]}", fix=fix)
+
+
+def look_for(scratch: Scratch, file: SourceFile, *, deep: bool) -> Found:
+    """At each place where the file may be. ``deep`` reads it, unless it is as it was when it was last proved."""
+    belongs = scratch.root / file.path
+    for place in file.places:
+        if file.is_pattern:
+            count = sum(1 for path in find_files(scratch.root, place) if path.stat().st_size)
+            if count:
+                short = f"{count:,} of {file.count:,} files are there"
+                folder = scratch.root / Path(place).parent
+                enough = count >= file.count
+                presence = Presence.HERE if enough else Presence.INCOMPLETE
+                return Found(file, presence, folder, count, why="" if enough else short)
+        elif (scratch.root / place).is_file():
+            return _judge(scratch, file, scratch.root / place, deep=deep)
+    return Found(file, Presence.MISSING, belongs.parent if file.is_pattern else belongs)
+
+
+def find_files(root: Path, pattern: str) -> Iterator[Path]:
+    """Regular files by a pattern, links followed; nothing of folders that do not exist."""
+    return (path for path in root.glob(pattern) if path.is_file())
+
+
+def _judge(scratch: Scratch, file: SourceFile, path: Path, *, deep: bool) -> Found:
+    size = path.stat().st_size
+    if not size:
+        return Found(file, Presence.WRONG, path, 0, why="it is empty")
+    noted = read_note(scratch, path)
+    if noted and (noted.size, noted.mtime_ns) == (size, path.stat().st_mtime_ns):
+        return Found(file, Presence.HERE, path, 1, noted.sha256)
+    published = file.digest if file.digest and not file.is_archive else None
+    asked = published or (FileDigest("sha256", noted.sha256, "the first fetch") if noted else None)
+    if asked is None or not deep:
+        return Found(file, Presence.UNPROVED, path, 1)
+    found = hash_with(path, asked.algorithm)
+    if found != asked.value:
+        why = f"it has the {asked.algorithm} {found}, {asked.origin} has {asked.value}"
+        return Found(file, Presence.WRONG, path, 1, why=why)
+    sha256 = found if asked.algorithm == "sha256" else hash_file(path)
+    write_note(scratch, path, sha256, "")
+    return Found(file, Presence.HERE, path, 1, sha256)
+
+
+def hash_with(path: Path, algorithm: str) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, lambda: hashlib.new(algorithm, usedforsecurity=False)).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What a file was when it was last proved. ``address``: where it came from, "" where it was there already."""
+
+    size: int
+    mtime_ns: int
+    sha256: str
+    address: str
+
+
+def read_note(scratch: Scratch, path: Path) -> Noted | None:
+    try:
+        values = json.loads(scratch.note(path).read_bytes())
+        return Noted(int(values["size"]), int(values["mtime_ns"]), str(values["sha256"]), str(values["address"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def write_note(scratch: Scratch, path: Path, sha256: str, address: str) -> None:
+    """So that a file whose digest nobody publishes is known again, and a large one is not read twice."""
+    status = path.stat()
+    values = {
+        "path": path.relative_to(scratch.root).as_posix(),
+        "size": status.st_size,
+        "mtime_ns": status.st_mtime_ns,
+        "sha256": sha256,
+        "address": address,
+    }
+    try:
+        replace(scratch.note(path), (json.dumps(values, indent=1) + "\n").encode())
+    except (OSError, ReconcilerError):
+        return  # a scratch space that may only be read: it is read again next time

@@ -1,0 +1,100 @@
+"""A fetch as text and JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from reconciler.fetching.fetch import Ended, Fate
+from reconciler.fetching.scratch import Scratch
+from reconciler.quantities import show_count, show_size
+from reconciler.render.colour import Paint, Tone, show_plain
+from reconciler.render.documents import render_document
+from reconciler.render.explanation import render_table
+
+_TONES = {Fate.HERE: Tone.GOOD, Fate.FETCHED: Tone.GOOD, Fate.DUE: Tone.DOUBT, Fate.BY_HAND: Tone.DOUBT}
+
+
+@dataclass(frozen=True, slots=True)
+class FetchReport:
+    """``free``: bytes free in the scratch space before anything came."""
+
+    scratch: Scratch
+    ended: Sequence[Ended]
+    free: int
+    dry_run: bool = False
+
+
+def render_fetch_text(report: FetchReport, paint: Paint = show_plain) -> str:
+    """A row for each file, then what is to be done by hand and what went wrong, each with its fix; then the counts."""
+    head, *rows = render_table(
+        [("benchmark", "file", "size", "", "licence"), *(_row(item) for item in report.ended)], indent=0
+    )
+    lines = [paint(head, Tone.HEADING), *rows]
+    for fate, title in ((Fate.BY_HAND, "to be brought by hand"), (Fate.FAILED, "failed")):
+        chosen = [item for item in report.ended if item.fate is fate]
+        lines += ["", paint(title, Tone.HEADING)] if chosen else []
+        for item in chosen:
+            digest = item.due.file.digest
+            proof = f" ({digest.algorithm} {digest.value})" if digest and fate is Fate.BY_HAND else ""
+            why = f": {item.why}" if item.why else ""
+            lines += [f"  {item.due.file.path}{proof}{why}", f"    fix: {item.fix}"]
+    return "\n".join([*lines, "", _summarise(report)])
+
+
+def _row(item: Ended) -> tuple[str, ...]:
+    file = item.due.file
+    return item.due.benchmark, file.path, show_size(file.size), _say(item), file.licence
+
+
+def _say(item: Ended) -> str:
+    if item.fate is Fate.HERE and not item.sha256 and not item.due.file.is_pattern:
+        return "here, unproved"
+    return str(item.fate)
+
+
+def _summarise(report: FetchReport) -> str:
+    counts = Counter(item.fate for item in report.ended)
+    parts = [f"{show_count(counts[fate], 'file')} {fate}" for fate in Fate if counts[fate]]
+    needed = sum(item.due.needed for item in report.ended if item.fate is Fate.DUE)
+    where = f"{report.scratch.root} ({report.scratch.origin})"
+    room = f" About {show_size(needed)} are needed there; {show_size(report.free)} are free." if report.dry_run else ""
+    return f"{where}: {', '.join(parts)}.{room}"
+
+
+def render_fetch_document(report: FetchReport) -> dict[str, Any]:
+    counts = Counter(item.fate for item in report.ended)
+    due = [item for item in report.ended if item.fate is Fate.DUE]
+    return render_document(
+        "fetch",
+        scratch=report.scratch.root,
+        origin=report.scratch.origin,
+        dry_run=report.dry_run,
+        counts={str(fate): counts[fate] for fate in Fate},
+        bytes_to_come=sum(item.due.coming for item in due),
+        bytes_needed=sum(item.due.needed for item in due),
+        bytes_free=report.free,
+        files=[_render_file(item) for item in report.ended],
+    )
+
+
+def _render_file(item: Ended) -> dict[str, Any]:
+    file = item.due.file
+    digest = file.digest
+    return {
+        "benchmark": item.due.benchmark,
+        "path": file.path,
+        "found_at": item.due.found.path,
+        "about": file.about,
+        "licence": file.licence,
+        "size": file.size,
+        "count": file.count,
+        "addresses": item.due.addresses or file.sources,
+        "digest": {"algorithm": digest.algorithm, "value": digest.value, "origin": digest.origin} if digest else None,
+        "sha256": item.sha256,
+        "fate": item.fate,
+        "why": item.why,
+        "fix": item.fix,
+    }

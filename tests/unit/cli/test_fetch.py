@@ -1,0 +1,72 @@
+"""`reconcile fetch`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from reconciler.cli.fetch import command
+from reconciler.errors import ERROR, IN_SYNC, NOT_IN_SYNC, ReconcilerError
+from tests.unit.fetching.serving import Behaviour, serve
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(command, list(arguments), standalone_mode=False)
+
+
+@pytest.fixture(autouse=True)
+def _scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLPERF_SCRATCH_PATH", str(tmp_path / "scratch"))
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_dry_run_says_what_would_come_and_asks_nobody(tmp_path: Path) -> None:
+    told = run("resnet50", "--dry-run")
+    assert told.return_value == NOT_IN_SYNC
+    for part in ("models/ResNet50/resnet50_v1.onnx", "to be fetched", "image-net.org", "are needed there", "are free"):
+        assert part in told.output
+    assert not (tmp_path / "scratch").exists()
+
+
+def test_everything_there_is_in_sync(tmp_path: Path) -> None:
+    mirror = tmp_path / "lab"
+    for path in ("models/rnn-t/DistributedDataParallel_1576581068.9962234-epoch-100.pt",):
+        (mirror / path).parent.mkdir(parents=True)
+        (mirror / path).write_bytes(b"checkpoint")
+    for number in range(2703):
+        path = mirror / f"data/LibriSpeech/dev-clean/1/{number % 3}/{number}.flac"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"sound")
+    assert run("rnnt", "--mirror", str(mirror)).return_value == IN_SYNC
+    again = run("rnnt", "--json")
+    assert again.return_value == IN_SYNC
+    assert [item["fate"] for item in json.loads(again.output)["files"]] == ["here", "here"]
+
+
+def test_a_failure_says_which_address_and_what_to_do(tmp_path: Path) -> None:
+    with serve(Behaviour({"/data/squad/dev-v1.1.json": b"{}"})) as address:
+        told = run("bert", "--mirror", address)
+    assert told.return_value == ERROR
+    assert f"{address}/data/squad/vocab.txt: the server answers 404" in told.output
+    assert "3e85deb501d4e538b6bc56f786231552" in told.output  # the md5 that was asked for
+    assert not (tmp_path / "scratch/data/squad/dev-v1.1.json").exists()
+
+
+def test_the_benchmarks_of_the_spec_are_the_default(declared: Path) -> None:
+    spec = declared / "specs/one.yaml"
+    text = spec.read_text()
+    assert "digits" in text
+    told = run("--dry-run")
+    assert isinstance(told.exception, ReconcilerError)  # digits needs no file
+    spec.write_text(text.replace("digits", "resnet50"))
+    assert "resnet50_v1.onnx" in run("--dry-run").output
+
+
+def test_an_unknown_name_gets_the_nearest() -> None:
+    told = run("resnet51")
+    assert isinstance(told.exception, ReconcilerError)
+    assert "did you mean resnet50?" in told.exception.fix

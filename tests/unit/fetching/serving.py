@@ -1,0 +1,104 @@
+"""A web server on the loopback interface that behaves as a test asks: files, and what goes wrong with them."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+@dataclass(slots=True)
+class Behaviour:
+    """``ranges``: whether parts are sent; ``tagged``: whether files have an entity tag. ``cut``: request number → bytes
+    after which the connection ends; ``stall``: bytes after which nothing more comes. ``answers``: path → statuses with
+    their headers to give first, one a request. ``redirects``: path → where to."""
+
+    files: dict[str, bytes]
+    ranges: bool = True
+    tagged: bool = True
+    sized: bool = True
+    cut: dict[int, int] = field(default_factory=dict)
+    stall: dict[int, int] = field(default_factory=dict)
+    answers: dict[str, list[tuple[int, dict[str, str]]]] = field(default_factory=dict)
+    redirects: dict[str, str] = field(default_factory=dict)
+    asked: list[tuple[str, str, str]] = field(default_factory=list)  # path, Range, If-Range
+    released: threading.Event = field(default_factory=threading.Event)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def tag(self, path: str) -> str:
+        return f'"{hashlib.sha256(self.files[path]).hexdigest()[:12]}"'
+
+
+class _Handler(BaseHTTPRequestHandler):
+    behaviour: Behaviour
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Tests print nothing."""
+
+    def do_GET(self) -> None:
+        told = self.behaviour
+        asked_range, condition = self.headers.get("Range", ""), self.headers.get("If-Range", "")
+        with told.lock:
+            number = len(told.asked)
+            told.asked.append((self.path, asked_range, condition))
+            waiting = told.answers.get(self.path, [])
+            answer = waiting.pop(0) if waiting else None
+        if answer is not None:
+            self._send(answer[0], answer[1], b"")
+        elif self.path in told.redirects:
+            self._send(302, {"Location": told.redirects[self.path]}, b"")
+        elif self.path not in told.files:
+            self._send(404, {}, b"")
+        else:
+            self._give(told.files[self.path], asked_range, condition, number)
+
+    def _give(self, data: bytes, asked_range: str, condition: str, number: int) -> None:
+        told, headers, status = self.behaviour, dict[str, str](), 200
+        if told.tagged:
+            headers["ETag"] = told.tag(self.path)
+        found = re.fullmatch(r"bytes=(\d+)-", asked_range)
+        if told.ranges and found and condition in ("", headers.get("ETag", "")):
+            start = int(found[1])
+            if start >= len(data):
+                self._send(416, {"Content-Range": f"bytes */{len(data)}"}, b"")
+                return
+            status, headers["Content-Range"] = 206, f"bytes {start}-{len(data) - 1}/{len(data)}"
+            data = data[start:]
+        self._send(status, headers, data, told.cut.get(number), told.stall.get(number))
+
+    def _send(
+        self, status: int, headers: dict[str, str], data: bytes, cut: int | None = None, stall: int | None = None
+    ) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        if self.behaviour.sized:
+            self.send_header("Content-Length", str(len(data)))
+        self.send_header("Connection", "close")
+        self.end_headers()
+        short = cut if cut is not None else stall
+        self.wfile.write(data if short is None else data[:short])
+        self.wfile.flush()
+        if stall is not None:
+            self.behaviour.released.wait(30)
+
+
+@contextmanager
+def serve(behaviour: Behaviour) -> Iterator[str]:
+    """Gives its address."""
+    handler = type("Handler", (_Handler,), {"behaviour": behaviour})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        behaviour.released.set()
+        server.shutdown()
+        server.server_close()
+        thread.join(10)

@@ -1,0 +1,293 @@
+"""One file over HTTP: whole, in parts, and with everything that goes wrong on the way."""
+
+from __future__ import annotations
+
+import email.utils
+import hashlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from reconciler.errors import StoreError
+from reconciler.fetching.download import Download, Downloaded, Limits, Progress, StoppedError, download
+from reconciler.fetching.sources import Redirects, TransientError, parse_retry_after
+from reconciler.files import Lock
+from reconciler.mlperf.benchmark_files import FileDigest
+from tests.unit.fetching.serving import Behaviour, serve
+
+DATA = bytes(range(256)) * 4096  # 1 MiB
+QUICK = Limits(timeout=0.5, attempts=3, backoff=0.01, patience=1.0)
+
+
+def make_digest(data: bytes, algorithm: str = "sha256") -> FileDigest:
+    return FileDigest(algorithm, hashlib.new(algorithm, data, usedforsecurity=False).hexdigest(), "its publisher")
+
+
+def plan(folder: Path, *addresses: str, digest: FileDigest | None) -> Download:
+    return Download(folder / "data" / "file.bin", addresses, digest, folder / "incoming")
+
+
+def fetch(item: Download, limits: Limits = QUICK) -> Downloaded:
+    return download(item, limits, Progress())
+
+
+@pytest.fixture(autouse=True)
+def _without_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+
+
+@pytest.mark.parametrize("algorithm", ["sha256", "md5"])
+def test_a_file_lies_at_its_place_once_its_digest_is_right(tmp_path: Path, algorithm: str) -> None:
+    with serve(Behaviour({"/f": DATA})) as address:
+        found = fetch(plan(tmp_path, f"{address}/f", digest=make_digest(DATA, algorithm)))
+    assert (tmp_path / "data/file.bin").read_bytes() == DATA
+    assert found.sha256 == hashlib.sha256(DATA).hexdigest()
+    assert [path for path in (tmp_path / "incoming").iterdir() if path.suffix != ".lock"] == []
+
+
+def test_a_connection_that_breaks_is_gone_on_with(tmp_path: Path) -> None:
+    behaviour = Behaviour({"/f": DATA}, cut={0: 1000, 1: 300_000})
+    with serve(behaviour) as address:
+        fetch(plan(tmp_path, f"{address}/f", digest=None))
+    assert (tmp_path / "data/file.bin").read_bytes() == DATA
+    tag = behaviour.tag("/f")
+    assert behaviour.asked == [("/f", "", ""), ("/f", "bytes=1000-", tag), ("/f", "bytes=301000-", tag)]
+
+
+def test_a_server_without_ranges_sends_everything_again(tmp_path: Path) -> None:
+    behaviour = Behaviour({"/f": DATA}, ranges=False, cut={0: 700_000})
+    with serve(behaviour) as address:
+        fetch(plan(tmp_path, f"{address}/f", digest=make_digest(DATA)))
+    assert (tmp_path / "data/file.bin").read_bytes() == DATA
+    assert len(behaviour.asked) == 2
+
+
+def test_a_file_that_changed_meanwhile_is_read_from_its_beginning(tmp_path: Path) -> None:
+    behaviour = Behaviour({"/f": DATA}, cut={0: 1000, 1: 0, 2: 0})
+    with serve(behaviour) as address:
+        item = plan(tmp_path, f"{address}/f", digest=None)
+        with pytest.raises(TransientError):
+            fetch(item, Limits(timeout=0.5, attempts=1, backoff=0.01))
+        changed = behaviour.files["/f"] = b"another" * 1000
+        fetch(item)
+    assert (tmp_path / "data/file.bin").read_bytes() == changed
+
+
+def test_a_part_without_anything_that_proves_the_rest_is_not_gone_on_with(tmp_path: Path) -> None:
+    behaviour = Behaviour({"/f": DATA}, tagged=False, cut={0: 1000})
+    with serve(behaviour) as address:
+        fetch(plan(tmp_path, f"{address}/f", digest=None))
+    assert [asked for _, asked, _ in behaviour.asked] == ["", ""]
+    assert (tmp_path / "data/file.bin").read_bytes() == DATA
+
+
+def test_a_damaged_part_is_found_by_the_digest_and_read_anew(tmp_path: Path) -> None:
+    with serve(Behaviour({"/f": DATA})) as address:
+        item = plan(tmp_path, f"{address}/f", digest=make_digest(DATA))
+        item.folder.mkdir()
+        item.part.write_bytes(b"x" * 5000)
+        fetch(item)
+    assert item.target.read_bytes() == DATA
+
+
+def test_a_part_that_is_longer_than_the_file_is_dropped(tmp_path: Path) -> None:
+    with serve(Behaviour({"/f": DATA})) as address:
+        item = plan(tmp_path, f"{address}/f", digest=make_digest(DATA))
+        item.folder.mkdir()
+        item.part.write_bytes(DATA + b"more")
+        fetch(item)
+    assert item.target.read_bytes() == DATA
+
+
+def test_a_wrong_digest_names_both_and_leaves_nothing(tmp_path: Path) -> None:
+    with serve(Behaviour({"/f": DATA})) as address:
+        item = plan(tmp_path, f"{address}/f", digest=make_digest(b"other"))
+        with pytest.raises(StoreError) as caught:
+            fetch(item)
+    for part in (hashlib.sha256(DATA).hexdigest(), hashlib.sha256(b"other").hexdigest(), "its publisher", "/f"):
+        assert part in caught.value.message
+    assert not item.target.exists()
+    assert not item.part.exists()
+
+
+def test_the_next_address_goes_on_where_the_first_failed(tmp_path: Path) -> None:
+    behaviour = Behaviour({"/a": DATA, "/b": DATA}, cut={0: 400_000, 1: 0, 2: 0, 3: 0})
+    with serve(behaviour) as address:
+        fetch(plan(tmp_path, f"{address}/a", f"{address}/b", digest=make_digest(DATA)))
+    assert behaviour.asked[-1] == ("/b", "bytes=400000-", "")
+    assert (tmp_path / "data/file.bin").read_bytes() == DATA
+
+
+@pytest.mark.parametrize(("status", "said"), [(404, "404"), (410, "410"), (403, "licence"), (401, "licence")])
+def test_a_refusal_is_final_and_says_what_to_do(tmp_path: Path, status: int, said: str) -> None:
+    behaviour = Behaviour({}, answers={"/f": [(status, {})]})
+    with serve(behaviour) as address, pytest.raises(StoreError) as caught:
+        fetch(plan(tmp_path, f"{address}/f", digest=None))
+    assert len(behaviour.asked) == 1
+    assert said in f"{caught.value.message} {caught.value.fix}"
+    assert "--mirror" in caught.value.fix
+
+
+@pytest.mark.parametrize("status", [429, 503, 500])
+def test_a_busy_server_is_asked_again(tmp_path: Path, status: int) -> None:
+    behaviour = Behaviour({"/f": DATA}, answers={"/f": [(status, {"Retry-After": "0"}), (status, {})]})
+    with serve(behaviour) as address:
+        fetch(plan(tmp_path, f"{address}/f", digest=None))
+    assert (tmp_path / "data/file.bin").read_bytes() == DATA
+    assert len(behaviour.asked) == 3
+
+
+def test_a_server_is_left_alone_for_as_long_as_it_asks(tmp_path: Path) -> None:
+    pauses: list[float] = []
+
+    class Noted(Progress):
+        def pause(self, seconds: float) -> None:
+            pauses.append(seconds)
+
+    behaviour = Behaviour({"/f": DATA}, answers={"/f": [(429, {"Retry-After": "7"})]})
+    with serve(behaviour) as address:
+        download(plan(tmp_path, f"{address}/f", digest=None), QUICK, Noted())
+    assert pauses == [7.0]
+
+
+def test_a_server_that_asks_for_too_long_is_given_up(tmp_path: Path) -> None:
+    behaviour = Behaviour({"/f": DATA}, answers={"/f": [(429, {"Retry-After": "86400"})]})
+    with serve(behaviour) as address, pytest.raises(StoreError, match="come back in 86400 s"):
+        fetch(plan(tmp_path, f"{address}/f", digest=None))
+
+
+def test_a_pause_is_asked_for_in_seconds_or_as_a_date() -> None:
+    now = 1_700_000_000.0
+    assert parse_retry_after("30", now) == 30
+    assert parse_retry_after(email.utils.formatdate(now + 45, usegmt=True), now) == 45
+    assert parse_retry_after(email.utils.formatdate(now - 45, usegmt=True), now) == 0
+    assert parse_retry_after("soon", now) == 0
+
+
+def test_a_server_that_stalls_is_given_up_and_gone_on_with(tmp_path: Path) -> None:
+    behaviour = Behaviour({"/f": DATA}, stall={0: 1000})
+    with serve(behaviour) as address:
+        fetch(plan(tmp_path, f"{address}/f", digest=None))
+    assert behaviour.asked[1][1] == "bytes=1000-"
+    assert (tmp_path / "data/file.bin").read_bytes() == DATA
+
+
+def test_a_server_that_never_answers_is_told_by_name(tmp_path: Path) -> None:
+    with socket.socket() as taken:  # bound, and nobody listens
+        taken.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{taken.getsockname()[1]}/f"
+        with pytest.raises(StoreError) as caught:
+            fetch(plan(tmp_path, address, digest=None))
+    assert address in caught.value.message
+    assert "goes on from there" in caught.value.fix
+
+
+def test_redirects_are_followed_with_the_range(tmp_path: Path) -> None:
+    behaviour = Behaviour({"/f": DATA}, cut={1: 1000})
+    with serve(behaviour) as address:
+        behaviour.redirects["/old"] = f"{address}/f"
+        fetch(plan(tmp_path, f"{address}/old", digest=None))
+    assert behaviour.asked[-1] == ("/f", "bytes=1000-", behaviour.tag("/f"))
+    assert (tmp_path / "data/file.bin").read_bytes() == DATA
+
+
+@pytest.mark.parametrize("target", ["/a", "/b"])
+def test_a_loop_of_redirects_ends(tmp_path: Path, target: str) -> None:
+    behaviour = Behaviour({}, redirects={"/a": target, "/b": "/a"})
+    with serve(behaviour) as address, pytest.raises(StoreError, match="302"):
+        fetch(plan(tmp_path, f"{address}/a", digest=None))
+    assert len(behaviour.asked) <= 12
+
+
+@pytest.mark.parametrize("target", ["file:///etc/passwd", "ftp://127.0.0.1/f"])
+def test_a_redirect_leads_to_no_other_protocol(tmp_path: Path, target: str) -> None:
+    behaviour = Behaviour({}, redirects={"/a": target})
+    with serve(behaviour) as address, pytest.raises(StoreError, match=r"not (followed|allowed)"):
+        fetch(plan(tmp_path, f"{address}/a", digest=None))
+
+
+def test_a_redirect_never_leads_from_https_to_http() -> None:
+    import urllib.error
+    import urllib.request
+    from http.client import HTTPMessage
+    from io import BytesIO
+
+    request = urllib.request.Request("https://example.org/f", headers={"Range": "bytes=5-"})
+    with pytest.raises(urllib.error.HTTPError, match="from https to http"):
+        Redirects().redirect_request(request, BytesIO(), 302, "", HTTPMessage(), "http://example.org/f")
+    kept = Redirects().redirect_request(request, BytesIO(), 302, "", HTTPMessage(), "https://example.org/g")
+    assert kept.get_header("Range") == "bytes=5-"
+
+
+def test_an_empty_answer_is_no_file(tmp_path: Path) -> None:
+    with serve(Behaviour({"/f": b""})) as address, pytest.raises(StoreError, match="empty"):
+        fetch(plan(tmp_path, f"{address}/f", digest=None))
+    assert not (tmp_path / "data/file.bin").exists()
+
+
+def test_more_than_the_largest_file_is_refused(tmp_path: Path) -> None:
+    with serve(Behaviour({"/f": DATA}, sized=False)) as address, pytest.raises(StoreError, match="more than 1,000"):
+        fetch(plan(tmp_path, f"{address}/f", digest=None), Limits(timeout=0.5, largest=1000))
+    assert not (tmp_path / "data/file.bin").exists()
+
+
+def test_a_file_of_a_folder_is_copied(tmp_path: Path) -> None:
+    source = tmp_path / "mirror folder" / "f.bin"
+    source.parent.mkdir()
+    source.write_bytes(DATA)
+    fetch(plan(tmp_path, source.as_uri(), digest=make_digest(DATA)))
+    assert (tmp_path / "data/file.bin").read_bytes() == DATA
+
+
+def test_two_at_once_are_told_of_each_other(tmp_path: Path) -> None:
+    item = plan(tmp_path, "http://127.0.0.1:9/f", digest=None)
+    with (
+        Lock(item.part.with_suffix(".lock"), purpose="fetching file.bin").acquire(),
+        pytest.raises(StoreError, match="held by process"),
+    ):
+        fetch(item)
+
+
+def test_a_download_that_is_stopped_keeps_its_part(tmp_path: Path) -> None:
+    progress = Progress()
+
+    def stop(passed: int) -> None:
+        progress.stopped.set()
+
+    progress.report = stop
+    with serve(Behaviour({"/f": DATA})) as address:
+        item = plan(tmp_path, f"{address}/f", digest=None)
+        with pytest.raises(StoppedError):
+            download(item, QUICK, progress)
+    assert not item.target.exists()
+    assert item.part.is_file()
+
+
+def test_a_killed_download_is_gone_on_with(tmp_path: Path) -> None:
+    behaviour = Behaviour({"/f": DATA}, stall={0: 300_000})
+    with serve(behaviour) as address:
+        code = (
+            "import sys; from pathlib import Path\n"
+            "from reconciler.fetching.download import *\n"
+            "folder, address = Path(sys.argv[1]), sys.argv[2]\n"
+            "item = Download(folder / 'data' / 'file.bin', (address,), None, folder / 'incoming')\n"
+            "download(item, Limits(timeout=60), Progress())\n"
+        )
+        child = subprocess.Popen([sys.executable, "-c", code, str(tmp_path), f"{address}/f"])
+        item = plan(tmp_path, f"{address}/f", digest=None)
+        give_up = time.monotonic() + 60
+        while not (item.part.is_file() and item.part.stat().st_size > 0) and time.monotonic() < give_up:
+            time.sleep(0.02)
+        os.kill(child.pid, signal.SIGKILL)
+        child.wait()
+        have = item.part.stat().st_size
+        assert have > 0
+        fetch(item)
+    assert behaviour.asked[-1][1] == f"bytes={have}-"
+    assert item.target.read_bytes() == DATA

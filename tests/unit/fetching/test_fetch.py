@@ -1,0 +1,259 @@
+"""What is fetched of a benchmark's files: from publishers, archives and mirrors; what must come by hand."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tarfile
+import zipfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pytest
+
+from reconciler.errors import ReconcilerError, StorageError
+from reconciler.fetching import fetch as fetching
+from reconciler.fetching.download import Limits, Progress
+from reconciler.fetching.fetch import Due, Ended, Fate, Mirror, check_room, decide, fetch
+from reconciler.fetching.scratch import Presence, Scratch, find_scratch, look_for
+from reconciler.fetching.unpacking import unpack_folder, unpack_member
+from reconciler.mlperf.benchmark_files import BenchmarkFiles, FileDigest, SourceFile, load_benchmark_files
+from tests.unit.fetching.serving import Behaviour, serve
+
+QUICK = Limits(timeout=1.0, attempts=2, backoff=0.01)
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scratch:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    return find_scratch({"MLPERF_SCRATCH_PATH": str(tmp_path / "scratch")})
+
+
+def make_file(path: str, *sources: str, data: bytes = b"", **rest: object) -> SourceFile:
+    digest = FileDigest("md5", hashlib.md5(data, usedforsecurity=False).hexdigest(), "it") if data else None
+    values = {"about": "", "licence": "free", "size": 1000, "digest": digest, **rest}
+    return SourceFile(path=path, sources=sources, **values)  # type: ignore[arg-type]
+
+
+def make_benchmark(*files: SourceFile) -> BenchmarkFiles:
+    return BenchmarkFiles(folder="b", names=("b",), datasets=("data/b",), models=("models/b.onnx",), files=files)
+
+
+def bring(scratch: Scratch, *files: SourceFile, mirror: Mirror | None = None, optional: bool = False) -> list[Ended]:
+    due = decide(scratch, [make_benchmark(*files)], mirror, optional=optional)
+    return fetch(scratch, due, QUICK, Progress(), parallel=3)
+
+
+def zip_files(files: Mapping[str, bytes]) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return stream.getvalue()
+
+
+def tar_files(files: Mapping[str, bytes], links: Iterable[tuple[str, str]] = ()) -> bytes:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w:gz") as archive:
+        for name, data in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+        for name, target in links:
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname = tarfile.SYMTYPE, target
+            archive.addfile(info)
+    return stream.getvalue()
+
+
+def test_files_come_and_a_second_fetch_asks_for_nothing(scratch: Scratch) -> None:
+    behaviour = Behaviour({"/m": b"model", "/l": b"labels"})
+    with serve(behaviour) as address:
+        files = (
+            make_file("models/b.onnx", f"{address}/m", data=b"model"),
+            make_file("data/b/labels.txt", f"{address}/l"),
+        )
+        assert [item.fate for item in bring(scratch, *files)] == [Fate.FETCHED, Fate.FETCHED]
+        assert [item.fate for item in bring(scratch, *files)] == [Fate.HERE, Fate.HERE]
+    assert len(behaviour.asked) == 2
+    assert (scratch.root / "data/b/labels.txt").read_bytes() == b"labels"
+
+
+def test_a_failure_keeps_no_other_file_from_coming(scratch: Scratch) -> None:
+    with serve(Behaviour({"/m": b"model"})) as address:
+        gone, there = make_file("data/gone", f"{address}/gone"), make_file("data/m", f"{address}/m")
+        ended = bring(scratch, gone, there)
+    assert [item.fate for item in ended] == [Fate.FAILED, Fate.FETCHED]
+    assert "404" in ended[0].why
+
+
+def test_a_file_whose_digest_nobody_publishes_must_be_the_one_that_was_fetched_first(scratch: Scratch) -> None:
+    behaviour = Behaviour({"/f": b"first"})
+    with serve(behaviour) as address:
+        file = make_file("data/f", f"{address}/f")
+        (first,) = bring(scratch, file)
+        (scratch.root / "data/f").unlink()
+        behaviour.files["/f"] = b"other"
+        (second,) = bring(scratch, file)
+    assert first.sha256 == hashlib.sha256(b"first").hexdigest()
+    assert second.fate is Fate.FAILED
+    assert "the first fetch" in second.why
+
+
+def test_a_damaged_file_is_named_and_left_alone(scratch: Scratch) -> None:
+    (scratch.root / "models").mkdir(parents=True)
+    (scratch.root / "models/b.onnx").write_bytes(b"damaged")
+    (ended,) = bring(scratch, make_file("models/b.onnx", "http://127.0.0.1:9/m", data=b"model"))
+    assert ended.fate is Fate.FAILED
+    assert str(scratch.root / "models/b.onnx") in ended.why
+    assert "move it away" in ended.fix
+    assert (scratch.root / "models/b.onnx").read_bytes() == b"damaged"
+
+
+def test_a_file_that_changed_since_it_was_proved_is_read_again(scratch: Scratch) -> None:
+    file = make_file("models/b.onnx", data=b"model")
+    path = scratch.root / "models/b.onnx"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"model")
+    assert look_for(scratch, file, deep=False).presence is Presence.UNPROVED
+    assert look_for(scratch, file, deep=True).presence is Presence.HERE
+    assert look_for(scratch, file, deep=False).presence is Presence.HERE
+    path.write_bytes(b"edited")
+    assert look_for(scratch, file, deep=True).presence is Presence.WRONG
+
+
+def test_another_place_of_the_guides_counts(scratch: Scratch) -> None:
+    (scratch.root / "models").mkdir(parents=True)
+    (scratch.root / "models/other.onnx").write_bytes(b"model")
+    file = make_file("models/b.onnx", "http://127.0.0.1:9/m", data=b"model", known_as=("models/other.onnx",))
+    assert [item.fate for item in bring(scratch, file)] == [Fate.HERE]
+
+
+def test_what_a_form_stands_before_is_told_with_its_place_and_comes_by_hand(scratch: Scratch) -> None:
+    images = make_file("data/b/*.jpg", count=3, by_hand="register first")
+    (ended,) = bring(scratch, images)
+    assert (ended.fate, ended.why) == (Fate.BY_HAND, "")
+    assert ended.fix == f"register first; it belongs at {scratch.root}/data/b/*.jpg"
+    (scratch.root / "data/b").mkdir(parents=True)
+    for name in ("1.jpg", "2.jpg"):
+        (scratch.root / "data/b" / name).write_bytes(b"i")
+    assert [item.why for item in bring(scratch, images)] == ["2 of 3 files are there"]
+    (scratch.root / "data/b/3.jpg").write_bytes(b"i")
+    assert [item.fate for item in bring(scratch, images)] == [Fate.HERE]
+
+
+def test_optional_files_come_when_they_are_asked_for(scratch: Scratch) -> None:
+    with serve(Behaviour({"/f": b"data"})) as address:
+        file = make_file("data/f", f"{address}/f", optional=True)
+        assert bring(scratch, file) == []
+        assert [item.fate for item in bring(scratch, file, optional=True)] == [Fate.FETCHED]
+
+
+@pytest.mark.parametrize("pack", [zip_files, tar_files])
+def test_files_come_out_of_archives(scratch: Scratch, pack: object) -> None:
+    packed = pack({"top/val/1.jpg": b"one", "top/val/2.jpg": b"two", "top/train/3.jpg": b"three", "l.txt": b"labels"})  # type: ignore[operator]
+    behaviour = Behaviour({"/a": packed})
+    with serve(behaviour) as address:
+        images = make_file("data/b/*.jpg", f"{address}/a", data=packed, unpack="top/val/", packed=1000, count=2)
+        labels = make_file("data/map.txt", f"{address}/a", data=packed, member="l.txt", packed=1000)
+        assert [item.fate for item in bring(scratch, images, labels)] == [Fate.FETCHED, Fate.FETCHED]
+        assert [item.fate for item in bring(scratch, images, labels)] == [Fate.HERE, Fate.HERE]
+    assert sorted(path.name for path in (scratch.root / "data/b").iterdir()) == ["1.jpg", "2.jpg"]
+    assert (scratch.root / "data/map.txt").read_bytes() == b"labels"
+    assert [path for path in scratch.incoming.iterdir() if path.suffix != ".lock"] == []
+
+
+def test_an_archive_that_is_here_already_is_only_unpacked(scratch: Scratch) -> None:
+    packed = tar_files({"val/1.jpg": b"one"})
+    images = make_file("data/b/*.jpg", "http://127.0.0.1:9/a.tgz", data=packed, unpack="val/", packed=1000)
+    assert images.digest is not None
+    scratch.incoming.mkdir(parents=True)
+    (scratch.incoming / f"{images.digest.value[:16]}-a.tgz").write_bytes(packed)
+    assert [item.fate for item in bring(scratch, images)] == [Fate.FETCHED]
+
+
+@pytest.mark.parametrize("name", ["val/../../escaped", "val//etc/escaped"])
+def test_a_name_that_leads_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / "a.tgz").write_bytes(tar_files({name: b"x"}))
+    with pytest.raises(StorageError, match="leads elsewhere"):
+        unpack_folder(tmp_path / "a.tgz", "val/", tmp_path / "out" / "in", known=1000, moved=lambda _: None)
+    assert not list(tmp_path.rglob("escaped"))
+
+
+def test_links_in_an_archive_are_left_there(tmp_path: Path) -> None:
+    (tmp_path / "a.tgz").write_bytes(tar_files({"val/1": b"x"}, links=[("val/2", "/etc/passwd")]))
+    assert unpack_folder(tmp_path / "a.tgz", "val/", tmp_path / "out", known=1000, moved=lambda _: None) == 1
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["1"]
+
+
+def test_an_archive_that_would_fill_the_disk_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.tgz").write_bytes(tar_files({"f": bytes(1 << 20)}))
+    with pytest.raises(StorageError, match="would unpack to"):
+        unpack_member(tmp_path / "a.tgz", "f", tmp_path / "out", known=1000)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("data", [b"no archive", tar_files({"f": bytes(range(256)) * 400})[:300], b""])
+def test_what_is_no_whole_archive_is_told(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "a.tgz").write_bytes(data)
+    with pytest.raises(StorageError, match=r"a\.tgz"):
+        unpack_member(tmp_path / "a.tgz", "f", tmp_path / "out", known=1 << 20)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_web_server_as_mirror_has_archives_where_their_files_belong(scratch: Scratch) -> None:
+    packed = zip_files({"val/1.jpg": b"one"})
+    behaviour = Behaviour({"/lab/data/b/images.zip": packed, "/lab/models/b%20c.onnx": b"model"})
+    with serve(behaviour) as address:
+        images = make_file("data/b/*.jpg", "https://x.example/images.zip", data=packed, unpack="val/", packed=9)
+        model = make_file("models/b c.onnx", "https://x.example/m", data=b"model")
+        ended = bring(scratch, images, model, mirror=Mirror(f"{address}/lab/"))
+    assert [item.fate for item in ended] == [Fate.FETCHED, Fate.FETCHED], ended
+
+
+@pytest.mark.parametrize("as_address", [True, False])
+def test_a_folder_as_mirror_gives_also_what_comes_by_hand(scratch: Scratch, tmp_path: Path, as_address: bool) -> None:
+    lab = tmp_path / "lab"
+    (lab / "data/b").mkdir(parents=True)
+    for name in ("1.jpg", "2.jpg"):
+        (lab / "data/b" / name).write_bytes(name.encode())
+    (lab / "data/labels.txt").write_bytes(b"labels")
+    images = make_file("data/b/*.jpg", count=2, by_hand="register first")
+    labels = make_file("data/labels.txt", "https://x.example/a.zip", data=b"archive", member="l.txt")
+    mirror = Mirror(lab.as_uri() if as_address else str(lab))
+    ended = bring(scratch, images, labels, make_file("data/none", "https://x.example/n"), mirror=mirror)
+    assert [item.fate for item in ended] == [Fate.FETCHED, Fate.FETCHED, Fate.FAILED]
+    assert (scratch.root / "data/b/2.jpg").read_bytes() == b"2.jpg"
+    assert (scratch.root / "data/labels.txt").read_bytes() == b"labels"
+
+
+def test_a_disk_without_room_is_told_before_anything_comes(scratch: Scratch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetching, "measure_free", lambda _: 100 << 20)
+    file = make_file("data/f", "http://127.0.0.1:9/f", size=200 << 20)
+    due: list[Due] = decide(scratch, [make_benchmark(file)], None, optional=False)
+    with pytest.raises(StorageError, match="200 MiB are needed"):
+        check_room(scratch, due)
+
+
+def test_a_scratch_space_is_named_or_found(tmp_path: Path) -> None:
+    assert find_scratch({"MLPERF_SCRATCH_PATH": "/a"}, "/b").root == Path("/b")
+    assert find_scratch({"MLPERF_SCRATCH_PATH": "/a"}).root == Path("/a")
+    with pytest.raises(ReconcilerError) as caught:
+        find_scratch({})
+    assert "MLPERF_SCRATCH_PATH" in caught.value.fix
+
+
+def test_every_file_of_every_benchmark_has_a_way_to_come() -> None:
+    known = load_benchmark_files()
+    assert {"resnet50", "retinanet", "ssd-resnet34", "bert", "3d-unet", "dlrm-v2", "rnnt"} <= set(known)
+    for item in known.values():
+        for file in item.files:
+            assert bool(file.sources) != bool(file.by_hand), file.path
+            assert all(source.startswith(("https://", "http://")) for source in file.sources)
+            assert file.licence
+            assert file.size
+            assert file.path.startswith(("data/", "models/"))
+            assert (file.count == 1) == (not file.is_pattern), file.path
+            assert not any(source.startswith("http://") for source in file.sources) or file.digest, file.path
+            assert file.digest is None or len(file.digest.value) == {"md5": 32, "sha256": 64}[file.digest.algorithm]
+            assert bool(file.packed) == file.is_archive, file.path

@@ -14,6 +14,7 @@ from reconciler.resource.settings import COMMAND
 from reconciler.spec.checks import check_cell
 from reconciler.spec.commands import check_harness
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, SpecFile
+from reconciler.spec.groups import Group
 from reconciler.spec.layers import Block, LayeredSetting, break_cycles, combine, flatten, resolve_blocks
 from reconciler.spec.models import Benchmark, Document, Settings
 from reconciler.spec.names import give_advice
@@ -61,22 +62,16 @@ class Declaring:
 
     def _whole(self) -> dict[str, Value]:
         """Settings of the whole submission, by flat name."""
-        documents, embargo = self.spec.documents, self.spec.embargo
         stores = {name: {"url": store.url, "options": dict(store.options)} for name, store in self.spec.stores.items()}
-        named: dict[tuple[str, ...], object] = {
-            ("stores",): stores or None,
-            ("signing", "sign"): self.spec.signing.sign,
-            ("signing", "signers"): self.spec.signing.signers,
-            ("tree",): self.spec.tree,
-            ("documents", "calibration"): documents.calibration,
-            ("documents", "bandwidth"): documents.bandwidth,
-            ("embargo", "until"): embargo.until,
-            ("embargo", "allow"): embargo.allow,
-        }
-        found = {where: value for where, value in named.items() if value is not None}
+        single = {"stores": stores or None, "tree": self.spec.tree}
+        found = {name: self._value(value, "spec", name) for name, value in single.items() if value is not None}
+        groups: dict[str, Group] = {name: getattr(self.spec, name) for name in ("documents", "embargo", "signing")}
+        for name, group in groups.items():
+            block = flatten(group, self._node("spec", name), f"spec.{name}", f"{name}.")
+            found |= {flat: layers[0].value for flat, layers in block.items() if layers[0].value.value is not None}
         if self.spec.tree is not None and (wrong := find_misplaced_tree(str(self.spec.tree), self._folder)):
             self._complain_of_value(("spec", "tree"), *wrong)
-        return {".".join(where): self._value(value, "spec", *where) for where, value in found.items()}
+        return found
 
     def _value(self, value: object, *where: str) -> Value:
         node = find_node(self._root, where)

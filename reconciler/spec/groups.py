@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
 
@@ -14,7 +14,10 @@ def _empty_is_a_group(value: Any) -> Any:
 
 
 class Group(BaseModel):
-    """A mapping with fixed names."""
+    """A mapping with fixed names. ``PREFIX``: before the flat names of its own values, where the group is not within
+    another that names them."""
+
+    PREFIX: ClassVar[str] = ""
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 

@@ -17,16 +17,12 @@ from reconciler.resource.inputs import Value
 from reconciler.spec.groups import Group
 from reconciler.spec.nodes import MapNode, Node
 
-# Flat names that differ from the path inside their block.
+# Flat names that differ from the path inside their block otherwise than by the prefix of its group.
 _RENAMED = {
     "publish": "policy.publish",
     "as": "benchmark.official",
     "source": "benchmark.source",
     "power": "power.path",
-    "category": "system.category",
-    "status": "system.status",
-    "launcher": "system.launcher",
-    "python": "system.python",
     "model.retraining": "measurements.retraining",
     "model.starting_weights_filename": "measurements.starting_weights_filename",
     "model.weight_transformations": "measurements.weight_transformations",
@@ -48,6 +44,7 @@ Block = dict[str, tuple[LayeredSetting, ...]]
 def flatten(group: Group, node: Node | None, path: str, inside: str = "") -> Block:
     """Every value written in ``group``, by flat name. ``node`` is the group's place in the tree."""
     block: Block = {}
+    prefix = "" if inside else group.PREFIX
     if not isinstance(node, MapNode):
         return block
     for name in group.model_fields_set:
@@ -65,7 +62,7 @@ def flatten(group: Group, node: Node | None, path: str, inside: str = "") -> Blo
         elif isinstance(value, dict):
             block |= _leaves(value, child, below, f"{full}.")
         else:
-            block[_RENAMED.get(full, full)] = (LayeredSetting(Value(value, child.origin), below),)
+            block[_RENAMED.get(full, f"{prefix}{full}")] = (LayeredSetting(Value(value, child.origin), below),)
     return block
 
 

@@ -217,6 +217,8 @@ class Hardware(Group):
 class System(Group):
     """A machine, or several alike, whose results are submitted under one name."""
 
+    PREFIX = "system."
+
     category: fields.Category = Field(description="The category of the system: datacenter, edge, or both.")
     status: fields.Status = Field(
         description="Availability: available, preview or rdi (research, development, internal)."

@@ -5,7 +5,6 @@ from __future__ import annotations
 from harness.contract import Busy, ProbeRequest
 from reconciler.errors import ReconcilerError
 from reconciler.files import RepositoryPaths
-from reconciler.launch.launcher import Launcher
 from reconciler.launch.nodes import find_first_busy, probe_nodes
 from reconciler.resource.settings import CellSettings
 
@@ -18,15 +17,14 @@ def find_busy(settings: CellSettings, places: RepositoryPaths, *, look: float = 
     ``look``: seconds for which the processors must be loaded; a tenth of a second at least. Raises ReconcilerError when
     the nodes behind a launcher cannot be seen.
     """
-    launcher = settings.launcher
     request = ProbeRequest(quiet=look, gpus=list_gpus(settings))
     try:
-        nodes = probe_nodes(request, launcher or Launcher(), places.work, (places.root.resolve(),))
+        nodes = probe_nodes(request, settings.launcher, places.work, (places.root.resolve(),))
     except ReconcilerError:
-        if launcher is not None:
+        if not settings.runs_here:
             raise
         return None  # a machine that cannot be probed runs nothing either, and the run will say why
-    return find_first_busy(nodes, elsewhere=launcher is not None)
+    return find_first_busy(nodes, elsewhere=not settings.runs_here)
 
 
 def list_gpus(settings: CellSettings) -> int:

@@ -27,7 +27,6 @@ from reconciler.files import Lock, RepositoryPaths, hash_bytes, ignore_work, rem
 from reconciler.files import replace as write
 from reconciler.git_history import clone_at
 from reconciler.history.snapshot import Snapshot
-from reconciler.launch.launcher import Launcher
 from reconciler.launch.nodes import Node, probe_nodes
 from reconciler.mlperf.compliance.scores import read_from_detail
 from reconciler.mlperf.loadgen.log import parse_detail
@@ -122,7 +121,7 @@ def _repeat(
     if IMPORTED in record.marks:
         return _not_repeated(cell, "its run was imported, and cannot be made here"), None
     probe_machines(there, at.desired.submission.systems, {own.system}, lambda text: report(Message(text)))
-    launcher = at.desired.detail(address).settings.launcher or Launcher()
+    launcher = at.desired.detail(address).settings.launcher
     unlike = _unlike(record, probe_nodes(ProbeRequest(), launcher, places.work, (places.root.resolve(),))[0])
     if unlike:
         return _not_repeated(cell, f"this machine is not that of the record: {'; '.join(unlike)}"), None

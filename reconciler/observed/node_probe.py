@@ -29,10 +29,9 @@ def probe_machines(
     for system in sorted(due):
         settings = systems[system]
         if needs_probe(settings) and name_nodes(settings) not in found:
-            launcher = settings.launcher
-            if launcher is not None:
-                report(f"probing {system} through {launcher.words[0]}")
-            found[name_nodes(settings)] = _seen(places, system, launcher or Launcher())
+            if not settings.runs_here:
+                report(f"probing {system} through {settings.launcher.words[0]}")
+            found[name_nodes(settings)] = _seen(places, system, settings.launcher)
     if found:
         write_probed_nodes(places, {**reached, **found})
     return bool(found)

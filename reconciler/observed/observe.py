@@ -64,7 +64,7 @@ def find_unlike_systems(systems: Mapping[str, SystemSettings], reached: ProbedNo
 
 def _unlike(settings: SystemSettings, reached: ProbedNodes) -> Obstacle | None:
     """Nodes that nobody has looked at yet are believed: the first pass with something to do there looks."""
-    here = find_unlike(settings.hardware) if settings.launcher is None else None
+    here = find_unlike(settings.hardware) if settings.runs_here else None
     seen = reached.get(name_nodes(settings)) if needs_probe(settings) else None
     return here or (find_unlike_nodes(settings, seen) if seen is not None else None)
 
@@ -75,7 +75,7 @@ def list_installed_for(
     """System → what is installed where its commands run; None where that is not known."""
     found: dict[str, Mapping[str, str] | None] = {}
     for name, system in systems.items():
-        if system.launcher is None:
+        if system.runs_here:
             found[name] = here
         else:
             seen = reached.get(name_nodes(system))

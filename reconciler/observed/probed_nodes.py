@@ -37,13 +37,13 @@ ProbedNodes = Mapping[str, NodeFacts]
 
 def needs_probe(settings: Settings) -> bool:
     """Whether this process cannot see for itself that a system is what is declared."""
-    return settings.launcher is not None or bool(settings.hardware.power_limit)
+    return not settings.runs_here or bool(settings.hardware.power_limit)
 
 
 def name_nodes(settings: Settings) -> str:
     """Under which name a look at a system is kept: a shared folder may serve several machines."""
     launcher = settings.launcher
-    words = [*launcher.words, launcher.python] if launcher else [f"here {platform.node()}"]
+    words = [f"here {platform.node()}"] if settings.runs_here else [*launcher.words, launcher.python]
     return hash_bytes(json.dumps(words).encode())[:16]
 
 
@@ -97,7 +97,7 @@ def find_unlike_nodes(settings: Settings, seen: NodeFacts) -> Obstacle | None:
     if "hardware.nodes" in settings and declared != len(seen.nodes):
         have = f"{len(seen.nodes)} node{'s' if len(seen.nodes) != 1 else ''}"
         return Obstacle(f"the system declares {declared} nodes; its launcher reaches {have}", "correct one of them")
-    alone = settings.launcher is None
+    alone = settings.runs_here
     checks = (_unlike_gpus, _unlike_cpu, _unlike_power)
     found = (check(settings.hardware, node, _where(node, alone=alone)) for node in seen.nodes for check in checks)
     return next((obstacle for obstacle in found if obstacle is not None), None)

@@ -196,7 +196,7 @@ def collect_node_facts(systems: Mapping[str, SystemSettings], reached: ProbedNod
     """System → what the record of its runs says of the nodes that its launcher reached."""
     told = {}
     for name, system in systems.items():
-        found = reached.get(name_nodes(system)) if system.launcher is not None else None
+        found = reached.get(name_nodes(system)) if not system.runs_here else None
         if found is not None:
             drivers = {str(gpu["driver"]) for node in found.nodes for gpu in node["gpus"] if "driver" in gpu}
             told[name] = MachineFacts(tuple(map(note_facts, found.nodes)), tuple(sorted(drivers)))

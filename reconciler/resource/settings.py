@@ -65,10 +65,15 @@ class Settings:
         return {name.removeprefix(prefix): value for name, value in self.values.items() if name.startswith(prefix)}
 
     @property
-    def launcher(self) -> Launcher | None:
-        """What the system puts before each of its commands; None where they run on this machine."""
-        words = self.words(LAUNCHER)
-        return Launcher(words, self.text(PYTHON)) if words else None
+    def launcher(self) -> Launcher:
+        """What the system puts before each of its commands; no words where it has none."""
+        return Launcher(self.words(LAUNCHER), self.text(PYTHON))
+
+    @property
+    def runs_here(self) -> bool:
+        """Whether the system's commands run on this machine. Whatever asks for another place to run is asked for here,
+        and nowhere else."""
+        return not self.launcher.words
 
     @property
     def hardware(self) -> Hardware:

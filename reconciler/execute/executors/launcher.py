@@ -14,7 +14,6 @@ from reconciler.execute.executors.executor import PATIENCE, Capacity, Handle, Pr
 from reconciler.execute.executors.local import LocalExecutor, name_submission
 from reconciler.files import RepositoryPaths, hash_bytes
 from reconciler.launch.adapters import build_launch, choose_interpreter, find_outermost
-from reconciler.launch.launcher import Launcher
 from reconciler.process import build_elsewhere_environment, build_harness_command
 from reconciler.resource.settings import CellSettings
 
@@ -31,8 +30,7 @@ class LauncherExecutor:
 
     def capacity(self, settings: CellSettings) -> Capacity:
         """One timed run at a time behind one launcher, which may wait in a queue for as long as its cluster is busy."""
-        launcher = settings.launcher or Launcher()
-        return Capacity(f"quiet-{hash_bytes(chr(0).join(launcher.words).encode())[:16]}", PATIENCE)
+        return Capacity(f"quiet-{hash_bytes(chr(0).join(settings.launcher.words).encode())[:16]}", PATIENCE)
 
     def submit(self, submission: Submission) -> Handle:
         request = put_behind_launcher(submission.attempt, submission.request, self.places)
@@ -51,7 +49,6 @@ class LauncherExecutor:
 def put_behind_launcher(attempt: Attempt, request: Message, places: RepositoryPaths) -> LaunchRequest:
     """A request that starts the child of this one behind the launcher of the attempt's system."""
     launcher = attempt.intent.settings.launcher
-    assert launcher is not None
     counter_there = attempt.counter.with_name("counter-there")
     inner: Any = replace(request, counter=str(counter_there))  # type: ignore[call-arg]
     if isinstance(inner, CommandRequest) and inner.lock:  # where each node, and a container, sees it

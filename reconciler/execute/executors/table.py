@@ -34,7 +34,7 @@ class Executors:
 
     def choose_for_system(self, settings: CellSettings) -> Executor:
         """The one that reaches the machine of a system."""
-        return self.by_name["local" if settings.launcher is None else "launcher"]
+        return self.by_name["local" if settings.runs_here else "launcher"]
 
     def choose(self, attempt: Attempt, request: Message) -> Executor:
         users = isinstance(request, CommandRequest | ServiceRequest)

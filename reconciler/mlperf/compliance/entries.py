@@ -65,7 +65,7 @@ def read_entries(lines: Iterable[bytes], file: str = ACCURACY_LOG) -> Iterator[E
 def _parse(text: bytes, file: str, number: int) -> Iterator[Entry]:
     """Mostly one entry; a log that another program wrote may hold several in a line."""
     try:
-        for item in json.loads(b"[%s]" % text):
+        for item in json.loads(f"[{text.decode()}]"):
             count = item.get("token_count")
             first = item.get("token_data")
             yield Entry(

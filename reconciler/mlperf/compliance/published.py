@@ -53,11 +53,17 @@ def judge_files(published: Published) -> Iterator[Judged]:
         text = published.text(file)
         if text is None:
             continue
-        found = [verdict for verdict in _verdicts(published, file) if file in verdict.files]
-        passing = [verdict for verdict in found if is_passed(verdict.files[file], file, rules)]
-        if found:
-            again, said = (passing or found)[0], is_passed(text, file, rules)
-            yield Judged(file, said, bool(passing), again, sure=said or find_test(test).sure)
+        first = passing = None
+        for verdict in _verdicts(published, file):
+            if file in verdict.files:
+                first = first or verdict
+                if is_passed(verdict.files[file], file, rules):
+                    passing = verdict
+                    break
+        again = passing or first
+        if again is not None:
+            said = is_passed(text, file, rules)
+            yield Judged(file, said, passing is not None, again, sure=said or find_test(test).sure)
 
 
 def _verdicts(published: Published, file: str) -> Iterator[AuditVerdict]:

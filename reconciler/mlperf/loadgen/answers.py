@@ -48,7 +48,7 @@ def find_wrong_answers(lines: Iterable[bytes], log: DetailLog, *, whole: bool = 
     answered = sum(seen)
     if answered > wanted or (whole and answered != wanted):
         yield f"answers: expected those to {wanted} samples, {ACCURACY_LOG} answers {answered}"
-    series = max(1, sum(entry.key == "loaded_qsl_set" for entry in log.lines))
+    series = max(1, len(log.all_of("loaded_qsl_set")))
     if repeated > (_SPARE * series if log.scenario == "MultiStream" else 0):
         yield f"answers: {ACCURACY_LOG} answers {repeated} times a sample that it has answered already"
 

@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import Any
 
 from reconciler.errors import LogError
-from reconciler.mlperf.loadgen.early_stopping import compute_allowed_over
+from reconciler.mlperf.loadgen.early_stopping import compute_allowed_over, is_allowed_over
 from reconciler.mlperf.loadgen.log import DetailLog, LogLine
 from reconciler.mlperf.loadgen.settings import ACCURACY, LOADGEN_MODE, PERFORMANCE
 
@@ -85,10 +85,9 @@ def find_inconsistencies(log: DetailLog, *, rehearsal: bool = False) -> tuple[In
 def _repeated_keys(log: DetailLog) -> Iterator[Inconsistency]:
     """The first line of a key is read, and the next one is what LoadGen wrote."""
     once = _ONCE + (_ONCE_TIMED if log.mode == LOADGEN_MODE[PERFORMANCE] else ())
-    for entry in log.lines:
+    for entry in log.index.repeated(once):
         first = log.index[entry.key]
-        if entry is not first and entry.key.startswith(once):
-            yield Inconsistency(entry.key, _show(first), f"a second line says {_show(entry)}", first.line, entry.line)
+        yield Inconsistency(entry.key, _show(first), f"a second line says {_show(entry)}", first.line, entry.line)
 
 
 def _requested_settings(log: DetailLog) -> Iterator[Inconsistency]:
@@ -119,7 +118,7 @@ def _clocks(log: DetailLog) -> Iterator[Inconsistency]:
 
 def _samples(log: DetailLog) -> Iterator[Inconsistency]:
     """What was loaded is of the library, and as many samples as LoadGen says that it uses."""
-    entries = [entry for entry in log.lines if entry.key == "loaded_qsl_set"]
+    entries = log.all_of("loaded_qsl_set")
     total, mode = _integer(log, "qsl_reported_total_count"), _MODES[log.mode]
     key = f"effective_{mode}_sample_count"
     used = _integer(log, key)
@@ -224,8 +223,9 @@ def _early_stopping(log: DetailLog) -> Iterator[Inconsistency]:
     if log.scenario != "Server" or None in (queries, over, percentile) or log.get("requested_use_token_latencies"):
         return
     if queries and met is not None and met.value is True and 0 < Decimal(percentile or 0) < 1:
-        allowed = compute_allowed_over(queries, Decimal(percentile or 0) * 100)
-        if Decimal(over or 0) > allowed:
+        wanted = Decimal(percentile or 0) * 100
+        if not is_allowed_over(over or 0, queries, wanted):
+            allowed = compute_allowed_over(queries, wanted)
             derived = f"{over} of {queries} queries were over the latency, and {max(allowed, 0)} are allowed"
             yield Inconsistency(
                 "early_stopping_met", "true", derived, met.line, log.number("result_overlatency_query_count")

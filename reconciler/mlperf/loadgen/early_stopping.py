@@ -29,6 +29,11 @@ def compute_least_queries(over: int, percentile: Decimal) -> int:
     return high
 
 
+def is_allowed_over(over: int, queries: int, percentile: Decimal) -> bool:
+    """Whether n(``over``) <= ``queries``."""
+    return over < 0 or _at_most(over, queries, _rate(percentile)) <= _DOUBT
+
+
 def compute_allowed_over(queries: int, percentile: Decimal) -> int:
     """The greatest t with n(t) <= ``queries``; -1 when even no query over the latency would not prove it."""
     rate = _rate(percentile)

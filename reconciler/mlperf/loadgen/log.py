@@ -7,6 +7,7 @@ skipped.
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -25,13 +26,14 @@ _KEY = b'{"key": "'
 _LONG = 1 << 16
 _TIME = "%m-%d-%Y %H:%M:%S.%f"
 
-# A line as LoadGen itself writes it, with a plain value: it needs no JSON reader. Lists and escaped text do.
+# A line as LoadGen itself writes it, with a plain value: it needs no JSON reader. Lists, escaped text and numbers of
+# hundreds of digits do.
 _PLAIN = re.compile(
-    rb'\{"key": "([^"\\]++)", "value": (?:(true|false)|(-?(?:0|[1-9]\d*+)(?![.eE]))|'
-    rb'(-?(?:0|[1-9]\d*+)(?:\.\d++)?(?:[eE][+-]?\d++)?)|"([^"\\]*+)")'
+    rb':::MLLOG\s*+\{"key": "([^"\\]++)", "value": (?:(true|false)|(-?(?:0|[1-9]\d{0,99}+)(?![.eE\d]))|'
+    rb'(-?(?:0|[1-9]\d{0,99}+)(?:\.\d{1,99}+)?(?:[eE][+-]?\d{1,3}+)?(?!\d))|"([^"\\]*+)")'
     rb', "time_ms": \d++\.\d++, "namespace": "[^"\\]*+", "event_type": "[^"\\]*+", "metadata": '
     rb'\{"is_error": (true|false), "is_warning": (true|false), "file": "[^"\\]*+", "line_no": \d++, '
-    rb'"pid": \d++, "tid": \d++\}\}'
+    rb'"pid": \d++, "tid": \d++\}\}\s*+'
 )
 # What a list of loaded samples looks like: there is one for each set, each of many kilobytes.
 _LIST = re.compile(rb'\{"key": "([^"\\]++)", "value": \[')
@@ -71,13 +73,75 @@ class LogLine:
         return _decode(self.raw)["value"] if self.raw else self.value
 
 
-@dataclass(frozen=True, slots=True)
+_Row = LogLine | re.Match[bytes] | None  # None: a line that LoadGen's logger did not write
+
+
+class LogIndex(Mapping[str, LogLine]):
+    """The first line of each key, in the order of the log; a value is made of its text when it is asked for."""
+
+    def __init__(self, rows: list[_Row]) -> None:
+        self._rows = rows
+        self._others: list[tuple[bytes, int]] = []
+        first: dict[bytes, int] = {}
+        for number, row in enumerate(rows):
+            if row is not None:
+                key = row.key.encode() if isinstance(row, LogLine) else row[1]
+                if first.setdefault(key, number) != number:
+                    self._others.append((key, number))
+        self._first = {_name(key): number for key, number in first.items()}
+
+    def __getitem__(self, key: str) -> LogLine:
+        return self.read(self._first[key])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._first)
+
+    def __len__(self) -> int:
+        return len(self._first)
+
+    def read(self, number: int) -> LogLine:
+        """The entry on a line, counted from 0."""
+        row = self._rows[number]
+        if not isinstance(row, LogLine):
+            assert row is not None
+            row = self._rows[number] = _read_plain(row, number + 1)
+        return row
+
+    def repeated(self, beginnings: tuple[str, ...]) -> Iterator[LogLine]:
+        """Lines with a key that begins so and that another line before them has."""
+        begin = tuple(text.encode() for text in beginnings)
+        return (self.read(number) for key, number in self._others if key.startswith(begin))
+
+    def all_of(self, key: str) -> Iterator[LogLine]:
+        if key in self._first:
+            yield self[key]
+            yield from (self.read(number) for name, number in self._others if name == key.encode())
+
+    def lines(self) -> Iterator[LogLine]:
+        return (self.read(number) for number, row in enumerate(self._rows) if row is not None)
+
+    def flagged(self) -> Iterator[LogLine]:
+        """Lines that LoadGen calls an error or a warning."""
+        for number, row in enumerate(self._rows):
+            if row is not None and (row.error or row.warning if isinstance(row, LogLine) else _is_flagged(row)):
+                yield self.read(number)
+
+
+@functools.lru_cache(maxsize=4096)
+def _name(key: bytes) -> str:
+    return key.decode("utf-8", "replace")
+
+
+def _is_flagged(row: re.Match[bytes]) -> bool:
+    return row[6] == b"true" or row[7] == b"true"
+
+
+@dataclass(frozen=True)
 class DetailLog:
     """A detail log. ``file`` is used in messages only; ``length`` is the number of lines."""
 
     file: str
-    lines: tuple[LogLine, ...]
-    index: Mapping[str, LogLine]
+    index: LogIndex
     length: int
 
     def line(self, key: str) -> LogLine | None:
@@ -101,13 +165,26 @@ class DetailLog:
         """A setting as given to LoadGen, audit overrides included."""
         return self.get(f"requested_{name}", default)
 
+    @functools.cached_property
+    def lines(self) -> tuple[LogLine, ...]:
+        """Every entry, in the order of the log."""
+        return tuple(self.index.lines())
+
+    def all_of(self, key: str) -> tuple[LogLine, ...]:
+        """Every line of a key."""
+        return tuple(self.index.all_of(key))
+
+    @functools.cached_property
+    def _flagged(self) -> tuple[LogLine, ...]:
+        return tuple(self.index.flagged())
+
     @property
     def errors(self) -> tuple[LogLine, ...]:
-        return tuple(entry for entry in self.lines if entry.error)
+        return tuple(entry for entry in self._flagged if entry.error)
 
     @property
     def warnings(self) -> tuple[LogLine, ...]:
-        return tuple(entry for entry in self.lines if entry.warning)
+        return tuple(entry for entry in self._flagged if entry.warning)
 
     @property
     def version(self) -> str:
@@ -160,9 +237,14 @@ class DetailLog:
         if found is None:
             return None
         try:
-            return datetime.strptime(str(found.value), _TIME).replace(tzinfo=UTC)
+            return _read_time(str(found.value))
         except ValueError as error:
             raise LogError(f"{self.file}:{found.line}: {key} is not a time: {found.value!r}") from error
+
+
+@functools.lru_cache(maxsize=256)
+def _read_time(text: str) -> datetime:
+    return datetime.strptime(text, _TIME).replace(tzinfo=UTC)
 
 
 def parse_detail(data: bytes, file: str = DETAIL) -> DetailLog:
@@ -176,28 +258,18 @@ def parse_detail(data: bytes, file: str = DETAIL) -> DetailLog:
             f"{file}:1: the first line does not begin with {MARKER.decode()}",
             fix="this is not a LoadGen detail log, or it was edited; import the log that LoadGen wrote",
         )
-    lines = tuple(_parse_lines(data, file))
-    index: dict[str, LogLine] = {}
-    for entry in lines:
-        index.setdefault(entry.key, entry)
-    return DetailLog(file, lines, index, data.count(b"\n") + (not data.endswith(b"\n")))
-
-
-def _parse_lines(data: bytes, file: str) -> Iterator[LogLine]:
-    start, number, size = 0, 0, len(data)
-    while start < size:
-        end = data.find(b"\n", start)
-        end = size if end < 0 else end
-        number += 1
-        if data.startswith(MARKER, start):
-            yield _parse_line(data[start + len(MARKER) : end], file, number)
-        start = end + 1
+    texts = data.split(b"\n")
+    if not texts[-1]:
+        texts.pop()
+    rows: list[_Row] = list(map(_PLAIN.fullmatch, texts))
+    for number, row in enumerate(rows):
+        if row is None and texts[number].startswith(MARKER):
+            rows[number] = _parse_line(texts[number][len(MARKER) :], file, number + 1)
+    return DetailLog(file, LogIndex(rows), len(texts))
 
 
 def _parse_line(raw: bytes, file: str, number: int) -> LogLine:
     raw = raw.strip()
-    if (plain := _PLAIN.fullmatch(raw)) is not None:
-        return _read_plain(plain, number)
     try:
         if (found := _LIST.match(raw)) is not None and _NO_FLAGS in raw[-_TAIL:] and raw.endswith(b"}}"):
             return LogLine(found[1].decode("utf-8", "replace"), None, number, raw=raw)
@@ -228,7 +300,7 @@ def _read_plain(plain: re.Match[bytes], number: int) -> LogLine:
         value = Decimal(decimal.decode())
     elif flag is not None:
         value = flag == b"true"
-    return LogLine(key.decode("utf-8", "replace"), value, number, error == b"true", warning == b"true")
+    return LogLine(_name(key), value, number, error == b"true", warning == b"true")
 
 
 def _decode(raw: bytes) -> Any:

@@ -81,7 +81,7 @@ def _join_files(name: str, read: Callable[[str], bytes], files: dict[str, bytes]
     """A round's document with all that it extends. ``files`` gets each that was read, the newest first."""
     files[name] = read(name)
     try:
-        own = YAML(typ="safe").load(files[name])
+        own = _load(files[name])
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise RoundFileError("", f"not YAML: {error.problem}", at=f"{name}.yaml:{line}") from error
@@ -92,6 +92,11 @@ def _join_files(name: str, read: Callable[[str], bytes], files: dict[str, bytes]
         return extend_round(base, own)
     except RoundFileError as error:
         raise _locate(error, {name: files[name]}) from error
+
+
+@functools.lru_cache(maxsize=16)  # the older rounds are what each newer one extends
+def _load(data: bytes) -> Any:
+    return YAML(typ="safe").load(data)
 
 
 def _locate(error: RoundFileError, files: Mapping[str, bytes]) -> RoundFileError:

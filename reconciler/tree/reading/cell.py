@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from reconciler.files import hash_bytes
 from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse_yaml_mapping
 from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
 from reconciler.mlperf.loadgen.summary import SummaryLog, parse_summary
@@ -69,7 +70,24 @@ class RunFiles:
 
     @cached_property
     def detail(self) -> Read[DetailLog]:
-        return self._read(DETAIL, parse_detail)
+        return self._detail[0]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the detail log, "" where it is absent, empty or no file."""
+        return self._detail[1]
+
+    @cached_property
+    def _detail(self) -> tuple[Read[DetailLog], str]:
+        """Parsed and hashed at one reading: a tree's logs have hundreds of megabytes."""
+        digest = ""
+
+        def parse(data: bytes, shown: str) -> DetailLog:
+            nonlocal digest
+            digest = hash_bytes(data) if data else ""
+            return parse_detail(data, shown)
+
+        return self._read(DETAIL, parse), digest
 
     @cached_property
     def summary(self) -> Read[SummaryLog]:
@@ -90,6 +108,10 @@ class CellFiles:
         cell, top = self.place.cell, self.submitter
         rest = f"{area}/{cell.system}/{cell.benchmark}/{self.place.folder}"
         return Folder(top.path / rest, f"{top.shown}/{rest}")
+
+    @cached_property
+    def _kept(self) -> dict[tuple[Path, int], bytes | None]:
+        return {}
 
     @cached_property
     def results(self) -> Folder:
@@ -181,11 +203,15 @@ class CellFiles:
         return self._read(folder, name, parse_json_object)
 
     def bytes(self, folder: Folder, name: str, limit: int) -> bytes | None:
-        """None where it is absent, larger than ``limit`` bytes, or cannot be read."""
-        try:
-            return read_bytes(folder.path / name, limit)
-        except UnreadableError:
-            return None
+        """None where it is absent, larger than ``limit`` bytes, or cannot be read. Kept while the cell is looked at:
+        several rules want the answers of one run."""
+        path = folder.path / name
+        if (path, limit) not in self._kept:
+            try:
+                self._kept[path, limit] = read_bytes(path, limit)
+            except UnreadableError:
+                self._kept[path, limit] = None
+        return self._kept[path, limit]
 
     def runs(self) -> tuple[RunFiles, ...]:
         return (self.performance, self.accuracy, *self.test_runs.values())

@@ -5,11 +5,8 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 
-from reconciler.files import hash_bytes
 from reconciler.mlperf.endpoints import read_measured
-from reconciler.mlperf.log_files import DETAIL
 from reconciler.tree.findings import Facts
-from reconciler.tree.reading.files import LOG_LIMIT
 from reconciler.tree.reading.values import number, read_start
 from reconciler.tree.reading.view import CellView, RunView
 
@@ -87,9 +84,4 @@ def _metric_of_endpoints(view: CellView) -> tuple[float | None, str]:
 
 
 def _digests(view: CellView) -> tuple[tuple[str, str], ...]:
-    found = []
-    for run in view.files.runs():
-        data = view.files.bytes(run.folder, DETAIL, LOG_LIMIT)
-        if data:
-            found.append((run.name, hash_bytes(data)))
-    return tuple(found)
+    return tuple((run.name, run.digest) for run in view.files.runs() if run.digest)

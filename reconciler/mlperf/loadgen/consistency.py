@@ -92,10 +92,11 @@ def _repeated_keys(log: DetailLog) -> Iterator[Inconsistency]:
 
 def _requested_settings(log: DetailLog) -> Iterator[Inconsistency]:
     """LoadGen takes a setting as it was requested, but for those that it derives."""
-    for key, entry in log.index.items():
+    for key in log.index:
         name = key.removeprefix("effective_")
-        asked = log.line(f"requested_{name}")
-        if name != key and asked is not None and name not in _DERIVED and asked.value != entry.value:
+        asked = log.line(f"requested_{name}") if name != key and name not in _DERIVED else None
+        entry = log.index[key] if asked is not None else None
+        if asked is not None and entry is not None and asked.value != entry.value:
             yield Inconsistency(key, _show(entry), f"{_show(asked)} was requested", entry.line, asked.line)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from reconciler.errors import LogError
 from reconciler.mlperf.log_files import DETAIL
@@ -57,8 +57,7 @@ def _decimal(text: str) -> Decimal:
 _DECODER = json.JSONDecoder(parse_float=_decimal, strict=False)
 
 
-@dataclass(frozen=True, slots=True)
-class LogLine:
+class LogLine(NamedTuple):
     """One entry: ``line`` is 1-based. ``raw`` holds the JSON of a long line, whose ``value`` is then None."""
 
     key: str
@@ -92,6 +91,17 @@ class LogIndex(Mapping[str, LogLine]):
 
     def __getitem__(self, key: str) -> LogLine:
         return self.read(self._first[key])
+
+    def first(self, key: str) -> LogLine | None:
+        number = self._first.get(key)
+        return None if number is None else self.read(number)
+
+    def number(self, key: str) -> int:
+        """The 1-based line of a key, 0 when it is absent."""
+        return self._first.get(key, -1) + 1
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._first
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._first)
@@ -146,16 +156,15 @@ class DetailLog:
 
     def line(self, key: str) -> LogLine | None:
         """The first line of a key."""
-        return self.index.get(key)
+        return self.index.first(key)
 
     def get(self, key: str, default: Any = None) -> Any:
-        found = self.index.get(key)
+        found = self.index.first(key)
         return default if found is None else found.read()
 
     def number(self, key: str) -> int:
         """The 1-based line of a key, 0 when it is absent."""
-        found = self.index.get(key)
-        return 0 if found is None else found.line
+        return self.index.number(key)
 
     def effective(self, name: str, default: Any = None) -> Any:
         """A setting that LoadGen used, after its own adjustments."""
@@ -233,7 +242,7 @@ class DetailLog:
         return self._time("power_end")
 
     def _time(self, key: str) -> datetime | None:
-        found = self.index.get(key)
+        found = self.index.first(key)
         if found is None:
             return None
         try:

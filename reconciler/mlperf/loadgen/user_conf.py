@@ -10,6 +10,7 @@ be read as 1).
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -155,6 +156,11 @@ class UserConf:
 
 def parse_user_conf(data: bytes, file: str = "user.conf") -> UserConf:
     """Never raises: what LoadGen would refuse or ignore is in ``problems``, by line."""
+    return UserConf(file, *_parse_conf(data))
+
+
+@functools.lru_cache(maxsize=8)  # a submitter's cells mostly have one mlperf.conf, and share many a user.conf
+def _parse_conf(data: bytes) -> tuple[Mapping[str, ConfValue], tuple[ConfProblem, ...]]:
     values: dict[str, ConfValue] = {}
     problems: list[ConfProblem] = []
     for number, line in enumerate(data.split(b"\n"), start=1):
@@ -163,7 +169,7 @@ def parse_user_conf(data: bytes, file: str = "user.conf") -> UserConf:
         problem = _read_line(tokens, number, values)
         if problem is not None:
             problems.append(problem)
-    return UserConf(file, values, tuple(problems))
+    return values, tuple(problems)
 
 
 def _read_line(tokens: list[str], number: int, values: dict[str, ConfValue]) -> ConfProblem | None:

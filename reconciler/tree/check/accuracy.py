@@ -141,8 +141,8 @@ def hash_of_log(view: CellView) -> Complaints:
 
 def _hashes(log: bytes) -> tuple[str, ...]:
     """Also with the line ends of the other systems, which git and archivers change in passing."""
-    plain = log.replace(b"\r\n", b"\n")
-    return log_hash(log), log_hash(plain), log_hash(plain.replace(b"\n", b"\r\n"))
+    plain = log.replace(b"\r\n", b"\n") if b"\r" in log else log
+    return log_hash(log), log_hash(plain) if plain is not log else "", log_hash(plain.replace(b"\n", b"\r\n"))
 
 
 def _archived(view: CellView, digest: str, data: bytes, place: Place, log: Place) -> Complaints:

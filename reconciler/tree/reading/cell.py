@@ -11,7 +11,7 @@ from typing import Any
 
 from reconciler.files import hash_bytes
 from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse_yaml_mapping
-from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
+from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.mlperf.loadgen.summary import SummaryLog, parse_summary
 from reconciler.mlperf.loadgen.user_conf import UserConf, parse_user_conf
 from reconciler.mlperf.log_files import ACCURACY_TEXT, DETAIL, SUMMARY
@@ -27,6 +27,7 @@ from reconciler.tree.reading.files import (
     read_file,
 )
 from reconciler.tree.reading.places import LEGACY, CellPlace, SubmitterPlace
+from reconciler.tree.reading.recent import RECENT
 
 USER_CONF, README, MEASUREMENTS = "user.conf", "README.md", "measurements.json"
 _TEST = re.compile(r"TEST\d\d(-[AB])?")
@@ -85,7 +86,7 @@ class RunFiles:
         def parse(data: bytes, shown: str) -> DetailLog:
             nonlocal digest
             digest = hash_bytes(data) if data else ""
-            return parse_detail(data, shown)
+            return RECENT.parse(data, digest, shown)
 
         return self._read(DETAIL, parse), digest
 

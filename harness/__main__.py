@@ -21,6 +21,7 @@ from harness.contract import (
     LaunchRequest,
     Message,
     ProbeRequest,
+    RehearseRequest,
     Result,
     RunRequest,
     ScoreRequest,
@@ -32,7 +33,10 @@ from harness.orphan import die_with_parent, keep_descriptors
 
 VERBS: dict[str, type[Message]] = {
     request.verb: request
-    for request in (BuildRequest, RunRequest, ScoreRequest, CommandRequest, ServiceRequest, ProbeRequest, LaunchRequest)
+    for request in (
+        *(BuildRequest, RunRequest, ScoreRequest, CommandRequest),
+        *(ServiceRequest, ProbeRequest, LaunchRequest, RehearseRequest),
+    )
 }
 GiveUp = Callable[[BaseException], None]
 

@@ -161,7 +161,8 @@ def installing(extra: str) -> str:
 class BenchmarkFacts:
     """A built-in benchmark: its module in ``harness.benchmarks`` and the revision that enters every key.
 
-    ``elsewhere``: there is no such module, its runs are imported.
+    ``elsewhere``: there is no such module, its runs are imported. ``rehearsed``: its folder generates a dataset and a
+    network.
     """
 
     module: str
@@ -169,11 +170,12 @@ class BenchmarkFacts:
     help: str
     synthetic: bool = False
     elsewhere: bool = False
+    rehearsed: bool = False
 
 
 BENCHMARKS: dict[str, BenchmarkFacts] = {
     "digits": BenchmarkFacts("digits", 1, "handwritten digits (UCI, inside scikit-learn), a small convolutional net"),
-    "resnet50": BenchmarkFacts("resnet50", 1, "image classification: ResNet-50 v1.5 on ImageNet 2012"),
+    "resnet50": BenchmarkFacts("resnet50", 1, "image classification: ResNet-50 v1.5 on ImageNet 2012", rehearsed=True),
     "command": BenchmarkFacts("command", 1, "the code of a harness command, which prepares model and data itself"),
     "external": BenchmarkFacts("", 1, "code outside this project; its runs are imported", elsewhere=True),
 }

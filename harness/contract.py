@@ -264,6 +264,22 @@ class ProbeRequest(Message):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RehearseRequest(Message):
+    """Generate a benchmark's dataset and network, in the formats in which they are published, into ``output``.
+
+    ``output`` does not exist yet; it appears as a whole. ``size`` "full": a network as deep as the published one.
+    """
+
+    verb: ClassVar[str] = "rehearse"
+    benchmark: Benchmark
+    output: str
+    counter: str
+    count: int
+    seed: int = 1
+    size: Literal["small", "full"] = "small"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Busy:
     """Who uses the machine. ``pid`` 0: a process that cannot be seen from here, as that of another container.
     ``host``: where, when it is another machine than that of the pass."""

@@ -50,9 +50,10 @@ def find_root(start: Path) -> Path | None:
     return Path(top) if answer.status == 0 and top else None
 
 
-def initialise(root: Path) -> bool:
-    """Make a git repository at ``root`` unless it already is in one; True when made."""
-    if find_root(root):
+def initialise(root: Path, *, own: bool = False) -> bool:
+    """Make a git repository at ``root`` unless it already is in one; True when made. ``own``: being within another one
+    does not count."""
+    if (root / ".git").exists() if own else find_root(root):
         return False
     answer = ask(root, "init", "--quiet")
     if answer.status:

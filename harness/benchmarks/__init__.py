@@ -78,6 +78,17 @@ def load_benchmark(benchmark: Benchmark) -> BenchmarkCode:
     return _with_defaults(module, benchmark.name, "")
 
 
+def load_rehearsal(name: str) -> Callable[..., None]:
+    """The function that writes generated data and a network of a built-in benchmark: ``write_rehearsal(data, models, *,
+    count, seed, size, counter)``, two empty folders, how many samples, and "small" or "full" for the network."""
+    facts = BENCHMARKS.get(name)
+    if facts is None or not facts.rehearsed:
+        known = ", ".join(known for known, facts in BENCHMARKS.items() if facts.rehearsed)
+        raise HarnessError(f"there is no rehearsal of {name!r}", "input", f"use one of {known}")
+    found: Callable[..., None] = importlib.import_module(f"harness.benchmarks.{facts.module}.rehearsal").write_rehearsal
+    return found
+
+
 def _load_file(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location("reconcile_benchmark", path)
     if not path.is_file() or spec is None or spec.loader is None:

@@ -9,7 +9,7 @@ import click
 from reconciler.cli.shared.options import json_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.errors import IN_SYNC, ReconcilerError
-from reconciler.mlperf.benchmark_facts import BenchmarkFacts, find_benchmark_facts, load_benchmark_facts
+from reconciler.mlperf.benchmark_facts import find_benchmark_facts, load_benchmark_facts
 from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
 from reconciler.render.benchmarks import render_benchmark_list, render_benchmark_page
 from reconciler.render.documents import convert_plain_value, render_document
@@ -23,7 +23,7 @@ def command(context: click.Context, as_json: bool) -> int:
     if context.invoked_subcommand is not None:
         return IN_SYNC
     found = list(load_benchmark_facts().values())
-    scenarios = {facts.code: _find_scenarios(facts) for facts in found}
+    scenarios = {facts.code: _find_scenarios(facts.official("")) for facts in found}
     if as_json:
         rows = [{**convert_plain_value(facts), "rounds": scenarios[facts.code]} for facts in found]
         say_json(render_document("benchmarks", benchmarks=rows))
@@ -42,7 +42,7 @@ def show(name: str, as_json: bool) -> int:
         near = difflib.get_close_matches(name, known, 1)
         hint = f"did you mean {near[0]}? " if near else ""
         raise ReconcilerError(f"there is not a built-in benchmark {name}", fix=f"{hint}known are {', '.join(known)}")
-    scenarios = _find_scenarios(facts)
+    scenarios = _find_scenarios(facts.official(name))
     if as_json:
         say_json(render_document("benchmark", **convert_plain_value(facts), rounds=scenarios))
     else:
@@ -50,11 +50,11 @@ def show(name: str, as_json: bool) -> int:
     return IN_SYNC
 
 
-def _find_scenarios(facts: BenchmarkFacts) -> dict[str, dict[str, list[str]]]:
+def _find_scenarios(official: str) -> dict[str, dict[str, list[str]]]:
     """Round → category → the scenarios in which the benchmark may be entered; rounds that have it, oldest first."""
     found: dict[str, dict[str, list[str]]] = {}
     for name in list_rounds():
-        rules = load_ruleset(name).benchmark(facts.official)
+        rules = load_ruleset(name).benchmark(official)
         if rules is not None:
             found[name] = {
                 category: [*table.required, *table.optional]

@@ -36,6 +36,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "blame": ("reconciler.cli.blame", "Say which commits changed a cell's inputs, and what each did to its result."),
     "benchmarks": ("reconciler.cli.benchmarks", "List the built-in benchmarks; show what one needs on disk."),
     "fetch": ("reconciler.cli.fetch", "Download and verify datasets and models, or say how to bring them."),
+    "rehearse": (
+        "reconciler.cli.rehearse",
+        "Drive a whole submission of generated data, before real data comes.",
+    ),
     "rounds": ("reconciler.cli.rounds", "Show the rules of the rounds, where sources differ, and what changed."),
     "check": ("reconciler.cli.check", "Check the rendered tree, or any tree, against the submission rules."),
     "verify-tree": ("reconciler.cli.verify_tree", "Find contradictions in a submission tree that anyone made."),

@@ -22,7 +22,7 @@ _FILE = "benchmark.yaml"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFacts:
     """A dataset or model as it is published. ``layout``: file → what it is; ``by_hand``: how to get what may not be
-    downloaded; ``sources``: addresses of what may."""
+    downloaded; ``sources``: addresses of what may; ``type``: of the inputs, as measurements name it."""
 
     title: str
     licence: str = ""
@@ -33,6 +33,7 @@ class SourceFacts:
     by_hand: str = ""
     calibration: str = ""
     weights: str = ""
+    type: str = "fp32"
     layout: Mapping[str, str] = field(default_factory=dict)
     sources: tuple[str, ...] = ()
     inputs: Mapping[str, Any] = field(default_factory=dict)
@@ -40,17 +41,30 @@ class SourceFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RehearsalFacts:
+    """``samples`` to generate; what a spec says of the benchmark and of each scenario, so that a pass takes minutes."""
+
+    samples: int
+    benchmark: Mapping[str, Any] = field(default_factory=dict)
+    scenarios: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkFacts:
-    """``code``: its name among the built-in ones; ``names``: what a spec may call it; ``official``: what rounds do."""
+    """``code``: its name among the built-in ones; ``names``: what a spec may call it → what rounds call that."""
 
     code: str
     title: str
-    names: tuple[str, ...]
-    official: str
+    names: Mapping[str, str]
     extra: str
     metric: str
     dataset: SourceFacts
     model: SourceFacts
+    rehearsal: RehearsalFacts
+
+    def official(self, name: str) -> str:
+        """What rounds call it where a spec calls it ``name``; by another name it is the first of them."""
+        return self.names.get(name, next(iter(self.names.values())))
 
     @property
     def origin(self) -> Origin:
@@ -71,8 +85,8 @@ def find_benchmark_facts(name: str) -> BenchmarkFacts | None:
 def _parse(path: Path) -> BenchmarkFacts:
     values = dict(parse_yaml_mapping(path.read_bytes()).values)
     dataset, model = _parse_source(values.pop("dataset")), _parse_source(values.pop("model"))
-    names = tuple(values.pop("names"))
-    return BenchmarkFacts(code=path.parent.name, names=names, dataset=dataset, model=model, **values)
+    rehearsal = RehearsalFacts(**values.pop("rehearsal"))
+    return BenchmarkFacts(code=path.parent.name, dataset=dataset, model=model, rehearsal=rehearsal, **values)
 
 
 def _parse_source(values: Mapping[str, Any]) -> SourceFacts:

@@ -24,7 +24,7 @@ def render_benchmark_list(found: Sequence[BenchmarkFacts], rounds: Mapping[str, 
 
 def render_benchmark_page(facts: BenchmarkFacts, rounds: Rounds, paint: Paint = show_plain) -> str:
     """Everything about one benchmark, in the order in which a user needs it."""
-    spec = f"benchmarks: {{{facts.names[0]}: {{dataset: {{path: …}}, model: {{path: …}}}}}}"
+    spec = f"benchmarks: {{{next(iter(facts.names))}: {{dataset: {{path: …}}, model: {{path: …}}}}}}"
     general = [
         ("in a spec", spec),
         ("names", ", ".join(facts.names)),

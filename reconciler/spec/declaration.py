@@ -142,7 +142,7 @@ class Declaring:
         written = block.pop("code", None)
         facts = find_benchmark_facts(str(written[0].value.value) if written else name)
         if facts is not None and not (written is None and COMMAND in block):
-            _add_facts(block, facts)
+            _add_facts(name, block, facts)
         block.setdefault("benchmark.official", (implied,))
         if written is None:
             self._imply_code(name, where, block, implied, facts)
@@ -204,6 +204,7 @@ class Declaring:
         if COMMAND in block and "engine.backend" not in block:
             setting = block[COMMAND][0]
             block["engine.backend"] = (LayeredSetting(Value("command", setting.value.origin), setting.path),)
+        _add_types(block)
         self.problems += check_harness(block)
         if "engine.backend" in block:
             self.problems += check_cell(block)
@@ -219,9 +220,37 @@ class Declaring:
         return DeclaredCell(cell, dict(sorted(settings.items())), origin, overridden)
 
 
-def _add_facts(block: Block, facts: BenchmarkFacts) -> None:
+_INPUTS, _PRECISION, _QUANTIZED = "dataset.settings.dtype", "engine.precision", "model.settings.precision"
+_NUMBERS = {"float32": "fp32", "float16": "fp16"}  # numpy's names of types, and those of a submission
+
+
+def _add_facts(name: str, block: Block, facts: BenchmarkFacts) -> None:
     """What comes with a benchmark of MLPerf, where the spec says nothing else."""
-    known = {"benchmark.official": facts.official, "measurements.starting_weights_filename": facts.model.weights}
+    known = {
+        "benchmark.official": facts.official(name),
+        "measurements.starting_weights_filename": facts.model.weights,
+        "measurements.retraining": "No",
+    }
+    _add_known(block, facts, known)
+
+
+def _add_types(block: Block) -> None:
+    """The types that a cell of such a benchmark computes in, as its measurements tell them."""
+    code = block.get("benchmark.code")
+    facts = find_benchmark_facts(str(code[0].value.value)) if code else None
+    if facts is None:
+        return
+    written = {key: str(block[key][0].value.value) for key in (_INPUTS, _PRECISION, _QUANTIZED) if key in block}
+    quantized = written.get(_QUANTIZED, "fp32")
+    known = {
+        "measurements.input_data_types": _NUMBERS.get(written.get(_INPUTS, ""), facts.dataset.type),
+        "measurements.weight_data_types": quantized if quantized != "fp32" else written.get(_PRECISION, "fp32"),
+        "measurements.weight_transformations": "none" if quantized == "fp32" else f"quantized to {quantized}",
+    }
+    _add_known(block, facts, known)
+
+
+def _add_known(block: Block, facts: BenchmarkFacts, known: Mapping[str, str]) -> None:
     for name, value in known.items():
         block.setdefault(name, (LayeredSetting(Value(value, facts.origin), name),))
 

@@ -27,12 +27,13 @@ def render_starter_spec(read: Proposal = NOTHING_READ, *, name: str = "my-submis
     modeline = f"# yaml-language-server: $schema={schema}\n" if schema else ""
     return modeline + _TEXT.substitute(
         name=render_value(name),
-        hardware="\n".join(f"        {line}" for line in _hardware(read)),
-        description="\n".join(f"        {line}" for line in _description(read)),
+        hardware="\n".join(f"        {line}" for line in render_hardware(read)),
+        description="\n".join(f"        {line}" for line in render_description(read)),
     )
 
 
-def _hardware(read: Proposal) -> Iterator[str]:
+def render_hardware(read: Proposal) -> Iterator[str]:
+    """The lines of a system's `hardware`."""
     examples = {"accelerator": "NVIDIA H200", "cpu": "AMD EPYC 9654"}
     for field in ("cpu", "accelerator"):
         value = read.hardware.get(field)
@@ -40,7 +41,7 @@ def _hardware(read: Proposal) -> Iterator[str]:
     yield f"count: {read.hardware.get('count', 0)}"
 
 
-def _description(read: Proposal) -> Iterator[str]:
+def render_description(read: Proposal) -> Iterator[str]:
     """Every field that a submission needs, and what else was read."""
     for field, meaning in DESCRIPTION_FIELDS.items():
         value = read.description.get(field)

@@ -1,4 +1,4 @@
-"""A small ImageNet of generated images, and a small network of the reference's signature that answers them.
+"""A small ImageNet of generated images, and a network of the reference's signature that answers them.
 
 The labels are the network's own fp32 answers, so that a rehearsal's accuracy is 100 % unless something between the
 files on disk and the accuracy log goes wrong. Everything follows from the seed.
@@ -6,38 +6,36 @@ files on disk and the accuracy log goes wrong. Everything follows from the seed.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import cv2
 import numpy as np
-import onnx
-import onnxruntime
 from numpy.typing import NDArray
-from onnx import TensorProto, helper, numpy_helper
 
+from harness.benchmarks.made_network import MadeNetwork, NetworkSession, Tensors
 from harness.benchmarks.resnet50.answers import CLASSES, postprocess
 from harness.benchmarks.resnet50.imagenet import MAP, SIDE, preprocess
-from harness.benchmarks.sources import REHEARSAL
+from harness.contract import Counter
 
 MODEL = "resnet50_v1.onnx"
-_CHANNELS = 16
+_CENTRED = 8  # images
+_INPUTS: Tensors = {"input_tensor:0": ("float32", ["N", 3, SIDE, SIDE])}
 _SIZES = ((375, 500), (500, 375), (333, 500), (256, 256), (480, 640), (224, 301))  # height, width
+_STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))  # width, blocks, stride of the first
 
 
-def write_rehearsal(folder: Path, *, count: int, seed: int = 1) -> None:
-    """``folder``/data: images, val_map.txt and the mark of a rehearsal; ``folder``/models: the network."""
-    data, models = folder / "data", folder / "models"
-    data.mkdir(parents=True)
-    models.mkdir()
+def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: str, counter: Counter) -> None:
     rng = np.random.default_rng(seed)
-    (data / REHEARSAL).write_text(json.dumps({"benchmark": "resnet50", "seed": seed, "count": count}) + "\n")
     names = [f"ILSVRC2012_val_{number:08d}.JPEG" for number in range(1, count + 1)]
     for number, name in enumerate(names):
         (data / name).write_bytes(encode_image(draw_image(rng, *_SIZES[number % len(_SIZES)])))
-    write_network(models / MODEL, rng)
-    labels = answer(models / MODEL, [data / name for name in names])
-    lines = [f"{name} {label}\n" for name, label in zip(names, labels, strict=True)]
+    few = np.stack([preprocess(data / name) for name in names[:_CENTRED]])
+    write_network(models / MODEL, rng, few, full=size == "full")
+    session, lines = NetworkSession(models / MODEL), []
+    for name in names:
+        (label,) = postprocess(session.compute({"input_tensor:0": preprocess(data / name)[None]}))
+        lines.append(f"{name} {label}\n")
+        counter.bump(1)
     (data / MAP).write_text("".join(lines), encoding="ascii")
 
 
@@ -55,38 +53,54 @@ def encode_image(image: NDArray[np.uint8]) -> bytes:
     return bytes(data)
 
 
-def write_network(path: Path, rng: np.random.Generator) -> None:
-    """input_tensor:0 float32 [N, 3, 224, 224] -> ArgMax:0 int64 [N], softmax_tensor:0 float32 [N, 1001]."""
-    weights = {
-        "kernel": rng.normal(0, 0.02, (_CHANNELS, 3, 32, 32)),
-        "shift": rng.normal(0, 1, _CHANNELS),
-        "dense": rng.normal(0, 0.2, (_CHANNELS * 4, CLASSES + 1)),
-        "offset": np.where(np.arange(CLASSES + 1) == 0, -1e3, 0.0),  # the background class is never the answer
-    }
-    initialisers = [numpy_helper.from_array(value.astype(np.float32), name) for name, value in weights.items()]
-    nodes = [
-        helper.make_node("Conv", ["input_tensor:0", "kernel", "shift"], ["patches"], strides=[32, 32]),
-        helper.make_node("Relu", ["patches"], ["active"]),
-        helper.make_node("AveragePool", ["active"], ["pooled"], kernel_shape=[3, 3], strides=[4, 4]),
-        helper.make_node("Flatten", ["pooled"], ["flat"]),
-        helper.make_node("Gemm", ["flat", "dense", "offset"], ["scores"]),
-        helper.make_node("Softmax", ["scores"], ["softmax_tensor:0"], axis=1),
-        helper.make_node("ArgMax", ["scores"], ["ArgMax:0"], axis=1, keepdims=0),
-    ]
-    samples = helper.make_tensor_value_info("input_tensor:0", TensorProto.FLOAT, ["N", 3, SIDE, SIDE])
-    results = [
-        helper.make_tensor_value_info("ArgMax:0", TensorProto.INT64, ["N"]),
-        helper.make_tensor_value_info("softmax_tensor:0", TensorProto.FLOAT, ["N", CLASSES + 1]),
-    ]
-    graph = helper.make_graph(nodes, "resnet50_rehearsal", [samples], results, initialisers)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
-    onnx.checker.check_model(model)
-    onnx.save_model(model, path)
+def write_network(path: Path, rng: np.random.Generator, images: NDArray[np.float32], *, full: bool) -> None:
+    """input_tensor:0 float32 [N, 3, 224, 224] -> ArgMax:0 int64 [N], softmax_tensor:0 float32 [N, 1001].
+
+    Features are centred by what they are of ``images``: the deeper a network of random weights, the more alike its
+    features of any two images, and all would be of one class.
+    """
+    net = MadeNetwork(rng)
+    raw, width = _write_layers(net) if full else _write_patches(net)
+    net.save(path, "features", _INPUTS, {raw: ("float32", ["N", width])})
+    (found,) = NetworkSession(path).compute({"input_tensor:0": images})
+    centred = net.node("Sub", [raw, net.constant(found.mean(axis=0))])
+    features = net.node("Div", [centred, net.constant(found.std(axis=0) + 1e-3)])
+    dense = net.weight((width, CLASSES + 1), 0.2)
+    # The background class is never the answer.
+    offset = net.constant(np.where(np.arange(CLASSES + 1) == 0, -1e3, 0.0))
+    scores = net.node("Gemm", [features, dense, offset])
+    net.node("Softmax", [scores], "softmax_tensor:0", axis=1)
+    net.node("ArgMax", [scores], "ArgMax:0", axis=1, keepdims=0)
+    net.save(
+        path,
+        "resnet50_rehearsal",
+        _INPUTS,
+        {"ArgMax:0": ("int64", ["N"]), "softmax_tensor:0": ("float32", ["N", CLASSES + 1])},
+    )
 
 
-def answer(model: Path, images: list[Path]) -> NDArray[np.int32]:
-    """The network's own classes, one image at a time in fp32."""
-    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-    found = [postprocess(session.run(None, {"input_tensor:0": preprocess(path)[None]})) for path in images]
-    classes: NDArray[np.int32] = np.concatenate(found)
-    return classes
+def _write_patches(net: MadeNetwork) -> tuple[str, int]:
+    """Two layers over patches of 32 x 32."""
+    channels = 16
+    kernel, shift = net.weight((channels, 3, 32, 32), 0.02), net.weight((channels,), 1)
+    patches = net.node("Conv", ["input_tensor:0", kernel, shift], strides=[32, 32])
+    pooled = net.node("AveragePool", [net.node("Relu", [patches])], kernel_shape=[3, 3], strides=[4, 4])
+    return net.node("Flatten", [pooled]), channels * 4
+
+
+def _write_layers(net: MadeNetwork) -> tuple[str, int]:
+    """ResNet-50 v1.5, batch normalisation folded into the convolutions."""
+    scaled = net.node("Mul", ["input_tensor:0", net.constant(1 / 64)])
+    top = net.convolution(scaled, 3, 64, 7, 2)
+    top = net.node("MaxPool", [top], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    channels = 64
+    for width, blocks, first in _STAGES:
+        for block in range(blocks):
+            stride = 1 if block else first
+            inner = net.convolution(top, channels, width, 1)
+            inner = net.convolution(inner, width, width, 3, stride)
+            inner = net.convolution(inner, width, 4 * width, 1, active=False)
+            beside = top if block else net.convolution(top, channels, 4 * width, 1, stride, active=False)
+            half = net.node("Mul", [net.node("Add", [inner, beside]), net.constant(0.7)])
+            top, channels = net.node("Relu", [half]), 4 * width
+    return net.node("Flatten", [net.node("GlobalAveragePool", [top])]), channels

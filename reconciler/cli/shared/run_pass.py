@@ -35,6 +35,28 @@ def run(
 ) -> int:
     """One pass, told as it goes; then the cells as they stand. Gives the exit code. Raises RepositoryError, after
     all that, when git does not take the records."""
+    pass_report = carry_out(places, options, saved=saved, as_json=as_json)
+    if pass_report is None:
+        return INTERRUPTED
+    if as_json:
+        say_json(render_document("pass", **render_pass_part(pass_report, options)))
+    else:
+        say_pass(pass_report, options, None if show_all else LIMIT)
+    if pass_report.not_committed is not None:
+        raise pass_report.not_committed
+    return choose_pass_code(pass_report)
+
+
+def choose_pass_code(pass_report: PassReport) -> int:
+    """ERROR where a step failed, else whether everything selected is in sync."""
+    failed = any(outcome.status is Status.FAILED for outcome in pass_report.outcomes)
+    return ERROR if failed else choose_exit_code(pass_report.after.plan)
+
+
+def carry_out(
+    places: RepositoryPaths, options: Options, *, saved: Plan | None = None, as_json: bool = False
+) -> PassReport | None:
+    """One pass, told as it goes; None where it was interrupted, which has been said then."""
     ended: list[Outcome] = []
     view = _view(as_json)
 
@@ -53,15 +75,8 @@ def run(
             "Run the same command again to go on from there.",
             err=True,
         )
-        return INTERRUPTED
-    if as_json:
-        say_json(_document(pass_report, options))
-    else:
-        _say(pass_report, options, None if show_all else LIMIT)
-    if pass_report.not_committed is not None:
-        raise pass_report.not_committed
-    failed = any(outcome.status is Status.FAILED for outcome in pass_report.outcomes)
-    return ERROR if failed else choose_exit_code(pass_report.after.plan)
+        return None
+    return pass_report
 
 
 @contextlib.contextmanager
@@ -85,7 +100,8 @@ def _view(as_json: bool) -> Any:
     return Lines(say, paint=choose_paint())
 
 
-def _say(pass_report: PassReport, options: Options, limit: int | None) -> None:
+def say_pass(pass_report: PassReport, options: Options, limit: int | None) -> None:
+    """The cells as they stand, what is left to do, and what the pass took."""
     plan = pass_report.after.plan
     if not pass_report.outcomes and plan.in_sync:
         if pass_report.rendered:
@@ -107,21 +123,20 @@ def _say(pass_report: PassReport, options: Options, limit: int | None) -> None:
         say(f"Tree: {pass_report.tree}")
 
 
-def _document(pass_report: PassReport, options: Options) -> dict[str, Any]:
+def render_pass_part(pass_report: PassReport, options: Options) -> dict[str, Any]:
     plan = pass_report.after.plan
-    return render_document(
-        "pass",
-        in_sync=plan.in_sync,
-        outcomes=render_outcomes_part(pass_report.outcomes),
-        cells=render_cells_part(list_cells(pass_report.after, options), plan),
-        findings=plan.findings,
-        drifts=plan.drifts,
-        remaining=[step.change.address for step in plan.steps],
-        unchanged=plan.unchanged,
-        tree=pass_report.tree,
-        own_seconds=pass_report.own_seconds,
-        child_seconds=pass_report.child_seconds,
-        harvested=pass_report.harvested,
-        rendered=pass_report.rendered,
-        commit=pass_report.commit or None,
-    )
+    return {
+        "in_sync": plan.in_sync,
+        "outcomes": render_outcomes_part(pass_report.outcomes),
+        "cells": render_cells_part(list_cells(pass_report.after, options), plan),
+        "findings": plan.findings,
+        "drifts": plan.drifts,
+        "remaining": [step.change.address for step in plan.steps],
+        "unchanged": plan.unchanged,
+        "tree": pass_report.tree,
+        "own_seconds": pass_report.own_seconds,
+        "child_seconds": pass_report.child_seconds,
+        "harvested": pass_report.harvested,
+        "rendered": pass_report.rendered,
+        "commit": pass_report.commit or None,
+    }

@@ -62,8 +62,8 @@ _COMMANDS: tuple[str, ...] = (
     "rounds conflicts v6.1 --json",
     "rounds diff v5.1 v6.1 --json",
 )
-# They need a tree, an archive, a key or an official name that the example does not have.
-WITHOUT_EXAMPLE = frozenset({"import", "adopt", "move", "unpack", "sign"})
+# They need a tree, an archive, a key, an official name or an optional library that the example does not have.
+WITHOUT_EXAMPLE = frozenset({"import", "adopt", "move", "unpack", "sign", "rehearse"})
 _INTRODUCTION = """\
 # JSON outputs
 

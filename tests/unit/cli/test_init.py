@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from reconciler.cli import init
+from reconciler.cli.shared import new_repository
 from reconciler.errors import ReconcilerError
 from tests.unit.cli.conftest import Reconcile, git
 
@@ -103,7 +103,7 @@ def test_machine_that_cannot_be_read_is_left_to_the_user(
     def refuse(*_: object) -> None:
         raise ReconcilerError("the probe failed")
 
-    monkeypatch.setattr(init, "probe_nodes", refuse)
+    monkeypatch.setattr(new_repository, "probe_nodes", refuse)
     assert reconcile("init", "lab")[0] == 0
     assert "host_memory_capacity: not declared" in (tmp_path / "lab/specs/lab.yaml").read_text()
     assert reconcile("-C", str(tmp_path / "lab"), "validate")[0] == 0

@@ -8,24 +8,33 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.contract import Counter
+from harness.contract import Benchmark, Counter, RehearseRequest
 from harness.errors import HarnessError
 
 cv2 = pytest.importorskip("cv2")
 pytest.importorskip("onnxruntime")
 
 from harness.benchmarks.resnet50 import answers, imagenet  # noqa: E402
-from harness.benchmarks.resnet50.rehearsal import MODEL, encode_image, write_rehearsal  # noqa: E402
+from harness.benchmarks.resnet50.rehearsal import MODEL, encode_image  # noqa: E402
 from harness.benchmarks.sources import REHEARSAL  # noqa: E402
+from harness.rehearse import execute  # noqa: E402
 
 COUNT = 12
+
+
+def rehearse(folder: Path) -> Path:
+    counter = folder.with_name("rehearsal.counter")
+    asked = RehearseRequest(
+        benchmark=Benchmark(name="resnet50"), output=str(folder), counter=str(counter), count=COUNT, seed=1
+    )
+    assert execute(asked, lambda _: None).done
+    return folder
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("resnet50")
-    write_rehearsal(folder / "rehearsal", count=COUNT)
-    return folder / "rehearsal"
+    return rehearse(folder / "rehearsal")
 
 
 @pytest.fixture
@@ -155,7 +164,7 @@ def test_answers_leave_out_the_background_class_of_the_reference() -> None:
 
 
 def test_a_rehearsal_is_the_same_for_the_same_seed_and_answers_are_not_all_alike(made: Path, tmp_path: Path) -> None:
-    write_rehearsal(tmp_path / "again", count=COUNT)
+    rehearse(tmp_path / "again")
     for name in ("data/val_map.txt", f"models/{MODEL}", f"data/{first_image(made / 'data').name}"):
         assert (tmp_path / "again" / name).read_bytes() == (made / name).read_bytes()
     assert len({item.label for item in imagenet.read_map(made / "data" / imagenet.MAP)}) > COUNT / 4

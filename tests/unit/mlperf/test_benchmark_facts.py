@@ -62,7 +62,18 @@ def test_facts_name_what_the_program_and_the_rounds_have() -> None:
     official = {name for round_name in list_rounds() for name in load_ruleset(round_name).benchmarks}
     for name, found in facts.items():
         assert BENCHMARKS[name].module == name
-        assert found.official in official
+        assert set(found.names.values()) <= official
         assert all(find_benchmark_facts(known) is found for known in found.names)
     names = [name for found in facts.values() for name in found.names]
     assert len(set(names)) == len(names)
+
+
+def test_measurements_tell_the_types_that_a_cell_computes_in(tmp_path: Path) -> None:
+    plain = declare(tmp_path, "resnet50", "{engine: {backend: onnxruntime}}")
+    assert plain["measurements.input_data_types"] == plain["measurements.weight_data_types"] == "fp32"
+    assert (plain["measurements.retraining"], plain["measurements.weight_transformations"]) == ("No", "none")
+    block = "{dataset: {settings: {dtype: float16}}, model: {settings: {precision: int8}}, engine: {backend: tensorrt}}"
+    changed = declare(tmp_path, "resnet50", block)
+    assert changed["measurements.input_data_types"] == "fp16"
+    assert changed["measurements.weight_data_types"] == "int8"
+    assert changed["measurements.weight_transformations"] == "quantized to int8"

@@ -1,0 +1,84 @@
+"""Networks of rehearsals: ONNX graphs of a published signature whose weights are drawn from a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import helper, numpy_helper
+
+Tensors = Mapping[str, tuple[str, Sequence[int | str]]]
+"""Name -> (dtype, whole shape; a word stands for a free axis)."""
+
+
+class MadeNetwork:
+    """A graph in the making. Values are known by the names that its methods return."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+        self._nodes: list[Any] = []
+        self._weights: list[Any] = []
+
+    def node(self, kind: str, inputs: Sequence[str], output: str = "", **attributes: Any) -> str:
+        """An operator with one output; ``output`` names it, "" leaves that to us."""
+        name = output or f"value{len(self._nodes)}"
+        self._nodes.append(helper.make_node(kind, list(inputs), [name], **attributes))
+        return name
+
+    def constant(self, value: Any, dtype: str = "float32") -> str:
+        name = f"weight{len(self._weights)}"
+        self._weights.append(numpy_helper.from_array(np.asarray(value, dtype), name))
+        return name
+
+    def weight(self, shape: Sequence[int], deviation: float) -> str:
+        """Drawn from a normal distribution around zero."""
+        return self.constant(self._rng.standard_normal(tuple(shape), np.float32) * np.float32(deviation))
+
+    def convolution(
+        self, source: str, channels: int, width: int, size: int, stride: int = 1, *, axes: int = 2, active: bool = True
+    ) -> str:
+        """Its deviation keeps the scale of values from layer to layer."""
+        kernel = self.weight((width, channels, *[size] * axes), (2 / (channels * size**axes)) ** 0.5)
+        shift = self.weight((width,), 0.1)
+        made = self.node(
+            "Conv",
+            [source, kernel, shift],
+            kernel_shape=[size] * axes,
+            strides=[stride] * axes,
+            pads=[(size - 1) // 2] * (2 * axes),
+        )
+        return self.node("Relu", [made]) if active else made
+
+    def dense(self, source: str, width: int, out: int, output: str = "") -> str:
+        """[..., width] -> [..., out]."""
+        product = self.node("MatMul", [source, self.weight((width, out), width**-0.5)])
+        return self.node("Add", [product, self.weight((out,), 0.1)], output)
+
+    def save(self, path: Path, name: str, inputs: Tensors, outputs: Tensors, *, opset: int = 13) -> None:
+        """An old opset and format version: every runtime in the supported range reads them."""
+        graph = helper.make_graph(self._nodes, name, _declare(inputs), _declare(outputs), self._weights)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+        onnx.save_model(model, path)
+        onnx.checker.check_model(str(path))
+
+
+def _declare(tensors: Tensors) -> list[Any]:
+    return [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), list(shape))
+        for name, (dtype, shape) in tensors.items()
+    ]
+
+
+class NetworkSession:
+    """A network's own answers in fp32, which a rehearsal takes for the truth."""
+
+    def __init__(self, path: Path) -> None:
+        self._session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+
+    def compute(self, feed: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        outputs: list[np.ndarray] = self._session.run(None, dict(feed))
+        return outputs

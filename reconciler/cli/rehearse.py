@@ -1,0 +1,185 @@
+"""`reconcile rehearse [BENCHMARK…]`: a whole submission of generated data, in a repository of its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from harness.contract import BENCHMARKS, Progress
+from reconciler import git
+from reconciler.cli.shared.new_repository import (
+    SCHEMA,
+    explain_unwritable,
+    propose_this_machine,
+    write_repository,
+)
+from reconciler.cli.shared.options import busy_option, json_option, takes
+from reconciler.cli.shared.output import choose_paint, say, say_json
+from reconciler.cli.shared.packaging import find_refusals, load_packed_submission
+from reconciler.cli.shared.repository import find_root
+from reconciler.cli.shared.run_pass import carry_out, choose_pass_code, render_pass_part, say_pass
+from reconciler.errors import IN_SYNC, INTERRUPTED, NOT_IN_SYNC, ReconcilerError
+from reconciler.files import RepositoryPaths, replace
+from reconciler.mlperf.benchmark_facts import load_benchmark_facts
+from reconciler.planning import Options
+from reconciler.quantities import show_count
+from reconciler.reconcile import PassReport
+from reconciler.rehearsals.generated_data import FOLDER, Generated, Size, generate
+from reconciler.rehearsals.rehearsal_check import RehearsalCheck, judge_rehearsal
+from reconciler.rehearsals.rehearsal_spec import (
+    CALIBRATION,
+    CALIBRATION_TEXT,
+    Rehearsed,
+    choose_round,
+    find_rehearsed,
+    render_rehearsal_spec,
+)
+from reconciler.render.documents import render_document
+from reconciler.render.findings import LIMIT, render_findings_part, render_findings_text
+from reconciler.tree.check.engine import check_tree
+
+_NAME = "rehearsal"
+_TOLD_EVERY = 5.0  # seconds between two lines of progress
+_BENCHMARKS = click.Argument(["benchmarks"], nargs=-1, metavar="[BENCHMARK[,BENCHMARK…]]...")
+_OUTPUT = click.Option(
+    ["--output"],
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="The repository of the rehearsal; by default a folder of .reconcile/rehearsals.",
+)
+_SIZE = click.Option(
+    ["--size"],
+    type=click.Choice(("small", "full")),
+    default="small",
+    help="Networks that answer in milliseconds, or as deep as the published ones.",
+)
+_ROUND = click.Option(["--round", "round_name"], default="", help="Default: the newest round that has all of them.")
+_DIVISION = click.Option(["--division"], type=click.Choice(("closed", "open")), default="closed", show_default=True)
+_SAMPLES = click.Option(
+    ["--samples"], type=click.IntRange(min=0), default=0, help="Samples to generate of each, instead of its own number."
+)
+_SEED = click.Option(["--seed"], type=click.IntRange(min=0), default=1, help="Everything generated follows from it.")
+
+
+@click.command("rehearse")
+@takes([_BENCHMARKS, _OUTPUT, _SIZE, _ROUND, _DIVISION, _SAMPLES, _SEED, busy_option(), json_option()])
+def command(
+    benchmarks: tuple[str, ...],
+    output: Path | None,
+    size: Size,
+    round_name: str,
+    division: str,
+    samples: int,
+    seed: int,
+    busy: bool,
+    as_json: bool,
+) -> int:
+    """Rehearse the submission of BENCHMARK, or of all that can be rehearsed, without any data.
+
+    Makes datasets and networks of the published formats, and drives engines, all scenarios of the round, compliance
+    tests, the tree and its check. Interrupted or repeated, it goes on where it was. Nothing of it can be packed.
+    """
+    chosen = _choose(benchmarks)
+    round_name = round_name or choose_round(chosen)
+    root = (output or _default_folder(chosen)).resolve()
+    with explain_unwritable(root):
+        root.mkdir(parents=True, exist_ok=True)
+        generated = {
+            item.facts.code: generate(root, item.facts, size=size, seed=seed, samples=samples, moved=_Teller(as_json))
+            for item in chosen
+        }
+        _tell_generated(root, generated, as_json=as_json)
+        spec = render_rehearsal_spec(
+            round_name=round_name,
+            division=division,
+            benchmarks=chosen,
+            generated=generated,
+            machine=propose_this_machine(),
+            schema=f"../{SCHEMA}",
+        )
+        _write(root, spec)
+    places, options = RepositoryPaths(root), Options(commit=True, busy=busy)
+    pass_report = carry_out(places, options, as_json=as_json)
+    if pass_report is None:
+        return INTERRUPTED
+    return _report(pass_report, options, generated, round_name, as_json=as_json)
+
+
+def _choose(words: Sequence[str]) -> list[Rehearsed]:
+    """By any name of the benchmarks; all that have a rehearsal where none is named."""
+    facts = [found for code, found in load_benchmark_facts().items() if BENCHMARKS[code].rehearsed]
+    names = [name for word in words for name in word.split(",") if name] or [next(iter(found.names)) for found in facts]
+    found = (find_rehearsed(name, facts) for name in names)
+    return list({item.official: item for item in found}.values())
+
+
+def _default_folder(chosen: Sequence[Rehearsed]) -> Path:
+    root = find_root(Path.cwd()) or Path.cwd()
+    return RepositoryPaths(root).work / "rehearsals" / "+".join(item.name for item in chosen)
+
+
+class _Teller:
+    """A line every few seconds while data is generated."""
+
+    def __init__(self, as_json: bool) -> None:
+        self._err, self._told = as_json, time.monotonic()
+
+    def __call__(self, code: str, progress: Progress) -> None:
+        if time.monotonic() - self._told >= _TOLD_EVERY:
+            self._told = time.monotonic()
+            say(f"{code}: generating, {progress.done:,} of {progress.expected:,} samples", err=self._err)
+
+
+def _tell_generated(root: Path, generated: dict[str, Generated], *, as_json: bool) -> None:
+    for item in generated.values():
+        how = "generated" if item.made else "there already"
+        say(f"{item.code}: {show_count(item.samples, 'sample')} and a network, {how}: {root / item.data}", err=as_json)
+
+
+def _write(root: Path, spec: str) -> None:
+    """The repository, and its spec as a commit of its own."""
+    git.initialise(root, own=True)
+    write_repository(root, _NAME, spec)
+    replace(root / CALIBRATION, CALIBRATION_TEXT.encode())
+    ignored = root / FOLDER / ".gitignore"
+    if not ignored.exists():
+        replace(ignored, b"*\n")
+    paths = (f"specs/{_NAME}.yaml", SCHEMA, CALIBRATION, ".gitignore", ".gitattributes", "README.md")
+    if git.is_dirty(root, paths):
+        git.commit(root, paths, "Declare the rehearsal")
+
+
+def _report(
+    pass_report: PassReport, options: Options, generated: dict[str, Generated], round_name: str, *, as_json: bool
+) -> int:
+    checked = judge_rehearsal(check_tree(pass_report.tree, round_name=round_name))
+    refusals = find_refusals(load_packed_submission(pass_report.after), despite_embargo=False)
+    marked = [refusal for refusal in refusals if refusal.reason.startswith(("it is a rehearsal", "its data"))]
+    if as_json:
+        say_json(
+            render_document(
+                "rehearse",
+                generated=list(generated.values()),
+                **{"pass": render_pass_part(pass_report, options)},
+                check=render_findings_part(checked.unexpected, "submitter"),
+                expected_findings=checked.expected,
+                refused=[{"where": r.where, "reason": r.reason} for r in marked],
+            )
+        )
+    else:
+        say_pass(pass_report, options, None)
+        _say_check(checked)
+        say(f"`package` refuses it: {marked[0].reason}." if marked else "`package` would take it!")
+    if not marked:
+        raise ReconcilerError("nothing marks this submission as a rehearsal", fix="report this as a bug")
+    code = choose_pass_code(pass_report)
+    return code if code != IN_SYNC or checked.unexpected.clean else NOT_IN_SYNC
+
+
+def _say_check(checked: RehearsalCheck) -> None:
+    by_nature = show_count(sum(checked.expected.values()), "finding")
+    say(f"Check: {by_nature} on what is short because it is a rehearsal ({', '.join(checked.expected)}); beside them:")
+    say(render_findings_text(checked.unexpected, by="submitter", limit=LIMIT, paint=choose_paint()))

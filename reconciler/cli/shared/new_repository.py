@@ -1,0 +1,93 @@
+"""Making a repository: its specs, the folders that git keeps, and what is known of this machine."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from string import Template
+
+from harness.contract import ProbeRequest
+from reconciler.errors import ReconcilerError, StorageError
+from reconciler.files import replace
+from reconciler.launch.launcher import Launcher
+from reconciler.launch.nodes import probe_nodes
+from reconciler.spec.proposal import Proposal, propose
+from reconciler.spec.shipped import read_shipped
+from reconciler.spec.starter import NOTHING_READ
+
+SCHEMA = "schemas/submission.schema.json"
+
+_README = Template("""\
+# $name
+
+An MLPerf Inference submission, kept by `reconcile`.
+
+- `specs/` declares it. `reconcile validate` checks it, `reconcile plan` shows what is to be done, `reconcile` does it.
+- `state/` holds what was measured: records and logs. Commit it (`reconcile --commit` does).
+- `.reconcile/` holds what can be made again or fetched; it is not committed.
+""")
+
+_WORKFLOW_FILE = ".github/workflows/submission.yml"
+# The verdict goes to the run's own page: what a comment says can leave an embargoed repository by mail.
+_WORKFLOW = """\
+name: submission
+on: pull_request
+permissions: {contents: read}
+jobs:
+  check:
+    runs-on: ubuntu-latest
+    steps:
+      - uses: actions/checkout@v4
+        with: {fetch-depth: 0}
+      - uses: actions/setup-python@v5
+        with: {python-version: "3.12"}
+      - run: pip install mlperf-reconciler
+      - run: reconcile pr --base "origin/$GITHUB_BASE_REF" --fail-on errors --markdown "$RUNNER_TEMP/impact.md"
+      - if: always()
+        run: cat "$RUNNER_TEMP/impact.md" >> "$GITHUB_STEP_SUMMARY"
+"""
+
+
+@contextmanager
+def explain_unwritable(root: Path) -> Iterator[None]:
+    """Whatever the file system refuses is the folder's fault: a file in its path, a place where nothing can be made."""
+    try:
+        yield
+    except OSError as error:
+        where = error.filename or root
+        fix = "choose a folder that can be made and written: reconcile init DIR"
+        raise StorageError(f"cannot make a repository at {root}: {where}: {error.strerror}", fix=fix) from error
+
+
+def write_repository(root: Path, name: str, spec: str) -> None:
+    """``spec``: its text, for specs/``name``.yaml. What git is to know stays as it is where it exists already."""
+    replace(root / "specs" / f"{name}.yaml", spec.encode())
+    replace(root / SCHEMA, read_shipped(SCHEMA))
+    for kept in ("state/records/.gitkeep", "state/logs/.gitkeep"):
+        replace(root / kept, b"")
+    # Without a slash at its end: a link to a folder elsewhere is ignored too.
+    _line(root / ".gitignore", ".reconcile")
+    # Records and logs go by the digest of their bytes: git must not change a line end.
+    _line(root / ".gitattributes", "state/** -text")
+    for path, text in (("README.md", _README.substitute(name=name)), (_WORKFLOW_FILE, _WORKFLOW)):
+        if not (root / path).exists():
+            replace(root / path, text.encode())
+
+
+def propose_this_machine() -> Proposal:
+    """As `reconcile detect` reads it; a machine that cannot be read is for the user to describe."""
+    try:
+        (node,) = probe_nodes(ProbeRequest(hardware=True), Launcher(), Path(tempfile.gettempdir()))
+    except ReconcilerError:
+        return NOTHING_READ
+    return propose(node)
+
+
+def _line(path: Path, wanted: str) -> None:
+    """Add a line to a file, unless it is there."""
+    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    if wanted not in before.splitlines():
+        joined = before if not before or before.endswith("\n") else f"{before}\n"
+        replace(path, f"{joined}{wanted}\n".encode())

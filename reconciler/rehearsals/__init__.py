@@ -1,0 +1,1 @@
+"""Rehearsals: a submission of generated data and networks, driven like any other."""

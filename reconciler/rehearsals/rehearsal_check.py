@@ -1,0 +1,34 @@
+"""What the check of a rehearsal's tree must find, because a rehearsal is short, and what it must not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from reconciler.tree.findings import TreeReport
+
+# A rehearsal has neither the round's durations nor its number of samples.
+SHORT = frozenset(
+    {
+        "run.duration",
+        "run.samples",
+        "run.samples-per-query",
+        "run.early-stopping",
+        "accuracy.samples",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RehearsalCheck:
+    """``expected``: rule → how often it was broken, by nature. ``unexpected``: the report without those."""
+
+    expected: Mapping[str, int]
+    unexpected: TreeReport
+
+
+def judge_rehearsal(report: TreeReport) -> RehearsalCheck:
+    short = Counter(finding.rule.id for finding in report.findings if finding.rule.id in SHORT)
+    others = tuple(finding for finding in report.findings if finding.rule.id not in SHORT)
+    return RehearsalCheck(dict(sorted(short.items())), replace(report, findings=others))

@@ -1,0 +1,142 @@
+"""The spec of a rehearsal: every scenario of the round, short enough for minutes, marked for ever."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from reconciler.errors import ReconcilerError
+from reconciler.mlperf.benchmark_facts import BenchmarkFacts
+from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
+from reconciler.mlperf.rules.ruleset import Ruleset
+from reconciler.rehearsals.generated_data import Generated
+from reconciler.spec.edit import render_value
+from reconciler.spec.proposal import Proposal
+from reconciler.spec.starter import render_description, render_hardware
+
+CATEGORY = "datacenter,edge"
+SYSTEM = "this-machine"
+CALIBRATION = "calibration.md"
+CALIBRATION_TEXT = (
+    "# Calibration\n\nA rehearsal: networks of random weights, in the precision in which they were generated.\n"
+)
+_ATTEMPTS = 10  # a machine that rehearses does other things meanwhile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rehearsed:
+    """A benchmark under the name that the user gave it; ``official``: that of rounds, and of its folder in the tree."""
+
+    name: str
+    facts: BenchmarkFacts
+
+    @property
+    def official(self) -> str:
+        return self.facts.official(self.name)
+
+
+def find_rehearsed(name: str, facts: Sequence[BenchmarkFacts]) -> Rehearsed:
+    """Raises ReconcilerError that names the nearest where there is no such benchmark."""
+    found = next((item for item in facts if name in item.names), None)
+    if found is None:
+        known = [known for item in facts for known in item.names]
+        near = difflib.get_close_matches(name, known, 1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise ReconcilerError(f"there is no rehearsal of {name}", fix=f"{hint}known are {', '.join(known)}")
+    return Rehearsed(name=name, facts=found)
+
+
+def choose_round(benchmarks: Sequence[Rehearsed]) -> str:
+    """The newest round that has all of them. Raises ReconcilerError where none has."""
+    officials = {item.official for item in benchmarks}
+    rounds = list_rounds()
+    for name in reversed(rounds):
+        if all(list_scenarios(load_ruleset(name), official) for official in officials):
+            return name
+    without = ", ".join(sorted(officials))
+    raise ReconcilerError(f"no round that is carried here has all of {without}", fix="rehearse them one at a time")
+
+
+def list_scenarios(ruleset: Ruleset, official: str) -> tuple[str, ...]:
+    """Those in which a round lets a system of both categories, or of any, enter the benchmark."""
+    rules = ruleset.benchmark(official)
+    if rules is None:
+        return ()
+    table = rules.tables.get(CATEGORY)
+    tables = [table] if table else list(rules.tables.values())
+    return tuple(dict.fromkeys(name for table in tables for name in (*table.required, *table.optional)))
+
+
+def render_rehearsal_spec(
+    *,
+    round_name: str,
+    division: str,
+    benchmarks: Sequence[Rehearsed],
+    generated: Mapping[str, Generated],
+    machine: Proposal,
+    schema: str,
+) -> str:
+    """A spec that loads as it is; ``generated`` by the code's name of each benchmark."""
+    ruleset = load_ruleset(round_name)
+    blocks: list[str] = []
+    cells: list[str] = []
+    for item in benchmarks:
+        made = generated[item.facts.code]
+        rules = ruleset.benchmark(item.official)
+        tests = rules.compliance_tests if rules and ruleset.binds(division, "compliance_tests") else ()
+        blocks += _render_benchmark(item, made, tests)
+        cells += _render_cells(item, ruleset)
+    return "\n".join(
+        [
+            f"# yaml-language-server: $schema={schema}",
+            "# Made by `reconcile rehearse`: generated data and networks in the formats of the published ones.",
+            "apiVersion: mlperf-reconciler/v1",
+            "kind: Submission",
+            "metadata: {name: rehearsal}",
+            "spec:",
+            f"  round: {round_name}",
+            "  submitter: Rehearsal",
+            *([f"  documents: {{calibration: {CALIBRATION}}}"] if division == "closed" else []),
+            "  rehearsal: true  # every record says so for ever, and none of it can be packed",
+            "  systems:",
+            f"    {SYSTEM}:",
+            f'      category: "{CATEGORY}"',
+            "      status: available",
+            "      hardware:",
+            *(f"        {line}" for line in render_hardware(machine)),
+            "      description:",
+            *(f"        {line}" for line in render_description(machine)),
+            "  benchmarks:",
+            *blocks,
+            "  divisions:",
+            f"    {division}:",
+            f"      {SYSTEM}:",
+            *cells,
+            "",
+        ]
+    )
+
+
+def _render_benchmark(item: Rehearsed, made: Generated, tests: Sequence[str]) -> Iterator[str]:
+    yield f"    {item.official}:"
+    yield f"      dataset: {{path: {render_value(made.data)}}}"
+    yield f"      model: {{path: {render_value(made.model)}}}"
+    if tests:
+        yield f"      compliance: {_flow({test: {'attempts': _ATTEMPTS} for test in tests})}"
+    for name, value in item.facts.rehearsal.benchmark.items():
+        yield f"      {name}: {_flow(value)}"
+
+
+def _render_cells(item: Rehearsed, ruleset: Ruleset) -> Iterator[str]:
+    yield f"        {item.official}:"
+    for scenario in list_scenarios(ruleset, item.official):
+        short = {"min_duration": 0, "attempts": _ATTEMPTS}
+        yield f"          {scenario}: {_flow({**short, **item.facts.rehearsal.scenarios.get(scenario, {})})}"
+
+
+def _flow(value: Any) -> str:
+    """YAML on one line, which JSON is."""
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,103 @@
+"""`reconcile rehearse`: generated data, a spec of every scenario, and a pass that ends in sync and cannot be packed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from harness.contract import Progress
+from reconciler.cli.rehearse import command
+from reconciler.errors import IN_SYNC, ReconcilerError
+from reconciler.mlperf.benchmark_facts import load_benchmark_facts
+from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.rehearsals import rehearsal_spec
+from reconciler.rehearsals.generated_data import Generated, generate
+from reconciler.rehearsals.rehearsal_spec import Rehearsed, choose_round, find_rehearsed, list_scenarios
+from reconciler.spec.proposal import Proposal
+from tests.unit.spec.writing import load_texts
+
+RESNET = load_benchmark_facts()["resnet50"]
+
+
+def quiet(_code: str, _progress: Progress) -> None:
+    return
+
+
+@pytest.fixture
+def libraries() -> None:
+    for name in ("cv2", "onnx", "onnxruntime", "mlperf_loadgen"):
+        pytest.importorskip(name)
+
+
+@pytest.mark.parametrize("round_name", ["v4.1", "v5.1", "v6.1"])
+@pytest.mark.parametrize("division", ["closed", "open"])
+def test_the_spec_has_every_scenario_of_the_round_and_is_a_rehearsal(
+    tmp_path: Path, round_name: str, division: str
+) -> None:
+    made = Generated(code="resnet50", data="generated/data", model="generated/m.onnx", samples=4, made=True)
+    text = rehearsal_spec.render_rehearsal_spec(
+        round_name=round_name,
+        division=division,
+        benchmarks=[Rehearsed(name="resnet50", facts=RESNET)],
+        generated={"resnet50": made},
+        machine=Proposal({}, {}, ()),
+        schema="x",
+    )
+    declared = load_texts(tmp_path, main=text)
+    assert declared.rehearsal.value is True
+    found = {(cell.cell.division, cell.cell.benchmark, cell.cell.scenario) for cell in declared.cells}
+    scenarios = ("SingleStream", "MultiStream", "Server", "Offline")
+    assert found == {(division, "resnet", scenario) for scenario in scenarios}
+
+
+def test_the_round_is_the_newest_that_has_all() -> None:
+    assert choose_round([Rehearsed(name="resnet", facts=RESNET)]) == "v6.1"
+    assert list_scenarios(load_ruleset("v6.1"), "nothing") == ()
+
+
+def test_an_unknown_benchmark_gets_the_nearest() -> None:
+    with pytest.raises(ReconcilerError) as caught:
+        find_rehearsed("resnet51", [RESNET])
+    assert "did you mean resnet50?" in caught.value.fix
+
+
+@pytest.mark.usefixtures("libraries")
+def test_data_is_generated_once_and_again_for_another_seed(tmp_path: Path) -> None:
+    first = generate(tmp_path, RESNET, size="small", seed=1, samples=4, moved=quiet)
+    assert first.made
+    labels = (tmp_path / first.data / "val_map.txt").read_text()
+    assert len(labels.splitlines()) == 4
+    assert not generate(tmp_path, RESNET, size="small", seed=1, samples=4, moved=quiet).made
+    other = generate(tmp_path, RESNET, size="small", seed=2, samples=4, moved=quiet)
+    assert other.made
+    assert (tmp_path / other.data / "val_map.txt").read_text() != labels
+
+
+@pytest.mark.usefixtures("libraries")
+def test_a_rehearsal_is_green_then_in_sync_and_cannot_be_packed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rehearsal_spec, "list_scenarios", lambda *_: ("SingleStream", "Offline"))
+    folder = tmp_path / "rehearsal"
+    asked = ["resnet50", "--division", "open", "--samples", "8", "--output", str(folder), "--json", "--busy"]
+    first = run(asked)
+    assert first["pass"]["in_sync"], first["pass"]
+    assert {cell["ready"] for cell in first["pass"]["cells"]} == {"True"}
+    assert {cell["accuracy"]["value"] for cell in first["pass"]["cells"]} == {"100.000"}
+    assert {refused["reason"] for refused in first["refused"]} >= {"it is a rehearsal"}
+    assert "run.duration" in first["expected_findings"]
+    again = run(asked)
+    assert again["pass"]["outcomes"] == []
+    assert [item["made"] for item in again["generated"]] == [False]
+
+
+def run(arguments: list[str]) -> dict[str, Any]:
+    told = CliRunner().invoke(command, arguments, standalone_mode=False)
+    assert told.exception is None, told.output
+    assert told.return_value == IN_SYNC, told.output
+    document: dict[str, Any] = json.loads(told.stdout)
+    return document

@@ -88,6 +88,9 @@ def _fingerprint(places: RepositoryPaths, paths: Sequence[Path]) -> str:
             if entry.suffix in (".py", ".yaml"):
                 status = entry.stat()
                 code.append([entry.name, status.st_size, status.st_mtime_ns])
+    for entry in sorted(_PACKAGE.parent.glob("harness/benchmarks/*/*.yaml")):
+        status = entry.stat()
+        code.append([f"{entry.parent.name}/{entry.name}", status.st_size, status.st_mtime_ns])
     return digest({"version": __version__, "specs": specs, "code": code})
 
 
@@ -99,7 +102,7 @@ def load_desired(
     fingerprint = _fingerprint(places, paths)
     cache = places.index / f"desired-{fingerprint[:16]}.jsonl"
     known = kept.last if kept.last is not None and kept.last.fingerprint == fingerprint else read(cache)
-    if known is not None and known.fingerprint == fingerprint and _same_variables(known.variables):
+    if known is not None and known.fingerprint == fingerprint and _is_same_world(known):
         pins = observe_pins_here(known.pins.values, known.desired.submission.systems, places, recorded, stamps)
         if pins.values == known.pins.values:
             kept.last = known
@@ -122,8 +125,11 @@ def observe_pins_here(
     return observe_pins(needed, recorded, places.root, stamps, there, find_unlike_systems(systems, reached))
 
 
-def _same_variables(variables: Mapping[str, str | None]) -> bool:
-    return variables == digest_variables(variables)
+def _is_same_world(known: Compiled) -> bool:
+    """Whether variables are set as they were, and what was looked for is where it was."""
+    if known.variables != digest_variables(known.variables):
+        return False
+    return all(os.path.exists(path) == there for path, there in known.looked.items())  # noqa: PTH110
 
 
 def _cold(
@@ -149,4 +155,4 @@ def _cold(
     pins = observe_pins_here(needed, collect_systems(declared), places, recorded, stamps)
     desired, _ = compile_desired(declared, ruleset, pins, reuse)
     spec = {file.path: file.blob for file in declared.files}
-    return Compiled(desired, fingerprint, digest_variables(declared.variables), pins, spec)
+    return Compiled(desired, fingerprint, digest_variables(declared.variables), pins, spec, declared.looked)

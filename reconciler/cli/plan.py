@@ -17,7 +17,7 @@ from reconciler.cli.shared.plan_options import (
 )
 from reconciler.plan import saved
 from reconciler.render.documents import render_cells_part
-from reconciler.render.plan import LIMIT, collect_shown_origins, render_plan_text
+from reconciler.render.plan import LIMIT, collect_shown_origins, render_plan_text, render_scratch_sources
 
 _OUTPUT = click.Option(
     ["-o", "--output"],
@@ -55,6 +55,8 @@ def command(
     limit = None if show_all else LIMIT
     commits = find_line_commits(places, collect_shown_origins(seen.plan, limit))
     say(render_plan_text(seen.plan, commits=commits, limit=limit, paint=choose_paint()))
+    for line in render_scratch_sources(seen.plan, seen.desired):
+        say(line)
     if output is not None:
         say(f"Saved as {output}; carry it out with: reconcile apply {output}")
     return choose_exit_code(seen.plan)

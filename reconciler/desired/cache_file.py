@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,20 +22,21 @@ from reconciler.resource.pins import Pin
 from reconciler.resource.resources import Resource
 from reconciler.resource.settings import SubmissionSettings
 
-FORMAT = 5
+FORMAT = 6
 _SHORTEST = 4  # characters of a value that is looked for
 
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
     """A desired state with what it was compiled from. ``variables``: environment variables read, and digests of their
-    values."""
+    values. ``looked``: places that were looked for, and whether they were there."""
 
     desired: Desired
     fingerprint: str
     variables: Mapping[str, str | None]
     pins: Pins
     spec: Mapping[str, str]
+    looked: Mapping[str, bool] = field(default_factory=dict)
 
 
 class _Row(NamedTuple):
@@ -73,6 +74,7 @@ class _Header:
     missing: tuple[str, ...]
     submission: SubmissionSettings
     rows: Sequence[_Row]
+    looked: Mapping[str, bool]
 
 
 def digest_variables(names: Iterable[str]) -> dict[str, str | None]:
@@ -137,6 +139,7 @@ def _encode(compiled: Compiled) -> bytes:
         desired.missing_cells,
         desired.submission,
         rows,
+        compiled.looked,
     )
     heads = [encode_json(_Head(FORMAT, compiled.variables)), masked.hide(encode_json(header)), b""]
     return b"\n".join(heads) + b"".join(lines)
@@ -187,4 +190,4 @@ def _decode(data: bytes, header: _Header, base: int, variables: Mapping[str, str
     )
     origins = {row.pin: row.origin for row in header.pins if row.origin is not None}
     pins = Pins({row.pin: row.value for row in header.pins}, origins)
-    return Compiled(desired, header.fingerprint, variables, pins, header.spec)
+    return Compiled(desired, header.fingerprint, variables, pins, header.spec, header.looked)

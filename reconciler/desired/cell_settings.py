@@ -115,6 +115,7 @@ def collect_marks(declared: Declared, reader: Reader) -> tuple[str, ...]:
 def collect_locations(reader: Reader) -> dict[str, str]:
     """Paths: where things are found here. They never enter a key."""
     found = {name: reader.text(name) for name in ("model.path", "dataset.path", "benchmark.path")}
+    found |= {name: reader.text(name) for name in ("model.looked_for", "dataset.looked_for", "dataset.prepared")}
     found["benchmark.code"] = reader.text("benchmark.code")
     found["backend"] = reader.text("engine.backend")
     found["system"] = reader.text("system.name")

@@ -11,11 +11,8 @@ from pathlib import Path
 
 from reconciler.errors import ReconcilerError
 from reconciler.files import hash_file, replace
-from reconciler.mlperf.benchmark_files import FileDigest, SourceFile
+from reconciler.mlperf.benchmark_files import SCRATCH_DEFAULTS, SCRATCH_VARIABLE, FileDigest, SourceFile
 
-VARIABLE = "MLPERF_SCRATCH_PATH"
-# Where the guides have it where the variable is not set; the newer guide first.
-DEFAULTS = ("/home/mlperf_inference_storage", "/home/mlperf_inference_data")
 _OWN = ".mlperf-reconciler"
 
 
@@ -72,13 +69,15 @@ def find_scratch(environment: Mapping[str, str], named: str = "") -> Scratch:
     """``named`` on the command line, else by the variable, else where the guides have it. Raises ReconcilerError."""
     if named:
         return Scratch(Path(named).absolute(), "--scratch")
-    if environment.get(VARIABLE):
-        return Scratch(Path(environment[VARIABLE]).absolute(), VARIABLE)
-    for default in DEFAULTS:
+    if environment.get(SCRATCH_VARIABLE):
+        return Scratch(Path(environment[SCRATCH_VARIABLE]).absolute(), SCRATCH_VARIABLE)
+    for default in SCRATCH_DEFAULTS:
         if Path(default).is_dir():
             return Scratch(Path(default), "the guides' default")
-    fix = f"export {VARIABLE}=DIR, or name it: --scratch DIR; it gets the folders data, models and preprocessed_data"
-    raise ReconcilerError(f"there is no scratch space: {VARIABLE} is not set, nor is there {DEFAULTS[0]}", fix=fix)
+    fix = f"export {SCRATCH_VARIABLE}=DIR, or name it: --scratch DIR; datasets and models go into data and models there"
+    raise ReconcilerError(
+        f"there is no scratch space: {SCRATCH_VARIABLE} is not set, nor is there {SCRATCH_DEFAULTS[0]}", fix=fix
+    )
 
 
 def look_for(scratch: Scratch, file: SourceFile, *, deep: bool) -> Found:

@@ -18,6 +18,9 @@ from reconciler.mlperf.documents import parse_yaml_mapping
 
 _FOLDER = Path(contract.__file__).parent / "benchmarks"
 _FILE = "files.yaml"
+SCRATCH_VARIABLE = "MLPERF_SCRATCH_PATH"
+# Where the guides have it where the variable is not set; the newer guide first.
+SCRATCH_DEFAULTS = ("/home/mlperf_inference_storage", "/home/mlperf_inference_data")
 _UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
 

@@ -125,5 +125,18 @@ def find_obstacle(
         wanted.append(locations.get(f"{kind}.path"))
     for path in wanted:
         if path and not (root / path).exists():
+            places = locations.get(f"{kind}.looked_for", "")
+            if address.kind in (Kind.MODEL, Kind.DATASET) and path in places.split(", "):
+                return _explain_scratch(address, kind, places, locations)
             return Obstacle(f"{path} is not on this machine", "copy the file here, or correct the path in the spec")
     return None
+
+
+def _explain_scratch(address: Address, kind: str, places: str, locations: Mapping[str, str]) -> Obstacle:
+    """Nobody wrote a path, and the scratch space has none of those that the guides know."""
+    code = locations.get("benchmark.code", address.name)
+    fix = (
+        f"`reconcile fetch {code}` brings it, or says how; or export MLPERF_SCRATCH_PATH=DIR where it is elsewhere, "
+        f"or write {kind}.path in the spec"
+    )
+    return Obstacle(f"the {kind} is in none of the places of the scratch space: {places}", fix)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from reconciler.desired.state import Desired
 from reconciler.diff.change import DIFFERS, SYMBOL, Action, Drift
 from reconciler.plan.plan import Plan, Step
 from reconciler.quantities import join_listing, show_count, show_duration
@@ -13,7 +14,7 @@ from reconciler.render.causes import choose_action_word, describe_cause, describ
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.resource.decisions import AcceptanceStatus
 from reconciler.resource.inputs import Origin
-from reconciler.resource.kinds import Address
+from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.wording import shorten_value, show_acceptance
 
 LIMIT = 40  # headings shown before the rest is only counted
@@ -73,6 +74,22 @@ def render_plan_text(
     lines += _notes(plan, limit, paint)
     lines.append(summarise_plan(plan, paint))
     return "\n".join(lines)
+
+
+def render_scratch_sources(plan: Plan, desired: Desired) -> list[str]:
+    """A line for each path that the spec leaves to the scratch space, of what is to be made: nothing is found
+    silently."""
+    lines = []
+    for step in plan.steps:
+        address = step.change.address
+        if address.kind in (Kind.DATASET, Kind.MODEL):
+            kind, locations = str(address.kind).lower(), desired.detail(address).locations
+            path = locations.get(f"{kind}.path", "")
+            if path and path in locations.get(f"{kind}.looked_for", "").split(", "):
+                lines.append(
+                    f"{address.name}: the spec names no {kind}.path, so it is that of the scratch space, {path}"
+                )
+    return lines
 
 
 def _row(step: Step, commits: Mapping[Origin, str], actions: Mapping[Address, Action]) -> _Row:

@@ -8,6 +8,7 @@ from pathlib import Path
 from harness.contract import BENCHMARKS
 from reconciler.errors import Problem
 from reconciler.mlperf.benchmark_facts import BenchmarkFacts, find_benchmark_facts
+from reconciler.mlperf.benchmark_files import find_benchmark_files
 from reconciler.resource.inputs import DEFAULT, Value
 from reconciler.resource.kinds import SCENARIOS, Cell
 from reconciler.resource.settings import COMMAND
@@ -16,10 +17,12 @@ from reconciler.spec.commands import check_harness
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, SpecFile
 from reconciler.spec.groups import Group
 from reconciler.spec.layers import Block, LayeredSetting, break_cycles, combine, flatten, resolve_blocks
+from reconciler.spec.locations import Variables
 from reconciler.spec.models import Benchmark, Document, Settings
 from reconciler.spec.names import give_advice
 from reconciler.spec.nodes import ListNode, MapNode, Node, ScalarNode
 from reconciler.spec.quantities import show_quantity
+from reconciler.spec.scratch import add_scratch_places
 from reconciler.spec.trees import find_misplaced_tree
 from reconciler.spec.validation import find_node, find_position
 
@@ -33,19 +36,23 @@ class Declaring:
     what is not set was not written.
     """
 
-    def __init__(self, document: Document, root: MapNode, folder: Path, *, complete: bool, sound: bool) -> None:
+    def __init__(
+        self, document: Document, root: MapNode, folder: Path, variables: Variables, *, complete: bool, sound: bool
+    ) -> None:
         self.spec = document.spec
         self.name = document.metadata.name
         self.problems: list[Problem] = []
         self._root = root
         self._folder = folder
+        self._variables = variables
+        self._looked: dict[str, bool] = {}
         self._complete = complete
         self._sound = complete and sound
         self._blocks = self._resolve_defaults()
         self._systems = {name: self._system(name) for name in self.spec.systems}
         self._benchmarks = {name: self._benchmark(name, item) for name, item in self.spec.benchmarks.items()}
 
-    def declare(self, files: tuple[SpecFile, ...], variables: Mapping[str, str | None]) -> Declared:
+    def declare(self, files: tuple[SpecFile, ...]) -> Declared:
         """Raises nothing: ``problems`` says whether the result may be used."""
         cells = sorted(self._cells(), key=lambda item: _sorting(item.cell))
         return Declared(
@@ -56,7 +63,8 @@ class Declaring:
             systems=self._systems,
             cells=tuple(cells),
             files=files,
-            variables=variables,
+            variables=dict(sorted(self._variables.read.items())),
+            looked=self._looked,
             settings=self._whole(),
         )
 
@@ -143,6 +151,8 @@ class Declaring:
         facts = find_benchmark_facts(str(written[0].value.value) if written else name)
         if facts is not None and not (written is None and COMMAND in block):
             _add_facts(name, block, facts)
+            if files := find_benchmark_files(facts.code, name):
+                add_scratch_places(block, files, self._variables, self._looked)
         block.setdefault("benchmark.official", (implied,))
         if written is None:
             self._imply_code(name, where, block, implied, facts)

@@ -13,6 +13,8 @@ them. Only what some layer sets is there, except for benchmark.official and benc
     run.stall_timeout               integer milliseconds; when a run counts as hung, no part of what it measures
     model.path, model.sha256, model.settings.<name>
     dataset.path, dataset.sha256, dataset.settings.<name>
+    dataset.looked_for, model.looked_for    where a path that nobody wrote was looked for in the scratch space
+    dataset.prepared                where prepared data of the scratch space are, for all repositories
     benchmark.code (built-in name), benchmark.path (a user's file), benchmark.official (the name it is entered as)
     harness.<field>                 command and score.command (tuples of text), env.<NAME> (text, or a pair: from_env,
                                     NAME), cwd, code, configs, logs, outputs, user_conf_at (locations), image,
@@ -75,6 +77,7 @@ class DeclaredCell:
 @dataclass(frozen=True, slots=True)
 class Declared:
     """``variables``: each environment variable that was read in a location field, and its value then (None: not set).
+    ``looked``: each place of the scratch space that was looked for, and whether it was there.
 
     ``settings`` of the whole submission: tree, documents.calibration, documents.bandwidth (locations), embargo.until (a
     day), embargo.allow (patterns), signing.sign, signing.signers (location),
@@ -90,4 +93,5 @@ class Declared:
     cells: tuple[DeclaredCell, ...]
     files: tuple[SpecFile, ...]
     variables: Mapping[str, str | None] = field(default_factory=dict)
+    looked: Mapping[str, bool] = field(default_factory=dict)
     settings: Mapping[str, Value] = field(default_factory=dict)

@@ -58,7 +58,7 @@ def _declare(
     document, wrong = validate(tree, variables, complete=complete)
     if document is None:
         return None, wrong
-    declaring = Declaring(document, tree, root, complete=complete, sound=not wrong)
+    declaring = Declaring(document, tree, root, variables, complete=complete, sound=not wrong)
     files = tuple(sorted((SpecFile(source.name, source.blob) for source in sources), key=lambda file: file.path))
-    declared = declaring.declare(files, dict(sorted(variables.read.items())))
+    declared = declaring.declare(files)
     return declared, wrong + declaring.problems

@@ -1,0 +1,48 @@
+"""Where a spec without paths finds datasets and models of MLPerf: in the scratch space that guides of submitters have.
+
+A location never enters a key, so that another machine, or none of it being there, changes nothing but where is looked.
+"""
+
+from __future__ import annotations
+
+import os
+
+from reconciler.mlperf.benchmark_files import SCRATCH_DEFAULTS, SCRATCH_VARIABLE, BenchmarkFiles
+from reconciler.resource.inputs import Origin, Value
+from reconciler.spec.layers import Block, LayeredSetting
+from reconciler.spec.locations import Variables
+
+PREPARED = "preprocessed_data/mlperf-reconciler"
+
+
+def add_scratch_places(block: Block, files: BenchmarkFiles, variables: Variables, looked: dict[str, bool]) -> None:
+    """``dataset.path`` and ``model.path`` that nobody wrote: the first place that is there, else the first of all, with
+    every place that was looked at. ``looked``: learns which of them is there."""
+    root, origin = _find_root(variables, looked)
+    for kind, places in (("dataset", files.datasets), ("model", files.models)):
+        if f"{kind}.path" in block:
+            continue
+        paths = [f"{root}/{place}" for place in places]
+        found = next((path for path in paths if _is_there(path, looked)), paths[0])
+        _put(block, f"{kind}.path", found, origin)
+        _put(block, f"{kind}.looked_for", ", ".join(paths), origin)
+    if variables.environment.get(SCRATCH_VARIABLE):
+        _put(block, "dataset.prepared", f"{root}/{PREPARED}", origin)
+
+
+def _find_root(variables: Variables, looked: dict[str, bool]) -> tuple[str, Origin]:
+    if variables.environment.get(SCRATCH_VARIABLE):
+        return variables.expand(f"${{{SCRATCH_VARIABLE}}}").rstrip("/"), Origin(SCRATCH_VARIABLE)
+    variables.read[SCRATCH_VARIABLE] = variables.environment.get(SCRATCH_VARIABLE)
+    found = next((path for path in SCRATCH_DEFAULTS if _is_there(path, looked)), SCRATCH_DEFAULTS[0])
+    return found, Origin(f"{SCRATCH_VARIABLE} of the guides")
+
+
+def _is_there(path: str, looked: dict[str, bool]) -> bool:
+    if path not in looked:
+        looked[path] = os.path.exists(path)  # noqa: PTH110  as the door of the compiled spec looks again
+    return looked[path]
+
+
+def _put(block: Block, name: str, value: str, origin: Origin) -> None:
+    block[name] = (LayeredSetting(Value(value, origin), name),)

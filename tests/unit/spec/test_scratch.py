@@ -1,0 +1,125 @@
+"""Datasets and models of a spec without paths: in the scratch space of the guides, visibly, on no key."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from reconciler.files import RepositoryPaths
+from reconciler.mlperf.benchmark_files import SCRATCH_DEFAULTS
+from reconciler.planning import Options, PlanResult, compute_plan
+from reconciler.render.plan import render_scratch_sources
+from reconciler.resource.inputs import Value
+from reconciler.resource.kinds import Address, Kind
+from reconciler.spec.loading import load
+from tests.unit.cli.conftest import git
+from tests.unit.spec.writing import HEADER
+
+SPEC = (
+    HEADER
+    + """
+metadata: {name: acme}
+spec:
+  round: v4.1
+  submitter: ACME
+  systems: {box: {category: datacenter, status: available}}
+  benchmarks:
+    resnet50: {engine: {backend: onnxruntime, batch_size: 4}, MORE}
+  divisions:
+    closed: {box: {resnet50: {Offline: {target_qps: 100}, Server: {target_qps: 90}}}}
+"""
+)
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """As the guides have it, with an image and a model that nobody will open."""
+    root = tmp_path / "scratch"
+    monkeypatch.setenv("MLPERF_SCRATCH_PATH", str(root))
+    for path in ("data/imagenet/val_map.txt", "models/resnet50/resnet50_v1.onnx"):
+        (root / path).parent.mkdir(parents=True)
+        (root / path).write_text("there")
+    return root
+
+
+def write_repository(folder: Path, more: str = "") -> Path:
+    (folder / "specs").mkdir(parents=True, exist_ok=True)
+    (folder / "specs/one.yaml").write_text(SPEC.replace(", MORE", f", {more}" if more else ""))
+    if not (folder / ".git").exists():
+        git(folder, "init", "--quiet")
+    return folder
+
+
+def read_settings(folder: Path) -> dict[str, Value]:
+    declared = load([folder / "specs"], folder, os.environ)
+    return dict(declared.cells[0].settings)
+
+
+def plan(folder: Path) -> PlanResult:
+    return compute_plan(RepositoryPaths(folder), Options())
+
+
+def find_blocked(seen: PlanResult, kind: Kind) -> str:
+    return next(step.blocked for step in seen.plan.steps if step.change.address.kind is kind)
+
+
+def test_paths_that_nobody_wrote_are_those_of_the_scratch_space_with_their_origin(
+    tmp_path: Path, scratch: Path
+) -> None:
+    settings = read_settings(write_repository(tmp_path / "repo"))
+    assert settings["dataset.path"].value == f"{scratch}/data/imagenet"
+    assert settings["model.path"].value == f"{scratch}/models/resnet50/resnet50_v1.onnx"  # the second place is there
+    assert {str(settings[f"{kind}.path"].origin) for kind in ("dataset", "model")} == {"MLPERF_SCRATCH_PATH"}
+
+
+def test_a_written_path_wins(tmp_path: Path, scratch: Path) -> None:
+    settings = read_settings(write_repository(tmp_path / "repo", "model: {path: own.onnx}"))
+    assert settings["model.path"].value == "own.onnx"
+    assert "model.looked_for" not in settings
+    assert settings["dataset.path"].value == f"{scratch}/data/imagenet"
+
+
+def test_a_closed_spec_of_datacenter_needs_nothing_else(tmp_path: Path, scratch: Path) -> None:
+    seen = plan(write_repository(tmp_path / "repo"))
+    sources = [step for step in seen.plan.steps if step.change.address.kind in (Kind.DATASET, Kind.MODEL)]
+    assert [step.blocked for step in sources] == ["", ""]
+    told = "\n".join(render_scratch_sources(seen.plan, seen.desired))
+    assert f"{scratch}/data/imagenet" in told
+    assert f"{scratch}/models/resnet50/resnet50_v1.onnx" in told
+
+
+def test_what_is_in_none_of_its_places_is_told_with_all_of_them(tmp_path: Path, scratch: Path) -> None:
+    (scratch / "models/resnet50/resnet50_v1.onnx").unlink()
+    seen = plan(write_repository(tmp_path / "repo"))
+    for place in ("models/ResNet50/resnet50_v1.onnx", "models/resnet50/resnet50_v1.onnx"):
+        assert f"{scratch}/{place}" in find_blocked(seen, Kind.MODEL)
+    fix = next(step.fix for step in seen.plan.steps if step.change.address.kind is Kind.MODEL)
+    assert "reconcile fetch resnet50" in fix
+    assert "MLPERF_SCRATCH_PATH" in fix
+
+
+def test_a_place_that_appears_is_seen_though_the_spec_is_as_it_was(tmp_path: Path, scratch: Path) -> None:
+    root = write_repository(tmp_path / "repo")
+    moved = scratch / "models/ResNet50"
+    address = Address(Kind.MODEL, "resnet50")
+    assert "/resnet50/" in plan(root).desired.detail(address).locations["model.path"]
+    (scratch / "models/resnet50").rename(moved)
+    assert plan(root).desired.detail(address).locations["model.path"] == str(moved / "resnet50_v1.onnx")
+
+
+def test_where_it_lies_makes_nothing_stale(tmp_path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = write_repository(tmp_path / "repo")
+    before = {resource.address: resource.key for resource in plan(root).desired.resources}
+    moved = scratch.rename(tmp_path / "moved")
+    monkeypatch.setenv("MLPERF_SCRATCH_PATH", str(moved))
+    assert {resource.address: resource.key for resource in plan(root).desired.resources} == before
+
+
+def test_without_the_variable_it_is_where_the_guides_have_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MLPERF_SCRATCH_PATH", raising=False)
+    settings = read_settings(write_repository(tmp_path / "repo"))
+    assert settings["dataset.path"].value in {f"{root}/data/imagenet" for root in SCRATCH_DEFAULTS}
+    assert str(settings["dataset.path"].origin) == "MLPERF_SCRATCH_PATH of the guides"
+    assert "dataset.prepared" not in settings

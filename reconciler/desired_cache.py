@@ -155,4 +155,5 @@ def _cold(
     pins = observe_pins_here(needed, collect_systems(declared), places, recorded, stamps)
     desired, _ = compile_desired(declared, ruleset, pins, reuse)
     spec = {file.path: file.blob for file in declared.files}
-    return Compiled(desired, fingerprint, digest_variables(declared.variables), pins, spec, declared.looked)
+    variables = digest_variables(declared.variables)
+    return Compiled(desired, fingerprint, variables, pins, spec, declared.looked, declared.written)

@@ -10,6 +10,8 @@ import html
 import json
 import re
 import secrets
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 # Control characters, surrogates (bytes of a name that is not UTF-8), what is invisible, and what turns the direction of
@@ -30,6 +32,9 @@ _MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~$!&])")
 _RESET = "0"
 _SHORTEST = 6  # characters of a value that is looked for in what is shown
 _HIDDEN_VALUES: dict[str, str] = {}  # what this process has expanded in specs
+_HIDDEN_LOCATIONS: dict[str, str] = {}  # whole locations as they were expanded → as they are written
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+_BELOW_A_VARIABLE = re.compile(r"\$\{\w+\}/[^/$]+")
 
 
 def _visible(match: re.Match[str]) -> str:
@@ -65,16 +70,47 @@ def escape_hidden(text: str) -> str:
 
 
 def hide_value(name: str, value: str) -> None:
-    """From now on ``value`` shows as the ``${NAME}`` that stands for it. A place on this disk is not a secret, and one
-    wants to read it; a word of a few characters would be found everywhere."""
+    """From now on ``value`` shows as the ``${NAME}`` that stands for it, wherever it stands. Not a place on this disk:
+    much else is below it, and ``hide_location`` hides what a spec names; nor a word of a few characters, which would be
+    found everywhere."""
     if len(value) >= _SHORTEST and not value.startswith("/"):
         _HIDDEN_VALUES[value] = f"${{{name}}}"
 
 
+def expand_variables(written: str, environment: Mapping[str, str]) -> str:
+    """A location with the values of the variables that it names; those that are not set stay as they are."""
+    return _VARIABLE.sub(lambda found: environment.get(found[1], found[0]), written)
+
+
+def hide_location(written: str, expanded: str) -> bool:
+    """From now on the location shows as it is written in the spec, and what is below it as below that. False where it
+    is so short a word that it would be found everywhere."""
+    if not expanded.startswith("/") and len(expanded) < _SHORTEST:
+        return False
+    pairs = [(written, expanded)]
+    if top := _BELOW_A_VARIABLE.match(written):
+        rest = written[top.end() :]
+        pairs += [(top[0], expanded.removesuffix(rest))] if "$" not in rest and expanded.endswith(rest) else []
+    for shown, path in pairs:
+        if path := path.rstrip("/"):
+            _HIDDEN_LOCATIONS[path] = shown.rstrip("/")
+    _find_locations.cache_clear()
+    return True
+
+
 def _hide_values(text: str) -> str:
+    if _HIDDEN_LOCATIONS:
+        text = _find_locations().sub(lambda found: _HIDDEN_LOCATIONS[found[0]], text)
     for value in sorted(_HIDDEN_VALUES, key=len, reverse=True):
         text = text.replace(value, _HIDDEN_VALUES[value])
     return text
+
+
+@lru_cache(maxsize=1)
+def _find_locations() -> re.Pattern[str]:
+    """Whole names of files and folders only; in JSON a newline before one is the letter n."""
+    longest_first = sorted(_HIDDEN_LOCATIONS, key=len, reverse=True)
+    return re.compile(rf"(?:(?<![\w./~-])|(?<=\\[nrt]))(?:{'|'.join(map(re.escape, longest_first))})(?![\w-]|\.\w)")
 
 
 def encode_json(value: Any) -> str:

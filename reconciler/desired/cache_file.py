@@ -15,21 +15,22 @@ from typing import NamedTuple
 
 from reconciler.codec import CodecError, decode_json, encode_json
 from reconciler.desired.state import Desired, Detail, Pins
-from reconciler.escaping import hide_value
+from reconciler.escaping import expand_variables, hide_location, hide_value
 from reconciler.files import hash_bytes, read_checked, write_cache
 from reconciler.resource.kinds import Address, Cell
 from reconciler.resource.pins import Pin
 from reconciler.resource.resources import Resource
 from reconciler.resource.settings import SubmissionSettings
 
-FORMAT = 6
+FORMAT = 7
 _SHORTEST = 4  # characters of a value that is looked for
 
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
     """A desired state with what it was compiled from. ``variables``: environment variables read, and digests of their
-    values. ``looked``: places that were looked for, and whether they were there."""
+    values. ``looked``: places that were looked for, and whether they were there. ``written``: the locations that name
+    variables."""
 
     desired: Desired
     fingerprint: str
@@ -37,6 +38,7 @@ class Compiled:
     pins: Pins
     spec: Mapping[str, str]
     looked: Mapping[str, bool] = field(default_factory=dict)
+    written: tuple[str, ...] = ()
 
 
 class _Row(NamedTuple):
@@ -62,6 +64,7 @@ class _Head:
 
     format: int
     variables: Mapping[str, str | None]
+    written: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +90,15 @@ def _digest(name: str, value: str) -> str:
 
 
 class _Masked:
-    """Replaces the values of variables by their names, and back. Both ways are exact, whatever else holds a value."""
+    """Replaces locations, and the values of variables elsewhere, by what names them, and back. Both ways are exact,
+    whatever else holds a value."""
 
-    def __init__(self, names: Iterable[str]) -> None:
-        values = {name: os.environ.get(name, "") for name in names}
+    def __init__(self, names: Iterable[str], written: Sequence[str]) -> None:
+        values = {name: os.environ.get(name, "") for name in sorted(names)}
+        locations = {str(number): expand_variables(text, values) for number, text in enumerate(written)}
         self._pairs = [
             (encode_json(value)[1:-1], f"\\u0000{name}\\u0000".encode())
-            for name, value in sorted(values.items())
+            for name, value in (*locations.items(), *values.items())
             if len(value) >= _SHORTEST and value.isprintable()
         ]
 
@@ -117,7 +122,7 @@ def write(path: Path, compiled: Compiled) -> None:
 
 
 def _encode(compiled: Compiled) -> bytes:
-    masked, desired = _Masked(compiled.variables), compiled.desired
+    masked, desired = _Masked(compiled.variables, compiled.written), compiled.desired
     numbers = {r.address: i for i, r in enumerate(desired.resources)}
     lines, offsets, at = [], [], 0
     for resource in desired.resources:
@@ -141,7 +146,7 @@ def _encode(compiled: Compiled) -> bytes:
         rows,
         compiled.looked,
     )
-    heads = [encode_json(_Head(FORMAT, compiled.variables)), masked.hide(encode_json(header)), b""]
+    heads = [encode_json(_Head(FORMAT, compiled.variables, compiled.written)), masked.hide(encode_json(header)), b""]
     return b"\n".join(heads) + b"".join(lines)
 
 
@@ -156,13 +161,15 @@ def read(path: Path) -> Compiled | None:
             return None
         for name in head.variables:
             hide_value(name, os.environ.get(name, ""))
-        masked = _Masked(head.variables)
-        return _decode(data, decode_json(masked.show(data[start:end]), _Header), end, head.variables, masked)
+        for text in head.written:
+            hide_location(text, expand_variables(text, os.environ))
+        masked = _Masked(head.variables, head.written)
+        return _decode(data, decode_json(masked.show(data[start:end]), _Header), end, head, masked)
     except CodecError:
         return None
 
 
-def _decode(data: bytes, header: _Header, base: int, variables: Mapping[str, str | None], masked: _Masked) -> Compiled:
+def _decode(data: bytes, header: _Header, base: int, head: _Head, masked: _Masked) -> Compiled:
     addresses = [row.address for row in header.rows]
     cells: dict[str, Cell] = {}
     resources, by_address, offsets = [], {}, {}
@@ -190,4 +197,4 @@ def _decode(data: bytes, header: _Header, base: int, variables: Mapping[str, str
     )
     origins = {row.pin: row.origin for row in header.pins if row.origin is not None}
     pins = Pins({row.pin: row.value for row in header.pins}, origins)
-    return Compiled(desired, header.fingerprint, variables, pins, header.spec, header.looked)
+    return Compiled(desired, header.fingerprint, head.variables, pins, header.spec, header.looked, head.written)

@@ -65,6 +65,7 @@ class Declaring:
             files=files,
             variables=dict(sorted(self._variables.read.items())),
             looked=self._looked,
+            written=tuple(sorted(self._variables.written)),
             settings=self._whole(),
         )
 

@@ -78,6 +78,7 @@ class DeclaredCell:
 class Declared:
     """``variables``: each environment variable that was read in a location field, and its value then (None: not set).
     ``looked``: each place of the scratch space that was looked for, and whether it was there.
+    ``written``: locations that name variables, as they are written.
 
     ``settings`` of the whole submission: tree, documents.calibration, documents.bandwidth (locations), embargo.until (a
     day), embargo.allow (patterns), signing.sign, signing.signers (location),
@@ -94,4 +95,5 @@ class Declared:
     files: tuple[SpecFile, ...]
     variables: Mapping[str, str | None] = field(default_factory=dict)
     looked: Mapping[str, bool] = field(default_factory=dict)
+    written: tuple[str, ...] = ()
     settings: Mapping[str, Value] = field(default_factory=dict)

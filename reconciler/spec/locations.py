@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reconciler.errors import Problem
-from reconciler.escaping import hide_value
+from reconciler.escaping import expand_variables, hide_location, hide_value
 from reconciler.resource.inputs import Origin
 from reconciler.spec.nodes import ListNode, MapNode, Node, ScalarNode
 from reconciler.spec.quantities import UnfitError, show_quantity
@@ -56,10 +56,12 @@ _LISTED = "RECONCILE_STORE_VARIABLES"
 
 @dataclass(frozen=True, slots=True)
 class Variables:
-    """The environment as given, and what was read of it (None: not set)."""
+    """The environment as given, and what was read of it (None: not set). ``written``: locations that name variables, as
+    they are written."""
 
     environment: Mapping[str, str]
     read: dict[str, str | None] = field(default_factory=dict)
+    written: set[str] = field(default_factory=set)
 
     def expand(self, text: str, *, sent: bool = False) -> str:
         """``text`` with each ``${NAME}`` replaced. Raises UnfitError when one is not set, is a secret by its name, or
@@ -78,7 +80,15 @@ class Variables:
                 message = f"the environment variable {name} is {'empty' if self.read[name] == '' else 'not set'}"
                 raise UnfitError(message, f"export {name}=/path/to/it, or write the path here")
             hide_value(name, self.environment[name])
-        return _VARIABLE.sub(lambda match: self.environment[match[1]], text)
+        expanded = expand_variables(text, self.environment)
+        if expanded != text:
+            self.written.add(text)
+            if not hide_location(text, expanded):
+                message = (
+                    f"{show_quantity(text)} is only {len(expanded)} characters, too few to be hidden in what is shown"
+                )
+                raise UnfitError(message, "write it out, or name a variable that holds a whole path")
+        return expanded
 
     def _refuse(self, name: str, sent: bool) -> None:
         """A spec may come with a pull request: it does not choose what of this environment is shown or sent."""

@@ -302,7 +302,7 @@ class Store(Group):
 
     url: fields.StoreUrl = Field(
         description="Where the objects are, as fsspec names it: s3://bucket/folder, file:///mnt/share, or https://… to "
-        "read. ${NAME} is expanded."
+        "read. ${MLPERF_…} and ${RECONCILE_…} are expanded, and the variables that RECONCILE_STORE_VARIABLES lists."
     )
     options: Annotated[dict[fields.Name, fields.StoreOption], Empty] = Field(
         {}, description="Options of fsspec for this protocol, by name: a value, or {from_env: NAME} for a secret."

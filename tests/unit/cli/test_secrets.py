@@ -16,7 +16,14 @@ VALUE = "hunter2hunter2"
 
 @pytest.fixture(autouse=True)
 def nothing_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    forget(monkeypatch)
+
+
+def forget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a new process."""
     monkeypatch.setattr(escaping, "_HIDDEN_VALUES", {})
+    monkeypatch.setattr(escaping, "_HIDDEN_LOCATIONS", {})
+    escaping._find_locations.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -32,29 +39,41 @@ def test_secret_is_no_location(
         assert (code, f"{name} is a secret by its name" in err, VALUE in out + err) == (1, True, False)
 
 
+@pytest.mark.parametrize("value", [VALUE, "/mnt/kept/apart", "/p", "pin7", "two words/and more"])
 def test_value_of_another_variable_is_neither_shown_nor_kept(
-    declared: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+    declared: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch, value: str
 ) -> None:
-    monkeypatch.setenv("NETS", VALUE)
-    edit(declared, ENGINE, f'{ENGINE}\n      model: {{path: "${{NETS}}/net.onnx"}}')
+    monkeypatch.setenv("NETS", value)
+    edit(declared, ENGINE, f'{ENGINE}\n      model: {{path: "${{NETS}}/nets/net.onnx"}}')
     for turn in ("cold", "warm"):
-        monkeypatch.setattr(escaping, "_HIDDEN_VALUES", {})
+        forget(monkeypatch)
         for command in (("plan",), ("plan", "--json"), ("show", CELL), ("why", CELL)):
             code, out, err = reconcile(*command)
-            assert (code in (0, 2), VALUE in out + err) == (True, False), (turn, out, err)
-    assert "${NETS}/net.onnx" in reconcile("plan")[1]
+            assert (code in (0, 2), f"{value}/nets" in out + err) == (True, False), (turn, out, err)
+    assert "${NETS}/nets/net.onnx" in reconcile("plan")[1]
     kept = [path for path in (declared / ".reconcile").rglob("*") if path.is_file()]
     assert any(path.name.startswith("desired-") for path in kept)
-    assert not [path for path in kept if VALUE.encode() in path.read_bytes()]
+    assert not [path for path in kept if f"{value}/nets".encode() in path.read_bytes()]
+
+
+def test_location_that_could_not_be_told_apart_is_refused(
+    declared: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIN", "1234")
+    edit(declared, ENGINE, f'{ENGINE}\n      model: {{path: "${{PIN}}"}}')
+    code, out, err = reconcile("plan")
+    assert (code, "too few to be hidden" in err, "1234" in out + err) == (1, True, False)
 
 
 def test_variable_that_changes_is_noticed(
-    declared: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+    declared: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     edit(declared, ENGINE, f'{ENGINE}\n      model: {{path: "${{NETS}}/net.onnx"}}')
-    for place in ("/first/place", "/second/place", "/first/place"):
-        monkeypatch.setenv("NETS", place)
-        assert f"{place}/net.onnx" in reconcile("plan")[1]
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/net.onnx").write_bytes(b"a net")
+    for place in ("empty", "full", "empty"):
+        monkeypatch.setenv("NETS", str(tmp_path / place))
+        assert ("${NETS}/net.onnx" in reconcile("plan")[1]) is (place == "empty")
     monkeypatch.delenv("NETS")
     assert "NETS is not set" in reconcile("plan")[2]
 

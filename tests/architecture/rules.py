@@ -81,7 +81,7 @@ LATE: dict[str, str] = {
     "harness.build": "onnx and onnxruntime, only for a model that is quantized",
     "harness.cuda.nvml": "NVML, where it is installed",
     "harness.benchmarks": "only the benchmark that was asked for, which may be a user's own file",
-    "harness.benchmarks.digits": "scikit-learn and onnx, only in the child that makes the dataset or the model",
+    "harness.benchmarks.digits": "onnx, only in the child that makes the model",
     "harness.machine": "NVML, where it is installed",
     "harness.probe": "LoadGen, only when its seeds are asked for",
     "reconciler.cli.command_table": "only the command that was called: --help stays fast",

@@ -28,6 +28,7 @@ def _own_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith("GIT_")]:
             patch.delenv(name)
+        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)  # or every command line would compile all there is
         for part, value in _PERSON.items():
             patch.setenv(f"GIT_AUTHOR_{part}", value)
             patch.setenv(f"GIT_COMMITTER_{part}", value)

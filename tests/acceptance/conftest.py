@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.passes.repository import Repository
+from tests.shared import make_once, need
 
 TOP = Path(__file__).parent.parent.parent
 SPEC = "specs/quickstart.yaml"
@@ -48,9 +49,13 @@ class Quickstart:
 
 @pytest.fixture(scope="session")
 def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Quickstart:
-    for library in ("mlperf_loadgen", "onnxruntime", "onnx", "sklearn"):
-        pytest.importorskip(library)
-    repository = Repository(tmp_path_factory.mktemp("quickstart") / "repository")
+    """Not to be changed."""
+    need("mlperf_loadgen", "onnxruntime", "onnx", "sklearn")
+    return make_once(tmp_path_factory, "quickstart", _start)
+
+
+def _start(folder: Path) -> Quickstart:
+    repository = Repository(folder / "repository")
     repository.write(SPEC, (TOP / SPEC).read_text(encoding="utf-8"))
     repository.write(".gitignore", ".reconcile/\n")
     repository.commit()

@@ -11,6 +11,7 @@ import pytest
 
 from tests.acceptance.conftest import console
 from tests.passes.repository import Repository
+from tests.shared import make_once, need
 
 SPEC = "specs/any.yaml"
 CELLS = "open/this-machine/digits/"
@@ -80,8 +81,7 @@ MEASURED = {"mlperf_log_detail.txt", "mlperf_log_summary.txt", "mlperf_log_accur
 
 def made(root: Path, harness: str = "") -> Repository:
     """What `reconcile init` makes, less two scenarios, after one pass."""
-    for library in ("mlperf_loadgen", "onnxruntime", "onnx", "sklearn"):
-        pytest.importorskip(library)
+    need("mlperf_loadgen", "onnxruntime", "onnx", "sklearn")
     said = console(root.parent, "init", str(root), "--name", "any")
     assert said.code == 0, said.err
     repository = Repository(root)
@@ -107,12 +107,12 @@ def made(root: Path, harness: str = "") -> Repository:
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Repository:
-    return made(tmp_path_factory.mktemp("own") / "repository")
+    return make_once(tmp_path_factory, "own", lambda folder: made(folder / "repository"))
 
 
 @pytest.fixture(scope="module")
 def theirs(tmp_path_factory: pytest.TempPathFactory) -> Repository:
-    return made(tmp_path_factory.mktemp("theirs") / "repository", HARNESS)
+    return make_once(tmp_path_factory, "theirs", lambda folder: made(folder / "repository", HARNESS))
 
 
 def records(repository: Repository) -> Counter[str]:

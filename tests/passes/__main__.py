@@ -5,21 +5,28 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from functools import cache
 from pathlib import Path
 
-from tests.passes.cases import Starts, case_names, prepare, read_case
-from tests.passes.repository import HERE
+from tests.passes.cases import case_names, prepare, read_case
+from tests.passes.repository import HERE, Repository, make_repository
 from tests.passes.text import pass_lines, plan_lines
 
 
 def main(names: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.environ["RECONCILE_LOCKS"] = f"{folder}/locks"
-        starts = Starts(Path(folder) / "starts")
+
+        @cache
+        def passed(spec: str) -> Repository:
+            repository = make_repository(Path(tempfile.mkdtemp(dir=folder)) / "repository", spec)
+            repository.reconcile()
+            return repository
+
         for name in names or case_names():
             case = read_case(HERE / name)
             environment = dict(os.environ)
-            repository = prepare(case, starts, Path(folder) / name)
+            repository = prepare(case, passed, Path(folder) / name)
             plan = plan_lines(repository.look(**case.options).plan, str(repository.root))
             done = pass_lines(repository.reconcile(**case.options), str(repository.root))
             for golden, text in (("plan.txt", plan), ("pass.txt", done)):

@@ -44,27 +44,13 @@ def case_names() -> list[str]:
     return sorted(path.parent.name for path in HERE.glob("*/case.yaml"))
 
 
-class Starts:
-    """Repositories after a first pass, made once per spec and copied for each case."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._made: dict[str, Repository] = {}
-
-    def start(self, spec: str, root: Path) -> Repository:
-        if spec not in self._made:
-            repository = make_repository(self._folder / str(len(self._made)), spec)
-            repository.reconcile()
-            self._made[spec] = repository
-        copied = self._made[spec].copy(root)
-        copied.reconcile()  # nothing: it is in sync wherever it lies
-        return copied
-
-
-def prepare(case: Case, starts: Starts, root: Path) -> Repository:
-    """The repository as the case wants it, ready to be looked at."""
-    fresh = bool(case.steps) and "fresh" in case.steps[0]
-    repository = make_repository(root, case.spec) if fresh else starts.start(case.spec, root)
+def prepare(case: Case, passed: Callable[[str], Repository], root: Path) -> Repository:
+    """The repository as the case wants it, ready to be looked at. ``passed``: that of a spec after a first pass."""
+    if case.steps and "fresh" in case.steps[0]:
+        repository = make_repository(root, case.spec)
+    else:
+        repository = passed(case.spec).copy(root)
+        repository.reconcile()  # nothing: it is in sync wherever it lies
     for step in case.steps:
         ((verb, value),) = step.items()
         _VERBS[verb](repository, value)

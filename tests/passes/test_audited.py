@@ -22,6 +22,7 @@ from reconciler.resource.records import Record
 from tests.passes.endpoints import with_endpoints
 from tests.passes.repository import SPEC, Repository
 from tests.passes.test_compliance import CELL, VARYING, make
+from tests.shared import make_once
 
 pytest.importorskip("mlperf_loadgen")
 
@@ -36,7 +37,11 @@ def committed(repository: Repository) -> Repository:
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Repository:
-    repository = make(tmp_path_factory.mktemp("recorded") / "repository", more=", compliance: {TEST04: {attempts: 3}}")
+    return make_once(tmp_path_factory, "audited-history", _record)
+
+
+def _record(folder: Path) -> Repository:
+    repository = make(folder / "repository", more=", compliance: {TEST04: {attempts: 3}}")
     repository.reconcile()
     return committed(repository)
 

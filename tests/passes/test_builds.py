@@ -15,6 +15,7 @@ from reconciler.resource.records import Ended
 from tests.passes.repository import Repository
 from tests.passes.standin import with_command
 from tests.passes.test_commands import PASS, RESULT, RUN, RUNS, SCORE, due, gone, wait_for
+from tests.shared import make_once
 
 pytest.importorskip("mlperf_loadgen")
 CHECKOUT = Path(__file__).parents[2]
@@ -58,7 +59,11 @@ def failed(repository: Repository) -> dict[str, Outcome]:
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Repository:
-    repository = with_build(tmp_path_factory.mktemp("build"))
+    return make_once(tmp_path_factory, "built", _build)
+
+
+def _build(folder: Path) -> Repository:
+    repository = with_build(folder / "repository")
     repository.reconcile()
     return repository
 
@@ -78,9 +83,10 @@ def test_it_is_built_once_and_handed_to_the_runs(made: Repository) -> None:
     assert not made.damage()
 
 
-def test_a_second_pass_builds_nothing(made: Repository) -> None:
-    assert not made.reconcile().outcomes
-    assert len(builds(made)) == 1
+def test_a_second_pass_builds_nothing(made: Repository, tmp_path: Path) -> None:
+    repository = made.copy(tmp_path / "copy")
+    assert not repository.reconcile().outcomes
+    assert len(builds(repository)) == 1
 
 
 def test_its_code_and_what_it_is_told_make_it_stale_not_the_code_of_runs(made: Repository, tmp_path: Path) -> None:

@@ -14,8 +14,9 @@ import pytest
 
 from reconciler.execute.outcome import Status
 from reconciler.resource.records import Ended
-from tests.passes.repository import Repository, make_repository
+from tests.passes.repository import Repository, make_passed
 from tests.passes.standin import with_command
+from tests.shared import make_once
 
 pytest.importorskip("mlperf_loadgen")
 RUN = "Run:open/box/tiny/Offline/performance"
@@ -26,7 +27,11 @@ SCORE, RESULT = "Score:open/box/tiny/Offline", "Result:open/box/tiny/Offline"
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Repository:
     """After a first pass with an honest command."""
-    repository = with_command(tmp_path_factory.mktemp("command"))
+    return make_once(tmp_path_factory, "commanded", _run)
+
+
+def _run(folder: Path) -> Repository:
+    repository = with_command(folder / "repository")
     repository.reconcile()
     return repository
 
@@ -39,9 +44,10 @@ def due(repository: Repository) -> set[str]:
     return {str(step.change.address) for step in repository.look().plan.steps}
 
 
-def test_a_command_is_recorded_and_rendered_as_our_own_harness_is(made: Repository, tmp_path: Path) -> None:
-    own = make_repository(tmp_path)
-    own.reconcile()
+def test_a_command_is_recorded_and_rendered_as_our_own_harness_is(
+    made: Repository, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    own = make_passed(tmp_path_factory)
     assert kinds(made) == kinds(own)
     assert all(record.ended is Ended.DONE for record in made.records().values())
     one, other = made.tree(), own.tree()
@@ -51,9 +57,10 @@ def test_a_command_is_recorded_and_rendered_as_our_own_harness_is(made: Reposito
     assert all(Path(path).name != "user.conf" or one[path] == other[path] for path in one)
 
 
-def test_a_second_pass_does_nothing(made: Repository) -> None:
-    assert not made.reconcile().outcomes
-    assert not made.look().plan.steps
+def test_a_second_pass_does_nothing(made: Repository, tmp_path: Path) -> None:
+    repository = made.copy(tmp_path / "copy")
+    assert not repository.reconcile().outcomes
+    assert not repository.look().plan.steps
 
 
 def test_one_line_of_its_code_makes_exactly_its_runs_stale(made: Repository, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from reconciler.resource.kinds import Address
 from reconciler.resource.records import Ended, Record
 from reconciler.result_formats import loadgen_logs
 from tests.passes.repository import SPEC, Repository, make_repository
+from tests.shared import make_once, need
 
 pytest.importorskip("mlperf_loadgen")
 
@@ -129,7 +130,11 @@ def make(root: Path, answer: str = SAME, more: str = "") -> Repository:
 @pytest.fixture(scope="module")
 def audited(tmp_path_factory: pytest.TempPathFactory) -> Repository:
     """A repository after its first whole pass; tests work on copies."""
-    repository = make(tmp_path_factory.mktemp("audited") / "repository")
+    return make_once(tmp_path_factory, "audited", _audit)
+
+
+def _audit(folder: Path) -> Repository:
+    repository = make(folder / "repository")
     report = repository.reconcile()
     assert {o.status for o in report.outcomes} == {Status.DONE}, [o.message for o in report.outcomes]
     return repository
@@ -138,7 +143,11 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> Repository:
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Repository:
     """As ``audited``, with whole accuracy logs that count as too large for git."""
-    repository = make(tmp_path_factory.mktemp("large") / "repository")
+    return make_once(tmp_path_factory, "large", _audit_large)
+
+
+def _audit_large(folder: Path) -> Repository:
+    repository = make(folder / "repository")
     with pytest.MonkeyPatch.context() as patch:
         for module in (cells, loadgen_logs):
             patch.setattr(module, "find_test", lambda name: replace(find_test(name), reads_answers=()))
@@ -239,9 +248,12 @@ def test_new_model_bytes_repeat_accuracy_and_tests(audited: Repository, tmp_path
 
 @pytest.fixture(scope="module")
 def with_engine(tmp_path_factory: pytest.TempPathFactory) -> Repository:
-    for library in ("onnx", "onnxruntime"):
-        pytest.importorskip(library)
-    repository = make(tmp_path_factory.mktemp("engine") / "repository")
+    need("onnx", "onnxruntime")
+    return make_once(tmp_path_factory, "engine", _build_engine)
+
+
+def _build_engine(folder: Path) -> Repository:
+    repository = make(folder / "repository")
     own_bytes = '\n    (output / "model.onnx").write_bytes(os.urandom(16))\n'
     repository.edit("benchmarks/tiny.py", own_bytes, WEIGHTS)
     repository.edit(SPEC, 'backend: "null"', "backend: onnxruntime")

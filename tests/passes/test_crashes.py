@@ -18,7 +18,7 @@ import pytest
 
 from reconciler.errors import LockedError
 from tests.passes.crashing import REFUSED, complete_attempts, finish, processes_in, wait_for_end_of
-from tests.passes.repository import HERE, SPEC, Repository, make_repository
+from tests.passes.repository import HERE, SPEC, Repository, make_passed, make_repository
 
 pytest.importorskip("mlperf_loadgen")
 
@@ -41,9 +41,7 @@ def start_pass(repository: Repository, *words: str) -> subprocess.Popen[str]:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Repository:
     """A repository after one undisturbed pass."""
-    repository = make_repository(tmp_path_factory.mktemp("whole") / "repository")
-    repository.reconcile()
-    return repository
+    return make_passed(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")

@@ -10,16 +10,14 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.passes.repository import Repository, make_repository
+from tests.passes.repository import Repository, make_passed
 
 pytest.importorskip("mlperf_loadgen")
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Repository:
-    repository = make_repository(tmp_path_factory.mktemp("made") / "repository")
-    repository.reconcile()
-    return repository
+    return make_passed(tmp_path_factory)
 
 
 def flip(path: Path, at: int) -> None:

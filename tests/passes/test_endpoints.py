@@ -20,6 +20,7 @@ from reconciler.tree.check.engine import check_tree
 from reconciler.tree.verify.engine import verify_tree
 from tests.passes.endpoints import with_endpoints
 from tests.passes.repository import SPEC, Repository
+from tests.shared import make_once
 
 CELL = "open/box/llama3.1-8b/Offline"
 RUN, ACCURACY = f"Run:{CELL}/performance", f"Run:{CELL}/accuracy"
@@ -29,7 +30,11 @@ SUMMARY = "result_summary.json"
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Repository:
     """After a first pass with an honest command."""
-    repository = with_endpoints(tmp_path_factory.mktemp("endpoints") / "repository")
+    return make_once(tmp_path_factory, "endpoints", _measure)
+
+
+def _measure(folder: Path) -> Repository:
+    repository = with_endpoints(folder / "repository")
     outcomes = repository.reconcile().outcomes
     assert {o.status for o in outcomes} == {Status.DONE}, [o.message for o in outcomes]
     return repository
@@ -80,10 +85,11 @@ def test_check_and_verify_tree_know_it(made: Repository) -> None:
     assert not verify_tree(made.places.tree, round_name="v6.1").findings
 
 
-def test_a_second_pass_does_nothing(made: Repository) -> None:
-    assert not made.reconcile().outcomes
-    assert not made.look().plan.steps
-    assert not made.damage()
+def test_a_second_pass_does_nothing(made: Repository, tmp_path: Path) -> None:
+    repository = made.copy(tmp_path / "copy")
+    assert not repository.reconcile().outcomes
+    assert not repository.look().plan.steps
+    assert not repository.damage()
 
 
 def test_one_line_of_its_code_makes_exactly_its_runs_stale(made: Repository, tmp_path: Path) -> None:

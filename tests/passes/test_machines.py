@@ -16,13 +16,18 @@ from reconciler.planning import Options
 from reconciler.reconcile import run_pass
 from reconciler.resource.conditions import ConditionStatus
 from tests.passes.repository import SPEC, Repository, make_repository
+from tests.shared import make_once
 
 pytest.importorskip("mlperf_loadgen")
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Repository:
-    repository = make_repository(tmp_path_factory.mktemp("made") / "repository")
+    return make_once(tmp_path_factory, "lab-box", _make)
+
+
+def _make(folder: Path) -> Repository:
+    repository = make_repository(folder / "repository")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(machine, "read_cpu_model", lambda: "CPU of the lab box")
         repository.edit(SPEC, "      status: available\n", "      status: available\n      hardware: {cpu: lab box}\n")

@@ -9,7 +9,7 @@ import pytest
 
 from reconciler.files import read_checked, write_checked
 from reconciler.observed.rendered import Rendered, spell_entry
-from tests.passes.repository import HERE, SPEC, Repository, make_repository
+from tests.passes.repository import HERE, SPEC, Repository, make_passed
 
 pytest.importorskip("mlperf_loadgen")
 
@@ -20,9 +20,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Repository:
     two = spec + "        tiny2:\n          Offline: {target_qps: 100, min_query_count: 100}\n"
     benchmark = spec[spec.index("    tiny:\n") : spec.index("  divisions:")]
     two = two.replace("  divisions:", benchmark.replace("    tiny:", "    tiny2:", 1) + "  divisions:")
-    repository = make_repository(tmp_path_factory.mktemp("made") / "repository", two)
-    repository.reconcile()
-    return repository
+    return make_passed(tmp_path_factory, two)
 
 
 def with_old_note(repository: Repository, root: Path) -> None:

@@ -17,6 +17,7 @@ from reconciler.history.snapshot import read_snapshot
 from reconciler.mlperf.log_files import ACCURACY_LOG, VERIFY_ACCURACY
 from reconciler.resource.records import Record
 from tests.passes.repository import SPEC, Repository, make_repository
+from tests.shared import make_once
 
 pytest.importorskip("mlperf_loadgen")
 
@@ -92,7 +93,11 @@ def make(root: Path) -> Repository:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Repository:
-    repository = make(tmp_path_factory.mktemp("own") / "repository")
+    return make_once(tmp_path_factory, "own-dataset", _make)
+
+
+def _make(folder: Path) -> Repository:
+    repository = make(folder / "repository")
     report = repository.reconcile()
     assert {o.status for o in report.outcomes} == {Status.DONE}, [o.message for o in report.outcomes]
     return repository

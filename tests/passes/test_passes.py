@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 
 from reconciler.execute.outcome import Status
 from reconciler.reconcile import PassReport
-from tests.passes.cases import Case, Starts, case_names, prepare, read_case
-from tests.passes.repository import HERE, Repository
+from tests.passes.cases import Case, case_names, prepare, read_case
+from tests.passes.repository import HERE, Repository, make_passed
 from tests.passes.text import pass_lines, plan_lines
 
 pytest.importorskip("mlperf_loadgen")
@@ -28,17 +29,13 @@ class Done:
     report: PassReport
 
 
-@pytest.fixture(scope="module")
-def starts(tmp_path_factory: pytest.TempPathFactory) -> Starts:
-    return Starts(tmp_path_factory.mktemp("starts"))
-
-
 @pytest.fixture(scope="module", params=case_names())
-def done(request: pytest.FixtureRequest, starts: Starts, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Done]:
+def done(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Done]:
     case = read_case(HERE / request.param)
     environment = dict(os.environ)
     try:
-        repository = prepare(case, starts, tmp_path_factory.mktemp("cases") / "repository")
+        root = tmp_path_factory.mktemp("cases") / "repository"
+        repository = prepare(case, partial(make_passed, tmp_path_factory), root)
         plan = plan_lines(repository.look(**case.options).plan, str(repository.root))
         before = frozenset(repository.whole_records())
         report = repository.reconcile(**case.options)

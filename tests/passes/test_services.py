@@ -22,6 +22,7 @@ from reconciler.resource.records import Ended, Record
 from tests.passes.repository import Repository
 from tests.passes.server import started, with_service
 from tests.passes.test_commands import PASS, RESULT, RUN, RUNS, SCORE, alive, due, gone, wait_for
+from tests.shared import make_once
 
 pytest.importorskip("mlperf_loadgen")
 SERVICE = "Service:open/box/tiny/Offline"
@@ -31,7 +32,11 @@ CHECKOUT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Repository:
-    repository = with_service(tmp_path_factory.mktemp("service"), more=HEALTH)
+    return make_once(tmp_path_factory, "served", _serve)
+
+
+def _serve(folder: Path) -> Repository:
+    repository = with_service(folder / "repository", more=HEALTH)
     repository.reconcile()
     return repository
 

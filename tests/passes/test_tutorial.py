@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.architecture.documents import DOCS, blocks, read, transcript
+from tests.shared import need
 
-pytest.importorskip("mlperf_loadgen")
-pytest.importorskip("onnxruntime")
-pytest.importorskip("sklearn")
+need("mlperf_loadgen", "onnxruntime", "sklearn")
 _LEFT_OUT = "…"
 _DURATION = re.compile(r"(?:# (?:h|min|s|ms|µs) ?)+(?=\W|$)")
 

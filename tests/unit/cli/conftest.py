@@ -15,6 +15,7 @@ import pytest
 
 from reconciler.cli.main import main
 from reconciler.files import hash_bytes
+from tests.shared import make_once
 
 SPEC = """\
 apiVersion: mlperf-reconciler/v1
@@ -34,6 +35,7 @@ spec:
     digits:
       as: resnet
       code: digits
+      model: {settings: {epochs: 1}}
       engine: {backend: "null", batch_size: 8}
   divisions:
     open:
@@ -58,7 +60,12 @@ def console(*arguments: str, at: Path, **environment: str) -> subprocess.Complet
 
 @pytest.fixture(scope="session")
 def recorded_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("recorded") / "repository"
+    """Not to be changed."""
+    return make_once(tmp_path_factory, "recorded", _record)
+
+
+def _record(folder: Path) -> Path:
+    root = folder / "repository"
     (root / "specs").mkdir(parents=True)
     (root / "specs/one.yaml").write_text(SPEC)
     (root / ".gitignore").write_text(".reconcile/\n")

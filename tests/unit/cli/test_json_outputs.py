@@ -4,10 +4,10 @@ import click
 import pytest
 
 from reconciler.cli.main import reconcile
+from tests.shared import need
 from tests.unit.cli.json_outputs import TARGET, WITHOUT_EXAMPLE, outputs, reference
 
-pytest.importorskip("mlperf_loadgen")
-pytest.importorskip("sklearn")
+need("mlperf_loadgen", "sklearn")
 
 
 @pytest.mark.timeout(600)

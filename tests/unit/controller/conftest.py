@@ -7,11 +7,17 @@ from pathlib import Path
 import pytest
 
 from tests.passes.repository import Repository, make_repository
+from tests.shared import make_once
 
 
 @pytest.fixture(scope="session")
 def recorded_once(tmp_path_factory: pytest.TempPathFactory) -> Repository:
-    repository = make_repository(tmp_path_factory.mktemp("watched") / "repository")
+    """Not to be changed."""
+    return make_once(tmp_path_factory, "watched", _record)
+
+
+def _record(folder: Path) -> Repository:
+    repository = make_repository(folder / "repository")
     repository.write(".gitignore", ".reconcile/\n__pycache__/\n")
     repository.git("init", "--quiet", "--initial-branch=main")
     repository.commit()

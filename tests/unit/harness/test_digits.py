@@ -9,6 +9,7 @@ import pytest
 
 from harness.benchmarks import digits
 from harness.contract import Benchmark, BuildRequest, Counter, RunRequest, ScoreRequest
+from tests.shared import need
 from tests.unit.harness.children import Children
 
 
@@ -30,8 +31,7 @@ def build(children: Children, kind: str, **request: object) -> Path:
 
 
 def test_held_out_top1_is_at_least_96_percent(children: Children) -> None:
-    for module in ("sklearn", "onnx", "onnxruntime", "mlperf_loadgen"):
-        pytest.importorskip(module)
+    need("sklearn", "onnx", "onnxruntime", "mlperf_loadgen")
     dataset = build(children, "Dataset")
     # Fewer than by default: the quickstart's own test trains in full.
     model = build(children, "Model", settings={"epochs": 12}, inputs={"dataset": str(dataset)})
@@ -77,7 +77,7 @@ def test_held_out_top1_is_at_least_96_percent(children: Children) -> None:
 
 
 def test_split_leaves_no_sample_in_both_parts(tmp_path: Path) -> None:
-    pytest.importorskip("sklearn")
+    need("sklearn")
     digits.build_dataset(None, {}, tmp_path, Counter(tmp_path / "counter"))
     held, train = np.load(tmp_path / "samples.npy"), np.load(tmp_path / "train_samples.npy")
     assert (held.shape, train.shape) == ((1024, 1, 8, 8), (773, 1, 8, 8))

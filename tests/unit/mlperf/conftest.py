@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
+from tests.shared import make_once, need
 
 CHILD = Path(__file__).parent / "loadgen_child.py"
 TOTAL, LOADED = 1000, 256
@@ -111,20 +112,15 @@ def _child(verb: str, request: dict[str, Any], folder: Path) -> str:
     return done.stdout
 
 
-def _need_loadgen() -> None:
-    if importlib.util.find_spec("mlperf_loadgen") is None:
-        pytest.skip("mlcommons-loadgen is not installed")
-
-
 @pytest.fixture(scope="session")
 def loadgen_run(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Run]:
     """Run a case by its name in RUNS, or give the run made earlier."""
-    _need_loadgen()
+    need("mlperf_loadgen")
     made: dict[str, Run] = {}
 
     def get(name: str) -> Run:
         if name not in made:
-            made[name] = _make(RUNS[name], tmp_path_factory.mktemp(name))
+            made[name] = make_once(tmp_path_factory, name, partial(_make, RUNS[name]))
         return made[name]
 
     return get
@@ -153,7 +149,7 @@ def _make(case: RunCase, folder: Path) -> Run:
 @pytest.fixture(scope="session")
 def loadgen_read(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[dict[str, Any]]]:
     """What LoadGen reads from confs: (bytes, model, scenario) gives the attributes of TestSettings, for each."""
-    _need_loadgen()
+    need("mlperf_loadgen")
 
     def get(confs: list[tuple[bytes, str, str]], conf_type: int = 2) -> list[dict[str, Any]]:
         folder = tmp_path_factory.mktemp("read")

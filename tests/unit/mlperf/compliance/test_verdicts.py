@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from reconciler.mlperf.compliance.definition import RunLogs, VerdictInputs
 from reconciler.mlperf.compliance.judging import TESTS, UNIQUE, judge
 from reconciler.mlperf.compliance.verdict import AuditVerdict
 from reconciler.mlperf.log_files import COMPLIANCE
+from tests.shared import make_once, need
 from tests.unit.mlperf.compliance.cases import CASES, Case
 from tests.unit.mlperf.compliance.runs import ANSWERS, DETAIL, SUMMARY, make_all
 
@@ -23,9 +23,8 @@ LIMITS = {
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if importlib.util.find_spec("mlperf_loadgen") is None:
-        pytest.skip("mlcommons-loadgen is not installed")
-    return make_all(tmp_path_factory.mktemp("runs"))
+    need("mlperf_loadgen")
+    return make_once(tmp_path_factory, "runs", make_all)
 
 
 def logs(folder: Path) -> RunLogs:

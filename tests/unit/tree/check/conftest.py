@@ -10,18 +10,14 @@ import pytest
 from reconciler.cli.shared.tree_options import open_archive
 from reconciler.tree.check.engine import check_tree
 from reconciler.tree.findings import TreeReport
+from tests.shared import make_once
 from tests.unit.tree.check.made import copy_tree, make_logs, make_tree
-
-_LOGS: dict[Path, Path] = {}
 
 
 @pytest.fixture(scope="session")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Shared with the tests of verify-tree: the runs are made once."""
-    base = tmp_path_factory.getbasetemp()
-    if base not in _LOGS:
-        _LOGS[base] = make_logs(tmp_path_factory.mktemp("logs"))
-    return _LOGS[base]
+    return make_once(tmp_path_factory, "tree-logs", make_logs)
 
 
 @pytest.fixture(scope="session")
@@ -31,7 +27,9 @@ def clean_trees(logs: Path, tmp_path_factory: pytest.TempPathFactory) -> Callabl
 
     def get(division: str) -> Path:
         if division not in made:
-            made[division] = make_tree(tmp_path_factory.mktemp(division) / "tree", logs, division=division)
+            made[division] = make_once(
+                tmp_path_factory, f"{division}-tree", lambda folder: make_tree(folder / "tree", logs, division=division)
+            )
         return made[division]
 
     return get

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.shared import make_once
 from tests.unit.tree.check.conftest import logs
 from tests.unit.tree.check.made import copy_tree, make_tree
 
@@ -15,7 +16,9 @@ __all__ = ["logs"]
 @pytest.fixture(scope="session")
 def consistent(logs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Not to be changed."""
-    return make_tree(tmp_path_factory.mktemp("consistent") / "tree", logs, lengthened=False)
+    return make_once(
+        tmp_path_factory, "consistent-tree", lambda folder: make_tree(folder / "tree", logs, lengthened=False)
+    )
 
 
 @pytest.fixture

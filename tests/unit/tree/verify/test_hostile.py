@@ -39,6 +39,10 @@ def written(name: str, text: str) -> Callable[[Path], object]:
     return lambda submitter: (submitter / name).write_text(text)
 
 
+def four_million_keys(submitter: Path) -> None:
+    (submitter / MEASUREMENTS).write_text("{" + ",".join(f'"{i}":1' for i in range(4_000_000)) + "}")
+
+
 def replaced(name: str, make: Callable[[Path], object]) -> Callable[[Path], object]:
     def change(submitter: Path) -> None:
         (submitter / name).unlink()
@@ -58,7 +62,7 @@ ATTACKS: dict[str, Callable[[Path], object]] = {
     "nested brackets in a log": logged("effective_qsl_rng_seed", "[" * DEEP),
     "nested brackets in measurements": written(MEASUREMENTS, "[" * DEEP + "]" * DEEP),
     "nested objects in measurements": written(MEASUREMENTS, '{"a":' * DEEP + "1" + "}" * DEEP),
-    "4 million keys": written(MEASUREMENTS, "{" + ",".join(f'"{i}":1' for i in range(4_000_000)) + "}"),
+    "4 million keys": four_million_keys,
     "5,000 digits in measurements": written(MEASUREMENTS, f'{{"retraining": {"9" * 5000}}}'),
     "numbers without end in a user.conf": written(
         f"{CELL}/user.conf", f"*.Offline.target_qps = {'9' * 5000}\n*.*.min_duration = 1e400\n"

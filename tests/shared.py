@@ -1,0 +1,46 @@
+"""What is made once in a session, whichever of its processes asks first, and which libraries a test needs."""
+
+from __future__ import annotations
+
+import fcntl
+import importlib.util
+import os
+import pickle
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+Made = TypeVar("Made")
+
+
+def need(*libraries: str) -> None:
+    """Skip the test or module where one is not installed. To import it here would cost every process that collects."""
+    for library in libraries:
+        if importlib.util.find_spec(library) is None:
+            pytest.skip(f"{library} is not installed", allow_module_level=True)
+
+
+def make_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], Made]) -> Made:
+    """What ``make`` gave when it was called in an empty folder of this name: nobody may change what is there.
+
+    The others wait meanwhile, and try themselves where it failed.
+    """
+    base = factory.getbasetemp()
+    top = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared"
+    top.mkdir(exist_ok=True)
+    folder, kept = top / name, top / f"{name}.pickle"
+    with (top / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not kept.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            value = make(folder)
+            partial = kept.with_suffix(".partial")
+            partial.write_bytes(pickle.dumps(value))
+            partial.rename(kept)
+            return value
+    found: Made = pickle.loads(kept.read_bytes())
+    return found

@@ -31,7 +31,7 @@ from tests.gpu import resnet
 
 def build_model(source, settings, inputs, output, counter):
     import onnx
-    resnet.export(output / "model.onnx", [1, 1, 1, 1], {SIDE})
+    resnet.export(output / "model.onnx", [1, 1, 1, 1], {SIDE}, resnet.SLIM)
     model = output / "model.onnx"
     onnx.save(onnx.load(model), model, save_as_external_data=True, location="weights.bin")
 """
@@ -40,7 +40,7 @@ def build_model(source, settings, inputs, output, counter):
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("plain") / "model.onnx"
-    resnet.export(path, [1, 1, 1, 1], SIDE)
+    resnet.export(path, [1, 1, 1, 1], SIDE, resnet.SLIM)
     return path
 
 

@@ -24,7 +24,7 @@ from harness.backends import onnxruntime_cuda  # noqa: E402
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("model") / "model.onnx"
-    resnet.export(path, [1, 1, 1, 1], 32)
+    resnet.export(path, [1, 1, 1, 1], 32, resnet.SLIM)
     return path
 
 

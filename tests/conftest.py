@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from tests.schedule import LongFirst, rank
+
 _PERSON = {"NAME": "A Tester", "EMAIL": "tester@example.com"}
-_PROCESSES_PER_CORE = 1.5  # many tests wait: for a run's least duration, for a process to end
-_MOST_PROCESSES = 8  # each makes the fixtures of the session for itself
+_PROCESSES_PER_CORE = 2.5  # many tests wait: for a run's least duration, for a process to end
+_MOST_PROCESSES = 16
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
@@ -18,6 +21,15 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     of a GPU, which has room for one."""
     whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS and config.option.markexpr != "gpu"
     return min(int(len(os.sched_getaffinity(0)) * _PROCESSES_PER_CORE), _MOST_PROCESSES) if whole else 0
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LongFirst:
+    return LongFirst(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):  # a process among others
+        items.sort(key=lambda item: rank(item.nodeid))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,0 +1,42 @@
+"""Which process runs which tests, and when: the long ones first, so that none is left alone with one at the end."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+from xdist.scheduler import LoadScopeScheduling
+
+# Those of a few long tests, then the folders of whole passes. Whatever is not named comes last.
+LONG = (
+    "tests/passes/test_tutorial.py",
+    "tests/passes/test_crashes.py",
+    "tests/passes/test_one_box.py",
+    "tests/unit/tree/check/test_damage.py",
+    "tests/unit/cli/test_signing.py",
+    "tests/unit/cli/test_inferred.py",
+    "tests/acceptance",
+    "tests/passes/test_launchers.py",
+    "tests/passes/test_services.py",
+    "tests/passes/test_log_sets.py",
+    "tests/passes",
+    "tests/unit/controller",
+    "tests/unit/cli",
+    "tests/unit/tree/verify",
+    "tests/unit/harness",
+)
+_APART = ("tests/passes/", "tests/acceptance/")  # what their modules begin with is made once for all processes
+
+
+def rank(nodeid: str) -> int:
+    path = PurePosixPath(nodeid.partition("::")[0])
+    return next((number for number, name in enumerate(LONG) if path.is_relative_to(name)), len(LONG))
+
+
+class LongFirst(LoadScopeScheduling):
+    """A module at a time; of the long ones a test at a time, those of one case together."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        module, _, test = nodeid.partition("::")
+        if not module.startswith(_APART):
+            return module
+        return f"{module}{test[test.index('[') :]}" if "[" in test else nodeid

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import difflib
+import os
+from pathlib import Path
 
 import click
 
 from reconciler.cli.shared.options import json_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.errors import IN_SYNC, ReconcilerError
-from reconciler.mlperf.benchmark_facts import find_benchmark_facts, load_benchmark_facts
+from reconciler.fetching.scratch import Found, Presence, find_scratch, look_for
+from reconciler.mlperf.benchmark_facts import BenchmarkFacts, find_benchmark_facts, load_benchmark_facts
+from reconciler.mlperf.benchmark_files import find_benchmark_files
 from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
-from reconciler.render.benchmarks import render_benchmark_list, render_benchmark_page
+from reconciler.render.benchmarks import render_benchmark_list, render_benchmark_page, render_files_part
 from reconciler.render.documents import convert_plain_value, render_document
 
 
@@ -23,12 +27,20 @@ def command(context: click.Context, as_json: bool) -> int:
     if context.invoked_subcommand is not None:
         return IN_SYNC
     found = list(load_benchmark_facts().values())
+    here = {facts.code: _look(facts) for facts in found}
     scenarios = {facts.code: _find_scenarios(facts.official("")) for facts in found}
     if as_json:
-        rows = [{**convert_plain_value(facts), "rounds": scenarios[facts.code]} for facts in found]
+        rows = [
+            {
+                **convert_plain_value(facts),
+                "rounds": scenarios[facts.code],
+                "files": render_files_part(here[facts.code]),
+            }
+            for facts in found
+        ]
         say_json(render_document("benchmarks", benchmarks=rows))
     else:
-        say(render_benchmark_list(found, scenarios, choose_paint()))
+        say(render_benchmark_list(found, scenarios, here, choose_paint()))
     return IN_SYNC
 
 
@@ -44,10 +56,23 @@ def show(name: str, as_json: bool) -> int:
         raise ReconcilerError(f"there is not a built-in benchmark {name}", fix=f"{hint}known are {', '.join(known)}")
     scenarios = _find_scenarios(facts.official(name))
     if as_json:
-        say_json(render_document("benchmark", **convert_plain_value(facts), rounds=scenarios))
+        files = render_files_part(_look(facts))
+        say_json(render_document("benchmark", **convert_plain_value(facts), rounds=scenarios, files=files))
     else:
-        say(render_benchmark_page(facts, scenarios, choose_paint()))
+        say(render_benchmark_page(facts, scenarios, _look(facts), choose_paint()))
     return IN_SYNC
+
+
+def _look(facts: BenchmarkFacts) -> list[Found]:
+    """What is of its files in the scratch space here, none of them read; nothing of it where there is no such space."""
+    files = find_benchmark_files(facts.code)
+    if files is None:
+        return []
+    try:
+        scratch = find_scratch(os.environ)
+    except ReconcilerError:
+        return [Found(file, Presence.MISSING, Path(file.path)) for file in files.files]
+    return [look_for(scratch, file, deep=False) for file in files.files]
 
 
 def _find_scenarios(official: str) -> dict[str, dict[str, list[str]]]:

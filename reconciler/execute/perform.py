@@ -19,6 +19,7 @@ from reconciler.execute.executors.executor import PATIENCE, read_handle
 from reconciler.execute.executors.table import Executors
 from reconciler.execute.judging import judge_attempt
 from reconciler.execute.outcome import Outcome, Status
+from reconciler.execute.prepared import find_prepared, offer_prepared, take_prepared
 from reconciler.execute.record_clock import RecordClock
 from reconciler.execute.requests import make_request
 from reconciler.files import RepositoryPaths, offer, remove
@@ -179,7 +180,7 @@ def perform(
         elif step.change.address.kind is Kind.SCORE and find_format(attempt.intent.settings).SCORES_ITSELF:
             Result(done=True, seconds=0.0).write(attempt.result)  # its accuracy run has scored itself
         else:
-            run_child(attempt, make_request(attempt, setting.places), watch, setting.executors)
+            _make(attempt, setting, watch)
         seconds = time.monotonic() - began
         record, kept = build_record(attempt)
     except BaseException:
@@ -187,6 +188,16 @@ def perform(
             remove(attempt.folder)
         raise
     return Finished(attempt, record, kept, seconds)
+
+
+def _make(attempt: Attempt, setting: AttemptContext, watch: Watch) -> None:
+    """By a child, unless another repository of this machine has prepared the same already."""
+    prepared = find_prepared(attempt)
+    if prepared is not None and take_prepared(attempt, prepared):
+        return
+    run_child(attempt, make_request(attempt, setting.places), watch, setting.executors)
+    if prepared is not None:
+        offer_prepared(attempt, prepared)
 
 
 def _stall(attempt: Attempt, detail: Detail, setting: AttemptContext) -> float:

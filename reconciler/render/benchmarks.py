@@ -3,26 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+from reconciler.fetching.scratch import Found
 from reconciler.mlperf.benchmark_facts import BenchmarkFacts, SourceFacts
+from reconciler.quantities import show_size
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.explanation import render_table
 
 Rounds = Mapping[str, Mapping[str, Sequence[str]]]
 
 
-def render_benchmark_list(found: Sequence[BenchmarkFacts], rounds: Mapping[str, Rounds], paint: Paint) -> str:
-    """A row for each: name, what it is, the first and last round that have it, size and licence of its data."""
+def render_benchmark_list(
+    found: Sequence[BenchmarkFacts], rounds: Mapping[str, Rounds], here: Mapping[str, Sequence[Found]], paint: Paint
+) -> str:
+    """A row for each: name, what it is, the first and last round that have it, size and licence of its data, and what
+    is missing of its files on this machine."""
     rows = [
-        (facts.code, facts.title, _show_span(rounds[facts.code]), facts.dataset.size, facts.dataset.licence)
+        (
+            facts.code,
+            facts.title,
+            _show_span(rounds[facts.code]),
+            facts.dataset.size,
+            _show_missing(here[facts.code]),
+            facts.dataset.licence,
+        )
         for facts in found
     ]
-    heading = ("benchmark", "what it is", "rounds", "data", "licence of the data")
+    heading = ("benchmark", "what it is", "rounds", "data", "missing here", "licence of the data")
     head, *lines = render_table([heading, *rows], indent=0)
     return "\n".join([paint(head, Tone.HEADING), *lines])
 
 
-def render_benchmark_page(facts: BenchmarkFacts, rounds: Rounds, paint: Paint = show_plain) -> str:
+def _show_missing(here: Sequence[Found]) -> str:
+    needed = [found for found in here if not found.file.optional]
+    missing = [found for found in needed if found.is_due]
+    return f"{len(missing)} of {len(needed)}" if missing else "nothing"
+
+
+def render_files_part(here: Sequence[Found]) -> list[dict[str, Any]]:
+    """A file each, as ``benchmarks --json`` has it."""
+    return [
+        {
+            "path": found.file.path,
+            "about": found.file.about,
+            "licence": found.file.licence,
+            "size": found.file.size,
+            "optional": found.file.optional,
+            "presence": str(found.presence),
+            "found_at": str(found.path),
+            "why": found.why,
+        }
+        for found in here
+    ]
+
+
+def render_benchmark_page(
+    facts: BenchmarkFacts, rounds: Rounds, here: Sequence[Found], paint: Paint = show_plain
+) -> str:
     """Everything about one benchmark, in the order in which a user needs it."""
     spec = f"benchmarks: {{{next(iter(facts.names))}: {{dataset: {{path: …}}, model: {{path: …}}}}}}"
     general = [
@@ -41,11 +79,27 @@ def render_benchmark_page(facts: BenchmarkFacts, rounds: Rounds, paint: Paint = 
             *render_table(general, indent=2),
             *_render_source("dataset", facts.dataset, paint),
             *_render_source("model", facts.model, paint),
+            *_render_files(here, facts.code, paint),
             "",
             paint("rounds", Tone.HEADING),
             *render_table(entered, indent=2),
         ]
     )
+
+
+def _render_files(here: Sequence[Found], name: str, paint: Paint) -> list[str]:
+    rows = [
+        (
+            found.file.path,
+            show_size(found.file.size),
+            found.why or str(found.presence),
+            "optional" if found.file.optional else "",
+            f"{found.file.digest.algorithm} {found.file.digest.value}" if found.file.digest else "no digest published",
+        )
+        for found in here
+    ]
+    title = f"in the scratch space (`reconcile fetch {name}`)"
+    return ["", paint(title, Tone.HEADING), *render_table(rows, indent=2)] if rows else []
 
 
 def _render_source(kind: str, source: SourceFacts, paint: Paint) -> list[str]:

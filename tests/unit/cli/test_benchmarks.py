@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from reconciler.cli.benchmarks import command
@@ -22,6 +24,24 @@ def test_a_page_says_what_must_be_on_disk_and_where_to_get_it() -> None:
     told = CliRunner().invoke(command, ["show", "resnet"], standalone_mode=False).output
     for part in ("val_map.txt", "image-net.org", "resnet50_v1.onnx", "input_tensor:0 float32 [3, 224, 224]"):
         assert part in told
+
+
+def test_both_say_what_is_missing_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLPERF_SCRATCH_PATH", str(tmp_path))
+    (tmp_path / "data/imagenet").mkdir(parents=True)
+    (tmp_path / "data/imagenet/val_map.txt").write_text("a 1")
+    (tmp_path / "data/imagenet/ILSVRC2012_val_00000001.JPEG").write_text("image")
+    told = CliRunner().invoke(command, [], standalone_mode=False).output
+    assert "2 of 3" in next(line for line in told.splitlines() if line.startswith("resnet50"))
+    page = CliRunner().invoke(command, ["show", "resnet50"], standalone_mode=False).output
+    assert "1 of 50,000 files are there" in page
+    assert "reconcile fetch resnet50" in page
+    document = json.loads(CliRunner().invoke(command, ["show", "resnet50", "--json"], standalone_mode=False).output)
+    assert {Path(item["path"]).name: item["presence"] for item in document["files"]} == {
+        "resnet50_v1.onnx": "missing",
+        "val_map.txt": "here, unproved",
+        "ILSVRC2012_val_*.JPEG": "incomplete",
+    }
 
 
 def test_an_unknown_name_gets_the_nearest() -> None:

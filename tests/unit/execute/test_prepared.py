@@ -1,0 +1,153 @@
+"""Prepared datasets in the scratch space: made once for all repositories, believed by their digests."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.contract import Benchmark, RehearseRequest
+from reconciler.reconcile import PassReport
+from reconciler.resource.kinds import Kind
+from tests.passes.repository import Repository
+from tests.unit.cli.conftest import git
+
+pytest.importorskip("cv2")
+pytest.importorskip("onnxruntime")
+
+SPEC = """\
+apiVersion: mlperf-reconciler/v1
+kind: Submission
+metadata: {name: acme}
+spec:
+  round: v4.1
+  submitter: ACME
+  rehearsal: true
+  systems: {box: {category: datacenter, status: available}}
+  benchmarks: {resnet50: {engine: {backend: "null"}}}
+  divisions: {closed: {box: {resnet50: {Offline: {target_qps: 10}}}}}
+"""
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    from harness.rehearse import execute
+
+    root = tmp_path / "scratch"
+    (root / "data").mkdir(parents=True)
+    (root / "models").mkdir()
+    asked = RehearseRequest(
+        benchmark=Benchmark(name="resnet50"),
+        output=str(tmp_path / "made"),
+        counter=str(tmp_path / "c"),
+        count=3,
+        seed=1,
+    )
+    assert execute(asked, lambda _: None).done
+    (tmp_path / "made/data").rename(root / "data/imagenet")
+    (tmp_path / "made/models").rename(root / "models/ResNet50")
+    monkeypatch.setenv("MLPERF_SCRATCH_PATH", str(root))
+    return root
+
+
+def make_clone(root: Path) -> Repository:
+    repository = Repository(root)
+    repository.write("specs/one.yaml", SPEC)
+    git(root, "init", "--quiet")
+    return repository
+
+
+def prepare(repository: Repository) -> PassReport:
+    report = repository.reconcile(only=("Dataset",))
+    assert [str(outcome.status) for outcome in report.outcomes] == ["Done"], report.outcomes
+    return report
+
+
+def was_taken(report: PassReport) -> bool:
+    (outcome,) = report.outcomes
+    assert outcome.record is not None
+    assert outcome.record.address.kind is Kind.DATASET
+    return bool(outcome.record.values.get("taken_from_scratch"))
+
+
+def find_entry(scratch: Path) -> Path:
+    (entry,) = (scratch / "preprocessed_data/mlperf-reconciler").iterdir()
+    return entry
+
+
+def test_another_clone_takes_what_the_first_prepared(tmp_path: Path, scratch: Path) -> None:
+    first, second = make_clone(tmp_path / "first"), make_clone(tmp_path / "second")
+    one, other = prepare(first), prepare(second)
+    assert (was_taken(one), was_taken(other)) == (False, True)
+    records = [report.outcomes[0].record for report in (one, other)]
+    assert records[0] is not None
+    assert records[1] is not None
+    assert records[0].artifacts == records[1].artifacts
+    assert records[1].marks == records[0].marks  # generated data stay marked, whoever takes them
+    assert "synthetic" in records[1].marks
+    assert find_entry(scratch).name == records[0].key
+    assert second.reconcile(only=("Dataset",)).outcomes == ()
+
+
+def test_a_damaged_entry_is_made_anew(tmp_path: Path, scratch: Path) -> None:
+    prepare(make_clone(tmp_path / "first"))
+    samples = find_entry(scratch) / "files/samples.npy"
+    samples.unlink()
+    np.save(samples, np.zeros(3))
+    assert not was_taken(prepare(make_clone(tmp_path / "second")))
+    assert was_taken(prepare(make_clone(tmp_path / "third")))
+
+
+def test_an_entry_with_a_file_more_is_not_believed(tmp_path: Path, scratch: Path) -> None:
+    prepare(make_clone(tmp_path / "first"))
+    (find_entry(scratch) / "files/more.npy").write_bytes(b"more")
+    assert not was_taken(prepare(make_clone(tmp_path / "second")))
+
+
+def test_an_entry_that_names_files_elsewhere_brings_none(tmp_path: Path, scratch: Path) -> None:
+    prepare(make_clone(tmp_path / "first"))
+    result = find_entry(scratch) / "result.json"
+    document = json.loads(result.read_text())
+    document["values"]["files"]["../../escaped"] = "0" * 64
+    result.write_text(json.dumps(document))
+    assert not was_taken(prepare(make_clone(tmp_path / "second")))
+    assert not list(tmp_path.rglob("escaped"))
+
+
+def test_changed_data_have_an_entry_of_their_own(tmp_path: Path, scratch: Path) -> None:
+    prepare(make_clone(tmp_path / "first"))
+    labels = scratch / "data/imagenet/val_map.txt"
+    lines = labels.read_text().splitlines()
+    labels.write_text("\n".join([lines[0].rpartition(" ")[0] + " 999", *lines[1:]]) + "\n")
+    assert not was_taken(prepare(make_clone(tmp_path / "second")))
+    assert len(list((scratch / "preprocessed_data/mlperf-reconciler").iterdir())) == 2
+
+
+def test_two_passes_at_once_both_end_with_one_entry(tmp_path: Path, scratch: Path) -> None:
+    clones = [make_clone(tmp_path / name) for name in ("first", "second")]
+    reports: list[PassReport] = []
+    threads = [threading.Thread(target=lambda c=c: reports.append(prepare(c))) for c in clones]  # type: ignore[misc]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(reports) == 2
+    assert find_entry(scratch).is_dir()
+
+
+def test_a_scratch_space_that_takes_nothing_keeps_nobody_from_preparing(tmp_path: Path, scratch: Path) -> None:
+    (scratch / "preprocessed_data").write_text("a file, and no folder")
+    assert not was_taken(prepare(make_clone(tmp_path / "first")))
+
+
+def test_without_a_variable_nothing_is_left_anywhere(
+    tmp_path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MLPERF_SCRATCH_PATH")
+    repository = make_clone(tmp_path / "first")
+    repository.edit("specs/one.yaml", "{engine:", f"{{dataset: {{path: {scratch}/data/imagenet}}, engine:")
+    prepare(repository)
+    assert not (scratch / "preprocessed_data").exists()

@@ -15,7 +15,7 @@ from reconciler.cli.shared.repository import find_repository
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC, RepositoryError
 from reconciler.files import Lock, RepositoryPaths
 from reconciler.files import replace as write
-from reconciler.importing.adoption import Adoption, adopt_runs, copy_documents, declare
+from reconciler.importing.adoption import Adoption, adopt_runs, copy_documents, copy_power, declare
 from reconciler.importing.read_tree import TakenTree, read_tree
 from reconciler.importing.tree_comparison import Reproduced, compare_with
 from reconciler.mlperf.rules.rounds import load_ruleset
@@ -96,6 +96,7 @@ def _adopt(
     """The records are made under the tree's own round; the spec may then name another one."""
     name = target.relative_to(places.root).as_posix() if target.is_relative_to(places.root) else str(target)
     published = copy_documents(tree, places.root)
+    tree = copy_power(tree, places.root)
     own = declare(tree, tree.ruleset, name, places.root, published)
     write(target, own.text.encode())
     options = Options(specs=(name,))

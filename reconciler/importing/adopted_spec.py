@@ -9,7 +9,7 @@ from typing import Any
 
 from reconciler.importing.read_tree import TakenCell, TakenTree, collect_cell_settings
 from reconciler.mlperf.rules.ruleset import Ruleset, normalise_category
-from reconciler.resource.kinds import SCENARIOS
+from reconciler.resource.kinds import SCENARIOS, Cell
 from reconciler.spec.edit import render_value
 
 _ELSEWHERE = ("division", "submitter", "status", "system_type")
@@ -127,9 +127,16 @@ def _settings(item: TakenCell, ruleset: Ruleset, shared: Mapping[str, str]) -> s
     }
     if own:
         values["measurements"] = own
+    if item.power:
+        values["power"] = name_power_folder(item.cell)
     if item.model_name:
         values["harness"] = {"results": "endpoints", "model_name": item.model_name}
     return render_value(values)
+
+
+def name_power_folder(cell: Cell) -> str:
+    """Where the repository keeps a cell's power measurement."""
+    return f"power/{cell}"
 
 
 def _quantity(name: str, value: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from reconciler.errors import ReconcilerError, SpecError
 from reconciler.files import copy
 from reconciler.foreign import walk_files
 from reconciler.importing.adopted_records import Recorder, Taken
-from reconciler.importing.adopted_spec import render_spec
+from reconciler.importing.adopted_spec import name_power_folder, render_spec
 from reconciler.importing.read_tree import TakenCell, TakenTree
 from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.resource.kinds import Cell
@@ -60,6 +60,21 @@ def copy_documents(tree: TakenTree, root: Path) -> dict[str, Any]:
                 if benchmark not in published["source"] and _copy_code(tree, place.path / area / benchmark, root):
                     published["source"][benchmark] = f"src/{benchmark}"
     return published
+
+
+def copy_power(tree: TakenTree, root: Path) -> TakenTree:
+    """Copies every power measurement below power/CELL in the repository, where the cell's ``power`` names it. One that
+    no submission tree can hold is left out, with the reason."""
+    cells = []
+    for item in tree.cells:
+        if wrong := next((name for name in item.power if not all(map(is_portable, name.split("/")))), ""):
+            why = f"power measurement: {wrong} is not a valid name in a submission tree"
+            cells.append(replace(item, power={}, problems=(*item.problems, why)))
+            continue
+        for name, path in item.power.items():
+            copy(path, root / name_power_folder(item.cell) / name)
+        cells.append(item)
+    return replace(tree, cells=tuple(cells))
 
 
 def _copy_code(tree: TakenTree, folder: Path, root: Path) -> bool:

@@ -27,7 +27,8 @@ class TakenCell:
     """One scenario folder. ``settings``: what its performance log says a spec must ask for.
 
     ``problems``: what could not be taken of it, and why. ``source``: the cell whose logs these are. ``model_name``: of
-    results of the endpoints harness, the model that they are of."""
+    results of the endpoints harness, the model that they are of. ``power``: files of a power measurement by their path
+    below performance/."""
 
     cell: Cell
     official: str
@@ -38,6 +39,7 @@ class TakenCell:
     source: Cell | None = None
     problems: tuple[str, ...] = ()
     model_name: str = ""
+    power: Mapping[str, Path] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +138,17 @@ def _cell(files: CellFiles, official: str, ruleset: Ruleset) -> TakenCell:
         key = str(rules.value("model_key", cell.scenario) or "*")
         settings = read_logged_settings(performance.log, files.user_conf.value, key)
     tests = {name: dict(_files(folder.path)) for name, folder in files.tests.items()}
-    return replace(own, settings=settings, runs=tuple(runs), tests=tests, problems=tuple(problems))
+    power = _power(files.results.path / "performance")
+    return replace(own, settings=settings, runs=tuple(runs), tests=tests, problems=tuple(problems), power=power)
+
+
+def _power(performance: Path) -> dict[str, Path]:
+    """Of a power session: its own folders, and all that LoadGen and it left in the run that was measured."""
+    if not (performance / "power").is_dir():
+        return {}
+    return {
+        f"{part}/{name}": path for part in ("power", "ranging", "run_1") for name, path in _files(performance / part)
+    }
 
 
 def _of_endpoints(own: TakenCell, files: CellFiles) -> TakenCell:

@@ -122,9 +122,11 @@ def _cell_text(value: str) -> str:
 
 
 def _text(value: Any) -> Any:
-    """Text as written. Numbers become text: the checkers take the number 0 for an empty field."""
+    """Text as written, and counts as they are, but for 0: the checkers take the number 0 for an empty field."""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, int) and value:
+        return value
     if isinstance(value, (list, dict)):
         return canonicalise(value)
     return "" if value is None else str(value)

@@ -109,10 +109,11 @@ def _contradictions(log: DetailLog, asked: Asked) -> Iterator[Contradiction]:
 
 def find_unasked(log: DetailLog, asked: Asked) -> Iterator[Contradiction]:
     """Settings that nobody asked for and that change what a run proves."""
-    if asked.mode == PERFORMANCE:  # an accuracy run issues every sample and logs every answer, whatever these say
+    performance = asked.mode == PERFORMANCE
+    if performance:  # an accuracy run issues every sample and logs every answer, whatever these or a bound say
         yield from find_unasked_issue(log, asked.audited)
     bounded = asked.audited.get("performance_issue_unique")  # LoadGen then ends after one pass
-    for name in ("max_duration", "max_query_count"):
+    for name in ("max_duration", "max_query_count") if performance else ():
         setting = find_setting(name, asked.scenario)
         logged = log.line(setting.key) if setting is not None else None
         if logged is not None and logged.value != 0 and asked.settings.get(name) is None and not bounded:

@@ -188,3 +188,28 @@ def test_logs_behind_links_are_not_imported(tree: Path, recorded_once: Path, rec
     (folder / DETAIL).symlink_to(recorded_once.parent / "private")
     code, _, err = reconcile("import", str(folder), "--cell", CELL)
     assert (code, "a link that leads elsewhere" in err) == (1, True), err
+
+
+def test_a_power_measurement_is_published_again_byte_for_byte(tree: Path, empty: Path, reconcile: Reconcile) -> None:
+    performance = tree / FOLDER / "performance"
+    session = {"power/client.json": b'{"ptd": 1}\n', "ranging/spl.txt": b"Time,1,Watts,2\n", "run_1/spl.txt": b"3\n"}
+    for name, data in session.items():
+        (performance / name).parent.mkdir(exist_ok=True)
+        (performance / name).write_bytes(data)
+    code, out, err = reconcile("adopt", str(tree), "--rehearsal", "--json")
+    assert code == 0, out + err
+    assert {f"{FOLDER}/performance/{name}" for name in session} <= set(json.loads(out)["reproduced"]["same"])
+    assert reconcile("plan")[0] == 0
+
+
+def test_a_bound_on_the_duration_of_an_accuracy_run_says_nothing(tree: Path, empty: Path, reconcile: Reconcile) -> None:
+    """LoadGen asks for every sample in this mode, and looks at no clock."""
+    log = tree / FOLDER / "accuracy" / DETAIL
+    settings = '"{}_max_duration_ms", "value": 0'
+    text = log.read_text()
+    for kind in ("requested", "effective"):
+        text = text.replace(settings.format(kind), settings.format(kind)[:-1] + "660000")
+    log.write_text(text)
+    code, out, err = reconcile("adopt", str(tree), "--rehearsal", "--json")
+    assert code == 0, out + err
+    assert '"value": 660000' in text

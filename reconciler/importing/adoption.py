@@ -101,7 +101,7 @@ def declare(tree: TakenTree, ruleset: Ruleset, name: str, root: Path, published:
     cells = [item for item in tree.cells if str(item.cell) not in left_out]
     while cells:
         text = render_spec(tree, ruleset, cells, left_out, published)
-        wrong = _refused(text, ruleset, name, root, cells)
+        wrong = _refused(text, ruleset, name, root, cells) or _rehearsed(tree, cells)
         if not wrong:
             return DeclaredTree(tree, text, tuple(cells), left_out)
         left_out |= wrong
@@ -111,6 +111,12 @@ def declare(tree: TakenTree, ruleset: Ruleset, name: str, root: Path, published:
         + "\n".join(f"  {cell}: {why}" for cell, why in sorted(left_out.items())),
         fix="see each cell's reason; --round chooses another round",
     )
+
+
+def _rehearsed(tree: TakenTree, cells: list[TakenCell]) -> dict[str, str]:
+    """What calls itself a rehearsal stays one."""
+    why = "its tree says that it is a rehearsal, which `--rehearsal` adopts as what it is"
+    return {} if tree.rehearsal else {str(item.cell): why for item in cells if item.rehearsal}
 
 
 def _refused(text: str, ruleset: Ruleset, name: str, root: Path, cells: list[TakenCell]) -> dict[str, str]:

@@ -28,7 +28,7 @@ class TakenCell:
 
     ``problems``: what could not be taken of it, and why. ``source``: the cell whose logs these are. ``model_name``: of
     results of the endpoints harness, the model that they are of. ``power``: files of a power measurement by their path
-    below performance/."""
+    below performance/. ``rehearsal``: its tree says that it is one."""
 
     cell: Cell
     official: str
@@ -40,6 +40,7 @@ class TakenCell:
     problems: tuple[str, ...] = ()
     model_name: str = ""
     power: Mapping[str, Path] = field(default_factory=dict)
+    rehearsal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,8 @@ def _cells(
         if found := next((entry for folder in read for entry in _touched(folder.path, strange)), None):
             yield TakenCell(place.cell, official, {}, {}, problems=(f"{found} is {strange[found]}",))
         else:
-            yield _cell(cell, official, tree.ruleset)
+            view = tree.view(files.place, place, system, official)
+            yield replace(_cell(view.files, official, tree.ruleset), rehearsal=view.rehearsal)
 
 
 def _touched(folder: Path, strange: Mapping[Path, str]) -> list[Path]:

@@ -27,6 +27,7 @@ from reconciler.resource.inputs import REVISIONS, Role
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import (
     IMPORTED,
+    REHEARSAL,
     UNKNOWN,
     Artifact,
     Ended,
@@ -81,7 +82,8 @@ def import_run(
     """
     values = detail.values()
     asked = find_asked_elsewhere(values, run.mode)
-    differing = [*map(str, find_contradictions(run.log, asked)), *map(str, find_inconsistencies(run.log))]
+    own = find_inconsistencies(run.log, rehearsal=REHEARSAL in detail.marks)
+    differing = [*map(str, find_contradictions(run.log, asked)), *map(str, own)]
     if differing:
         listed = "\n".join(f"  {item}" for item in differing)
         raise LogError(

@@ -21,7 +21,7 @@ from reconciler.mlperf.log_files import (
 )
 from reconciler.resource.decisions import Acceptance
 from reconciler.resource.kinds import Address, Cell, Kind
-from reconciler.resource.records import Record
+from reconciler.resource.records import REHEARSAL, Record
 from reconciler.resource.settings import COMMAND, CellSettings, SubmissionSettings, SystemSettings
 from reconciler.tree.compliance_files import audit_files
 from reconciler.tree.content import AccuracyLog, CellContent, Files, LogRef, SubmissionContent, SystemContent
@@ -130,6 +130,7 @@ def _cell(
         code=_code(settings),
         power=list_published_files([root / power]) if (power := settings.text("power.path")) else {},
         inferred_from=source,
+        rehearsal=REHEARSAL in load_record(records.performance).marks,
         **own,
     )
 

@@ -163,6 +163,12 @@ CAUSES: tuple[Cause, ...] = (
         "the user.conf that the published run was started with",
     ),
     Cause(
+        "rehearsal",
+        "a folder among the results says that it is a rehearsal",
+        "submission rules: what is submitted was measured on the round's data",
+        "the result that was meant",
+    ),
+    Cause(
         "conf-estimate",
         "the expected rate or latency in user.conf is not the one that ran",
         f"{_CONF}; an estimate sizes the run and is not what is measured",
@@ -195,6 +201,7 @@ _OF_RULES: Mapping[str, str] = {
     "log.consistency": "impossible-log",
     "log.duration": "impossible-log",
     "log.validity": "impossible-log",
+    "measurements.rehearsal": "rehearsal",
     "measurements.retraining": "category",
     "placement.accuracy": "accuracy-of-another-run",
     "placement.compliance": "not-a-test",

@@ -43,7 +43,7 @@ class CellContent:
     the performance run, ``performance`` and ``accuracy`` hold its JSON, and ``compliance`` {"audit": its tests' files}.
     ``code``: where the code is, one line of Markdown. ``compliance``: {test: {path below it: content}}.
     ``power``: files of a power measurement by their path below performance/. ``inferred_from``: the cell whose
-    runs these are.
+    runs these are. ``rehearsal``: these runs are no result, and the cell's files say so.
     """
 
     cell: Cell
@@ -60,6 +60,7 @@ class CellContent:
     power: Files = field(default_factory=dict)
     inferred_from: Cell | None = None
     configuration: Content | None = None
+    rehearsal: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,13 +68,14 @@ def render_cell_readme(content: CellContent, ruleset: Ruleset) -> bytes:
         if source
         else ""
     )
+    rehearsal = "\n**Rehearsal**: these runs are not a result, and cannot be submitted.\n" if content.rehearsal else ""
     tests = "".join(f"- compliance test {name}: `{name}/`\n" for name in sorted(content.compliance))
     runs = _OF_ENDPOINTS if content.configuration is not None else _OF_LOADGEN
     text = f"""# {cell.benchmark}, {cell.scenario}
 
 {cell.division} division, system {cell.system}, benchmark {cell.benchmark}{entered}, MLPerf Inference {ruleset.round}.
 Every file in this folder is derived from the recorded runs; none is edited by hand.
-{inferred}
+{rehearsal}{inferred}
 ## Run
 
 In the repository that holds the submission spec, on the system described in `systems/{cell.system}.json`:

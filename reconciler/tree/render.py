@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from reconciler.errors import ReconcilerError
 from reconciler.mlperf.accuracy import add_hash, parse_accuracy
 from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, CONFIG
 from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.resource.kinds import Cell
+from reconciler.resource.records import REHEARSAL
 from reconciler.tree.content import AccuracyLog, CellContent, Content, LogRef, SubmissionContent, hash_content
 from reconciler.tree.documents import (
     collect_measurements_fields,
@@ -56,7 +58,7 @@ def _cell(content: CellContent, submitter: str, layout: Layout, ruleset: Ruleset
     def at(template: str, **names: str) -> str:
         return make_cell_path(template, submitter, content.cell, **names)
 
-    yield at(layout.measurements), encode_json(collect_measurements_fields(content.measurements, ruleset))
+    yield at(layout.measurements), encode_json(collect_measurements_fields(_marked(content), ruleset))
     yield at(layout.readme), render_cell_readme(content, ruleset)
     if content.configuration is not None:
         yield from _endpoints(content, content.configuration, layout, at)
@@ -77,6 +79,11 @@ def _cell(content: CellContent, submitter: str, layout: Layout, ruleset: Ruleset
         for name, log in files.items():
             yield at(layout.compliance, test=test, file=name), log
     yield from _power(content, layout, at)
+
+
+def _marked(content: CellContent) -> dict[str, Any]:
+    """With the word by which everybody who checks the tree knows a rehearsal."""
+    return {**content.measurements, **({REHEARSAL: True} if content.rehearsal else {})}
 
 
 def _endpoints(

@@ -12,6 +12,7 @@ from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.mlperf.loadgen.settings import name_loadgen_scenario
 from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.resource.kinds import Cell
+from reconciler.resource.records import REHEARSAL
 from reconciler.tree.reading.cell import CellFiles, RunFiles
 from reconciler.tree.reading.system import SystemFile
 
@@ -44,6 +45,12 @@ class CellView:
 
     def binds(self, demand: str) -> bool:
         return self.ruleset.binds(self.division, demand)
+
+    @property
+    def rehearsal(self) -> bool:
+        """Whether measurements.json says that this is one, and no result."""
+        read = self.files.measurements.value
+        return read is not None and str(read.get(REHEARSAL)).lower() == "true"
 
     @cached_property
     def tests(self) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from reconciler.resource.records import REHEARSAL
 from reconciler.tree.check import systems
 from reconciler.tree.check.demands import OURS, Complaints
 from reconciler.tree.check.presence import BenchmarkView
@@ -60,6 +61,14 @@ def verify_retraining(view: CellView) -> Complaints:
         yield Complaint(place, f"retraining {show_value(said)}", "no retraining in the closed division")
 
 
+def verify_rehearsal(view: CellView) -> Complaints:
+    """What our own renderer writes into the files of a rehearsal, whose dataset may be smaller than the round's."""
+    read = view.files.measurements
+    if view.rehearsal and read.value:
+        place = Place(read.file, read.value.lines.get(REHEARSAL, 0))
+        yield Complaint(place, "a rehearsal", "a result", fix="measure it without `rehearsal: true`")
+
+
 SYSTEM_CONTRADICTIONS = (
     (Rule("system.description", "every system is described", (OURS,)), verify_described),
     (Rule("system.names", "division and submitter are the folders'", ("submission checker", OURS)), verify_names),
@@ -80,5 +89,9 @@ MEASUREMENTS_CONTRADICTIONS = (
     (
         Rule("measurements.retraining", "retraining in the closed division", ("inference rules",), Severity.WARNING),
         verify_retraining,
+    ),
+    (
+        Rule("measurements.rehearsal", "it says that it is a rehearsal", (OURS,), Severity.WARNING),
+        verify_rehearsal,
     ),
 )

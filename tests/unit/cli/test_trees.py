@@ -170,3 +170,12 @@ def test_the_rendered_tree_is_checked_by_default(recorded: Path, capsys: pytest.
     assert "run.duration" in {finding["rule"] for finding in of_cell}
     assert all(finding["origin"].startswith("specs/one.yaml:") for finding in of_cell)
     assert "accuracy.hash-of-log" not in {finding["rule"] for finding in of_cell}
+
+
+def test_a_rendered_rehearsal_says_so_and_nothing_else_is_found(
+    recorded: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["verify-tree", ".reconcile/tree", "--json"]) == 2
+    found = json.loads(capsys.readouterr().out)["findings"]
+    assert {(item["rule"], item["severity"]) for item in found} == {("measurements.rehearsal", "warning")}
+    assert "**Rehearsal**" in next(Path(".reconcile/tree").rglob("Offline/README.md")).read_text()

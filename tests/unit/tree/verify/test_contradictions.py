@@ -276,6 +276,7 @@ CASES = (
     Case("submitter", lambda root: change_system(root, submitter="Bcme"), "system.names", ("submitter is Bcme",)),
     Case("category", lambda root: change_system(root, system_type="datacenter"), "system.category", ("datacenter",)),
     Case("retraining", lambda root: measured(root, retraining="Yes"), "measurements.retraining", ("Yes",), WARNING),
+    Case("rehearsal", lambda root: measured(root, rehearsal="true"), "measurements.rehearsal", ("a result",), WARNING),
     Case("broken", lambda root: write(cell(root) / "measurements.json", "{"), "files.readable", ("Expecting",)),
 )
 

@@ -16,6 +16,7 @@ from reconciler.cli.shared.repository import find_repository
 from reconciler.diff.impact import Impact, Remark
 from reconciler.errors import ERROR, IN_SYNC, NOT_IN_SYNC, SpecError
 from reconciler.files import write_output
+from reconciler.history.forgeries import find_forgeries
 from reconciler.history.pull_request import compute_impact
 from reconciler.history.review import review, review_specs
 from reconciler.history.snapshot import Shared, Snapshot, read_snapshot
@@ -103,9 +104,12 @@ def compare_commits(root: Path, base: str, head: str) -> Compared:
     except SpecError as error:
         before = _nothing(after, base_commit)
         remarks = (*remarks, Remark("notice", "", 0, f"the base has no valid spec: {_first(error)}"))
-    found = compute_impact(before, after, _predict, remarks)
+    found = compute_impact(before, after, _predict, (*remarks, *find_forgeries(root, base_commit, after)))
     why = check_embargo_of_page(root, before, after)
-    return Compared(found, compute_impact(before, after, _predict_by_formula, remarks, withheld=why) if why else found)
+    if not why:
+        return Compared(found, found)
+    remarks = (*remarks, *find_forgeries(root, base_commit, after, withheld=True))
+    return Compared(found, compute_impact(before, after, _predict_by_formula, remarks, withheld=why))
 
 
 def _apart(root: Path, tip: str) -> Remark:

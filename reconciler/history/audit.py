@@ -32,7 +32,7 @@ def audit(root: Path, at: Snapshot) -> AuditReport:
     claims = [Claim(path, "record", Proof.CONTRADICTED, why) for path, why in sorted(at.damaged.items())]
     published = list_published_cells(at.difference.chosen)
     for cell in sorted(at.difference.chosen):
-        claims += _cell(cell, at, logs, published=str(cell) in published)
+        claims += audit_cell(cell, at, logs, published=str(cell) in published)
     claims += find_missing_runs(root, at)
     claims += verify_tree_files(root, at, logs)
     marks = {str(cell): found for cell in sorted(at.difference.chosen) if (found := _marks_of(cell, at))}
@@ -44,7 +44,8 @@ def _marks_of(cell: Cell, at: Snapshot) -> tuple[str, ...]:
     return tuple(sorted({mark for record in records for mark in record.marks}))
 
 
-def _cell(cell: Cell, at: Snapshot, logs: Logs, *, published: bool) -> Iterator[Claim]:
+def audit_cell(cell: Cell, at: Snapshot, logs: Logs, *, published: bool) -> Iterator[Claim]:
+    """What the records of one cell claim. ``published``: its result is in the tree."""
     chosen = at.difference.chosen[cell]
     if not published:
         yield Claim(str(cell), "result", Proof.MISSING, _why_missing(cell, at))

@@ -31,24 +31,25 @@ def verify_tree_files(root: Path, at: Snapshot, logs: Logs) -> Iterator[Claim]:
         yield Claim(WHERE, WHAT, Proof.MISSING, "no cell is complete")
         return
     try:
-        files = _rendered(root, at, logs, submission.round)
+        files = render_commit(root, at, logs)
     except (ReconcilerError, KeyError, OSError) as error:
         yield Claim(WHERE, WHAT, Proof.MISSING, f"cannot be rendered from this commit: {error}")
         return
     yield from find_contradictions(files, logs, submission.round, map(str, at.difference.chosen))
     listed = "".join(f"{path}\0{hash_content(content)}\n" for path, content in sorted(files.items()))
     whole = f"{len(files)} files, together SHA-256 {hash_bytes(listed.encode())[:16]}"
-    committed = _committed(root, at.commit, submission.tree)
+    committed = find_committed_tree(root, at.commit, submission.tree)
     if not committed:
         yield Claim(WHERE, WHAT, Proof.PROVEN, f"{whole}, from the records and logs; this commit has none to compare")
         return
-    wrong = list(_unlike(root, files, committed, logs))
+    wrong = list(find_unlike_files(root, files, committed, logs))
     for path, proof, why in wrong:
         yield Claim(WHERE, f"{WHAT}: {path}", proof, why)
     yield Claim(WHERE, WHAT, Proof.PROVEN, f"{whole}; {len(files) - len(wrong)} of them in this commit byte for byte")
 
 
-def _rendered(root: Path, at: Snapshot, logs: Logs, round_name: str) -> dict[str, Content]:
+def render_commit(root: Path, at: Snapshot, logs: Logs) -> dict[str, Content]:
+    """Every file of the tree by its path. Raises ReconcilerError, KeyError or OSError where the commit lacks some."""
     names = list_published_cells(at.difference.chosen)
     chosen = {cell: records for cell, records in at.difference.chosen.items() if str(cell) in names}
 
@@ -59,7 +60,7 @@ def _rendered(root: Path, at: Snapshot, logs: Logs, round_name: str) -> dict[str
     with TemporaryDirectory() as folder:
         _checkout(root, at.commit, Path(folder))
         content = assemble(at.desired, chosen, at.records.__getitem__, text, Path(folder), at.difference.accepted)
-        return dict(render(content, load_ruleset(round_name)))
+        return dict(render(content, load_ruleset(at.desired.submission.round)))
 
 
 def _checkout(root: Path, commit: str, folder: Path) -> None:
@@ -75,7 +76,7 @@ def _checkout(root: Path, commit: str, folder: Path) -> None:
             target.write_bytes(contents[blob])
 
 
-def _committed(root: Path, commit: str, tree: str) -> dict[str, str]:
+def find_committed_tree(root: Path, commit: str, tree: str) -> dict[str, str]:
     """{path below the tree: blob} of the tree that the commit itself holds; nothing for one that is elsewhere."""
     folder = PurePosixPath(tree)
     if not tree or folder.is_absolute() or ".." in folder.parts:
@@ -84,7 +85,7 @@ def _committed(root: Path, commit: str, tree: str) -> dict[str, str]:
     return {PurePosixPath(path).relative_to(folder).as_posix(): blob for path, (blob, _) in files.items()}
 
 
-def _unlike(
+def find_unlike_files(
     root: Path, files: Mapping[str, Content], committed: Mapping[str, str], logs: Logs
 ) -> Iterator[tuple[str, Proof, str]]:
     """(path, proof, why) of each file that is not there, is another, or was not rendered."""

@@ -333,3 +333,61 @@ def test_pr_when_under_embargo_withholds_thin_margins(recorded: Path, reconcile:
     assert "14.9" not in comment
     assert "::warning::" not in out
     assert "p99 latency has 0.7 % of headroom" in out  # said on this terminal alone
+
+
+def forged_metric(root: Path) -> None:
+    """A record under the name that its new bytes ask for, and its log untouched."""
+    for path in (root / "state/records/Run").glob("*.json"):
+        record = decode(path.read_bytes(), path.name)
+        if record.values.get("metric"):
+            path.unlink()
+            better = {**record.values, "metric": {**record.values["metric"], "value": "123456789"}}
+            write_record(RepositoryPaths(root), replace(record, values=better))
+
+
+def test_pr_names_a_metric_that_its_own_log_denies(recorded: Path, reconcile: Reconcile) -> None:
+    forged_metric(recorded)
+    commit(recorded, "Improve")
+    code, found = impact(reconcile, "--base", "HEAD~1")
+    assert code == 1
+    (text,) = [remark["message"] for remark in found["remarks"] if "metric" in remark["message"]]
+    assert text.startswith(f"{CELL}: performance: metric: recorded 123456789 ")
+
+
+def test_pr_names_a_log_under_a_name_that_is_not_its_digest(recorded: Path, reconcile: Reconcile) -> None:
+    base = git(recorded, "rev-parse", "HEAD~1")
+    log = max((recorded / "state/logs").iterdir(), key=lambda path: path.stat().st_size)
+    log.chmod(0o644)
+    log.write_bytes(log.read_bytes().replace(b"1", b"2", 1))
+    commit(recorded, "Record one cell")
+    code, found = impact(reconcile, "--base", base)
+    assert code == 1
+    assert any(
+        f"the bytes are not those that were recorded as {log.name[:12]}" in r["message"] for r in found["remarks"]
+    )
+
+
+def test_pr_under_an_embargo_names_a_forged_metric_without_its_figures(recorded: Path, reconcile: Reconcile) -> None:
+    edit(recorded, "  rehearsal: true", "  rehearsal: true\n  embargo: {until: 2999-01-01}")
+    forged_metric(recorded)
+    commit(recorded, "Improve")
+    code, out, _ = reconcile("pr", "--base", "HEAD~1", "--markdown", "page.md")
+    page = (recorded / "page.md").read_text()
+    assert (code, "123456789" in out, "123456789" in page) == (1, True, False)
+    assert "its logs say otherwise" in page
+
+
+def test_pr_names_edited_files_of_a_committed_tree(recorded: Path, reconcile: Reconcile) -> None:
+    edit(recorded, "  rehearsal: true", "  rehearsal: true\n  tree: submission")
+    assert reconcile()[0] == 0
+    commit(recorded, "Show the tree")
+    assert impact(reconcile, "--base", "HEAD~1")[1]["remarks"] == []
+    cell = recorded / "submission/open/Tester/results/box/digits/Offline"
+    with (cell / "measurements.json").open("a") as stream:
+        stream.write("\n")
+    (cell / "user.conf").unlink()
+    (cell / "more.txt").write_text("more\n")
+    commit(recorded, "Touch it up")
+    code, found = impact(reconcile, "--base", "HEAD~1")
+    named = {remark["file"].rpartition("/")[2] for remark in found["remarks"] if remark["level"] == "error"}
+    assert (code, named) == (1, {"measurements.json", "user.conf", "more.txt"})

@@ -15,53 +15,42 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from reconciler.cli.main import main
+import click
+
+from reconciler.cli.main import main, reconcile
 from reconciler.errors import BUG
 from tests.unit.cli.conftest import SPEC, edit, git
 
 TARGET = Path(__file__).parents[3] / "reconciler/docs/json.md"
-_EDIT = "(the spec is edited)"
 _A_PASS = ""
 _SAVED_PLAN = "plan"  # a plan is also what `reconcile apply` reads: it has a schema of its own
 _EMPTY = {"empty list", "empty object", "null"}
 _STORES = '  stores: {lab: {url: "file://STORE"}}\n'
-# What is typed, in this order, in one repository.
-_COMMANDS: tuple[str, ...] = (
-    "validate --json",
-    "plan --json",
-    "--json --commit",
-    "status --json",
-    "show digits --json",
-    "why digits --json",
-    "logs digits --json",
-    "check --json",
-    "verify-tree .reconcile/tree --json",
-    "audit --json",
-    "package --json",
-    "embargo --json",
-    "detect --json",
-    "push --json",
-    "pull --json",
-    "gc --json",
-    "accept --list --json",
-    "freeze digits --reason deadline --commit --json",
-    "unfreeze digits --commit",
-    _EDIT,
-    "plan --json",
-    "pr --base HEAD~1 --json",
-    "diff HEAD~1..HEAD --json",
-    "apply --commit --json",
-    "history digits --json",
-    "blame digits --json",
-    "compare HEAD~1 HEAD --json",
-    "prune --measured --json",
-    "benchmarks --json",
-    "fetch resnet50 --scratch ../scratch --dry-run --json",
-    "rounds --json",
-    "rounds show v6.1 resnet --json",
-    "rounds conflicts v6.1 --json",
-    "rounds diff v5.1 v6.1 --json",
-)
+# What is typed behind a command, where it cannot do without.
+_ARGUMENTS: Mapping[str, str] = {
+    _A_PASS: "--commit",
+    "show": "digits",
+    "why": "digits",
+    "logs": "digits",
+    "history": "digits",
+    "blame": "digits",
+    "verify-tree": ".reconcile/tree",
+    "accept": "--list",
+    "freeze": "digits --reason deadline --commit",
+    "pr": "--base HEAD~1",
+    "diff": "HEAD~1..HEAD",
+    "apply": "--commit",
+    "compare": "HEAD~1 HEAD",
+    "prune": "--measured",
+    "benchmarks show": "resnet50",
+    "fetch": "resnet50 --scratch ../scratch --dry-run",
+    "rounds show": "v6.1 resnet",
+    "rounds conflicts": "v6.1",
+    "rounds diff": "v5.1 v6.1",
+}
+# What shows most in its place: before anything ran, and after the spec was edited. All else stands between these.
+_FIRST, _LAST = ("plan", _A_PASS), ("plan", "pr", "diff", "apply", "history", "blame", "compare", "prune")
+_THEN: Mapping[str, str] = {"freeze": "unfreeze digits --commit"}  # so that the next commands have something to do
 # They need a tree, an archive, a key, an official name or an optional library that the example does not have.
 WITHOUT_EXAMPLE = frozenset({"import", "adopt", "move", "unpack", "sign", "rehearse"})
 _INTRODUCTION = """\
@@ -77,32 +66,50 @@ exactness matters.
 """
 
 
+def list_commands() -> list[str]:
+    """Every command that takes ``--json``, as the parser has them: those below a group behind its name."""
+    return [_A_PASS, *_list_below(reconcile, "")]
+
+
+def _list_below(group: click.Group, name: str) -> Iterator[str]:
+    context = click.Context(group)
+    for word in group.list_commands(context):
+        command, full = group.get_command(context, word), f"{name} {word}".lstrip()
+        if command is not None and any("--json" in parameter.opts for parameter in command.params):
+            yield full
+        if isinstance(command, click.Group):
+            yield from _list_below(command, full)
+
+
 def outputs(root: Path) -> Mapping[str, Any]:
-    """Command → the report that it prints; where it is typed twice, both as a list."""
+    """Command → the reports that it prints, one for each time it is typed."""
     (root / "specs").mkdir(parents=True)
     (root / "specs/one.yaml").write_text(SPEC + _STORES.replace("STORE", f"{root}-store"), encoding="utf-8")
     (root / ".gitignore").write_text(".reconcile/\n", encoding="utf-8")
     git(root, "init", "--quiet", "--initial-branch=main")
     _commit(root, "Declare one cell")
     found: dict[str, list[Any]] = {}
-    for command in _COMMANDS:
-        if command == _EDIT:
-            edit(root, "target_qps: 1000", "target_qps: 1100")
-            _commit(root, "Ask for more")
-            continue
-        printed = io.StringIO()
-        with contextlib.chdir(root), contextlib.redirect_stdout(printed):
-            code = main(command.split())
-        assert code != BUG, f"{command}: {printed.getvalue()}"
-        assert printed.getvalue().startswith("{") or "--json" not in command, command
-        if "--json" not in command:
-            continue
-        name = " ".join(word for word in command.split() if word[0].islower() and word in _NAMES) or _A_PASS
-        found.setdefault(name, []).append(json.loads(printed.getvalue()))
+    for name in (*_FIRST, *(n for n in list_commands() if n not in {*_FIRST, *_LAST, *WITHOUT_EXAMPLE})):
+        found.setdefault(name, []).append(_type(root, name))
+    edit(root, "target_qps: 1000", "target_qps: 1100")
+    _commit(root, "Ask for more")
+    for name in _LAST:
+        found.setdefault(name, []).append(_type(root, name))
     return found
 
 
-_NAMES = {word for command in _COMMANDS for word in command.split()[:2] if re.fullmatch(r"[a-z-]+", word)} - {"digits"}
+def _type(root: Path, name: str) -> Any:
+    """The report of a command, and whatever must follow it done."""
+    printed = io.StringIO()
+    with contextlib.chdir(root):
+        with contextlib.redirect_stdout(printed):
+            code = main([*name.split(), *_ARGUMENTS.get(name, "").split(), "--json"])
+        assert code != BUG, f"{name}: {printed.getvalue()}"
+        assert printed.getvalue().startswith("{"), f"{name} printed no report: are its arguments in _ARGUMENTS?"
+        if name in _THEN:
+            with contextlib.redirect_stdout(io.StringIO()):
+                main(_THEN[name].split())
+    return json.loads(printed.getvalue())
 
 
 def _commit(root: Path, subject: str) -> None:

@@ -18,8 +18,8 @@ from typing import Any, NoReturn
 from harness.contract import (
     BuildRequest,
     CommandRequest,
+    FileMessage,
     LaunchRequest,
-    Message,
     ProbeRequest,
     RehearseRequest,
     Result,
@@ -31,7 +31,7 @@ from harness.errors import HarnessError, explain
 from harness.launched import follow_input, is_launched, is_spare
 from harness.orphan import die_with_parent, keep_descriptors
 
-VERBS: dict[str, type[Message]] = {
+VERBS: dict[str, type[FileMessage]] = {
     request.verb: request
     for request in (
         *(BuildRequest, RunRequest, ScoreRequest, CommandRequest),

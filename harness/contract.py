@@ -57,7 +57,7 @@ def _decode(annotation: Any, value: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class FileMessage:
     """A frozen value that travels as one JSON file."""
 
     verb: ClassVar[str] = ""
@@ -93,7 +93,7 @@ class Benchmark:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BuildRequest(Message):
+class BuildRequest(FileMessage):
     """Make one artifact: every file left under ``output`` belongs to it.
 
     ``settings`` are the identity settings of the resource (preprocessing, quantization, builder settings; for an
@@ -115,7 +115,7 @@ class BuildRequest(Message):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunRequest(Message):
+class RunRequest(FileMessage):
     """One LoadGen run.
 
     ``log_dir`` exists and is empty; ``user_conf`` is written already; ``audit_config`` "" means none. ``model_key``:
@@ -140,7 +140,7 @@ class RunRequest(Message):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScoreRequest(Message):
+class ScoreRequest(FileMessage):
     """Score an untruncated accuracy log; ``output`` receives accuracy.txt without its hash line."""
 
     verb: ClassVar[str] = "score"
@@ -153,7 +153,7 @@ class ScoreRequest(Message):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommandRequest(Message):
+class CommandRequest(FileMessage):
     """Run a user's own command, placeholders filled in, and collect what it leaves.
 
     ``results`` "endpoints": what must be there is one set of the endpoints harness's results, and no user.conf.
@@ -191,7 +191,7 @@ class CommandRequest(Message):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LaunchRequest(Message):
+class LaunchRequest(FileMessage):
     """Start another child behind a launcher, and end whatever the launcher started when this process ends.
 
     ``command``: the launcher's words and the child's. The child writes ``answer``, a Result, and ``counter_there``,
@@ -225,7 +225,7 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceRequest(Message):
+class ServiceRequest(FileMessage):
     """Start a server and keep it until SIGTERM asks for its end.
 
     A result in ``ready`` says that it is ready, with the facts of it; the child's own result says how it ended. What it
@@ -248,7 +248,7 @@ class ServiceRequest(Message):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeRequest(Message):
+class ProbeRequest(FileMessage):
     """Read this machine and, when asked, the seeds that the installed LoadGen carries (by a one-query run).
 
     ``hardware``: also read what a system description tells. ``quiet``: see who else uses the processors, looking at
@@ -264,7 +264,7 @@ class ProbeRequest(Message):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RehearseRequest(Message):
+class RehearseRequest(FileMessage):
     """Generate a benchmark's dataset and network, in the formats in which they are published, into ``output``.
 
     ``output`` does not exist yet; it appears as a whole. ``size`` "full": a network as deep as the published one.
@@ -309,7 +309,7 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result(Message):
+class Result(FileMessage):
     """How a child ended. ``done`` false: ``problem`` says what went wrong and ``fix`` what to do about it.
 
     ``problem_class``: "input" (the request or its files), "missing" (something is not installed or not there),

@@ -9,12 +9,10 @@ a SIGKILL of this process, or of the pass above it, ends the command as well.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import select
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -22,11 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import HarnessError
+from harness.orphan import adopt_orphans
 from harness.output import BoundedOutput
 
 GRACE = 5.0  # seconds between asking a group to end and making it
 _LOOK = 0.05
-_PR_SET_CHILD_SUBREAPER = 36
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +84,7 @@ def run_group(
 
     Raises HarnessError when the command does not start.
     """
-    _adopt_orphans()
+    adopt_orphans()
     control, printed, told = os.pipe(), os.pipe(), os.pipe()
     keeper = os.fork()
     if keeper == 0:
@@ -143,7 +141,7 @@ def _keep(
             signal.signal(number, signal.SIG_DFL)
         for descriptor in others:
             os.close(descriptor)
-        _adopt_orphans()
+        adopt_orphans()
         answer = _run(command, control, printed)
     except OSError as error:
         answer = f"error {error.strerror or error}"
@@ -222,12 +220,6 @@ def _let_end(process: subprocess.Popen[bytes], grace: float) -> None:
 def _kill_group(group: int, number: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, number)
-
-
-def _adopt_orphans() -> None:
-    """Processes whose parent ends become children of this one."""
-    if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def _end_children() -> None:

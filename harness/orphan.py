@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 _ORPHANED = 70
 
 
@@ -26,11 +27,20 @@ def die_with_parent() -> None:
     if not sys.platform.startswith("linux"):
         threading.Thread(target=_wait_for_end_of_input, daemon=True).start()
         return
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    _control_process(_PR_SET_PDEATHSIG, signal.SIGKILL)
     parent = os.environ.get("RECONCILE_PARENT", "")
     if parent.isdigit() and os.getppid() != int(parent):
         os._exit(_ORPHANED)
+
+
+def adopt_orphans() -> None:
+    """Processes below this one whose parent ends become its children. Linux only."""
+    if sys.platform.startswith("linux"):
+        _control_process(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def _control_process(option: int, value: int) -> None:
+    ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
 
 
 def keep_descriptors() -> None:

@@ -1,8 +1,11 @@
-"""Durations, ages, rates, sizes and counts, rounded for people. The exact value is in the JSON."""
+"""Durations, ages, rates, sizes and counts, rounded for people. The exact value is in the JSON.
+
+Also the way back: text as a number."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from decimal import Decimal, InvalidOperation
 
 _SPANS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 _MONTH = 30 * 86400
@@ -73,3 +76,12 @@ def join_listing(names: Iterable[str], *, most: int = 6) -> str:
     if len(items) > most:
         return f"{', '.join(items[:most])} and {len(items) - most:,} more"
     return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)
+
+
+def parse_decimal(found: object) -> Decimal | None:
+    """A finite number, exactly as it is written; None for anything else."""
+    try:
+        exact = Decimal(str(found)) if not isinstance(found, bool) else None
+    except InvalidOperation:
+        return None
+    return exact if exact is not None and exact.is_finite() else None

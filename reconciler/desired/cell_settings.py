@@ -13,6 +13,7 @@ from reconciler.mlperf.endpoints import LIMITS, MEAN_TOKENS, MEAN_TOKENS_LIMITS
 from reconciler.mlperf.rules.context import EndpointsContext, RuleContext
 from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.mlperf.rules.values import Limits
+from reconciler.quantities import parse_decimal
 from reconciler.resource.inputs import Value
 from reconciler.resource.kinds import SCENARIOS, Cell
 from reconciler.resource.settings import BUILD, COMMAND, SERVICE
@@ -77,16 +78,12 @@ class CellReaders:
         bounds = [Decimal(str(tokens[name].value)) for name in MEAN_TOKENS_LIMITS if name in tokens]
         shortest = self.rules_of(rules, scenario).get("min_duration")
         return EndpointsContext(
-            limits=Limits(*(_decimal(rules.value(name, scenario)) for name in LIMITS)),
+            limits=Limits(*(parse_decimal(rules.value(name, scenario)) for name in LIMITS)),
             audits={test: ruled.tests[test] for test in tests if test in ruled.required},
             mean_tokens=(bounds[0], bounds[1]) if bounds else None,
             single_score=rules.name in ruled.single,
             min_duration=shortest.value if shortest else 0,
         )
-
-
-def _decimal(value: object) -> Decimal | None:
-    return None if value is None else Decimal(str(value))
 
 
 def find_source_cell(cell: DeclaredCell) -> Cell:

@@ -161,12 +161,12 @@ class Comparison:
         cell, at = performance.cell, self.desired.by_address
         accuracy = at[RunAddress(cell, ACCURACY).address]
         score, result = at[Address(Kind.SCORE, str(cell))], at[Address(Kind.RESULT, str(cell))]
-        policy, lower = read_policy(self.desired.detail(result.address).inputs if self._many(performance) else ())
+        policy = read_policy(self.desired.detail(result.address).inputs if self._many(performance) else ())
         done = self.done(performance)
         audits = tuple(list_cell_tests(self.desired, cell))
         runs = [(audit, self.done(audit.test)) for audit in audits]
         tests = [(found, audit.allowed(ALLOWED_TO_DIFFER, (*found, *done))) for audit, found in runs]
-        others, low = self.done(accuracy), lower or _latency(cell)
+        others, low = self.done(accuracy), _latency(cell)
         published, beside = select_runs(select_valid(done), others, ALLOWED_TO_DIFFER, policy, lower=low, tests=tests)
         if accuracy.address not in self.forced:
             self.run(accuracy, beside)
@@ -366,9 +366,9 @@ def _latency(cell: Cell) -> bool:
     return cell.scenario in ("SingleStream", "MultiStream")
 
 
-def read_policy(inputs: Iterable[Input]) -> tuple[str, bool]:
-    policy = next((str(i.value) for i in inputs if i.name == "policy.publish"), "latest")
-    return policy, False
+def read_policy(inputs: Iterable[Input]) -> str:
+    """Which of several valid runs is published, as declared."""
+    return next((str(i.value) for i in inputs if i.name == "policy.publish"), "latest")
 
 
 def compute_fingerprint(result: Resource, record_ids: list[str]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.contract import STAGES, Message, Progress, Result, copy_log, read_progress
+from harness.contract import STAGES, FileMessage, Progress, Result, copy_log, read_progress
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.executors.executor import START, Executor, Handle, Submission
 from reconciler.execute.executors.table import Executors
@@ -32,7 +32,7 @@ class Watch:
     lost: Callable[[], Result | None] = lambda: None
 
 
-def run_child(attempt: Attempt, request: Message, watch: Watch, executors: Executors) -> Result:
+def run_child(attempt: Attempt, request: FileMessage, watch: Watch, executors: Executors) -> Result:
     """Submit a request and follow it to its end, as ``follow_submission`` does."""
     executor = executors.choose(attempt, request)
     handle = executor.submit(Submission(attempt, request, attempt.result, tuple(watch.keep_open)))

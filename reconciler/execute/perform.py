@@ -85,9 +85,9 @@ class Finished:
     lives: bool = False
 
 
-def begin(step: Step, detail: Detail, upstream: Mapping[str, Summary], setting: AttemptContext) -> Attempt:
+def begin(step: Step, detail: Detail, upstream: Mapping[str, Summary], context: AttemptContext) -> Attempt:
     """Lay out the folder of an attempt, upstream files included."""
-    now = setting.clock()
+    now = context.clock()
     change = step.change
     files = {
         f"{name}.{artifact.name}": artifact
@@ -95,43 +95,43 @@ def begin(step: Step, detail: Detail, upstream: Mapping[str, Summary], setting: 
         for artifact in summary.artifacts
         if artifact.name not in SPARE_LOGS
     }
-    machine = MachineFacts(shared_with=setting.shared_with)
+    machine = MachineFacts(shared_with=context.shared_with)
     if change.address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST) and change.address.cell is not None:
-        seen = setting.nodes.get(change.address.cell.system, machine)
-        machine = replace(seen, shared_with=setting.shared_with)
+        seen = context.nodes.get(change.address.cell.system, machine)
+        machine = replace(seen, shared_with=context.shared_with)
     known, response = None, ""
     if change.address.kind is Kind.VERDICT:
-        files = {name: artifact for name, artifact in files.items() if setting.path(artifact).exists()}
-        known = find_known_answers(change.previous, upstream, setting.load)
-        response = find_response_type(upstream, setting.load)
+        files = {name: artifact for name, artifact in files.items() if context.path(artifact).exists()}
+        known = find_known_answers(change.previous, upstream, context.load)
+        response = find_response_type(upstream, context.load)
     intent = Intent(
         id=make_attempt_id(now),
         address=change.address,
         key=change.key,
         revision=REVISIONS[change.address.kind],
-        started=setting.order.started((change.address, *step.shared), now),
+        started=context.order.started((change.address, *step.shared), now),
         clock=now.isoformat(),
         inputs={i.name: (canonicalise(i.value), str(i.origin)) for i in detail.inputs if i.value is not None},
         settings=detail.settings,
         rules=detail.rules,
         machine=machine,
-        server=setting.server,
+        server=context.server,
         known_answers=known,
         response_dtype=response,
         locations=detail.locations,
         upstream={name: summary.id for name, summary in upstream.items()},
         made_from={name: artifact.sha256 for name, artifact in files.items()},
-        spec=setting.spec,
-        dirty=setting.dirty,
+        spec=context.spec,
+        dirty=context.dirty,
         marks=tuple(sorted({*detail.marks, *(mark for s in upstream.values() for mark in s.marks)})),
         supersedes=change.previous,
         shared=step.shared,
-        tool=setting.tool,
+        tool=context.tool,
     )
-    attempt = create(setting.places.attempts, intent)
+    attempt = create(context.places.attempts, intent)
     for name, artifact in files.items():
         folder, _, file = name.partition(".")
-        offer(setting.path(artifact), attempt.inputs / folder / file)
+        offer(context.path(artifact), attempt.inputs / folder / file)
     return attempt
 
 
@@ -156,31 +156,31 @@ def perform(
     step: Step,
     detail: Detail,
     upstream: Mapping[str, Summary],
-    setting: AttemptContext,
+    context: AttemptContext,
     moved: Callable[[Progress], None],
 ) -> Finished:
     """One attempt from start to end; one that an earlier pass started, and that still runs, is followed.
 
     KeyboardInterrupt leaves no result behind, so nothing half-done is ever harvested.
     """
-    earlier = setting.under_way.pop(step.change.key, None)
-    attempt = earlier or begin(step, detail, upstream, setting)
+    earlier = context.under_way.pop(step.change.key, None)
+    attempt = earlier or begin(step, detail, upstream, context)
     try:
-        stall = _stall(attempt, detail, setting)
+        stall = _stall(attempt, detail, context)
         began = time.monotonic()
-        start = setting.executors.choose_for_system(attempt.intent.settings).capacity(attempt.intent.settings).start
+        start = context.executors.choose_for_system(attempt.intent.settings).capacity(attempt.intent.settings).start
         watch = Watch(
-            moved, stall, start, setting.keep_open, check=lambda: setting.check(step, True), lost=setting.lost
+            moved, stall, start, context.keep_open, check=lambda: context.check(step, True), lost=context.lost
         )
         handle = read_handle(attempt.folder) if earlier else None
         if handle is not None:
-            follow_submission(setting.executors.by_name[handle.executor], handle, attempt, watch)
+            follow_submission(context.executors.by_name[handle.executor], handle, attempt, watch)
         elif step.change.address.kind is Kind.VERDICT:
-            judge_attempt(attempt, setting.places, watch, setting.executors)
+            judge_attempt(attempt, context.places, watch, context.executors)
         elif step.change.address.kind is Kind.SCORE and find_format(attempt.intent.settings).SCORES_ITSELF:
             Result(done=True, seconds=0.0).write(attempt.result)  # its accuracy run has scored itself
         else:
-            _make(attempt, setting, watch)
+            _make(attempt, context, watch)
         seconds = time.monotonic() - began
         record, kept = build_record(attempt)
     except BaseException:
@@ -190,21 +190,21 @@ def perform(
     return Finished(attempt, record, kept, seconds)
 
 
-def _make(attempt: Attempt, setting: AttemptContext, watch: Watch) -> None:
+def _make(attempt: Attempt, context: AttemptContext, watch: Watch) -> None:
     """By a child, unless another repository of this machine has prepared the same already."""
     prepared = find_prepared(attempt)
     if prepared is not None and take_prepared(attempt, prepared):
         return
-    run_child(attempt, make_request(attempt, setting.places), watch, setting.executors)
+    run_child(attempt, make_request(attempt, context.places), watch, context.executors)
     if prepared is not None:
         offer_prepared(attempt, prepared)
 
 
-def _stall(attempt: Attempt, detail: Detail, setting: AttemptContext) -> float:
+def _stall(attempt: Attempt, detail: Detail, context: AttemptContext) -> float:
     if has_command(attempt):
         return 0.0  # a command that says nothing may be at work; harness.timeout bounds it
     if attempt.intent.address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST):
-        return detail.settings.seconds("run.stall_timeout", setting.stall)
+        return detail.settings.seconds("run.stall_timeout", context.stall)
     return PATIENCE
 
 

@@ -35,7 +35,7 @@ class PlanExecutor:
     """
 
     desired: Desired
-    setting: AttemptContext
+    context: AttemptContext
     report: Callable[[Event], None]
     store: Callable[[Finished], Summary]
     used: dict[Address, Summary]
@@ -48,7 +48,7 @@ class PlanExecutor:
     servers: dict[str, Step] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.turns = MachineTurns(self.setting.check, self.report)
+        self.turns = MachineTurns(self.context.check, self.report)
 
     def steps(self, plan: Plan) -> Iterator[Outcome]:
         """Every step whose turn it is; what hangs on a failed or blocked one is left for the next look."""
@@ -115,8 +115,8 @@ class PlanExecutor:
         def hold(lock: Lock) -> None:
             self.turns.take(lock, step)
 
-        with convert_storage_errors(self.setting.places.attempts):
-            finished = self.services.start(step, detail, self.upstream(detail), self.setting, moved, hold)
+        with convert_storage_errors(self.context.places.attempts):
+            finished = self.services.start(step, detail, self.upstream(detail), self.context, moved, hold)
         outcome = self.settle(step, finished)
         if not finished.lives:
             self.services.stop()
@@ -133,24 +133,24 @@ class PlanExecutor:
         if missing:
             return Outcome(step, Status.BLOCKED, f"waits for {', '.join(missing)}")
         with ExitStack() as stack:
-            setting = self.quiet(step, detail, stack)
+            context = self.quiet(step, detail, stack)
             if server is not None:
-                setting = replace(setting, server=server.access, lost=server.lost)
+                context = replace(context, server=server.access, lost=server.lost)
             found = self.shared_with(address, detail)
             if found and not (self.busy or REHEARSAL in detail.marks):
                 outcome = Outcome(step, Status.BLOCKED, f"the machine is not idle: {found}", NOT_QUIET)
                 self.report(outcome)
                 return outcome
             if found:
-                setting = replace(setting, shared_with=found)
-            setting.check(step, False)
+                context = replace(context, shared_with=found)
+            context.check(step, False)
             self.report(StepStarted(step, minimum, self.failures.get(step.change.key, 0) + 1))
 
             def moved(progress: Progress) -> None:
                 self.report(StepProgress(step, progress, minimum))
 
-            with convert_storage_errors(setting.places.attempts):
-                finished = perform(step, detail, upstream, setting, moved)
+            with convert_storage_errors(context.places.attempts):
+                finished = perform(step, detail, upstream, context, moved)
         return self.settle(step, finished)
 
     def settle(self, step: Step, finished: Finished) -> Outcome:
@@ -182,7 +182,7 @@ class PlanExecutor:
         began = time.monotonic()
         look = 0.0 if REHEARSAL in detail.marks else LOOK
         try:
-            found = find_busy(detail.settings, self.setting.places, look=look)
+            found = find_busy(detail.settings, self.context.places, look=look)
         except ReconcilerError as error:
             return f"its nodes cannot be probed: {error.message}"
         finally:
@@ -192,12 +192,12 @@ class PlanExecutor:
     def quiet(self, step: Step, detail: Detail, stack: ExitStack) -> AttemptContext:
         """A timed run has the machine to itself: no other pass of any repository here times one meanwhile."""
         if not is_timed(step.change.address):
-            return self.setting
-        executor = self.setting.executors.choose_for_system(detail.settings)
+            return self.context
+        executor = self.context.executors.choose_for_system(detail.settings)
         lock = make_machine_lock(executor.capacity(detail.settings).lock)
         self.turns.take(lock, step)
         stack.enter_context(lock)
-        return replace(self.setting, keep_open=(*self.setting.keep_open, lock.descriptor))
+        return replace(self.context, keep_open=(*self.context.keep_open, lock.descriptor))
 
 
 _ON_DEVICE = (Kind.ENGINE, Kind.RUN, Kind.COMPLIANCE_TEST)

@@ -8,7 +8,7 @@ from typing import Any
 from harness.contract import (
     Benchmark,
     BuildRequest,
-    Message,
+    FileMessage,
     RunRequest,
     ScoreRequest,
 )
@@ -25,7 +25,7 @@ from reconciler.result_formats.table import find_format
 _PACED = ("Server", "Interactive")  # scenarios whose queries come at a rate
 
 
-def make_request(attempt: Attempt, places: RepositoryPaths) -> Message:
+def make_request(attempt: Attempt, places: RepositoryPaths) -> FileMessage:
     kind = attempt.intent.address.kind
     if kind in (Kind.RUN, Kind.COMPLIANCE_TEST):
         _write_confs(attempt)
@@ -137,7 +137,7 @@ def _run(attempt: Attempt, places: RepositoryPaths) -> RunRequest:
 
 def make_score_request(
     attempt: Attempt, places: RepositoryPaths, inputs: dict[str, str], accuracy_log: Path
-) -> Message:
+) -> FileMessage:
     """To the declared command where there is one, else to the benchmark's own scorer."""
     if SCORE_COMMAND in attempt.intent.settings:
         return make_command_score(attempt, places, inputs, accuracy_log)

@@ -121,7 +121,7 @@ class Services:
         step: Step,
         detail: Detail,
         upstream: Mapping[str, Summary],
-        setting: AttemptContext,
+        context: AttemptContext,
         moved: Callable[[Progress], None],
         hold: Callable[[Lock], None],
     ) -> Finished:
@@ -131,11 +131,11 @@ class Services:
         hold(lock)
         self.lock = lock
         port = free_port()
-        attempt = begin(step, detail, upstream, replace(setting, server=ServerAccess(port)))
+        attempt = begin(step, detail, upstream, replace(context, server=ServerAccess(port)))
         began = time.monotonic()
         try:
-            self.server = _started(step.change.key, attempt, setting, port, self.lock)
-            if not _ready(self.server, moved, lambda: setting.check(step, True)):
+            self.server = _started(step.change.key, attempt, context, port, self.lock)
+            if not _ready(self.server, moved, lambda: context.check(step, True)):
                 _fail(self.server)
             record, kept = build_record(attempt)
         except BaseException:
@@ -195,10 +195,10 @@ def _probe(settings: CellSettings, values: Mapping[str, str]) -> Ready:
     )
 
 
-def _started(key: str, attempt: Attempt, setting: AttemptContext, port: int, lock: Lock | None) -> Server:
-    request = make_service_request(attempt, setting.places)
-    executor = setting.executors.choose(attempt, request)
-    held = (*setting.keep_open, *((lock.descriptor,) if lock else ()))
+def _started(key: str, attempt: Attempt, context: AttemptContext, port: int, lock: Lock | None) -> Server:
+    request = make_service_request(attempt, context.places)
+    executor = context.executors.choose(attempt, request)
+    held = (*context.keep_open, *((lock.descriptor,) if lock else ()))
     # Its keeper sees to what the server started.
     handle = executor.submit(Submission(attempt, request, attempt.folder / ENDED, held, sweeps=False))
     return Server(key, attempt, request, executor, handle, ServerAccess(port, request.log))

@@ -4,7 +4,7 @@ reading."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 
 from reconciler.desired.state import Desired
 from reconciler.diff.acceptance import BUILT
@@ -13,6 +13,7 @@ from reconciler.diff.explain import list_input_changes
 from reconciler.diff.impact import CellEffect, Effect, Impact, Remark
 from reconciler.history.decision_review import review_decisions
 from reconciler.history.snapshot import Snapshot
+from reconciler.quantities import parse_decimal
 from reconciler.resource.kinds import Address, Cell, Kind
 
 THIN = Decimal(2)  # per cent of headroom below which a margin is called thin
@@ -123,16 +124,9 @@ def _margins(head: Snapshot) -> list[Remark]:
     for cell, chosen in head.difference.chosen.items():
         record = head.records.get(chosen.performance)
         for margin in record.values.get("margins", ()) if record else ():
-            room = _decimal(margin.get("headroom"))
+            room = parse_decimal(margin.get("headroom"))
             latency = "latency" in str(margin.get("name"))
             if latency and room is not None and 0 <= room < THIN:
                 text = f"{cell}: {margin['name']} has {room} % of headroom ({margin['measured']} of {margin['limit']})"
                 remarks.append(Remark("warning", "", 0, text, "lower the target a little, or expect a repeat"))
     return remarks
-
-
-def _decimal(text: object) -> Decimal | None:
-    try:
-        return Decimal(str(text))
-    except InvalidOperation:
-        return None

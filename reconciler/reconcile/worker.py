@@ -106,7 +106,7 @@ class Worker:
         from reconciler import git
 
         self.order.know(result.recorded)
-        setting = AttemptContext(
+        context = AttemptContext(
             places=self.places,
             executors=self.executors,
             under_way=self.under_way,
@@ -125,7 +125,7 @@ class Worker:
         used = {address: by_id[identity] for address, identity in result.difference.recorded_as.items()}
         return PlanExecutor(
             result.desired,
-            setting,
+            context,
             self.report,
             self.recorder.store,
             used,

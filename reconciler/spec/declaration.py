@@ -18,7 +18,7 @@ from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, Spe
 from reconciler.spec.groups import Group
 from reconciler.spec.layers import Block, LayeredSetting, break_cycles, combine, flatten, resolve_blocks
 from reconciler.spec.locations import Variables
-from reconciler.spec.models import Benchmark, Document, Settings
+from reconciler.spec.models import BenchmarkGroup, Document, SettingsGroup
 from reconciler.spec.names import give_advice
 from reconciler.spec.nodes import ListNode, MapNode, Node, ScalarNode
 from reconciler.spec.quantities import show_quantity
@@ -70,7 +70,7 @@ class Declaring:
         )
 
     def _whole(self) -> dict[str, Value]:
-        """Settings of the whole submission, by flat name."""
+        """SettingsGroup of the whole submission, by flat name."""
         stores = {name: {"url": store.url, "options": dict(store.options)} for name, store in self.spec.stores.items()}
         single = {"stores": stores or None, "tree": self.spec.tree}
         found = {name: self._value(value, "spec", name) for name, value in single.items() if value is not None}
@@ -112,7 +112,7 @@ class Declaring:
         self.problems += circles
         return resolve_blocks(own, uses)
 
-    def _used(self, settings: Settings, where: tuple[str, ...]) -> tuple[str, ...]:
+    def _used(self, settings: SettingsGroup, where: tuple[str, ...]) -> tuple[str, ...]:
         """The declared blocks among those that ``use`` names; the others are problems, each at its own place."""
         if settings.use is None:
             return ()
@@ -130,7 +130,7 @@ class Declaring:
         node = self._node("spec", section)
         return list(node.items) if isinstance(node, MapNode) else []
 
-    def _layer(self, settings: Settings, where: tuple[str, ...]) -> Block:
+    def _layer(self, settings: SettingsGroup, where: tuple[str, ...]) -> Block:
         used = [self._blocks[name] for name in self._used(settings, where)]
         return combine([*used, flatten(settings, self._node(*where), ".".join(where))])
 
@@ -144,7 +144,7 @@ class Declaring:
         settings = {key: value for key, value in values.items() if not key.startswith("description.")}
         return DeclaredSystem(name, settings, description)
 
-    def _benchmark(self, name: str, benchmark: Benchmark) -> Block:
+    def _benchmark(self, name: str, benchmark: BenchmarkGroup) -> Block:
         where = ("spec", "benchmarks", name)
         block = self._layer(benchmark, where)
         implied = LayeredSetting(Value(name, find_position(self._root, where)[0]), ".".join(where))
@@ -209,7 +209,7 @@ class Declaring:
                 where, f"{name} is not a declared {noun}", give_advice(name, names, what=f"{noun} under spec.{section}")
             )
 
-    def _cell(self, cell: Cell, written: Settings, where: tuple[str, ...]) -> DeclaredCell:
+    def _cell(self, cell: Cell, written: SettingsGroup, where: tuple[str, ...]) -> DeclaredCell:
         own = self._layer(written, where)
         block = combine([self._benchmarks.get(cell.benchmark, {}), own])
         if COMMAND in block and "engine.backend" not in block:

@@ -40,7 +40,7 @@ class Build(Group):
     )
 
 
-class Ready(Group):
+class ReadyGroup(Group):
     """When a service is ready: at most one of url, tcp and log; default: it takes a connection at {port}."""
 
     url: fields.OptionalText = Field(None, description='A GET of it succeeds, such as "{service_url}/health".')
@@ -76,7 +76,7 @@ class Service(Group):
     image: fields.Image = Field(None, description="Container image that it uses; default: that of the harness.")
     code: fields.Location = Field(None, description="File or folder of its code; default: that of the harness.")
     configs: fields.Locations = Field(None, description="More files and folders that decide what it does.")
-    ready: Ready = Field(Ready(), description="When it is ready, and whether it still answers.")
+    ready: ReadyGroup = Field(ReadyGroup(), description="When it is ready, and whether it still answers.")
     stop: Stop = Field(Stop(), description="How it is ended.")
 
 

@@ -107,7 +107,7 @@ def _tests(value: Any) -> Any:
     return dict.fromkeys(value) if isinstance(value, list) and all(isinstance(v, str) for v in value) else value
 
 
-class Settings(Group):
+class SettingsGroup(Group):
     """Settings of a cell: written in a cell, in a benchmark (for all its cells), or in a named defaults block."""
 
     use: fields.Names = Field(
@@ -168,7 +168,7 @@ class Model(Group):
     settings: Options = Field({}, description="The benchmark's own settings for making the model, by name.")
 
 
-class Cell(Settings):
+class CellGroup(SettingsGroup):
     """One cell: its settings, and what only a single cell can say."""
 
     infer_from: fields.OptionalName = Field(
@@ -183,7 +183,7 @@ class Cell(Settings):
     )
 
 
-class Benchmark(Settings):
+class BenchmarkGroup(SettingsGroup):
     """A benchmark, and settings that all its cells share."""
 
     as_: fields.OptionalName = Field(
@@ -202,7 +202,7 @@ class Benchmark(Settings):
     dataset: Dataset = Field(Dataset(), description="The dataset.")
 
 
-class Hardware(Group):
+class HardwareGroup(Group):
     """What the system's cells need. On another machine they are Blocked, not stale."""
 
     accelerator: fields.OptionalText = Field(
@@ -223,7 +223,7 @@ class System(Group):
     status: fields.Status = Field(
         description="Availability: available, preview or rdi (research, development, internal)."
     )
-    hardware: Hardware = Field(Hardware(), description="What the machine must have.")
+    hardware: HardwareGroup = Field(HardwareGroup(), description="What the machine must have.")
     launcher: fields.Launcher = Field(
         None,
         description="Words before each command of this system, such as [srun, -N, 2], [docker, run, name@sha256:…] or "
@@ -243,11 +243,13 @@ class System(Group):
 class Scenarios(Group):
     """The scenarios of one benchmark on one system; an empty one takes the defaults."""
 
-    SingleStream: Cell = Field(Cell(), description="One query at a time; latency counts.")
-    MultiStream: Cell = Field(Cell(), description="Eight samples per query, one query at a time; latency counts.")
-    Server: Cell = Field(Cell(), description="Queries arrive at random at target_qps within a latency bound.")
-    Offline: Cell = Field(Cell(), description="All samples at once; throughput counts.")
-    Interactive: Cell = Field(Cell(), description="As Server, with a stricter latency bound.")
+    SingleStream: CellGroup = Field(CellGroup(), description="One query at a time; latency counts.")
+    MultiStream: CellGroup = Field(
+        CellGroup(), description="Eight samples per query, one query at a time; latency counts."
+    )
+    Server: CellGroup = Field(CellGroup(), description="Queries arrive at random at target_qps within a latency bound.")
+    Offline: CellGroup = Field(CellGroup(), description="All samples at once; throughput counts.")
+    Interactive: CellGroup = Field(CellGroup(), description="As Server, with a stricter latency bound.")
 
 
 Cells = Annotated[
@@ -275,7 +277,7 @@ class Documents(Group):
     )
 
 
-class Embargo(Group):
+class EmbargoGroup(Group):
     """Until when nothing measured may leave for a place that is not named here."""
 
     until: fields.Day = Field(None, description="The day on which the results become public, such as 2026-04-01.")
@@ -321,16 +323,16 @@ class Spec(Group):
     )
     tree: fields.Location = Field(None, description="Folder the submission tree is rendered into; ${NAME} is expanded.")
     documents: Documents = Field(Documents(), description="Documents that the tree carries.")
-    embargo: Embargo = Field(Embargo(), description="Until when results are secret.")
+    embargo: EmbargoGroup = Field(EmbargoGroup(), description="Until when results are secret.")
     signing: Signing = Field(Signing(), description="Whether records are signed, and by whom.")
     stores: Annotated[dict[fields.Name, Store], Empty] = Field(
         {}, description="Object stores by name, for `push` and `pull`."
     )
-    defaults: Annotated[dict[fields.Name, Settings], Empty] = Field(
+    defaults: Annotated[dict[fields.Name, SettingsGroup], Empty] = Field(
         {}, description="Named blocks of settings, taken with use."
     )
     systems: Annotated[dict[fields.Name, System], Empty] = Field({}, description="Systems by name.")
-    benchmarks: Annotated[dict[fields.Name, Benchmark], Empty] = Field({}, description="Benchmarks by name.")
+    benchmarks: Annotated[dict[fields.Name, BenchmarkGroup], Empty] = Field({}, description="Benchmarks by name.")
     divisions: Divisions = Field(Divisions(), description="The cells: division, system, benchmark, scenario.")
 
 

@@ -130,7 +130,7 @@ def parse_free_value(value: Any) -> str | int | bool:
     if not isinstance(value, str):
         raise UnfitError(f"expected a single value, not {show_quantity(value)}", "write text, a number, true or false")
     if isinstance(value, Number):
-        return int(value) if _WHOLE.fullmatch(value) else _decimal(value)
+        return int(value) if _WHOLE.fullmatch(value) else _normalise_decimal(value)
     return str(value)
 
 
@@ -155,7 +155,7 @@ def parse_description_name(value: Any) -> str:
     return written
 
 
-def _decimal(value: str) -> str:
+def _normalise_decimal(value: str) -> str:
     return show_decimal(value) if len(value) <= 24 and "e" not in value.lower() else str(value)
 
 

@@ -46,7 +46,7 @@ _HOMES: dict[str, type[Group]] = {
     "model": models.Model,
     "dataset": models.Dataset,
     "measurements": models.Measurements,
-    "hardware": models.Hardware,
+    "hardware": models.HardwareGroup,
 }
 _ROUNDS_OF_REPAIR = 8
 

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from harness.contract import Benchmark, BuildRequest, Message, Result, RunRequest, Scenario
+from harness.contract import Benchmark, BuildRequest, FileMessage, Result, RunRequest, Scenario
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -26,7 +26,7 @@ def start(command: list[str], folder: Path) -> str:
     return done.stdout
 
 
-def child(request: Message, folder: Path) -> Result:
+def child(request: FileMessage, folder: Path) -> Result:
     """One child of the harness. Raises RuntimeError when it reports a problem."""
     place = Path(tempfile.mkdtemp(dir=folder))
     request.write(place / "request.json")

@@ -25,15 +25,15 @@ def open_engine(flavour: Flavour, plan: LoadPlan) -> CudaSession:
     folder = plan.engine
     engine = BackendEngine.read(folder, flavour.name)
 
-    def load(device: Device) -> LoadedEngine:
+    def load(device: Device) -> TensorRTEngine:
         here = Here(flavour.name, flavour.version, device.capability, device.name)
         refuse_misfit(engine, here, plan.batch_size)
-        return LoadedEngine(flavour, engine, folder / engine.file, device)
+        return TensorRTEngine(flavour, engine, folder / engine.file, device)
 
     return CudaSession(plan, load)
 
 
-class LoadedEngine:
+class TensorRTEngine:
     """An engine on one device. Contexts whose batches never compute at once share their memory."""
 
     def __init__(self, flavour: Flavour, engine: BackendEngine, path: Path, device: Device) -> None:
@@ -130,7 +130,7 @@ class BoundEngine:
 
     def __init__(
         self,
-        engine: LoadedEngine,
+        engine: TensorRTEngine,
         shapes: Sequence[Shape],
         addresses: Mapping[str, int],
         stream: int,

@@ -25,16 +25,16 @@ from reconciler.spec.shipped import read_shipped
 _GROUPS: tuple[tuple[str, str, type[Group], str | None], ...] = (
     ("Submission", "`spec:`", models.Spec, ""),
     ("Documents", "`spec.documents:`", models.Documents, "documents."),
-    ("Embargo", "`spec.embargo:`", models.Embargo, "embargo."),
+    ("Embargo", "`spec.embargo:`", models.EmbargoGroup, "embargo."),
     ("Signing", "`spec.signing:`", models.Signing, "signing."),
     ("Store", "`spec.stores.NAME:`", models.Store, "stores."),
     ("System", "`spec.systems.NAME:`", models.System, "system."),
-    ("Hardware", "`hardware:` of a system", models.Hardware, "hardware."),
-    ("Benchmark", "`spec.benchmarks.NAME:`, beside the settings of a cell", models.Benchmark, "benchmark."),
+    ("Hardware", "`hardware:` of a system", models.HardwareGroup, "hardware."),
+    ("Benchmark", "`spec.benchmarks.NAME:`, beside the settings of a cell", models.BenchmarkGroup, "benchmark."),
     ("Model", "`model:` of a benchmark", models.Model, "model."),
     ("Dataset", "`dataset:` of a benchmark", models.Dataset, "dataset."),
-    ("Settings", "in a cell, a benchmark, or a block of `spec.defaults`", models.Settings, ""),
-    ("Cell", "in a cell, beside its settings", models.Cell, ""),
+    ("Settings", "in a cell, a benchmark, or a block of `spec.defaults`", models.SettingsGroup, ""),
+    ("Cell", "in a cell, beside its settings", models.CellGroup, ""),
     ("Compliance test", "`compliance: {TEST01: …}` of a cell", models.Audit, "compliance."),
     ("Dataset of a test", "`dataset:` of a compliance test", models.Dataset, "compliance.dataset."),
     ("Engine", "`engine:`", models.Engine, "engine."),
@@ -42,7 +42,7 @@ _GROUPS: tuple[tuple[str, str, type[Group], str | None], ...] = (
     ("Harness", "`harness:`", harness_models.Harness, "harness."),
     ("Build", "`build:` of a harness", harness_models.Build, "harness.build."),
     ("Service", "`service:` of a harness", harness_models.Service, "harness.service."),
-    ("Ready", "`ready:` of a service", harness_models.Ready, "harness.service.ready."),
+    ("Ready", "`ready:` of a service", harness_models.ReadyGroup, "harness.service.ready."),
     ("Stop", "`stop:` of a service", harness_models.Stop, "harness.service.stop."),
     ("Score", "`score:` of a harness", harness_models.Score, "harness.score."),
     ("Measurements", "`measurements:`", models.Measurements, "measurements."),
@@ -102,8 +102,8 @@ def _stale(name: str, table: Mapping[str, tuple[str, ...]]) -> str:
 def _rows(
     group: type[Group], prefix: str | None, table: Mapping[str, tuple[str, ...]]
 ) -> Iterator[tuple[str, str, str]]:
-    beside = issubclass(group, (models.Benchmark, models.Cell))
-    inherited = set(models.Settings.model_fields) if beside else set()
+    beside = issubclass(group, (models.BenchmarkGroup, models.CellGroup))
+    inherited = set(models.SettingsGroup.model_fields) if beside else set()
     for name, field in group.model_fields.items():
         annotation = field.annotation
         nested = isinstance(annotation, type) and issubclass(annotation, Group)

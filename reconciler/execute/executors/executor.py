@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
-from harness.contract import Message
+from harness.contract import FileMessage
 from reconciler.execute.attempt import Attempt
 from reconciler.files import replace
 from reconciler.resource.settings import CellSettings
@@ -25,7 +25,7 @@ class Submission:
     locks, which are held as long as anything of it runs. ``sweeps``: what it started, and left, ends with it."""
 
     attempt: Attempt
-    request: Message
+    request: FileMessage
     result: Path
     keep_open: tuple[int, ...] = ()
     sweeps: bool = True

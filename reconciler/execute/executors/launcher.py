@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from harness.contract import BuildRequest, CommandRequest, LaunchRequest, Message, RunRequest, ServiceRequest
+from harness.contract import BuildRequest, CommandRequest, FileMessage, LaunchRequest, RunRequest, ServiceRequest
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.executors.executor import PATIENCE, Capacity, Handle, Progressing, Submission
 from reconciler.execute.executors.local import LocalExecutor, name_submission
@@ -46,7 +46,7 @@ class LauncherExecutor:
         self.local.harvest(handle)
 
 
-def put_behind_launcher(attempt: Attempt, request: Message, places: RepositoryPaths) -> LaunchRequest:
+def put_behind_launcher(attempt: Attempt, request: FileMessage, places: RepositoryPaths) -> LaunchRequest:
     """A request that starts the child of this one behind the launcher of the attempt's system."""
     launcher = attempt.intent.settings.launcher
     counter_there = attempt.counter.with_name("counter-there")
@@ -72,7 +72,7 @@ def put_behind_launcher(attempt: Attempt, request: Message, places: RepositoryPa
     )
 
 
-def _locations(request: Message) -> Iterator[Path]:
+def _locations(request: FileMessage) -> Iterator[Path]:
     """What a request names outside the repository."""
     if isinstance(request, BuildRequest | RunRequest) and request.benchmark.path:
         yield Path(request.benchmark.path)

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.contract import CommandRequest, LaunchRequest, Message, ServiceRequest
+from harness.contract import CommandRequest, FileMessage, LaunchRequest, ServiceRequest
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.executors.executor import (
     START,
@@ -80,7 +80,7 @@ def name_submission(attempt: Attempt) -> str:
 
 
 @contextlib.contextmanager
-def _leftovers_ended(request: Message) -> Iterator[dict[str, str]]:
+def _leftovers_ended(request: FileMessage) -> Iterator[dict[str, str]]:
     """Gives what the child's environment must hold for that. A harness command and a launcher have a keeper of their
     own, which must live to put things in order."""
     if isinstance(request, CommandRequest | LaunchRequest):
@@ -91,7 +91,7 @@ def _leftovers_ended(request: Message) -> Iterator[dict[str, str]]:
         yield {MARK: mark}
 
 
-def _build_environment(request: Message) -> dict[str, str]:
+def _build_environment(request: FileMessage) -> dict[str, str]:
     """With the variables that a command refers to: they pass from environment to environment, and through no file."""
     names = request.secrets.values() if isinstance(request, CommandRequest | LaunchRequest | ServiceRequest) else ()
     extra = {name: os.environ[name] for name in names if name in os.environ}

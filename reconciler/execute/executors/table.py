@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from harness.contract import CommandRequest, Message, ServiceRequest
+from harness.contract import CommandRequest, FileMessage, ServiceRequest
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.executors.executor import Executor, Handle, read_handle
 from reconciler.execute.executors.launcher import LauncherExecutor
@@ -36,7 +36,7 @@ class Executors:
         """The one that reaches the machine of a system."""
         return self.by_name["local" if settings.runs_here else "launcher"]
 
-    def choose(self, attempt: Attempt, request: Message) -> Executor:
+    def choose(self, attempt: Attempt, request: FileMessage) -> Executor:
         users = isinstance(request, CommandRequest | ServiceRequest)
         of_the_machine = attempt.intent.address.kind in _OF_THE_MACHINE or users
         return self.choose_for_system(attempt.intent.settings if of_the_machine else CellSettings({}))

@@ -43,7 +43,7 @@ _NO_FLAGS, _TAIL = b'"metadata": {"is_error": false, "is_warning": false, ', 256
 _LARGEST_EXPONENT = 400  # beyond what LoadGen's doubles hold; an integer of a million digits would take minutes
 
 
-def _decimal(text: str) -> Decimal:
+def _parse_double(text: str) -> Decimal:
     """ValueError for what no double comes near to."""
     try:
         value = Decimal(text)
@@ -54,7 +54,7 @@ def _decimal(text: str) -> Decimal:
     return value
 
 
-_DECODER = json.JSONDecoder(parse_float=_decimal, strict=False)
+_DECODER = json.JSONDecoder(parse_float=_parse_double, strict=False)
 
 
 class LogLine(NamedTuple):

@@ -87,7 +87,7 @@ def check_mapping(files: SubmitterFiles) -> Complaints:
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _WalkedEntry:
     entry: os.DirEntry[str]
     shown: str
     depth: int
@@ -130,10 +130,10 @@ def check_depth(files: SubmitterFiles) -> Complaints:
             yield Complaint(Place(item.shown), text, "the layout of a submission", fix="remove them")
 
 
-def _walk(folder: Path, shown: str, depth: int = 1) -> Iterator[_Entry]:
+def _walk(folder: Path, shown: str, depth: int = 1) -> Iterator[_WalkedEntry]:
     """Bounded: folders within folders must not exhaust the stack."""
     for entry in sorted(list_entries(folder), key=lambda entry: entry.name):
-        yield _Entry(entry, f"{shown}/{entry.name}", depth)
+        yield _WalkedEntry(entry, f"{shown}/{entry.name}", depth)
         if depth < DEEPEST and entry.is_dir(follow_symlinks=False) and entry.name != ".git":
             yield from _walk(Path(entry.path), f"{shown}/{entry.name}", depth + 1)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
 
+from reconciler.quantities import parse_decimal
 from reconciler.tree.reading.values import number
 from reconciler.tree.reading.view import CellView, RunView
 from reconciler.tree.verify.settings import ConfSetting
@@ -46,11 +47,11 @@ def find_cause(view: CellView, name: str, setting: ConfSetting, logged: str) -> 
 
 
 def _find_cause(view: CellView, name: str, setting: ConfSetting, logged: str) -> ConfCause:
-    wanted = _decimal(setting.value)
+    wanted = parse_decimal(setting.value)
     if wanted is None:
         return ConfCause()
     same, accuracy = _same_run(view, name, wanted)
-    factor = _factor(name, wanted, _decimal(logged))
+    factor = _factor(name, wanted, parse_decimal(logged))
     if factor and not accuracy:
         return ConfCause(f"{same}, {factor}" if same else factor, "conf-of-audit-run")
     if same:
@@ -61,7 +62,7 @@ def _find_cause(view: CellView, name: str, setting: ConfSetting, logged: str) ->
 
 def is_rounded(text: str, value: object, logged: str) -> bool:
     """Whether a conf's value is the logged one with fewer digits: ``text`` as written shows to which digit."""
-    written, asked, exact = _decimal(text), _decimal(value), _decimal(logged)
+    written, asked, exact = parse_decimal(text), parse_decimal(value), parse_decimal(logged)
     if written is None or not written or asked is None or exact is None:
         return False
     exponent = written.as_tuple().exponent
@@ -109,11 +110,3 @@ def _short_run(view: CellView, name: str, wanted: Decimal) -> str:
 
 def _equal(one: Decimal, two: Decimal) -> bool:
     return abs(one - two) <= abs(two) * Decimal("0.000005")
-
-
-def _decimal(found: object) -> Decimal | None:
-    try:
-        exact = Decimal(str(found)) if not isinstance(found, bool) else None
-    except InvalidOperation:
-        return None
-    return exact if exact is not None and exact.is_finite() else None

@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from harness.contract import Benchmark, BuildRequest, Message, Result, RunRequest
+from harness.contract import Benchmark, BuildRequest, FileMessage, Result, RunRequest
 
 ROOT = Path(__file__).parents[3]
 TINY = Path(__file__).parent / "tiny.py"
@@ -53,7 +53,7 @@ class Children:
         folder.mkdir()
         return folder
 
-    def start(self, request: Message, folder: Path) -> Ended:
+    def start(self, request: FileMessage, folder: Path) -> Ended:
         request.write(folder / "request.json")
         done = subprocess.run(
             [*command(), request.verb, str(folder / "request.json"), str(folder / "result.json")],

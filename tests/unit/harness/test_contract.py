@@ -12,7 +12,7 @@ from harness.contract import (
     BuildRequest,
     Counter,
     Fact,
-    Message,
+    FileMessage,
     ProbeRequest,
     Result,
     RunRequest,
@@ -21,7 +21,7 @@ from harness.contract import (
 )
 
 BENCHMARK = Benchmark(name="mine", path="/a/mine.py")
-MESSAGES: list[Message] = [
+MESSAGES: list[FileMessage] = [
     BuildRequest(kind="Engine", benchmark=BENCHMARK, output="o", counter="c", settings={"a": [1, {"b": None}]}),
     RunRequest(
         benchmark=replace(BENCHMARK, path=None),
@@ -40,7 +40,7 @@ MESSAGES: list[Message] = [
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
-def test_message_survives_its_file(message: Message, tmp_path: Path) -> None:
+def test_message_survives_its_file(message: FileMessage, tmp_path: Path) -> None:
     path = tmp_path / "message.json"
     message.write(path)
     assert type(message).read(path) == message

@@ -55,7 +55,7 @@ def test_a_plugin_is_loaded_once_for_all_devices(tmp_path: Path) -> None:
 
 
 def test_an_output_whose_shape_depends_on_the_data_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine: Any = object.__new__(execution.LoadedEngine)
+    engine: Any = object.__new__(execution.TensorRTEngine)
     context = types.SimpleNamespace(get_tensor_shape=lambda _name: (1, -1, 4))
     monkeypatch.setattr(engine, "_outputs", (Tensor("boxes", (-1, 4), "float32"),), raising=False)
     monkeypatch.setattr(engine, "profile", lambda *_: 0)

@@ -7,7 +7,7 @@ from pydantic import Field
 from reconciler.spec.fields import OptionalText
 from reconciler.spec.groups import Group
 from reconciler.spec.layers import flatten
-from reconciler.spec.models import Hardware, Settings, System
+from reconciler.spec.models import HardwareGroup, SettingsGroup, System
 from reconciler.spec.nodes import parse
 
 
@@ -32,9 +32,9 @@ def test_a_new_field_of_a_system_is_named_as_the_others_are() -> None:
 
 def test_a_group_within_a_system_has_its_own_name() -> None:
     root, _ = parse("hardware:\n  cpu: any\n", "a.yaml")
-    system = System(category="edge", status="available", hardware=Hardware(cpu="any"))
+    system = System(category="edge", status="available", hardware=HardwareGroup(cpu="any"))
     assert set(flatten(system, root, "")) == {"hardware.cpu"}
 
 
 def test_settings_of_a_cell_have_no_prefix() -> None:
-    assert names(Settings, "target_qps: 5\npublish: best\n") == {"target_qps", "policy.publish"}
+    assert names(SettingsGroup, "target_qps: 5\npublish: best\n") == {"target_qps", "policy.publish"}

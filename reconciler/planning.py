@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +22,13 @@ from reconciler.errors import ReconcilerError, RecordError
 from reconciler.files import RepositoryPaths
 from reconciler.observed.digest_cache import DigestCache
 from reconciler.observed.installed import list_installed
-from reconciler.observed.observe import can_build_anywhere, find_obstacle, list_installed_for, observe
+from reconciler.observed.observe import (
+    can_build_anywhere,
+    find_obstacle,
+    find_wrong_source,
+    list_installed_for,
+    observe,
+)
 from reconciler.observed.probed_nodes import read_probed_nodes
 from reconciler.observed.state import Observed
 from reconciler.plan.make import PlanContext, Policy, make_plan
@@ -148,7 +154,8 @@ def _look(places: RepositoryPaths, options: Options, memory: PlanCache) -> PlanR
     difference = _with_damaged(difference, loaded.damaged)
     # A decision changes plans as a record does.
     known = replace(loaded.recorded, digest=" ".join(filter(None, [loaded.recorded.digest, decisions.digest])))
-    plan = make_plan_of(places, options, state.desired, known, observed, difference)
+    plan = make_plan_of(places, options, state.desired, known, observed, difference, stamps.source)
+    stamps.save()
     sources = tuple(dict.fromkeys(pin.location for pin in state.pins.values if pin.kind is PinKind.SOURCE))
     return PlanResult(
         places=places,
@@ -206,7 +213,9 @@ def make_plan_of(
     recorded: Recorded,
     observed: Observed,
     difference: Difference,
+    source_digest: Callable[[Path], str | None],
 ) -> Plan:
+    """``source_digest`` of a file or folder on this disk."""
     there = list_installed_for(desired.submission.systems, read_probed_nodes(places), list_installed())
 
     def blocked(address: Address) -> tuple[str, str] | None:
@@ -221,6 +230,10 @@ def make_plan_of(
         ):
             return explain_missing_answers(run)
         found = find_obstacle(address, locations, places.root, there.get(locations.get("system", ""), {}))
+        if found is None and address.kind in (Kind.MODEL, Kind.DATASET):
+            location = locations.get(f"{str(address.kind).lower()}.path", "")
+            declared = desired.detail(address).values().get("source")
+            found = find_wrong_source(address.kind, location, declared, places.root, source_digest)
         return (found.message, found.fix) if found else None
 
     def frozen(address: Address) -> tuple[str, str] | None:

@@ -117,7 +117,7 @@ def _plan(places: RepositoryPaths, options: Options, seen: PlanResult, sources: 
     desired: Desired
     desired, _ = compile_desired(declared, ruleset, pins)
     difference = compare(desired, seen.recorded, seen.observed)
-    return make_plan_of(places, options, desired, seen.recorded, seen.observed, difference)
+    return make_plan_of(places, options, desired, seen.recorded, seen.observed, difference, stamps.source)
 
 
 def _lines(before: str, after: str, name: str) -> list[str]:

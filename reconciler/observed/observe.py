@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from harness.contract import BACKENDS, BENCHMARKS, installing
@@ -130,6 +130,18 @@ def find_obstacle(
                 return _explain_scratch(address, kind, places, locations)
             return Obstacle(f"{path} is not on this machine", "copy the file here, or correct the path in the spec")
     return None
+
+
+def find_wrong_source(
+    kind: Kind, location: str, declared: object, root: Path, digest: Callable[[Path], str | None]
+) -> Obstacle | None:
+    """That the file or folder at ``location`` is another one than the spec declares by its digest."""
+    found = digest(root / location)
+    if not location or not declared or found in (None, declared):
+        return None
+    name = str(kind).lower()
+    fix = f"bring the file that is meant (`reconcile fetch` verifies it), or correct {name}.sha256 in the spec"
+    return Obstacle(f"{location} has the sha256 {found}, and the spec declares {declared}", fix)
 
 
 def _explain_scratch(address: Address, kind: str, places: str, locations: Mapping[str, str]) -> Obstacle:

@@ -17,6 +17,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.benchmarks.checking import FileRule, check_files
 from harness.benchmarks.sources import is_rehearsal
 from harness.contract import Counter
 from harness.errors import HarnessError
@@ -27,10 +28,9 @@ MEANS = np.array([123.68, 116.78, 103.94], np.float32)  # red, green, blue
 COUNT = 50_000
 DTYPES = ("float32", "float16")
 MAP = "val_map.txt"
-_LISTED = 5  # names in a message
 _AHEAD = 8  # images decoded but not yet written, for each thread
 _JPEG_START, _JPEG_END = b"\xff\xd8\xff", b"\xff\xd9"
-_TAIL = 4096  # cameras write a few bytes behind the end of the image
+_IMAGES = "ILSVRC2012_val_*"
 
 
 class Labelled(NamedTuple):
@@ -58,7 +58,14 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
         raise HarnessError(f"{source / MAP} names {len(listed)} images, ImageNet 2012 has {COUNT}", "input", fix)
     chosen = listed[: wanted or None]
     calibration = [item for item in _calibration_images() if (source / item).is_file()]
-    check_images(source, [*(item.name for item in chosen), *calibration])
+    named = [*(item.name for item in chosen), *calibration]
+    whole = len(listed) == COUNT and not wanted
+    check_files(
+        source,
+        [FileRule(name, "JPEG file", _JPEG_START, _JPEG_END) for name in dict.fromkeys(named)],
+        only=_IMAGES if whole else "",
+        fix="unpack ILSVRC2012_img_val.tar again; nothing was prepared",
+    )
     threads = int(settings.get("threads", 0)) or len(os.sched_getaffinity(0))
     counter.stage("building", len(chosen) + len(calibration))
     _prepare(source, [item.name for item in chosen], output / "samples.npy", dtype, threads, counter)
@@ -98,40 +105,6 @@ def _parse_line(line: str, where: str) -> Labelled:
     if name.is_absolute() or ".." in name.parts:
         raise HarnessError(f"{where}: {words[0]} is not a path below the dataset's folder", "input", f"restore {MAP}")
     return Labelled(words[0], int(words[1]))
-
-
-def check_images(source: Path, names: Sequence[str]) -> None:
-    """Raises HarnessError naming the first few images that are missing, empty, not JPEG or cut off."""
-    problems: dict[str, list[str]] = {}
-    for name in names:
-        if problem := _find_problem(source / name):
-            problems.setdefault(problem, []).append(name)
-    if not problems:
-        return
-    texts = [
-        f"{len(found)} {problem}: {', '.join(found[:_LISTED])}{', …' if len(found) > _LISTED else ''}"
-        for problem, found in problems.items()
-    ]
-    fix = "unpack ILSVRC2012_img_val.tar again; nothing was prepared"
-    raise HarnessError(f"{source}: of {len(names)} images {'; '.join(texts)}", "input", fix)
-
-
-def _find_problem(path: Path) -> str:
-    try:
-        with path.open("rb") as stream:
-            start = stream.read(len(_JPEG_START))
-            size = stream.seek(0, os.SEEK_END)
-            stream.seek(max(0, size - _TAIL))
-            tail = stream.read()
-    except FileNotFoundError:
-        return "are missing"
-    except OSError as error:
-        return f"cannot be read ({error.strerror})"
-    if not size:
-        return "are empty"
-    if start != _JPEG_START:
-        return "are not JPEG files"
-    return "" if _JPEG_END in tail else "are cut off"
 
 
 def preprocess(path: Path) -> NDArray[np.float32]:

@@ -112,6 +112,24 @@ def test_a_damaged_image_is_named_and_nothing_is_prepared(
     assert not list((data.parent / "output").iterdir())
 
 
+def test_a_digest_beside_the_images_must_be_theirs(data: Path, counter: Counter) -> None:
+    path = first_image(data)
+    (data / "SHA256SUMS").write_text(f"{'0' * 64}  {path.name}\n")
+    with pytest.raises(HarnessError, match=rf"1 have another digest than they should: {path.name}"):
+        build(data, counter)
+
+
+def test_an_image_that_the_whole_map_does_not_name_is_told(
+    data: Path, counter: Counter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(imagenet, "COUNT", COUNT)
+    shutil.copyfile(first_image(data), data / "ILSVRC2012_val_00000001 (1).JPEG")
+    with pytest.raises(HarnessError) as caught:
+        build(data, counter)
+    assert "1 belong to nothing: ILSVRC2012_val_00000001 (1).JPEG" in str(caught.value)
+    assert not list((data.parent / "output").iterdir())
+
+
 @pytest.mark.parametrize(
     ("line", "problem"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 
@@ -98,6 +99,17 @@ def test_what_is_in_none_of_its_places_is_told_with_all_of_them(tmp_path: Path, 
     fix = next(step.fix for step in seen.plan.steps if step.change.address.kind is Kind.MODEL)
     assert "reconcile fetch resnet50" in fix
     assert "MLPERF_SCRATCH_PATH" in fix
+
+
+def test_a_model_that_is_another_one_than_the_spec_declares_is_told_before_anything_is_made(
+    tmp_path: Path, scratch: Path
+) -> None:
+    right = hashlib.sha256(b"there").hexdigest()
+    assert find_blocked(plan(write_repository(tmp_path / "repo", f"model: {{sha256: {right}}}")), Kind.MODEL) == ""
+    seen = plan(write_repository(tmp_path / "repo", f"model: {{sha256: {'0' * 64}}}"))
+    assert f"resnet50_v1.onnx has the sha256 {right}, and the spec declares {'0' * 64}" in find_blocked(
+        seen, Kind.MODEL
+    )
 
 
 def test_a_place_that_appears_is_seen_though_the_spec_is_as_it_was(tmp_path: Path, scratch: Path) -> None:

@@ -1,0 +1,90 @@
+"""A dataset's folder is looked at as a whole: each problem with its files and the fix, before anything is prepared."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from harness.benchmarks.checking import FileRule, check_files
+from harness.errors import HarnessError
+
+DATA = {"a.bin": b"HEAD" + b"a" * 100 + b"TAIL", "deep/b.bin": b"HEAD" + b"b" * 100 + b"TAIL"}
+
+
+def write_folder(folder: Path) -> list[FileRule]:
+    for name, data in DATA.items():
+        (folder / name).parent.mkdir(exist_ok=True, parents=True)
+        (folder / name).write_bytes(data)
+    return [FileRule(name, "sample", b"HEAD", b"TAIL", len(data)) for name, data in DATA.items()]
+
+
+def find_problem(folder: Path, rules: list[FileRule], only: str = "") -> str:
+    with pytest.raises(HarnessError) as caught:
+        check_files(folder, rules, fix="unpack it again", only=only)
+    assert caught.value.fix == "unpack it again"
+    return str(caught.value)
+
+
+def test_a_folder_that_is_as_it_should_be_passes(tmp_path: Path) -> None:
+    check_files(tmp_path, write_folder(tmp_path), fix="", only="*.bin")
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (None, "1 are missing: deep/b.bin"),
+        (b"", "1 are empty: deep/b.bin"),
+        (b"HEAD", "1 are cut off: deep/b.bin"),
+        (b"HEADbbbTAIL", "1 are cut off: deep/b.bin"),
+        (b"<html>", "1 are not samples: deep/b.bin"),
+        (DATA["deep/b.bin"] + b"TAIL", "1 are longer than they should be: deep/b.bin"),
+    ],
+)
+def test_a_damaged_file_is_named(tmp_path: Path, data: bytes | None, problem: str) -> None:
+    rules = write_folder(tmp_path)
+    path = tmp_path / "deep/b.bin"
+    if data is None:
+        path.unlink()
+    else:
+        path.write_bytes(data)
+    assert f"of 2 files {problem}" in find_problem(tmp_path, rules)
+
+
+def test_a_file_that_belongs_to_nothing_is_named(tmp_path: Path) -> None:
+    rules = write_folder(tmp_path)
+    (tmp_path / "a (1).bin").write_bytes(b"again")
+    (tmp_path / "notes.txt").write_bytes(b"of somebody")
+    assert "1 belong to nothing: a (1).bin" in find_problem(tmp_path, rules, only="*.bin")
+
+
+@pytest.mark.parametrize("algorithm", ["sha256", "md5"])
+def test_a_listed_digest_must_be_that_of_the_file(tmp_path: Path, algorithm: str) -> None:
+    write_folder(tmp_path)
+    right = hashlib.new(algorithm, DATA["a.bin"]).hexdigest()
+    check_files(tmp_path, [FileRule("a.bin", digest=f"{algorithm}:{right}")], fix="")
+    wrong = [FileRule("a.bin", digest=f"{algorithm}:{'0' * len(right)}")]
+    assert "1 have another digest than they should: a.bin" in find_problem(tmp_path, wrong)
+
+
+def test_digests_beside_the_data_are_read(tmp_path: Path) -> None:
+    rules = write_folder(tmp_path)
+    lines = [f"{hashlib.sha256(data).hexdigest()}  ./{name}\n" for name, data in DATA.items()]
+    (tmp_path / "SHA256SUMS").write_text("".join(lines))
+    check_files(tmp_path, rules, fix="")
+    data = DATA["a.bin"]
+    (tmp_path / "a.bin").write_bytes(data.replace(b"aa", b"ax", 1))
+    assert "1 have another digest than they should: a.bin" in find_problem(tmp_path, rules)
+
+
+def test_a_list_of_digests_that_is_none_is_told_with_its_line(tmp_path: Path) -> None:
+    rules = write_folder(tmp_path)
+    (tmp_path / "md5sums.txt").write_text("\n<html>\n")
+    with pytest.raises(HarnessError, match=r"md5sums\.txt:2 is not a digest"):
+        check_files(tmp_path, rules, fix="")
+
+
+def test_of_many_damaged_files_the_first_few_are_named(tmp_path: Path) -> None:
+    rules = [FileRule(f"{number}.bin") for number in range(9)]
+    assert "9 are missing: 0.bin, 1.bin, 2.bin, 3.bin, 4.bin, …" in find_problem(tmp_path, rules)

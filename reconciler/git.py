@@ -12,12 +12,13 @@ foreign folder from naming commands, and one call of git answers for thousands o
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from reconciler.errors import RepositoryError
+from reconciler.git_index import PrivateIndex, open_private_index
 from reconciler.git_process import Answer, ask
 
 # Options of `git log`: rows of what each commit changed, also on a branch whose changes a merge did not take, and what
@@ -271,46 +272,54 @@ def commit(root: Path, paths: Iterable[str], message: str) -> str:
     given = [path for path in paths if (root / path).exists()]
     if not given:
         return ""
-    added = _in_turn(root, "add", *_FROM_STDIN, stdin=_listed(given))
+    with open_private_index(root) as index:
+        if index is None:
+            raise RepositoryError(f"git add: {root} is in no git repository", fix="run `git init`")
+        made = _commit(index, given, message)
+        if behind := _changed_below(root, given):  # also what a commit left that was killed before it got here
+            index.share(_listed(behind), _TURN)
+    return made
+
+
+def _commit(index: PrivateIndex, given: Sequence[str], message: str) -> str:
+    added = index.ask("add", *_FROM_STDIN, stdin=_listed(given))
     if added.status:
         raise RepositoryError(f"git add: {added.error}", fix="commit the records yourself, or fix what git reports")
-    new = _staged_below(root, given)
+    new = _changed_below(index.root, given, index.copy)
     if not new:
         return ""
-    # --only takes these files from the work tree and leaves everything else of the index as it is.
-    made = _in_turn(root, "commit", "--quiet", "--only", "--message", message, *_FROM_STDIN, stdin=_listed(new))
-    if made.status and _staged_below(root, new):  # else another process has just committed them
+    # --only takes these files from the work tree, and HEAD as git finds it under its own lock.
+    made = _in_turn(index, "commit", "--quiet", "--only", "--message", message, *_FROM_STDIN, stdin=_listed(new))
+    if made.status and _changed_below(index.root, new, index.copy):  # else another process has just committed them
         said = made.error or made.out.decode(errors="replace").strip()
         raise RepositoryError(f"git commit: {said}", fix="fix what git reports; the records are safe in state/")
-    return find_head(root) or ""
+    return find_head(index.root) or ""
 
 
-def _in_turn(root: Path, *arguments: str, stdin: bytes) -> Answer:
-    """As ``ask``, once no other process of git holds what this one needs: they hold it for moments."""
+def _in_turn(index: PrivateIndex, *arguments: str, stdin: bytes) -> Answer:
+    """Asks once no other process of git holds the branch: they hold it for moments."""
     give_up = time.monotonic() + _TURN
     while True:
-        answer = ask(root, *arguments, stdin=stdin, own=True)
-        if time.monotonic() > give_up or not any(word in answer.error for word in ("index.lock", "cannot lock ref")):
+        answer = index.ask(*arguments, stdin=stdin, alone=True)
+        if time.monotonic() > give_up or "cannot lock ref" not in answer.error:
             return answer
         time.sleep(0.1)
 
 
-def _staged_below(root: Path, paths: Iterable[str]) -> list[str]:
+def _changed_below(root: Path, paths: Iterable[str], index: Path | None = None) -> list[str]:
+    """Files below these paths whose bytes in an index, by default the user's, are not those in HEAD; all that it holds
+    of them where there is no commit yet."""
+    if find_head(root) is None:
+        answer = ask(root, "ls-files", "-z", index=index)
+    else:
+        answer = ask(root, "diff", "--cached", "--name-only", "--no-renames", "--relative", "-z", "HEAD", index=index)
+    names = [name for name in answer.out.decode(errors="surrogateescape").split("\0") if name]
     given = list(paths)
-    return [name for name in _staged(root) if any(name == path or name.startswith(f"{path}/") for path in given)]
+    return [name for name in names if any(name == path or name.startswith(f"{path}/") for path in given)]
 
 
 def _listed(paths: Iterable[str]) -> bytes:
     return b"".join(path.encode(errors="surrogateescape") + b"\0" for path in paths)
-
-
-def _staged(root: Path) -> list[str]:
-    """Files whose staged bytes are not those in HEAD; all staged files where there is no commit yet."""
-    if find_head(root) is None:
-        answer = ask(root, "ls-files", "-z")
-    else:
-        answer = ask(root, "diff", "--cached", "--name-only", "--no-renames", "--relative", "-z", "HEAD")
-    return [name for name in answer.out.decode(errors="surrogateescape").split("\0") if name]
 
 
 def list_changed_files(root: Path, base: str, commit_id: str) -> dict[str, tuple[str, str]]:

@@ -84,15 +84,19 @@ def ask(
     reach: str = _NOWHERE,
     fetch: bool = False,
     unfiltered: bool = False,
+    index: Path | None = None,
+    alone: bool = False,
 ) -> Answer:
     """``limit``: seconds after which git is ended, for what talks to other machines. ``own``: as the user would call
     it, with the hooks and programs of the clone. ``reach``: protocols that it may use. ``fetch``: what a partial clone
     left out may be fetched, as long as its configuration names no program for that. ``unfiltered``: files of the work
-    tree count as they are."""
+    tree count as they are. ``index``: the one to work on instead of the repository's; ``alone``: git
+    survives what kills this process and its group, unless it may have to ask somebody at the terminal."""
+    chosen = {"GIT_INDEX_FILE": str(index)} if index is not None else {}
     if own:
-        return _run(root, arguments, _ALWAYS, {}, stdin, limit)
+        return _run(root, arguments, _ALWAYS, chosen, stdin, limit, alone=alone and not _has_terminal())
     closed = (*_ALWAYS, *_READING)
-    environment = {**_HONEST, "GIT_ALLOW_PROTOCOL": reach, **(_without_filters(root) if unfiltered else {})}
+    environment = {**_HONEST, **chosen, "GIT_ALLOW_PROTOCOL": reach, **(_without_filters(root) if unfiltered else {})}
     answer = _run(root, arguments, closed, environment, stdin, limit)
     if not fetch or not answer.lacks_objects:
         return answer
@@ -132,6 +136,8 @@ def _run(
     environment: dict[str, str],
     stdin: bytes,
     limit: float | None,
+    *,
+    alone: bool = False,
 ) -> Answer:
     chosen = [word for setting in settings for word in ("-c", setting)]
     try:
@@ -145,10 +151,19 @@ def _run(
                 strip_newline_in_stdout=False,
                 env={**_ENVIRONMENT, **environment},
                 kill_after_timeout=limit,
+                start_new_session=alone,
             )
     except (git.exc.GitCommandNotFound, OSError) as problem:
         return Answer(127, b"", str(problem))
     return Answer(int(status), _bytes(out), _bytes(error).decode(errors="replace").strip())
+
+
+def _has_terminal() -> bool:
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
 
 
 @contextlib.contextmanager

@@ -1,0 +1,158 @@
+"""Commits without a lock on the user's index: a kill at any instant leaves nothing that people must remove.
+
+A git that is killed leaves the lock of the index that it worked on, and every later git refuses it until somebody
+removes that file. So git prepares and makes a commit in a copy of the index, in a folder of its own in ``.git``, and
+the shared one is replaced at the end, under a lock that says whose it is: a file that carries our name and that its
+maker holds a flock on. Once nobody holds the flock any more, its maker is dead, and whoever commits next removes it. A
+lock of any other git is waited for and never touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from reconciler.git_process import Answer, ask
+
+log = logging.getLogger(__name__)
+
+_PREFIX = "reconcile-commit-"  # of the folders in .git; gone once their maker has ended, or with the next commit
+_NOTE = b"held by mlperf-reconciler\n"  # what a lock of ours holds; one of git's is empty or an index
+_YOUNG = 60.0  # seconds in which a folder without a note may be one that is being made
+_PAUSE = 0.05  # seconds between two looks at a lock of others
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateIndex:
+    """``copy``: the index to give to git as its own. ``shared``: the user's."""
+
+    root: Path
+    folder: Path
+    shared: Path
+
+    @property
+    def copy(self) -> Path:
+        return self.folder / "index"
+
+    def ask(self, *arguments: str, stdin: bytes = b"", alone: bool = False) -> Answer:
+        """``alone``: what kills this process and its group lets git end what it began."""
+        return ask(self.root, *arguments, stdin=stdin, own=True, index=self.copy, alone=alone)
+
+    def refresh(self) -> None:
+        """Begin from the shared index, whatever the copy holds."""
+        self.copy.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copyfile(self.shared, self.copy)
+
+    def share(self, paths: bytes, wait: float) -> None:
+        """Bring the shared index to HEAD for these NUL-separated paths. Where another git holds it for longer than
+        ``wait`` seconds, it stays as it is until the next commit: what is committed does not depend on it."""
+        with self._hold(wait) as held:
+            if not held:
+                log.warning("the index of git is locked by another process and was not brought up to date")
+                return
+            self.refresh()
+            answer = self.ask("reset", "--quiet", "--pathspec-from-file=-", "--pathspec-file-nul", stdin=paths)
+            if answer.status == 0 and self.copy.exists():
+                self.copy.replace(self.shared)
+            else:
+                log.warning("the index of git was not brought up to date: %s", answer.error)
+
+    @contextlib.contextmanager
+    def _hold(self, wait: float) -> Iterator[bool]:
+        lock = self.shared.with_name(f"{self.shared.name}.lock")
+        give_up = time.monotonic() + wait
+        while not (held := self._take(lock)) and time.monotonic() < give_up:
+            if not _remove_dead(lock):
+                time.sleep(_PAUSE)
+        try:
+            yield held
+        finally:
+            if held:
+                lock.unlink()
+
+    def _take(self, lock: Path) -> bool:
+        """The note under the lock's name: with its whole content and the flock on it, or not at all."""
+        try:
+            os.link(self.folder / "note", lock)
+        except FileExistsError:
+            return False
+        return True
+
+
+@contextlib.contextmanager
+def open_private_index(root: Path) -> Iterator[PrivateIndex | None]:
+    """None where there is no git repository."""
+    answer = ask(root, "rev-parse", "--absolute-git-dir", "--git-path", "index")
+    rows = answer.out.decode(errors="surrogateescape").splitlines()
+    if answer.status or len(rows) != 2:
+        yield None
+        return
+    git_folder, shared = Path(rows[0]), root / rows[1]
+    _sweep(git_folder)
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=git_folder))
+    note = os.open(folder / "note", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(note, fcntl.LOCK_EX)
+        os.write(note, _NOTE)
+        index = PrivateIndex(root, folder, shared)
+        index.refresh()
+        yield index
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(note)
+
+
+def _sweep(git_folder: Path) -> None:
+    """Folders of commits whose maker was killed. A git that it left may still work in one, and then merely fails, or
+    has made its commit."""
+    for folder in git_folder.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            if not (folder / "note").exists() and time.time() - folder.stat().st_mtime > _YOUNG:
+                shutil.rmtree(folder, ignore_errors=True)
+            with _unheld(folder / "note") as dead:
+                if dead:
+                    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_dead(lock: Path) -> bool:
+    """Remove a lock that is ours and whose maker has ended; whether it was one."""
+    try:
+        with _unheld(lock) as dead:
+            if dead:
+                lock.unlink()
+            return dead
+    except OSError:
+        return False
+
+
+@contextlib.contextmanager
+def _unheld(note: Path) -> Iterator[bool]:
+    """Whether this is a note of ours that nobody holds; held by us meanwhile, so that only one removes it. OSError
+    where there is none."""
+    descriptor = os.open(note, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        yield os.read(descriptor, len(_NOTE) + 1) == _NOTE and _flocked(descriptor) and _is_still(note, descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _flocked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _is_still(path: Path, descriptor: int) -> bool:
+    there, known = path.lstat(), os.fstat(descriptor)
+    return (there.st_dev, there.st_ino) == (known.st_dev, known.st_ino)

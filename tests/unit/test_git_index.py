@@ -1,0 +1,106 @@
+"""Commits that are killed, or that meet the lock of another git: nobody has to remove a file of git's by hand."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from reconciler import git
+from tests.unit.test_git import committed, identity, root, run
+
+__all__ = ["committed", "identity", "root"]
+
+TOP = Path(__file__).parents[2]
+
+
+def write(repository: Path, name: str) -> None:
+    (repository / "state/records").mkdir(parents=True, exist_ok=True)
+    (repository / "state/records" / name).write_text("{}\n")
+
+
+def start_commit(repository: Path, before: str = "") -> subprocess.Popen[bytes]:
+    """A commit of state/ in a process group of its own."""
+    text = f"{before}\nfrom pathlib import Path\nfrom reconciler import git\ngit.commit(Path(), ['state'], 'Record')"
+    return subprocess.Popen(
+        [sys.executable, "-c", text],
+        cwd=repository,
+        env={**os.environ, "PYTHONPATH": str(TOP)},
+        start_new_session=True,
+    )
+
+
+def ours(repository: Path) -> list[str]:
+    return sorted(p.name for p in (repository / ".git").glob("reconcile-*"))
+
+
+def test_lock_of_another_git_is_left_alone_and_does_not_stop_a_commit(
+    committed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(git, "_TURN", 0.1)
+    lock = committed / ".git/index.lock"
+    lock.touch()
+    write(committed, "a.json")
+    made = git.commit(committed, ["state"], "Record")
+    assert made == run(committed, "rev-parse", "HEAD")
+    assert run(committed, "show", "HEAD:state/records/a.json") == "{}"
+    assert lock.exists()
+    lock.unlink()
+    assert git.commit(committed, ["state"], "Record") == ""
+    assert run(committed, "status", "--porcelain") == ""
+    assert ours(committed) == []
+
+
+HOLDS = """
+import os, time
+from reconciler import git_index
+def stand(path):
+    (path.parent / "standing").touch()
+    time.sleep(60)
+git_index.PrivateIndex.refresh, real = lambda self: stand(self.shared) if {at} else real(self), \
+git_index.PrivateIndex.refresh
+"""
+
+
+def test_lock_that_a_killed_commit_left_is_removed_by_the_next_and_not_before(committed: Path) -> None:
+    write(committed, "a.json")
+    (committed / "mine.txt").write_text("staged by the user\n")
+    run(committed, "add", "mine.txt")
+    lock, standing = committed / ".git/index.lock", committed / ".git/standing"
+    doomed = start_commit(committed, HOLDS.format(at="self.shared.with_name('index.lock').exists()"))
+    give_up = time.monotonic() + 30
+    while not standing.exists():
+        assert time.monotonic() < give_up
+        time.sleep(0.02)
+    refused = subprocess.run(["git", "add", "state"], cwd=committed, capture_output=True, check=False)
+    assert refused.returncode, "the lock keeps other processes of git out"
+    os.killpg(doomed.pid, signal.SIGKILL)
+    doomed.wait()
+    assert lock.exists()
+    write(committed, "b.json")
+    assert git.commit(committed, ["state"], "Record") == run(committed, "rev-parse", "HEAD")
+    assert not lock.exists()
+    assert run(committed, "status", "--porcelain").splitlines() == ["A  mine.txt"]
+    assert ours(committed) == []
+
+
+def test_group_that_is_killed_at_any_instant_leaves_no_lock_behind(committed: Path) -> None:
+    took = time.monotonic()
+    write(committed, "first.json")
+    assert start_commit(committed).wait() == 0
+    took = time.monotonic() - took
+    for number in range(8):
+        write(committed, f"{number}.json")
+        doomed = start_commit(committed)
+        time.sleep(took * (number + 1) / 8)
+        os.killpg(doomed.pid, signal.SIGKILL)
+        doomed.wait()
+        write(committed, f"{number}-more.json")
+        assert git.commit(committed, ["state"], "Record") == run(committed, "rev-parse", "HEAD")
+        assert run(committed, "status", "--porcelain") == ""
+    assert ours(committed) == []

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from reconciler import __version__
 from reconciler.desired.cache_file import Compiled, digest_variables, read, write
@@ -27,6 +28,10 @@ from reconciler.resource.canonical import digest
 from reconciler.resource.pins import Pin
 from reconciler.resource.records import Recorded
 from reconciler.resource.settings import SystemSettings
+
+if TYPE_CHECKING:
+    from reconciler.spec.declared import Declared
+    from reconciler.spec.files import Source
 
 _PACKAGE = Path(__file__).parent
 _SPECS = (".yaml", ".yml")
@@ -141,14 +146,34 @@ def _cold(
     reuse: Reuse,
 ) -> Compiled:
     """From the files themselves: YAML, pydantic and rounds are loaded only here."""
+    from reconciler.spec.loading import load
+
+    return _compile(places, load(paths, places.root, os.environ), fingerprint, recorded, stamps, reuse)
+
+
+def compile_sources(
+    places: RepositoryPaths, sources: Sequence[Source], recorded: Recorded, stamps: DigestCache
+) -> Compiled:
+    """The desired state of specs that are not on disk yet. Raises SpecError."""
+    from reconciler.spec.loading import load_sources
+
+    return _compile(places, load_sources(sources, places.root, os.environ), "", recorded, stamps, Reuse())
+
+
+def _compile(
+    places: RepositoryPaths,
+    declared: Declared,
+    fingerprint: str,
+    recorded: Recorded,
+    stamps: DigestCache,
+    reuse: Reuse,
+) -> Compiled:
     from reconciler.desired.checks import check, load_ruleset_of
     from reconciler.desired.compile import compile_desired
     from reconciler.desired.published import collect_systems
     from reconciler.desired.requirements import list_needed_pins
     from reconciler.mlperf.rules.rounds import load_ruleset
-    from reconciler.spec.loading import load
 
-    declared = load(paths, places.root, os.environ)
     ruleset = load_ruleset_of(declared, load_ruleset)
     check(declared, ruleset)
     needed = list_needed_pins(declared, ruleset)

@@ -20,14 +20,15 @@ import time
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from io import BufferedWriter
 from pathlib import Path
 from typing import Self
 
 from reconciler.errors import LockedError, StorageError
 from reconciler.foreign import open_regular
+from reconciler.storage_errors import PARTIAL, convert_storage_errors, explain_storage_error, refuse_storage_error
 
 _CHUNK = 1 << 20
-PARTIAL = ".partial"  # ends the name of a file that is being written; it begins with a dot
 _GONE = ".gone"  # ends the name of a folder that is being removed; it begins with a dot
 _ENDING_GRACE = 0.3  # seconds in which a killed process is gone
 _ORPHAN_GRACE = 10.0  # seconds in which the child of a killed pass is gone
@@ -106,23 +107,6 @@ def ignore_work(places: RepositoryPaths) -> None:
         replace(note, b"*\n")
 
 
-@contextlib.contextmanager
-def convert_storage_errors(path: Path) -> Iterator[None]:
-    """Turn what the file system refuses into a StorageError that says which file and what to do."""
-    fixes = {
-        errno.ENOSPC: "free space on that file system (`reconcile gc` removes what no record names) and run again",
-        errno.EDQUOT: "free space within your quota (`reconcile gc`) and run again",
-        errno.EACCES: "make the folder writable for this user",
-        errno.EROFS: "the file system is read-only: work in a writable checkout",
-    }
-    try:
-        yield
-    except OSError as error:
-        if error.errno in fixes:
-            raise StorageError(f"cannot write {path}: {error.strerror}", fix=fixes[error.errno]) from error
-        raise
-
-
 def flush_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -133,17 +117,27 @@ def flush_folder(folder: Path) -> None:
 
 def replace(path: Path, data: bytes, *, durable: bool = True) -> None:
     """Put ``data`` at ``path`` atomically. ``durable`` False skips the flush: for caches that may be lost."""
+    with _written_aside(path, durable=durable) as stream:
+        stream.write(data)
+
+
+@contextlib.contextmanager
+def _written_aside(path: Path, *, durable: bool = True) -> Iterator[BufferedWriter]:
+    """What is written gets the name ``path`` at the end, all of it or nothing. Under a flock meanwhile, which tells it
+    from what a killed process left."""
     with convert_storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, aside = tempfile.mkstemp(prefix=f".{path.name}.", suffix=PARTIAL, dir=path.parent)
         try:
             with os.fdopen(descriptor, "wb") as stream:
-                stream.write(data)
+                with contextlib.suppress(OSError):  # a file system without locks
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                yield stream
+                stream.flush()
                 if durable:
-                    stream.flush()
-                    os.fsync(stream.fileno())
-            Path(aside).chmod(0o644)
-            Path(aside).replace(path)
+                    os.fsync(descriptor)
+                os.fchmod(descriptor, 0o644)
+                Path(aside).replace(path)
         except BaseException:
             Path(aside).unlink(missing_ok=True)
             raise
@@ -179,7 +173,8 @@ def read_checked(path: Path) -> bytes | None:
     """The bytes as they were written; None when there are none, or they were damaged since."""
     try:
         checksum, _, data = path.read_bytes().partition(b"\n")
-    except OSError:
+    except OSError as error:
+        refuse_storage_error(error, path)
         return None
     return data if checksum == b"%08x" % zlib.crc32(data) else None
 
@@ -195,20 +190,8 @@ def read_version(path: Path) -> tuple[int, int, int] | None:
 
 def copy(source: Path, path: Path) -> None:
     """Copy a file of any size atomically."""
-    with convert_storage_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, aside = tempfile.mkstemp(prefix=f".{path.name}.", suffix=PARTIAL, dir=path.parent)
-        try:
-            with os.fdopen(descriptor, "wb") as target, open_regular(source) as origin:
-                shutil.copyfileobj(origin, target, _CHUNK)
-                target.flush()
-                os.fsync(target.fileno())
-            Path(aside).chmod(0o644)
-            Path(aside).replace(path)
-        except BaseException:
-            Path(aside).unlink(missing_ok=True)
-            raise
-        flush_folder(path.parent)
+    with _written_aside(path) as target, open_regular(source) as origin:
+        shutil.copyfileobj(origin, target, _CHUNK)
 
 
 def link(source: Path, path: Path) -> None:
@@ -259,15 +242,6 @@ def is_leftover(path: Path) -> bool:
     return path.name.startswith(".") and path.name.endswith((PARTIAL, _GONE))
 
 
-def sweep(folder: Path) -> None:
-    """Remove, at any depth, what writes and removals left that were killed. Only for who holds the pass lock."""
-    for parent, folders, files in os.walk(folder):
-        for name in [*folders, *files]:
-            path = Path(parent) / name
-            if is_leftover(path):
-                remove(path)
-
-
 def hash_file(path: Path) -> str:
     with open_regular(path) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
@@ -313,7 +287,10 @@ class Lock:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
-            except OSError:
+            except OSError as error:
+                if error.errno not in (errno.EWOULDBLOCK, errno.EACCES, errno.EINTR):
+                    os.close(descriptor)
+                    raise explain_storage_error(error, self.path) from error
                 owner = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
                 # An owner that was killed ends a moment later, and the child that it left holds the lock longer still.
                 alive = _alive(owner)

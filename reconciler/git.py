@@ -20,6 +20,7 @@ from pathlib import Path
 from reconciler.errors import RepositoryError
 from reconciler.git_index import PrivateIndex, open_private_index
 from reconciler.git_process import Answer, ask
+from reconciler.storage_errors import refuse_storage_error
 
 # Options of `git log`: rows of what each commit changed, also on a branch whose changes a merge did not take, and what
 # the merge itself changed.
@@ -82,7 +83,8 @@ def is_dirty(root: Path, paths: Iterable[str]) -> bool:
     for path in paths:
         try:
             data = (root / path).read_bytes()
-        except OSError:
+        except OSError as error:
+            refuse_storage_error(error, root / path)
             data = None
         if data is None or read_head_file(root, path) != data:
             return True

@@ -20,6 +20,8 @@ from typing import BinaryIO
 
 import git
 
+from reconciler.storage_errors import refuse_storage_error
+
 # A hook sets these for its own repository, and they would silently redirect every call of ours to it.
 _SELECTS_A_REPOSITORY = (
     "GIT_DIR",
@@ -154,6 +156,7 @@ def _run(
                 start_new_session=alone,
             )
     except (git.exc.GitCommandNotFound, OSError) as problem:
+        refuse_storage_error(problem.__cause__ if isinstance(problem.__cause__, OSError) else problem, root)
         return Answer(127, b"", str(problem))
     return Answer(int(status), _bytes(out), _bytes(error).decode(errors="replace").strip())
 

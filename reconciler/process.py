@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reconciler.errors import ReconcilerError
+from reconciler.storage_errors import refuse_storage_error
 
 CHOSEN_DEVICES = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
 # What a child may see of the caller's environment; everything else, secrets above all, stays outside.
@@ -155,6 +156,7 @@ def call(command: Sequence[str], *, folder: Path, stdin: bytes, limit: float) ->
     except subprocess.TimeoutExpired:
         raise ReconcilerError(f"{command[0]}: not ended after {limit:g} s", fix="let it hand long work on") from None
     except OSError as error:
+        refuse_storage_error(error, Path(command[0]))
         raise ReconcilerError(f"{command[0]}: {error.strerror}", fix="name a program that can be started") from error
     if ended.returncode:
         said = ended.stderr.decode(errors="replace").strip()[-200:]
@@ -191,5 +193,6 @@ def describe_end(command: Sequence[str], stdin: bytes, limit: float) -> ChildEnd
     except subprocess.TimeoutExpired:
         return ChildEnd(124, b"", f"{command[0]}: not ended after {limit:g} s")
     except OSError as error:
+        refuse_storage_error(error, Path(command[0]))
         return ChildEnd(127, b"", f"{command[0]}: {error.strerror}")
     return ChildEnd(done.returncode, done.stdout, done.stderr.decode(errors="replace").strip())

@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from reconciler.cli.import_ import declare_option, open_recorder, parse_declarations
+from reconciler.cli.import_ import declare_option, parse_declarations
 from reconciler.cli.shared.options import json_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.repository import find_repository
+from reconciler.desired_cache import compile_sources
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC, RepositoryError
 from reconciler.files import Lock, RepositoryPaths
 from reconciler.files import replace as write
-from reconciler.importing.adoption import Adoption, adopt_runs, copy_documents, copy_power, declare
+from reconciler.importing.adopted_documents import find_documents, refuse_odd_power
+from reconciler.importing.adopted_records import Recorder
+from reconciler.importing.adoption import Adoption, adopt_runs, declare
 from reconciler.importing.read_tree import TakenTree, read_tree
+from reconciler.importing.run_import import ImportContext
 from reconciler.importing.tree_comparison import Reproduced, compare_with
+from reconciler.leftovers import open_scratch, sweep_folders
 from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.observed.digest_cache import DigestCache
 from reconciler.planning import Options, PlanResult, compute_plan
 from reconciler.publishing.rendered_tree import assemble_content
 from reconciler.quantities import show_count
-from reconciler.record.index import load_record
+from reconciler.reconcile import TOOL
+from reconciler.record.index import load, load_record
 from reconciler.record.store import find_readable
 from reconciler.render.documents import render_document
 from reconciler.resource.records import Artifact
+from reconciler.spec.files import Source, compute_blob_id
 from reconciler.tree.content import LogRef
 from reconciler.tree.render import render
 
@@ -69,10 +76,9 @@ def command(
     places = find_repository()
     tree = replace(read_tree(path, submitter), rehearsal=rehearsal)
     target = output.resolve() if output else places.specs / f"{tree.submitter.lower()}.yaml"
-    _refuse(places, target)
-    places.work.mkdir(parents=True, exist_ok=True)
-    with Lock(places.pass_lock, purpose="adoption").acquire(), tempfile.TemporaryDirectory(dir=places.work) as scratch:
-        adoption, seen = _adopt(places, tree, target, round_name, Path(scratch), declared)
+    _refuse_others(places, target)
+    with Lock(places.pass_lock, purpose="adoption").acquire(), open_scratch(places) as scratch:
+        adoption, seen = _adopt(places, tree, target, round_name, scratch, declared)
         reproduced = None if adoption.another_round else _reproduced(places, tree, seen)
     if as_json:
         say_json(_document(adoption, reproduced, places, target))
@@ -81,34 +87,49 @@ def command(
     return NOT_IN_SYNC if adoption.left_out else IN_SYNC
 
 
-def _refuse(places: RepositoryPaths, target: Path) -> None:
-    others = sorted(p for p in places.specs.glob("**/*") if p.suffix in (".yaml", ".yml"))
-    if target.exists() or others:
-        raise RepositoryError(
-            f"this repository has specs already: {', '.join(p.name for p in [*others, target][:4])}",
-            fix="adopt in a repository without any: mkdir DIR && cd DIR && git init, then adopt; nothing was written",
-        )
+def _refuse_others(places: RepositoryPaths, target: Path) -> None:
+    others = [p for p in places.specs.glob("**/*") if p.suffix in (".yaml", ".yml") and not p.name.startswith(".")]
+    if found := sorted(path for path in others if path != target):
+        raise _has_specs([*found, *([target] if target.exists() else [])])
+
+
+def _refuse_another(target: Path, text: str) -> None:
+    """The spec comes last: one that holds exactly this text is that of an adoption which was killed in its last
+    moments, or whose report was lost."""
+    if target.exists() and target.read_bytes() != text.encode():
+        raise _has_specs([target])
+
+
+def _has_specs(paths: list[Path]) -> RepositoryError:
+    return RepositoryError(
+        f"this repository has specs already: {', '.join(p.name for p in paths[:4])}",
+        fix="adopt in a repository without any: mkdir DIR && cd DIR && git init, then adopt; nothing was written",
+    )
 
 
 def _adopt(
     places: RepositoryPaths, tree: TakenTree, target: Path, round_name: str, scratch: Path, declared: dict[str, str]
 ) -> tuple[Adoption, PlanResult]:
-    """The records are made under the tree's own round; the spec may then name another one."""
+    """The records are made under the tree's own round; the spec may then name another one. It is written last, so that
+    an adoption which is killed declares nothing, and another one makes the same records again."""
     name = target.relative_to(places.root).as_posix() if target.is_relative_to(places.root) else str(target)
-    published = copy_documents(tree, places.root)
-    tree = copy_power(tree, places.root)
-    own = declare(tree, tree.ruleset, name, places.root, published)
-    write(target, own.text.encode())
-    options = Options(specs=(name,))
-    seen = compute_plan(places, options)
-    recorder = open_recorder(places, seen, scratch, declared)
-    adoption = adopt_runs(own, recorder)
-    if round_name and round_name != tree.ruleset.round:
-        other = declare(tree, load_ruleset(round_name), name, places.root, published)
-        write(target, other.text.encode())
-        left = {**adoption.left_out, **other.left_out}
-        adoption = replace(adoption, left_out=left, another_round=round_name, text=other.text)
-    return adoption, compute_plan(places, options)
+    tree = refuse_odd_power(tree)
+    documents = find_documents(tree)
+    own = final = declare(tree, tree.ruleset, name, places.root, documents.published)
+    if another := round_name if round_name not in ("", tree.ruleset.round) else "":
+        final = declare(tree, load_ruleset(another), name, places.root, documents.published)
+    _refuse_another(target, final.text)
+    sweep_folders(documents.folders(places.root))
+    documents.copy(places.root)
+    recorded, stamps = load(places).recorded, DigestCache(places)
+    compiled = compile_sources(places, [Source(name, own.text, compute_blob_id(own.text.encode()))], recorded, stamps)
+    context = ImportContext(scratch, TOOL, dict(compiled.spec), dirty=True, declared=declared)
+    adoption = adopt_runs(own, Recorder(places, compiled.desired, recorded, context))
+    write(target, final.text.encode())
+    if another:
+        left = {**adoption.left_out, **final.left_out}
+        adoption = replace(adoption, left_out=left, another_round=another, text=final.text)
+    return adoption, compute_plan(places, Options(specs=(name,)))
 
 
 def _reproduced(places: RepositoryPaths, tree: TakenTree, seen: PlanResult) -> Reproduced:

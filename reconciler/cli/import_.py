@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from reconciler.importing.adopted_records import Recorder, Taken
 from reconciler.importing.log_folder import FoundRun, find_run
 from reconciler.importing.results_folder import FoundResults, find_results, has_results
 from reconciler.importing.run_import import UNKNOWABLE, ImportContext, check_declared
+from reconciler.leftovers import open_scratch
 from reconciler.planning import PlanResult, compute_plan
 from reconciler.reconcile import TOOL
 from reconciler.render.documents import render_document
@@ -67,11 +67,10 @@ def command(
         raise click.UsageError("name the folder with the logs, or --declare something of runs imported before")
     places, options = find_asked_cells(specs)
     found = _found(folder, user_conf) if folder is not None else ()
-    places.work.mkdir(parents=True, exist_ok=True)
-    with Lock(places.pass_lock, purpose="import").acquire(), tempfile.TemporaryDirectory(dir=places.work) as scratch:
+    with Lock(places.pass_lock, purpose="import").acquire(), open_scratch(places) as scratch:
         seen = compute_plan(places, options)
         chosen = find_cell(cell, trace_lineages(seen.desired))
-        recorder = open_recorder(places, seen, Path(scratch), declared)
+        recorder = open_recorder(places, seen, scratch, declared)
         taken = tuple(item for run in found for item in recorder.run(chosen, run)) or recorder.redeclare(chosen)
     if as_json:
         say_json(render_document("import", cell=str(chosen), records=[_part(item) for item in taken]))

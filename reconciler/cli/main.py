@@ -16,6 +16,7 @@ from reconciler.cli.command_table import WITHOUT_NAME, Commands
 from reconciler.cli.shared.options import no_colour_option, verbose_option
 from reconciler.cli.shared.output import say, say_error
 from reconciler.errors import BUG, ERROR, IN_SYNC, INTERRUPTED, ReconcilerError, SpecError
+from reconciler.storage_errors import can_explain, explain_storage_error
 
 _SHORT = {"help_option_names": ["-h", "--help"]}
 
@@ -102,8 +103,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _drop_output()  # the reader went away (`| head`)
         return ERROR
     except Exception as error:
-        if not isinstance(error, OSError) or not _from_output(error):
+        if not isinstance(error, OSError) or not (_from_output(error) or can_explain(error)):
             return _bug(given, error)
+        if not _from_output(error):
+            refused = explain_storage_error(error)
+            say_error(refused.message, refused.fix)
+            return ERROR
         _drop_output()
         say_error(
             f"cannot write to standard output: {error.strerror} ({errorcode.get(error.errno or 0, 'no number')})",

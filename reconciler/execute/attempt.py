@@ -21,6 +21,7 @@ from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import SERVICE_LOG, RecordedFact
 from reconciler.resource.settings import CellSettings
+from reconciler.storage_errors import refuse_storage_error
 
 FORMAT = 2
 
@@ -186,7 +187,8 @@ def read(folder: Path) -> Attempt | None:
         elif version != FORMAT:
             return None
         return Attempt(folder, read_document(document, Intent))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        refuse_storage_error(error, folder)
         return None
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
-from reconciler.errors import ReconcilerError, StorageError
+from reconciler.errors import ReconcilerError
 from reconciler.execute.attempt import Attempt, read
 from reconciler.execute.attempt_record import build_record
 from reconciler.execute.executors.executor import read_handle
 from reconciler.execute.executors.table import Executors
 from reconciler.execute.perform import Finished
-from reconciler.files import convert_storage_errors, is_leftover, remove
+from reconciler.files import is_leftover, remove
 from reconciler.launch.audit_config_files import find_placed_by
+from reconciler.storage_errors import convert_storage_errors, refuse_storage_error
 
 
 def find_under_way(folder: Path, executors: Executors) -> dict[str, Attempt]:
@@ -38,9 +39,8 @@ def harvest(folder: Path, note: Callable[[str], None], spared: Collection[Path] 
                 raise ValueError("attempt.json is not one of this version")
             with convert_storage_errors(entry):
                 record, kept = build_record(attempt)
-        except StorageError:
-            raise  # a full disk says nothing about the result
         except (ReconcilerError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            refuse_storage_error(error, entry)  # a full disk says nothing about the result
             aside = folder.parent / "quarantine" / entry.name
             aside.parent.mkdir(parents=True, exist_ok=True)
             entry.replace(aside)

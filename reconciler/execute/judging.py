@@ -22,6 +22,7 @@ from reconciler.mlperf.compliance.judging import collect_verdict_inputs, find_te
 from reconciler.mlperf.compliance.verdict import AuditVerdict, Part
 from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, BASELINE, COMPLIANCE, DETAIL, SUMMARY
 from reconciler.resource.kinds import AUDIT
+from reconciler.storage_errors import refuse_storage_error
 
 
 def judge_attempt(attempt: Attempt, places: RepositoryPaths, watch: Watch, executors: Executors) -> None:
@@ -32,6 +33,7 @@ def judge_attempt(attempt: Attempt, places: RepositoryPaths, watch: Watch, execu
     except MissingLogError as error:
         result = _missing(str(error))
     except (ReconcilerError, OSError, ValueError) as error:
+        refuse_storage_error(error, attempt.folder)
         fix = "repeat the run whose log this is: reconcile apply --rerun cell=…"
         result = Result(done=False, seconds=0.0, problem=str(error), problem_class="input", fix=fix)
     else:

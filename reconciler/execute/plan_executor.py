@@ -16,10 +16,11 @@ from reconciler.execute.machine_turns import MachineTurns
 from reconciler.execute.outcome import Event, Outcome, Status, StepProgress, StepStarted
 from reconciler.execute.perform import AttemptContext, Finished, derive_outcome, perform
 from reconciler.execute.service import Services
-from reconciler.files import Lock, convert_storage_errors, make_machine_lock
+from reconciler.files import Lock, make_machine_lock
 from reconciler.plan.plan import Plan, Step
 from reconciler.resource.kinds import PERFORMANCE, Address, Kind, RunAddress
 from reconciler.resource.records import REHEARSAL, Summary
+from reconciler.storage_errors import convert_storage_errors
 
 NOT_QUIET = "end it, or wait; `--busy` times the run all the same, and its record says so"
 

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from reconciler.desired.checks import check
 from reconciler.errors import ReconcilerError, SpecError
-from reconciler.files import copy
-from reconciler.foreign import walk_files
 from reconciler.importing.adopted_records import Recorder, Taken
-from reconciler.importing.adopted_spec import name_power_folder, render_spec
+from reconciler.importing.adopted_spec import render_spec
 from reconciler.importing.read_tree import TakenCell, TakenTree
 from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.resource.kinds import Cell
 from reconciler.spec.files import Source, compute_blob_id
 from reconciler.spec.loading import load_sources
-from reconciler.tree.layout import is_portable
-
-_DOCUMENT = "documentation/calibration.md"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,53 +39,6 @@ class Adoption:
     taken: tuple[Taken, ...]
     left_out: Mapping[str, str]
     another_round: str = ""
-
-
-def copy_documents(tree: TakenTree, root: Path) -> dict[str, Any]:
-    """Copies the calibration document and the code of each benchmark into the repository; gives where they are."""
-    published: dict[str, Any] = {"source": {}}
-    for place in filter(lambda place: tree.holds(place.path), tree.places):
-        for name in (_DOCUMENT, "calibration.md"):
-            if tree.holds(place.path / name) and (place.path / name).is_file() and "calibration" not in published:
-                copy(place.path / name, root / _DOCUMENT)
-                published["calibration"] = _DOCUMENT
-        for area in ("src", "code"):
-            for benchmark in sorted({item.cell.benchmark for item in tree.cells}):
-                if benchmark not in published["source"] and _copy_code(tree, place.path / area / benchmark, root):
-                    published["source"][benchmark] = f"src/{benchmark}"
-    return published
-
-
-def copy_power(tree: TakenTree, root: Path) -> TakenTree:
-    """Copies every power measurement below power/CELL in the repository, where the cell's ``power`` names it. One that
-    no submission tree can hold is left out, with the reason."""
-    cells = []
-    for item in tree.cells:
-        if wrong := next((name for name in item.power if not all(map(is_portable, name.split("/")))), ""):
-            why = f"power measurement: {wrong} is not a valid name in a submission tree"
-            cells.append(replace(item, power={}, problems=(*item.problems, why)))
-            continue
-        for name, path in item.power.items():
-            copy(path, root / name_power_folder(item.cell) / name)
-        cells.append(item)
-    return replace(tree, cells=tuple(cells))
-
-
-def _copy_code(tree: TakenTree, folder: Path, root: Path) -> bool:
-    """What a tree may hold of a benchmark's code; whether there was anything."""
-    found = False
-    for path in sorted(_held(tree, folder)):
-        names = path.relative_to(folder).parts
-        if tree.holds(path) and path.is_file() and all(is_portable(name) for name in names):
-            copy(path, root / "src" / folder.name / Path(*names))
-            found = True
-    return found
-
-
-def _held(tree: TakenTree, folder: Path) -> Iterator[Path]:
-    """The files of a folder, as far as it does not go down forever."""
-    with contextlib.suppress(OSError):
-        yield from walk_files(folder) if tree.holds(folder) and folder.is_dir() else ()
 
 
 def declare(tree: TakenTree, ruleset: Ruleset, name: str, root: Path, published: Mapping[str, Any]) -> DeclaredTree:

@@ -10,6 +10,7 @@ from reconciler.files import RepositoryPaths, hash_bytes
 from reconciler.observed.digest_cache import DigestCache, Stated, seal
 from reconciler.observed.state import ArtifactPresence
 from reconciler.resource.records import Artifact
+from reconciler.storage_errors import refuse_storage_error
 
 # Where an artifact is looked for, by where its record has it.
 _PLACES = {"logs": ("logs", "objects"), "objects": ("objects",)}
@@ -23,7 +24,8 @@ def list_artifacts(folder: Path, *, nested: bool) -> Listing:
     found: Listing = {}
     try:
         entries = list(os.scandir(folder))
-    except OSError:
+    except OSError as error:
+        refuse_storage_error(error, folder)
         return found
     for entry in entries:
         if nested and entry.is_dir(follow_symlinks=False):

@@ -8,6 +8,7 @@ from pathlib import Path
 from reconciler.files import hash_listing
 from reconciler.foreign import walk_files
 from reconciler.observed.digest_cache import DigestCache, seal
+from reconciler.storage_errors import refuse_storage_error
 
 DEEPEST_CODE = 200  # folders within each other
 SKIPPED = frozenset({".git", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"})
@@ -23,7 +24,8 @@ def hash_code(path: Path, stamps: DigestCache, placed: Collection[Path] = ()) ->
         stated = [(name, s.st_size, s.st_mtime_ns) for name in names for s in ((path / name).stat(),)]
         now = seal("code", stated)
         return stamps.remembered(f"{path}/ (code)", now, lambda: _digest(path, names, stamps))
-    except OSError:
+    except OSError as error:
+        refuse_storage_error(error, path)
         return None
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.files import RepositoryPaths, hash_bytes, hash_file, hash_tree, read_checked, read_version, write_cache
+from reconciler.storage_errors import refuse_storage_error
 
 UNREADABLE = ""  # in place of a digest: no file's digest equals it
 
@@ -54,7 +55,8 @@ class DigestCache:
             return str(known[2])
         try:
             found = hash_file(Path(path))
-        except OSError:
+        except OSError as error:
+            refuse_storage_error(error, Path(path))
             return UNREADABLE
         table.put(path, [size, mtime_ns, found])
         return found
@@ -64,7 +66,8 @@ class DigestCache:
         cannot be read."""
         try:
             return self._source(path)
-        except OSError:
+        except OSError as error:
+            refuse_storage_error(error, path)
             return None
 
     def _source(self, path: Path) -> str | None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from reconciler.files import convert_storage_errors, copy, hash_file, remove, replace
+from reconciler.files import copy, hash_file, remove, replace
 from reconciler.resource.kinds import Cell
+from reconciler.storage_errors import convert_storage_errors
 from reconciler.tree.content import Content, LogRef, hash_content
 
 SHARED = "submission"

@@ -11,8 +11,9 @@ from reconciler.errors import RepositoryError
 from reconciler.execute.executors.table import Executors
 from reconciler.execute.outcome import Event, Outcome
 from reconciler.execute.perform import Check, skip_check
-from reconciler.files import Lock, RepositoryPaths, convert_storage_errors, ignore_work, sweep
+from reconciler.files import Lock, RepositoryPaths, ignore_work
 from reconciler.launch.nodes import sweep_probes
+from reconciler.leftovers import sweep, sweep_repository
 from reconciler.plan.plan import Plan
 from reconciler.plan.saved import refuse_stale
 from reconciler.planning import Options, PlanCache, PlanResult
@@ -20,6 +21,7 @@ from reconciler.reconcile.journal import Journal, open_journal
 from reconciler.reconcile.planner import Planner
 from reconciler.reconcile.recorder import Recorder
 from reconciler.reconcile.worker import Worker
+from reconciler.storage_errors import convert_storage_errors
 
 _LOOKS = 20  # of one pass; each but the last has done something, so the bound only guards against a bug of ours
 
@@ -85,8 +87,7 @@ class Pass:
         if self.options.commit:
             self.recorder.require_git()
         ignore_work(self.places)
-        for folder in (self.places.records, self.places.logs, self.places.objects, self.places.index):
-            sweep(folder)
+        sweep_repository(self.places)
         sweep_probes(self.places.work)
         harvested = self.worker.harvest()
         result = self.planner.look_at_machines(self.planner.look())

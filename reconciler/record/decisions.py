@@ -16,6 +16,7 @@ from reconciler.codec import make_versioned, read_document
 from reconciler.files import RepositoryPaths, hash_bytes, replace
 from reconciler.foreign import LARGEST_RECORD, read_regular
 from reconciler.resource.decisions import FORMAT, Acceptance, Decisions, Freeze
+from reconciler.storage_errors import refuse_storage_error
 
 ACCEPTED, FROZEN = "state/accepted", "state/frozen"
 _PLAIN = re.compile(r"[^A-Za-z0-9.-]+")
@@ -30,6 +31,7 @@ def read(places: RepositoryPaths, today: date) -> Decisions:
         try:
             files[path] = read_regular(places.root / path, LARGEST_RECORD)
         except OSError as error:
+            refuse_storage_error(error, places.root / path)
             unread[path] = error.strerror or str(error)
     found = parse_decisions(files, today)
     return dataclasses.replace(found, damaged={**found.damaged, **unread}) if unread else found
@@ -59,7 +61,7 @@ def write(places: RepositoryPaths, decision: Acceptance | Freeze) -> str:
 def _files(root: Path) -> list[str]:
     found = []
     for folder in (ACCEPTED, FROZEN):
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             names = (entry.name for entry in os.scandir(root / folder))
             found += [f"{folder}/{name}" for name in names if name.endswith(".json") and not name.startswith(".")]
     return sorted(found)

@@ -18,6 +18,7 @@ from reconciler.foreign import LARGEST_RECORD, read_regular
 from reconciler.record.codec import decode, record_id, summarize
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import IMPORTED, UNKNOWN, Record, Recorded, Summary
+from reconciler.storage_errors import refuse_storage_error
 
 Stamp = tuple[int, int]
 _PACKAGE = Path(__file__).parents[1]
@@ -59,6 +60,7 @@ def load_record(places: RepositoryPaths, identity: str) -> Record:
     try:
         data = read_regular(path, LARGEST_RECORD)
     except OSError as error:
+        refuse_storage_error(error, path)
         raise RecordError(f"no record {identity}: {error.strerror}", fix="restore it from git") from error
     return _checked(data, identity)
 
@@ -75,7 +77,8 @@ def _checked(data: bytes, identity: str) -> Record:
 def _scan(places: RepositoryPaths) -> Iterator[tuple[str, Stamp]]:
     try:
         kinds = sorted(entry.path for entry in os.scandir(places.records) if entry.is_dir())
-    except OSError:
+    except OSError as error:
+        refuse_storage_error(error, places.records)
         return
     for kind in kinds:
         name = Path(kind).name
@@ -104,6 +107,7 @@ def load(places: RepositoryPaths, *, deep: bool = False, index: Index | None = N
             data = read_regular(record_path(places, identity), LARGEST_RECORD)
             entries[identity] = (stamp, summarize(_checked(data, identity), identity))
         except OSError as error:
+            refuse_storage_error(error, record_path(places, identity))
             damaged.append(Damaged(f"state/records/{identity}.json", error.strerror or str(error)))
         except RecordError as error:
             damaged.append(Damaged(f"state/records/{identity}.json", str(error)))

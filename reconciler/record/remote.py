@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.errors import ReconcilerError, StoreError
-from reconciler.files import PARTIAL
 from reconciler.resource.embargo import show_embargo
+from reconciler.storage_errors import PARTIAL
 
 _CHUNK = 4 << 20
 _BLOCK = 16 << 20  # bytes of one request when reading

@@ -21,12 +21,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from reconciler.errors import StorageError, StoreError
-from reconciler.files import PARTIAL, RepositoryPaths, convert_storage_errors, hash_file, link, remove
+from reconciler.files import RepositoryPaths, hash_file, link, remove
 from reconciler.record.objects import ObjectRef, TransferResult, TransferStatus
 from reconciler.record.remote import Remote, StoppedError
 from reconciler.record.store import find_object
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import Recorded
+from reconciler.storage_errors import PARTIAL, convert_storage_errors
 
 _Item = TypeVar("_Item")
 _Ended = TypeVar("_Ended")

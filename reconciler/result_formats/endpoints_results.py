@@ -16,6 +16,7 @@ from reconciler.mlperf.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 from reconciler.mlperf.rules.context import RuleContext
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE
 from reconciler.result_formats.format import KeptFile, Recheck, RecordValues, RunFiles, Verdict
+from reconciler.storage_errors import refuse_storage_error
 
 NAME = "endpoints"
 LEAVES = "results of the endpoints harness"
@@ -42,6 +43,7 @@ def read_left(folder: Path) -> Left:
     try:
         return parse_left({path.relative_to(folder).as_posix(): path.read_bytes() for path in found})
     except OSError as error:
+        refuse_storage_error(error, folder)
         raise ValueError(f"{error.filename}: {error.strerror}") from error
 
 

@@ -32,6 +32,7 @@ from reconciler.mlperf.rules.values import AccuracyLogRule, Metric
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE
 from reconciler.result_formats.format import KeptFile, Recheck, RecordValues, RunFiles, Verdict
 from reconciler.result_formats.log_set import find_excess_time, find_foreign_files
+from reconciler.storage_errors import refuse_storage_error
 
 NAME = "loadgen"
 LEAVES = "LoadGen's logs"
@@ -51,6 +52,7 @@ def judge_run(run: RunFiles) -> Verdict:
     try:
         log = parse_detail((run.output / DETAIL).read_bytes(), DETAIL)
     except (OSError, ReconcilerError) as error:
+        refuse_storage_error(error, run.output / DETAIL)
         problem = f"the run left no readable {DETAIL}: {error}{_ending(run.said)}"
         return Verdict({}, problem, "backend", "see the child's log")
     differing = [
@@ -136,6 +138,7 @@ def judge_score(output: Path, run: Path, rules: RuleContext, said: RecordValues)
     try:
         text = (output / ACCURACY_TEXT).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
+        refuse_storage_error(error, output / ACCURACY_TEXT)
         return Verdict({}, f"the scorer left no readable accuracy.txt: {error}", "backend", "see the child's log")
     return judge_text(text, rules, said, _count_answered(run / ACCURACY_LOG))
 

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from reconciler import files
 from reconciler.errors import LockedError, StorageError
-from reconciler.files import Lock, copy, hash_tree, link, offer, read_checked, remove, replace, sweep, write_cache
+from reconciler.files import Lock, copy, hash_tree, link, offer, read_checked, remove, replace, write_cache
+from reconciler.leftovers import sweep
 
 shared = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

@@ -12,6 +12,7 @@ from harness.contract import FileMessage
 from reconciler.execute.attempt import Attempt
 from reconciler.files import replace
 from reconciler.resource.settings import CellSettings
+from reconciler.storage_errors import refuse_storage_error
 
 PATIENCE = 6 * 3600.0  # seconds: TensorRT, a benchmark's own code, or a cluster's queue may be silent for long
 START = 900.0  # seconds in which a child says for the first time what it does; mostly it is a few
@@ -103,5 +104,6 @@ def read_handle(folder: Path) -> Handle | None:
     try:
         document = json.loads((folder / _HANDLE).read_bytes())
         return Handle(str(document["executor"]), folder, str(document["name"]))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        refuse_storage_error(error, folder)
         return None

@@ -126,13 +126,53 @@ def test_compliance_tests_are_shown_as_they_came(tree: Path, empty: Path, reconc
         assert (rendered / path.relative_to(test)).read_bytes() == path.read_bytes()
 
 
-def test_a_repository_with_specs_is_left_alone(tree: Path, empty: Path, reconcile: Reconcile) -> None:
+def test_a_repository_with_other_specs_is_left_alone(tree: Path, empty: Path, reconcile: Reconcile) -> None:
     assert reconcile("adopt", str(tree), "--rehearsal")[0] == 0
-    before = {p: p.read_bytes() for p in (empty / "specs").iterdir()}
+    spec = next((empty / "specs").glob("*.yaml"))
+    spec.write_text(spec.read_text() + "# mine\n")
+    before = files_of(empty)
     code, _, err = reconcile("adopt", str(tree), "--rehearsal")
     assert (code, "has specs already" in err) == (1, True)
-    assert {p: p.read_bytes() for p in (empty / "specs").iterdir()} == before
+    spec.rename(spec.with_name("other.yaml"))
+    assert reconcile("adopt", str(tree), "--rehearsal")[0] == 1
+    spec.with_name("other.yaml").rename(spec)
+    assert files_of(empty) == before
     assert reconcile("adopt", str(empty))[0] == 1
+
+
+def files_of(root: Path) -> dict[str, bytes]:
+    """What git would see."""
+    found = (p for p in root.rglob("*") if p.is_file() and not {".git", ".reconcile"} & set(p.parts))
+    return {p.relative_to(root).as_posix(): p.read_bytes() for p in found}
+
+
+def test_adoption_that_was_broken_off_goes_on_and_doubles_nothing(
+    tree: Path, empty: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The spec is what declares anything, and comes last."""
+    real, steps = os.replace, [0]
+
+    def step(*names: str) -> None:
+        steps[0] += 1
+        if steps[0] == stop:
+            raise KeyboardInterrupt
+        real(*names)
+
+    stop = 0
+    monkeypatch.setattr(os, "replace", step)
+    assert reconcile("adopt", str(tree), "--rehearsal")[0] == 0
+    whole, last = files_of(empty), steps[0]
+    assert reconcile("adopt", str(tree), "--rehearsal")[0] == 0
+    assert files_of(empty) == whole
+    written = len(list((empty / "state/records").rglob("*.json"))) + len(list((empty / "state/logs").iterdir()))
+    assert last > written
+    for stop in range(1, last + 1, max(1, last // 12)):
+        for name in ("specs", "state", "src", "documentation", ".reconcile"):
+            shutil.rmtree(empty / name, ignore_errors=True)
+        steps[0] = 0
+        assert reconcile("adopt", str(tree), "--rehearsal")[0] == 130
+        assert reconcile("adopt", str(tree), "--rehearsal")[0] == 0
+        assert files_of(empty) == whole, f"broken off before step {stop} of {last}"
 
 
 def test_a_folder_with_another_scenarios_logs_is_inferred(tree: Path) -> None:

@@ -1,0 +1,80 @@
+"""What an adopted tree holds beside its results: the calibration document, the code of each benchmark, power
+measurements."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from reconciler.files import copy
+from reconciler.foreign import walk_files
+from reconciler.importing.adopted_spec import name_power_folder
+from reconciler.importing.read_tree import TakenTree
+from reconciler.tree.layout import is_portable
+
+_DOCUMENT = "documentation/calibration.md"
+
+
+@dataclass(frozen=True, slots=True)
+class AdoptedDocuments:
+    """``published``: what the spec says of them. ``files``: path relative to the repository → the file in the tree."""
+
+    published: Mapping[str, Any]
+    files: Mapping[str, Path]
+
+    def copy(self, root: Path) -> None:
+        for path, source in self.files.items():
+            copy(source, root / path)
+
+    def folders(self, root: Path) -> tuple[Path, ...]:
+        return tuple(sorted({(root / path).parent for path in self.files}))
+
+
+def find_documents(tree: TakenTree) -> AdoptedDocuments:
+    """Reads nothing but names; ``copy`` brings the files into a repository."""
+    files: dict[str, Path] = {}
+    sources: dict[str, str] = {}
+    for place in filter(lambda place: tree.holds(place.path), tree.places):
+        for name in (_DOCUMENT, "calibration.md"):
+            if tree.holds(place.path / name) and (place.path / name).is_file():
+                files.setdefault(_DOCUMENT, place.path / name)
+        for area in ("src", "code"):
+            for benchmark in sorted({item.cell.benchmark for item in tree.cells} - sources.keys()):
+                if code := dict(_find_code(tree, place.path / area / benchmark)):
+                    files |= code
+                    sources[benchmark] = f"src/{benchmark}"
+    for item in tree.cells:
+        files |= {f"{name_power_folder(item.cell)}/{name}": path for name, path in item.power.items()}
+    published: dict[str, Any] = {"source": sources}
+    if _DOCUMENT in files:
+        published["calibration"] = _DOCUMENT
+    return AdoptedDocuments(published, files)
+
+
+def refuse_odd_power(tree: TakenTree) -> TakenTree:
+    """A power measurement that no submission tree can hold is left out, with the reason."""
+    cells = []
+    for item in tree.cells:
+        if wrong := next((name for name in item.power if not all(map(is_portable, name.split("/")))), ""):
+            why = f"power measurement: {wrong} is not a valid name in a submission tree"
+            cells.append(replace(item, power={}, problems=(*item.problems, why)))
+        else:
+            cells.append(item)
+    return replace(tree, cells=tuple(cells))
+
+
+def _find_code(tree: TakenTree, folder: Path) -> Iterator[tuple[str, Path]]:
+    """What a tree may hold of a benchmark's code."""
+    for path in sorted(_held(tree, folder)):
+        names = path.relative_to(folder).parts
+        if tree.holds(path) and path.is_file() and all(is_portable(name) for name in names):
+            yield "/".join(("src", folder.name, *names)), path
+
+
+def _held(tree: TakenTree, folder: Path) -> Iterator[Path]:
+    """The files of a folder, as far as it does not go down forever."""
+    with contextlib.suppress(OSError):
+        yield from walk_files(folder) if tree.holds(folder) and folder.is_dir() else ()

@@ -1,0 +1,75 @@
+"""What commands that were killed leave in a repository: files half written, folders half removed, scratch. The next
+pass, import or adoption removes it; nobody has to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from reconciler.files import RepositoryPaths, is_leftover, remove
+from reconciler.storage_errors import convert_storage_errors
+
+_SCRATCH = "scratch-"  # begins the names of folders that a command removes at its end
+
+
+def sweep(folder: Path) -> None:
+    """Remove, at any depth, what writes and removals left that were killed. Only for who holds the pass lock."""
+    for parent, folders, files in os.walk(folder):
+        for name in [*folders, *files]:
+            path = Path(parent) / name
+            if is_leftover(path) and _is_unheld(path):
+                remove(path)
+
+
+def sweep_folders(folders: Iterable[Path]) -> None:
+    """The same, not of what is below these folders."""
+    for folder in folders:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            for entry in list(os.scandir(folder)):
+                path = Path(entry.path)
+                if is_leftover(path) and _is_unheld(path):
+                    remove(path)
+
+
+def sweep_repository(places: RepositoryPaths) -> None:
+    """The same of everything that commands write in a repository. The rendered tree may be elsewhere."""
+    for folder in (places.root / "state", places.objects, places.index, places.specs):
+        sweep(folder)
+    for path in places.work.glob(f"{_SCRATCH}*"):
+        remove(path)
+    sweep_folders((places.root, places.work, places.caches, places.work / "locks"))
+
+
+def _is_unheld(path: Path) -> bool:
+    """A file that is being written is under a flock: other commands write specs and decisions beside a pass."""
+    if path.is_dir() or path.is_symlink():
+        return True
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+@contextlib.contextmanager
+def open_scratch(places: RepositoryPaths) -> Iterator[Path]:
+    """A folder for what is derived on the way, after a sweep; only for who holds the pass lock."""
+    with convert_storage_errors(places.work):
+        sweep_repository(places)
+        places.work.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=places.work))
+    try:
+        yield folder
+    finally:
+        remove(folder)

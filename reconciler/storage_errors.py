@@ -1,0 +1,77 @@
+"""What a file system or the machine refuses, as an error that says what, where, and what to do next.
+
+None of these says anything about the file: a record on a disk that fails is not a damaged record, and a lock that a
+file system does not offer is not held by anybody. Whoever reads files and takes an OSError for "not there" asks
+``refuse_storage_error`` first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from reconciler.errors import StorageError
+
+PARTIAL = ".partial"  # ends the name of a file that is being written; it begins with a dot
+_ROOM = "`reconcile gc` removes what no record names"
+_FIXES = {
+    errno.ENOSPC: f"free space on that file system ({_ROOM}) and run again",
+    errno.EDQUOT: f"free space within your quota ({_ROOM}) and run again",
+    errno.EFBIG: "raise the limit on the size of files (ulimit -f), or use a file system that takes larger ones",
+    errno.EACCES: "make it readable and writable for this user",
+    errno.EPERM: "make it readable and writable for this user",
+    errno.EROFS: "the file system is read-only: work in a writable checkout, or mount it writable",
+    errno.EIO: "the disk, or the way to it, fails: see `dmesg`, copy the repository to another disk, and run again",
+    errno.ESTALE: "the file server lost track of it: wait until it answers, or mount it again, and run again",
+    errno.ETIMEDOUT: "the file server does not answer: wait until it does, and run again",
+    errno.ENOLCK: "this file system offers no locks: mount it with locks (NFS: run lockd, drop `nolock`), or work in a "
+    "repository on a local disk",
+    errno.ENOTSUP: "this file system does not offer what is needed: work in a repository on a local disk",
+    errno.EMFILE: "this process may open no more files: raise the limit (ulimit -n 4096) and run again",
+    errno.ENFILE: "the machine can open no more files: end what holds so many (`lsof`) and run again",
+    errno.ENOMEM: "the machine is out of memory: end what uses it and run again",
+    errno.ENODEV: "the device went away: connect or mount it again and run again",
+    errno.ENXIO: "the device went away: connect or mount it again and run again",
+}
+# What a read can meet that is true of the machine and not of the file.
+_OF_THE_MACHINE = frozenset(
+    {errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENOLCK, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENODEV}
+)
+
+_OF_WRITING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
+
+
+def refuse_storage_error(error: Exception, path: Path) -> None:
+    """Raises StorageError for what says nothing about the file; whoever calls this decides on the rest."""
+    if isinstance(error, StorageError):
+        raise error
+    if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
+        raise explain_storage_error(error, path) from error
+
+
+def can_explain(error: OSError) -> bool:
+    return error.errno in _FIXES
+
+
+def explain_storage_error(error: OSError, path: Path | str = "") -> StorageError:
+    """With the file that the error itself names, unless it is one that only stands for ``path`` while it is written."""
+    number = error.errno or 0
+    name, said = errno.errorcode.get(number, f"error {number}"), error.strerror or os.strerror(number)
+    named = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
+    where = str(path) if not named or named.endswith(PARTIAL) else named
+    verb = "write" if number in _OF_WRITING or where == str(path) else "use"
+    return StorageError(f"cannot {verb} {where or 'a file'}: {said} ({name})", fix=_FIXES.get(number, "see the error"))
+
+
+@contextlib.contextmanager
+def convert_storage_errors(path: Path) -> Iterator[None]:
+    """Turn what the file system refuses into a StorageError that says which file and what to do."""
+    try:
+        yield
+    except OSError as error:
+        if not can_explain(error):
+            raise
+        raise explain_storage_error(error, path) from error

@@ -15,10 +15,9 @@ from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.diff.pruning import Prunable, list_prunable
 from reconciler.errors import ERROR, IN_SYNC, ReconcilerError
 from reconciler.files import Lock, remove
-from reconciler.observed.rendered import read_rendered
+from reconciler.observed.rendered import SHARED, read_rendered
 from reconciler.planning import PlanResult, compute_plan
 from reconciler.publishing.rendered_tree import forget_cells
-from reconciler.publishing.tree_files import SHARED
 from reconciler.quantities import join_listing, show_count, show_size
 from reconciler.record.index import record_path
 from reconciler.record.signing import list_signature_paths

@@ -44,7 +44,7 @@ def observe(
         systems=find_unlike_systems(desired.submission.systems, read_probed_nodes(places)),
         rendered=rendered.cells if same_tree else {},
         tree=observe_tree(tree, rendered, stamps) if same_tree else {},
-        tree_present=tree.is_dir() and same_tree,
+        tree_present=same_tree and (tree.is_dir() or rendered.unfinished),
     )
     stamps.save()
     return observed

@@ -12,17 +12,23 @@ from reconciler.files import RepositoryPaths, hash_bytes, read_checked, write_ch
 from reconciler.observed.digest_cache import DigestCache, Stated, seal
 
 VERSION = 2
+SHARED = "submission"  # in place of a cell: what all of them share
 
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
     """``tree`` as ``spelled``. ``cells``: cell (or "submission") → fingerprint of what it was rendered from.
-    ``files``: cell → {path: sha256}. ``digest`` stands for all of it."""
+    ``files``: cell → {path: sha256}. ``digest`` stands for all of it. While a tree is written, only the cells that stay
+    as they are have a fingerprint."""
 
     tree: str = ""
     cells: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     digest: str = ""
+
+    @property
+    def unfinished(self) -> bool:
+        return bool(self.tree) and SHARED not in self.cells
 
     def is_of(self, places: RepositoryPaths, tree: Path) -> bool:
         """Whether this tells of ``tree``. Earlier notes name a tree in the repository by where it lay then, so that
@@ -63,7 +69,9 @@ def write_rendered(places: RepositoryPaths, rendered: Rendered) -> None:
 
 
 def _walk(folder: str, prefix: str, found: dict[str, Stated]) -> None:
-    for entry in os.scandir(folder):
+    with os.scandir(folder) as opened:
+        entries = list(opened)
+    for entry in entries:
         if entry.is_dir(follow_symlinks=False):
             _walk(entry.path, f"{prefix}{entry.name}/", found)
         else:

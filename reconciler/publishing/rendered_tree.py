@@ -11,8 +11,8 @@ from reconciler.diff.difference import compute_fingerprint, compute_submission_f
 from reconciler.files import RepositoryPaths
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.mlperf.rules.ruleset import Ruleset
-from reconciler.observed.rendered import Rendered, read_rendered, spell_entry, write_rendered
-from reconciler.publishing.tree_files import SHARED, group_by_cell, remove_rendered, write_tree
+from reconciler.observed.rendered import SHARED, Rendered, read_rendered, spell_entry, write_rendered
+from reconciler.publishing.tree_files import group_by_cell, remove_rendered, write_tree
 from reconciler.resource.decisions import find_freeze
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Record
@@ -72,7 +72,9 @@ def publish(
     if any(Address(Kind.RESULT, name) not in desired.by_address for name in names):
         names.add(SHARED)  # what a frozen cell shares is kept, too, when no spec tells any more what that is
     known = [path for name, files in before.files.items() if name not in names for path in files]
-    written = write_tree(tree, render(content, ruleset), known, stored)
+    rendered = tuple(render(content, ruleset))
+    _note_begin(places, spell_entry(places, tree), before, kept, [path for path, _ in rendered])
+    written = write_tree(tree, rendered, known, stored)
     cells = {SHARED: compute_submission_fingerprint(desired, set(map(str, (*chosen, *kept))))}
     for cell, records in chosen.items():
         result = desired.by_address[Address(Kind.RESULT, str(cell))]
@@ -81,9 +83,21 @@ def publish(
     for cell in kept:
         cells[str(cell)], files[str(cell)] = before.cells[str(cell)], dict(before.files.get(str(cell), {}))
     if SHARED in names:
-        files[SHARED] = {**before.files.get(SHARED, {}), **files[SHARED]}
+        finished = {path: sha256 for path, sha256 in before.files.get(SHARED, {}).items() if sha256}
+        files[SHARED] = {**finished, **files[SHARED]}
     write_rendered(places, Rendered(spell_entry(places, tree), cells, files))
     return written
+
+
+def _note_begin(
+    places: RepositoryPaths, entry: str, before: Rendered, kept: Collection[Cell], paths: Collection[str]
+) -> None:
+    """A rendering that a full disk or a kill ends is known as unfinished, and so is every file that it may leave."""
+    cells = {str(cell): before.cells[str(cell)] for cell in kept}
+    known = {path for files in before.files.values() for path in files}
+    new = {path: "" for path in paths if path not in known}
+    files = {**before.files, SHARED: {**before.files.get(SHARED, {}), **new}}
+    write_rendered(places, Rendered(entry, cells, files))
 
 
 def forget_cells(places: RepositoryPaths, tree: Path, cells: Collection[str]) -> None:

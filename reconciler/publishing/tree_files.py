@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from reconciler.files import copy, hash_file, remove, replace
+from reconciler.observed.rendered import SHARED
 from reconciler.resource.kinds import Cell
 from reconciler.storage_errors import convert_storage_errors
 from reconciler.tree.content import Content, LogRef, hash_content
-
-SHARED = "submission"
 
 
 def write_tree(

@@ -82,10 +82,11 @@ def _scan(places: RepositoryPaths) -> Iterator[tuple[str, Stamp]]:
         return
     for kind in kinds:
         name = Path(kind).name
-        for entry in os.scandir(kind):
-            if entry.name.endswith(".json") and not entry.name.startswith("."):
-                status = entry.stat(follow_symlinks=False)
-                yield f"{name}/{entry.name.removesuffix('.json')}", (status.st_size, status.st_mtime_ns)
+        with os.scandir(kind) as entries:
+            for entry in entries:
+                if entry.name.endswith(".json") and not entry.name.startswith("."):
+                    status = entry.stat(follow_symlinks=False)
+                    yield f"{name}/{entry.name.removesuffix('.json')}", (status.st_size, status.st_mtime_ns)
 
 
 def load(places: RepositoryPaths, *, deep: bool = False, index: Index | None = None) -> Loaded:

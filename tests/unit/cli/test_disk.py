@@ -1,0 +1,150 @@
+"""A disk or machine that refuses: an error with what, where and what to do; never a bug, and nothing half written."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import io
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.cli.conftest import Reconcile, console, edit
+
+READING = {"open": os, "scandir": os, "io.open": io}
+WRITING = {"fsync": os, "replace": os, "mkdir": os, "link": os}
+OF_MACHINE = ("EIO", "ESTALE", "EMFILE", "ENFILE", "ENOMEM")
+OF_WRITES = ("ENOSPC", "EDQUOT", "EROFS", "EIO", "ESTALE", "EMFILE")
+
+
+class Fault:
+    """From call number ``at`` on, what touches a repository is refused. Counts the calls."""
+
+    def __init__(self, root: Path, name: str, at: int) -> None:
+        self.root, self.number, self.at, self.count = root, getattr(errno, name), at, 0
+
+    def wrap(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(path: Any, *arguments: Any, **named: Any) -> Any:
+            if isinstance(path, int) or Path(os.fsdecode(path)).absolute().is_relative_to(self.root):
+                self.count += 1
+                if self.count >= self.at:
+                    named_file = None if isinstance(path, int) else os.fspath(path)
+                    raise OSError(self.number, os.strerror(self.number), named_file)
+            return real(path, *arguments, **named)
+
+        return call
+
+    def install(self, patch: pytest.MonkeyPatch, calls: dict[str, Any]) -> None:
+        for name, module in calls.items():
+            attribute = name.rpartition(".")[2]
+            patch.setattr(module, attribute, self.wrap(getattr(module, attribute)))
+
+
+def leftovers(root: Path) -> list[str]:
+    return sorted(str(p) for p in root.rglob("*") if p.name.endswith((".partial", ".gone")))
+
+
+def strike(root: Path, reconcile: Reconcile, name: str, at: int, calls: dict[str, Any], *words: str) -> int:
+    """Gives the number of calls; fails unless all went well or the refusal is told as one."""
+    fault = Fault(root, name, at)
+    with pytest.MonkeyPatch.context() as patch:
+        fault.install(patch, calls)
+        code, out, err = reconcile(*words)
+    assert code in (0, 1), out + err
+    if code == 1:
+        assert f"({name})" in err or os.strerror(fault.number) in err, err
+        assert "fix:" in err, err
+        assert "bug" not in err, err
+    return fault.count
+
+
+@pytest.mark.parametrize("name", OF_MACHINE)
+def test_reading_that_fails_is_no_missing_record(recorded: Path, reconcile: Reconcile, name: str) -> None:
+    shutil.rmtree(recorded / ".reconcile/index")
+    calls = strike(recorded, reconcile, "EIO", 1 << 30, READING, "plan", "--deep")
+    assert calls > 20
+    for at in range(1, calls, max(1, calls // 8)):
+        shutil.rmtree(recorded / ".reconcile/index", ignore_errors=True)
+        strike(recorded, reconcile, name, at, READING, "plan", "--deep")
+    assert reconcile("plan", "--deep")[0] == 0
+
+
+@pytest.mark.parametrize("name", OF_WRITES)
+def test_writing_that_fails_leaves_nothing_half_written(recorded: Path, reconcile: Reconcile, name: str) -> None:
+    tree = recorded / ".reconcile/tree"
+    edit(recorded, "submitter: Tester", "submitter: Other")
+    shutil.copytree(recorded, recorded.with_name("start"))
+    calls = strike(recorded, reconcile, name, 1 << 30, WRITING)
+    assert (tree / "open/Other").is_dir()
+    for at in range(1, calls, max(1, calls // 6)):
+        shutil.rmtree(recorded)
+        shutil.copytree(recorded.with_name("start"), recorded)
+        os.chdir(recorded)
+        strike(recorded, reconcile, name, at, WRITING)
+        assert reconcile("plan")[0] == 2, f"refused from call {at} of {calls} on"
+        assert reconcile()[0] == 0
+        assert reconcile("plan", "--deep")[0] == 0
+        assert leftovers(recorded) == []
+
+
+def test_first_rendering_that_a_full_disk_ends_is_noticed_at_once(recorded: Path, reconcile: Reconcile) -> None:
+    shutil.rmtree(recorded / ".reconcile/tree")
+    (recorded / ".reconcile/index/tree.json").unlink()
+    assert reconcile("plan")[0] == 0, "a clone has no tree, and needs none"
+    real = Fault(recorded, "ENOSPC", 1)
+
+    def refuse(path: Any, target: Any) -> None:
+        (real.wrap(os.rename) if ".reconcile/tree/" in os.fspath(target) else os.rename)(path, target)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "replace", refuse)
+        code, _, err = reconcile()
+    assert (code, "No space left on device (ENOSPC)" in err, ".reconcile/tree/" in err) == (1, True, True), err
+    code, out, _ = reconcile("plan")
+    assert (code, "render" in out.lower()) == (2, True), out
+    assert reconcile()[0] == 0
+    assert reconcile("plan")[0] == 0
+
+
+@pytest.mark.parametrize("name", ["ENOLCK", "EIO", "ENOTSUP"])
+def test_file_system_without_locks_is_not_a_lock_that_is_held(
+    recorded: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    number = getattr(errno, name)
+
+    def refuse(*_: Any) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    code, _, err = reconcile()
+    assert (code, "held by" in err) == (1, False)
+    assert "locks/pass" in err
+    assert "fix:" in err
+
+
+def test_process_that_may_open_no_more_files(recorded: Path) -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    seen = set()
+    for limit in (5, 6, 8, 12):
+        text = (
+            f"import resource, sys; from reconciler.cli.main import main; "
+            f"from reconciler.cli import pass_; import reconciler.git; "
+            f"resource.setrlimit(resource.RLIMIT_NOFILE, ({limit}, {hard})); sys.exit(main([]))"
+        )
+        ended = console_python(text, recorded)
+        seen.add(ended.returncode)
+        assert ended.returncode in (0, 1), ended.stderr
+        assert "bug" not in ended.stderr, ended.stderr
+    assert 1 in seen
+    assert console("plan", "--deep", at=recorded).returncode == 0
+
+
+def console_python(text: str, at: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-P", "-c", text], cwd=at, capture_output=True, text=True, timeout=120)

@@ -7,7 +7,7 @@
     ├── LockedError                     1   another pass holds what this one needs
     ├── StalePlanError                  1   a saved plan no longer matches the spec or the records
     ├── LogError                        1   a LoadGen log cannot be parsed (file:line)
-    ├── StorageError                    1   a file could not be written (disk full, permissions)
+    ├── StorageError                    1   a disk or machine refuses: full, read-only, failing, without locks
     └── StoreError                      1   an object store elsewhere cannot be reached, or refuses
 
 Anything else that escapes is a bug in this program: exit 3, with a report file. KeyboardInterrupt: 130.

@@ -18,8 +18,9 @@ from typing import BinaryIO
 
 from reconciler.errors import LockedError, ReconcilerError, StoreError
 from reconciler.fetching.sources import AddressError, NothingLeftError, Opened, TransientError, open_source
-from reconciler.files import Lock, convert_storage_errors, flush_folder, remove, replace
+from reconciler.files import Lock, flush_folder, remove, replace
 from reconciler.mlperf.benchmark_files import FileDigest
+from reconciler.storage_errors import convert_storage_errors
 
 _READ = 1 << 20
 _LONGEST = 60.0  # seconds between two attempts, where the server does not ask for more

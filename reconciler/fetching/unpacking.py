@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple
 
 from reconciler.errors import StorageError
-from reconciler.files import PARTIAL, convert_storage_errors
+from reconciler.storage_errors import PARTIAL, convert_storage_errors
 
 _CHUNK = 1 << 20
 _MARGIN = 4  # an archive may hold so many times what is known of its files, and not more

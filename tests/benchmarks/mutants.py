@@ -1,9 +1,12 @@
 """Do the tests notice a mistake? Samples mutants of the modules that decide what is true, and runs each one's tests.
 
 ``--sample 200 --seed 1``; ``--only PART`` for some modules, ``--list`` to see what would run, ``--again REPORT`` for
-the survivors of an earlier ``--json`` report. A mutant is killed when a test fails or hangs that passes without it, and
-survives when all tests that reach its function pass, or their time is up. Those of ``equivalent_mutants.yaml`` behave
-as the original does; they are not counted.
+the survivors of an earlier ``--json`` report. ``--results FILE`` keeps each verdict as soon as it is known, and takes
+those that are there already: with ``--minutes`` a large sample is done in parts.
+
+A mutant is killed when a test fails or hangs that passes without it, and survives when all tests that reach its
+function pass, or their time is up. Those of ``equivalent_mutants.yaml`` behave as the original does; they are not
+counted.
 
 Each meets the likeliest test files. For those that survive, all unit tests of their modules run once, noting what they
 reach; this part needs a machine that does nothing else, and ``--quick`` leaves it out.
@@ -15,10 +18,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -53,6 +58,7 @@ class Verdict:
 
     file: str
     line: int
+    start: int
     before: str
     after: str
     fate: str
@@ -66,25 +72,51 @@ def main() -> int:
     if options.list:
         print("\n".join(map(str, mutants)))
         return 0
-    verdicts: dict[Mutant, Verdict] = {}
+    verdicts = _read_verdicts(options.results, mutants) if options.results else {}
+    end = time.monotonic() + 60 * options.minutes if options.minutes else math.inf
     with tempfile.TemporaryDirectory(prefix="mutants-") as scratch, Copy(Path(scratch)) as copied:
-        _judge_all(mutants, copied, options.seconds, verdicts, thoroughly=False)
-        left = [mutant for mutant in mutants if verdicts[mutant].fate == "survived"]
+        new = [mutant for mutant in mutants if mutant not in verdicts]
+        for mutant, verdict in _judge_all(new, copied, options.seconds, end, thoroughly=False):
+            verdicts[mutant] = verdict
+            if options.results:
+                _keep(options.results, verdict)
+        left = [mutant for mutant, verdict in verdicts.items() if verdict.fate == "survived"]
         if left and not options.quick:
             copied.see_what_tests_reach({mutant.file for mutant in left})
-            _judge_all(left, copied, options.seconds, verdicts, thoroughly=True)
+            for mutant, verdict in _judge_all(left, copied, options.seconds, end, thoroughly=True):
+                verdicts[mutant] = verdict
+                if options.results:
+                    _keep(options.results, verdict)
     return _report(list(verdicts.values()), as_json=options.json)
 
 
 def _judge_all(
-    mutants: list[Mutant], copied: Copy, seconds: int, verdicts: dict[Mutant, Verdict], *, thoroughly: bool
-) -> None:
+    mutants: list[Mutant], copied: Copy, seconds: int, end: float, *, thoroughly: bool
+) -> Iterator[tuple[Mutant, Verdict]]:
     for number, mutant in enumerate(mutants, start=1):
+        if time.monotonic() > end:
+            print(f"the time is up: {len(mutants) - number + 1} are left", file=sys.stderr, flush=True)
+            return
         verdict = _judge(mutant, copied, seconds, thoroughly=thoroughly)
-        verdicts[mutant] = verdict
         print(
             f"{number}/{len(mutants)} {verdict.fate:9} {verdict.seconds:5.1f} s {mutant}", file=sys.stderr, flush=True
         )
+        yield mutant, verdict
+
+
+def _keep(path: Path, verdict: Verdict) -> None:
+    with path.open("a", encoding="utf-8") as stream:
+        print(json.dumps(asdict(verdict)), file=stream)
+
+
+def _read_verdicts(path: Path, mutants: list[Mutant]) -> dict[Mutant, Verdict]:
+    """The last verdict of each mutant; one of an older text of its file is none."""
+    if not path.exists():
+        return {}
+    rows = [Verdict(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
+    kept = {(row.file, row.start, row.before, row.after): row for row in rows}
+    keys = {mutant: (mutant.file, mutant.start, mutant.before, mutant.after) for mutant in mutants}
+    return {mutant: kept[key] for mutant, key in keys.items() if key in kept}
 
 
 def _arguments() -> argparse.Namespace:
@@ -94,6 +126,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="of the sample (default %(default)s)")
     parser.add_argument("--only", default="", metavar="PART", help="modules whose path contains this")
     parser.add_argument("--seconds", type=int, default=60, help="of the processor for one mutant (default %(default)s)")
+    parser.add_argument("--results", type=Path, metavar="FILE", help="where each verdict is kept, a line of JSON each")
+    parser.add_argument("--minutes", type=float, metavar="M", help="begin no other mutant after this time")
     parser.add_argument("--quick", action="store_true", help="meet the survivors of the likeliest tests with no others")
     parser.add_argument("--list", action="store_true", help="print the mutants and run nothing")
     parser.add_argument("--again", type=Path, metavar="REPORT", help="the survivors of this JSON report")
@@ -133,7 +167,7 @@ def _judge(mutant: Mutant, copied: Copy, seconds: int, *, thoroughly: bool) -> V
         began = time.monotonic()
         by = copied.find_killer(mutant, seconds, thoroughly=thoroughly)
         fate, took = "killed" if by else "survived", time.monotonic() - began
-    return Verdict(mutant.file, mutant.line, mutant.before, mutant.after, fate, by, round(took, 1))
+    return Verdict(mutant.file, mutant.line, mutant.start, mutant.before, mutant.after, fate, by, round(took, 1))
 
 
 @cache

@@ -61,10 +61,9 @@ server.serve_forever()
 
 CLIENT = '''\
 """One LoadGen run whose queries are answered over HTTP."""
-import os, sys, time, urllib.request
+import array, os, sys, time, urllib.request
 
 import mlperf_loadgen as lg
-import numpy as np
 
 scenario, mode, conf, logs, audit, url = sys.argv[1:7]
 settings = lg.TestSettings()
@@ -87,9 +86,9 @@ def issue(samples):
     except OSError:
         number = 0
         time.sleep(float(os.environ.get("LINGERS", "0")))
-    data = np.full(1, number, np.int32)
+    data = array.array("i", [number])
     held.append(data)
-    lg.QuerySamplesComplete([lg.QuerySampleResponse(s.id, data.ctypes.data, data.nbytes) for s in samples])
+    lg.QuerySamplesComplete([lg.QuerySampleResponse(s.id, data.buffer_info()[0], data.itemsize) for s in samples])
 
 
 held = []

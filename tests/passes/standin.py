@@ -9,15 +9,14 @@ from tests.passes.repository import Repository, make_repository
 
 SCRIPT = '''\
 """Answers every query with nothing. LIE says in which way it does not do what it was asked."""
-import os, shutil, sys, time
+import array, os, shutil, sys, time
 from pathlib import Path
 
 import mlperf_loadgen as lg
-import numpy as np
 
 scenario, mode, conf, logs, audit = sys.argv[1:6]
 LIE = os.environ.get("LIE", "")
-ANSWER = np.zeros(1, np.int32)
+ANSWER = array.array("i", [0])
 
 
 def run(folder, scenario=scenario, mode=mode, audit=audit, seed=None, change=None):
@@ -37,8 +36,8 @@ def run(folder, scenario=scenario, mode=mode, audit=audit, seed=None, change=Non
     out.log_output = outputs
 
     def issue(samples):
-        data = ANSWER.ctypes.data
-        lg.QuerySamplesComplete([lg.QuerySampleResponse(s.id, data, ANSWER.nbytes) for s in samples])
+        data = ANSWER.buffer_info()[0]
+        lg.QuerySamplesComplete([lg.QuerySampleResponse(s.id, data, ANSWER.itemsize) for s in samples])
 
     sut = lg.ConstructSUT(issue, lambda: None)
     qsl = lg.ConstructQSL(16, 16, lambda _: None, lambda _: None)

@@ -82,7 +82,7 @@ def test_a_command_scores_the_answers_that_a_test_finds_different(tmp_path: Path
     repository.edit("specs/spec.yaml", "min_query_count: 100}", "min_query_count: 100, compliance: [TEST01]}")
     show = "import json, sys\nn = len(json.load(open(sys.argv[1])))\nprint(f'accuracy=76.1%, of {n}')\n"
     repository.write("ours/score.py", show)
-    script(repository, "np.zeros(1, np.int32)", "np.full(1, bool(audit), np.int32)")
+    script(repository, 'array.array("i", [0])', 'array.array("i", [bool(audit)])')
     assert not failed(repository)
     verdict = record_of(repository, VERDICT)
     assert verdict.values["notes"][0].startswith("compared by accuracy, because ")

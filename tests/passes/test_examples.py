@@ -21,13 +21,12 @@ pytest.importorskip("mlperf_loadgen")
 HARNESSES = Path(__file__).parents[2] / "reconciler/docs/harnesses.md"
 # What each stand-in needs of LoadGen; no answer says anything.
 LOADGEN = """\
-import os
+import array, os
 from pathlib import Path
 
 import mlperf_loadgen as lg
-import numpy as np
 
-ANSWER = np.zeros(1, np.int32)
+ANSWER = array.array("i", [0])
 
 
 def measure(key, scenario, accuracy, conf, logs, audit=""):
@@ -41,8 +40,8 @@ def measure(key, scenario, accuracy, conf, logs, audit=""):
     kinds.log_output = where
 
     def issue(samples):
-        data = ANSWER.ctypes.data
-        lg.QuerySamplesComplete([lg.QuerySampleResponse(s.id, data, ANSWER.nbytes, 2) for s in samples])
+        data = ANSWER.buffer_info()[0]
+        lg.QuerySamplesComplete([lg.QuerySampleResponse(s.id, data, ANSWER.itemsize, 2) for s in samples])
 
     sut = lg.ConstructSUT(issue, lambda: None)
     qsl = lg.ConstructQSL(16, 16, lambda _: None, lambda _: None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,9 @@ import pytest
 from reconciler.execute.outcome import Outcome, Status
 from reconciler.mlperf.loadgen.log import parse_detail
 from reconciler.resource.records import Ended
-from tests.passes.repository import Repository
+from tests.passes.repository import SPEC, Repository
 from tests.passes.standin import with_command
+from tests.shared import make_once
 
 pytest.importorskip("mlperf_loadgen")
 PERFORMANCE, ACCURACY = "Run:open/box/tiny/Offline/performance", "Run:open/box/tiny/Offline/accuracy"
@@ -62,47 +64,68 @@ def outcomes(repository: Repository) -> dict[str, Outcome]:
     return {str(outcome.step.change.address): outcome for outcome in repository.reconcile().outcomes}
 
 
-def does_then(root: Path, statement: str, mode: str) -> Repository:
-    """A command that makes an honest run and then does something to what that left."""
-    repository = with_command(root)
-    told = f"{AFTER}if mode == {mode!r}:\n    {statement}\nsys.exit("
-    repository.edit("ours/run.py", "sys.exit(", told)
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    """After a pass with a command that does nothing yet to what its honest runs left."""
+    return make_once(tmp_path_factory, "log-sets", _make)
+
+
+def _make(folder: Path) -> Repository:
+    repository = with_command(folder / "repository")
+    repository.edit("ours/run.py", "sys.exit(", f'{AFTER}exec(os.environ.get("THEN", ""))\nsys.exit(')
+    assert {outcome.status for outcome in outcomes(repository).values()} == {Status.DONE}
     return repository
 
 
+def does_then(made: Repository, root: Path, statement: str, *addresses: str) -> Repository:
+    """The runs at these addresses are due, and something is done to what they leave."""
+    repository = made.copy(root)
+    for address in addresses:
+        for path in repository.record_paths(address):
+            path.unlink()
+    told = f"        env: {{THEN: {json.dumps(statement)}}}\n"
+    repository.edit(SPEC, "        code: ours\n", f"{told}        code: ours\n")
+    return repository
+
+
+def test_what_a_command_does_to_one_run_leaves_the_other_alone(made: Repository, tmp_path: Path) -> None:
+    repository = does_then(made, tmp_path / "copy", "mode == 'accuracy' or summary.unlink()", PERFORMANCE, ACCURACY)
+    found = outcomes(repository)
+    assert (found[PERFORMANCE].status, found[ACCURACY].status) == (Status.FAILED, Status.DONE)
+
+
 @pytest.mark.parametrize("statement", [*OF_A_PERFORMANCE_RUN, *LIES])
-def test_a_performance_run_is_one_whole_set(tmp_path: Path, statement: str) -> None:
-    repository = does_then(tmp_path, statement, "performance")
+def test_a_performance_run_is_one_whole_set(made: Repository, tmp_path: Path, statement: str) -> None:
+    repository = does_then(made, tmp_path / "copy", statement, PERFORMANCE)
     found = outcomes(repository)
     assert {**OF_A_PERFORMANCE_RUN, **LIES}[statement] in found[PERFORMANCE].message
     assert found[PERFORMANCE].status is Status.FAILED
-    assert found[ACCURACY].status is Status.DONE
-    record = next(r for r in repository.records().values() if str(r.address) == PERFORMANCE)
+    (record,) = repository.records_of(PERFORMANCE).values()
     assert record.ended is Ended.FAILED
     assert any("mlperf_log_" in artifact.name for artifact in record.artifacts)
 
 
 @pytest.mark.parametrize("statement", OF_AN_ACCURACY_RUN)
-def test_an_accuracy_run_has_its_answers(tmp_path: Path, statement: str) -> None:
-    repository = does_then(tmp_path, statement, "accuracy")
+def test_an_accuracy_run_has_its_answers(made: Repository, tmp_path: Path, statement: str) -> None:
+    repository = does_then(made, tmp_path / "copy", statement, ACCURACY)
     found = outcomes(repository)
     assert OF_AN_ACCURACY_RUN[statement] in found[ACCURACY].message
     assert found[ACCURACY].status is Status.FAILED
-    assert found[PERFORMANCE].status is Status.DONE
 
 
-def test_a_command_that_removes_more_than_its_own_folder_fails_alone(tmp_path: Path) -> None:
-    repository = does_then(tmp_path, "shutil.rmtree(folder.parent)", "accuracy")
+def test_a_command_that_removes_more_than_its_own_folder_fails_alone(made: Repository, tmp_path: Path) -> None:
+    removes = "mode == 'performance' or shutil.rmtree(folder.parent)"
+    repository = does_then(made, tmp_path / "copy", removes, PERFORMANCE, ACCURACY)
     found = outcomes(repository)
     assert found[ACCURACY].message.startswith("the folder of the attempt was removed while it ran")
     assert found[PERFORMANCE].status is Status.DONE
-    assert not list((tmp_path / ".reconcile/attempts").iterdir())
+    assert not list(repository.places.attempts.iterdir())
 
 
 def test_an_accuracy_run_of_a_server_is_asked_at_the_declared_rate(tmp_path: Path) -> None:
     """LoadGen's own rate is one query a second."""
     repository = with_command(tmp_path)
-    repository.edit("specs/spec.yaml", "Offline: {", "Server: {target_latency: 15 ms, ")
+    repository.edit(SPEC, "Offline: {", "Server: {target_latency: 15 ms, ")
     address = ACCURACY.replace("Offline", "Server")
     assert outcomes(repository)[address].status is Status.DONE
     log = parse_detail(repository.log_of(address, "mlperf_log_detail.txt").read_bytes())

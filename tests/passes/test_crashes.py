@@ -129,7 +129,7 @@ def kill_at_random_instants(count: int, seed: int, whole: Repository, folder: Pa
 
 
 def test_kill_at_random_instants(whole: Repository, tmp_path: Path) -> None:
-    kill_at_random_instants(5, 1, whole, tmp_path)
+    kill_at_random_instants(3, 1, whole, tmp_path)
 
 
 @pytest.mark.slow

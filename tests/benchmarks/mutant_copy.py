@@ -21,7 +21,7 @@ from tests.benchmarks.reach import Places, with_notes
 from tests.benchmarks.related import ROOT, related_tests
 
 _WHOLE_PASSES = "tests/passes/test_passes.py"
-_FILES, _TESTS = 3, 80  # that a mutant meets at first, and that the survivors meet
+_TESTS = 80  # that reach its function, which a mutant that survived meets
 _LONG, _LONG_TEST = 3600, 300  # seconds
 _PATIENCE = 20  # a machine that does much else gives a process so much less of its time
 
@@ -29,8 +29,9 @@ _PATIENCE = 20  # a machine that does much else gives a process so much less of 
 class Copy:
     """The copy, and an interpreter that takes it for the installed project."""
 
-    def __init__(self, scratch: Path) -> None:
-        self._scratch, self._root = scratch, scratch / "checkout"
+    def __init__(self, scratch: Path, files: int) -> None:
+        """``files``: how many test files a mutant meets at first."""
+        self._scratch, self._root, self._files = scratch, scratch / "checkout", files
         self._sound: set[str] = set()  # tests seen to pass without a mutant
         self._reaching: dict[str, list[str]] = {}  # function → tests, the quick ones first
         self._changes = 0
@@ -91,7 +92,7 @@ class Copy:
         path = self._root / mutant.file
         original = path.read_bytes()
         place = Places(mutant.file, original.decode()).around(mutant.start)
-        likeliest = related_tests(mutant.file)[:_FILES]
+        likeliest = related_tests(mutant.file)[: self._files]
         tests = [*self._reaching.get(place, likeliest)[:_TESTS], _WHOLE_PASSES] if thoroughly else likeliest
         self._write(path, mutant.applied_to(original))
         try:

@@ -2,7 +2,8 @@
 
 ``--sample 200 --seed 1``; ``--only PART`` for some modules, ``--list`` to see what would run, ``--again REPORT`` for
 the survivors of an earlier ``--json`` report. ``--results FILE`` keeps each verdict as soon as it is known, and takes
-those that are there already: with ``--minutes`` a large sample is done in parts.
+those that are there already: with ``--minutes`` a large sample is done in parts, and with ``--survivors`` and more
+``--files`` the survivors of the likeliest tests meet others.
 
 A mutant is killed when a test fails or hangs that passes without it, and survives when all tests that reach its
 function pass, or their time is up. Those of ``equivalent_mutants.yaml`` behave as the original does; they are not
@@ -73,8 +74,10 @@ def main() -> int:
         print("\n".join(map(str, mutants)))
         return 0
     verdicts = _read_verdicts(options.results, mutants) if options.results else {}
+    if options.survivors:
+        verdicts = {mutant: verdict for mutant, verdict in verdicts.items() if verdict.fate != "survived"}
     end = time.monotonic() + 60 * options.minutes if options.minutes else math.inf
-    with tempfile.TemporaryDirectory(prefix="mutants-") as scratch, Copy(Path(scratch)) as copied:
+    with tempfile.TemporaryDirectory(prefix="mutants-") as scratch, Copy(Path(scratch), options.files) as copied:
         new = [mutant for mutant in mutants if mutant not in verdicts]
         for mutant, verdict in _judge_all(new, copied, options.seconds, end, thoroughly=False):
             verdicts[mutant] = verdict
@@ -127,6 +130,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--only", default="", metavar="PART", help="modules whose path contains this")
     parser.add_argument("--seconds", type=int, default=60, help="of the processor for one mutant (default %(default)s)")
     parser.add_argument("--results", type=Path, metavar="FILE", help="where each verdict is kept, a line of JSON each")
+    parser.add_argument("--survivors", action="store_true", help="judge those of --results anew")
+    parser.add_argument("--files", type=int, default=3, help="of the likeliest tests (default %(default)s)")
     parser.add_argument("--minutes", type=float, metavar="M", help="begin no other mutant after this time")
     parser.add_argument("--quick", action="store_true", help="meet the survivors of the likeliest tests with no others")
     parser.add_argument("--list", action="store_true", help="print the mutants and run nothing")

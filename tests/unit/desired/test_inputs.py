@@ -94,6 +94,38 @@ def test_change_of_a_setting_makes_stale_what_reads_it(change: dict[str, object]
     assert stale(compiled(declare()), compiled(declare(**change))) == expected
 
 
+COMMAND = {"engine__backend": None, "harness__command": ["run"], "harness__score.command": ["score"]}
+SERVED = {**COMMAND, "harness__service.command": ["serve"]}
+
+
+@pytest.mark.parametrize(
+    ("base", "change", "expected"),
+    [
+        (COMMAND, {"harness__command": ["run", "fast"]}, RUNS),
+        (COMMAND, {"harness__image": "lab@sha256:1"}, RUNS),
+        (COMMAND, {"harness__env.THREADS": "2"}, RUNS),
+        (COMMAND, {"harness__user_conf": "user.conf"}, RUNS),
+        (COMMAND, {"harness__score.command": ["score", "well"]}, {"Score", "Result"}),
+        (COMMAND, {"harness__timeout": 60}, set()),
+        (SERVED, {"harness__service.command": ["serve", "fast"]}, {"Service", *RUNS}),
+        (SERVED, {"harness__service.image": "lab@sha256:1"}, {"Service", *RUNS}),
+        (SERVED, {"harness__service.env.THREADS": "2"}, {"Service", *RUNS}),
+    ],
+    ids=lambda value: "-".join(map(str, value.values())) if isinstance(value, dict) and len(value) == 1 else "",
+)
+def test_what_a_command_is_told_makes_stale_what_it_makes(
+    base: dict[str, object], change: dict[str, object], expected: set[str]
+) -> None:
+    assert stale(compiled(declare(**base)), compiled(declare(**{**base, **change}))) == expected
+
+
+def test_the_image_of_a_command_is_that_of_its_service_which_may_have_its_own() -> None:
+    both, own = {"harness__image": "lab@sha256:1"}, {"harness__service.image": "lab@sha256:2"}
+    (first, shared, apart) = (compiled(declare(**SERVED, **more)) for more in ({}, both, {**both, **own}))
+    keys = {d.by_address[Address.parse("Service:open/box/digits/Server")].key for d in (first, shared, apart)}
+    assert len(keys) == 3
+
+
 @pytest.mark.parametrize(
     ("scenario", "name", "value"),
     [("Offline", "target_latency", 1), ("SingleStream", "target_qps", "7"), ("MultiStream", "target_qps", "7")],

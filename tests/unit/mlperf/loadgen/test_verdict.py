@@ -138,6 +138,8 @@ def test_late_queries_raise_the_count_that_early_stopping_needs(loadgen_run: Run
     suggestion = judge(log).suggestion
     assert suggestion is not None
     assert int(suggestion.value) > 662
+    enough = {"early_stopping_met": "true", "result_overlatency_query_count": "1"}
+    assert judge(changed(loadgen_run("server-too-few"), **enough)).suggestion is None
     hopeless = changed(loadgen_run("server-too-few"), result_overlatency_query_count="30")
     assert judge(hopeless).suggestion is None
 

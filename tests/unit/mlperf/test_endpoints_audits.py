@@ -1,0 +1,78 @@
+"""Compliance tests of the endpoints harness: judged from the phases, at the limits too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from reconciler.mlperf.documents import ResultDocument
+from reconciler.mlperf.endpoints_audits import CACHING, Audits, find_missing_audits, find_wrong_audits
+
+STATED = {"test": CACHING, "passed": True, "ref_qps": 10, "audit_qps": 10}
+PHASE = {"n_samples_issued": 100, "n_samples_completed": 100, "qps": 10}
+
+
+def audits(stated: dict[str, Any], reference: dict[str, Any], repeated: dict[str, Any]) -> Audits:
+    phases = {"reference": {**PHASE, **reference}, "output_caching": {**PHASE, **repeated}}
+    documents = {name: ResultDocument(values, {}) for name, values in phases.items()}
+    return Audits({CACHING: ResultDocument({**STATED, **stated}, {})}, documents)
+
+
+@pytest.mark.parametrize(
+    ("stated", "reference", "repeated"),
+    [
+        ({}, {}, {}),
+        ({}, {"n_samples_completed": 90}, {"n_samples_completed": 90}),
+        ({"audit_qps": 10.9}, {}, {"qps": 10.9}),
+        ({"audit_qps": 1}, {}, {"qps": 1}),
+        ({"ref_qps": 10.001}, {}, {}),
+        ({"ref_requested": 50, "audit_requested": 50}, {"n_samples_completed": 45}, {"n_samples_completed": 45}),
+        ({"passed": False}, {"n_samples_completed": 89}, {}),
+        ({"passed": False}, {}, {"n_samples_completed": 89}),
+        ({"passed": False}, {"n_samples_issued": None}, {}),
+        ({"passed": False}, {}, {"n_samples_completed": None}),
+        ({"passed": False, "audit_qps": 11}, {}, {"qps": 11}),
+        ({"passed": False, "audit_requested": 200}, {}, {}),
+    ],
+)
+def test_what_the_phases_say_too_is_right(
+    stated: dict[str, Any], reference: dict[str, Any], repeated: dict[str, Any]
+) -> None:
+    assert list(find_wrong_audits(audits(stated, reference, repeated))) == []
+
+
+@pytest.mark.parametrize(
+    ("stated", "reference", "repeated", "said"),
+    [
+        ({"passed": False}, {}, {}, "says failed, its phases say passed"),
+        ({}, {"n_samples_completed": 89}, {}, "says passed, its phases say failed"),
+        ({"audit_qps": 11}, {}, {"qps": 11}, "says passed, its phases say failed"),
+        ({"ref_qps": 10.0011}, {}, {}, "ref_qps: audit_output_caching_test.json says 10.0011, its phase measured 10"),
+        ({"audit_qps": 9.998}, {}, {}, "audit_qps: "),
+        ({"audit_qps": None}, {}, {}, "audit_qps: audit_output_caching_test.json says None"),
+        ({"test": "other"}, {}, {}, "expected output_caching_test, audit_output_caching_test.json says other"),
+    ],
+)
+def test_what_its_phases_deny_is_named(
+    stated: dict[str, Any], reference: dict[str, Any], repeated: dict[str, Any], said: str
+) -> None:
+    (problem,) = find_wrong_audits(audits(stated, reference, repeated))
+    assert said in problem
+
+
+@pytest.mark.parametrize("left", ["reference", "output_caching"])
+def test_a_test_without_one_of_its_phases_is_named(left: str) -> None:
+    whole = audits({}, {}, {})
+    (problem,) = find_wrong_audits(Audits(whole.stated, {left: whole.phases[left]}))
+    assert "without the results of its phases reference and output_caching" in problem
+
+
+def test_what_a_round_asks_for_is_missed_or_failed() -> None:
+    failed = ResultDocument({"passed": False, "reason": "too fast"}, {})
+    required = {"TEST04": CACHING, "TEST09": "length_test", "TEST11": "new_test"}
+    stated = {CACHING: failed, "length_test": ResultDocument({"passed": True}, {})}
+    assert list(find_missing_audits(Audits(stated, {}), required)) == [
+        "TEST04: output_caching_test failed: too fast",
+        "TEST11: the round asks for audit/audit_new_test.json, and the run left none",
+    ]

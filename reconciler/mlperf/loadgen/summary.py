@@ -27,6 +27,11 @@ _FLAGS = {
     "Min queries satisfied": "result_min_queries_met",
     "Early stopping satisfied": "early_stopping_met",
 }
+_SWITCHES = {
+    name: f"effective_{name}" for name in ("performance_issue_unique", "performance_issue_same", "print_timestamps")
+}
+_EXTREMES = ("Min", "Max", "Mean")
+_PERCENTILES = ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90")
 _NUMBERS = {
     "Samples per second": "result_samples_per_second",
     "Completed samples per second": "result_completed_samples_per_sec",
@@ -43,13 +48,25 @@ _NUMBERS = {
     "sample_index_rng_seed": "effective_sample_index_rng_seed",
     "schedule_rng_seed": "effective_schedule_rng_seed",
     "accuracy_log_rng_seed": "effective_accuracy_log_rng_seed",
+    "accuracy_log_probability": "effective_accuracy_log_probability",
+    "accuracy_log_sampling_target": "effective_accuracy_log_sampling_target",
+    "performance_issue_same_index": "effective_performance_issue_same_index",
     "performance_sample_count": "effective_performance_sample_count",
+    "Completed tokens per second": "result_completed_tokens_per_second",
+    "90.0th percentile latency (ns)": "result_90.00_percentile_latency_ns",
     "Min latency (ns)": "result_min_latency_ns",
     "Max latency (ns)": "result_max_latency_ns",
     "Mean latency (ns)": "result_mean_latency_ns",
+    **{f"{p} percentile latency (ns)": f"result_{p}_percentile_latency_ns" for p in _PERCENTILES},
+    **{f"{name} First Token latency (ns)": f"result_first_token_{name.lower()}_latency_ns" for name in _EXTREMES},
     **{
-        f"{p} percentile latency (ns)": f"result_{p}_percentile_latency_ns"
-        for p in ("50.00", "90.00", "99.00", "99.90")
+        f"{p} percentile first token latency (ns)": f"result_first_token_{p}_percentile_latency_ns"
+        for p in _PERCENTILES
+    },
+    **{f"{name} Time to Output Token (ns)": f"result_time_to_output_token_{name.lower()}" for name in _EXTREMES},
+    **{
+        f"{p} percentile time to output token (ns)": f"result_time_per_output_token_{p}_percentile_ns"
+        for p in _PERCENTILES
     },
 }
 # MultiStream's summary states the latencies of queries, each of several samples; those of samples are in the log alone.
@@ -57,10 +74,8 @@ _PER_QUERY = {
     "Min latency (ns)": "result_min_query_latency_ns",
     "Max latency (ns)": "result_max_query_latency_ns",
     "Mean latency (ns)": "result_mean_query_latency_ns",
-    **{
-        f"{p} percentile latency (ns)": f"result_{p}_percentile_per_query_latency_ns"
-        for p in ("50.00", "90.00", "99.00", "99.90")
-    },
+    "99.0th percentile latency (ns)": "result_99.00_percentile_per_query_latency_ns",
+    **{f"{p} percentile latency (ns)": f"result_{p}_percentile_per_query_latency_ns" for p in _PERCENTILES},
 }
 
 
@@ -122,6 +137,10 @@ def find_differing(summary: SummaryLog, log: DetailLog) -> Iterator[tuple[str, s
     for name, key in _FLAGS.items():
         said, logged = summary.get(name).lower(), _value(log, key)
         if said in ("yes", "no") and isinstance(logged, bool) and (said == "yes") is not logged:
+            yield name, key
+    for name, key in _SWITCHES.items():
+        said, logged = summary.get(name), _value(log, key)
+        if said and isinstance(logged, bool) and said != str(int(logged)):
             yield name, key
     numbers = _NUMBERS | _PER_QUERY if log.scenario == "MultiStream" else _NUMBERS
     for name, key in numbers.items():

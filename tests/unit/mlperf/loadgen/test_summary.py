@@ -63,6 +63,8 @@ COMPARED = {
     "Mean latency (ns)",
     "50.00 percentile latency (ns)",
     "90.00 percentile latency (ns)",
+    "95.00 percentile latency (ns)",
+    "97.00 percentile latency (ns)",
     "99.00 percentile latency (ns)",
     "99.90 percentile latency (ns)",
     "samples_per_query",
@@ -77,6 +79,12 @@ COMPARED = {
     "sample_index_rng_seed",
     "schedule_rng_seed",
     "accuracy_log_rng_seed",
+    "accuracy_log_probability",
+    "accuracy_log_sampling_target",
+    "performance_issue_unique",
+    "performance_issue_same",
+    "performance_issue_same_index",
+    "print_timestamps",
     "performance_sample_count",
 }
 
@@ -84,8 +92,8 @@ COMPARED = {
 @pytest.mark.parametrize(
     ("name", "own"),
     [
-        ("single-stream-valid", []),
-        ("multi-stream-valid", []),
+        ("single-stream-valid", ["90.0th percentile latency (ns)"]),
+        ("multi-stream-valid", ["99.0th percentile latency (ns)"]),
         (
             "server-valid",
             ["Scheduled samples per second", "Completed samples per second", "Performance constraints satisfied"],

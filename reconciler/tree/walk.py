@@ -51,7 +51,7 @@ class TreeWalk:
             yield from self._submitter(item, place)
 
     def _submitter(self, item: Survey, place: SubmitterPlace) -> Iterator[TreeFinding]:
-        files = SubmitterFiles(place)
+        files = SubmitterFiles(place, item.ruleset)
         if not place.only:
             yield from apply_rules(self.rules.submitter, files, About(place.submitter, place.division))
         for name in place.systems():

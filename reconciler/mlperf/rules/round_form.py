@@ -23,7 +23,10 @@ _SECTIONS = ("round", "layout", "general", "scenarios", "benchmarks", *REQUIRED,
 _CHAINING = ("extends", "removed")  # only in a file, gone when it is joined with the round that it extends
 _BENCHMARK = ("like", "categories", "general", "scenarios")
 _CATEGORIES = ("datacenter", "edge")
-_DEMANDS = ("scenarios", "compliance_tests", "accuracy", "model_mapping", *DEMAND_FIELDS)
+_DEMANDS = (
+    *("scenarios", "compliance_tests", "accuracy", "model_mapping", "calibration", "used_systems", "whole_numbers"),
+    *DEMAND_FIELDS,
+)
 
 
 def check_form(document: Any) -> None:

@@ -9,7 +9,7 @@ from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, is_truncate
 from reconciler.mlperf.rules.values import Bar
 from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints
 from reconciler.tree.check.runs import check_audit_absent
-from reconciler.tree.findings import Complaint, Place, Rule
+from reconciler.tree.findings import Complaint, Place, Rule, Severity
 from reconciler.tree.reading.cell import Folder
 from reconciler.tree.reading.files import UnreadableError, read_bytes
 from reconciler.tree.reading.values import find_at, number, parse_number, read_value, show_value
@@ -166,7 +166,8 @@ def _short(digest: str) -> str:
 
 
 def check_extra_files(view: CellView) -> Complaints:
-    """Images or videos of some samples, where the round asks for them."""
+    """Images or videos of some samples, where the round asks for them. Where it does not ask for an accuracy, the
+    checkers accept the result without them."""
     wanted = view.rules.extra_files(view.cell.scenario) if view.rules else None
     if wanted is None:
         return
@@ -175,7 +176,9 @@ def check_extra_files(view: CellView) -> Complaints:
     lacking = [stem for stem in wanted.stems if str(stem) not in there]
     if lacking:
         found = f"{len(lacking)} of {len(wanted.stems)} files missing, as {lacking[0]}"
-        yield Complaint(Place(folder.shown), found, f"{', '.join(map(str, wanted.stems))} with any extension")
+        mild = None if view.binds("accuracy") else Severity.WARNING
+        samples = f"{', '.join(map(str, wanted.stems))} with any extension"
+        yield Complaint(Place(folder.shown), found, samples, severity=mild)
 
 
 def check_test_hashes(view: CellView) -> Complaints:

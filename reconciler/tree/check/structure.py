@@ -56,15 +56,17 @@ def check_calibration(files: SubmitterFiles) -> Complaints:
         return
     if not any((files.place.path / name).is_file() for name in _CALIBRATION):
         place = Place(f"{files.place.shown}/documentation/calibration.md")
-        yield Complaint(place, "missing", "how the models were calibrated or quantized")
+        mild = None if files.binds("calibration") else Severity.WARNING
+        yield Complaint(place, "missing", "how the models were calibrated or quantized", severity=mild)
 
 
 def check_unused_systems(files: SubmitterFiles) -> Complaints:
     known = set(list_folders(files.place.path / "results"))
+    mild = None if files.binds("used_systems") else Severity.WARNING
     for name in files.described:
         if name not in known:
             place = Place(f"{files.place.shown}/systems/{name}.json")
-            yield Complaint(place, f"no results/{name}", "results for every described system")
+            yield Complaint(place, f"no results/{name}", "results for every described system", severity=mild)
 
 
 def check_loose_files(files: SubmitterFiles) -> Complaints:

@@ -10,7 +10,7 @@ from reconciler.mlperf.documents import ResultDocument
 from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.mlperf.rules.values import SystemField
 from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints
-from reconciler.tree.findings import Complaint, Place, Rule
+from reconciler.tree.findings import Complaint, Place, Rule, Severity
 from reconciler.tree.reading.places import SubmitterPlace
 from reconciler.tree.reading.system import SystemFile
 from reconciler.tree.reading.values import show_value
@@ -49,8 +49,13 @@ def check_fields(view: SystemView) -> Complaints:
         return
     for field in view.ruleset.system_fields:
         found = _wrong(field, document)
+        place = Place(view.system.read.file, view.system.line(field.name))
         if found:
-            yield Complaint(Place(view.system.read.file, view.system.line(field.name)), *found)
+            yield Complaint(place, *found)
+        elif field.integer and not _whole(document.get(field.name)):
+            bound = view.ruleset.binds(view.submitter.division, "whole_numbers")
+            said = f"{field.name} is {show_value(document.get(field.name))}"
+            yield Complaint(place, said, "a whole number as text", severity=None if bound else Severity.WARNING)
 
 
 def _wrong(field: SystemField, document: ResultDocument) -> tuple[str, str] | None:
@@ -59,8 +64,6 @@ def _wrong(field: SystemField, document: ResultDocument) -> tuple[str, str] | No
     found = document.get(field.name)
     if field.filled and not found:
         return f"{field.name} is {show_value(found) or 'empty'}", "a value, as text: the number 0 counts as empty"
-    if field.integer and not _whole(found):
-        return f"{field.name} is {show_value(found)}", "a whole number as text"
     if field.one_of and not _one_of(field, found):
         return f"{field.name} is {show_value(found)}", f"one of {', '.join(field.one_of)}"
     return None

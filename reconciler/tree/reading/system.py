@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from reconciler.mlperf.documents import ResultDocument, parse_json_object
-from reconciler.mlperf.rules.ruleset import normalise_category
+from reconciler.mlperf.rules.ruleset import Ruleset, normalise_category
 from reconciler.tree.reading.files import Read, list_files, read_file
 from reconciler.tree.reading.places import SubmitterPlace
 
@@ -44,7 +44,13 @@ class SystemFile:
 
 @dataclass(frozen=True)
 class SubmitterFiles:
+    """``ruleset``: None where nobody asks what the round demands."""
+
     place: SubmitterPlace
+    ruleset: Ruleset | None = None
+
+    def binds(self, demand: str) -> bool:
+        return self.ruleset is None or self.ruleset.binds(self.place.division, demand)
 
     def system(self, name: str) -> SystemFile:
         file = f"systems/{name}.json"

@@ -182,3 +182,12 @@ def test_a_test_may_have_seeds_of_its_own(tree: Path) -> None:
     assert "runs.seeds" not in {finding.rule.id for finding in verify_tree(tree).findings}
     set_log(cell / "TEST05/performance/run_1", "effective_qsl_rng_seed", 4)
     assert "run.seeds" in {finding.rule.id for finding in check_tree(tree).findings}
+
+
+@pytest.mark.parametrize(("round_name", "severity"), [("v4.1", "warning"), ("v5.1", "error")])
+def test_what_only_later_checkers_ask_for_refuses_nothing_before(round_name: str, severity: str, tree: Path) -> None:
+    """v4.1's checker looked at neither; the policy asked for the document."""
+    shutil.rmtree(tree / "closed/Acme/documentation")
+    (tree / "closed/Acme/systems/more.json").write_text("{}")
+    found = {f.rule.id: f.severity for f in check_tree(tree, round_name=round_name).findings}
+    assert (found["submitter.calibration"], found["submitter.systems"]) == (severity, severity)

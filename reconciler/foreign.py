@@ -21,6 +21,7 @@ LARGEST_RECORD = 16 << 20  # bytes of one record or decision; they have kilobyte
 LARGEST_ANSWERS = 64 << 30
 DEEPEST = 40  # folders within each other; a submission tree has about ten
 _ANSWERS = "mlperf_log_accuracy.json"
+_GIT_FILE = 1 << 16  # bytes of a .git that is a file
 _SPARSE = 64  # text that a file system compresses by itself shrinks less
 
 
@@ -114,3 +115,60 @@ def _too_large(name: str, status: os.stat_result) -> str:
         return f"a file of {status.st_size:,} bytes, too many for what its name says"
     blocks = status.st_blocks * 512
     return f"a file of {status.st_size:,} bytes that holds {blocks:,}" if blocks * _SPARSE < status.st_size else ""
+
+
+def find_in_index(root: Path, folder: str) -> str:
+    """The first path at or below ``folder`` that git's index lists, "" for none. Read without git, since every command
+    asks; what a pull request adds is in the index once it is checked out."""
+    top = next((parent for parent in (root, *root.parents) if (parent / ".git").exists()), None)
+    if top is None:
+        return ""
+    wanted = (root.relative_to(top) / folder).as_posix().encode(errors="surrogateescape")
+    try:
+        index = (_find_git_folder(top / ".git") / "index").read_bytes()
+    except OSError:
+        return ""
+    below = wanted + b"/"
+    try:
+        found = next((path for path in _index_paths(index, wanted) if path == wanted or path.startswith(below)), b"")
+    except (ValueError, IndexError):
+        return ""  # git itself reads no such index
+    return found.decode(errors="surrogateescape")
+
+
+def _find_git_folder(path: Path) -> Path:
+    """Of a linked work tree or a submodule, whose .git is a file that names it."""
+    if path.is_dir():
+        return path
+    named = read_regular(path, _GIT_FILE).decode(errors="surrogateescape").partition("gitdir:")[2].strip()
+    return path.parent / named
+
+
+def _index_paths(index: bytes, wanted: bytes) -> Iterator[bytes]:
+    """Those that may begin with ``wanted`` (gitformat-index). Behind its flags, which end in the length of the path,
+    each path stands whole; but in version 4, where it is what differs from the one before."""
+    if index[4:8] == (4).to_bytes(4, "big"):
+        yield from _packed_paths(index)
+        return
+    at = index.find(wanted)
+    while at >= 0:
+        path = index[at : index.find(b"\0", at)]
+        flags = {int.from_bytes(index[at - back : at - back + 2], "big") & 0xFFF for back in (2, 4)}
+        if min(len(path), 0xFFF) in flags:
+            yield path
+        at = index.find(wanted, at + 1)
+
+
+def _packed_paths(index: bytes) -> Iterator[bytes]:
+    at, path = 12, b""
+    for _ in range(int.from_bytes(index[8:12], "big")):
+        flags = int.from_bytes(index[at + 60 : at + 62], "big")
+        at += 64 if flags & 0x4000 else 62
+        kept, more = index[at] & 0x7F, index[at] & 0x80
+        while more:
+            at += 1
+            kept, more = ((kept + 1) << 7) | (index[at] & 0x7F), index[at] & 0x80
+        end = index.index(b"\0", at + 1)
+        path = path[: len(path) - kept] + index[at + 1 : end]
+        at = end + 1
+        yield path

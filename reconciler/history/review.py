@@ -74,6 +74,11 @@ def _files(
     root: Path, changed: Mapping[str, tuple[str, str]], sizes: Mapping[str, tuple[str, int]]
 ) -> Iterator[Remark]:
     small = {}
+    for path in sorted(sizes):
+        if path.startswith(".reconcile/"):
+            text = "files of .reconcile/ are what each machine writes for itself, and believes"
+            yield Remark("error", path, 0, text, "take them out of the branch: git rm -r --cached .reconcile")
+            break
     for path, (blob, size) in sorted(sizes.items()):
         if size > LARGE:
             yield Remark("warning", path, 0, f"the file has {size / 2**20:.1f} MiB", "keep large files outside git")

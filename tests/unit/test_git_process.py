@@ -228,3 +228,63 @@ def test_own_calls_have_the_hooks_of_the_clone(copied: Path, program: Path, mark
     (copied / ".git/hooks/pre-commit").symlink_to(program)
     assert ask(copied, "commit", "--quiet", "--all", "--message", "Declare 3", own=True).status == 0
     assert marker.exists()
+
+
+def test_a_configuration_that_is_included_runs_nothing_either(
+    copied: Path, program: Path, marker: Path, tmp_path: Path
+) -> None:
+    """By path, and on a condition."""
+    for name, condition in (("one", "include.path"), ("two", f"includeIf.gitdir:{copied}/.path")):
+        path = tmp_path / name
+        path.write_text(f'[core]\n fsmonitor = {program}\n[filter "evil"]\n clean = {program}\n')
+        run(copied, "config", condition, str(path))
+    (copied / ".git/info/attributes").write_text("*.yaml filter=evil\n")
+    read_everything(copied)
+    assert not marker.exists()
+    run(copied, "ls-files", "--others")
+    assert marker.exists(), "git itself does not run it: this proves nothing"
+
+
+def test_reading_enters_no_submodule(copied: Path, program: Path, marker: Path, tmp_path: Path) -> None:
+    """A work tree of a submodule has a configuration of its own, and a clone may be told to look into it always."""
+    other = tmp_path / "other"
+    other.mkdir()
+    run(other, "init", "--quiet")
+    run(other, "commit", "--quiet", "--allow-empty", "--message", "Begin")
+    run(copied, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other), "sub")
+    run(copied, "commit", "--quiet", "--message", "Add a submodule")
+    for name, value in (("submodule.recurse", "true"), ("diff.submodule", "log"), ("status.submoduleSummary", "true")):
+        run(copied, "config", name, value)
+    run(copied / "sub", "config", "core.fsmonitor", str(program))
+    read_everything(copied)
+    git.commit(copied, ["specs"], "Declare 3")
+    assert not marker.exists()
+    run(copied, "status")
+    assert marker.exists(), "git itself does not run it: this proves nothing"
+
+
+def test_grafts_are_not_believed(copied: Path) -> None:
+    tip, before = run(copied, "rev-parse", "HEAD"), run(copied, "rev-parse", "HEAD~1")
+    (copied / ".git/info/grafts").write_text(f"{tip}\n")
+    assert run(copied, "rev-list", "--count", "HEAD") == "1"
+    assert git.merge_base(copied, "HEAD", before) == before
+    assert git_remotes.is_ancestor(copied, before, "HEAD")
+
+
+def test_objects_of_another_repository_are_read_as_what_their_names_say(copied: Path, tmp_path: Path) -> None:
+    """Alternates may lead anywhere that this account can read: to objects of a repository that the sender may not see.
+    A commit must name one for it to be shown, and whoever can name it knows its bytes' digest."""
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    run(secret, "init", "--quiet")
+    (secret / "token").write_text("hunter2\n")
+    run(secret, "add", ".")
+    run(secret, "commit", "--quiet", "--message", "Keep a secret")
+    (copied / ".git/objects/info/alternates").write_text(f"{secret}/.git/objects\n")
+    tip = git.find_head(copied) or ""
+    shown = git.read_blobs(copied, [blob for blob, _ in git.list_files_at(copied, tip).values()])
+    assert b"hunter2\n" not in shown.values()
+    assert b"hunter2\n" not in git.list_blobs_in_refs(copied, ".")
+    with_ref = run(secret, "rev-parse", "HEAD")
+    (copied / ".git/refs/heads/theirs").write_text(f"{with_ref}\n")
+    assert git.resolve(copied, "theirs") == with_ref  # a copied .git holds refs, and those are its sender's

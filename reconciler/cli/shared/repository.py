@@ -9,7 +9,9 @@ import click
 
 from reconciler.errors import RepositoryError
 from reconciler.files import RepositoryPaths
+from reconciler.foreign import find_in_index
 
+WORK = ".reconcile"
 _SIGNS = ("specs", ".git", "state")
 
 
@@ -27,6 +29,11 @@ def find_repository(specs: Sequence[str] = ()) -> RepositoryPaths:
         raise RepositoryError(
             f"no repository here: {Path.cwd()} and the folders above it hold no specs/, state/ or .git",
             fix="`reconcile init` makes one here; `-C DIR` works on another",
+        )
+    if tracked := find_in_index(root, WORK):
+        raise RepositoryError(
+            f"{tracked} is in git: {WORK}/ is what this machine alone writes and believes, and came with a commit here",
+            fix=f"git rm -r --cached {WORK} && rm -r {WORK}; then commit that, or leave the branch",
         )
     return RepositoryPaths(root)
 

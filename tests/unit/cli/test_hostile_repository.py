@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -103,3 +104,44 @@ def test_large_files_of_a_commit_are_not_read(recorded: Path, reconcile: Reconci
     code, out, err = reconcile("pr", "--base", base)
     assert "41,943,040 bytes, too many for a record" in out + err
     assert code in (1, 2)
+
+
+@pytest.mark.parametrize("version", ["2", "3", "4"])
+@pytest.mark.parametrize("below", ["", "teams/acme/"])
+def test_what_only_this_machine_writes_is_refused_from_git(
+    recorded: Path, reconcile: Reconcile, version: str, below: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cache or a finished attempt that came with a branch would be believed."""
+    root = recorded
+    if below:
+        (tmp_path / "mono/teams").mkdir(parents=True)
+        git(tmp_path / "mono", "init", "--quiet")
+        root = shutil.move(recorded, tmp_path / "mono" / below.rstrip("/"))
+        shutil.rmtree(root / ".git")
+        monkeypatch.chdir(root)
+    git(root, "config", "index.version", version)
+    (root / "docs/.reconcile").mkdir(parents=True)
+    for name in ("docs/.reconcile/a", ".reconcile-notes", ".reconcile/attempts/x/result.json"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("{}")
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", "Add notes")
+    assert reconcile("plan")[0] == 0
+    git(root, "add", "--force", ".reconcile/attempts/x/result.json")
+    if version == "3":
+        (root / "later").write_text("x")
+        git(root, "add", "--intent-to-add", "later")  # only then entries have more flags
+    for command in ("plan", "status", "gc"):
+        code, _, err = reconcile(command)
+        assert (code, f"{below}.reconcile/attempts/x/result.json is in git" in err) == (1, True), err
+
+
+def test_pr_names_files_of_the_machine_in_a_branch(recorded: Path, reconcile: Reconcile) -> None:
+    git(recorded, "switch", "--quiet", "--create", "theirs")
+    (recorded / ".reconcile/index").mkdir(parents=True, exist_ok=True)
+    (recorded / ".reconcile/index/x").write_text("x")
+    git(recorded, "add", "--force", ".reconcile/index/x")
+    git(recorded, "commit", "--quiet", "--message", "Add a cache")
+    git(recorded, "switch", "--quiet", "main")
+    code, out, err = reconcile("pr", "--base", "main", "--head", "theirs")
+    assert (code, ".reconcile/index/x" in out) == (1, True), err

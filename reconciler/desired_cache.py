@@ -83,9 +83,9 @@ def _fingerprint(places: RepositoryPaths, paths: Sequence[Path]) -> str:
     specs = []
     for path in _files(paths):
         try:
-            specs.append([os.path.relpath(path, places.root), hash_bytes(read_regular(path, _LARGEST_SPEC))])
+            specs.append([ascii(os.path.relpath(path, places.root)), hash_bytes(read_regular(path, _LARGEST_SPEC))])
         except OSError:
-            specs.append([str(path), ""])
+            specs.append([ascii(str(path)), ""])
     code = []
     for source in _SOURCES:
         path = _PACKAGE / source

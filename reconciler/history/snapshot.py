@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 
@@ -36,6 +36,7 @@ from reconciler.resource.pins import Pin, PinKind
 from reconciler.resource.records import Record, Recorded, Summary
 from reconciler.resource.resources import Resource
 from reconciler.spec.files import LARGEST_FILE, Source
+from reconciler.spec.files import decode as decode_spec
 from reconciler.spec.loading import load_sources
 
 RECORDS = "state/records"
@@ -144,10 +145,12 @@ def _snapshot(root: Path, commit: str, specs: tuple[str, ...], today: date | Non
         fix = "`reconcile init` writes a starter; a commit that has one: git log -- specs"
         raise SpecError([Problem(", ".join(specs), 0, 0, "", f"commit {commit[:12]} has no spec", fix)])
     contents = git.read_blobs(root, files.values())
-    sources = [Source(path, contents[blob].decode("utf-8", errors="replace"), blob) for path, blob in files.items()]
+    read = [decode_spec(contents[blob], path) for path, blob in files.items()]
+    sources = [replace(item, blob=files[item.name]) for item in read if isinstance(item, Source)]
+    unread = [item for item in read if isinstance(item, Problem)]
     records, damaged = read_records(root, commit, shared.records)
     recorded = group_records(_summaries(records, damaged, shared.summaries))
-    declared = load_sources(sources, root, _Unset(os.environ))
+    declared = load_sources(sources, root, _Unset(os.environ), unread)
     ruleset = load_ruleset_of(declared, load_ruleset)
     check(declared, ruleset)
     needed = list_needed_pins(declared, ruleset)

@@ -125,16 +125,21 @@ def collect_launcher_inputs(reader: Reader) -> list[Input]:
     return [Input("launcher", words, found.origin)] if found is not None and words else []
 
 
+def _collect_computing_inputs(reader: Reader) -> list[Input]:
+    """What computes, and how: of an engine, and of the runs of a backend that builds none."""
+    return [*collect_backend_inputs(reader), *reader.take("engine.batch_size")]
+
+
 def collect_engine_inputs(reader: Reader, model: Input) -> list[Input]:
     """An engine belongs to a device model, not to a system: two boxes with the same accelerator share it."""
     device = reader.take("hardware.accelerator", "hardware.cpu")
-    own = [*collect_backend_inputs(reader), *reader.take("engine.batch_size"), *reader.under("engine.options")]
+    own = [*_collect_computing_inputs(reader), *reader.under("engine.options")]
     return [model, *own, *device, *collect_launcher_inputs(reader)]
 
 
 def collect_run_inputs(reader: Reader, scenario: str, mode: str, made_from: Input, dataset: Input) -> list[Input]:
     """``made_from`` is the engine, or the model where the backend builds none."""
-    own = [] if made_from.name == "engine" else [*collect_backend_inputs(reader), *reader.take("engine.batch_size")]
+    own = [] if made_from.name == "engine" else _collect_computing_inputs(reader)
     hardware = reader.under("hardware")
     return [
         Input("scenario", scenario),

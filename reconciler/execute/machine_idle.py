@@ -17,6 +17,8 @@ def find_busy(settings: CellSettings, places: RepositoryPaths, *, look: float = 
     ``look``: seconds for which the processors must be loaded; a tenth of a second at least. Raises ReconcilerError when
     the nodes behind a launcher cannot be seen.
     """
+    if not settings.runs_here and not settings.launcher.words:
+        return None  # whoever queues a run keeps others off its machine
     request = ProbeRequest(quiet=look, gpus=list_gpus(settings))
     try:
         nodes = probe_nodes(request, settings.launcher, places.work, (places.root.resolve(),))

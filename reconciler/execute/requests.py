@@ -70,9 +70,12 @@ def _build(attempt: Attempt, places: RepositoryPaths) -> BuildRequest:
     )
 
 
+_CHOOSES_BACKEND = ("backend", "version")
+
+
 def select_engine_settings(settings: CellSettings) -> dict[str, object]:
-    engine = settings.below("engine.")
-    named: dict[str, object] = {name: engine[name] for name in ("precision", "batch_size") if name in engine}
+    """Every field of the spec's ``engine`` but what chose the backend already, and the backend's own options."""
+    named = {n: v for n, v in settings.below("engine.").items() if "." not in n and n not in _CHOOSES_BACKEND}
     return {**settings.below("engine.options."), **named}
 
 

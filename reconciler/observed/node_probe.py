@@ -29,7 +29,7 @@ def probe_machines(
     for system in sorted(due):
         settings = systems[system]
         if needs_probe(settings) and name_nodes(settings) not in found:
-            if not settings.runs_here:
+            if settings.launcher.words:
                 report(f"probing {system} through {settings.launcher.words[0]}")
             found[name_nodes(settings)] = _seen(places, system, settings.launcher)
     if found:

@@ -36,8 +36,9 @@ ProbedNodes = Mapping[str, NodeFacts]
 
 
 def needs_probe(settings: Settings) -> bool:
-    """Whether this process cannot see for itself that a system is what is declared."""
-    return not settings.runs_here or bool(settings.hardware.power_limit)
+    """Whether a probe can tell what this process cannot see for itself: that a system is what is declared. No probe
+    reaches a machine that only a queue gives out."""
+    return bool(settings.launcher.words) or (settings.runs_here and bool(settings.hardware.power_limit))
 
 
 def name_nodes(settings: Settings) -> str:

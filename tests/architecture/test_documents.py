@@ -122,6 +122,13 @@ def test_files_that_are_named_exist(path: Path) -> None:
         assert found or any(ROOT.glob(f"harness/*/{known}")), name
 
 
+def test_a_typical_change_takes_four_files_at_most() -> None:
+    parts = re.split(r"^## ", read(DOCS / "contributing.md"), flags=re.MULTILINE)[1:]
+    files = {part.splitlines()[0]: re.findall(r"^\d\. `([^`]+)`", part, re.MULTILINE) for part in parts}
+    assert len(files) == 12
+    assert all(1 <= len(named) <= 4 for named in files.values()), files
+
+
 def _simple_commands(line: str) -> list[list[str]]:
     """The words of each command of a shell line, without comments, pipes and conditions."""
     words = shlex.shlex(line, posix=True, punctuation_chars=True)

@@ -18,6 +18,7 @@ EXTRAS = {
     "onnxruntime": "cpu",
     "openvino": "cpu",
     "sklearn": "cpu",
+    "tokenizers": "bert",
 }
 
 

@@ -232,7 +232,6 @@ class Declaring:
 
 
 _INPUTS, _PRECISION, _QUANTIZED = "dataset.settings.dtype", "engine.precision", "model.settings.precision"
-_NUMBERS = {"float32": "fp32", "float16": "fp16"}  # numpy's names of types, and those of a submission
 
 
 def _add_facts(name: str, block: Block, facts: BenchmarkFacts) -> None:
@@ -254,11 +253,16 @@ def _add_types(block: Block) -> None:
     written = {key: str(block[key][0].value.value) for key in (_INPUTS, _PRECISION, _QUANTIZED) if key in block}
     quantized = written.get(_QUANTIZED, "fp32")
     known = {
-        "measurements.input_data_types": _NUMBERS.get(written.get(_INPUTS, ""), facts.dataset.type),
+        "measurements.input_data_types": _name_type(written.get(_INPUTS, facts.dataset.type)),
         "measurements.weight_data_types": quantized if quantized != "fp32" else written.get(_PRECISION, "fp32"),
         "measurements.weight_transformations": "none" if quantized == "fp32" else f"quantized to {quantized}",
     }
     _add_known(block, facts, known)
+
+
+def _name_type(dtype: str) -> str:
+    """numpy's name of a type as submissions write it: "float32" is fp32."""
+    return dtype.replace("float", "fp")
 
 
 def _add_known(block: Block, facts: BenchmarkFacts, known: Mapping[str, str]) -> None:

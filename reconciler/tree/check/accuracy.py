@@ -191,7 +191,9 @@ def check_test_hashes(view: CellView) -> Complaints:
         folder = test / "accuracy"
         theirs, their_line = _hash_in(folder)
         their_log = view.files.bytes(folder, ACCURACY_LOG, _WHOLE)
-        if log and log == their_log:
+        # What is left of a log of long answers may be all of one sample: there it is the hashes that tell.
+        differ = bool(log and is_truncated(log) and digest and theirs and digest != theirs)
+        if log and log == their_log and not differ:
             yield Complaint(
                 Place(f"{folder.shown}/{ACCURACY_LOG}"),
                 "the accuracy run's log, byte for byte",

@@ -94,6 +94,18 @@ def test_a_log_that_is_another_run_s_is_called_copied(tree: Path) -> None:
     assert finding.complaint.place.file.endswith("TEST01/accuracy/mlperf_log_accuracy.json")
 
 
+def test_what_truncation_leaves_of_two_logs_of_long_answers_may_be_alike(tree: Path) -> None:
+    """An answer of thousands of bytes fills both ends: the hashes tell that the logs were not."""
+    cell = tree / CELLS / "Offline"
+    _, short = windows_log(4_000)
+    for folder, digit in ((cell / "accuracy", "a"), (cell / "TEST01/accuracy", "b")):
+        write(folder / "mlperf_log_accuracy.json", short)
+        write(folder / "accuracy.txt", f"accuracy=76.4%\n\nhash={digit * 64}\n")
+    assert not [item for item in found(tree, "accuracy.hash") if item.complaint.mechanism == "copied-logs"]
+    write(cell / "TEST01/accuracy/accuracy.txt", f"accuracy=76.4%\n\nhash={'a' * 64}\n")
+    assert [item for item in found(tree, "accuracy.hash") if item.complaint.mechanism == "copied-logs"]
+
+
 def test_an_accuracy_taken_from_a_compliance_run_is_named(tree: Path) -> None:
     cell = tree / CELLS / "Offline"
     log = json.dumps([{"seq_id": 1, "qsl_idx": 1, "data": "00"}]).encode()

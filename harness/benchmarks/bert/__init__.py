@@ -1,0 +1,22 @@
+"""BERT-Large on SQuAD v1.1: the F1 of the answers that start and end logits point at.
+
+Facts that planning needs are in ``benchmark.yaml``. The dataset's folder and what becomes of it: ``squad``; what is
+sent back for a sample: ``answers``; from logits to text: ``spans``; the score: ``scoring``.
+"""
+
+from harness.benchmarks.bert.answers import OUTPUTS, RESPONSE_DTYPE, postprocess
+from harness.benchmarks.bert.scoring import score
+from harness.benchmarks.bert.squad import build_dataset, load_calibration, load_samples
+
+REVISION = 1
+
+__all__ = [
+    "OUTPUTS",
+    "RESPONSE_DTYPE",
+    "REVISION",
+    "build_dataset",
+    "load_calibration",
+    "load_samples",
+    "postprocess",
+    "score",
+]

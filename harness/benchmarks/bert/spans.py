@@ -1,0 +1,97 @@
+"""From logits to the text of an answer, as the official script finds it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
+
+from harness.benchmarks.bert.squad import Passage, Texts
+from harness.benchmarks.bert.windows import LENGTH, Window, find_widest, join_pieces
+
+BEST = 20  # starts and ends that are looked at
+LONGEST = 30  # tokens of an answer
+NOTHING = "empty"  # what is answered where no span is left
+
+Logits = Mapping[int, np.ndarray]
+"""Window -> float [at most 384, 2]."""
+
+
+def answer_all(texts: Texts, logits: Logits) -> list[str]:
+    """The answer to each question, in their order."""
+    windows: dict[int, list[int]] = {}
+    for number, window in enumerate(texts.windows):
+        windows.setdefault(window.question, []).append(number)
+    split = make_splitter()
+    return [
+        _answer(
+            [(texts.windows[w], logits.get(w)) for w in windows.get(number, ())], texts.passages[item.passage], split
+        )
+        for number, item in enumerate(texts.questions)
+    ]
+
+
+def _answer(
+    windows: Sequence[tuple[Window, np.ndarray | None]], passage: Passage, split: Callable[[str], list[str]]
+) -> str:
+    """Of the span with the highest sum of logits; of equals the first window's, then the likelier start's."""
+    widest = find_widest([window for window, _ in windows])
+    best: tuple[float, int, int] | None = None
+    for number, (window, logits) in enumerate(windows):
+        if logits is None:
+            continue
+        found = _find_span(window, logits, {token for token, at in widest.items() if at == number})
+        if found and (best is None or found[0] > best[0]):
+            best = found
+    if best is None:
+        return NOTHING
+    _, start, end = best
+    words = passage.words[passage.origins[start] : passage.origins[end] + 1]
+    return restore(join_pieces(passage.pieces[start : end + 1]), " ".join(words), split)
+
+
+def _find_span(window: Window, logits: np.ndarray, allowed: set[int]) -> tuple[float, int, int] | None:
+    """(sum of logits, first and last token of the passage) of the best span that starts at an ``allowed`` token."""
+    padded = np.full((LENGTH, 2), -10000.0)
+    padded[: len(logits)] = logits
+    starts, ends = (np.argsort(-padded[:, column], kind="stable")[:BEST] for column in (0, 1))
+    first, end = window.offset, window.offset + window.length
+    fits_start = np.array([first <= s < end and s - first + window.start in allowed for s in starts.tolist()])
+    fits_end = (ends >= first) & (ends < end)
+    span = ends[None, :] - starts[:, None]
+    fits = fits_start[:, None] & fits_end[None, :] & (span >= 0) & (span < LONGEST)
+    if not fits.any():
+        return None
+    sums = np.where(fits, padded[starts, 0][:, None] + padded[ends, 1][None, :], -np.inf)
+    row, column = np.unravel_index(int(sums.argmax()), sums.shape)
+    shift = window.start - first
+    return float(sums[row, column]), int(starts[row]) + shift, int(ends[column]) + shift
+
+
+def make_splitter() -> Callable[[str], list[str]]:
+    """Text -> lower-case words and signs, as BERT sees them before it cuts words into pieces."""
+    normalizer, cut = BertNormalizer(lowercase=True), BertPreTokenizer()
+    return lambda text: [word for word, _ in cut.pre_tokenize_str(normalizer.normalize_str(text))]
+
+
+def restore(answer: str, written: str, split: Callable[[str], list[str]]) -> str:
+    """The part of ``written`` that ``answer`` (lower case, without accents) stands for; all of it where the two cannot
+    be laid side by side."""
+    plain = " ".join(split(written))
+    at = plain.find(answer)
+    if at < 0:
+        return written
+    ours, theirs = _positions(plain), _positions(written)
+    if len(ours) != len(theirs):
+        return written
+    place = {position: number for number, position in enumerate(ours)}
+    first, last = place.get(at), place.get(at + len(answer) - 1)
+    if first is None or last is None:
+        return written
+    return written[theirs[first] : theirs[last] + 1]
+
+
+def _positions(text: str) -> list[int]:
+    return [position for position, character in enumerate(text) if character != " "]

@@ -1,0 +1,189 @@
+"""SQuAD v1.1 as people have it on disk, and as the reference's network takes it.
+
+Equals what language/bert of mlcommons/inference makes of it, token for token.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from tokenizers import Tokenizer
+from tokenizers.models import WordPiece
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
+
+from harness.benchmarks.bert.windows import LENGTH, QUESTION, Window, cut_windows, split_words
+from harness.benchmarks.sources import check_digest, is_rehearsal, read_json
+from harness.contract import Counter
+from harness.errors import HarnessError
+
+QUESTIONS, VOCABULARY = "dev-v1.1.json", "vocab.txt"
+MD5 = {QUESTIONS: "3e85deb501d4e538b6bc56f786231552", VOCABULARY: "64800d5d8528ce344256daf115d4965e"}
+COUNT = 10_833  # windows
+DTYPES = ("int64", "int32")
+INPUTS = ("input_ids", "input_mask", "segment_ids")
+TEXTS = "texts.json"
+_MARKS = ("[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]")
+_ELSEWHERE = "../../models/bert"  # where users of the guides have the vocabulary
+_LARGE = 10_000  # texts that are tokenized at once
+_FIX = "`reconcile fetch bert` brings it"
+
+
+class Passage(NamedTuple):
+    """``pieces``: tokens; ``origins``: the word that each is a piece of."""
+
+    words: Sequence[str]
+    pieces: Sequence[str]
+    origins: Sequence[int]
+
+
+class Question(NamedTuple):
+    name: str
+    passage: int
+    answers: Sequence[str]
+
+
+class Texts(NamedTuple):
+    """What scoring must know beside the logits."""
+
+    passages: Sequence[Passage]
+    questions: Sequence[Question]
+    windows: Sequence[Window]
+
+
+def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
+    """input_ids.npy, input_mask.npy and segment_ids.npy [count, 384], texts.json and vocab.txt.
+
+    ``settings``: dtype ("int64" or "int32"), count (the first so many windows), unpublished (true: the files may differ
+    from the published ones).
+    """
+    dtype = str(settings.get("dtype", DTYPES[0]))
+    if dtype not in DTYPES:
+        raise HarnessError(f"dataset.settings.dtype is {dtype!r}", "input", f"use one of {', '.join(DTYPES)}")
+    if source is None:
+        raise HarnessError("no dataset is declared", "input", f"name the folder with {QUESTIONS} as dataset.path")
+    vocabulary = find_vocabulary(source)
+    if not is_rehearsal(source) and not settings.get("unpublished"):
+        for path in (source / QUESTIONS, vocabulary):
+            check_digest(path, MD5[path.name], _FIX)
+    articles = read_articles(source / QUESTIONS)
+    tokenizer = load_tokenizer(vocabulary)
+    texts, asked = _read_texts(articles, tokenizer, counter)
+    count = int(settings.get("count", 0)) or len(texts.windows)
+    texts = texts._replace(windows=texts.windows[:count])
+    for name, array in zip(INPUTS, _fill(texts, asked, tokenizer, dtype), strict=True):
+        np.save(output / f"{name}.npy", array)
+    (output / TEXTS).write_text(json.dumps(texts), encoding="utf-8")
+    (output / VOCABULARY).write_bytes(vocabulary.read_bytes())
+
+
+def load_samples(dataset: Path) -> Mapping[str, np.ndarray]:
+    return {name: np.load(dataset / f"{name}.npy", mmap_mode="r") for name in INPUTS}
+
+
+def load_calibration(dataset: Path) -> Mapping[str, np.ndarray]:
+    """The windows of the official list (calibration/SQuAD-v1.1 of mlcommons/inference), as far as they are there."""
+    listed = files("harness.benchmarks.bert").joinpath("calibration.txt").read_text(encoding="ascii").split()
+    samples = load_samples(dataset)
+    rows = [int(row) for row in listed if int(row) < len(samples[INPUTS[0]])]
+    return {name: array[rows] for name, array in samples.items()} if rows else {}
+
+
+def load_texts(dataset: Path) -> Texts:
+    passages, questions, windows = json.loads((dataset / TEXTS).read_text(encoding="utf-8"))
+    return Texts(
+        [Passage(*item) for item in passages], [Question(*item) for item in questions], [Window(*w) for w in windows]
+    )
+
+
+def find_vocabulary(source: Path) -> Path:
+    found = next((p for p in (source / VOCABULARY, source / _ELSEWHERE / VOCABULARY) if p.is_file()), None)
+    if found is None:
+        raise HarnessError(f"{source / VOCABULARY}: No such file or directory", "missing", _FIX)
+    return found
+
+
+def load_tokenizer(vocabulary: Path) -> Tokenizer:
+    """BERT's, lower case, with this vocabulary. Raises HarnessError where that is not one."""
+    lines = vocabulary.read_text(encoding="utf-8", errors="replace").splitlines()
+    numbers = {word.strip(): number for number, word in enumerate(lines)}
+    missing = [mark for mark in _MARKS[:3] if mark not in numbers]
+    if missing:
+        raise HarnessError(f"{vocabulary} has no {missing[0]}", "input", _FIX)
+    tokenizer = Tokenizer(WordPiece(numbers, unk_token="[UNK]"))  # noqa: S106 - a token of text
+    tokenizer.add_special_tokens([mark for mark in _MARKS if mark in numbers])  # a text may hold one
+    tokenizer.normalizer = BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = BertPreTokenizer()
+    return tokenizer
+
+
+def read_articles(path: Path) -> list[Any]:
+    """Raises HarnessError naming what the file lacks."""
+    document = read_json(path, _FIX)
+    version = document.get("version") if isinstance(document, dict) else None
+    if version != "1.1":
+        raise HarnessError(f"{path} is of version {version!r}, not 1.1 of SQuAD", "input", _FIX)
+    for number, article in enumerate(document["data"]):
+        for paragraph in article.get("paragraphs", ()):
+            if "context" not in paragraph or any({"id", "question", "answers"} - qa.keys() for qa in paragraph["qas"]):
+                raise HarnessError(f"{path}: data[{number}] has a paragraph that is not whole", "input", _FIX)
+    articles: list[Any] = document["data"]
+    return articles
+
+
+def _read_texts(articles: Sequence[Any], tokenizer: Tokenizer, counter: Counter) -> tuple[Texts, list[list[int]]]:
+    """With the numbers of each question's tokens."""
+    paragraphs = [paragraph for article in articles for paragraph in article["paragraphs"]]
+    texts = [qa["question"] for paragraph in paragraphs for qa in paragraph["qas"]]
+    counter.stage("building", len(texts))
+    words = [[word for word in split_words(paragraph["context"]) if word] for paragraph in paragraphs]
+    pieces = dict(_tokenize(sorted(set(chain.from_iterable(words))), tokenizer))
+    passages = [
+        Passage(
+            listed,
+            [piece for word in listed for piece in pieces[word][0]],
+            [number for number, word in enumerate(listed) for _ in pieces[word][0]],
+        )
+        for listed in words
+    ]
+    asked = [numbers[:QUESTION] for _, (_, numbers) in _tokenize(texts, tokenizer)]
+    questions = [
+        Question(qa["id"], number, [answer["text"] for answer in qa["answers"]])
+        for number, paragraph in enumerate(paragraphs)
+        for qa in paragraph["qas"]
+    ]
+    windows: list[Window] = []
+    for number, question in enumerate(questions):
+        windows += cut_windows(number, len(asked[number]), len(passages[question.passage].pieces))
+        counter.bump(1)
+    return Texts(passages, questions, windows), asked
+
+
+def _tokenize(texts: Sequence[str], tokenizer: Tokenizer) -> Iterator[tuple[str, tuple[list[str], list[int]]]]:
+    """Each with its tokens and their numbers; on all cores, some thousands at a time."""
+    for first in range(0, len(texts), _LARGE):
+        some = texts[first : first + _LARGE]
+        for text, encoded in zip(some, tokenizer.encode_batch(some, add_special_tokens=False), strict=True):
+            yield text, (encoded.tokens, encoded.ids)
+
+
+def _fill(texts: Texts, asked: Sequence[Sequence[int]], tokenizer: Tokenizer, dtype: str) -> list[np.ndarray]:
+    """ids, mask and segments [windows, 384]: [CLS] question [SEP] passage [SEP], and zeros."""
+    ids, mask, segments = (np.zeros((len(texts.windows), LENGTH), dtype) for _ in INPUTS)
+    start, gap = tokenizer.token_to_id("[CLS]"), tokenizer.token_to_id("[SEP]")
+    numbers = [np.array([tokenizer.token_to_id(piece) for piece in item.pieces], dtype) for item in texts.passages]
+    for row, window in enumerate(texts.windows):
+        end = window.offset + window.length
+        passage = numbers[texts.questions[window.question].passage]
+        ids[row, 0], ids[row, window.asked + 1], ids[row, end] = start, gap, gap
+        ids[row, 1 : window.asked + 1] = asked[window.question]
+        ids[row, window.offset : end] = passage[window.start : window.start + window.length]
+        mask[row, : end + 1] = 1
+        segments[row, window.offset : end + 1] = 1
+    return [ids, mask, segments]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -157,7 +158,7 @@ def _report(
 ) -> int:
     if not any(pass_report.tree.glob("*/*/results")):  # every cell failed: there is nothing to check or to pack
         if as_json:
-            parts = {"pass": render_pass_part(pass_report, options), "check": None, "refused": []}
+            parts: dict[str, Any] = {"pass": render_pass_part(pass_report, options), "check": None, "refused": []}
             say_json(render_document("rehearse", generated=list(generated.values()), expected_findings={}, **parts))
         else:
             say_pass(pass_report, options, None)

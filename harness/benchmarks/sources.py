@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -15,17 +14,6 @@ REHEARSAL = "rehearsal.json"
 
 def is_rehearsal(source: Path | None) -> bool:
     return source is not None and (source / REHEARSAL).is_file()
-
-
-def check_digest(path: Path, md5: str, fix: str) -> None:
-    """Raises HarnessError naming the file when it is not the published one. MD5 is what the publishers tell."""
-    try:
-        with path.open("rb") as stream:
-            found = hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
-    except OSError as error:
-        raise HarnessError(f"{path}: {error.strerror}", "missing", fix) from error
-    if found != md5:
-        raise HarnessError(f"{path} has the MD5 {found}, the published file {md5}", "input", fix)
 
 
 def read_json(path: Path, fix: str) -> Any:

@@ -13,7 +13,6 @@ THIN = {
     "harness/backends/tensorrt/rtx.py": "one of the two products that bring the same API, under its own backend name",
     "harness/backends/tensorrt/standard.py": "one of the two products that bring the same API",
     "harness/benchmarks/command.py": "a benchmark is a module, and this one prepares nothing",
-    "harness/benchmarks/sources.py": "what every benchmark's folder asks of generated data",
     "reconciler/diff/host_drift.py": "a kind of drift of its own, between runs and not within a cell",
     "reconciler/launch/audit_config_files.py": "reads attempts, which the pure adapters beside it must not",
     "reconciler/launch/prefix.py": "a launcher is a module, and this one adds nothing",

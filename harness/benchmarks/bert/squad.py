@@ -19,7 +19,8 @@ from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from harness.benchmarks.bert.windows import LENGTH, QUESTION, Window, cut_windows, split_words
-from harness.benchmarks.sources import check_digest, is_rehearsal, read_json
+from harness.benchmarks.checking import FileRule, check_files
+from harness.benchmarks.sources import is_rehearsal, read_json
 from harness.contract import Counter
 from harness.errors import HarnessError
 
@@ -71,7 +72,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     vocabulary = find_vocabulary(source)
     if not is_rehearsal(source) and not settings.get("unpublished"):
         for path in (source / QUESTIONS, vocabulary):
-            check_digest(path, MD5[path.name], _FIX)
+            check_files(path.parent, [FileRule(path.name, digest=f"md5:{MD5[path.name]}")], fix=_FIX)
     articles = read_articles(source / QUESTIONS)
     tokenizer = load_tokenizer(vocabulary)
     texts, asked = _read_texts(articles, tokenizer, counter)

@@ -70,6 +70,31 @@ def test_a_pass_that_its_logs_deny_is_found_at_its_line(name: str, tree: Path) -
     assert all(word in finding.complaint.wanted for word in words), finding.complaint.wanted
 
 
+@pytest.mark.parametrize(
+    ("said", "same"),
+    [
+        ("1000000", True),
+        ("1001000", True),
+        ("1001001", False),
+        ("999000", True),
+        ("998999", False),
+        ("1000", True),  # as queries per second
+        ("1001", True),
+        ("1001.01", False),
+        ("998.99", False),
+    ],
+)
+def test_a_score_is_of_the_run_that_logged_it_within_a_thousandth(tree: Path, said: str, same: bool) -> None:
+    test = tree / TOP / "resnet/SingleStream/TEST04"
+    set_log(test / "performance/run_1", "early_stopping_latency_ss", 1_000_000)
+    verdict = test / "verify_performance.txt"
+    text, count = re.subn(r"(?m)^Test score = .*$", f"Test score = {said}", verdict.read_text())
+    assert count == 1
+    verdict.write_text(text)
+    found = [f for f in verify_tree(tree).findings if f.rule.id == "compliance.scores"]
+    assert [f.complaint.found for f in found] == ([] if same else [f"test score {said}"])
+
+
 def test_a_failure_that_its_logs_deny_is_worth_a_warning(tree: Path) -> None:
     path = tree / CELL / "TEST04/verify_performance.txt"
     write(path, path.read_text().replace("TEST PASS", "TEST FAIL"))

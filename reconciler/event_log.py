@@ -1,7 +1,7 @@
 """What a process did, for programs that read logs: one JSON object a line, a constant message and named facts.
 
-Modules say ``log.info("step ended", extra=facts(cell=…))`` to a logger of the standard library. Each line of a pass
-carries what ``context`` was given: the pass's id, and its submission. Without a file or ``--verbose`` nothing is
+Modules say ``log.info("step ended", extra=facts(cell=…))`` to a logger of the standard library. Each line carries what
+``context`` was given: the id of its pass, plan or audit, and the submission. Without a file or ``--verbose`` nothing is
 written.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
@@ -18,8 +19,10 @@ from pathlib import Path
 from typing import Any
 
 ROOT = "reconciler"
-KEPT = 50  # files of earlier passes
+RECONCILING = "pass"
+KEPT = 50  # files of earlier passes, and as many of earlier plans and audits each
 
+log = logging.getLogger(__name__)
 _FACTS = "facts"
 _CONTEXT: ContextVar[Mapping[str, Any]] = ContextVar("context", default={})  # noqa: B039 - replaced, never changed
 
@@ -80,12 +83,29 @@ def show_on_terminal() -> None:
 
 
 @contextlib.contextmanager
+def open_log(folder: Path, command: str) -> Iterator[str]:
+    """A file in ``folder`` for what this command does, from its beginning to its end or why it broke off. Gives the id
+    that every line carries."""
+    identity = f"{datetime.now(UTC):%Y%m%dT%H%M%S.%f}-{os.getpid()}"
+    name = identity if command == RECONCILING else f"{command}-{identity}"
+    with write_file(folder, name), context(reconcile=identity):
+        log.info("%s began", command)
+        try:
+            yield identity
+        except BaseException as error:
+            log.warning("%s broken off", command, extra=facts(error=type(error).__name__, problem=str(error)))
+            raise
+
+
+@contextlib.contextmanager
 def write_file(folder: Path, name: str) -> Iterator[None]:
-    """Lines go to ``folder``/``name``.jsonl until this is left. Of earlier files the newest stay, ``KEPT`` in all."""
+    """Lines go to ``folder``/``name``.jsonl until this is left. Of earlier files of its kind, the word that its name
+    begins with, the newest stay, ``KEPT`` in all."""
     handler: logging.Handler = logging.NullHandler()
     with contextlib.suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
-        for old in sorted(folder.glob("*.jsonl"))[: -(KEPT - 1)]:
+        kind = name.rstrip("0123456789T.-")
+        for old in sorted(folder.glob(f"{kind}[-0-9]*.jsonl"))[: -(KEPT - 1)]:
             old.unlink(missing_ok=True)
         handler = _FileHandler(folder / f"{name}.jsonl", encoding="utf-8")
         handler.setFormatter(JsonLines())

@@ -79,6 +79,10 @@ class RepositoryPaths:
         return self.work / "index"
 
     @property
+    def log(self) -> Path:
+        return self.work / "log"
+
+    @property
     def incoming(self) -> Path:
         """Objects on their way from a store elsewhere: a part of one stays here until the rest follows."""
         return self.work / "incoming"

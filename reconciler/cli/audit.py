@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from pathlib import Path
 
 import click
@@ -11,8 +13,9 @@ from reconciler.cli.shared.options import busy_option, reporting_options, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.repository import find_repository
 from reconciler.cli.shared.run_pass import stop_cleanly
-from reconciler.diff.claims import Proof
+from reconciler.diff.claims import AuditReport, Proof
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC
+from reconciler.event_log import add_context, facts, open_log
 from reconciler.history.audit import audit
 from reconciler.history.rerun import repeat_runs
 from reconciler.history.rescore import rescore_runs
@@ -21,6 +24,7 @@ from reconciler.history.snapshot import read_snapshot
 from reconciler.render import audit as views
 from reconciler.render.lines import Lines
 
+log = logging.getLogger(__name__)
 _RESCORE = click.Option(
     ["--rescore"], is_flag=True, help="Score the kept accuracy logs again: accuracy is proven. Needs `pull`."
 )
@@ -57,19 +61,32 @@ def command(
     network, unless it is to measure or score again. Ends with 0 when all is proven or attested, else with 2.
     """
     places = find_repository(())
-    seen = read_snapshot(places.root, git.resolve(places.root, at))
-    found = add_signatures(places.root, seen, audit(places.root, seen), signers)
-    if rescore:
-        found = rescore_runs(places, seen, found)
-    if rerun:
-        with stop_cleanly():
-            view = Lines(lambda line: say(line, err=True))
-            repeats = repeat_runs(places, seen, found, rerun, view.report, busy=busy)
-        found = repeats.audit
-        for claim, path in repeats.kept:
-            say(f"{claim.where}: {claim.detail}\nkept as {path.relative_to(places.root)}", err=True)
+    with open_log(places.log, "audit"):
+        seen = read_snapshot(places.root, git.resolve(places.root, at))
+        add_context(submission=seen.desired.name)
+        found = add_signatures(places.root, seen, audit(places.root, seen), signers)
+        if rescore:
+            found = rescore_runs(places, seen, found)
+        if rerun:
+            with stop_cleanly():
+                view = Lines(lambda line: say(line, err=True))
+                repeats = repeat_runs(places, seen, found, rerun, view.report, busy=busy)
+            found = repeats.audit
+            for claim, path in repeats.kept:
+                say(f"{claim.where}: {claim.detail}\nkept as {path.relative_to(places.root)}", err=True)
+        _tell(found)
     if as_json:
         say_json(views.render_document(found))
     else:
         say(views.render_text(found, paint=choose_paint(), everything=show_all))
     return IN_SYNC if found.proof in (Proof.PROVEN, Proof.ATTESTED) else NOT_IN_SYNC
+
+
+def _tell(found: AuditReport) -> None:
+    """The log: each claim that nothing proves, and how many there are of each kind."""
+    for claim in found.claims:
+        if claim.proof in (Proof.MISSING, Proof.CONTRADICTED):
+            told = facts(where=claim.where, what=claim.what, proof=claim.proof.value, detail=claim.detail)
+            log.warning("claim not proven", extra=told)
+    counts = Counter(claim.proof.value for claim in found.claims)
+    log.info("audit ended", extra=facts(commit=found.commit, proof=found.proof.value, **counts))

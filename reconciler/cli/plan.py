@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+import time
+from collections import Counter
 from pathlib import Path
 
 import click
@@ -15,10 +18,13 @@ from reconciler.cli.shared.plan_options import (
     find_line_commits,
     list_cells,
 )
+from reconciler.event_log import add_context, facts, open_log
 from reconciler.plan import saved
+from reconciler.planning import PlanResult
 from reconciler.render.documents import render_cells_part
 from reconciler.render.plan import LIMIT, collect_shown_origins, render_plan_text, render_scratch_sources
 
+log = logging.getLogger(__name__)
 _OUTPUT = click.Option(
     ["-o", "--output"],
     type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
@@ -44,7 +50,10 @@ def command(
     2 when something is not.
     """
     places, options = find_asked_cells(words, exclude=exclude, only=only, deep=deep)
-    seen = compute_selected_plan(places, options)
+    began = time.monotonic()
+    with open_log(places.log, "plan"):
+        seen = compute_selected_plan(places, options)
+        _tell(seen, time.monotonic() - began)
     if output == Path("-"):
         output, as_json = None, True
     if output is not None:
@@ -60,3 +69,14 @@ def command(
     if output is not None:
         say(f"Saved as {output}; carry it out with: reconcile apply {output}")
     return choose_exit_code(seen.plan)
+
+
+def _tell(seen: PlanResult, seconds: float) -> None:
+    """The log: how much is to be done, and what is wrong."""
+    plan = seen.plan
+    add_context(submission=plan.name)
+    actions = Counter(step.change.action.value.lower() for step in plan.steps)
+    for finding in plan.findings:
+        log.warning("finding", extra=facts(kind=finding.kind, where=finding.where, text=finding.message))
+    extra = facts(in_sync=plan.in_sync, unchanged=plan.unchanged, seconds=round(seconds, 3), **actions)
+    log.info("plan ended", extra=extra)

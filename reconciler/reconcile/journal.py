@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
-from reconciler.event_log import add_context, context, facts, write_file
+from reconciler.event_log import RECONCILING, add_context, facts, open_log
 from reconciler.execute.outcome import Event, Message, Outcome, Status, StepStarted
 from reconciler.files import RepositoryPaths
 from reconciler.plan.plan import Step
@@ -56,15 +54,9 @@ class Journal:
 
 @contextlib.contextmanager
 def open_journal(places: RepositoryPaths, report: Callable[[Event], None]) -> Iterator[Journal]:
-    """In ``.reconcile/log/``: a file for each pass."""
-    identity = f"{datetime.now(UTC):%Y%m%dT%H%M%S.%f}-{os.getpid()}"
-    with write_file(places.work / "log", identity), context(reconcile=identity):
-        log.info("pass began")
-        try:
-            yield Journal(identity, report)
-        except BaseException as error:
-            log.warning("pass broken off", extra=facts(error=type(error).__name__, problem=str(error)))
-            raise
+    """A file for each pass."""
+    with open_log(places.log, RECONCILING) as identity:
+        yield Journal(identity, report)
 
 
 def _name(step: Step) -> dict[str, str]:

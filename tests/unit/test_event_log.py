@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.event_log import KEPT, add_context, context, facts, write_file
+from reconciler.event_log import KEPT, RECONCILING, add_context, context, facts, open_log, write_file
 
 log = logging.getLogger("reconciler.of.a.test")
 
@@ -53,6 +53,27 @@ def test_newest_files_stay(tmp_path: Path) -> None:
         with write_file(tmp_path, f"{number:03}"):
             log.info("pass began")
     assert [path.stem for path in sorted(tmp_path.iterdir())] == [f"{number:03}" for number in range(3, KEPT + 3)]
+
+
+def test_files_of_one_command_do_not_push_out_those_of_another(tmp_path: Path) -> None:
+    with open_log(tmp_path, RECONCILING):
+        pass
+    for _ in range(KEPT + 2):
+        with open_log(tmp_path, "plan"):
+            pass
+    names = [path.stem for path in tmp_path.iterdir()]
+    assert len([name for name in names if name.startswith("plan-")]) == KEPT
+    assert len(names) == KEPT + 1
+
+
+def test_a_command_that_breaks_off_says_why(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no"), open_log(tmp_path, "plan"):
+        raise ValueError("no")
+    (file,) = tmp_path.iterdir()
+    assert [(line["message"], line.get("error"), line.get("problem")) for line in lines(file)] == [
+        ("plan began", None, None),
+        ("plan broken off", "ValueError", "no"),
+    ]
 
 
 def test_folder_that_cannot_be_written_stops_nobody(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -37,7 +37,7 @@ def verbose_option() -> click.Option:
             context.meta[VERBOSE] = True
             show_on_terminal()
 
-    text = "Show the log of a pass on standard error; it is in .reconcile/log/ in any case."
+    text = "Show the log of a pass, plan or audit on standard error; it is in .reconcile/log/ in any case."
     return click.Option(["-v", "--verbose"], is_flag=True, expose_value=False, callback=show, help=text)
 
 

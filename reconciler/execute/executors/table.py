@@ -12,6 +12,7 @@ from reconciler.execute.attempt import Attempt
 from reconciler.execute.executors.executor import Executor, Handle, read_handle
 from reconciler.execute.executors.launcher import LauncherExecutor
 from reconciler.execute.executors.local import LocalExecutor
+from reconciler.execute.executors.logged import LoggedExecutor
 from reconciler.files import RepositoryPaths
 from reconciler.resource.kinds import Kind
 from reconciler.resource.settings import CellSettings
@@ -29,8 +30,8 @@ class Executors:
 
     @classmethod
     def of(cls, places: RepositoryPaths) -> Self:
-        local, launcher = LocalExecutor(), LauncherExecutor(places)
-        return cls({local.name: local, launcher.name: launcher})
+        executors: tuple[Executor, ...] = (LocalExecutor(), LauncherExecutor(places))
+        return cls({executor.name: LoggedExecutor(executor) for executor in executors})
 
     def choose_for_system(self, settings: CellSettings) -> Executor:
         """The one that reaches the machine of a system."""

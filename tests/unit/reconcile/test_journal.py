@@ -41,6 +41,47 @@ def test_pass_logs_what_it_did_under_one_id_and_a_second_pass_under_another(tmp_
     assert [line["message"] for line in second] == ["pass began", "planned", "pass ended"]
 
 
+def test_what_an_executor_does_is_told_with_its_attempt(tmp_path: Path) -> None:
+    repository = make_repository(tmp_path)
+    report = repository.reconcile()
+    (lines,) = read_logs(repository)
+    children = [outcome.record for outcome in report.outcomes if outcome.record is not None]
+    for record in children:
+        own = [line for line in lines if line.get("attempt") == record.attempt and "executor" in line]
+        told = [line["message"] for line in own]
+        assert told[0] == "submitted"
+        assert told[-2:] == ["ended", "harvested"]
+        assert {"state changed"} >= set(told[1:-2])
+        assert own[0]["resource"] == str(record.address)
+        assert (own[-2]["state"], own[-2]["status"]) == ("ended", 0)
+        assert {line["executor"] for line in own} == {"local"}
+
+
+@pytest.mark.parametrize("command", ["plan", "audit"])
+def test_a_command_that_only_reads_tells_too(tmp_path: Path, command: str) -> None:
+    repository = make_repository(tmp_path)
+    repository.commit()
+    words = [sys.executable, "-P", "-m", "reconciler.cli.main", command]
+    quiet = subprocess.run(words, cwd=repository.root, capture_output=True, text=True, check=False)
+    loud = subprocess.run([*words, "-v"], cwd=repository.root, capture_output=True, text=True, check=False)
+    first, second = read_logs(repository)
+    assert [line["message"] for line in first] == [line["message"] for line in second]
+    assert (first[0]["message"], first[-1]["message"]) == (f"{command} began", f"{command} ended")
+    assert first[0]["reconcile"] != second[0]["reconcile"]
+    assert f"{command} ended" in loud.stderr
+    assert f"{command} ended" not in quiet.stdout + quiet.stderr + loud.stdout
+
+
+def test_plan_counts_what_is_to_be_done(tmp_path: Path) -> None:
+    repository = make_repository(tmp_path)
+    command = [sys.executable, "-P", "-m", "reconciler.cli.main", "plan", "--json"]
+    said = subprocess.run(command, cwd=repository.root, capture_output=True, text=True, check=False)
+    ((*_, ended),) = read_logs(repository)
+    steps = json.loads(said.stdout)["steps"]
+    assert ended["create"] == sum(step["action"] == "Create" for step in steps)
+    assert ended["in_sync"] is False
+
+
 def test_pass_that_cannot_go_on_says_why(tmp_path: Path) -> None:
     repository = make_repository(tmp_path)
     repository.edit(SPEC, "category: edge", "category: edgy")

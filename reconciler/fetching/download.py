@@ -11,7 +11,8 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -67,12 +68,13 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """``folder``: where parts wait, on the file system of ``target``."""
+    """``folder``: where parts wait, on the file system of ``target``. ``is_locked``: who asks keeps others away."""
 
     target: Path
     addresses: tuple[str, ...]
     digest: FileDigest | None
     folder: Path
+    is_locked: bool = False
 
     @property
     def part(self) -> Path:
@@ -101,14 +103,7 @@ class WrongDigestError(AddressError):
 def download(item: Download, limits: Limits, progress: Progress) -> Downloaded:
     """Raises StoreError (the last address's) where none gives the file, StorageError where this disk does not take it,
     StoppedError."""
-    lock = Lock(item.part.with_suffix(".lock"), purpose=f"fetching {item.target.name}", shared_folder=True)
-    with convert_storage_errors(item.folder):
-        item.folder.mkdir(parents=True, exist_ok=True)
-    try:
-        held = lock.acquire()
-    except LockedError as error:
-        raise StoreError(f"{item.target.name}: {error.message}", fix=error.fix) from error
-    with held:
+    with nullcontext() if item.is_locked else hold(item.part.with_suffix(".lock"), item.target.name):
         found = _from_any(_Running(item, limits, progress))
         with convert_storage_errors(item.target):
             item.target.parent.mkdir(parents=True, exist_ok=True)
@@ -117,6 +112,18 @@ def download(item: Download, limits: Limits, progress: Progress) -> Downloaded:
             flush_folder(item.target.parent)
         remove(item.note)
     return found
+
+
+@contextmanager
+def hold(path: Path, name: str) -> Iterator[None]:
+    """So that two processes never write one part. Raises StoreError naming who else fetches it."""
+    lock = Lock(path, purpose=f"fetching {name}", shared_folder=True)
+    try:
+        held = lock.acquire()
+    except LockedError as error:
+        raise StoreError(f"{name}: {error.message}", fix=error.fix) from error
+    with held:
+        yield
 
 
 @dataclass(slots=True)
@@ -270,7 +277,7 @@ def _verify(item: Download, address: str, whole: _Whole) -> Downloaded:
     found = whole.asked.hexdigest() if whole.asked is not None else sha256
     if not whole.size:
         raise WrongDigestError(f"{address} gives an empty file", fix="name a mirror: --mirror URL|DIR")
-    if asked is not None and found != asked.value:
+    if asked is not None and not asked.accepts(found):
         said = (
             f"{address}: the file there has the {asked.algorithm} {found}, and {asked.origin} publishes {asked.value}"
         )

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import shutil
-import threading
-import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, wait
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
 from urllib.parse import quote, urlsplit
 
-from reconciler.errors import ReconcilerError, StorageError
-from reconciler.fetching.download import Download, Limits, Progress, StoppedError, download
+from reconciler.errors import ReconcilerError, StorageError, StoreError
+from reconciler.fetching.download import Download, Limits, Progress, StoppedError, download, hold
+from reconciler.fetching.parallel import fetch_all
 from reconciler.fetching.scratch import Found, Presence, Scratch, find_files, look_for, read_note, write_note
 from reconciler.fetching.unpacking import unpack_folder, unpack_member
 from reconciler.files import hash_file, remove
+from reconciler.foreign import read_regular
 from reconciler.mlperf.benchmark_files import BenchmarkFiles, FileDigest, SourceFile
 from reconciler.quantities import show_size
 
 _SPARE = 64 << 20  # bytes that stay free
-_BEAT = 0.2  # seconds between two looks whether all has ended
-_LAST_BYTES = 5.0  # seconds in which what is under way ends, once it was stopped
+_AT_ONCE = 8  # files of one list under way at once
+_LARGEST_LIST = 512 << 20  # bytes of a list of files
 
 
 class Way(StrEnum):
@@ -127,6 +127,8 @@ def _choose_way(benchmark: str, found: Found, mirror: Mirror | None) -> Due:
     if file.is_archive:
         name = PurePosixPath(urlsplit(file.sources[0]).path).name
         return Due(benchmark, found, Way.DOWNLOAD, (mirror.locate(f"{PurePosixPath(file.path).parent}/{name}"),), True)
+    if file.listed_in:
+        return Due(benchmark, found, Way.DOWNLOAD, (mirror.locate(str(PurePosixPath(file.path).parent)),))
     if file.is_pattern:
         return Due(benchmark, found, Way.BY_HAND)
     return Due(benchmark, found, Way.DOWNLOAD, (mirror.locate(file.path),))
@@ -152,34 +154,13 @@ def check_room(scratch: Scratch, due: Sequence[Due]) -> None:
 
 def fetch(scratch: Scratch, due: Sequence[Due], limits: Limits, progress: Progress, *, parallel: int) -> list[Ended]:
     """In the order of ``due``. What fails is told of each file, and keeps no other from coming."""
-    futures: list[Future[Ended]] = [Future() for _ in due]
-    waiting = list(zip(due, futures, strict=True))[::-1]
-    lock = threading.Lock()
-
-    def work() -> None:
-        while not progress.stopped.is_set():
-            with lock:
-                if not waiting:
-                    return
-                item, future = waiting.pop()
-            try:
-                future.set_result(_fetch_one(scratch, item, limits, progress))
-            except BaseException as error:
-                future.set_exception(error)
-
-    # Not a pool: nobody waits for its threads when the process is to end.
-    for _ in range(min(parallel, len(due))):
-        threading.Thread(target=work, daemon=True).start()
-    try:
-        while wait(futures, timeout=_BEAT).not_done:
-            pass
-    except BaseException:
-        progress.stopped.set()
-        began = time.monotonic()
-        while threading.active_count() > 1 and time.monotonic() - began < _LAST_BYTES:
-            time.sleep(_BEAT)
-        raise
-    return [future.result() for future in futures]
+    ended: dict[str, Ended] = {}
+    # A list of files comes before the files that it names.
+    for listed in (False, True):
+        items = [item for item in due if bool(item.file.listed_in) is listed]
+        found = fetch_all(items, lambda item: _fetch_one(scratch, item, limits, progress), progress, parallel=parallel)
+        ended |= {item.file.path: end for item, end in zip(items, found, strict=True)}
+    return [ended[item.file.path] for item in due]
 
 
 def foresee(scratch: Scratch, due: Due) -> Ended:
@@ -199,6 +180,8 @@ def _fetch_one(scratch: Scratch, due: Due, limits: Limits, progress: Progress) -
     bring: Callable[[Scratch, Due, Limits, Progress], str] = _bring_packed if due.packed else _bring_file
     if due.way is Way.COPY and due.file.is_pattern:
         bring = _copy_all
+    elif due.file.listed_in:
+        bring = _bring_listed
     try:
         return Ended(due, Fate.FETCHED, bring(scratch, due, limits, progress))
     except StoppedError:
@@ -242,11 +225,63 @@ def _bring_packed(scratch: Scratch, due: Due, limits: Limits, progress: Progress
 def _copy_all(scratch: Scratch, due: Due, limits: Limits, progress: Progress) -> str:
     """The files of a pattern from a mirror's folder, those that are here in full left out."""
     folder = Path(due.addresses[0])
-    for source in sorted(find_files(folder, due.file.path)):
-        target = scratch.root / source.relative_to(folder)
-        if not (target.is_file() and target.stat().st_size == source.stat().st_size):
-            download(Download(target, (source.absolute().as_uri(),), None, scratch.incoming), limits, progress)
+    pairs = [
+        (source, scratch.root / source.relative_to(folder)) for source in sorted(find_files(folder, due.file.path))
+    ]
+    missing = {
+        target: source.absolute().as_uri()
+        for source, target in pairs
+        if not (target.is_file() and target.stat().st_size == source.stat().st_size)
+    }
+    _bring_many(scratch, due, missing, limits, progress)
     return ""
+
+
+def _bring_listed(scratch: Scratch, due: Due, limits: Limits, progress: Progress) -> str:
+    """The files that a list names, each below the address; those that are here are left out."""
+    folder = (scratch.root / due.file.path).parent
+    names = read_listed(scratch.root / due.file.listed_in)
+    base = due.addresses[0].rstrip("/")
+    missing = {folder / name: f"{base}/{quote(name)}" for name in names if not _has_bytes(folder / name)}
+    _bring_many(scratch, due, missing, limits, progress)
+    return ""
+
+
+def _has_bytes(path: Path) -> bool:
+    return path.is_file() and path.stat().st_size > 0
+
+
+def read_listed(path: Path) -> list[str]:
+    """The names of the images of an annotation file in the manner of COCO. Raises StorageError."""
+    fix = f"fetch {path.name} first; if it is there, move it away and fetch it again"
+    try:
+        names = [str(image["file_name"]) for image in json.loads(read_regular(path, _LARGEST_LIST))["images"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StorageError(f"{path} cannot be read as a list of images: {error}", fix=fix) from error
+    strange = [name for name in names if PurePosixPath(name).name != name or name in (".", "..")]
+    if strange or not names:
+        what = f"names {strange[0]!r}, which is no file's name" if strange else "names no image"
+        raise StorageError(f"{path} {what}", fix=fix)
+    return names
+
+
+def _bring_many(scratch: Scratch, due: Due, missing: Mapping[Path, str], limits: Limits, progress: Progress) -> None:
+    """Small files, under one lock for all. Raises StoreError naming the first that did not come; the others stay."""
+
+    def bring(target: Path) -> ReconcilerError | None:
+        item = Download(target, (missing[target],), None, scratch.incoming, is_locked=True)
+        try:
+            download(item, limits, progress)
+        except ReconcilerError as error:
+            return error
+        return None
+
+    name = PurePosixPath(due.file.path).parent.as_posix().replace("/", "-")
+    with hold(scratch.incoming / f"{name}.lock", due.file.path):
+        failures = [error for error in fetch_all(list(missing), bring, progress, parallel=_AT_ONCE) if error]
+    if failures:
+        many = f"{len(failures):,} of {len(missing):,} files did not come, such as: {failures[0].message}"
+        raise StoreError(many, fix=failures[0].fix)
 
 
 def show_by_hand(scratch: Scratch, due: Due) -> str:

@@ -26,11 +26,16 @@ _UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40
 
 @dataclass(frozen=True, slots=True)
 class FileDigest:
-    """``algorithm``: sha256, or md5 where the source publishes nothing better. ``origin``: who published it."""
+    """``algorithm``: sha256, or md5 where the source publishes nothing better. ``origin``: who published it.
+    ``others``: of other versions that are as good, which guides of submitters have under the same name."""
 
     algorithm: str
     value: str
     origin: str = ""
+    others: tuple[str, ...] = ()
+
+    def accepts(self, value: str) -> bool:
+        return value == self.value or value in self.others
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +45,9 @@ class SourceFile:
     ``path``: where it belongs, a pattern where it stands for ``count`` files. ``sources``: addresses of the file, or of
     the archive that it is packed in, any of which will do; none where it must be brought ``by_hand``. ``member``: its
     name in the archive; ``unpack``: the prefix of the names in the archive that are wanted, below the folder of
-    ``path``. ``digest``: of what the address gives. ``size``: bytes on disk as people know it, for estimates alone;
-    ``packed``: bytes of the archive. ``known_as``: other places where guides have it. ``optional``: a benchmark runs
-    without it.
+    ``path``. ``listed_in``: the file that names them, each of which is below an address. ``digest``: of what the
+    address gives. ``size``: bytes on disk as people know it, for estimates alone; ``packed``: bytes of the archive.
+    ``known_as``: other places where guides have it. ``optional``: a benchmark runs without it.
     """
 
     path: str
@@ -53,6 +58,7 @@ class SourceFile:
     digest: FileDigest | None = None
     member: str = ""
     unpack: str | None = None
+    listed_in: str = ""
     packed: int = 0
     count: int = 1
     by_hand: str = ""
@@ -113,7 +119,8 @@ def _parse(path: Path) -> BenchmarkFiles:
 
 def _parse_file(written: Mapping[str, Any]) -> SourceFile:
     values = dict(written)
-    digests = [FileDigest(name, str(values.pop(name)), values.pop("digest_by")) for name in _named(values)]
+    others = tuple(values.pop("or_digest", ()))
+    digests = [FileDigest(name, str(values.pop(name)), values.pop("digest_by"), others) for name in _named(values)]
     return SourceFile(
         **{
             **values,

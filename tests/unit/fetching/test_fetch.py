@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import tarfile
 import zipfile
 from collections.abc import Iterable, Mapping
@@ -120,6 +121,15 @@ def test_a_file_that_changed_since_it_was_proved_is_read_again(scratch: Scratch)
     assert look_for(scratch, file, deep=False).presence is Presence.HERE
     path.write_bytes(b"edited")
     assert look_for(scratch, file, deep=True).presence is Presence.WRONG
+
+
+def test_another_published_version_under_the_same_name_counts(scratch: Scratch) -> None:
+    known = [hashlib.md5(data, usedforsecurity=False).hexdigest() for data in (b"new", b"old")]
+    digest = FileDigest("md5", known[0], "it", others=(known[1],))
+    (scratch.root / "models").mkdir(parents=True)
+    (scratch.root / "models/b.onnx").write_bytes(b"old")
+    file = make_file("models/b.onnx", "http://127.0.0.1:9/m", digest=digest)
+    assert [item.fate for item in bring(scratch, file)] == [Fate.HERE]
 
 
 def test_another_place_of_the_guides_counts(scratch: Scratch) -> None:
@@ -257,3 +267,42 @@ def test_every_file_of_every_benchmark_has_a_way_to_come() -> None:
             assert not any(source.startswith("http://") for source in file.sources) or file.digest, file.path
             assert file.digest is None or len(file.digest.value) == {"md5": 32, "sha256": 64}[file.digest.algorithm]
             assert bool(file.packed) == file.is_archive, file.path
+
+
+def make_listing(*names: str) -> bytes:
+    return json.dumps({"images": [{"file_name": name} for name in names]}).encode()
+
+
+def test_the_files_that_a_list_names_come_after_it(scratch: Scratch) -> None:
+    listing = make_listing("1.jpg", "2 a.jpg", "3.jpg")
+    behaviour = Behaviour({"/l": listing, "/i/1.jpg": b"one", "/i/2%20a.jpg": b"two", "/i/3.jpg": b"three"})
+    with serve(behaviour) as address:
+        images = make_file("data/b/*.jpg", f"{address}/i/", count=3, listed_in="data/list.json")
+        labels = make_file("data/list.json", f"{address}/l", data=listing)
+        (scratch.root / "data/b").mkdir(parents=True)
+        (scratch.root / "data/b/1.jpg").write_bytes(b"one")
+        assert [item.fate for item in bring(scratch, images, labels)] == [Fate.FETCHED, Fate.FETCHED]
+    assert (scratch.root / "data/b/2 a.jpg").read_bytes() == b"two"
+    assert {path for path, *_ in behaviour.asked} == {"/l", "/i/2%20a.jpg", "/i/3.jpg"}
+    assert len(list(scratch.incoming.glob("*.lock"))) == 2  # one for the list, one for all that it names
+
+
+def test_of_many_files_those_that_come_stay(scratch: Scratch) -> None:
+    listing = make_listing("1.jpg", "2.jpg")
+    with serve(Behaviour({"/l": listing, "/i/2.jpg": b"two"})) as address:
+        images = make_file("data/b/*.jpg", f"{address}/i", count=2, listed_in="data/list.json")
+        ended = bring(scratch, make_file("data/list.json", f"{address}/l", data=listing), images)
+    assert [item.fate for item in ended] == [Fate.FETCHED, Fate.FAILED]
+    assert "1 of 2 files did not come" in ended[1].why
+    assert "/i/1.jpg" in ended[1].why
+    assert (scratch.root / "data/b/2.jpg").read_bytes() == b"two"
+
+
+@pytest.mark.parametrize("name", ["../escaped.jpg", "/escaped.jpg", ".."])
+def test_a_list_that_names_files_elsewhere_is_refused(scratch: Scratch, name: str) -> None:
+    (scratch.root / "data").mkdir(parents=True)
+    (scratch.root / "data/list.json").write_bytes(make_listing(name))
+    images = make_file("data/b/*.jpg", "http://127.0.0.1:9/i", count=1, listed_in="data/list.json")
+    (ended,) = bring(scratch, images)
+    assert ended.fate is Fate.FAILED
+    assert "no file's name" in ended.why

@@ -1,6 +1,6 @@
 """The MLPerf Inference reconciler: makes a submission tree match a declared submission spec.
 
-Read ``reconcile.py`` first: one pass, in the order of the folders here.
+Read ``reconcile/run.py`` first: one pass. ``docs/architecture.md`` says what each folder here is for.
 """
 
 __version__ = "0.1.0"

@@ -122,6 +122,12 @@ def test_files_that_are_named_exist(path: Path) -> None:
         assert found or any(ROOT.glob(f"harness/*/{known}")), name
 
 
+def test_every_place_of_the_program_is_in_the_table_of_rooms() -> None:
+    rooms = set(re.findall(r"`(?:reconciler/)?([\w]+)(?:\.py|/)`", section(DOCS / "architecture.md", "The rooms")))
+    places = {path.stem for path in (ROOT / "reconciler").iterdir() if not path.name.startswith(("_", "py.", "."))}
+    assert places <= rooms, sorted(places - rooms)
+
+
 def test_a_typical_change_takes_four_files_at_most() -> None:
     parts = re.split(r"^## ", read(DOCS / "contributing.md"), flags=re.MULTILINE)[1:]
     files = {part.splitlines()[0]: re.findall(r"^\d\. `([^`]+)`", part, re.MULTILINE) for part in parts}

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.backends import BuildPlan, load_backend
+from harness.backends import BuildPlan, Outputs, load_backend
 from harness.benchmarks import BenchmarkCode, load_benchmark
 from harness.benchmarks.command import note_source
 from harness.benchmarks.sources import is_rehearsal
@@ -96,12 +96,19 @@ def _change_precision(request: BuildRequest, benchmark: BenchmarkCode, counter: 
         scales = made.get("input_scales", {})
         if count and samples:
             few = {name: array[:count] for name, array in samples.items()}
-            made["comparison"] = compared(plain, model, few, benchmark.postprocess, scales=scales)
+            made["comparison"] = compared(plain, model, few, _comparable(benchmark), scales=scales)
         if scored and dataset:
             few = {name: array[:scored] for name, array in benchmark.load_samples(dataset).items()}
             score = score_with(benchmark.score, dataset)
-            made["scores"] = compared(plain, model, few, benchmark.postprocess, scales=scales, score=score)["scores"]
+            made["scores"] = compared(plain, model, few, _comparable(benchmark), scales=scales, score=score)["scores"]
     return {"quantization": made}
+
+
+def _comparable(benchmark: BenchmarkCode) -> Callable[[Outputs], np.ndarray]:
+    """What of a batch is compared: its responses, or where they take several batches the first output."""
+    if benchmark.loop:
+        return lambda outputs: np.asarray(outputs[0])
+    return lambda outputs: np.asarray(benchmark.postprocess(outputs))
 
 
 def _build_engine(request: BuildRequest, counter: Counter) -> Made:

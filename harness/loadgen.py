@@ -181,24 +181,30 @@ class Responder:
         self._with_data, self._tokens = with_data, tokens
         self._spare: list[list[Any]] = []
 
-    def complete(self, ids: Sequence[int], responses: np.ndarray | None) -> None:
-        """``responses``: one row per id, C-contiguous; None answers without bytes. Raises before any sample is
-        completed.
+    def complete(self, ids: Sequence[int], responses: np.ndarray | Sequence[np.ndarray] | None) -> None:
+        """``responses``: one row per id, C-contiguous, or one such array per id, of any sizes; None answers without
+        bytes. Raises before any sample is completed.
         """
         count = len(ids)
         pool = self._take(count)
         if not self._with_data:
             for response, identity in zip(pool, ids, strict=False):
                 response.id = identity
+        elif responses is not None and not isinstance(responses, np.ndarray):
+            for response, identity, answer in zip(pool, ids, responses, strict=False):
+                response.id, response.data, response.size = identity, answer.ctypes.data, answer.nbytes
         else:
             address, size = (0, 0) if responses is None else _location(responses)
             addresses = range(address, address + size * count, size) if size else itertools.repeat(0, count)
             for response, identity, data in zip(pool, ids, addresses, strict=False):
                 response.id, response.data, response.size = identity, data, size
-        if self._tokens and responses is not None:
+        if self._tokens and isinstance(responses, np.ndarray):
             each = responses.size // count
             for response in pool:
                 response.n_tokens = each
+        elif self._tokens and responses is not None:
+            for response, answer in zip(pool, responses, strict=False):
+                response.n_tokens = answer.size
         lg.QuerySamplesComplete(pool if len(pool) == count else pool[:count])
         # ``responses`` is alive until here: LoadGen has copied what it logs.
         self._spare.append(pool)

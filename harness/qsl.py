@@ -2,16 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import HarnessError
 
-Arrays = Mapping[str, np.ndarray]
+Arrays = Mapping[str, Any]
+"""Input name -> samples: an array whose first axis counts them, or a ``Ragged``."""
 Rows = slice | NDArray[np.intp]
 """Positions among the resident samples: a slice where they are contiguous, so that a backend may read in place."""
+
+
+class Ragged:
+    """Samples of different sizes, an array each; they may be memory maps. It stands where an array of samples does,
+    for benchmarks that take a sample at a time (harness.loops)."""
+
+    def __init__(self, samples: Sequence[np.ndarray]) -> None:
+        self._samples = samples
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def __getitem__(self, row: int) -> np.ndarray:
+        return self._samples[row]
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return iter(self._samples)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self._samples[0].dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """With -1 where it varies."""
+        sizes = zip(*(sample.shape for sample in self._samples), strict=True)
+        return (len(self), *(size[0] if len(set(size)) == 1 else -1 for size in sizes))
+
+
+def take_rows(samples: Any, rows: NDArray[np.intp]) -> Any:
+    """Samples in memory, in this order. One that is named twice is held once where they are of different sizes."""
+    if not isinstance(samples, Ragged):
+        return np.ascontiguousarray(samples[rows])
+    held = {row: np.array(samples[row]) for row in set(rows.tolist())}
+    return Ragged([held[row] for row in rows.tolist()])
 
 
 class SampleLibrary:
@@ -49,7 +86,7 @@ class SampleLibrary:
         try:
             order = np.fromiter(indices, np.intp, len(indices))
             self._position[order[::-1]] = np.arange(len(order))[::-1]
-            self._place({name: np.ascontiguousarray(array[order]) for name, array in self._arrays.items()})
+            self._place({name: take_rows(array, order) for name, array in self._arrays.items()})
         except Exception as error:
             self._failed(error)
 

@@ -17,6 +17,7 @@ from harness.contract import BACKENDS, Counter, Fact, Result, RunRequest
 from harness.digests import hash_code, hash_folder
 from harness.errors import HarnessError, require
 from harness.loadgen import Prepared, Responder, Test, collect_loadgen_facts, prepare, run_test
+from harness.loops import load_loops, warm_rows
 from harness.machine import collect_machine_notes
 from harness.qsl import Arrays, SampleLibrary
 from harness.sut import Completer, Guard, OfflineSut, ServerSut, StreamSut
@@ -43,7 +44,8 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
     guard = Guard(partial(_end_soon, give_up))
     responder = Responder(with_data=prepared.logs_responses, tokens=benchmark.tokens)
     completer = Completer(responder, benchmark.postprocess, counter, guard)
-    session = backend.load(_load_plan(request, benchmark, completer))
+    plan = _load_plan(request, benchmark, completer)
+    session = load_loops(backend.load, plan, benchmark.loop, benchmark.at_once)
     library = SampleLibrary(arrays, session.place, guard.record, performance_count=request.performance_sample_count)
     _require_different(request.audit_config, library.performance_count)
     counter.stage("warming up")
@@ -89,9 +91,9 @@ def _require_different(audit_config: str, loaded: int) -> None:
 def warm_up(session: Session, arrays: Arrays, benchmark: BenchmarkCode) -> None:
     """Compute a few batches of the smallest and the largest size, so that no run pays for first-time work."""
     count = min(session.batch_size, len(next(iter(arrays.values()))))
-    session.place({name: np.array(array[:count]) for name, array in arrays.items()})  # a memory map may be read-only
-    for size in (1, count):
-        for _ in range(_WARM_UP_BATCHES):
+    session.place(warm_rows(arrays, count))
+    for size in {1, count}:
+        for _ in range(1 if benchmark.loop else _WARM_UP_BATCHES):
             benchmark.postprocess(session.compute(slice(0, size)))
 
 

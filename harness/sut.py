@@ -21,7 +21,8 @@ from harness.backends import Outputs, Session, Token
 from harness.contract import Counter
 from harness.qsl import Rows
 
-Postprocess = Callable[[Outputs], np.ndarray]
+Responses = np.ndarray | Sequence[np.ndarray]
+Postprocess = Callable[[Outputs], Responses]
 _NEVER = sys.maxsize
 
 
@@ -34,7 +35,7 @@ class Indexed(Protocol):
 class Respond(Protocol):
     """Completes samples; raises before it completes any. ``responses`` None answers without bytes."""
 
-    def complete(self, ids: Sequence[int], responses: np.ndarray | None) -> None: ...
+    def complete(self, ids: Sequence[int], responses: Responses | None) -> None: ...
 
 
 class Guard:
@@ -84,7 +85,8 @@ class Completer:
     def answer(self, ids: Token, outputs: Outputs) -> None:
         """Complete a batch with what was computed; without bytes if that cannot be made into responses."""
         try:
-            responses = np.ascontiguousarray(self._postprocess(outputs))
+            made = self._postprocess(outputs)
+            responses = np.ascontiguousarray(made) if isinstance(made, np.ndarray) else made
             if len(responses) != len(ids):
                 raise ValueError(f"postprocess made {len(responses)} responses of a batch of {len(ids)}")
             self._respond.complete(ids, responses)

@@ -153,7 +153,11 @@ class Session(Protocol):
         """What is in fact used: threads, streams, precision, …"""
 
     def place(self, samples: Arrays) -> None:
-        """Make these the resident samples (input name -> C-contiguous array). Nothing is in flight meanwhile."""
+        """Make these the resident samples (input name -> C-contiguous array). Nothing is in flight meanwhile.
+
+        A session that reads them anew in each batch, so that its caller may write rows which are not in flight, says so
+        by an attribute ``reads_in_place``.
+        """
 
     def compute(self, rows: Rows) -> Outputs:
         """One batch on the calling thread, with the least latency. Never while batches are in flight.

@@ -29,6 +29,7 @@ class NullSession:
     """Answers zeros of the shapes that the benchmark declares, at once and on the calling thread."""
 
     sizes: Sequence[int] = ()
+    reads_in_place = True
 
     def __init__(self, plan: LoadPlan) -> None:
         self.batch_size = plan.batch_size

@@ -86,6 +86,8 @@ def load(plan: LoadPlan) -> OnnxRuntimeSession:
 
 
 class OnnxRuntimeSession:
+    reads_in_place = True
+
     def __init__(self, plan: LoadPlan, folder: Path) -> None:
         self._plan = plan
         self._engine = BackendEngine.read(folder, "onnxruntime")

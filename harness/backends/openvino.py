@@ -71,6 +71,8 @@ def load(plan: LoadPlan) -> OpenVinoSession:
 
 
 class OpenVinoSession:
+    reads_in_place = True
+
     def __init__(self, plan: LoadPlan, folder: Path) -> None:
         self._plan = plan
         self._engine = BackendEngine.read(folder, "openvino")

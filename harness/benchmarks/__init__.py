@@ -18,6 +18,10 @@ A benchmark file is a Python module. Everything in it is optional but ``build_da
   ``calibration.npy``.
 - ``postprocess(outputs)``: the engine's outputs of one batch -> array of responses, one row per sample, all of one
   size. Default: the class of the highest score in the first output.
+- ``loop(sample)``: where a sample takes several calls of the engine: a generator that yields inputs (name -> rows), is
+  sent their outputs, and returns the response, of any size (harness.loops). ``sample``: input name -> its array.
+  ``AT_ONCE: int`` (0): how many samples may be under way, where they are large. ``load_samples`` may then give
+  ``harness.qsl.Ragged``, and ``postprocess`` is not called.
 - ``score(log, dataset, output)``: an AccuracyLog -> metrics by name; writes ``output/accuracy.txt``. Default: top-1
   against ``labels.npy``.
 """
@@ -28,7 +32,7 @@ import importlib
 import importlib.util
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -41,9 +45,12 @@ from harness.benchmarks.accuracy import AnswerLog, write_top1
 from harness.contract import BENCHMARKS, Benchmark, Counter
 from harness.digests import hash_file
 from harness.errors import HarnessError
+from harness.loops import Loop
 
 Settings = Mapping[str, Any]
 Metrics = Mapping[str, Any]
+Responses = np.ndarray | Sequence[np.ndarray]
+"""A row per sample, or an array per sample where they are of different sizes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,12 +62,14 @@ class BenchmarkCode:
     synthetic: bool
     response_dtype: str
     tokens: bool
+    at_once: int
     outputs: tuple[Tensor, ...]
     build_dataset: Callable[[Path | None, Settings, Path, Counter], None]
     build_model: Callable[[Path | None, Settings, Mapping[str, Path], Path, Counter], None]
     load_samples: Callable[[Path], Mapping[str, np.ndarray]]
     load_calibration: Callable[[Path], Mapping[str, np.ndarray]]
-    postprocess: Callable[[Outputs], np.ndarray]
+    postprocess: Callable[[Outputs], Responses]
+    loop: Loop | None
     score: Callable[[AnswerLog, Path, Path], Metrics]
 
 
@@ -116,7 +125,7 @@ def _with_defaults(module: ModuleType, name: str, digest: str) -> BenchmarkCode:
         "build_model": copy_model,
         "load_samples": map_samples,
         "load_calibration": map_calibration,
-        "postprocess": highest_class,
+        "postprocess": keep_answers if hasattr(module, "loop") else highest_class,
         "score": _top1(dtype),
     }
     found: dict[str, Any] = {function: getattr(module, function, default) for function, default in defaults.items()}
@@ -132,6 +141,8 @@ def _with_defaults(module: ModuleType, name: str, digest: str) -> BenchmarkCode:
         synthetic=bool(getattr(module, "SYNTHETIC", False)),
         response_dtype=np.dtype(dtype).name,
         tokens=bool(getattr(module, "TOKENS", False)),
+        at_once=int(getattr(module, "AT_ONCE", 0)),
+        loop=getattr(module, "loop", None),
         outputs=tuple(Tensor(output, tuple(shape), kind) for output, (shape, kind) in outputs.items()),
         **found,
     )
@@ -159,6 +170,11 @@ def map_calibration(dataset: Path) -> Mapping[str, np.ndarray]:
     """``calibration.npy`` as a memory map; nothing where there is none."""
     path = dataset / "calibration.npy"
     return {"samples": np.load(path, mmap_mode="r")} if path.is_file() else {}
+
+
+def keep_answers(outputs: Outputs) -> Responses:
+    """What the loops of the samples returned."""
+    return outputs
 
 
 def highest_class(outputs: Outputs) -> np.ndarray:

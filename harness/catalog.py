@@ -177,6 +177,7 @@ BENCHMARKS: dict[str, BenchmarkFacts] = {
     "digits": BenchmarkFacts("digits", 1, "handwritten digits (UCI, inside scikit-learn), a small convolutional net"),
     "resnet50": BenchmarkFacts("resnet50", 1, "image classification: ResNet-50 v1.5 on ImageNet 2012", rehearsed=True),
     "bert": BenchmarkFacts("bert", 1, "questions about a passage: BERT-Large on SQuAD v1.1", rehearsed=True),
+    "unet3d": BenchmarkFacts("unet3d", 1, "kidneys and tumours in volumes: 3D-UNet on KiTS19", rehearsed=True),
     "command": BenchmarkFacts("command", 1, "the code of a harness command, which prepares model and data itself"),
     "external": BenchmarkFacts("", 1, "code outside this project; its runs are imported", elsewhere=True),
 }

@@ -19,6 +19,8 @@ EXTRAS = {
     "openvino": "cpu",
     "sklearn": "cpu",
     "tokenizers": "bert",
+    "nibabel": "unet3d",
+    "scipy": "unet3d",
 }
 
 

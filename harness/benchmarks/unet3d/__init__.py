@@ -1,0 +1,23 @@
+"""3D-UNet on KiTS19: where kidneys and tumours are in volumes of different sizes, by mean DICE.
+
+Facts that planning needs are in ``benchmark.yaml``. The dataset's folder and what becomes of it: ``kits19``; the
+windows that slide over a volume: ``sliding``; the score: ``scoring``.
+"""
+
+from harness.benchmarks.unet3d.kits19 import build_dataset, load_calibration, load_samples
+from harness.benchmarks.unet3d.scoring import score
+from harness.benchmarks.unet3d.sliding import AT_ONCE, OUTPUTS, RESPONSE_DTYPE, loop
+
+REVISION = 1
+
+__all__ = [
+    "AT_ONCE",
+    "OUTPUTS",
+    "RESPONSE_DTYPE",
+    "REVISION",
+    "build_dataset",
+    "load_calibration",
+    "load_samples",
+    "loop",
+    "score",
+]

@@ -1,0 +1,188 @@
+"""KiTS19 as people have it on disk, and as the reference's network takes it.
+
+Volumes get one spacing, one range of intensities, and sides that a window can slide over, as vision/medical_imaging/
+3d-unet-kits19/preprocess.py of mlcommons/inference makes them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import os
+import struct
+import zlib
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import nibabel
+import numpy as np
+from nibabel.filebasedimages import ImageFileError
+from numpy.typing import NDArray
+from scipy.ndimage import zoom
+
+from harness.benchmarks.checking import FileRule, check_files
+from harness.benchmarks.sources import is_rehearsal
+from harness.benchmarks.unet3d.sliding import SIDE, STRIDE, list_windows
+from harness.contract import Counter
+from harness.errors import HarnessError
+from harness.qsl import Ragged
+
+SPACING = (1.6, 1.2, 1.2)  # mm
+LOWEST, HIGHEST, MEAN, DEVIATION = -79.0, 304.0, 101.0, 76.9
+PADDING = -2.2
+DTYPES = ("float32", "float16")
+IMAGE, LABELS = "imaging.nii.gz", "segmentation.nii.gz"
+CASES = "cases.json"
+_TWICE = {"case_00400": "case_00185"}  # the benchmark's list has this case under two names
+_THREADS = 4  # a case takes about two gigabytes while it is prepared
+_OF_EACH = 4  # windows of a case of the calibration list
+_GZIP = b"\x1f\x8b"
+_FIX = "bring the case again (python3 -m starter_code.get_imaging in the clone of kits19); nothing was prepared"
+
+
+def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
+    """volumes/CASE.npy float [1, depth, height, width], labels/CASE.npy uint8 likewise, cases.json; calibration.npy
+    [n, 1, 128, 128, 128].
+
+    ``settings``: dtype ("float32" or "float16"), count (the first so many cases), threads.
+    """
+    dtype = str(settings.get("dtype", DTYPES[0]))
+    if dtype not in DTYPES:
+        raise HarnessError(f"dataset.settings.dtype is {dtype!r}", "input", f"use one of {', '.join(DTYPES)}")
+    if source is None:
+        raise HarnessError("no dataset is declared", "input", "name the folder with KiTS19's cases as dataset.path")
+    cases = list_cases(source)[: int(settings.get("count", 0)) or None]
+    calibration = [name for name in read_list("calibration.txt") if (source / name / IMAGE).is_file()]
+    check_cases(source, [*cases, *calibration])
+    for folder in ("volumes", "labels"):
+        (output / folder).mkdir()
+    counter.stage("building", len(cases) + len(calibration))
+
+    def prepare(name: str) -> None:
+        image, labels = prepare_case(source / _find_folder(source, name))
+        np.save(output / "volumes" / f"{name}.npy", image.astype(dtype))
+        np.save(output / "labels" / f"{name}.npy", labels)
+        counter.bump(1)
+
+    def cut(name: str) -> NDArray[np.float32]:
+        image, _ = prepare_case(source / name)
+        windows = list(list_windows(image.shape[1:]))
+        chosen = windows[:: max(1, len(windows) // _OF_EACH)][:_OF_EACH]
+        counter.bump(1)
+        return np.stack([image[:, z, y, x] for z, y, x in chosen]).astype(dtype)
+
+    threads = int(settings.get("threads", 0)) or min(_THREADS, len(os.sched_getaffinity(0)))
+    with ThreadPoolExecutor(threads) as pool:  # reading and resampling let go of the interpreter
+        list(pool.map(prepare, cases))
+        if calibration:
+            np.save(output / "calibration.npy", np.concatenate(list(pool.map(cut, calibration))))
+    (output / CASES).write_text(json.dumps(cases), encoding="ascii")
+
+
+def load_samples(dataset: Path) -> Mapping[str, Any]:
+    return {"input": Ragged(_load(dataset, "volumes"))}
+
+
+def load_labels(dataset: Path) -> Sequence[np.ndarray]:
+    return _load(dataset, "labels")
+
+
+def load_calibration(dataset: Path) -> Mapping[str, np.ndarray]:
+    """Windows of the cases of the official list (calibration/KiTS of mlcommons/inference) that were on disk."""
+    path = dataset / "calibration.npy"
+    return {"input": np.load(path, mmap_mode="r")} if path.is_file() else {}
+
+
+def _load(dataset: Path, folder: str) -> list[np.ndarray]:
+    cases = json.loads((dataset / CASES).read_text(encoding="ascii"))
+    return [np.load(dataset / folder / f"{name}.npy", mmap_mode="r") for name in cases]
+
+
+def list_cases(source: Path) -> list[str]:
+    """Those of the benchmark, in its order; of a rehearsal those that are there."""
+    listed = read_list("cases.txt")
+    if is_rehearsal(source):
+        return [name for name in listed if (source / name).is_dir()]
+    return listed
+
+
+def read_list(name: str) -> list[str]:
+    return files("harness.benchmarks.unet3d").joinpath(name).read_text(encoding="ascii").split()
+
+
+def _find_folder(source: Path, name: str) -> str:
+    return name if (source / name).is_dir() else _TWICE.get(name, name)
+
+
+def check_cases(source: Path, names: Sequence[str]) -> None:
+    """Raises HarnessError naming the first few files that are missing, empty, not gzip or cut off."""
+    folders = dict.fromkeys(_find_folder(source, name) for name in names)
+    paths = [f"{folder}/{file}" for folder in folders for file in (IMAGE, LABELS)]
+    check_files(source, [FileRule(path, kind="gzip file", start=_GZIP) for path in paths], fix=_FIX)
+    cut = [path for path in paths if not is_whole(source / path)]
+    if cut:
+        raise HarnessError(f"{source}: {len(cut)} are cut off: {', '.join(cut[:5])}", "input", _FIX)
+
+
+def is_whole(path: Path) -> bool:
+    """Whether the last bytes, which tell the size of what was packed, agree with the header of the volume."""
+    try:
+        with gzip.open(path) as stream:
+            header = stream.read(112)
+        with path.open("rb") as stream:
+            stream.seek(-4, os.SEEK_END)
+            packed = struct.unpack("<I", stream.read(4))[0]
+        order = "<" if header[:4] == b"\x5c\x01\x00\x00" else ">"
+        dimensions = struct.unpack(f"{order}8h", header[40:56])
+        (bits,) = struct.unpack(f"{order}h", header[72:74])
+        (offset,) = struct.unpack(f"{order}f", header[108:112])
+    except (OSError, EOFError, struct.error, zlib.error):
+        return False
+    size = int(offset) + math.prod(dimensions[1 : 1 + dimensions[0]]) * bits // 8
+    return bool(packed == size % 2**32)
+
+
+def prepare_case(folder: Path) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
+    """Volume and labels [1, depth, height, width] with sides of at least 128, multiples of 64."""
+    image, labels = _resample(folder)
+    image = (np.clip(image, LOWEST, HIGHEST) - MEAN) / DEVIATION
+    short = [(0, 0), *(_halve(max(0, SIDE - size)) for size in image.shape[1:])]
+    image, labels = np.pad(image, short, mode="edge"), np.pad(labels, short, mode="edge")
+    # What exceeds a multiple of the stride by less than half of it is cut away, else filled up to the next.
+    over = [size % STRIDE if size % STRIDE < STRIDE // 2 else 0 for size in image.shape[1:]]
+    inner = (
+        slice(None),
+        *(slice(cut // 2, size - (cut - cut // 2)) for cut, size in zip(over, image.shape[1:], strict=True)),
+    )
+    image, labels = image[inner], labels[inner]
+    missing = [(0, 0), *(_halve(-size % STRIDE) for size in image.shape[1:])]
+    image = np.pad(image, missing, mode="constant", constant_values=PADDING)
+    labels = np.pad(labels, missing, mode="constant", constant_values=0)
+    return image.astype(np.float32), labels.astype(np.uint8)
+
+
+def _halve(count: int) -> tuple[int, int]:
+    return count // 2, count - count // 2
+
+
+def _resample(folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    """To the one spacing: values between places linearly, classes of the nearest."""
+    try:
+        image, labels = (nibabel.load(folder / name) for name in (IMAGE, LABELS))
+        spacing = image.header["pixdim"][1:4].tolist()
+        values = image.get_fdata(caching="unchanged").astype(np.float32)
+        classes = labels.get_fdata(caching="unchanged").astype(np.uint8)
+    except (OSError, EOFError, ValueError, ImageFileError) as error:
+        raise HarnessError(f"{folder} cannot be read: {error}", "input", _FIX) from error
+    if values.ndim != 3 or values.shape != classes.shape:
+        shapes = f"{list(values.shape)} and {list(classes.shape)}"
+        raise HarnessError(f"{folder}: volume and labels have shapes {shapes}", "input", _FIX)
+    if spacing != list(SPACING):
+        factor = np.array(spacing) / np.array(SPACING)
+        values = zoom(values, factor, order=1, mode="constant", cval=values.min(), grid_mode=False)
+        classes = zoom(classes, factor, order=0, mode="constant", cval=classes.min(), grid_mode=False)
+    return values[None], classes[None]

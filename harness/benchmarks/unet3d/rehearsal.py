@@ -1,0 +1,124 @@
+"""A small KiTS19 of generated volumes, and a network of the reference's signature that finds classes in them.
+
+Labels are the network's own fp32 answers, put where resampling reads them: volumes are finer than the benchmark's
+spacing, so that each place of an answer has one of its own in the labels.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nibabel
+import numpy as np
+from numpy.typing import NDArray
+from scipy.ndimage import zoom
+
+from harness.benchmarks.made_network import MadeNetwork, NetworkSession, Tensors
+from harness.benchmarks.sources import REHEARSAL
+from harness.benchmarks.unet3d.kits19 import IMAGE, LABELS, SPACING, prepare_case, read_list
+from harness.benchmarks.unet3d.sliding import CLASSES, SIDE, loop
+from harness.contract import Counter
+from harness.errors import HarnessError
+
+MODEL = "3dUNetKiTS19.onnx"
+_SHAPES = ((128, 128, 128), (128, 128, 192), (128, 128, 128), (192, 128, 128))  # as they are prepared
+_FINER = (1.25, 1.125, 1.125)  # of the volumes on disk
+_WIDTHS = {"small": (), "full": (32, 64, 128, 256, 320)}
+_WINDOW: Tensors = {"input": ("float32", ["N", 1, SIDE, SIDE, SIDE])}
+
+
+def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: str, counter: Counter) -> None:
+    names = read_list("cases.txt")[:count]
+    if count > len(names):
+        raise HarnessError(f"the benchmark has {len(names)} cases, not {count}", "input", "ask for fewer samples")
+    rng = np.random.default_rng(seed)
+    (data / REHEARSAL).write_text("{}", encoding="utf-8")
+    affine = np.diag([*(side / finer for side, finer in zip(SPACING, _FINER, strict=True)), 1.0])
+    for number, name in enumerate(names):
+        (data / name).mkdir()
+        volume = draw_volume(rng, _SHAPES[number % len(_SHAPES)])
+        nibabel.save(nibabel.Nifti1Image(volume, affine), data / name / IMAGE)
+        nibabel.save(nibabel.Nifti1Image(np.zeros(volume.shape, np.uint8), affine), data / name / LABELS)
+    first, _ = prepare_case(data / names[0])
+    write_network(models / MODEL, rng, first[None, :, :SIDE, :SIDE, :SIDE], _WIDTHS[size])
+    session = NetworkSession(models / MODEL)
+    for name in names:
+        answer = _answer(session, prepare_case(data / name)[0])
+        shape = nibabel.load(data / name / IMAGE).shape
+        labels = nibabel.Nifti1Image(_spread(answer, shape), affine)
+        nibabel.save(labels, data / name / LABELS)
+        counter.bump(1)
+
+
+def draw_volume(rng: np.random.Generator, prepared: tuple[int, ...]) -> NDArray[np.int16]:
+    """Smooth intensities in Hounsfield units, so fine that ``prepared`` is its shape in the benchmark's spacing."""
+    coarse = rng.normal(100, 120, (8, 8, 8))
+    shape = [round(side * finer) for side, finer in zip(prepared, _FINER, strict=True)]
+    smooth = zoom(coarse, [side / 8 for side in shape], order=1)
+    volume: NDArray[np.int16] = (smooth + rng.normal(0, 10, shape)).astype(np.int16)
+    return volume
+
+
+def _answer(session: NetworkSession, volume: NDArray[np.float32]) -> NDArray[np.uint8]:
+    steps = loop({"input": volume})
+    asked = next(steps)
+    while True:
+        rows = [session.compute({"input": row[None]})[0] for row in asked["input"]]
+        try:
+            asked = steps.send([np.concatenate(rows)])
+        except StopIteration as end:
+            answer: NDArray[np.uint8] = end.value
+            return answer
+
+
+def _spread(answer: NDArray[np.uint8], shape: tuple[int, ...]) -> NDArray[np.uint8]:
+    """Labels of this shape that are ``answer`` once they are resampled: each place is put where that reads it."""
+    read = [
+        zoom(np.arange(side), there / side, order=0, mode="constant", grid_mode=False)
+        for side, there in zip(shape, answer.shape[1:], strict=True)
+    ]
+    labels = np.zeros(shape, np.uint8)
+    labels[np.ix_(*read)] = answer[0]
+    return labels
+
+
+def write_network(path: Path, rng: np.random.Generator, window: NDArray[np.float32], widths: tuple[int, ...]) -> None:
+    """input float32 [N, 1, 128, 128, 128] -> output float32 [N, 3, 128, 128, 128]; each class is the likeliest at
+    about as many places of ``window``."""
+    net = MadeNetwork(rng)
+    top = _write_unet(net, widths) if widths else _write_blocks(net)
+    shape: list[int | str] = ["N", CLASSES, SIDE, SIDE, SIDE]
+    net.save(path, "features", _WINDOW, {top: ("float32", shape)})
+    (found,) = NetworkSession(path).compute({"input": window})
+    centred = net.node("Sub", [top, net.constant(found.mean(axis=(0, 2, 3, 4)).reshape(1, CLASSES, 1, 1, 1))])
+    spread = net.constant(found.std(axis=(0, 2, 3, 4)).reshape(1, CLASSES, 1, 1, 1) + 1e-3)
+    net.node("Div", [centred, spread], "output")
+    net.save(path, "unet3d_rehearsal", _WINDOW, {"output": ("float32", shape)})
+
+
+def _write_blocks(net: MadeNetwork) -> str:
+    """What blocks of 8 x 8 x 8 look like, and the intensity of each place itself."""
+    kernel, shift = net.weight((8, 1, 8, 8, 8), 0.05), net.weight((8,), 0.5)
+    blocks = net.node("Relu", [net.node("Conv", ["input", kernel, shift], kernel_shape=[8] * 3, strides=[8] * 3)])
+    up = net.weight((8, CLASSES, 8, 8, 8), 0.3)
+    wide = net.node("ConvTranspose", [blocks, up], kernel_shape=[8] * 3, strides=[8] * 3)
+    return net.node(
+        "Add", [wide, net.node("Mul", ["input", net.constant(np.array([-0.5, 0.1, 0.5]).reshape(1, 3, 1, 1, 1))])]
+    )
+
+
+def _write_unet(net: MadeNetwork, widths: tuple[int, ...]) -> str:
+    """Two convolutions a level on the way down and up, halving and doubling between."""
+    top, channels, levels = "input", 1, []
+    for depth, width in enumerate(widths):
+        top = net.convolution(top, channels, width, 3, 2 if depth else 1, axes=3)
+        top = net.convolution(top, width, width, 3, axes=3)
+        levels.append((top, width))
+        channels = width
+    for beside, width in reversed(levels[:-1]):
+        up = net.weight((channels, width, 2, 2, 2), (1 / (4 * channels)) ** 0.5)
+        wide = net.node("ConvTranspose", [top, up], kernel_shape=[2] * 3, strides=[2] * 3)
+        top = net.node("Concat", [wide, beside], axis=1)
+        top = net.convolution(net.convolution(top, 2 * width, width, 3, axes=3), width, width, 3, axes=3)
+        channels = width
+    return net.convolution(top, channels, CLASSES, 1, axes=3, active=False)

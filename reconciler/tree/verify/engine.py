@@ -20,6 +20,7 @@ from reconciler.tree.verify.answers import ANSWER_RULES
 from reconciler.tree.verify.conf import CONF_RULES, read_conf, read_target
 from reconciler.tree.verify.endpoints import ENDPOINTS_CONTRADICTIONS
 from reconciler.tree.verify.gaps import find_gaps
+from reconciler.tree.verify.overlaps import OVERLAP, Span, list_spans, verify_overlaps
 from reconciler.tree.verify.placement import PLACEMENT_RULES
 from reconciler.tree.verify.runs import RUN_CONTRADICTIONS
 from reconciler.tree.verify.summary import SUMMARY_RULES
@@ -48,6 +49,7 @@ ALL_RULES: tuple[Rule, ...] = (
         for rule, _ in table
     ),
     SAME_LOG,
+    OVERLAP,
 )
 
 
@@ -69,6 +71,7 @@ def verify_tree(
     found = [finding for item in surveys for finding in walk.find(item)]
     pairs = frozenset((rule.scenario, rule.measured) for item in surveys for rule in item.ruleset.inferences)
     found += verify_copied_logs(memory.facts, memory.files, pairs)
+    found += verify_overlaps(memory.spans)
     return TreeReport(
         root=str(path),
         rounds=tuple(dict.fromkeys(item.ruleset.round for item in surveys)),
@@ -86,10 +89,12 @@ class _Memory:
     facts: list[Facts] = field(default_factory=list)
     files: dict[tuple[str, str, str], str] = field(default_factory=dict)
     gaps: list[Gap] = field(default_factory=list)
+    spans: list[Span] = field(default_factory=list)
 
     def add(self, view: CellView) -> None:
         self.facts.append(_facts(view))
         self.gaps += find_gaps(view)
+        self.spans += list_spans(view)
         for run in view.files.runs():
             key = (view.files.submitter.submitter, str(view.cell), run.name)
             self.files[key] = f"{run.folder.shown}/{DETAIL}"

@@ -411,3 +411,22 @@ def test_a_folder_of_trees_can_be_verified(tree: Path, tmp_path: Path) -> None:
 
 def test_rules_have_names_of_their_own() -> None:
     assert all("." in rule.id and rule.title and rule.sources for rule in ALL_RULES)
+
+
+def test_runs_of_one_system_at_one_time_are_asked_about(tree: Path) -> None:
+    """Once for a system; accuracy runs beside each other slow nothing that is measured."""
+    times = {"SingleStream": ("10:00:00", "10:20:00"), "MultiStream": ("10:15:00", "10:40:00")}
+    for scenario, (begin, end) in times.items():
+        for folder in ("performance/run_1", "accuracy"):
+            set_log(run(tree, scenario, folder), "power_begin", f'"01-02-2026 {begin}.000"')
+            set_log(run(tree, scenario, folder), "power_end", f'"01-02-2026 {end}.000"')
+    asked = [item for item in findings(tree) if item.rule.id == "runs.overlap"]
+    assert [(item.cell, item.severity) for item in asked] == [("closed/sys1", NOTE)]
+    assert "for 300 s" in asked[0].complaint.found or "for 1200 s" in asked[0].complaint.found
+    for scenario in times:
+        for folder in ("performance/run_1", "accuracy"):
+            late = "21" if scenario == "MultiStream" else "11"
+            late = late if folder == "accuracy" else f"{int(late) + 1}"
+            set_log(run(tree, scenario, folder), "power_begin", f'"01-02-2026 {late}:00:00.000"')
+            set_log(run(tree, scenario, folder), "power_end", f'"01-02-2026 {late}:20:00.000"')
+    assert "runs.overlap" not in {item.rule.id for item in findings(tree)}

@@ -23,6 +23,7 @@ from reconciler.tree.verify.gaps import find_gaps
 from reconciler.tree.verify.overlaps import OVERLAP, Span, list_spans, verify_overlaps
 from reconciler.tree.verify.placement import PLACEMENT_RULES
 from reconciler.tree.verify.runs import RUN_CONTRADICTIONS
+from reconciler.tree.verify.sources import SOURCES, Build, find_build, verify_sources
 from reconciler.tree.verify.summary import SUMMARY_RULES
 from reconciler.tree.verify.systems import (
     BENCHMARK_CONTRADICTIONS,
@@ -50,6 +51,7 @@ ALL_RULES: tuple[Rule, ...] = (
     ),
     SAME_LOG,
     OVERLAP,
+    SOURCES,
 )
 
 
@@ -71,7 +73,7 @@ def verify_tree(
     found = [finding for item in surveys for finding in walk.find(item)]
     pairs = frozenset((rule.scenario, rule.measured) for item in surveys for rule in item.ruleset.inferences)
     found += verify_copied_logs(memory.facts, memory.files, pairs)
-    found += verify_overlaps(memory.spans)
+    found += [*verify_overlaps(memory.spans), *verify_sources(memory.builds)]
     return TreeReport(
         root=str(path),
         rounds=tuple(dict.fromkeys(item.ruleset.round for item in surveys)),
@@ -90,11 +92,14 @@ class _Memory:
     files: dict[tuple[str, str, str], str] = field(default_factory=dict)
     gaps: list[Gap] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)
+    builds: list[Build] = field(default_factory=list)
 
     def add(self, view: CellView) -> None:
         self.facts.append(_facts(view))
         self.gaps += find_gaps(view)
         self.spans += list_spans(view)
+        if (build := find_build(view)) is not None:
+            self.builds.append(build)
         for run in view.files.runs():
             key = (view.files.submitter.submitter, str(view.cell), run.name)
             self.files[key] = f"{run.folder.shown}/{DETAIL}"

@@ -52,7 +52,7 @@ def verify_overlaps(spans: Iterable[Span]) -> Iterator[TreeFinding]:
         if found:
             first, second = found[0]
             common = min(first.ended, second.ended) - second.began
-            more = f", and {len(found) - 1} more pairs of this system's" if len(found) > 1 else ""
+            more = f", the first of {len(found)} such pairs" if len(found) > 1 else ""
             complaint = Complaint(
                 second.place,
                 f"the {second.run} run of {second.cell} during the {first.run} run of {first.cell}, "

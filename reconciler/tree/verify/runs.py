@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from reconciler.mlperf.loadgen.compare import find_unasked_issue
-from reconciler.mlperf.loadgen.consistency import find_inconsistencies
+from reconciler.mlperf.loadgen.consistency import find_inconsistencies, find_small_library
 from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
 from reconciler.tree.check.accuracy import count_key
 from reconciler.tree.check.demands import OURS, Complaints
@@ -64,7 +64,7 @@ def verify_consistency(view: CellView) -> Complaints:
     """What LoadGen derives of numbers that stand in the same log, and samples that no rule lets it issue."""
     for run in list_runs(view):
         said = {key for key, deny in _SAID_ABOVE.items() if any(deny(run))}
-        for item in find_inconsistencies(run.log, rehearsal=view.rehearsal):
+        for item in find_inconsistencies(run.log, rehearsal=True):
             if item.key not in said:
                 yield Complaint(
                     Place(run.log.file, item.line),
@@ -73,6 +73,15 @@ def verify_consistency(view: CellView) -> Complaints:
                     cause="a log that was edited, or put together from two",
                     other=Place(run.log.file, item.other) if item.other else None,
                 )
+        for item in () if view.rehearsal else find_small_library(run.log):
+            yield Complaint(
+                Place(run.log.file, item.line),
+                f"{item.key} {item.stated}",
+                item.derived,
+                cause="a count that was set higher, or a library that tells LoadGen less than it has",
+                other=Place(run.log.file, item.other),
+                severity=Severity.WARNING,
+            )
         for found in find_unasked_issue(run.log, {}) if run.name == "performance" else ():
             yield Complaint(
                 Place(run.log.file, found.line),

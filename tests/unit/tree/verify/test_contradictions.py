@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -430,3 +431,20 @@ def test_runs_of_one_system_at_one_time_are_asked_about(tree: Path) -> None:
             set_log(run(tree, scenario, folder), "power_begin", f'"01-02-2026 {late}:00:00.000"')
             set_log(run(tree, scenario, folder), "power_end", f'"01-02-2026 {late}:20:00.000"')
     assert "runs.overlap" not in {item.rule.id for item in findings(tree)}
+
+
+def test_another_loadgen_of_the_same_commit_is_asked_about(tree: Path) -> None:
+    """What the build writes differs anywhere."""
+    for scenario in ("SingleStream", "MultiStream", "Offline"):
+        own = "2" if scenario == "Offline" else "1"
+        sources = f'{{"/loadgen.cc": "{own}", "/logging.h": "1", "/build/test.h": "{scenario}"}}'
+        text = re.sub(
+            r'("loadgen_file_sha1", "value": ).*(, "time_ms")', rf"\g<1>{sources}\g<2>", detail(run(tree, scenario))
+        )
+        write(run(tree, scenario) / "mlperf_log_detail.txt", text)
+    asked = [item for item in findings(tree) if item.rule.id == "runs.sources"]
+    assert [(item.cell, item.severity) for item in asked] == [("closed/sys1/resnet/Offline", NOTE)]
+    assert "with another loadgen.cc" in asked[0].complaint.found
+    assert asked[0].complaint.wanted == "the sources of 2 other results of this commit"
+    shutil.rmtree(cell(tree, "SingleStream"))
+    assert "runs.sources" not in {item.rule.id for item in findings(tree)}

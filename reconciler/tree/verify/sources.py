@@ -1,0 +1,69 @@
+"""LoadGen logs the digest of each of its source files: those of one commit are the same wherever it was built."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from reconciler.errors import LogError
+from reconciler.tree.check.demands import OURS
+from reconciler.tree.findings import Complaint, Place, Rule, Severity, TreeFinding
+from reconciler.tree.reading.values import find_at
+from reconciler.tree.reading.view import CellView
+
+SOURCES = Rule("runs.sources", "why do LoadGen's sources differ from others of its commit?", (OURS,), Severity.NOTE)
+_KEY = "loadgen_file_sha1"
+_SUFFIXES = (".cc", ".h")
+_WRITTEN = ("build/", "version.cc", "version_generated.cc")  # by the build itself
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """The LoadGen of a performance run. ``sources``: (file, SHA-1) of what was compiled."""
+
+    submitter: str
+    cell: str
+    version: str
+    sources: frozenset[tuple[str, str]]
+    place: Place
+
+
+def find_build(view: CellView) -> Build | None:
+    """None where no log says."""
+    run = view.performance
+    try:
+        logged = run.log.get(_KEY) if run is not None else None
+    except (LogError, ValueError):
+        return None
+    if run is None or not isinstance(logged, dict) or not run.log.version:
+        return None
+    sources = frozenset(
+        (str(name), str(digest))
+        for name, digest in logged.items()
+        if str(name).endswith(_SUFFIXES) and not any(part in str(name) for part in _WRITTEN)
+    )
+    place = find_at(run.log, _KEY)
+    return Build(view.files.submitter.submitter, str(view.cell), run.log.version, sources, place) if sources else None
+
+
+def verify_sources(builds: Iterable[Build]) -> Iterator[TreeFinding]:
+    """Each build that is not as most of the same commit; of two that are equally many, none is the one to ask about."""
+    by_version: dict[str, list[Build]] = {}
+    for build in builds:
+        by_version.setdefault(build.version, []).append(build)
+    for version, same in by_version.items():
+        (usual, count), *others = Counter(build.sources for build in same).most_common(2)
+        if not others or others[0][1] == count:
+            continue
+        model = next(build for build in same if build.sources == usual)
+        for build in same:
+            if build.sources != usual:
+                files = sorted({name.lstrip("/") for name, _ in build.sources ^ usual})
+                more = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
+                found = f"LoadGen {version} with another {', '.join(files[:_SHOWN])}{more}"
+                wanted = f"the sources of {count} other results of this commit"
+                yield TreeFinding(
+                    SOURCES, build.submitter, build.cell, Complaint(build.place, found, wanted, other=model.place)
+                )

@@ -61,11 +61,12 @@ class FoundRun:
         return self.folder / SUMMARY
 
 
-def find_run(path: Path, user_conf: Path | None = None, *, audit: bool = False) -> FoundRun:
-    """The one run at or below ``path``. LogError: none or several, no summary, an audit, a run that did not end, logs
-    that are not of one run. ``audit`` takes the run of a compliance test instead."""
+def find_run(path: Path, user_conf: Path | None = None, *, audit: bool = False, below: bool = True) -> FoundRun:
+    """The one run at or below ``path``; without ``below`` the one that stands there. ``audit`` takes the run of a
+    compliance test instead. LogError: none or several, no summary, an audit, a run that did not end, logs that are not
+    of one run."""
     refuse_strange(path)
-    folder = _folder(path)
+    folder = _folder(path, below=below)
     log = parse_detail((folder / DETAIL).read_bytes(), str(folder / DETAIL))
     if (log.audit is not None) != audit:
         line = log.audit.line if log.audit else 0
@@ -94,10 +95,10 @@ def refuse_strange(path: Path) -> None:
         )
 
 
-def _folder(path: Path) -> Path:
+def _folder(path: Path, *, below: bool) -> Path:
     if not path.is_dir():
         raise LogError(f"{path}: no such folder", fix="name the folder that LoadGen wrote its logs into")
-    found = sorted({file.parent for file in path.rglob(f"*{DETAIL}")})
+    found = sorted({file.parent for file in (path.rglob if below else path.glob)(f"*{DETAIL}")})
     named = sorted(file.name for folder in found for file in folder.glob(f"*{DETAIL}"))
     if not found:
         raise LogError(f"{path} holds no {DETAIL}", fix="name the folder that LoadGen wrote its logs into")

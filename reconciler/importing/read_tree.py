@@ -171,7 +171,7 @@ def _runs(files: CellFiles) -> tuple[list[FoundRun], list[str]]:
     conf = files.measurements_folder.path / "user.conf"
     for part in (files.accuracy, files.performance):
         try:
-            run = find_run(part.folder.path, conf if conf.is_file() else None)
+            run = find_run(part.folder.path, conf if conf.is_file() else None, below=False)
         except (LogError, OSError, ValueError) as error:
             problems.append(f"{part.name} run: {error}")
             continue

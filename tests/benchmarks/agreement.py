@@ -30,7 +30,7 @@ class Verdicts:
 
     accepted: frozenset[str]
     refused: frozenset[str]
-    crashed: bool
+    crashed: str  # its last line, "" where it came to its end
 
 
 def run_checker(checkout: Path, tree: Path, submitter: str, round_name: str) -> Verdicts:
@@ -48,7 +48,11 @@ def run_checker(checkout: Path, tree: Path, submitter: str, round_name: str) -> 
     accepted = {
         f"{row['Division']}/{submitter}/results/{row['Platform']}/{row['Model']}/{row['Scenario']}" for row in rows
     }
-    return Verdicts(frozenset(accepted), frozenset(_NO_RESULTS.findall(text)), "SUMMARY" not in text)
+    return Verdicts(frozenset(accepted), frozenset(_NO_RESULTS.findall(text)), _last_line(text))
+
+
+def _last_line(text: str) -> str:
+    return "" if "SUMMARY" in text else (text.strip().splitlines() or ["it said nothing"])[-1]
 
 
 def disagreements(report: TreeReport, submitter: str, verdicts: Verdicts) -> Iterator[tuple[str, str, str]]:
@@ -77,7 +81,7 @@ def main() -> int:
         for submitter in sorted({facts.submitter for facts in report.facts}):
             verdicts = run_checker(checkout.resolve(), tree.resolve(), submitter, report.rounds[0])
             if verdicts.crashed:
-                print(f"{checkout.name}: crashed on {submitter}")
+                print(f"{checkout.name}: crashed on {submitter}: {verdicts.crashed}")
             for what, path, rules in disagreements(report, submitter, verdicts):
                 counted[checkout.name, what, rules] += 1
                 print(f"{checkout.name}: {what}: {path} {rules}")

@@ -253,3 +253,9 @@ def test_a_bound_on_the_duration_of_an_accuracy_run_says_nothing(tree: Path, emp
     code, out, err = reconcile("adopt", str(tree), "--rehearsal", "--json")
     assert code == 0, out + err
     assert '"value": 660000' in text
+
+
+def test_a_run_that_was_saved_below_another_is_not_read(tree: Path, empty: Path, reconcile: Reconcile) -> None:
+    shutil.copytree(tree / FOLDER / "accuracy", tree / FOLDER / "accuracy/SAVE")
+    code, out, err = reconcile("adopt", str(tree), "--rehearsal", "--json")
+    assert (code, json.loads(out)["left_out"]) == (0, {}), err

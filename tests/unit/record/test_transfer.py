@@ -303,9 +303,15 @@ def test_a_disk_without_room_is_told_before_anything_is_read(
     items = made(here, tmp_path, b"one")
     pushed(here, folder(tmp_path), items)
     usage = shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1 << 20))
-    with pytest.raises(StorageError, match="3 bytes are to be pulled"):
-        pulled(elsewhere, folder(tmp_path), items)
+    enough = (64 << 20) + 3  # a little stays free
+    for free in (1 << 20, enough - 1):
+        monkeypatch.setattr(shutil, "disk_usage", lambda _, free=free: usage._replace(free=free))
+        with pytest.raises(StorageError, match="3 bytes are to be pulled"):
+            pulled(elsewhere, folder(tmp_path), items)
+        assert not (elsewhere.objects / items[0].sha256[:2] / items[0].sha256).exists()
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=enough))
+    pulled(elsewhere, folder(tmp_path), items)
+    assert (elsewhere.objects / items[0].sha256[:2] / items[0].sha256).exists()
 
 
 @pytest.mark.parametrize("module", ["fsspec", "s3fs"])

@@ -8,7 +8,7 @@ from pathlib import Path
 from harness.contract import BENCHMARKS
 from reconciler.errors import Problem
 from reconciler.mlperf.benchmark_facts import BenchmarkFacts, find_benchmark_facts
-from reconciler.mlperf.benchmark_files import find_benchmark_files
+from reconciler.mlperf.benchmark_files import BenchmarkFiles, find_benchmark_files
 from reconciler.resource.inputs import DEFAULT, Value
 from reconciler.resource.kinds import SCENARIOS, Cell
 from reconciler.resource.settings import COMMAND
@@ -21,7 +21,7 @@ from reconciler.spec.locations import Variables
 from reconciler.spec.models import BenchmarkGroup, Document, SettingsGroup
 from reconciler.spec.names import give_advice
 from reconciler.spec.nodes import ListNode, MapNode, Node, ScalarNode
-from reconciler.spec.quantities import show_quantity
+from reconciler.spec.quantities import UnfitError, show_quantity
 from reconciler.spec.scratch import add_scratch_places
 from reconciler.spec.trees import find_misplaced_tree
 from reconciler.spec.validation import find_node, find_position
@@ -152,8 +152,7 @@ class Declaring:
         facts = find_benchmark_facts(str(written[0].value.value) if written else name)
         if facts is not None and not (written is None and COMMAND in block):
             _add_facts(name, block, facts)
-            if files := find_benchmark_files(facts.code, name):
-                add_scratch_places(block, files, self._variables, self._looked)
+            self._add_places(block, where, find_benchmark_files(facts.code, name))
         block.setdefault("benchmark.official", (implied,))
         if written is None:
             self._imply_code(name, where, block, implied, facts)
@@ -163,6 +162,14 @@ class Declaring:
         else:
             block["benchmark.code"] = written
         return block
+
+    def _add_places(self, block: Block, where: tuple[str, ...], files: BenchmarkFiles | None) -> None:
+        if files is None:
+            return
+        try:
+            add_scratch_places(block, files, self._variables, self._looked)
+        except UnfitError as error:
+            self._complain(where, error.message, error.fix)
 
     def _imply_code(
         self, name: str, where: tuple[str, ...], block: Block, implied: LayeredSetting, facts: BenchmarkFacts | None

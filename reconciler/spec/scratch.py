@@ -11,29 +11,37 @@ from reconciler.mlperf.benchmark_files import SCRATCH_DEFAULTS, SCRATCH_VARIABLE
 from reconciler.resource.inputs import Origin, Value
 from reconciler.spec.layers import Block, LayeredSetting
 from reconciler.spec.locations import Variables
+from reconciler.spec.quantities import UnfitError, show_quantity
 
 PREPARED = "preprocessed_data/mlperf-reconciler"
 
 
 def add_scratch_places(block: Block, files: BenchmarkFiles, variables: Variables, looked: dict[str, bool]) -> None:
     """``dataset.path`` and ``model.path`` that nobody wrote: the first place that is there, else the first of all, with
-    every place that was looked at. ``looked``: learns which of them is there."""
+    every place that was looked at. ``looked``: learns which of them is there. Raises UnfitError where the variable does
+    not name a place."""
     root, origin = _find_root(variables, looked)
     for kind, places in (("dataset", files.datasets), ("model", files.models)):
         if f"{kind}.path" in block:
             continue
-        paths = [f"{root}/{place}" for place in places]
+        paths = [variables.expand(f"{root}/{place}") for place in places]
         found = next((path for path in paths if _is_there(path, looked)), paths[0])
         _put(block, f"{kind}.path", found, origin)
         _put(block, f"{kind}.looked_for", ", ".join(paths), origin)
     if variables.environment.get(SCRATCH_VARIABLE):
-        _put(block, "dataset.prepared", f"{root}/{PREPARED}", origin)
+        _put(block, "dataset.prepared", variables.expand(f"{root}/{PREPARED}"), origin)
 
 
 def _find_root(variables: Variables, looked: dict[str, bool]) -> tuple[str, Origin]:
-    if variables.environment.get(SCRATCH_VARIABLE):
-        return variables.expand(f"${{{SCRATCH_VARIABLE}}}").rstrip("/"), Origin(SCRATCH_VARIABLE)
-    variables.read[SCRATCH_VARIABLE] = variables.environment.get(SCRATCH_VARIABLE)
+    """As a location is written: with the variable where it is set."""
+    named = variables.environment.get(SCRATCH_VARIABLE)
+    if named:
+        # A commit is read without any machine: there each variable stands for itself.
+        if not named.startswith(("/", "${")):
+            what = f"{SCRATCH_VARIABLE} is {show_quantity(named)}, which is no absolute path"
+            raise UnfitError(what, f"export {SCRATCH_VARIABLE}=/path/to/it, or write dataset.path and model.path")
+        return f"${{{SCRATCH_VARIABLE}}}", Origin(SCRATCH_VARIABLE)
+    variables.read[SCRATCH_VARIABLE] = named
     found = next((path for path in SCRATCH_DEFAULTS if _is_there(path, looked)), SCRATCH_DEFAULTS[0])
     return found, Origin(f"{SCRATCH_VARIABLE} of the guides")
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from reconciler.cli.fetch import command
-from reconciler.errors import ERROR, IN_SYNC, NOT_IN_SYNC, ReconcilerError
+from reconciler.errors import ERROR, IN_SYNC, INTERRUPTED, NOT_IN_SYNC, ReconcilerError
 from tests.unit.fetching.serving import Behaviour, serve
 
 
@@ -70,3 +74,28 @@ def test_an_unknown_name_gets_the_nearest() -> None:
     told = run("resnet51")
     assert isinstance(told.exception, ReconcilerError)
     assert "did you mean resnet50?" in told.exception.fix
+
+
+def test_an_interrupted_fetch_ends_at_once_and_goes_on_later(tmp_path: Path) -> None:
+    """The interpreter's own Ctrl-C, in a process of its own, while a server has fallen silent."""
+    path = "models/rnn-t/DistributedDataParallel_1576581068.9962234-epoch-100.pt"
+    behaviour = Behaviour({f"/{path}": b"checkpoint" * 100_000}, stall={0: 300_000, 1: 300_000})
+    with serve(behaviour) as address:
+        asked = [sys.executable, "-m", "reconciler.cli.main", "fetch", "rnnt", "--mirror", address]
+        child = subprocess.Popen(asked, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+        give_up = time.monotonic() + 60
+        parts: list[Path] = []
+        while not any(part.stat().st_size for part in parts) and time.monotonic() < give_up:
+            time.sleep(0.02)
+            parts = list((tmp_path / "scratch/.mlperf-reconciler/incoming").glob("*.pt.part"))
+        child.send_signal(signal.SIGINT)
+        _, told = child.communicate(timeout=60)
+        assert child.returncode == INTERRUPTED
+        assert "goes on from there" in told
+        (part,) = parts
+        have = part.stat().st_size
+        behaviour.stall.clear()
+        run("rnnt", "--mirror", address)
+    assert (tmp_path / "scratch" / path).read_bytes() == b"checkpoint" * 100_000
+    assert 0 < have <= 300_000
+    assert f"bytes={have}-" in {asked_range for _, asked_range, _ in behaviour.asked}

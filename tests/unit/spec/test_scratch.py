@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.errors import SpecError
 from reconciler.files import RepositoryPaths
 from reconciler.mlperf.benchmark_files import SCRATCH_DEFAULTS
 from reconciler.planning import Options, PlanResult, compute_plan
@@ -127,6 +128,29 @@ def test_where_it_lies_makes_nothing_stale(tmp_path: Path, scratch: Path, monkey
     moved = scratch.rename(tmp_path / "moved")
     monkeypatch.setenv("MLPERF_SCRATCH_PATH", str(moved))
     assert {resource.address: resource.key for resource in plan(root).desired.resources} == before
+
+
+@pytest.mark.parametrize("named", ["~/scratch", "scratch"])
+def test_a_variable_that_names_no_place_is_a_problem_of_the_benchmark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    monkeypatch.setenv("MLPERF_SCRATCH_PATH", named)
+    with pytest.raises(SpecError) as caught:
+        read_settings(write_repository(tmp_path / "repo"))
+    (problem,) = caught.value.problems
+    assert (problem.file, problem.path) == ("specs/one.yaml", "spec.benchmarks.resnet50")
+    assert named in problem.message
+
+
+def test_a_commit_is_read_without_any_scratch_space(tmp_path: Path) -> None:
+    root = write_repository(tmp_path / "repo")
+    declared = load([root / "specs"], root, {"MLPERF_SCRATCH_PATH": "${MLPERF_SCRATCH_PATH}"})
+    assert declared.cells[0].settings["dataset.path"].value == "${MLPERF_SCRATCH_PATH}/data/imagenet"
+
+
+def test_a_short_name_of_the_scratch_space_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLPERF_SCRATCH_PATH", "/s")
+    assert read_settings(write_repository(tmp_path / "repo"))["dataset.path"].value == "/s/data/imagenet"
 
 
 def test_without_the_variable_it_is_where_the_guides_have_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

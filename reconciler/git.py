@@ -11,15 +11,17 @@ foreign folder from naming commands, and one call of git answers for thousands o
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import BinaryIO
 
 from reconciler.errors import RepositoryError
 from reconciler.git_index import PrivateIndex, open_private_index
-from reconciler.git_process import Answer, ask
+from reconciler.git_process import Answer, ask, converse
 from reconciler.storage_errors import refuse_storage_error
 
 # Options of `git log`: rows of what each commit changed, also on a branch whose changes a merge did not take, and what
@@ -27,6 +29,7 @@ from reconciler.storage_errors import refuse_storage_error
 EVERY_CHANGE = ("--full-history", "-c", "--raw", "--no-abbrev", "--no-renames")
 _FOREIGN = 60.0  # seconds for a folder that may be anybody's, whose configuration may never end
 _TURN = 10.0  # seconds in which another process of git is done with the index
+_QUESTIONS = 500  # ids of blobs that fit into a pipe that nobody reads from
 _FROM_STDIN = ("--pathspec-from-file=-", "--pathspec-file-nul")
 
 
@@ -263,6 +266,43 @@ def read_blobs(root: Path, blobs: Iterable[str]) -> dict[str, bytes]:
     wanted = sorted(set(blobs))
     answer = ask(root, "cat-file", "--batch", stdin="\n".join(wanted).encode(), fetch=True) if wanted else None
     return dict(_named_batch(answer.out)) if answer else {}
+
+
+@dataclass(frozen=True, slots=True)
+class BlobReader:
+    """Contents by blob id, as ``read_blobs`` gives them, from one git that stays: for many small questions."""
+
+    root: Path
+    ask: BinaryIO
+    answer: BinaryIO
+
+    def read(self, blobs: Iterable[str]) -> dict[str, bytes]:
+        found: dict[str, bytes] = {}
+        lacking = []
+        for some in _split(sorted(set(blobs))):
+            with contextlib.suppress(BrokenPipeError):  # then it answers none of them
+                self.ask.write("".join(f"{blob}\n" for blob in some).encode())
+                self.ask.flush()
+            for blob in some:
+                words = self.answer.readline().split()
+                if len(words) != 3:
+                    lacking.append(blob)
+                    continue
+                found[blob] = self.answer.read(int(words[2]))
+                self.answer.read(1)
+        # A partial clone may fetch what it left out, which this reader does not.
+        return {**found, **read_blobs(self.root, lacking)} if lacking else found
+
+
+@contextlib.contextmanager
+def open_blobs(root: Path) -> Iterator[BlobReader]:
+    with converse(root, "cat-file", "--batch") as (asking, answering):
+        yield BlobReader(root, asking, answering)
+
+
+def _split(blobs: list[str]) -> Iterator[list[str]]:
+    """So few at a time that git takes all questions before anybody reads its answers."""
+    yield from (blobs[at : at + _QUESTIONS] for at in range(0, len(blobs), _QUESTIONS))
 
 
 def commit(root: Path, paths: Iterable[str], message: str) -> str:

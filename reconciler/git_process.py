@@ -12,11 +12,12 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import git
 
@@ -105,6 +106,25 @@ def ask(
     if named := _program_for_fetching(root):
         return replace(answer, error=f"{answer.error}\nfatal: could not fetch: {named} of this clone names a program")
     return _run(root, arguments, closed, {**environment, "GIT_ALLOW_PROTOCOL": _REMOTES}, stdin, limit)
+
+
+@contextlib.contextmanager
+def converse(root: Path, *arguments: str) -> Iterator[tuple[BinaryIO, BinaryIO]]:
+    """The input and output of a git that answers question after question, and only reads: (to it, from it)."""
+    chosen = [word for setting in (*_ALWAYS, *_READING) for word in ("-c", setting)]
+    with _own_repository():
+        running: Any = git.cmd.Git(root).execute(
+            ["git", *chosen, *arguments],
+            istream=subprocess.PIPE,
+            as_process=True,
+            env={**_ENVIRONMENT, **_HONEST, "GIT_ALLOW_PROTOCOL": _NOWHERE},
+        )
+    try:
+        yield running.proc.stdin, running.proc.stdout
+    finally:
+        for stream in (running.proc.stdin, running.proc.stdout, running.proc.stderr):
+            stream.close()
+        running.proc.wait()
 
 
 def _without_filters(root: Path) -> dict[str, str]:

@@ -13,7 +13,7 @@ from reconciler.diff.change import Chosen
 from reconciler.diff.claims import AuditReport, Claim, Proof
 from reconciler.diff.difference import ALLOWED_TO_DIFFER, list_published_cells
 from reconciler.diff.run_selection import find_differing_evidence
-from reconciler.history.logs import FOLDER, Logs
+from reconciler.history.logs import FOLDER, Logs, open_logs
 from reconciler.history.missing_runs import find_missing_runs
 from reconciler.history.rendered import verify_tree_files
 from reconciler.history.runs import verify_candidates, verify_runs
@@ -28,15 +28,19 @@ from reconciler.resource.wording import show_acceptance
 
 def audit(root: Path, at: Snapshot) -> AuditReport:
     """Every claim that the commit makes, in a fixed order."""
-    logs = Logs.of(root, at.commit)
-    claims = [Claim(path, "record", Proof.CONTRADICTED, why) for path, why in sorted(at.damaged.items())]
+    with open_logs(root, at.commit) as logs:
+        claims = tuple(_claims(root, at, logs))
+    marks = {str(cell): found for cell in sorted(at.difference.chosen) if (found := _marks_of(cell, at))}
+    return AuditReport(at.commit, claims, len(at.records), len(logs.checked), marks)
+
+
+def _claims(root: Path, at: Snapshot, logs: Logs) -> Iterator[Claim]:
+    yield from (Claim(path, "record", Proof.CONTRADICTED, why) for path, why in sorted(at.damaged.items()))
     published = list_published_cells(at.difference.chosen)
     for cell in sorted(at.difference.chosen):
-        claims += audit_cell(cell, at, logs, published=str(cell) in published)
-    claims += find_missing_runs(root, at)
-    claims += verify_tree_files(root, at, logs)
-    marks = {str(cell): found for cell in sorted(at.difference.chosen) if (found := _marks_of(cell, at))}
-    return AuditReport(at.commit, tuple(claims), len(at.records), len(logs.checked), marks)
+        yield from audit_cell(cell, at, logs, published=str(cell) in published)
+    yield from find_missing_runs(root, at)
+    yield from verify_tree_files(root, at, logs)
 
 
 def _marks_of(cell: Cell, at: Snapshot) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from reconciler.diff.difference import list_published_cells
 from reconciler.diff.impact import Remark
 from reconciler.errors import ReconcilerError
 from reconciler.history.audit import audit_cell
-from reconciler.history.logs import Logs
+from reconciler.history.logs import Logs, open_logs
 from reconciler.history.rendered import find_committed_tree, find_unlike_files, render_commit
 from reconciler.history.snapshot import RECORDS, Snapshot
 from reconciler.resource.kinds import Cell
@@ -25,8 +25,8 @@ _MEASURE = "restore the records and logs as the pass left them, or measure again
 def find_forgeries(root: Path, base: str, at: Snapshot, *, withheld: bool = False) -> tuple[Remark, ...]:
     """``withheld``: without any measured figure."""
     changed = git.list_changed_files(root, base, at.commit)
-    logs = Logs.of(root, at.commit)
-    return (*_find_denied(at, changed, logs, withheld=withheld), *_find_edited(root, at, changed, logs))
+    with open_logs(root, at.commit) as logs:
+        return (*_find_denied(at, changed, logs, withheld=withheld), *_find_edited(root, at, changed, logs))
 
 
 def _find_denied(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,20 +20,15 @@ Good = Mapping[str, bytes]  # SHA-256 → bytes, of the logs that are in the com
 class Logs:
     """``blobs``: digest → git's blob. ``checked``: what became of each log that was asked for."""
 
-    root: Path
     blobs: Mapping[str, str]
+    reader: git.BlobReader
     checked: dict[str, Proof] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, root: Path, commit: str) -> Logs:
-        files = git.list_files_at(root, commit, [FOLDER])
-        return cls(root, {path.rpartition("/")[2]: blob for path, (blob, _) in files.items()})
-
     def read(self, artifacts: Iterable[Artifact]) -> dict[str, bytes]:
-        """Contents by digest, of those that are there and are what their name says; one call of git."""
+        """Contents by digest, of those that are there and are what their name says."""
         digests = {a.sha256 for a in artifacts}
         wanted = {sha256: self.blobs[sha256] for sha256 in digests if sha256 in self.blobs}
-        contents = git.read_blobs(self.root, wanted.values())
+        contents = self.reader.read(wanted.values())
         good = {}
         for sha256 in digests:
             data = contents.get(wanted.get(sha256, ""))
@@ -41,6 +37,13 @@ class Logs:
             if data is not None and fits:
                 good[sha256] = data
         return good
+
+
+@contextlib.contextmanager
+def open_logs(root: Path, commit: str) -> Iterator[Logs]:
+    files = git.list_files_at(root, commit, [FOLDER])
+    with git.open_blobs(root) as reader:
+        yield Logs({path.rpartition("/")[2]: blob for path, (blob, _) in files.items()}, reader)
 
 
 def read_record_files(record: Record, logs: Good) -> dict[str, bytes]:

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
+from functools import cached_property
 from pathlib import Path
 
 from reconciler import git
@@ -42,7 +43,7 @@ from reconciler.spec.loading import load_sources
 RECORDS = "state/records"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Snapshot:
     """``specs``: path → blob id. ``records``: record id → the record. ``damaged``: path of a record file → what is
     wrong."""
@@ -61,8 +62,13 @@ class Snapshot:
         another name since, under any; else by name alone, as for a difference that was accepted."""
         known = self.desired.by_address
         named = [known[a] for a in (record.address, *record.shared) if a in known]
-        asked = (r for r in (*named, *self.desired.resources) if r.key == record.key)
-        return next(asked, named[0] if named else None)
+        asked = next((r for r in named if r.key == record.key), None) or self.by_key.get(record.key)
+        return asked or (named[0] if named else None)
+
+    @cached_property
+    def by_key(self) -> Mapping[str, Resource]:
+        """The first resource of each key."""
+        return {resource.key: resource for resource in reversed(self.desired.resources)}
 
 
 @dataclass(slots=True)

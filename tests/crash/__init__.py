@@ -1,0 +1,1 @@
+"""Commands that are killed at random instants, and how the next run of each ends."""

@@ -1,0 +1,216 @@
+"""Every command that writes: what it starts from, its words, and what holds once it has ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from reconciler.cli.main import main
+from tests.passes.repository import Repository, make_repository
+from tests.unit.cli.conftest import CELL, SPEC, console, edit, git
+from tests.unit.cli.test_import import export
+from tests.unit.cli.test_package import DECLARED, believe_logs, full_length
+
+SCORE = "Score:open/box/tiny/Offline"
+DONE, NOT_IN_SYNC = 0, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """``start``: name of a folder that is copied for each try; ``words`` run in its ``at``. ``plan``: how `plan` ends
+    afterwards, None where there is nothing to plan. ``exact``: what git would see is the same as after an undisturbed
+    run; else it may hold times. ``then``: for a command that never ends, what is run instead of it. ``swept``: what it leaves half written beside what
+    the user asked for goes with the next pass."""
+
+    start: str
+    words: tuple[str, ...]
+    plan: int | None = DONE
+    exact: bool = False
+    at: str = "repository"
+    then: tuple[str, ...] | None = None
+    weight: int = 2
+    swept: bool = False
+
+
+REASON = ("--reason", "the kernels are the same")
+COMMANDS: Mapping[str, Written] = {
+    "first pass": Written("declared tiny", (), weight=1),
+    "pass": Written("unscored tiny", (), weight=3),
+    "pass --commit": Written("unscored tiny", ("--commit",), weight=4),
+    "render": Written("unrendered", (), weight=2),
+    "watch --commit": Written("unscored tiny", ("watch", "--commit", "--debounce", "0"), then=("--commit",), weight=1),
+    "adopt": Written("sent", ("adopt", "../sent", "--rehearsal"), exact=True, weight=4),
+    "import": Written("declared", ("import", "../logs", "--cell", CELL), NOT_IN_SYNC, exact=True, weight=3),
+    "accept": Written("changed", ("accept", "digits", *REASON, "--commit"), None),
+    "freeze": Written("recorded", ("freeze", "digits", *REASON, "--commit"), None),
+    "gc": Written("littered", ("gc",), exact=True),
+    "prune": Written("undeclared", ("prune", "--measured", "--max-share", "1", "--yes"), None, exact=True),
+    "push": Written("stored", ("push",)),
+    "pull": Written("cloned", ("pull",)),
+    "package": Written("packable", ("package", "-o", "../packed.tar.gz"), exact=True),
+    "unpack": Written("packed", ("unpack", "../packed.tar.gz", "-o", "out"), None, exact=True),
+    "plan -o": Written("recorded", ("plan", "--deep", "-o", "plan.json"), swept=True),
+    "init": Written("empty", ("init",), NOT_IN_SYNC, exact=True),
+}
+
+
+def run(root: Path, *words: str, code: int = DONE) -> None:
+    """In this process: it has loaded everything already."""
+    os.chdir(root)
+    ended = main(list(words))
+    assert ended == code, f"{' '.join(words)} in {root} ended with {ended}"
+
+
+def make_starts(folder: Path) -> None:
+    """One folder for each start, with ``repository`` in it."""
+    recorded = _recorded(folder)
+    _tiny(folder)
+
+    def start(name: str, change: Callable[[Path], None]) -> None:
+        root = folder / name / "repository"
+        if not root.exists():
+            shutil.copytree(recorded, root, symlinks=True)
+        change(root)
+
+    start("unrendered", lambda root: shutil.rmtree(root / ".reconcile/tree"))
+    start("changed", lambda root: edit(root, "batch_size: 8", "batch_size: 16"))
+    start("littered", _litter)
+    start("undeclared", _undeclare)
+    start("stored", _store)
+    start("cloned", lambda root: _clone(folder / "stored", root))
+    for name in ("sent", "declared", "packable", "empty"):
+        (folder / name / "repository").mkdir(parents=True)
+    start("sent", lambda root: _send(recorded, root))
+    start("declared", lambda root: _declare(recorded, root))
+    start("packable", lambda root: _adopt_packable(recorded, root))
+    shutil.copytree(folder / "packable", folder / "packed", symlinks=True)
+    run(folder / "packed/repository", "package", "-o", "../packed.tar.gz")
+    shutil.rmtree(folder / "packed/repository")
+    (folder / "packed/repository").mkdir()
+
+
+def _recorded(folder: Path) -> Path:
+    root = folder / "recorded/repository"
+    (root / "specs").mkdir(parents=True)
+    (root / "specs/one.yaml").write_text(SPEC)
+    (root / ".gitignore").write_text(".reconcile/\n")
+    git(root, "init", "--quiet", "--initial-branch=main")
+    _commit(root)
+    ended = console("--commit", at=root)
+    assert ended.returncode == DONE, ended.stderr
+    return root
+
+
+def _commit(root: Path) -> None:
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", "State")
+
+
+def _tiny(folder: Path) -> None:
+    """A benchmark without a dataset worth the name: passes are short."""
+    declared = make_repository(folder / "declared tiny/repository")
+    (declared.root / ".gitignore").write_text(".reconcile/\n")
+    declared.commit()
+    (folder / "unscored tiny").mkdir()
+    unscored = declared.copy(folder / "unscored tiny/repository")
+    unscored.reconcile()
+    for path in unscored.record_paths(SCORE):
+        path.unlink()
+    shutil.rmtree(unscored.places.tree)
+
+
+def _litter(root: Path) -> None:
+    for number in range(40):
+        name = f"{number:02}" + "0" * 62
+        (root / ".reconcile/objects" / name[:2]).mkdir(exist_ok=True)
+        (root / ".reconcile/objects" / name[:2] / name).write_text("nobody names this\n")
+
+
+def _undeclare(root: Path) -> None:
+    edit(root, "Offline: {target_qps: 1000", "SingleStream: {target_latency: 10 ms")
+    _commit(root)
+
+
+def _store(root: Path) -> None:
+    store = root.parent / "store"
+    edit(root, "  rehearsal: true\n", f"  rehearsal: true\n  stores: {{lab: {{url: 'file://{store}'}}}}\n")
+    _commit(root)
+
+
+def _clone(stored: Path, root: Path) -> None:
+    shutil.rmtree(root)
+    git(root.parent, "clone", "--quiet", str(stored / "repository"), "repository")
+    place(stored)
+    run(stored / "repository", "push")
+    shutil.copytree(stored / "store", root.parent / "store")
+    shutil.rmtree(stored / "store")
+
+
+def place(folder: Path) -> None:
+    """A store is named by its full path: that of the copy at hand."""
+    spec = folder / "repository/specs/one.yaml"
+    if spec.exists() and "stores:" in (text := spec.read_text()):
+        before = text[text.index("file://") : text.index("/store'")]
+        spec.write_text(text.replace(before, f"file://{folder}"))
+
+
+def _send(recorded: Path, root: Path) -> None:
+    sent = root.parent / "sent"
+    shutil.copytree(recorded / ".reconcile/tree", sent)
+    system = sent / "open/Tester/systems/box.json"
+    values = json.loads(system.read_text())
+    system.write_text(json.dumps({name: value or "stated" for name, value in values.items()}))
+    git(root, "init", "--quiet")
+
+
+def _declare(recorded: Path, root: Path) -> None:
+    (root / "specs").mkdir()
+    (root / "specs/one.yaml").write_text(SPEC)
+    export(recorded, root.parent / "logs", "performance")
+
+
+def _adopt_packable(recorded: Path, root: Path) -> None:
+    tree = root.parent / "sent"
+    shutil.copytree(recorded / ".reconcile/tree", tree)
+    full_length(tree)
+    believe_logs(pytest.MonkeyPatch())  # for as long as this process lives
+    git(root, "init", "--quiet", "--initial-branch=main")
+    (root / ".gitignore").write_text(".reconcile/\n")
+    (root / "LICENSE").write_text("Apache-2.0\n")
+    run(root, "adopt", str(tree), *DECLARED)
+    _commit(root)
+    run(root)
+
+
+def seen_by_git(folder: Path) -> dict[str, bytes]:
+    """Path → bytes of everything that is neither git's own nor made again from the rest."""
+    found = (p for p in folder.rglob("*") if p.is_file() and not {".git", ".reconcile"} & set(p.parts))
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in found}
+
+
+def _is_expected(item: str) -> bool:
+    """An engine that is elsewhere, and what keeps an empty folder in git."""
+    return " names " in item or item.endswith("/.gitkeep")
+
+
+def find_wrong(folder: Path) -> list[str]:
+    """Leftovers, locks, damage, and outcomes that are there twice."""
+    root = folder / "repository"
+    repository = Repository(root)
+    left = [p for p in folder.rglob("*") if p.name.endswith((".partial", ".gone"))]
+    left += list((root / ".git").rglob("*.lock")) + list((root / ".git").glob("reconcile-*"))
+    left += list((root / ".reconcile").glob("scratch-*"))
+    wrong = [f"left over: {path.relative_to(folder)}" for path in left]
+    wrong += [f"damaged: {item}" for item in repository.damage() if not _is_expected(item)]
+    wrong += [f"done {count} times: {key[:12]}" for key, count in repository.done().items() if count > 1]
+    if (root / ".git").exists():
+        checked = subprocess.run(["git", "status", "--porcelain"], cwd=root, capture_output=True, text=True)
+        wrong += [checked.stderr] * bool(checked.returncode)
+    return wrong

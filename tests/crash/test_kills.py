@@ -1,0 +1,35 @@
+"""A few kills of every command that writes; ``python -m tests.crash.kills --count 1000`` makes more of them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.crash.commands import COMMANDS
+
+pytest.importorskip("mlperf_loadgen")
+
+TOP = Path(__file__).parents[2]
+
+
+def kill(count: int, seed: int, *only: str) -> str:
+    """In a process of its own, which may fork."""
+    chosen = [word for name in only for word in ("--only", name)]
+    command = [sys.executable, "-m", "tests.crash.kills", "--count", str(count), "--seed", str(seed), *chosen]
+    ended = subprocess.run(command, cwd=TOP, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout[-4000:] + ended.stderr[-2000:]
+    return ended.stdout.splitlines()[-1]
+
+
+@pytest.mark.timeout(600)
+def test_next_run_after_a_kill_finishes_by_itself() -> None:
+    assert kill(12, 3, "pass --commit", "adopt", "import", "accept").endswith("in 12 tries, 0 problems")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_next_run_after_many_kills_of_every_command_finishes_by_itself() -> None:
+    assert kill(20 * len(COMMANDS), 4).endswith("0 problems")

@@ -19,6 +19,7 @@ from reconciler.desired.reuse import Reuse
 from reconciler.desired.state import Pins
 from reconciler.files import RepositoryPaths, hash_bytes
 from reconciler.foreign import read_regular, walk_files
+from reconciler.leftovers import sweep_folders
 from reconciler.observed.digest_cache import DigestCache
 from reconciler.observed.installed import list_installed
 from reconciler.observed.observe import find_unlike_systems, list_installed_for
@@ -57,6 +58,7 @@ class DesiredCache:
         if self.unsaved is None or self.last is None:
             return
         with contextlib.suppress(OSError):  # a read-only checkout keeps what it has
+            sweep_folders((self.unsaved.parent,))
             for old in self.unsaved.parent.glob("desired-*.jsonl"):
                 old.unlink(missing_ok=True)
         write(self.unsaved, self.last)

@@ -24,19 +24,22 @@ from reconciler.git_process import Answer, ask
 
 log = logging.getLogger(__name__)
 
-_PREFIX = "reconcile-commit-"  # of the folders in .git; gone once their maker has ended, or with the next commit
+_PREFIX = "reconcile-commit-"  # of what is in .git until its maker has ended, or the next commit begins
+_FOLDER = ".folder"  # ends the name of a folder; the note of who works in it has none
 _NOTE = b"held by mlperf-reconciler\n"  # what a lock of ours holds; one of git's is empty or an index
-_YOUNG = 60.0  # seconds in which a folder without a note may be one that is being made
+_YOUNG = 60.0  # seconds in which an empty note may be one that is being written
 _PAUSE = 0.05  # seconds between two looks at a lock of others
 
 
 @dataclass(frozen=True, slots=True)
 class PrivateIndex:
-    """``copy``: the index to give to git as its own. ``shared``: the user's."""
+    """``copy``: the index to give to git as its own. ``shared``: the user's. ``note``: what a lock of ours is a second
+    name of."""
 
     root: Path
     folder: Path
     shared: Path
+    note: Path
 
     @property
     def copy(self) -> Path:
@@ -82,7 +85,7 @@ class PrivateIndex:
     def _take(self, lock: Path) -> bool:
         """The note under the lock's name: with its whole content and the flock on it, or not at all."""
         try:
-            os.link(self.folder / "note", lock)
+            os.link(self.note, lock)
         except FileExistsError:
             return False
         return True
@@ -97,30 +100,42 @@ def open_private_index(root: Path) -> Iterator[PrivateIndex | None]:
         yield None
         return
     git_folder, shared = Path(rows[0]), root / rows[1]
-    _sweep(git_folder)
-    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=git_folder))
-    note = os.open(folder / "note", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    _sweep(git_folder, shared)
+    descriptor, name = tempfile.mkstemp(prefix=_PREFIX, dir=git_folder)
+    note, folder = Path(name), Path(f"{name}{_FOLDER}")
     try:
-        fcntl.flock(note, fcntl.LOCK_EX)
-        os.write(note, _NOTE)
-        index = PrivateIndex(root, folder, shared)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        os.write(descriptor, _NOTE)
+        folder.mkdir()
+        index = PrivateIndex(root, folder, shared, note)
         index.refresh()
         yield index
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        os.close(note)
+        note.unlink(missing_ok=True)  # after the folder: one without a note is nobody's
+        os.close(descriptor)
 
 
-def _sweep(git_folder: Path) -> None:
-    """Folders of commits whose maker was killed. A git that it left may still work in one, and then merely fails, or
-    has made its commit."""
-    for folder in git_folder.glob(f"{_PREFIX}*"):
-        with contextlib.suppress(OSError):
-            if not (folder / "note").exists() and time.time() - folder.stat().st_mtime > _YOUNG:
-                shutil.rmtree(folder, ignore_errors=True)
-            with _unheld(folder / "note") as dead:
-                if dead:
-                    shutil.rmtree(folder, ignore_errors=True)
+def end_killed_commits(root: Path) -> None:
+    """Remove what killed commits of ours left in ``.git``."""
+    with open_private_index(root):
+        pass
+
+
+def _sweep(git_folder: Path, shared: Path) -> None:
+    """Locks, folders and notes of commits whose maker was killed. A git that it left may still work in such a folder,
+    and then merely fails, or has made its commit."""
+    _remove_dead(shared.with_name(f"{shared.name}.lock"))
+    for note in git_folder.glob(f"{_PREFIX}*"):
+        if note.name.endswith(_FOLDER):
+            if not Path(str(note).removesuffix(_FOLDER)).exists():
+                shutil.rmtree(note, ignore_errors=True)
+            continue
+        with contextlib.suppress(OSError), _unheld(note) as dead:
+            young = time.time() - note.stat().st_mtime < _YOUNG
+            if dead or (not young and not note.stat().st_size):
+                shutil.rmtree(f"{note}{_FOLDER}", ignore_errors=True)
+                note.unlink()
 
 
 def _remove_dead(lock: Path) -> bool:

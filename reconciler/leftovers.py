@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import glob
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from reconciler.files import RepositoryPaths, is_leftover, remove
-from reconciler.storage_errors import convert_storage_errors
+from reconciler.storage_errors import PARTIAL, convert_storage_errors
 
 _SCRATCH = "scratch-"  # begins the names of folders that a command removes at its end
 
@@ -45,9 +46,32 @@ def sweep_repository(places: RepositoryPaths) -> None:
     sweep_folders((places.root, places.work, places.caches, places.work / "locks"))
 
 
+@contextlib.contextmanager
+def make_folder(path: Path) -> Iterator[Path]:
+    """A folder to fill, which gets the name ``path`` at the end, all of it or nothing. There must be none of this name,
+    or an empty one. What a killed process left of an earlier one goes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*{PARTIAL}"):
+        if _is_unheld(left):
+            remove(left)
+    aside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=PARTIAL, dir=path.parent))
+    held = os.open(aside, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        aside.chmod(0o755)
+        yield aside
+        aside.replace(path)
+    except BaseException:
+        remove(aside)
+        raise
+    finally:
+        os.close(held)
+
+
 def _is_unheld(path: Path) -> bool:
-    """A file that is being written is under a flock: other commands write specs and decisions beside a pass."""
-    if path.is_dir() or path.is_symlink():
+    """What is being written is under a flock: other commands write specs and decisions beside a pass."""
+    if path.is_symlink():
         return True
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)

@@ -33,7 +33,7 @@ from reconciler.files import RepositoryPaths, remove
 from reconciler.planning import Options, PlanResult, compute_plan, explain_change
 from reconciler.record.decisions import ACCEPTED, read, write
 from reconciler.render.documents import render_document
-from reconciler.resource.decisions import FORMAT, Acceptance, AcceptedKey
+from reconciler.resource.decisions import FORMAT, Acceptance, AcceptanceStatus, AcceptedKey
 from reconciler.resource.kinds import Cell, Kind
 from reconciler.resource.wording import show_acceptance, show_accepted, show_accepted_input
 
@@ -81,10 +81,12 @@ def command(
     keys, refused = _accepting(seen, chosen)
     by, head = name_decider(places)
     acceptance = Acceptance(chosen, why, by, now(), end, head, keys)
-    refused = refused or _left(seen, acceptance)
-    if refused:
+    path = _find_same(seen, acceptance)
+    if path:
+        acceptance = seen.decisions.acceptances[path]
+    elif refused := refused or _left(seen, acceptance):
         return _refuse(chosen, refused, as_json=as_json)
-    path = write(places, acceptance)
+    path = path or write(places, acceptance)
     made = conclude(places, ACCEPTED, f"Accept {chosen}\n\n{why}", commit=commit)
     if as_json:
         say_json(render_document("accept", file=path, commit_made=made or None, **make_versioned(FORMAT, acceptance)))
@@ -92,9 +94,18 @@ def command(
     say(f"Accepted until {end}, for {chosen}: {show_accepted(acceptance)}")
     for changed in acceptance.inputs:
         say(f"    {show_accepted_input(*changed)}  {changed[-1].origin}")
-    say(f"Not made again: {', '.join(key.address.label for key in keys)}")
+    say(f"Not made again: {', '.join(key.address.label for key in acceptance.accepted)}")
     say_next(places, made, [path])
     return IN_SYNC
+
+
+def _find_same(seen: PlanResult, asked: Acceptance) -> str:
+    """The file of the same decision, in force: one that was written before its command was killed, say."""
+    same = (asked.cell, asked.reason, asked.by, asked.until)
+    found = judge_acceptances(seen.decisions, seen.desired, seen.recorded)
+    force = (path for path, item, stand in found if stand is AcceptanceStatus.IN_FORCE)
+    known = ((path, seen.decisions.acceptances[path]) for path in force)
+    return next((path for path, item in known if (item.cell, item.reason, item.by, item.until) == same), "")
 
 
 def _accepting(seen: PlanResult, cell: Cell) -> tuple[tuple[AcceptedKey, ...], tuple[Refused, ...]]:

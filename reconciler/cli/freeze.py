@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 
 from reconciler.cli.shared.cells import find_cell
@@ -72,7 +74,9 @@ def command(
     chosen = find_cell(cell, trace_lineages(compute_plan(places, options).desired)) if cell else None
     by, head = name_decider(places)
     freeze = Freeze(chosen, why, by, now(), end, head)
-    path = write(places, freeze)
+    same = ((path, item) for path, item in read(places, today()).freezes.items() if _is_same(item, freeze))
+    path, freeze = next(same, ("", freeze))  # one that was written before its command was killed, say
+    path = path or write(places, freeze)
     made = conclude(places, FROZEN, f"Freeze {chosen or 'the submission'}\n\n{why}", commit=commit)
     if as_json:
         say_json(render_document("freeze", file=path, commit_made=made or None, **make_versioned(FORMAT, freeze)))
@@ -80,6 +84,10 @@ def command(
     say(f"{chosen or 'The whole submission'} is {freeze}")
     say_next(places, made, [path])
     return IN_SYNC
+
+
+def _is_same(one: Freeze, other: Freeze) -> bool:
+    return replace(one, made="", commit="") == replace(other, made="", commit="")
 
 
 def _list(places: RepositoryPaths, *, as_json: bool) -> int:

@@ -15,6 +15,7 @@ from reconciler.cli.shared.output import say
 from reconciler.errors import IN_SYNC, ReconcilerError, RepositoryError
 from reconciler.spec.quantities import UnfitError
 from reconciler.spec.scalars import parse_name as folder_name
+from reconciler.spec.shipped import read_shipped
 from reconciler.spec.starter import render_starter_spec
 
 _FOLDER = click.Argument(["folder"], required=False, default=".", metavar="[DIR]", type=click.Path(file_okay=False))
@@ -54,7 +55,7 @@ def _name_from(folder: str) -> str:
 
 def _refuse(root: Path) -> None:
     present = sorted(path for path in (root / "specs").glob("**/*") if path.suffix in (".yaml", ".yml"))
-    present += [path for path in (root / SCHEMA,) if path.exists()]
+    present += [path for path in (root / SCHEMA,) if path.exists() and path.read_bytes() != read_shipped(SCHEMA)]
     if present:
         names = ", ".join(path.relative_to(root).as_posix() for path in present[:4])
         raise RepositoryError(

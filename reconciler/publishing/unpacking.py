@@ -13,8 +13,10 @@ from typing import Any
 
 from reconciler.errors import ReconcilerError
 from reconciler.files import hash_file
+from reconciler.leftovers import make_folder
 from reconciler.publishing.archive import parse_digests
 from reconciler.resource.kinds import DIVISIONS
+from reconciler.storage_errors import convert_storage_errors
 from reconciler.tree.layout import is_portable
 
 _MOST = 1_000_000  # files, and
@@ -43,13 +45,12 @@ def unpack(archive: Path, folder: Path, manifest: bytes | None) -> Unpacked:
         with tarfile.open(archive, "r:*", tarinfo=_Member) as tar:
             members = _checked(tar)
             _require_room(folder, sum(member.size for member in members))
-            size = _extract(tar, members, folder)
+            files = [m.name for m in members if m.isfile()]
+            with convert_storage_errors(folder), make_folder(folder) as aside:
+                size = _extract(tar, members, aside)
+                checked = _verify(aside, files, _parsed(manifest)) if manifest is not None else ()
     except (tarfile.TarError, OSError, EOFError) as error:
         raise ReconcilerError(f"{archive.name} is not a readable archive: {error}", fix="fetch it again") from error
-    files = [m.name for m in members if m.isfile()]
-    checked: tuple[str, ...] = ()
-    if manifest is not None:
-        checked = _verify(folder, files, _parsed(manifest))
     return Unpacked(folder, len(files), size, checked)
 
 
@@ -128,7 +129,6 @@ _HOSTILE = "nothing was unpacked; no submission has such a file: ask where the a
 
 def _extract(tar: tarfile.TarFile, members: list[tarfile.TarInfo], folder: Path) -> int:
     size = 0
-    folder.mkdir(parents=True, exist_ok=True)
     for member in members:
         target = folder / member.name
         if member.isdir():

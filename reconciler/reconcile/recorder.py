@@ -39,6 +39,13 @@ class Recorder:
                 f"--commit: {self.places.root} is not in a git repository", fix="run `git init`, or leave --commit out"
             )
 
+    def end_killed_commits(self) -> None:
+        """What one left in .git, where that is a folder here: only then is git loaded."""
+        if any((self.places.root / ".git").glob("reconcile-commit-*")):
+            from reconciler.git_index import end_killed_commits
+
+            end_killed_commits(self.places.root)
+
     def prepare_signing(self, result: PlanResult) -> None:
         """A key that cannot sign is better known before hours of runs than after."""
         due = self.unsigned or any(step.change.how is Work.MAKE for step in result.plan.steps)

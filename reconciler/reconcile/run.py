@@ -88,6 +88,7 @@ class Pass:
             self.recorder.require_git()
         ignore_work(self.places)
         sweep_repository(self.places)
+        self.recorder.end_killed_commits()
         sweep_probes(self.places.work)
         harvested = self.worker.harvest()
         result = self.planner.look_at_machines(self.planner.look())

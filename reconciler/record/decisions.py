@@ -15,6 +15,7 @@ from typing import TypeVar
 from reconciler.codec import make_versioned, read_document
 from reconciler.files import RepositoryPaths, hash_bytes, replace
 from reconciler.foreign import LARGEST_RECORD, read_regular
+from reconciler.leftovers import sweep_folders
 from reconciler.resource.decisions import FORMAT, Acceptance, Decisions, Freeze
 from reconciler.storage_errors import refuse_storage_error
 
@@ -54,6 +55,7 @@ def write(places: RepositoryPaths, decision: Acceptance | Freeze) -> str:
     data = json.dumps(make_versioned(FORMAT, decision), indent=1, ensure_ascii=False).encode() + b"\n"
     name = _PLAIN.sub("_", str(decision.cell or "submission"))[:120]
     path = f"{folder}/{name}-{hash_bytes(data)[:20]}.json"
+    sweep_folders((places.root / folder,))
     replace(places.root / path, data)
     return path
 

@@ -58,6 +58,7 @@ SLOW: dict[str, str] = {
     "reconciler.event_log": "logging, only with --verbose",
     "reconciler.git": "GitPython",
     "reconciler.git_history": "GitPython",
+    "reconciler.git_index": "GitPython",
     "reconciler.mlperf.compliance.judging": "every compliance test, only where a verdict is due",
     "reconciler.mlperf.loadgen.duration": "LoadGen's formulas, only where a run is due",
     "reconciler.mlperf.loadgen.settings": "LoadGen's settings, only where a run is due",

@@ -26,8 +26,8 @@ DONE, NOT_IN_SYNC = 0, 2
 class Written:
     """``start``: name of a folder that is copied for each try; ``words`` run in its ``at``. ``plan``: how `plan` ends
     afterwards, None where there is nothing to plan. ``exact``: what git would see is the same as after an undisturbed
-    run; else it may hold times. ``then``: for a command that never ends, what is run instead of it. ``swept``: what it leaves half written beside what
-    the user asked for goes with the next pass."""
+    run; else it may hold times. ``then``: for a command that never ends, what is run instead of it. ``swept``: what it
+    leaves half written beside what the user asked for goes with the next pass."""
 
     start: str
     words: tuple[str, ...]

@@ -10,9 +10,10 @@ from string import Template
 
 from harness.contract import ProbeRequest
 from reconciler.errors import ReconcilerError, StorageError
-from reconciler.files import replace
+from reconciler.files import RepositoryPaths, replace
 from reconciler.launch.launcher import Launcher
 from reconciler.launch.nodes import probe_nodes
+from reconciler.leftovers import sweep_folders, sweep_repository
 from reconciler.spec.proposal import Proposal, propose
 from reconciler.spec.shipped import read_shipped
 from reconciler.spec.starter import NOTHING_READ
@@ -62,8 +63,10 @@ def explain_unwritable(root: Path) -> Iterator[None]:
 
 
 def write_repository(root: Path, name: str, spec: str) -> None:
-    """``spec``: its text, for specs/``name``.yaml. What git is to know stays as it is where it exists already."""
-    replace(root / "specs" / f"{name}.yaml", spec.encode())
+    """``spec``: its text, for specs/``name``.yaml. What git is to know stays as it is where it exists already. The spec
+    comes last: what was killed before that can be begun again."""
+    sweep_repository(RepositoryPaths(root))
+    sweep_folders(((root / SCHEMA).parent, (root / _WORKFLOW_FILE).parent))
     replace(root / SCHEMA, read_shipped(SCHEMA))
     for kept in ("state/records/.gitkeep", "state/logs/.gitkeep"):
         replace(root / kept, b"")
@@ -74,6 +77,7 @@ def write_repository(root: Path, name: str, spec: str) -> None:
     for path, text in (("README.md", _README.substitute(name=name)), (_WORKFLOW_FILE, _WORKFLOW)):
         if not (root / path).exists():
             replace(root / path, text.encode())
+    replace(root / "specs" / f"{name}.yaml", spec.encode())
 
 
 def propose_this_machine() -> Proposal:

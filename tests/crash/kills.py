@@ -8,6 +8,7 @@ undisturbed run left: nothing lost, nothing doubled, nothing to do by hand. Prin
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import random
 import shutil
@@ -196,14 +197,14 @@ def kill(count: int, seed: int, folder: Path, only: tuple[str, ...] = ()) -> Tal
     names = [name for name in COMMANDS if not only or name in only]
     references = {name: measure(starts, COMMANDS[name], folder / "reference") for name in names}
     weights = [COMMANDS[name].weight for name in names]
-    for number in range(count):
-        name = names[number] if number < len(names) else draw.choices(names, weights)[0]
-        place_of = folder / str(number)
-        before = len(tally.wrong)
-        one_try(name, starts, place_of, references[name], draw, tally)
-        for line in tally.wrong[before:]:
-            print(f"try {number}: {line}", flush=True)
-        shutil.rmtree(place_of)
+    with contextlib.suppress(KeyboardInterrupt):  # and tell what was seen until then
+        for number in range(count):
+            name = names[number] if number < len(names) else draw.choices(names, weights)[0]
+            before = len(tally.wrong)
+            one_try(name, starts, folder / str(number), references[name], draw, tally)
+            for line in tally.wrong[before:]:
+                print(f"try {number}: {line}", flush=True)
+            shutil.rmtree(folder / str(number))
     return tally
 
 

@@ -54,6 +54,7 @@ class CellCompiler:
         self._making, self._readers, self._cell = making, readers, cell
         self._reader = readers.reader(cell)
         self._settings = CellSettings(strip_origins(self._reader.settings))
+        self._locations = collect_locations(self._reader)  # of all its resources, but for a test's own dataset
         self._rules = readers.rule_context(cell)
         self._marks = collect_marks(readers.declared, self._reader)
         making.begin(cell)
@@ -128,7 +129,7 @@ class CellCompiler:
 
     def _tested(self, test: TestRules, runs: list[Input], made_from: Input, dataset: Input, *service: Input) -> Input:
         """A test with its verdict, on the cell's samples or on its own."""
-        locations = collect_locations(self._reader)
+        locations = self._locations
         if has_own_dataset(self._reader, test.name):
             reader = use_own_dataset(self._reader, test.name)
             locations = collect_locations(reader)
@@ -185,7 +186,7 @@ class CellCompiler:
         return self._making.put(address, inputs, reader, None, **self._common(_of_kind(self._settings, kind)))
 
     def _common(self, settings: CellSettings) -> dict[str, object]:
-        return {"locations": collect_locations(self._reader), "marks": self._marks, "settings": settings}
+        return {"locations": self._locations, "marks": self._marks, "settings": settings}
 
 
 def _of_kind(settings: CellSettings, kind: Kind) -> CellSettings:

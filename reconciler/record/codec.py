@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -74,12 +75,18 @@ def _check_artifacts(record: Record) -> None:
     for item in record.artifacts:
         if not _DIGEST.fullmatch(item.sha256) or item.place not in _PLACES:
             raise ValueError(f"artifact {item.name!r} has no digest, place and size")
-        path = PurePosixPath(item.name)
-        if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in item.name:
+        if not _is_below(item.name):
             raise ValueError(f"artifact {item.name!r} is not a name below a folder")
     names = [item.name for item in record.artifacts if item.name not in SPARE_LOGS]
     if record.ended is Ended.DONE and len(set(names)) != len(names):
         raise ValueError("two artifacts have one name")
+
+
+@lru_cache(maxsize=4096)
+def _is_below(name: str) -> bool:
+    """Thousands of records have the same few names."""
+    path = PurePosixPath(name)
+    return not path.is_absolute() and ".." not in path.parts and bool(path.parts) and "\0" not in name
 
 
 _SORTED = json.JSONEncoder(sort_keys=True)

@@ -19,11 +19,16 @@ import pytest
 
 from reconciler.errors import LogError, ReconcilerError, RecordError, SpecError
 from reconciler.files import hash_bytes
-from reconciler.mlperf.accuracy import parse_accuracy
+from reconciler.foreign import find_in_index
+from reconciler.mlperf.accuracy import find_impossible, parse_accuracy
 from reconciler.mlperf.documents import parse_json_object, parse_yaml_mapping
+from reconciler.mlperf.loadgen.answers import find_wrong_answers
+from reconciler.mlperf.loadgen.compare import Asked, find_contradictions
+from reconciler.mlperf.loadgen.consistency import find_inconsistencies
 from reconciler.mlperf.loadgen.log import parse_detail
 from reconciler.mlperf.loadgen.summary import parse_summary
 from reconciler.mlperf.loadgen.user_conf import parse_user_conf
+from reconciler.mlperf.log_files import split_answers
 from reconciler.publishing.unpacking import unpack
 from reconciler.record.codec import decode, summarize
 from reconciler.record.decisions import parse_decisions
@@ -57,6 +62,14 @@ DETAIL = "".join(
         }.items()
     )
 ).encode()
+ACCURACY_RUN = (
+    DETAIL.replace(b"PerformanceOnly", b"AccuracyOnly")
+    .replace(b"effective_target_qps", b"qsl_reported_total_count")
+    .replace(b'"value": 1000,', b'"value": 16,')
+)
+ANSWERS = (
+    b"[\n" + b",\n".join(b'{ "seq_id" : %d, "qsl_idx" : %d, "data" : "00" }' % (i, i) for i in range(16)) + b"\n]\n"
+)
 SUMMARY = b"""\
 ================================================
 MLPerf Results Summary
@@ -136,6 +149,17 @@ TOKENS = [
 ]
 
 
+def make_index(version: int) -> bytes:
+    """As git writes it, of two files."""
+    parts = [b"DIRC" + version.to_bytes(4, "big") + (2).to_bytes(4, "big")]
+    for name in (b".reconcile/a", b"specs/a.yaml"):
+        entry = bytes(60) + len(name).to_bytes(2, "big")
+        pad = bytes(8 - (len(entry) + len(name)) % 8)
+        parts.append(entry + (b"\0" if version == 4 and name[:1] == b"." else b"\x0c" if version == 4 else b"") + name)
+        parts.append(b"\0" if version == 4 else pad)
+    return b"".join(parts) + bytes(20)
+
+
 def make_archive(kind: int) -> bytes:
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w:gz" if kind else "w", format=tarfile.PAX_FORMAT) as tar:
@@ -163,6 +187,22 @@ def read_spec(data: bytes, _: Path) -> None:
     )
 
 
+def read_answers(data: bytes, _: Path) -> None:
+    lines, whole = split_answers(data)
+    list(find_wrong_answers(lines, parse_detail(ACCURACY_RUN), whole=whole))
+
+
+def read_accuracy(data: bytes, _: Path) -> None:
+    text = data.decode("utf-8", "replace")
+    list(find_impossible(text, parse_accuracy(text, ("acc", "mAP")), 16))
+
+
+def read_index(data: bytes, folder: Path) -> None:
+    (folder / ".git").mkdir(exist_ok=True)
+    (folder / ".git/index").write_bytes(data)
+    assert find_in_index(folder, ".reconcile") in ("", ".reconcile/a") or data != make_index(2)
+
+
 def read_archive(data: bytes, folder: Path) -> None:
     archive = folder / "x.tar"
     archive.write_bytes(data)
@@ -184,13 +224,11 @@ class Reader:
 UNUSABLE = (LogError, ValueError, RecursionError, TypeError, KeyError, AttributeError, OverflowError)
 READERS: Mapping[str, Reader] = {
     "detail log": Reader(lambda data, _: touch_log(data), (DETAIL,), (LogError,), 2),
+    "answers": Reader(read_answers, (ANSWERS,), ()),
+    "index of git": Reader(read_index, (make_index(2), make_index(4)), ()),
     "summary": Reader(lambda data, _: parse_summary(data), (SUMMARY,), (LogError,)),
     "user.conf": Reader(lambda data, _: parse_user_conf(data), (CONF,), (LogError, ValueError)),
-    "accuracy.txt": Reader(
-        lambda data, _: parse_accuracy(data.decode("utf-8", "replace"), ("acc", "mAP")),
-        (ACCURACY,),
-        (LogError, ValueError),
-    ),
+    "accuracy.txt": Reader(read_accuracy, (ACCURACY,), (LogError, ValueError)),
     "JSON of a tree": Reader(lambda data, _: parse_json_object(data), (JSON,), UNUSABLE),
     "YAML of a tree": Reader(lambda data, _: parse_yaml_mapping(data), (YAML,), UNUSABLE, 4),
     "record": Reader(read_record, (RECORD,), (RecordError,)),
@@ -201,8 +239,10 @@ READERS: Mapping[str, Reader] = {
 
 
 def touch_log(data: bytes) -> None:
-    """Also what is computed only when it is asked for."""
+    """Also what is computed only when it is asked for, and what judges it."""
     log = parse_detail(data)
+    list(find_inconsistencies(log))
+    find_contradictions(log, Asked("Offline", "performance", {"target_qps": "1000"}, {"qsl_rng_seed": 1}, whole=True))
     _ = (log.scenario, log.mode, log.validity, log.version, log.complete, log.audit)
     for name in ("started", "ended"):
         getattr(log, name)

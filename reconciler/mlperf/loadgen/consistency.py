@@ -25,7 +25,12 @@ _DIGITS = Decimal("0.00001")  # of a double with six significant digits
 _CLOCK = Decimal("0.02")  # seconds by which LoadGen's two clocks, and their resolution, may differ
 _ENDING = Decimal(2)  # seconds from the last answer to the end of the run
 _LONGEST_GAP = 40  # mean gaps between two queries of Server: a longer one comes once in e^40
+_CHANCE = Decimal(8)  # standard deviations of a schedule's mean gap: more comes once in 10^15
+_PART, _BETWEEN = Decimal("1.25"), Decimal("0.0005")  # by which queries one after the other may be apart, and seconds
+_SLACK = Decimal("1.1")  # LoadGen's, of the samples that Offline needs
 _DRIFT = Decimal("0.01")  # of a duration: more is an ERROR of LoadGen's
+_STARTING, _CLOSING = 5, 60  # seconds between LoadGen's clocks at the end of a run; an accuracy run writes its log then
+_QUARTER, _ZONES = 900, 26 * 3600  # seconds by which local time may differ from UTC
 _SECOND = 1_000_000_000  # in nanoseconds
 _SPARE = 7  # samples that MultiStream loads twice, so that the last query is whole
 _MODES = {name: mode for mode, name in LOADGEN_MODE.items()}
@@ -35,6 +40,21 @@ _ESTIMATE = re.compile(r"(?P<rank>[\d.]+)th percentile estimate: (?P<value>\d+)"
 # Keys that a run logs once, by how they begin; an accuracy run logs its clock once for each part of its samples.
 _ONCE = ("effective_", "requested_", "qsl_reported_", "result_", "early_stopping_", "num_errors", "test_datetime")
 _ONCE_TIMED = ("power_begin", "power_end")
+# Keys of every run, of every performance run and of every one of a scenario, in each of 6,447 published logs.
+_FIRST_KNOWN = 4  # LoadGen's release
+_ALWAYS = ("test_datetime", "qsl_reported_total_count", "loaded_qsl_set", "power_begin", "power_end")
+_TIMED = (
+    *("generated_query_count", "generated_samples_per_query", "generated_query_duration", "result_query_count"),
+    *("result_min_duration_met", "result_min_queries_met", "early_stopping_met"),
+    *("result_min_latency_ns", "result_mean_latency_ns", "result_max_latency_ns"),
+    *("result_50.00_percentile_latency_ns", "result_90.00_percentile_latency_ns", "result_99.00_percentile_latency_ns"),
+)
+_OF_SCENARIO = {
+    "SingleStream": ("early_stopping_latency_ss", "result_qps_with_loadgen_overhead"),
+    "MultiStream": ("early_stopping_latency_ms", "early_stopping_result", "result_mean_query_latency_ns"),
+    "Server": ("result_perf_constraints_met", "result_overlatency_query_count", "result_scheduled_samples_per_sec"),
+    "Offline": ("result_samples_per_second",),
+}
 # Effective settings that LoadGen makes of several: of the target and the duration, of the dataset and the mode.
 _DERIVED = frozenset(
     {
@@ -89,6 +109,17 @@ def _repeated_keys(log: DetailLog) -> Iterator[Inconsistency]:
         yield Inconsistency(entry.key, _show(first), f"a second line says {_show(entry)}", first.line, entry.line)
 
 
+def _lacking_keys(log: DetailLog) -> Iterator[Inconsistency]:
+    """What a line would have denied is not there: LoadGen logs these of every run, and results are derived of them."""
+    release = log.version.partition(".")[0]
+    if not release.isdigit() or int(release) < _FIRST_KNOWN:
+        return
+    timed = log.mode == LOADGEN_MODE[PERFORMANCE]
+    for key in (*_ALWAYS, *((*_TIMED, *_OF_SCENARIO.get(log.scenario, ())) if timed else ())):
+        if key not in log.index:
+            yield Inconsistency(key, "absent", "LoadGen logs it of every such run", log.length)
+
+
 def _requested_settings(log: DetailLog) -> Iterator[Inconsistency]:
     """LoadGen takes a setting as it was requested, but for those that it derives."""
     for key in log.index:
@@ -114,6 +145,31 @@ def _clocks(log: DetailLog) -> Iterator[Inconsistency]:
         yield Inconsistency(
             "power_begin", stated, f"LoadGen was built on {built:%Y-%m-%d}", line, log.number("loadgen_build_date_utc")
         )
+
+
+def _logger_clock(log: DetailLog) -> Iterator[Inconsistency]:
+    """LoadGen's logger counts milliseconds from ``test_datetime``, which is local time, to each line: dates that were
+    changed do not fit the count. Of 6,447 published runs none was off by more than these."""
+    counted, dated = log.index.ended_at, _parse_date(str(log.get("test_datetime")).rstrip("Z"))
+    try:
+        began, ended = log.started, log.ended
+    except LogError:
+        return
+    if counted is None or began is None or ended is None:
+        return
+    line, seconds = log.number("power_end"), counted / 1000
+    lasted = Decimal(str((ended - began).total_seconds()))
+    if lasted > seconds + _ENDING:
+        derived = f"LoadGen's logger had run for {seconds:.6g} s, and not for {lasted:.6g} s"
+        yield Inconsistency("power_end", str(log.get("power_end")), derived, line, log.number("power_begin"))
+    if dated is None:
+        return
+    apart = Decimal(str((ended.replace(tzinfo=None) - dated).total_seconds())) - seconds
+    off = apart - _QUARTER * round(apart / _QUARTER)
+    late = _CLOSING if log.mode == LOADGEN_MODE[ACCURACY] else _STARTING
+    if abs(off) > late or abs(apart) > _ZONES:
+        derived = f"test_datetime is {log.get('test_datetime')}, and LoadGen's logger had run for {seconds:.6g} s"
+        yield Inconsistency("power_end", str(log.get("power_end")), derived, line, log.number("test_datetime"))
 
 
 def _samples(log: DetailLog) -> Iterator[Inconsistency]:
@@ -289,6 +345,7 @@ _RANKED = {
 def _rates(log: DetailLog) -> Iterator[Inconsistency]:
     if log.scenario == "Offline":
         yield from _offline_rate(log)
+        yield from _offline_size(log)
     elif log.scenario == "Server":
         yield from _server_rates(log)
     else:
@@ -311,6 +368,25 @@ def _offline_rate(log: DetailLog) -> Iterator[Inconsistency]:
     yield from _fills_clock(log, "result_max_latency_ns", slowest / _SECOND)
 
 
+def _offline_size(log: DetailLog) -> Iterator[Inconsistency]:
+    """LoadGen asks for what the target rate needs and 10 % more, or the minimum, in whole permutations where asked."""
+    issued, rate = _number(log, "generated_samples_per_query"), _number(log, "effective_target_qps")
+    least, duration = _number(log, "requested_min_query_count"), _number(log, "effective_min_duration_ms")
+    loaded = _number(log, "effective_performance_sample_count")
+    if issued is None or rate is None or duration is None or loaded is None or _issues_few(log):
+        return
+    most = max(rate * duration / 1000 * _SLACK, least or 0) * (1 + _DRIFT) + 2 * loaded
+    if issued > most:
+        key = "generated_samples_per_query"
+        derived = f"{rate:.6g} samples/s for {duration / 1000:.6g} s need no more than {most:.6g}"
+        yield Inconsistency(key, f"{issued:f}", derived, log.number(key), log.number("effective_target_qps"))
+
+
+def _issues_few(log: DetailLog) -> bool:
+    """In tests that issue each sample once, or one always, LoadGen counts otherwise."""
+    return any(log.get(f"effective_performance_issue_{name}") is True for name in ("unique", "same"))
+
+
 def _server_rates(log: DetailLog) -> Iterator[Inconsistency]:
     count = _number(log, "result_query_count")
     scheduled, completed = (_number(log, f"result_{name}_samples_per_sec") for name in ("scheduled", "completed"))
@@ -329,6 +405,10 @@ def _server_rates(log: DetailLog) -> Iterator[Inconsistency]:
         slowest = _number(log, "result_max_latency_ns")
         if slowest is not None:
             yield from _fills_clock(log, "generated_query_duration", (planned + slowest) / _SECOND)
+    asked = _number(log, "effective_target_qps")
+    if scheduled and asked and abs(scheduled / asked - 1) > _DRIFT + _CHANCE / count.sqrt():
+        key, line = "result_scheduled_samples_per_sec", log.number("effective_target_qps")
+        yield Inconsistency(key, f"{scheduled:f}", f"the target of the schedule is {asked:f}", log.number(key), line)
     if scheduled and completed and completed > scheduled * (1 + _DRIFT):
         key, line = "result_completed_samples_per_sec", log.number("result_scheduled_samples_per_sec")
         yield Inconsistency(key, f"{completed:f}", f"{scheduled:f} were scheduled", log.number(key), line)
@@ -341,6 +421,9 @@ def _stream_rates(log: DetailLog) -> Iterator[Inconsistency]:
     mean = _number(log, key)
     if count and mean:
         yield from _within_clock(log, key, count * mean / _SECOND)
+        # The next query is issued once the one before is done; LoadGen takes its time between the two.
+        overhead = count * _BETWEEN
+        yield from _fills_clock(log, key, count * mean / _SECOND * _PART + overhead)
     stated = _number(log, "result_qps_without_loadgen_overhead")
     if stated and mean and log.scenario == "SingleStream":
         # The mean is cut to whole nanoseconds.
@@ -399,7 +482,15 @@ def _show(entry: LogLine) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-_ANY: tuple[Check, ...] = (_repeated_keys, _requested_settings, _clocks, _sample_counts, _samples)
+_ANY: tuple[Check, ...] = (
+    _repeated_keys,
+    _lacking_keys,
+    _requested_settings,
+    _clocks,
+    _logger_clock,
+    _sample_counts,
+    _samples,
+)
 _PERFORMANCE: tuple[Check, ...] = (
     _errors,
     _verdict,

@@ -37,6 +37,7 @@ _PLAIN = re.compile(
 )
 # What a list of loaded samples looks like: there is one for each set, each of many kilobytes.
 _LIST = re.compile(rb'\{"key": "([^"\\]++)", "value": \[')
+_CLOCK = re.compile(rb', "time_ms": (\d{1,15}\.\d{1,9})')
 _NO_FLAGS, _TAIL = b'"metadata": {"is_error": false, "is_warning": false, ', 256
 
 # strict=False: a git log message that LoadGen records may hold control characters.
@@ -68,15 +69,23 @@ class LogLine(NamedTuple):
     raw: bytes = b""
 
     def read(self) -> Any:
-        """The value, decoded now if it was put off; decimals as Decimal."""
-        return _decode(self.raw)["value"] if self.raw else self.value
+        """The value, decoded now if it was put off; decimals as Decimal. None where a long line holds no JSON."""
+        if not self.raw:
+            return self.value
+        try:
+            return _decode(self.raw)["value"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return None
 
 
 _Row = LogLine | re.Match[bytes] | None  # None: a line that LoadGen's logger did not write
 
 
 class LogIndex(Mapping[str, LogLine]):
-    """The first line of each key, in the order of the log; a value is made of its text when it is asked for."""
+    """The first line of each key, in the order of the log; a value is made of its text when it is asked for.
+
+    ``ended_at``: milliseconds from the start of LoadGen's logger to its line of power_end; None where it wrote none.
+    """
 
     def __init__(self, rows: list[_Row]) -> None:
         self._rows = rows
@@ -88,6 +97,9 @@ class LogIndex(Mapping[str, LogLine]):
                 if first.setdefault(key, number) != number:
                     self._others.append((key, number))
         self._first = {_name(key): number for key, number in first.items()}
+        last = rows[first[b"power_end"]] if b"power_end" in first else None
+        found = _CLOCK.search(last[0]) if isinstance(last, re.Match) else None
+        self.ended_at = Decimal(found[1].decode()) if found else None
 
     def __getitem__(self, key: str) -> LogLine:
         return self.read(self._first[key])

@@ -39,6 +39,11 @@ RUNS = {
         "SingleStream",
         _COUNT + "*.*.min_duration = 50\n*.*.min_query_count = 700\n*.SingleStream.target_latency = 0.001\n",
     ),
+    "single-stream-slow": RunCase(
+        "SingleStream",
+        _COUNT + "*.*.min_duration = 0\n*.*.min_query_count = 700\n*.SingleStream.target_latency = 1\n",
+        delay=0.006,
+    ),
     "single-stream-out-of-queries": RunCase(
         "SingleStream", _COUNT + "*.*.min_duration = 60000\n*.SingleStream.target_latency = 10000\n"
     ),
@@ -50,6 +55,9 @@ RUNS = {
         _COUNT + "*.*.min_duration = 0\n*.*.max_query_count = 50\n*.SingleStream.target_latency = 1\n",
     ),
     "multi-stream-valid": RunCase("MultiStream", _COUNT + "*.*.min_duration = 0\n*.MultiStream.target_latency = 0.2\n"),
+    "multi-stream-slow": RunCase(
+        "MultiStream", _COUNT + "*.*.min_duration = 0\n*.MultiStream.target_latency = 1\n", delay=0.006
+    ),
     "multi-stream-out-of-queries": RunCase(
         "MultiStream", _COUNT + "*.*.min_duration = 60000\n*.MultiStream.target_latency = 10000\n"
     ),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 Edit = Callable[[str], str]
 
@@ -90,6 +91,43 @@ def without(key: str) -> Edit:
         return "".join(kept)
 
     return edit
+
+
+def moved(key: str, **by: float) -> Edit:
+    """A time of LoadGen's clock, later by so many days, minutes and so on."""
+    shape = re.compile(rf'("key": "{re.escape(key)}", "value": ")([^"]*)')
+
+    def edit(text: str) -> str:
+        changed, count = shape.subn(lambda found: found[1] + _later(found[2], timedelta(**by)), text, count=1)
+        assert count == 1, f"no line of {key}"
+        return changed
+
+    return edit
+
+
+def _later(text: str, by: timedelta) -> str:
+    form = "%m-%d-%Y %H:%M:%S.%f"
+    return (datetime.strptime(text, form) + by).strftime(form)[:-3]
+
+
+def faster(text: str) -> str:
+    """Every latency of a stream a tenth of what it was, in the text of early stopping, too."""
+    less = re.sub(
+        r'("key": "(?:result_\S*latency_ns|early_stopping_latency_\w+)", "value": )(\d+)',
+        lambda found: f"{found[1]}{int(found[2]) // 10}",
+        text,
+    )
+    less = re.sub(r"(percentile estimate: )(\d+)", lambda found: f"{found[1]}{int(found[2]) // 10}", less)
+    mean = re.search(r'"key": "result_mean_latency_ns", "value": (\d+)', less)
+    assert mean is not None
+    if "result_qps_without_loadgen_overhead" not in less:
+        return less
+    rate = setting("result_qps_without_loadgen_overhead", f"{1e9 / int(mean[1]):.6g}")
+    return times("result_qps_with_loadgen_overhead", 10)(rate(less))
+
+
+def negative(text: str) -> str:
+    return re.sub(r'"qsl_idx" : \d+', '"qsl_idx" : -1', text, count=1)
 
 
 def first_answers(count: int) -> Edit:
@@ -441,7 +479,91 @@ LIES = (
         "result_max_latency_ns",
         (setting("power_end", '"12-31-2099 00:00:00.000"'),),
     ),
+    Lie(
+        "an older log with new dates",
+        "offline-valid",
+        "power_end",
+        (moved("power_begin", days=40, minutes=7), moved("power_end", days=40, minutes=7)),
+        listed=True,
+    ),
+    Lie(
+        "an older log with new dates, and none to deny them",
+        "server-valid",
+        "test_datetime",
+        (
+            moved("power_begin", days=40, minutes=7),
+            moved("power_end", days=40, minutes=7),
+            without("test_datetime"),
+        ),
+    ),
+    Lie("another day of the test", "server-valid", "power_end", (setting("test_datetime", '"2020-02-03T04:05:06Z"'),)),
+    Lie("an hour more by its own clock", "single-stream-valid", "power_end", (moved("power_end", hours=1),)),
+    Lie("a second end on a line before", "server-valid", "power_end", (prepended("power_end", '"x"'),)),
+    # What was taken out, so that nothing denies the rest.
+    Lie(
+        "ten times the rate in Offline, without the latency",
+        "offline-valid",
+        "result_max_latency_ns",
+        (times("result_samples_per_second", 10), without("result_max_latency_ns")),
+    ),
+    Lie("no beginning", "offline-valid", "power_begin", (without("power_begin"),)),
+    Lie(
+        "a condition that was not met, taken out",
+        "server-too-fast",
+        "result_perf_constraints_met",
+        (
+            setting("result_validity", '"VALID"'),
+            without("result_perf_constraints_met"),
+            without("result_invalid_reason"),
+        ),
+    ),
+    Lie("no samples that were loaded", "offline-accuracy", "loaded_qsl_set", (without("loaded_qsl_set"),)),
+    # Of several lines, so that they fit each other.
+    Lie(
+        "ten times the samples and the rate in Offline",
+        "offline-valid",
+        "generated_samples_per_query",
+        (whole("generated_samples_per_query", 10), times("result_samples_per_second", 10)),
+    ),
+    Lie(
+        "ten times the queries of Server in the same time",
+        "server-long",
+        "result_scheduled_samples_per_sec",
+        (
+            whole("generated_query_count", 10),
+            whole("result_query_count", 10),
+            times("result_completed_samples_per_sec", 10),
+            times("result_scheduled_samples_per_sec", 10),
+        ),
+    ),
+    Lie(
+        "twice the target of Server",
+        "server-long",
+        "result_scheduled_samples_per_sec",
+        (times("effective_target_qps", 2), times("requested_server_target_qps", 2)),
+    ),
+    Lie("a tenth of every latency in SingleStream", "single-stream-slow", "result_mean_latency_ns", (faster,)),
+    Lie("a tenth of every latency in MultiStream", "multi-stream-slow", "result_mean_query_latency_ns", (faster,)),
+    Lie(
+        "a fastest query slower than the median",
+        "server-valid",
+        "result_50.00_percentile_latency_ns",
+        (setting("result_min_latency_ns", "9999999999"),),
+    ),
+    Lie(
+        "ten minutes that were asked, and met by word",
+        "server-long",
+        "result_min_duration_met",
+        (setting("effective_min_duration_ms", "600000"), setting("requested_min_duration_ms", "600000")),
+    ),
+    Lie(
+        "a second seed on a line before",
+        "offline-valid",
+        "effective_qsl_rng_seed",
+        (prepended("effective_qsl_rng_seed", "1"),),
+    ),
     # Answers.
+    Lie("a sample without a number", "offline-accuracy", "answers", answers=(negative,)),
     Lie("answers to 3 samples", "offline-accuracy", "answers", answers=(first_answers(3),), listed=True),
     Lie("one sample answered every time", "offline-accuracy", "answers", answers=(one_answer_always,), listed=True),
     Lie("all answers but one", "server-accuracy", "answers", answers=(first_answers(999),)),

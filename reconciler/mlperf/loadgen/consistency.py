@@ -2,14 +2,13 @@
 logs as well, so that a line which was changed by hand contradicts others.
 
 Each check derives a value again the way LoadGen does (``results.cc``, ``early_stopping.cc``) and leaves room for what
-LoadGen rounds: doubles have six significant digits, clocks milliseconds. What a log does not hold is not judged.
+LoadGen rounds: doubles have six significant digits, clocks milliseconds. What it logs of every run must be there.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
 from itertools import pairwise
@@ -17,17 +16,21 @@ from typing import Any
 
 from reconciler.errors import LogError
 from reconciler.mlperf.loadgen.early_stopping import compute_allowed_over, is_allowed_over
-from reconciler.mlperf.loadgen.log import DetailLog, LogLine
+from reconciler.mlperf.loadgen.inconsistency import (
+    Check,
+    Inconsistency,
+    elapsed_seconds,
+    read_integer,
+    read_number,
+    show_value,
+)
+from reconciler.mlperf.loadgen.log import DetailLog
+from reconciler.mlperf.loadgen.rates import find_wrong_rates
 from reconciler.mlperf.loadgen.settings import ACCURACY, LOADGEN_MODE, PERFORMANCE
 
 _SHORT = 1 << 16  # bytes of a list of samples that is read
-_DIGITS = Decimal("0.00001")  # of a double with six significant digits
 _CLOCK = Decimal("0.02")  # seconds by which LoadGen's two clocks, and their resolution, may differ
 _ENDING = Decimal(2)  # seconds from the last answer to the end of the run
-_LONGEST_GAP = 40  # mean gaps between two queries of Server: a longer one comes once in e^40
-_CHANCE = Decimal(8)  # standard deviations of a schedule's mean gap: more comes once in 10^15
-_PART, _BETWEEN = Decimal("1.25"), Decimal("0.0005")  # by which queries one after the other may be apart, and seconds
-_SLACK = Decimal("1.1")  # LoadGen's, of the samples that Offline needs
 _DRIFT = Decimal("0.01")  # of a duration: more is an ERROR of LoadGen's
 _STARTING, _CLOSING = 5, 60  # seconds between LoadGen's clocks at the end of a run; an accuracy run writes its log then
 _QUARTER, _ZONES = 900, 26 * 3600  # seconds by which local time may differ from UTC
@@ -73,24 +76,6 @@ _DERIVED = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Inconsistency:
-    """``stated`` by the line ``line`` of ``key``; ``derived`` from what the line ``other`` says, 0 for several."""
-
-    key: str
-    stated: str
-    derived: str
-    line: int
-    other: int = 0
-
-    def __str__(self) -> str:
-        where = f" (line {self.other})" if self.other else ""
-        return f"{self.key}: {self.stated} (line {self.line}), but {self.derived}{where}"
-
-
-Check = Callable[[DetailLog], Iterator[Inconsistency]]
-
-
 def find_inconsistencies(log: DetailLog, *, rehearsal: bool = False) -> tuple[Inconsistency, ...]:
     """Every way in which a log of a run that ended contradicts itself, in a fixed order. ``rehearsal``: its dataset may
     be smaller than the one for which the round sets the counts of samples."""
@@ -106,7 +91,9 @@ def _repeated_keys(log: DetailLog) -> Iterator[Inconsistency]:
     once = _ONCE + (_ONCE_TIMED if log.mode == LOADGEN_MODE[PERFORMANCE] else ())
     for entry in log.index.repeated(once):
         first = log.index[entry.key]
-        yield Inconsistency(entry.key, _show(first), f"a second line says {_show(entry)}", first.line, entry.line)
+        yield Inconsistency(
+            entry.key, show_value(first), f"a second line says {show_value(entry)}", first.line, entry.line
+        )
 
 
 def _lacking_keys(log: DetailLog) -> Iterator[Inconsistency]:
@@ -127,7 +114,7 @@ def _requested_settings(log: DetailLog) -> Iterator[Inconsistency]:
         asked = log.line(f"requested_{name}") if name != key and name not in _DERIVED else None
         entry = log.index[key] if asked is not None else None
         if asked is not None and entry is not None and asked.value != entry.value:
-            yield Inconsistency(key, _show(entry), f"{_show(asked)} was requested", entry.line, asked.line)
+            yield Inconsistency(key, show_value(entry), f"{show_value(asked)} was requested", entry.line, asked.line)
 
 
 def _clocks(log: DetailLog) -> Iterator[Inconsistency]:
@@ -175,9 +162,9 @@ def _logger_clock(log: DetailLog) -> Iterator[Inconsistency]:
 def _samples(log: DetailLog) -> Iterator[Inconsistency]:
     """What was loaded is of the library, and as many samples as LoadGen says that it uses."""
     entries = log.all_of("loaded_qsl_set")
-    total, mode = _integer(log, "qsl_reported_total_count"), _MODES[log.mode]
+    total, mode = read_integer(log, "qsl_reported_total_count"), _MODES[log.mode]
     key = f"effective_{mode}_sample_count"
-    used = _integer(log, key)
+    used = read_integer(log, key)
     if not entries or total is None or used is None:
         return
     short = [entry for entry in entries if len(entry.raw) <= _SHORT]
@@ -200,9 +187,9 @@ def _sample_counts(log: DetailLog) -> Iterator[Inconsistency]:
     """LoadGen uses as many samples as the library reports, or as a setting overrides (``TestSettingsInternal``)."""
     for mode, reported in ((PERFORMANCE, "qsl_reported_performance_count"), (ACCURACY, "qsl_reported_total_count")):
         key, override = f"effective_{mode}_sample_count", f"requested_{mode}_sample_count_override"
-        used, asked = _integer(log, key), _integer(log, override)
+        used, asked = read_integer(log, key), read_integer(log, override)
         source = override if asked else reported
-        wanted = _integer(log, source)
+        wanted = read_integer(log, source)
         if None not in (used, asked, wanted) and used != wanted:
             yield Inconsistency(key, str(used), f"{source} is {wanted}", log.number(key), log.number(source))
 
@@ -211,15 +198,15 @@ def find_small_library(log: DetailLog) -> Iterator[Inconsistency]:
     """A count of samples beyond what the library of a run that ended says that it has. LoadGen does not mind."""
     if not log.complete or log.mode not in _MODES:
         return
-    total, key = _integer(log, "qsl_reported_total_count"), f"effective_{_MODES[log.mode]}_sample_count"
-    used = _integer(log, key)
+    total, key = read_integer(log, "qsl_reported_total_count"), f"effective_{_MODES[log.mode]}_sample_count"
+    used = read_integer(log, key)
     if total is not None and used is not None and used > total:
         line = log.number("qsl_reported_total_count")
         yield Inconsistency(key, str(used), f"the library has {total} samples", log.number(key), line)
 
 
 def _errors(log: DetailLog) -> Iterator[Inconsistency]:
-    stated, line = _integer(log, "num_errors"), log.number("num_errors")
+    stated, line = read_integer(log, "num_errors"), log.number("num_errors")
     if stated is not None and stated != len(log.errors):
         yield Inconsistency("num_errors", str(stated), f"the log has {len(log.errors)} ERROR lines", line)
 
@@ -231,26 +218,31 @@ def _verdict(log: DetailLog) -> Iterator[Inconsistency]:
     if log.validity == "VALID" and failed:
         yield Inconsistency("result_validity", "VALID", f"{failed} is false", line, log.number(failed))
     if log.validity == "VALID" and (reason := log.line("result_invalid_reason")) is not None:
-        yield Inconsistency("result_validity", "VALID", f"result_invalid_reason is {_show(reason)}", line, reason.line)
+        yield Inconsistency(
+            "result_validity", "VALID", f"result_invalid_reason is {show_value(reason)}", line, reason.line
+        )
     if log.validity == "INVALID" and all(log.get(key, True) is True for key in _FLAGS):
         yield Inconsistency("result_validity", "INVALID", "every condition is met", line)
 
 
 def _conditions(log: DetailLog) -> Iterator[Inconsistency]:
     """The flags, from the numbers that they stand for."""
-    queries, least = _integer(log, "result_query_count"), _integer(log, "effective_min_query_count")
+    queries, least = read_integer(log, "result_query_count"), read_integer(log, "effective_min_query_count")
     if queries is not None and least is not None and log.get("result_min_queries_met") is True and queries < least:
         yield _condition(log, "result_min_queries_met", f"{queries} of {least} queries were issued")
-    generated = _integer(log, "generated_query_count")
+    generated = read_integer(log, "generated_query_count")
     if queries is not None and generated is not None and queries > generated:
         derived = f"{generated} queries were generated"
         yield Inconsistency("result_query_count", str(queries), derived, log.number("result_query_count"))
     if log.scenario == "Offline":
-        issued, wanted = _integer(log, "generated_samples_per_query"), _integer(log, "effective_min_sample_count")
+        issued, wanted = (
+            read_integer(log, "generated_samples_per_query"),
+            read_integer(log, "effective_min_sample_count"),
+        )
         short = issued is not None and wanted is not None and issued < wanted
         if short and log.get("result_min_queries_met") is True and not log.get("effective_performance_issue_unique"):
             yield _condition(log, "result_min_queries_met", f"{issued} of {wanted} samples were issued")
-    lasted, minimum = _last_issue(log), _number(log, "effective_min_duration_ms")
+    lasted, minimum = _last_issue(log), read_number(log, "effective_min_duration_ms")
     if lasted is not None and minimum is not None and log.get("result_min_duration_met") is True:
         needed = minimum / 1000
         if lasted + _CLOCK + needed * _DRIFT < needed:
@@ -264,9 +256,9 @@ def _condition(log: DetailLog, key: str, derived: str) -> Inconsistency:
 def _last_issue(log: DetailLog) -> Decimal | None:
     """An upper bound of when the last query was issued, in seconds: what LoadGen compares with the minimum duration."""
     if log.scenario == "Offline":
-        slowest = _number(log, "result_max_latency_ns")
+        slowest = read_number(log, "result_max_latency_ns")
         return None if slowest is None else slowest / _SECOND
-    return _elapsed(log)
+    return elapsed_seconds(log)
 
 
 def _early_stopping(log: DetailLog) -> Iterator[Inconsistency]:
@@ -275,10 +267,10 @@ def _early_stopping(log: DetailLog) -> Iterator[Inconsistency]:
     met = log.line("early_stopping_met")
     if entry is not None and met is not None and met.value is True and "unsuccessful" in text.lower():
         yield Inconsistency(
-            "early_stopping_met", "true", f"early_stopping_result is {_show(entry)}", met.line, entry.line
+            "early_stopping_met", "true", f"early_stopping_result is {show_value(entry)}", met.line, entry.line
         )
-    queries, over = _integer(log, "result_query_count"), _integer(log, "result_overlatency_query_count")
-    percentile = _number(log, "effective_target_latency_percentile")
+    queries, over = read_integer(log, "result_query_count"), read_integer(log, "result_overlatency_query_count")
+    percentile = read_number(log, "effective_target_latency_percentile")
     if log.scenario != "Server" or None in (queries, over, percentile) or log.get("requested_use_token_latencies"):
         return
     if queries and met is not None and met.value is True and 0 < Decimal(percentile or 0) < 1:
@@ -298,7 +290,7 @@ def _estimates(log: DetailLog) -> Iterator[Inconsistency]:
         return
     stated = {found["rank"]: int(found["value"]) for found in _ESTIMATE.finditer(str(entry.value))}
     for rank, key in (("90.0", "early_stopping_latency_ss"), ("99.0", "early_stopping_latency_ms")):
-        found = _number(log, key)
+        found = read_number(log, key)
         if found is not None and rank in stated and Decimal(stated[rank]) != found:
             derived = f"early stopping estimates {stated[rank]}"
             yield Inconsistency(key, f"{found:f}", derived, log.number(key), entry.line)
@@ -311,11 +303,11 @@ def _latencies(log: DetailLog) -> Iterator[Inconsistency]:
         ("query_latency_ns", "_percentile_per_query_latency_ns"),
     ):
         keys = [f"result_min_{part}", *(f"result_{p}{ranked}" for p in _PERCENTILES), f"result_max_{part}"]
-        known = [(key, found) for key in keys if (found := _number(log, key)) is not None]
+        known = [(key, found) for key in keys if (found := read_number(log, key)) is not None]
         for (before, less), (key, found) in pairwise(known):
             if found < less:
                 yield Inconsistency(key, f"{found:f}", f"{before} is {less:f}", log.number(key), log.number(before))
-        mean = _number(log, f"result_mean_{part}")
+        mean = read_number(log, f"result_mean_{part}")
         # Releases before 5 lose the carry of Offline's sum.
         if (
             mean is not None
@@ -326,8 +318,8 @@ def _latencies(log: DetailLog) -> Iterator[Inconsistency]:
             derived = f"latencies are from {known[0][1]:f} to {known[-1][1]:f}"
             yield Inconsistency(f"result_mean_{part}", f"{mean:f}", derived, log.number(f"result_mean_{part}"))
     for key, rank, kind in _RANKED.get(log.scenario, ()):
-        estimate, seen = _number(log, key), _number(log, f"result_{rank}_percentile_{kind}")
-        slowest = _number(log, f"result_max_{kind.removeprefix('per_')}")
+        estimate, seen = read_number(log, key), read_number(log, f"result_{rank}_percentile_{kind}")
+        slowest = read_number(log, f"result_max_{kind.removeprefix('per_')}")
         if not estimate or log.get("requested_use_token_latencies"):
             continue
         if seen is not None and estimate < seen:
@@ -342,144 +334,11 @@ _RANKED = {
 }
 
 
-def _rates(log: DetailLog) -> Iterator[Inconsistency]:
-    if log.scenario == "Offline":
-        yield from _offline_rate(log)
-        yield from _offline_size(log)
-    elif log.scenario == "Server":
-        yield from _server_rates(log)
-    else:
-        yield from _stream_rates(log)
-
-
-def _offline_rate(log: DetailLog) -> Iterator[Inconsistency]:
-    """All samples are one query, and the slowest of them ends the run."""
-    stated, slowest = _number(log, "result_samples_per_second"), _number(log, "result_max_latency_ns")
-    each, queries = _number(log, "generated_samples_per_query"), _number(log, "result_query_count")
-    if stated is None or not slowest or each is None or queries is None:
-        return
-    derived = each * queries * _SECOND / slowest
-    # Releases before 5 divide by when the last sample in their order was done, which need not be the slowest.
-    most = derived * (2 if log.version.startswith(("3.", "4.")) else 1 + _DIGITS)
-    if not derived * (1 - _DIGITS) <= stated <= most:
-        why = f"{each * queries:f} samples in {slowest / _SECOND:.6g} s are {derived:.6g}"
-        yield Inconsistency("result_samples_per_second", f"{stated:f}", why, log.number("result_samples_per_second"))
-    yield from _within_clock(log, "result_max_latency_ns", slowest / _SECOND)
-    yield from _fills_clock(log, "result_max_latency_ns", slowest / _SECOND)
-
-
-def _offline_size(log: DetailLog) -> Iterator[Inconsistency]:
-    """LoadGen asks for what the target rate needs and 10 % more, or the minimum, in whole permutations where asked."""
-    issued, rate = _number(log, "generated_samples_per_query"), _number(log, "effective_target_qps")
-    least, duration = _number(log, "requested_min_query_count"), _number(log, "effective_min_duration_ms")
-    loaded = _number(log, "effective_performance_sample_count")
-    if issued is None or rate is None or duration is None or loaded is None or _issues_few(log):
-        return
-    most = max(rate * duration / 1000 * _SLACK, least or 0) * (1 + _DRIFT) + 2 * loaded
-    if issued > most:
-        key = "generated_samples_per_query"
-        derived = f"{rate:.6g} samples/s for {duration / 1000:.6g} s need no more than {most:.6g}"
-        yield Inconsistency(key, f"{issued:f}", derived, log.number(key), log.number("effective_target_qps"))
-
-
-def _issues_few(log: DetailLog) -> bool:
-    """In tests that issue each sample once, or one always, LoadGen counts otherwise."""
-    return any(log.get(f"effective_performance_issue_{name}") is True for name in ("unique", "same"))
-
-
-def _server_rates(log: DetailLog) -> Iterator[Inconsistency]:
-    count = _number(log, "result_query_count")
-    scheduled, completed = (_number(log, f"result_{name}_samples_per_sec") for name in ("scheduled", "completed"))
-    planned = _number(log, "generated_query_duration")
-    if count is None or count < 2 or log.get("requested_server_coalesce_queries") is True:
-        return
-    if scheduled and planned:
-        derived = (count - 1) * _SECOND / planned
-        # The generated duration ends one gap behind the last query, whose time the rate is of. Gaps are exponential.
-        most = derived * count / (count - _LONGEST_GAP) if count > _LONGEST_GAP else scheduled
-        if not derived * (1 - _DRIFT) <= scheduled <= most * (1 + _DRIFT):
-            why = f"{count:f} queries in {planned / _SECOND:.6g} s are {derived:.6g}"
-            key = "result_scheduled_samples_per_sec"
-            yield Inconsistency(key, f"{scheduled:f}", why, log.number(key), log.number("generated_query_duration"))
-        yield from _within_clock(log, "generated_query_duration", planned / _SECOND)
-        slowest = _number(log, "result_max_latency_ns")
-        if slowest is not None:
-            yield from _fills_clock(log, "generated_query_duration", (planned + slowest) / _SECOND)
-    asked = _number(log, "effective_target_qps")
-    if scheduled and asked and abs(scheduled / asked - 1) > _DRIFT + _CHANCE / count.sqrt():
-        key, line = "result_scheduled_samples_per_sec", log.number("effective_target_qps")
-        yield Inconsistency(key, f"{scheduled:f}", f"the target of the schedule is {asked:f}", log.number(key), line)
-    if scheduled and completed and completed > scheduled * (1 + _DRIFT):
-        key, line = "result_completed_samples_per_sec", log.number("result_scheduled_samples_per_sec")
-        yield Inconsistency(key, f"{completed:f}", f"{scheduled:f} were scheduled", log.number(key), line)
-
-
-def _stream_rates(log: DetailLog) -> Iterator[Inconsistency]:
-    """One query after the other: together they take no longer than the run."""
-    count = _number(log, "result_query_count")
-    key = "result_mean_query_latency_ns" if log.scenario == "MultiStream" else "result_mean_latency_ns"
-    mean = _number(log, key)
-    if count and mean:
-        yield from _within_clock(log, key, count * mean / _SECOND)
-        # The next query is issued once the one before is done; LoadGen takes its time between the two.
-        overhead = count * _BETWEEN
-        yield from _fills_clock(log, key, count * mean / _SECOND * _PART + overhead)
-    stated = _number(log, "result_qps_without_loadgen_overhead")
-    if stated and mean and log.scenario == "SingleStream":
-        # The mean is cut to whole nanoseconds.
-        low, high = Decimal(_SECOND) / (mean + 1), Decimal(_SECOND) / mean
-        if not low * (1 - _DIGITS) <= stated <= high * (1 + _DIGITS):
-            why = f"a mean latency of {mean:f} ns is {high:.6g}"
-            line = log.number("result_qps_without_loadgen_overhead")
-            yield Inconsistency("result_qps_without_loadgen_overhead", f"{stated:f}", why, line, log.number(key))
-
-
-def _within_clock(log: DetailLog, key: str, seconds: Decimal) -> Iterator[Inconsistency]:
-    elapsed = _elapsed(log)
-    if elapsed is not None and seconds > elapsed + _CLOCK + elapsed * _DRIFT:
-        why = f"that is {seconds:.6g} s of queries, and the run lasted {elapsed:.6g} s"
-        yield Inconsistency(key, _show(log.index[key]), why, log.number(key), log.number("power_end"))
-
-
-def _fills_clock(log: DetailLog, key: str, seconds: Decimal) -> Iterator[Inconsistency]:
-    """All was done after ``seconds``: the run ended then."""
-    elapsed = _elapsed(log)
-    if elapsed is not None and elapsed > seconds + _ENDING + elapsed * _DRIFT:
-        why = f"the last answer came after {seconds:.6g} s at most, and the run lasted {elapsed:.6g} s"
-        yield Inconsistency(key, _show(log.index[key]), why, log.number(key), log.number("power_end"))
-
-
-def _elapsed(log: DetailLog) -> Decimal | None:
-    try:
-        began, ended = log.started, log.ended
-    except LogError:
-        return None
-    return None if began is None or ended is None else Decimal(str((ended - began).total_seconds()))
-
-
-def _number(log: DetailLog, key: str) -> Decimal | None:
-    value = log.get(key)
-    if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
-        return None
-    number = Decimal(value)
-    return number if number.is_finite() else None
-
-
-def _integer(log: DetailLog, key: str) -> int | None:
-    value = log.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
 def _parse_date(value: Any) -> datetime | None:
     try:
         return datetime.fromisoformat(str(value)).replace(tzinfo=None)
     except ValueError:
         return None
-
-
-def _show(entry: LogLine) -> str:
-    text = " ".join(str(entry.value).split())
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 _ANY: tuple[Check, ...] = (
@@ -498,5 +357,5 @@ _PERFORMANCE: tuple[Check, ...] = (
     _early_stopping,
     _estimates,
     _latencies,
-    _rates,
+    find_wrong_rates,
 )

@@ -37,7 +37,7 @@ AUDITS = {
     "*.*.performance_issue_same_index = 3\n",
 }
 _SCORES = ("early_stopping_latency_ss", "early_stopping_latency_ms", "result_samples_per_second")
-_RESULTS = ("generated_", "power_", "result_", "early_stopping_")
+_RESULTS = ("generated_", "power_", "result_", "early_stopping_", "test_datetime")
 _PARAMETERS = "Test Parameters Used"
 MEASUREMENTS = {
     "input_data_types": "fp32",

@@ -1,0 +1,54 @@
+"""What a check of a detail log yields, and how checks read values: numbers that are none count as absent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+
+from reconciler.errors import LogError
+from reconciler.mlperf.loadgen.log import DetailLog, LogLine
+
+
+@dataclass(frozen=True, slots=True)
+class Inconsistency:
+    """``stated`` by the line ``line`` of ``key``; ``derived`` from what the line ``other`` says, 0 for several."""
+
+    key: str
+    stated: str
+    derived: str
+    line: int
+    other: int = 0
+
+    def __str__(self) -> str:
+        where = f" (line {self.other})" if self.other else ""
+        return f"{self.key}: {self.stated} (line {self.line}), but {self.derived}{where}"
+
+
+Check = Callable[[DetailLog], Iterator[Inconsistency]]
+
+
+def elapsed_seconds(log: DetailLog) -> Decimal | None:
+    try:
+        began, ended = log.started, log.ended
+    except LogError:
+        return None
+    return None if began is None or ended is None else Decimal(str((ended - began).total_seconds()))
+
+
+def read_number(log: DetailLog, key: str) -> Decimal | None:
+    value = log.get(key)
+    if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
+        return None
+    number = Decimal(value)
+    return number if number.is_finite() else None
+
+
+def read_integer(log: DetailLog, key: str) -> int | None:
+    value = log.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def show_value(entry: LogLine) -> str:
+    text = " ".join(str(entry.value).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,126 @@
+"""Rates, latencies and counts of a performance run against the clock and the settings that they are derived from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+
+from reconciler.mlperf.loadgen.inconsistency import Inconsistency, elapsed_seconds, read_number, show_value
+from reconciler.mlperf.loadgen.log import DetailLog
+
+_DIGITS = Decimal("0.00001")  # of a double with six significant digits
+_LONGEST_GAP = 40  # mean gaps between two queries of Server: a longer one comes once in e^40
+_CHANCE = Decimal(8)  # standard deviations of a schedule's mean gap: more comes once in 10^15
+_PART, _BETWEEN = Decimal("1.25"), Decimal("0.0005")  # by which queries one after the other may be apart, and seconds
+_SLACK = Decimal("1.1")  # LoadGen's, of the samples that Offline needs
+_CLOCK = Decimal("0.02")  # seconds by which LoadGen's two clocks, and their resolution, may differ
+_ENDING = Decimal(2)  # seconds from the last answer to the end of the run
+_DRIFT = Decimal("0.01")  # of a duration: more is an ERROR of LoadGen's
+_SECOND = 1_000_000_000  # in nanoseconds
+
+
+def find_wrong_rates(log: DetailLog) -> Iterator[Inconsistency]:
+    if log.scenario == "Offline":
+        yield from _offline_rate(log)
+        yield from _offline_size(log)
+    elif log.scenario == "Server":
+        yield from _server_rates(log)
+    else:
+        yield from _stream_rates(log)
+
+
+def _offline_rate(log: DetailLog) -> Iterator[Inconsistency]:
+    """All samples are one query, and the slowest of them ends the run."""
+    stated, slowest = read_number(log, "result_samples_per_second"), read_number(log, "result_max_latency_ns")
+    each, queries = read_number(log, "generated_samples_per_query"), read_number(log, "result_query_count")
+    if stated is None or not slowest or each is None or queries is None:
+        return
+    derived = each * queries * _SECOND / slowest
+    # Releases before 5 divide by when the last sample in their order was done, which need not be the slowest.
+    most = derived * (2 if log.version.startswith(("3.", "4.")) else 1 + _DIGITS)
+    if not derived * (1 - _DIGITS) <= stated <= most:
+        why = f"{each * queries:f} samples in {slowest / _SECOND:.6g} s are {derived:.6g}"
+        yield Inconsistency("result_samples_per_second", f"{stated:f}", why, log.number("result_samples_per_second"))
+    yield from _within_clock(log, "result_max_latency_ns", slowest / _SECOND)
+    yield from _fills_clock(log, "result_max_latency_ns", slowest / _SECOND)
+
+
+def _offline_size(log: DetailLog) -> Iterator[Inconsistency]:
+    """LoadGen asks for what the target rate needs and 10 % more, or the minimum, in whole permutations where asked."""
+    issued, rate = read_number(log, "generated_samples_per_query"), read_number(log, "effective_target_qps")
+    least, duration = read_number(log, "requested_min_query_count"), read_number(log, "effective_min_duration_ms")
+    loaded = read_number(log, "effective_performance_sample_count")
+    if issued is None or rate is None or duration is None or loaded is None or _issues_few(log):
+        return
+    most = max(rate * duration / 1000 * _SLACK, least or 0) * (1 + _DRIFT) + 2 * loaded
+    if issued > most:
+        key = "generated_samples_per_query"
+        derived = f"{rate:.6g} samples/s for {duration / 1000:.6g} s need no more than {most:.6g}"
+        yield Inconsistency(key, f"{issued:f}", derived, log.number(key), log.number("effective_target_qps"))
+
+
+def _issues_few(log: DetailLog) -> bool:
+    """In tests that issue each sample once, or one always, LoadGen counts otherwise."""
+    return any(log.get(f"effective_performance_issue_{name}") is True for name in ("unique", "same"))
+
+
+def _server_rates(log: DetailLog) -> Iterator[Inconsistency]:
+    count = read_number(log, "result_query_count")
+    scheduled, completed = (read_number(log, f"result_{name}_samples_per_sec") for name in ("scheduled", "completed"))
+    planned = read_number(log, "generated_query_duration")
+    if count is None or count < 2 or log.get("requested_server_coalesce_queries") is True:
+        return
+    if scheduled and planned:
+        derived = (count - 1) * _SECOND / planned
+        # The generated duration ends one gap behind the last query, whose time the rate is of. Gaps are exponential.
+        most = derived * count / (count - _LONGEST_GAP) if count > _LONGEST_GAP else scheduled
+        if not derived * (1 - _DRIFT) <= scheduled <= most * (1 + _DRIFT):
+            why = f"{count:f} queries in {planned / _SECOND:.6g} s are {derived:.6g}"
+            key = "result_scheduled_samples_per_sec"
+            yield Inconsistency(key, f"{scheduled:f}", why, log.number(key), log.number("generated_query_duration"))
+        yield from _within_clock(log, "generated_query_duration", planned / _SECOND)
+        slowest = read_number(log, "result_max_latency_ns")
+        if slowest is not None:
+            yield from _fills_clock(log, "generated_query_duration", (planned + slowest) / _SECOND)
+    asked = read_number(log, "effective_target_qps")
+    if scheduled and asked and abs(scheduled / asked - 1) > _DRIFT + _CHANCE / count.sqrt():
+        key, line = "result_scheduled_samples_per_sec", log.number("effective_target_qps")
+        yield Inconsistency(key, f"{scheduled:f}", f"the target of the schedule is {asked:f}", log.number(key), line)
+    if scheduled and completed and completed > scheduled * (1 + _DRIFT):
+        key, line = "result_completed_samples_per_sec", log.number("result_scheduled_samples_per_sec")
+        yield Inconsistency(key, f"{completed:f}", f"{scheduled:f} were scheduled", log.number(key), line)
+
+
+def _stream_rates(log: DetailLog) -> Iterator[Inconsistency]:
+    """One query after the other: together they take no longer than the run."""
+    count = read_number(log, "result_query_count")
+    key = "result_mean_query_latency_ns" if log.scenario == "MultiStream" else "result_mean_latency_ns"
+    mean = read_number(log, key)
+    if count and mean:
+        yield from _within_clock(log, key, count * mean / _SECOND)
+        # The next query is issued once the one before is done; LoadGen takes its time between the two.
+        overhead = count * _BETWEEN
+        yield from _fills_clock(log, key, count * mean / _SECOND * _PART + overhead)
+    stated = read_number(log, "result_qps_without_loadgen_overhead")
+    if stated and mean and log.scenario == "SingleStream":
+        # The mean is cut to whole nanoseconds.
+        low, high = Decimal(_SECOND) / (mean + 1), Decimal(_SECOND) / mean
+        if not low * (1 - _DIGITS) <= stated <= high * (1 + _DIGITS):
+            why = f"a mean latency of {mean:f} ns is {high:.6g}"
+            line = log.number("result_qps_without_loadgen_overhead")
+            yield Inconsistency("result_qps_without_loadgen_overhead", f"{stated:f}", why, line, log.number(key))
+
+
+def _within_clock(log: DetailLog, key: str, seconds: Decimal) -> Iterator[Inconsistency]:
+    elapsed = elapsed_seconds(log)
+    if elapsed is not None and seconds > elapsed + _CLOCK + elapsed * _DRIFT:
+        why = f"that is {seconds:.6g} s of queries, and the run lasted {elapsed:.6g} s"
+        yield Inconsistency(key, show_value(log.index[key]), why, log.number(key), log.number("power_end"))
+
+
+def _fills_clock(log: DetailLog, key: str, seconds: Decimal) -> Iterator[Inconsistency]:
+    """All was done after ``seconds``: the run ended then."""
+    elapsed = elapsed_seconds(log)
+    if elapsed is not None and elapsed > seconds + _ENDING + elapsed * _DRIFT:
+        why = f"the last answer came after {seconds:.6g} s at most, and the run lasted {elapsed:.6g} s"
+        yield Inconsistency(key, show_value(log.index[key]), why, log.number(key), log.number("power_end"))

@@ -20,7 +20,7 @@ from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Address, Cell, Kind
 
 from .simulated import Wish, World, desire
-from .test_difference import few, wishes
+from .test_difference import few, wish, wishes
 
 TODAY = date(2026, 3, 15)
 BEFORE, AFTER = [Wish("a"), Wish("b")], [Wish("a", batch=2), Wish("b", batch=2)]
@@ -146,27 +146,29 @@ def measured(difference: Difference, cell: Cell) -> set[Address]:
 
 
 @few
-@given(wishes, wishes, st.data())
+@given(wishes, wishes, wish, st.data())
 def test_whatever_changes_one_cell_is_accepted_and_all_others_are_made(
-    first: list[Wish], second: list[Wish], data: st.DataObject
+    first: list[Wish], others: list[Wish], like: Wish, data: st.DataObject
 ) -> None:
     world = Decided()
     world.settle(desire(first))
+    was = data.draw(st.sampled_from(first))
+    changed, cell = replace(like, benchmark=was.benchmark, scenario=was.scenario), was.cell
+    second = [*(item for item in others if item.cell != cell), changed]
     desired = desire(second)
     before = world.compare(desired)
-    cell = data.draw(st.sampled_from([wish.cell for wish in second]))
     keys, refused = accepting(world, desired, cell)
     assume(keys and not refused)
     world.items = (Acceptance(cell, "why", "Ada <a@b>", "2026-03-01", date(2026, 4, 1), "", keys),)
     after = world.compare(desired)
     assert not measured(after, cell)
-    for wish in second:
-        if wish.cell != cell:
-            assert measured(after, wish.cell) == measured(before, wish.cell)
+    for item in second:
+        if item.cell != cell:
+            assert measured(after, item.cell) == measured(before, item.cell)
     world.settle(desired)
     assert world.plan(desired).in_sync
     made = {summary.key for summary in world.summaries}
-    for wish in second:
-        if wish.cell != cell:
-            own = {r.key for r in desired.resources if r.cell == wish.cell and r.kind in (Kind.RUN, Kind.SCORE)}
+    for item in second:
+        if item.cell != cell:
+            own = {r.key for r in desired.resources if r.cell == item.cell and r.kind in (Kind.RUN, Kind.SCORE)}
             assert own <= made

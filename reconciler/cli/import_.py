@@ -17,9 +17,9 @@ from reconciler.diff.conditions import trace_lineages
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC
 from reconciler.files import Lock, RepositoryPaths
 from reconciler.importing.adopted_records import Recorder, Taken
-from reconciler.importing.log_folder import FoundRun, find_run
-from reconciler.importing.results_folder import FoundResults, find_results, has_results
-from reconciler.importing.run_import import UNKNOWABLE, ImportContext, check_declared
+from reconciler.importing.log_folder import find_run
+from reconciler.importing.results_folder import find_results, has_results
+from reconciler.importing.run_import import UNKNOWABLE, FoundRun, ImportContext, check_declared
 from reconciler.leftovers import open_scratch
 from reconciler.planning import PlanResult, compute_plan
 from reconciler.reconcile import TOOL
@@ -80,7 +80,7 @@ def command(
     return NOT_IN_SYNC if any(item.validity == "INVALID" for item in taken) else IN_SYNC
 
 
-def _found(folder: Path, user_conf: Path | None) -> tuple[FoundRun | FoundResults, ...]:
+def _found(folder: Path, user_conf: Path | None) -> tuple[FoundRun, ...]:
     return find_results(folder) if has_results(folder) else (find_run(folder, user_conf),)
 
 

@@ -9,15 +9,10 @@ from pathlib import Path
 from reconciler.desired.state import Desired, Detail
 from reconciler.errors import LogError, ReconcilerError
 from reconciler.files import RepositoryPaths, copy
-from reconciler.importing.log_folder import FoundRun
-from reconciler.importing.results_folder import FoundResults
 from reconciler.importing.run_import import (
+    FoundRun,
     Import,
     ImportContext,
-    import_result_score,
-    import_results,
-    import_run,
-    import_score,
     import_test,
     make_placeholder,
     redeclare,
@@ -53,42 +48,30 @@ class Recorder:
     context: ImportContext
     made: dict[str, str] = field(default_factory=dict)
 
-    def run(self, cell: Cell, found: FoundRun | FoundResults) -> tuple[Taken, ...]:
+    def run(self, cell: Cell, found: FoundRun) -> tuple[Taken, ...]:
         """Records a run, and the score that came with it. LogError when it is not what the cell asks for."""
         resource = self._resource(RunAddress(cell, found.mode).address)
         detail = self.desired.detail(resource.address)
         self._refuse_other(cell, found, find_format(detail.settings))
-        if isinstance(found, FoundResults):
-            return self._results(cell, found, resource, detail)
-        made = import_run(found, resource, detail, {}, self.context)
+        made = found.make_run(resource, detail, self.context)
         upstream = self._upstream(detail, found)
         taken = [self._store(replace(made, record=replace(made.record, upstream=upstream)))]
-        if found.accuracy_text is not None:
+        if found.has_score:
             score = self._resource(Address(Kind.SCORE, str(cell)))
-            ups = {**self._upstream(self.desired.detail(score.address), found), "run": taken[0].identity}
-            taken.append(self._store(import_score(found, score, self.desired.detail(score.address), ups, self.context)))
+            detail = self.desired.detail(score.address)
+            ups = {**self._upstream(detail, found), "run": taken[0].identity}
+            taken.append(self._store(found.make_score(score, detail, ups, self.context)))
         return tuple(taken)
 
     @staticmethod
-    def _refuse_other(cell: Cell, found: FoundRun | FoundResults, wanted: ResultFormat) -> None:
+    def _refuse_other(cell: Cell, found: FoundRun, wanted: ResultFormat) -> None:
         if found.format is not wanted:
             raise LogError(
                 f"{found.folder} holds {found.format.LEAVES}, and {cell} is measured by {wanted.LEAVES}",
                 fix="write `harness: {results: endpoints, model_name: …}` for the one, and leave it out for the other",
             )
 
-    def _results(self, cell: Cell, found: FoundResults, resource: Resource, detail: Detail) -> tuple[Taken, ...]:
-        made = import_results(found, resource, detail, {}, self.context)
-        upstream = self._upstream(detail, found)
-        taken = [self._store(replace(made, record=replace(made.record, upstream=upstream)))]
-        if found.mode == "accuracy":
-            score = self._resource(Address(Kind.SCORE, str(cell)))
-            detail = self.desired.detail(score.address)
-            ups = {**self._upstream(detail, found), "run": taken[0].identity}
-            taken.append(self._store(import_result_score(found, score, detail, ups, self.context)))
-        return tuple(taken)
-
-    def test(self, cell: Cell, name: str, files: Mapping[str, Path], found: FoundRun | FoundResults) -> Taken:
+    def test(self, cell: Cell, name: str, files: Mapping[str, Path], found: FoundRun) -> Taken:
         """Records a compliance test's folder as it is; ``found``: the run beside which it stands."""
         address = Address(Kind.COMPLIANCE_TEST, f"{cell}/{name}")
         return self._store(import_test(address, files, found.made, self.context))
@@ -118,12 +101,12 @@ class Recorder:
             )
         return found
 
-    def _upstream(self, detail: Detail, found: FoundRun | FoundResults) -> dict[str, str]:
+    def _upstream(self, detail: Detail, found: FoundRun) -> dict[str, str]:
         """Input name → record id; what nobody has recorded gets a record that stands for it."""
         ups = ((item.name, item.upstream) for item in detail.inputs if item.upstream is not None)
         return {name: self._known(address, found) for name, address in ups if address.kind is not Kind.RUN}
 
-    def _known(self, address: Address, found: FoundRun | FoundResults) -> str:
+    def _known(self, address: Address, found: FoundRun) -> str:
         resource = self.desired.by_address[address]
         done = self.recorded.done(resource.key)
         if resource.key not in self.made and done:

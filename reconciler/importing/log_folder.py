@@ -2,66 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 from reconciler.errors import LogError
 from reconciler.foreign import strange_entries
+from reconciler.importing.loadgen_run import LoadgenRun
 from reconciler.mlperf.accuracy import parse_accuracy
 from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
 from reconciler.mlperf.loadgen.summary import SummaryLog, parse_summary
 from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY, is_truncated
-from reconciler.result_formats import loadgen_logs
-from reconciler.result_formats.format import ResultFormat
-from reconciler.result_formats.table import FORMATS
 
 MODES = {"PerformanceOnly": "performance", "AccuracyOnly": "accuracy"}
 _ENDS = 1 << 16  # bytes at each end of an accuracy log in which a truncation would show
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
-    """By what and when a run was made elsewhere, as its own files say: ``fact`` names the program, in UTC."""
-
-    fact: str
-    version: str
-    started: datetime | None = None
-    ended: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class FoundRun:
-    """``folder`` holds the logs. ``accuracy_log`` and ``accuracy_text`` are None where there are none.
-
-    ``original``: the SHA-256 of the untruncated accuracy log, "" when the log here is whole."""
-
-    folder: Path
-    log: DetailLog
-    mode: str
-    user_conf: Path | None = None
-    accuracy_log: Path | None = None
-    accuracy_text: Path | None = None
-    original: str = ""
-
-    @property
-    def format(self) -> ResultFormat:
-        return FORMATS[loadgen_logs.NAME]
-
-    @property
-    def made(self) -> Made:
-        return Made("loadgen.version", self.log.version, self.log.started, self.log.ended)
-
-    @property
-    def detail(self) -> Path:
-        return self.folder / DETAIL
-
-    @property
-    def summary(self) -> Path:
-        return self.folder / SUMMARY
-
-
-def find_run(path: Path, user_conf: Path | None = None, *, audit: bool = False, below: bool = True) -> FoundRun:
+def find_run(path: Path, user_conf: Path | None = None, *, audit: bool = False, below: bool = True) -> LoadgenRun:
     """The one run at or below ``path``; without ``below`` the one that stands there. ``audit`` takes the run of a
     compliance test instead. LogError: none or several, no summary, an audit, a run that did not end, logs that are not
     of one run."""
@@ -78,13 +33,13 @@ def find_run(path: Path, user_conf: Path | None = None, *, audit: bool = False, 
     _same_run(log, folder)
     conf = user_conf or next((c for f in (folder, path) if (c := f / "user.conf").is_file()), None)
     if mode == "performance":
-        return FoundRun(folder, log, mode, conf)
+        return LoadgenRun(folder, log, mode, conf)
     accuracy_log, text = folder / ACCURACY_LOG, folder / ACCURACY_TEXT
     if not accuracy_log.is_file() or accuracy_log.stat().st_size == 0:
         fix = "import from where LoadGen wrote it; TRUNCATED logs need accuracy.txt with its hash line beside them"
         raise LogError(f"{folder} has no {ACCURACY_LOG}, without which an accuracy run proves nothing", fix=fix.lower())
     found = text if text.is_file() else None
-    return FoundRun(folder, log, mode, conf, accuracy_log, found, _original(accuracy_log, found))
+    return LoadgenRun(folder, log, mode, conf, accuracy_log, found, _original(accuracy_log, found))
 
 
 def refuse_strange(path: Path) -> None:

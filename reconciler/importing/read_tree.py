@@ -9,8 +9,10 @@ from typing import Any
 
 from reconciler.errors import LogError, ReconcilerError
 from reconciler.foreign import strange_entries, walk_files
-from reconciler.importing.log_folder import FoundRun, find_run
-from reconciler.importing.results_folder import FoundResults, find_results
+from reconciler.importing.loadgen_run import LoadgenRun
+from reconciler.importing.log_folder import find_run
+from reconciler.importing.results_folder import find_results
+from reconciler.importing.run_import import FoundRun
 from reconciler.mlperf.endpoints import collect_result_settings
 from reconciler.mlperf.loadgen.compare import read_logged_settings
 from reconciler.mlperf.loadgen.settings import list_settings, name_loadgen_scenario
@@ -34,7 +36,7 @@ class TakenCell:
     official: str
     settings: Mapping[str, Any]
     measurements: Mapping[str, str]
-    runs: tuple[FoundRun | FoundResults, ...] = ()
+    runs: tuple[FoundRun, ...] = ()
     tests: Mapping[str, Mapping[str, Path]] = field(default_factory=dict)
     source: Cell | None = None
     problems: tuple[str, ...] = ()
@@ -166,7 +168,7 @@ def _of_endpoints(own: TakenCell, files: CellFiles) -> TakenCell:
     return replace(own, settings=settings, runs=runs, model_name=model, problems=missing)
 
 
-def _runs(files: CellFiles) -> tuple[list[FoundRun], list[str]]:
+def _runs(files: CellFiles) -> tuple[list[LoadgenRun], list[str]]:
     runs, problems = [], []
     conf = files.measurements_folder.path / "user.conf"
     for part in (files.accuracy, files.performance):
@@ -195,7 +197,7 @@ def _with_sources(cells: list[TakenCell]) -> tuple[TakenCell, ...]:
 
 
 def _with_source(item: TakenCell, by_cell: Mapping[Cell, TakenCell]) -> TakenCell:
-    logged = {run.log.scenario for run in item.runs if isinstance(run, FoundRun)}
+    logged = {run.logged_scenario for run in item.runs} - {""}
     if not logged or logged == {name_loadgen_scenario(item.cell.scenario)}:
         return item
     cell = item.cell
@@ -208,7 +210,7 @@ def _with_source(item: TakenCell, by_cell: Mapping[Cell, TakenCell]) -> TakenCel
 
 
 def _details(item: TakenCell) -> list[bytes]:
-    return [run.detail.read_bytes() for run in item.runs if isinstance(run, FoundRun)]
+    return [run.read_log() for run in item.runs]
 
 
 def collect_cell_settings(item: TakenCell, ruleset: Ruleset) -> dict[str, Any]:

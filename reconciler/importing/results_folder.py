@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from reconciler.desired.state import Detail
 from reconciler.errors import LogError
-from reconciler.importing.log_folder import Made, refuse_strange
+from reconciler.execute.attempt_record import describe_artifact
+from reconciler.files import hash_file
+from reconciler.importing.log_folder import refuse_strange
+from reconciler.importing.run_import import Import, ImportContext, Made, make_record
 from reconciler.mlperf.endpoints_accuracy import parse_number, read_accuracy_scores
+from reconciler.mlperf.loadgen.settings import ENDPOINTS_SEEDS
 from reconciler.mlperf.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
+from reconciler.resource.canonical import digest
+from reconciler.resource.resources import Resource
 from reconciler.result_formats import endpoints_results
-from reconciler.result_formats.endpoints_results import AUDIT, Left, parse_left
-from reconciler.result_formats.format import ResultFormat
+from reconciler.result_formats.endpoints_results import (
+    AUDIT,
+    Left,
+    find_result_contradictions,
+    measure_results,
+    parse_left,
+    score_results,
+)
+from reconciler.result_formats.format import KeptFile, ResultFormat
 from reconciler.result_formats.table import FORMATS
 
 _CONFIGS = (CONFIG, "config.yml")
@@ -19,7 +34,7 @@ _PARTS = {"accuracy": ACCURACY_RESULTS, "performance": RESULT_SUMMARY}
 
 
 @dataclass(frozen=True, slots=True)
-class FoundResults:
+class EndpointsRun:
     """One run. ``files``: those of its record by the names of artifacts. ``left``: what they hold."""
 
     folder: Path
@@ -37,13 +52,51 @@ class FoundResults:
         said = (summary.get(name) for name in ("version", "git_sha")) if summary else ()
         return Made("endpoints.version", " ".join(str(item) for item in said if item))
 
+    @property
+    def has_score(self) -> bool:
+        return self.mode == "accuracy"
+
+    @property
+    def logged_scenario(self) -> str:
+        return ""
+
+    def read_log(self) -> bytes:
+        return b"".join(path.read_bytes() for path in self.files.values())
+
+    def make_run(self, resource: Resource, detail: Detail, context: ImportContext) -> Import:
+        wanted = detail.values()
+        if self.mode == "accuracy":
+            wanted = {name: value for name, value in wanted.items() if name not in ENDPOINTS_SEEDS}
+        differing = find_result_contradictions(self.left, wanted)
+        if differing:
+            listed = "\n".join(f"  {item}" for item in differing)
+            raise LogError(
+                f"{self.folder} does not hold a run of {resource.address}; the spec asks for something else:\n{listed}",
+                fix="change the cell's settings to what ran, or import the results of a run with the declared settings",
+            )
+        least = detail.settings.number("min_duration")
+        values = measure_results(self.left, detail.ruling, least) if self.mode == "performance" else {}
+        kept = tuple(KeptFile(path, name, in_git=True) for name, path in self.files.items())
+        source = digest([[name, hash_file(path)] for name, path in self.files.items()])
+        record = make_record(resource, detail, self.made, {}, context, values=values, source=source)
+        return Import(replace(record, artifacts=tuple(map(describe_artifact, kept))), kept)
+
+    def make_score(
+        self, resource: Resource, detail: Detail, upstream: Mapping[str, str], context: ImportContext
+    ) -> Import:
+        try:
+            values = score_results(self.left, detail.ruling)
+        except ValueError as error:
+            raise LogError(f"{self.folder}: {error}", fix="score the accuracy run with the harness") from error
+        return Import(make_record(resource, detail, self.made, upstream, context, values=values, source=resource.key))
+
 
 def has_results(path: Path) -> bool:
     """Whether a folder is one of the endpoints harness."""
     return any((path / name).is_file() for name in _CONFIGS)
 
 
-def find_results(path: Path) -> tuple[FoundResults, ...]:
+def find_results(path: Path) -> tuple[EndpointsRun, ...]:
     """The accuracy run and the performance run in a folder, or the one that is there. LogError: neither, or a file that
     cannot be read."""
     refuse_strange(path)
@@ -57,7 +110,7 @@ def find_results(path: Path) -> tuple[FoundResults, ...]:
     return runs
 
 
-def _found(path: Path, config: Path, mode: str) -> FoundResults | None:
+def _found(path: Path, config: Path, mode: str) -> EndpointsRun | None:
     """None for the other mode's file as the harness leaves it beside a run: without a sample, or without a score."""
     files = {CONFIG: config, _PARTS[mode]: path / mode / _PARTS[mode]}
     if mode == "performance":
@@ -70,9 +123,9 @@ def _found(path: Path, config: Path, mode: str) -> FoundResults | None:
     summary, scores = left.results.summary, left.results.scores
     if mode == "performance":
         return (
-            FoundResults(path, mode, files, left) if summary and parse_number(summary.get("n_samples_issued")) else None
+            EndpointsRun(path, mode, files, left) if summary and parse_number(summary.get("n_samples_issued")) else None
         )
-    return FoundResults(path, mode, files, left) if scores and list(read_accuracy_scores(scores)) else None
+    return EndpointsRun(path, mode, files, left) if scores and list(read_accuracy_scores(scores)) else None
 
 
 def _kept(below: Path) -> bool:

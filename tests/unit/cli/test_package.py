@@ -16,7 +16,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from reconciler.importing import run_import
+from reconciler.importing import loadgen_run
 from reconciler.result_formats import loadgen_logs
 
 from .conftest import CELL, Reconcile, git
@@ -55,7 +55,7 @@ def full_length(tree: Path) -> None:
 
 
 def believe_logs(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (run_import, loadgen_logs):
+    for module in (loadgen_run, loadgen_logs):
         monkeypatch.setattr(module, "find_inconsistencies", lambda log, **_: ())
 
 

@@ -298,6 +298,12 @@ LIES = (
         (*_VALID, without("early_stopping_result"), without("result_invalid_reason")),
     ),
     Lie(
+        "early stopping repainted in a text that its counts deny",
+        "server-valid",
+        "early_stopping_met",
+        (setting("early_stopping_result", '" * Run unsuccessful."'),),
+    ),
+    Lie(
         "a reason of INVALID left behind",
         "server-too-few",
         "result_validity",

@@ -86,6 +86,10 @@ def _score(cell: Cell, record: Record, run: Record, asked: Detail, files: Files,
     proof, detail = _compare(record.values.get("metric"), again.values.get("metric"), again.source)
     if proof is Proof.CONTRADICTED:
         return claim(proof, f"{detail}{f': {again.problem}' * bool(again.problem)}")
+    met = again.values.get("accuracy_met")
+    if met is not None and met != record.values.get("accuracy_met"):
+        said = "that the bars are met" if record.values.get("accuracy_met") else "that a bar is not met"
+        return claim(Proof.CONTRADICTED, f"recorded {said}, {again.source} says otherwise: {detail}")
     return claim(Proof.ATTESTED, f"{detail}, as {results.SCORED_BY}")
 
 

@@ -102,6 +102,27 @@ def test_what_a_run_was_made_from_is_missing_where_its_record_was_deleted(clone:
     assert detail.startswith("the record of its ")
 
 
+def test_an_engine_whose_record_is_not_there_is_missing(clone: Repository) -> None:
+    engine = "Engine/aaaaaaaaaaaa-bbbbbbbbbbbbbbbbbbbb"
+    forged(clone, PERFORMANCE, lambda record: replace(record, upstream={**record.upstream, "engine": engine}))
+    clone.commit()
+    assert claims(clone)[CELL, "performance: made from"] == (
+        Proof.MISSING,
+        f"the record of its engine is not in this commit: {engine}",
+    )
+
+
+def test_bars_that_the_score_does_not_meet_are_contradicted(clone: Repository) -> None:
+    def other(record: Record) -> Record:
+        return replace(record, values={**record.values, "accuracy_met": not record.values["accuracy_met"]})
+
+    rewritten(clone, f"Score:{CELL}", other)
+    clone.commit()
+    proof, detail = claims(clone)[CELL, "accuracy"]
+    assert proof is Proof.CONTRADICTED
+    assert "says otherwise" in detail
+
+
 LIES = {
     "another sample count": ('"effective_performance_issue_same", "value": false', "false", "true", "expected 0"),
     "ten times the rate": (r'"result_samples_per_second", "value": [\d.e+]+', r"[\d.e+]+$", "9999999", "samples in"),

@@ -162,7 +162,8 @@ class BenchmarkFacts:
     """A built-in benchmark: its module in ``harness.benchmarks`` and the revision that enters every key.
 
     ``elsewhere``: there is no such module, its runs are imported. ``rehearsed``: its folder generates a dataset and a
-    network.
+    network. ``libraries``: what its children import beside numpy, each as packages any one of which provides it; the
+    extra of its module's name brings them.
     """
 
     module: str
@@ -171,13 +172,34 @@ class BenchmarkFacts:
     synthetic: bool = False
     elsewhere: bool = False
     rehearsed: bool = False
+    libraries: tuple[tuple[str, ...], ...] = ()
 
 
 BENCHMARKS: dict[str, BenchmarkFacts] = {
     "digits": BenchmarkFacts("digits", 1, "handwritten digits (UCI, inside scikit-learn), a small convolutional net"),
-    "resnet50": BenchmarkFacts("resnet50", 1, "image classification: ResNet-50 v1.5 on ImageNet 2012", rehearsed=True),
-    "bert": BenchmarkFacts("bert", 1, "questions about a passage: BERT-Large on SQuAD v1.1", rehearsed=True),
-    "unet3d": BenchmarkFacts("unet3d", 1, "kidneys and tumours in volumes: 3D-UNet on KiTS19", rehearsed=True),
+    "resnet50": BenchmarkFacts(
+        "resnet50",
+        1,
+        "image classification: ResNet-50 v1.5 on ImageNet 2012",
+        rehearsed=True,
+        libraries=(
+            ("opencv-python-headless", "opencv-python", "opencv-contrib-python-headless", "opencv-contrib-python"),
+        ),
+    ),
+    "bert": BenchmarkFacts(
+        "bert",
+        1,
+        "questions about a passage: BERT-Large on SQuAD v1.1",
+        rehearsed=True,
+        libraries=(("tokenizers",),),
+    ),
+    "unet3d": BenchmarkFacts(
+        "unet3d",
+        1,
+        "kidneys and tumours in volumes: 3D-UNet on KiTS19",
+        rehearsed=True,
+        libraries=(("nibabel",), ("scipy",)),
+    ),
     "command": BenchmarkFacts("command", 1, "the code of a harness command, which prepares model and data itself"),
     "external": BenchmarkFacts("", 1, "code outside this project; its runs are imported", elsewhere=True),
 }

@@ -7,7 +7,9 @@ import re
 import sys
 from collections.abc import Mapping
 
-from harness.contract import BACKENDS
+from harness.contract import BACKENDS, BenchmarkFacts
+
+PROJECT = "mlperf-reconciler"
 
 
 def list_installed() -> dict[str, str]:
@@ -33,3 +35,11 @@ def find_backend_version(backend: str, distributions: Mapping[str, str]) -> str 
     if not facts.distributions:
         return ""
     return next((distributions[name] for name in facts.distributions if name in distributions), None)
+
+
+def find_missing_libraries(benchmark: BenchmarkFacts, distributions: Mapping[str, str]) -> list[str]:
+    """The libraries of a benchmark's children that are not there, each by its usual name. Of another machine only
+    backends are known: it has to find out itself."""
+    if PROJECT not in distributions:
+        return []
+    return [names[0] for names in benchmark.libraries if not any(name in distributions for name in names)]

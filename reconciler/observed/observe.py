@@ -10,7 +10,7 @@ from reconciler.desired.state import Desired
 from reconciler.files import RepositoryPaths
 from reconciler.observed.artifacts import observe_artifacts
 from reconciler.observed.digest_cache import DigestCache
-from reconciler.observed.installed import find_backend_version
+from reconciler.observed.installed import find_backend_version, find_missing_libraries
 from reconciler.observed.machine import find_unlike, list_accelerators
 from reconciler.observed.probed_nodes import (
     ProbedNodes,
@@ -91,6 +91,8 @@ def can_build_anywhere(address: Address, locations: Mapping[str, str]) -> bool:
     return ours and facts is not None and facts.builds_without_device and not list_accelerators()
 
 
+# Kinds whose children import the benchmark's code.
+_LOADS_BENCHMARK = (Kind.DATASET, Kind.MODEL, Kind.RUN, Kind.COMPLIANCE_TEST, Kind.SCORE)
 _CODE_OF = {Kind.SERVICE: "harness.service.code", Kind.ENGINE: "harness.build.code"}
 
 
@@ -129,6 +131,12 @@ def find_obstacle(
             if address.kind in (Kind.MODEL, Kind.DATASET) and path in places.split(", "):
                 return _explain_scratch(address, kind, places, locations)
             return Obstacle(f"{path} is not on this machine", "copy the file here, or correct the path in the spec")
+    loads = address.kind in _LOADS_BENCHMARK and (ours or not runs) and "benchmark.path" not in locations
+    lacking = find_missing_libraries(code, distributions) if loads and code and distributions is not None else []
+    if code is not None and lacking:
+        return Obstacle(
+            f"{', '.join(lacking)} of benchmark {code.module} is not installed here", installing(code.module)
+        )
     return None
 
 

@@ -1,0 +1,42 @@
+"""What keeps an action from being done: libraries of a benchmark, as far as a machine tells what it has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reconciler.observed.installed import PROJECT
+from reconciler.observed.observe import find_obstacle
+from reconciler.resource.kinds import Address, Kind
+
+HERE = {PROJECT: "1", "onnxruntime": "1", "mlcommons-loadgen": "6", "scipy": "1"}
+LOCATIONS = {"benchmark.code": "unet3d", "backend": "onnxruntime"}
+
+
+@pytest.mark.parametrize("kind", [Kind.DATASET, Kind.RUN, Kind.SCORE])
+def test_a_library_that_is_missing_is_named_with_the_extra_that_brings_it(tmp_path: Path, kind: Kind) -> None:
+    address = Address(kind, "3d-unet-99")
+    found = find_obstacle(address, LOCATIONS, tmp_path, HERE)
+    assert found is not None
+    assert "nibabel of benchmark unet3d is not installed here" in str(found)
+    assert "mlperf-reconciler[unet3d]" in str(found)
+    assert find_obstacle(address, LOCATIONS, tmp_path, {**HERE, "nibabel": "5"}) is None
+
+
+def test_any_of_several_packages_will_do(tmp_path: Path) -> None:
+    locations, address = {"benchmark.code": "resnet50"}, Address(Kind.DATASET, "resnet")
+    assert find_obstacle(address, locations, tmp_path, {**HERE, "opencv-python": "4"}) is None
+    assert "opencv-python-headless of benchmark resnet50" in str(find_obstacle(address, locations, tmp_path, HERE))
+
+
+def test_a_machine_that_only_tells_its_backends_finds_out_itself(tmp_path: Path) -> None:
+    there = {"onnxruntime": "1", "mlcommons-loadgen": "6"}
+    assert find_obstacle(Address(Kind.RUN, "3d-unet-99"), LOCATIONS, tmp_path, there) is None
+
+
+def test_a_users_own_code_brings_its_own(tmp_path: Path) -> None:
+    own = tmp_path / "mine.py"
+    own.touch()
+    locations = {**LOCATIONS, "benchmark.path": str(own)}
+    assert find_obstacle(Address(Kind.DATASET, "3d-unet-99"), locations, tmp_path, HERE) is None

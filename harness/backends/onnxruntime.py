@@ -7,16 +7,15 @@ and batches that share it would take each other's.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
 import onnxruntime as ort
 
 from harness.backends import BackendEngine, BuildPlan, LoadPlan, Outputs, Tensor, Token, match_samples
 from harness.backends.staging import Staging
+from harness.backends.streams import StreamThreads
 from harness.contract import BACKENDS, Fact
 from harness.digests import hash_files
 from harness.errors import HarnessError
@@ -101,11 +100,7 @@ class OnnxRuntimeSession:
         self._staging: list[Staging] = []
         self._input_names = [tensor.name for tensor in self._engine.inputs]
         self._output_names = [tensor.name for tensor in self._engine.outputs]
-        self._work: SimpleQueue[tuple[Rows, Token] | None] = SimpleQueue()
-        self._free: SimpleQueue[None] = SimpleQueue()  # one entry per batch that may still be submitted
-        for _ in range(plan.depth):
-            self._free.put(None)
-        self._threads: list[threading.Thread] = []
+        self._threads = StreamThreads(plan, self._run, "onnxruntime")
         self.notes: Mapping[str, Any] = {
             "threads": threads,
             "streams": plan.streams,
@@ -120,31 +115,16 @@ class OnnxRuntimeSession:
         return self._run(0, rows)
 
     def submit(self, rows: Rows, token: Token) -> None:
-        if not self._threads:
-            self._start_threads()
-        self._free.get()
-        self._work.put((rows, token))
+        self._threads.submit(rows, token)
 
     def ready(self) -> None:
-        self._free.put(self._free.get())
+        self._threads.ready()
 
     def drain(self) -> None:
-        for _ in range(self._plan.depth):
-            self._free.get()
-        for _ in range(self._plan.depth):
-            self._free.put(None)
+        self._threads.drain()
 
     def close(self) -> None:
-        for _ in self._threads:
-            self._work.put(None)
-        for thread in self._threads:
-            thread.join()
-
-    def _start_threads(self) -> None:
-        for stream in range(len(self._sessions)):
-            thread = threading.Thread(target=self._serve, args=(stream,), name="onnxruntime", daemon=True)
-            self._threads.append(thread)
-            thread.start()
+        self._threads.close()
 
     def _session_options(self, threads: int) -> Any:
         options = ort.SessionOptions()
@@ -162,17 +142,6 @@ class OnnxRuntimeSession:
         outputs = self._sessions[stream].run(self._output_names, feed)
         count = count_rows(rows)
         return [output[:count] for output in outputs]  # without what padded the batch
-
-    def _serve(self, stream: int) -> None:
-        while (item := self._work.get()) is not None:
-            rows, token = item
-            try:
-                outputs = self._run(stream, rows)
-            except Exception as error:  # whatever the library raises belongs to this batch
-                self._plan.failed(token, error)
-            else:
-                self._plan.completed(token, outputs)
-            self._free.put(None)
 
 
 def _open(path: Path, options: Any) -> Any:

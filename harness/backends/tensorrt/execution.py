@@ -17,6 +17,7 @@ from harness.cuda.pipeline import CudaSession
 from harness.errors import HarnessError
 
 Shape = tuple[int, ...]
+_LEAST = 64 << 20  # bytes; with fewer, what CUDA allocates for itself fails, under errors that name other things
 
 
 def open_engine(flavour: Flavour, plan: LoadPlan) -> CudaSession:
@@ -87,7 +88,8 @@ class TensorRTEngine:
         """``memory`` None: to ask for shapes only."""
         context = self._flavour.new_context(self._engine)
         if context is None:
-            if any("memory" in error.lower() for error in self._log.errors):
+            starved = self._device.free_memory() < _LEAST
+            if starved or any("memory" in error.lower() for error in self._log.errors):
                 raise DeviceMemoryError("CUDA_ERROR_OUT_OF_MEMORY", self._log.last())
             raise HarnessError(f"no execution context: {self._log.last()}", "backend", "see the child's log")
         if context.active_optimization_profile != profile:

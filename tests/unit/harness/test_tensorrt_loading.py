@@ -17,6 +17,7 @@ pytest.importorskip("onnxruntime")
 
 from harness.backends.tensorrt import building, configuring, execution  # noqa: E402
 from harness.backends.tensorrt.versions import Flavour  # noqa: E402
+from harness.cuda.driver import DeviceMemoryError  # noqa: E402
 
 
 class Registry:
@@ -63,6 +64,18 @@ def test_an_output_whose_shape_depends_on_the_data_is_refused(monkeypatch: pytes
     monkeypatch.setattr(engine, "shape", lambda *_: None)
     with pytest.raises(HarnessError, match=r"shape of output boxes depends on .*: \[1, -1, 4\]"):
         engine.outputs([(3, 8, 8)])
+
+
+@pytest.mark.parametrize(("free", "kind"), [(1 << 20, DeviceMemoryError), (1 << 30, HarnessError)])
+def test_a_context_that_a_full_device_refuses_is_told_as_out_of_memory(free: int, kind: type[Exception]) -> None:
+    """What TensorRT then says names a handle, and no memory."""
+    engine: Any = object.__new__(execution.TensorRTEngine)
+    said = "Error Code 1: Cuda Runtime (invalid resource handle)"
+    engine._log = types.SimpleNamespace(errors=[said], last=lambda: said)
+    engine._flavour, engine._engine = types.SimpleNamespace(new_context=lambda _engine: None), None
+    engine._device = types.SimpleNamespace(free_memory=lambda: free)
+    with pytest.raises(kind, match="invalid resource handle"):
+        engine.context(0, None)
 
 
 def test_a_level_that_a_version_does_not_know_is_named() -> None:

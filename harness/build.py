@@ -20,6 +20,7 @@ from harness.digests import hash_code, hash_file
 from harness.errors import HarnessError, require
 
 _OWN = ("batch_size", "precision")
+MODEL_FILES = ("model.onnx", "model.pt2")
 _COMPARED = 16  # calibration samples that a quantized model is compared on
 
 
@@ -69,11 +70,21 @@ def _build_model(request: BuildRequest, counter: Counter) -> Made:
     output = Path(request.output)
     inputs = {kind: require(Path(path), f"the {kind}") for kind, path in request.inputs.items()}
     benchmark.build_model(_source(request), request.settings, inputs, output, counter)
-    if not (output / "model.onnx").is_file():
+    written = [name for name in MODEL_FILES if (output / name).is_file()]
+    if not written:
         raise HarnessError(
-            "build_model() of the benchmark wrote no model.onnx", "input", "write it into the folder output"
+            f"build_model() of the benchmark wrote neither {' nor '.join(MODEL_FILES)}",
+            "input",
+            "write one of them into the folder output",
         )
-    made = _change_precision(request, benchmark, counter) if request.settings.get("precision", "fp32") != "fp32" else {}
+    asked = str(request.settings.get("precision", "fp32"))
+    if asked != "fp32" and MODEL_FILES[0] not in written:
+        raise HarnessError(
+            f"the model is {written[0]}, and model.settings.precision {asked} changes ONNX models only",
+            "input",
+            "leave it out, and set engine.precision",
+        )
+    made = _change_precision(request, benchmark, counter) if asked != "fp32" else {}
     return {"files": _digests(output), **made, "marks": []}, _benchmark_facts(benchmark.digest)
 
 
@@ -125,7 +136,7 @@ def _build_engine(request: BuildRequest, counter: Counter) -> Made:
     output = Path(request.output)
     engine = backend.build(
         BuildPlan(
-            model=require(Path(request.inputs["model"]) / "model.onnx", "the model"),
+            model=_find_model(request.backend, Path(request.inputs["model"])),
             output=output,
             batch_size=int(request.settings.get("batch_size", 1)),
             precision=precision,
@@ -140,6 +151,19 @@ def _build_engine(request: BuildRequest, counter: Counter) -> Made:
     if timing:
         facts["timing_cache"] = Fact(value=timing, role="evidence")
     return {"engine": engine.document(), "files": _digests(output), "marks": []}, facts
+
+
+def _find_model(backend: str, folder: Path) -> Path:
+    """The file of the model that this backend takes."""
+    wanted = BACKENDS[backend].model_file
+    other = next((name for name in MODEL_FILES if name != wanted and (folder / name).is_file()), None)
+    if other and not (folder / wanted).is_file():
+        raise HarnessError(
+            f"{backend} builds engines from {wanted}, and the model is {other}",
+            "input",
+            f"name a {Path(wanted).suffix} file as model.path, or use a backend that takes {Path(other).suffix} files",
+        )
+    return require(folder / wanted, "the model")
 
 
 def _source(request: BuildRequest) -> Path | None:

@@ -28,6 +28,7 @@ class BackendFacts:
     raised when a change of our code must make its engines and runs stale. ``engine`` options are read by a build
     (a change makes the engine stale), ``run`` options by a run only. ``elsewhere``: nothing runs here, its runs are
     imported. ``builds_without_device``: where there is no GPU, a build makes an engine for any that its library knows.
+    ``model_file``: of the model, what an engine is built from.
     """
 
     distributions: tuple[str, ...]
@@ -40,6 +41,7 @@ class BackendFacts:
     synthetic: bool = False
     elsewhere: bool = False
     builds_without_device: bool = False
+    model_file: str = "model.onnx"
 
 
 _COMMON_RUN = {
@@ -72,6 +74,13 @@ _TENSORRT_ENGINE = {
         "choice", "none", "devices that may run the engine", ("none", "ampere_plus", "same_compute_capability")
     ),
     "plugins": Option("text", "", "plug-in libraries to load, absolute paths with colons between them"),
+}
+
+_PYTORCH_ENGINE = {
+    "batch_sizes": Option(
+        "text", "", "compile one program for each of these, such as 1,16,256; else one that computes any size"
+    ),
+    "freeze_weights": Option("flag", True, "the compiler may fold weights and lay them out anew"),
 }
 
 _ANY_PRECISION = ("fp32", "bf16", "fp16", "fp8", "fp4", "int8", "int4")
@@ -111,6 +120,31 @@ BACKENDS: dict[str, BackendFacts] = {
             ),
         },
         run=_COMMON_RUN,
+    ),
+    "pytorch": BackendFacts(
+        distributions=("torch",),
+        extra="pytorch",
+        revision=1,
+        builds_engine=True,
+        precisions=("fp32", "bf16", "fp16"),
+        engine=_PYTORCH_ENGINE,
+        run=_COMMON_RUN,
+        model_file="model.pt2",
+    ),
+    "pytorch-cuda": BackendFacts(
+        distributions=("torch",),
+        extra="pytorch-cuda",
+        revision=1,
+        builds_engine=True,
+        precisions=("fp32", "bf16", "fp16"),
+        engine={
+            **_PYTORCH_ENGINE,
+            "max_autotune": Option("flag", False, "time more kernels while compiling, which takes minutes"),
+            "half_inputs": _TENSORRT_ENGINE["half_inputs"],
+            "tf32": _TENSORRT_ENGINE["tf32"],
+        },
+        run=_CUDA_RUN,
+        model_file="model.pt2",
     ),
     "external": BackendFacts((), "cpu", 1, builds_engine=False, precisions=_ANY_PRECISION, elsewhere=True),
     "command": BackendFacts((), "cpu", 1, builds_engine=False, precisions=_ANY_PRECISION),

@@ -26,6 +26,8 @@ MODULES = {
     "onnxruntime": "harness.backends.onnxruntime",
     "openvino": "harness.backends.openvino",
     "onnxruntime-cuda": "harness.backends.onnxruntime_cuda",
+    "pytorch": "harness.backends.pytorch.cpu",
+    "pytorch-cuda": "harness.backends.pytorch.cuda",
     "tensorrt": "harness.backends.tensorrt.standard",
     "tensorrt-rtx": "harness.backends.tensorrt.rtx",
 }
@@ -99,7 +101,8 @@ class BackendEngine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildPlan:
-    """Build an engine from ``model`` (an ONNX file with a free batch axis) into the folder ``output``."""
+    """Build an engine from ``model`` into the folder ``output``: an ONNX file or a torch.export program, as the backend
+    takes it, with a free batch axis."""
 
     model: Path
     output: Path

@@ -10,8 +10,9 @@ A benchmark file is a Python module. Everything in it is optional but ``build_da
   the other scenarios time the first token, which nothing here reports).
 - ``build_dataset(source, settings, output, counter)``: write ``samples.npy`` (first axis counts the samples) and
   ``labels.npy`` into the folder ``output``, and whatever else the benchmark needs. ``source``: Path or None.
-- ``build_model(source, settings, inputs, output, counter)``: write ``model.onnx`` with a free batch axis. ``inputs``:
-  {"dataset": folder}. Default: a copy of ``source``.
+- ``build_model(source, settings, inputs, output, counter)``: write ``model.onnx``, or ``model.pt2`` (a program of
+  torch.export, for the PyTorch backends), with a free batch axis. ``inputs``: {"dataset": folder}. Default: a copy of
+  ``source``.
 - ``load_samples(dataset)``: input name -> array. Default: ``samples.npy``, mapped.
 - ``load_calibration(dataset)``: input name -> samples, in the order of the benchmark's calibration list, on which a
   model is quantized where ``model.settings.precision`` asks for it (harness.quantization). Default:
@@ -151,14 +152,14 @@ def _with_defaults(module: ModuleType, name: str, digest: str) -> BenchmarkCode:
 def copy_model(
     source: Path | None, _settings: Settings, _inputs: Mapping[str, Path], output: Path, _counter: Counter
 ) -> None:
-    """The model is the ONNX file that the spec names."""
-    if source is None or source.suffix != ".onnx":
+    """The model is the ONNX file, or the program of torch.export, that the spec names."""
+    if source is None or source.suffix not in (".onnx", ".pt2"):
         raise HarnessError(
-            f"the model must be an ONNX file, not {source}" if source else "no model is declared",
+            f"the model must be an ONNX file or a .pt2 program, not {source}" if source else "no model is declared",
             "input",
-            "name an ONNX file as model.path in the spec, or write build_model() in the benchmark's file",
+            "name such a file as model.path in the spec, or write build_model() in the benchmark's file",
         )
-    shutil.copyfile(source, output / "model.onnx")
+    shutil.copyfile(source, output / f"model{source.suffix}")
 
 
 def map_samples(dataset: Path) -> Mapping[str, np.ndarray]:

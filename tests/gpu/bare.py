@@ -99,7 +99,33 @@ class OnnxRuntime:
         self.session.run_with_iobinding(self._binding, self._options)
 
 
-ENGINES = {"tensorrt": TensorRt, "onnxruntime-cuda": OnnxRuntime}
+class PyTorch:
+    """The same for a package of AOTInductor, by PyTorch's own loader."""
+
+    def __init__(self, settings: dict[str, Any], stream: Any) -> None:
+        import ctypes
+
+        import torch
+
+        ctypes.CDLL("libstdc++.so.6", ctypes.RTLD_GLOBAL)  # see harness.backends.pytorch.packages
+        document = json.loads((Path(settings["engine"]) / "engine.json").read_text())
+        sizes = [size for size in document["batch_sizes"] if size >= settings["batch"]]
+        name = f"model-{min(sizes)}.pt2" if sizes else "model.pt2"
+        self._model = torch._inductor.aoti_load_package(
+            str(Path(settings["engine"]) / name), run_single_threaded=True, device_index=0
+        )
+        batch = first_batch(settings)
+        self._inputs = [torch.from_numpy(batch[tensor[0]]).cuda() for tensor in document["inputs"]]
+        torch.cuda.synchronize()
+        self._stream = torch.cuda.ExternalStream(int(stream))
+        self._entered = torch.cuda.stream
+
+    def enqueue(self) -> None:
+        with self._entered(self._stream):
+            self._model(*self._inputs)
+
+
+ENGINES = {"tensorrt": TensorRt, "onnxruntime-cuda": OnnxRuntime, "pytorch-cuda": PyTorch}
 
 
 def rate(settings: dict[str, Any]) -> dict[str, Any]:
@@ -121,7 +147,7 @@ def latency(settings: dict[str, Any]) -> dict[str, Any]:
     stream = start_device()
     engine = ENGINES[settings["backend"]](settings, stream)
     found = {"direct": median(engine.enqueue, stream)}
-    if settings["backend"] == "tensorrt":
+    if settings["backend"] != "onnxruntime-cuda":
         found["graph"] = median(captured(engine.enqueue, stream), stream)
     return found
 

@@ -1,7 +1,7 @@
 """BERT's encoder with random weights and a head of two scores per token: for speed and for comparing backends.
 
 A benchmark file like a user's own (see harness.benchmarks). Dataset settings: count, length. Model settings: layers
-(24), hidden (1024); heads have 64 dimensions each.
+(24), hidden (1024), program (also write model.pt2, for samples of that length); heads have 64 dimensions each.
 """
 
 from __future__ import annotations
@@ -45,7 +45,12 @@ def score(log: Any, _dataset: Path, output: Path) -> dict[str, Any]:
 def build_model(
     _source: Path | None, settings: Mapping[str, Any], _inputs: Mapping[str, Path], output: Path, _counter: Any
 ) -> None:
-    export(output / "model.onnx", int(settings.get("layers", 24)), int(settings.get("hidden", 1024)))
+    layers = int(settings.get("layers", 24))
+    export(output / "model.onnx", layers, int(settings.get("hidden", 1024)))
+    if settings.get("program"):
+        from tests.gpu.programs import export_bert
+
+        export_bert(output / "model.onnx", layers, int(settings["program"]))
 
 
 def export(path: Path, layers: int, hidden: int) -> None:

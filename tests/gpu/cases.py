@@ -16,6 +16,8 @@ from tests.benchmarks.children import build, child, read_detail, start, write_co
 
 HERE = Path(__file__).parent
 WORK = Path(os.environ.get("GPU_WORK", tempfile.gettempdir())) / "gpu-work"
+PROGRAMS = ("pytorch", "pytorch-cuda")
+"""Backends that build engines from programs; $PROGRAM_OPTIONS adds settings of theirs, as JSON."""
 LEVEL = int(os.environ.get("GPU_LEVEL", "3"))
 """TensorRT's optimisation level; lower while developing."""
 
@@ -52,6 +54,7 @@ SHAPES = {
         {
             "tensorrt": ((256, 1, 2, 2500), (192, 1, 2, 2500), (256, 1, 2, 0), (128, 2, 2, 0)),
             "onnxruntime-cuda": ((48, 1, 2, 4000), (64, 1, 2, 5400)),  # it pads every batch to the largest
+            "pytorch-cuda": ((128, 1, 2, 3000), (192, 1, 2, 5000), (64, 2, 2, 0)),
         },
     ),
     "resnet-int8": Shape(
@@ -72,7 +75,10 @@ SHAPES = {
         {"input_ids": ([384], "int32"), "attention_mask": ([384], "int32")},
         66,  # 22 * 384 tokens are 33 tiles of 256: batches of 22, 44 and 66 fill the 132 multiprocessors of a Hopper
         130,
-        {"tensorrt": ((44, 1, 2, 22000), (66, 1, 2, 34000), (44, 1, 2, 0))},
+        {
+            "tensorrt": ((44, 1, 2, 22000), (66, 1, 2, 34000), (44, 1, 2, 0)),
+            "pytorch-cuda": ((44, 1, 2, 16000), (66, 1, 2, 26000), (32, 1, 2, 0)),
+        },
         {"input_ids": "input_ids.npy", "attention_mask": "attention_mask.npy"},
     ),
     "small-fp16": Shape(
@@ -124,7 +130,11 @@ class Case:
 
     @cached_property
     def model(self) -> Path:
-        return self._made("Model", "model", settings=self.shape.model, inputs={"dataset": str(self.dataset)})
+        settings, name = self.shape.model, "model"
+        if self.backend in PROGRAMS:
+            length = next(iter(self.shape.samples.values()))[0][0]
+            settings, name = {**settings, "program": length}, "program"
+        return self._made("Model", name, settings=settings, inputs={"dataset": str(self.dataset)})
 
     @cached_property
     def engine(self) -> Path:
@@ -132,6 +142,8 @@ class Case:
         settings = {**self.shape.engine, **level}
         if self.backend != "tensorrt":
             settings = {name: settings[name] for name in ("precision", "half_inputs", "batch_size") if name in settings}
+        if self.backend in PROGRAMS:
+            settings |= json.loads(os.environ.get("PROGRAM_OPTIONS", "{}"))
         return self._made(
             "Engine",
             f"engine-{self.backend}",

@@ -1,7 +1,8 @@
 """ResNet-50 v1.5 with random weights, for speed and for comparing backends: its answers mean nothing.
 
 A benchmark file like a user's own (see harness.benchmarks). Dataset settings: count, side (of an image, in pixels),
-dtype (float32, float16 or int8; int8 stands for itself times SCALE). Model settings: blocks ("3,4,6,3"), side.
+dtype (float32, float16 or int8; int8 stands for itself times SCALE). Model settings: blocks ("3,4,6,3"), side,
+program (also write model.pt2).
 """
 
 from __future__ import annotations
@@ -39,7 +40,12 @@ def build_model(
     _source: Path | None, settings: Mapping[str, Any], _inputs: Mapping[str, Path], output: Path, _counter: Any
 ) -> None:
     blocks = [int(part) for part in str(settings.get("blocks", "3,4,6,3")).split(",")]
-    export(output / "model.onnx", blocks, int(settings.get("side", 224)))
+    side = int(settings.get("side", 224))
+    export(output / "model.onnx", blocks, side)
+    if settings.get("program"):
+        from tests.gpu.programs import export_resnet
+
+        export_resnet(output / "model.onnx", blocks, side)
 
 
 def export(path: Path, blocks: list[int], side: int = 224, widths: Sequence[int] = WIDTHS) -> None:

@@ -8,6 +8,7 @@
 #   ceiling   the pipeline without an engine against LoadGen alone     (about 1 minute)
 #   SHAPE     resnet-fp16, resnet-int8, bert-fp16: engine and figures  (3 to 9 minutes each)
 #   ort       the figures of resnet-fp16 by ONNX Runtime's CUDA provider     (2 minutes)
+#   torch-SHAPE  those of SHAPE by the PyTorch backend; torch-tests: its outputs   (3 minutes each)
 #   scaling   Offline of resnet-int8 and bert-fp16 on all devices over each alone
 #   first, second, third: everything, in three parts of less than ten minutes each with two devices; all: the three
 #   serve-SHAPE  its Server figures alone; $SERVER_WAYS replaces what is tried (see tests.gpu.measure)
@@ -20,8 +21,8 @@
 # timing caches are kept in $GPU_WORK (default: $KEEP/work).
 #
 # Where no registry can be reached, $KEEP holds base.tar.zst.NN (bin/zstd, python/ with a Python 3.11, site/ with its
-# packages, trt/ with stand-ins for libraries that are linked and not used) and trt.tar.zst.NN (TensorRT 8.6's
-# libraries), both cut in pieces and made with zstd --long=30.
+# packages, trt/ with stand-ins for libraries that are linked and not used, site-torch/ with what the Python that holds
+# PyTorch lacks) and trt.tar.zst.NN (TensorRT 8.6's libraries), both cut in pieces and made with zstd --long=30.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 KEEP=${KEEP:-$HOME/keep}
@@ -29,6 +30,7 @@ OUT=${OUT:-$PWD/gpu-report}
 export GPU_WORK=${GPU_WORK:-$KEEP/work}
 mkdir -p "$OUT" "$GPU_WORK"
 PYTHON=python3
+TORCH_PYTHON="env -u LD_LIBRARY_PATH python3"
 
 environment() {
     if [ -x "$KEEP/python/usr/bin/python3.11" ]; then
@@ -39,6 +41,9 @@ environment() {
         local cuda
         cuda=$(python3 -c 'import glob, os, nvidia; print(":".join(glob.glob(os.path.join(list(nvidia.__path__)[0], "*/lib"))))' 2>/dev/null)
         export LD_LIBRARY_PATH=$KEEP/trt${cuda:+:$cuda}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    fi
+    if [ -d "$KEEP/site-torch" ]; then
+        printf '%s\n%s\n' "$KEEP/site-torch" "$PWD" > "$(python3 -c 'import site; print(site.getsitepackages()[0])')/gpu.pth"
     fi
     export PYTHONUNBUFFERED=1
 }
@@ -92,13 +97,15 @@ part() {
         unpack) unpack ;;
         copies) report copies "$PYTHON" -m tests.gpu.copies; tail -n 1 "$OUT/copies.log" > "$OUT/copies.json" ;;
         tests) GPU_LEVEL=1 TAIL=90 report tests "$PYTHON" -m pytest -m gpu ${TESTS:-tests/gpu} ${K:+-k "$K"} -q -rfEs -s -W default -p no:cacheprovider --durations=8 ;;
+        torch-tests) TAIL=60 report torch-tests $TORCH_PYTHON -m pytest -m gpu tests/gpu/test_outputs.py -k pytorch -q -rfEs -W default -p no:cacheprovider --durations=8 ;;
+        torch-*) report "$1" $TORCH_PYTHON -m tests.gpu.measure "${1#torch-}" --backend pytorch-cuda --rounds "${ROUNDS:-2}" --only "${ONLY:-offline,single,server}" --json "$OUT/$1.json" ;;
         ceiling) report ceiling "$PYTHON" -m tests.gpu.ceiling; tail -n 1 "$OUT/ceiling.log" > "$OUT/ceiling.json" ;;
         first) beside "env resnet-int8 ort" "copies ceiling bert" ;;
         second) beside "tests serve-bert-fp16" "resnet-fp16" ;;
         third) part scaling ;;
         all) for each in first second third; do part $each; done ;;
         scaling)
-            for each in resnet-int8 bert-fp16; do
+            for each in ${SCALED:-resnet-int8 resnet-fp16 bert-fp16}; do
                 report "scaling-$each" "$PYTHON" -m tests.gpu.measure $each --only scaling --rounds "${ROUNDS:-2}" --json "$OUT/scaling-$each.json"
             done
             ;;

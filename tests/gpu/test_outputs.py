@@ -21,14 +21,17 @@ CASES = [
     ("small-bert", "tensorrt", 0.02),
     ("small-fp16", "onnxruntime-cuda", 0.01),
     ("small-bert", "onnxruntime-cuda", 0.02),
+    ("small-fp16", "pytorch-cuda", 0.01),
+    ("small-bert", "pytorch-cuda", 0.02),
 ]
+NEEDS = {"tensorrt": "tensorrt_bindings", "onnxruntime-cuda": "onnxruntime", "pytorch-cuda": "torch"}
 COUNT = 200
 
 
 @pytest.fixture(scope="module", params=CASES, ids=lambda item: f"{item[0]}-{item[1]}")
 def case(request: pytest.FixtureRequest) -> tuple[Case, float]:
     name, backend, error = request.param
-    pytest.importorskip("tensorrt_bindings" if backend == "tensorrt" else "onnxruntime")
+    pytest.importorskip(NEEDS[backend])
     made = Case(name, backend)
     assert made.engine
     return made, error

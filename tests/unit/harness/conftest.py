@@ -32,10 +32,13 @@ class Artifacts:
         pytest.importorskip("onnx")
         return self._make("Model", "Model", inputs={"dataset": str(self.dataset())})
 
+    def program(self) -> Path:
+        return self._make("Program", "Model", settings={"program": True})
+
     def engine(self, backend: str, **settings: Any) -> Path:
-        pytest.importorskip(backend)
+        pytest.importorskip("torch" if backend == "pytorch" else backend)
         settings = {"batch_size": 8, **settings}
-        inputs = {"model": str(self.model())}
+        inputs = {"model": str(self.program() if backend == "pytorch" else self.model())}
         return self._make(f"{backend}{settings}", "Engine", backend=backend, settings=settings, inputs=inputs)
 
     def inputs(self, backend: str) -> dict[str, str]:

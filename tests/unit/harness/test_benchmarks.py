@@ -47,7 +47,10 @@ def test_default_model_is_the_file_of_the_spec(tmp_path: Path) -> None:
     counter = Counter(tmp_path / "counter")
     code.build_model(tmp_path / "given.onnx", {}, {}, tmp_path, counter)
     assert (tmp_path / "model.onnx").read_bytes() == b"content"
-    with pytest.raises(HarnessError, match="ONNX file, not"):
+    (tmp_path / "given.pt2").write_bytes(b"program")
+    code.build_model(tmp_path / "given.pt2", {}, {}, tmp_path, counter)
+    assert (tmp_path / "model.pt2").read_bytes() == b"program"
+    with pytest.raises(HarnessError, match=r"an ONNX file or a \.pt2 program, not"):
         code.build_model(tmp_path / "given.pt", {}, {}, tmp_path, counter)
 
 

@@ -37,6 +37,9 @@ def build_dataset(_source: Path | None, settings: Mapping[str, Any], output: Pat
 def build_model(
     _source: Path | None, settings: Mapping[str, Any], _inputs: Mapping[str, Path], output: Path, _counter: Any
 ) -> None:
+    if settings.get("program"):
+        write_program(output / "model.pt2")
+        return
     from onnx import TensorProto, helper, numpy_helper, save
 
     node = helper.make_node(settings.get("operator", "MatMul"), ["point", "matrix"], ["scores"])
@@ -46,3 +49,13 @@ def build_model(
     graph = helper.make_graph([node], "tiny", [point], [scores], [numpy_helper.from_array(matrix(), "matrix")])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     save(model, str(output / "model.onnx"))
+
+
+def write_program(path: Path) -> None:
+    """The same as a program of torch.export."""
+    import torch
+
+    layer = torch.nn.Linear(WIDTH, CLASSES, bias=False)
+    layer.weight.data = torch.from_numpy(matrix().T.copy())
+    free = ({0: torch.export.Dim("batch", min=1, max=64)},)
+    torch.export.save(torch.export.export(layer, (torch.ones(2, WIDTH),), dynamic_shapes=free), path)

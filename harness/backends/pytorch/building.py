@@ -1,0 +1,203 @@
+"""From a torch.export program to compiled packages, one for each batch size or one for any."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch._inductor import aoti_compile_and_package
+from torch.export.passes import move_to_device_pass
+from torch.utils import _pytree as pytree
+
+from harness.backends import BackendEngine, BuildPlan, Tensor
+from harness.backends.pytorch.packages import find_version, list_missing_operators, name_package
+from harness.errors import HarnessError
+
+_DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+_LEAST = 2  # a traced axis of one would be taken for fixed
+_CHECK = "check the program with torch.export.load(…).module()"
+
+
+def build_engine(name: str, kind: str, plan: BuildPlan) -> BackendEngine:
+    """``kind``: of device, "cpu" or "cuda". Raises HarnessError with what PyTorch says of the program."""
+    _require_compiler()
+    program = _read_program(plan.model, kind)
+    sizes = parse_sizes(str(plan.options.get("batch_sizes", "")), plan.batch_size)
+    half = bool(plan.options.get("half_inputs", False))
+    samples = _describe_inputs(program, plan, half_inputs=half)
+    fixed = {size for size, _, _ in samples if size is not None}
+    if fixed and fixed != {plan.batch_size}:
+        raise HarnessError(
+            f"{plan.model.name} has a fixed batch of {sorted(fixed)}, not {plan.batch_size}",
+            "input",
+            "export the program with a dynamic batch axis, or set batch_size to its own",
+        )
+    sizes = tuple(fixed) or sizes or ((1,) if plan.batch_size == 1 else ())
+    plan.counter.stage("building", max(len(sizes), 1))
+    outputs: tuple[Tensor, ...] = ()
+    with tempfile.TemporaryDirectory(dir=plan.output.parent) as cache:
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache  # every build from nothing, and nothing left behind
+        for size in sizes or (0,):
+            module = LoweredProgram(program, _DTYPES[plan.precision], kind)
+            try:
+                traced = _trace(module, [(shape, dtype) for _, shape, dtype in samples], size, plan.batch_size, kind)
+                outputs = _describe_outputs(traced, program, size)
+                _compile(traced, plan.output / name_package(size), _settings(kind, plan.options))
+            except HarnessError:
+                raise
+            except Exception as error:  # its exceptions share no base class
+                raise HarnessError(
+                    f"PyTorch {find_version()} cannot compile {plan.model.name}: {str(error)[:2000]}", "backend", _CHECK
+                ) from error
+            plan.counter.bump(1)
+    return BackendEngine(
+        backend=name,
+        version=find_version(),
+        file=name_package(sizes[-1] if sizes else 0),
+        precision=plan.precision,
+        batch_size=plan.batch_size,
+        batch_sizes=sizes,
+        inputs=tuple(
+            Tensor(name, tuple(n if isinstance(n, int) else -1 for n in shape), str(dtype).removeprefix("torch."))
+            for name, (_, shape, dtype) in zip(program.graph_signature.user_inputs, samples, strict=True)
+        ),
+        outputs=outputs,
+        settings=dict(plan.options),
+    )
+
+
+def parse_sizes(text: str, largest: int) -> tuple[int, ...]:
+    """Of "1,16,256": ascending, the largest one ``largest``. Empty for one program that computes any size."""
+    if not text.strip():
+        return ()
+    try:
+        sizes = tuple(sorted({int(part) for part in text.split(",")}))
+    except ValueError:
+        sizes = (0,)
+    if sizes[0] < 1 or sizes[-1] != largest:
+        raise HarnessError(
+            f"engine.options.batch_sizes {text!r} does not fit batch_size {largest}",
+            "input",
+            "write batch sizes such as 1,16,256, the largest of them batch_size",
+        )
+    return sizes
+
+
+class LoweredProgram(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked here
+    """The program in its precision: flat inputs in, flat outputs out, floats among them as float32.
+
+    Weights are kept in that precision. Autocast leaves to fp32 what loses too much in less, such as a softmax.
+    """
+
+    def __init__(self, program: Any, dtype: torch.dtype, kind: str) -> None:
+        super().__init__()
+        self.inner = program.module().to(dtype)
+        self._spec, self._dtype, self._kind = program.call_spec.in_spec, dtype, kind
+
+    def forward(self, *flat: torch.Tensor) -> list[torch.Tensor]:
+        given = [tensor.to(self._dtype) if tensor.is_floating_point() else tensor for tensor in flat]
+        arguments, named = pytree.tree_unflatten(given, self._spec)
+        lowered = nullcontext() if self._dtype == torch.float32 else torch.autocast(self._kind, self._dtype)
+        with lowered:
+            answers = self.inner(*arguments, **named)
+        found = [item for item in pytree.tree_leaves(answers) if isinstance(item, torch.Tensor)]
+        return [(item.float() if item.is_floating_point() else item).contiguous() for item in found]
+
+
+def _read_program(path: Path, kind: str) -> Any:
+    try:
+        program = torch.export.load(path)
+    except Exception as error:  # of a damaged archive, of another version's, of anything else
+        raise HarnessError(
+            f"PyTorch {find_version()} cannot read {path.name}: {error}",
+            "input",
+            "write it with torch.export.save() of this version of PyTorch",
+        ) from error
+    return program if kind == "cpu" else move_to_device_pass(program, kind)
+
+
+Sample = tuple[int | None, tuple[int | Any, ...], torch.dtype]
+
+
+def _describe_inputs(program: Any, plan: BuildPlan, *, half_inputs: bool) -> list[Sample]:
+    """Of each input: its batch where that is fixed, the shape of a sample (symbols where free), its dtype."""
+    nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    found: list[Sample] = []
+    for name in program.graph_signature.user_inputs:
+        value = nodes[name].meta.get("val") if isinstance(name, str) and name in nodes else None
+        if not isinstance(value, torch.Tensor) or not value.ndim:
+            raise HarnessError(f"input {name} of {plan.model.name} is no tensor with a batch axis", "input", _CHECK)
+        dtype = torch.float16 if half_inputs and value.dtype == torch.float32 else value.dtype
+        batch = value.shape[0]
+        found.append((batch if isinstance(batch, int) else None, tuple(value.shape[1:]), dtype))
+    return found
+
+
+def _trace(
+    module: LoweredProgram, samples: Sequence[tuple[Any, Any]], size: int, largest: int, kind: str
+) -> torch.export.ExportedProgram:
+    """``size``: of the batches, 0 for any up to ``largest``. Axes that the program leaves free stay so."""
+    batch = torch.export.Dim("batch", min=1, max=largest)
+    given, free = [], []
+    for shape, dtype in samples:
+        extents = [int(n.node.hint) if not isinstance(n, int) else n for n in shape]
+        given.append(torch.zeros(size or min(_LEAST, largest), *extents, dtype=dtype, device=kind))
+        axes: dict[int, Any] = {
+            axis + 1: torch.export.Dim.AUTO for axis, n in enumerate(shape) if not isinstance(n, int)
+        }
+        free.append(axes if size else {0: batch, **axes})
+    with torch.no_grad():
+        return torch.export.export(module, tuple(given), dynamic_shapes={"flat": tuple(free)}, strict=False)
+
+
+def _describe_outputs(traced: Any, program: Any, size: int) -> tuple[Tensor, ...]:
+    (last,) = (node for node in traced.graph.nodes if node.op == "output")
+    values = [node.meta["val"] for node in last.args[0]][-len(traced.graph_signature.user_outputs) :]
+    names = [name for name in program.graph_signature.user_outputs if isinstance(name, str)]
+    found = []
+    for number, value in enumerate(values):
+        name = names[number] if number < len(names) else f"output{number}"
+        batch = value.shape[0] if value.ndim else None
+        if batch is None or (isinstance(batch, int) and batch != size):
+            raise HarnessError(
+                f"output {name} of the program has no batch axis: {list(value.shape)}",
+                "input",
+                "export the program with the batch as the first axis of every input and output",
+            )
+        shape = tuple(n if isinstance(n, int) else -1 for n in value.shape[1:])
+        found.append(Tensor(name, shape, str(value.dtype).removeprefix("torch.")))
+    return tuple(found)
+
+
+def _settings(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    settings: dict[str, Any] = {"freezing": bool(options.get("freeze_weights", True))}
+    if kind == "cpu":
+        # The run decides how many threads compute. Headers are not compiled ahead: this build alone would use them.
+        return settings | {"cpp.dynamic_threads": True, "cpp_cache_precompile_headers": False}
+    tf32 = bool(options.get("tf32", False))
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
+    return settings | {"max_autotune": bool(options.get("max_autotune", False))}
+
+
+def _compile(traced: Any, path: Path, settings: dict[str, Any]) -> None:
+    aoti_compile_and_package(traced, package_path=str(path), inductor_configs=settings)
+    missing = list_missing_operators(path)
+    if missing:
+        raise HarnessError(
+            f"the compiled program calls operators that only Python has: {', '.join(missing)}",
+            "backend",
+            "export the program with run_decompositions(), or use another backend",
+        )
+
+
+def _require_compiler() -> None:
+    if not any(shutil.which(name) for name in (os.environ.get("CXX", ""), "g++", "clang++") if name):
+        raise HarnessError(
+            "AOTInductor needs a C++ compiler, and none is here", "missing", "install g++, or name one in CXX"
+        )

@@ -1,0 +1,104 @@
+"""The backend "pytorch": compiled programs on the CPU. Each stream is a thread that runs one batch at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from harness.backends import BackendEngine, LoadPlan, Outputs, Token, match_samples
+from harness.backends.pytorch.building import build_engine
+from harness.backends.pytorch.packages import CompiledModel, describe_library, find_version, name_package, read_host
+from harness.backends.staging import Staging
+from harness.backends.streams import StreamThreads
+from harness.errors import HarnessError
+from harness.machine import count_usable_cores
+from harness.qsl import Arrays, Rows, count_rows
+
+NAME = "pytorch"
+
+facts = describe_library
+build = partial(build_engine, NAME, "cpu")
+
+
+def load(plan: LoadPlan) -> PyTorchSession:
+    if plan.engine is None:
+        raise HarnessError("PyTorch needs an engine", "input", "declare an engine for this benchmark")
+    return PyTorchSession(plan, plan.engine)
+
+
+def read_engine(folder: Path, name: str) -> BackendEngine:
+    """Raises HarnessError when another version made it: it was compiled against that one's libraries."""
+    engine = BackendEngine.read(folder, name)
+    if engine.version != find_version():
+        raise HarnessError(
+            f"the engine does not fit: it was made by PyTorch {engine.version}, {find_version()} is here",
+            "backend",
+            "build the engine again",
+        )
+    return engine
+
+
+class PyTorchSession:
+    def __init__(self, plan: LoadPlan, folder: Path) -> None:
+        self._engine = read_engine(folder, NAME)
+        self.batch_size = min(plan.batch_size, self._engine.batch_size)
+        self.sizes: Sequence[int] = self._engine.batch_sizes
+        self._threads_each = plan.threads or max(1, count_usable_cores() // plan.streams)
+        self._count = plan.streams
+        self._models = {
+            size: CompiledModel(folder / name_package(size), "cpu", at_once=plan.streams)
+            for size in self._engine.batch_sizes or (0,)
+        }
+        self._staging: list[Staging] = []
+        self._threads = StreamThreads(plan, self._run, "pytorch", self._begin)
+        self._begin()  # for compute() on this thread
+        self.notes: Mapping[str, Any] = {
+            "threads": self._threads_each,
+            "streams": plan.streams,
+            "precision": self._engine.precision,
+        }
+
+    def place(self, samples: Arrays) -> None:
+        arrays = match_samples(samples, self._engine.inputs)
+        sizes = (self._engine.batch_size, self._engine.batch_sizes)
+        self._staging = [Staging(arrays, *sizes) for _ in range(self._count)]
+
+    def compute(self, rows: Rows) -> Outputs:
+        return self._run(0, rows)
+
+    def submit(self, rows: Rows, token: Token) -> None:
+        self._threads.submit(rows, token)
+
+    def ready(self) -> None:
+        self._threads.ready()
+
+    def drain(self) -> None:
+        self._threads.drain()
+
+    def close(self) -> None:
+        self._threads.close()
+        for model in self._models.values():
+            model.close()
+
+    def _begin(self) -> None:
+        """OpenMP counts the threads of each thread that calls it."""
+        torch.set_num_threads(self._threads_each)
+
+    def _run(self, stream: int, rows: Rows) -> Outputs:
+        arrays = self._staging[stream].batch(rows)
+        size, count = len(arrays[0]), count_rows(rows)
+        model = self._models[size if self._engine.batch_sizes else 0]
+        answers = model.run([(int(a.__array_interface__["data"][0]), a.shape, a.dtype.name) for a in arrays])
+        try:
+            outputs = []
+            found = zip(answers.list_addresses(), self._engine.outputs, strict=True)
+            for (address, elements), tensor in found:
+                shape = (size, *tensor.shape) if -1 not in tensor.shape else (size, -1)
+                outputs.append(read_host(address, elements, tensor.dtype, shape)[:count])
+            return outputs
+        finally:
+            answers.release()

@@ -1,0 +1,154 @@
+"""The backend "pytorch-cuda": compiled programs in the CUDA pipeline, over its buffers, streams and graphs."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from harness.backends import BackendEngine, BuildPlan, LoadPlan, Tensor
+from harness.backends.pytorch.building import build_engine
+from harness.backends.pytorch.cpu import read_engine
+from harness.backends.pytorch.packages import Blob, CompiledModel, describe_library, find_version, name_package
+from harness.contract import Fact
+from harness.cuda.driver import Device, DeviceMemory, DeviceMemoryError, Stream, copy
+from harness.cuda.nvml import device_evidence
+from harness.cuda.pipeline import CudaSession
+from harness.errors import HarnessError
+from harness.machine import find_distribution_version
+
+NAME = "pytorch-cuda"
+Shape = tuple[int, ...]
+
+
+def facts() -> dict[str, Fact]:
+    compiler = {"triton.version": Fact(value=find_distribution_version("triton"), role="evidence")}
+    return describe_library() | compiler | device_evidence()
+
+
+def build(plan: BuildPlan) -> BackendEngine:
+    if not torch.cuda.is_available():
+        raise HarnessError(
+            f"PyTorch {find_version()} finds no NVIDIA GPU here",
+            "missing",
+            "check nvidia-smi, and that this PyTorch is a CUDA build: torch.version.cuda",
+        )
+    return build_engine(NAME, "cuda", plan)
+
+
+def load(plan: LoadPlan) -> CudaSession:
+    if plan.engine is None:
+        raise HarnessError("PyTorch needs an engine", "input", "declare an engine for this benchmark")
+    if not torch.cuda.is_available():
+        raise HarnessError("PyTorch finds no NVIDIA GPU here", "missing", "install a CUDA build of PyTorch")
+    engine = read_engine(plan.engine, NAME)
+    if plan.batch_size > engine.batch_size:
+        raise HarnessError(
+            f"the engine does not fit: the run wants batches of {plan.batch_size}, it takes {engine.batch_size}",
+            "input",
+            "lower run.batch_size, or build with a larger engine.batch_size",
+        )
+    return CudaSession(plan, partial(LoadedProgram, engine, plan.engine))
+
+
+class LoadedProgram:
+    """An engine on one device. One copy of the weights serves all streams: batches are put on them one by one."""
+
+    capturable = True
+
+    def __init__(self, engine: BackendEngine, folder: Path, device: Device) -> None:
+        self._engine, self._device = engine, device
+        # What is not compiled but called, cuDNN above all, asks for this at the time of the call.
+        tf32 = bool(engine.settings.get("tf32", False))
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
+        torch.backends.cudnn.benchmark = True  # each size is run once before it is used or captured
+        torch.cuda.set_device(device.index)
+        torch.cuda.init()
+        self.models = {
+            size: CompiledModel(folder / name_package(size), "cuda", index=device.index)
+            for size in engine.batch_sizes or (0,)
+        }
+        device.activate()
+        self.batch_size, self.batch_sizes = engine.batch_size, engine.batch_sizes
+        self.inputs: Sequence[Tensor] = engine.inputs
+        self._pools: dict[int, Any] = {}
+        self.notes: Mapping[str, Any] = {"precision": engine.precision}
+
+    def outputs(self, inputs: Sequence[Shape]) -> Sequence[Tensor]:
+        """Free axes of an output are those of the first input, as where each token has an answer."""
+        found = []
+        for tensor in self._engine.outputs:
+            first = inputs[0]
+            shape = (first[axis] if n < 0 and axis < len(first) else n for axis, n in enumerate(tensor.shape))
+            found.append(Tensor(tensor.name, tuple(shape), tensor.dtype))
+        return found
+
+    def wanted(self, inputs: Sequence[Shape]) -> int:
+        """A guess from the sizes of the samples: PyTorch allocates as it runs."""
+        return self.batch_size * sum(4 * prod(shape) for shape in inputs)
+
+    def open(
+        self, shapes: Sequence[Shape], inputs: Sequence[DeviceMemory], outputs: Sequence[DeviceMemory], stream: Stream
+    ) -> BoundProgram:
+        if int(stream) not in self._pools:
+            self._pools[int(stream)] = _make_pool()
+        taken = [*zip(self.inputs, shapes, inputs, strict=True)]
+        given = [*zip(self.outputs(shapes), outputs, strict=True)]
+        return BoundProgram(self, self._device.index, taken, given, stream, self._pools[int(stream)])
+
+
+class BoundProgram:
+    """The buffers of one lane. What a captured graph computes in belongs to its stream's pool and stays allocated."""
+
+    def __init__(
+        self,
+        program: LoadedProgram,
+        device: int,
+        inputs: Sequence[tuple[Tensor, Shape, DeviceMemory]],
+        outputs: Sequence[tuple[Tensor, DeviceMemory]],
+        stream: Stream,
+        pool: Any,
+    ) -> None:
+        self._program, self._device, self._inputs, self._outputs = program, device, inputs, outputs
+        self._stream, self._pool = stream, pool
+
+    def prepare(self, size: int) -> Callable[[], None]:
+        model = self._program.models[size if self._program.batch_sizes else 0]
+        blobs: list[Blob] = [(memory.address, (size, *shape), tensor.dtype) for tensor, shape, memory in self._inputs]
+        sizes = [size * prod(tensor.shape) * np.dtype(tensor.dtype).itemsize for tensor, _ in self._outputs]
+        stream = int(self._stream)
+
+        def enqueue() -> None:
+            with torch.cuda.use_mem_pool(self._pool, self._device):
+                before = _count_refusals(self._device)
+                try:
+                    answers = model.run(blobs, stream)
+                except HarnessError as error:
+                    if _count_refusals(self._device) > before:
+                        raise DeviceMemoryError("CUDA_ERROR_OUT_OF_MEMORY", "PyTorch's allocator") from error
+                    raise
+                for (address, _), (_, memory), count in zip(
+                    answers.list_addresses(), self._outputs, sizes, strict=True
+                ):
+                    copy(memory.address, address, count, self._stream)
+                answers.release()
+
+        return enqueue
+
+
+def _make_pool() -> Any:
+    """Memory that stays allocated until the process ends: captured graphs compute in it, and PyTorch aborts where it is
+    collected while another pool is in use, or while a graph is captured."""
+    pool = torch.cuda.MemPool()
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(pool))
+    return pool
+
+
+def _count_refusals(device: int) -> int:
+    return int(torch.cuda.memory_stats(device).get("num_ooms", 0))

@@ -1,0 +1,197 @@
+"""Compiled packages through AOTInductor's C interface: addresses and a stream in, handles of tensors out.
+
+The interface is the one of torch/csrc/inductor/aoti_runtime/interface.h and aoti_torch/c/shim.h, which PyTorch keeps
+compatible. A call releases the interpreter's lock.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import tempfile
+import zipfile
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from harness.contract import Fact
+from harness.digests import hash_files
+from harness.errors import HarnessError
+from harness.machine import find_distribution_version
+
+_LIBRARIES = ("libc10.so", "libtorch_cpu.so", "libc10_cuda.so", "libtorch_cuda.so")
+_KINDS = {"cpu": 0, "cuda": 1}
+Blob = tuple[int, tuple[int, ...], str]
+"""Address, shape and numpy dtype name of a C-contiguous array."""
+
+
+def find_version() -> str:
+    """As the distribution's metadata has it, so that a key holds what planning reads."""
+    return find_distribution_version("torch")
+
+
+def describe_library() -> dict[str, Fact]:
+    folder = Path(torch.__file__).parent / "lib"
+    used = [folder / name for name in _LIBRARIES if (folder / name).is_file()]
+    return {
+        "backend.version": Fact(value=find_version(), role="evidence"),
+        "backend.digest": Fact(value=hash_files(folder, used), role="evidence"),
+    }
+
+
+def name_package(size: int) -> str:
+    """The file for batches of ``size``, 0 for any."""
+    return f"model-{size}.pt2" if size else "model.pt2"
+
+
+def list_missing_operators(path: Path) -> list[str]:
+    """Operators that a package hands back to Python: the C interface has no way to call them."""
+    found: set[str] = set()
+    with zipfile.ZipFile(path) as archive:
+        for name in archive.namelist():
+            if name.endswith(".json"):
+                document = json.loads(archive.read(name))
+                nodes = document.get("nodes", []) if isinstance(document, dict) else []
+                found |= {str(node.get("node", {}).get("target", node.get("name"))) for node in nodes}
+    return sorted(found)
+
+
+class Answers:
+    """Tensors that a batch left; their memory is theirs until ``release``."""
+
+    def __init__(self, handles: Sequence[Any]) -> None:
+        self._handles = handles
+
+    def list_addresses(self) -> list[tuple[int, int]]:
+        """Address and number of elements of each."""
+        found = []
+        for handle in self._handles:
+            address, count = ctypes.c_void_p(), ctypes.c_int64()
+            _checked(_torch().aoti_torch_get_data_ptr(handle, ctypes.byref(address)), "the answers of a batch")
+            _checked(_torch().aoti_torch_get_numel(handle, ctypes.byref(count)), "the answers of a batch")
+            found.append((address.value or 0, count.value))
+        return found
+
+    def release(self) -> None:
+        for handle in self._handles:
+            _torch().aoti_torch_delete_tensor_object(handle)
+
+
+class CompiledModel:
+    """A package on one device. ``at_once``: threads that may call ``run`` at the same time; 0 for a caller that sees
+    to it that calls do not overlap, as the capture of a CUDA graph needs it."""
+
+    def __init__(self, path: Path, kind: str, *, index: int = 0, at_once: int = 0) -> None:
+        self._kind, self._index, self._single = kind, index if kind == "cuda" else 0, not at_once
+        self._folder = tempfile.TemporaryDirectory(prefix="package-")
+        library = _unpack(path, Path(self._folder.name))
+        device = f"cuda:{index}" if kind == "cuda" else "cpu"
+        self._container = ctypes.c_void_p()
+        _share_runtime()
+        try:
+            self._library = ctypes.CDLL(str(library))
+            create = self._library.AOTInductorModelContainerCreateWithDevice
+        except (OSError, AttributeError) as error:
+            raise _unfit(path, str(error)) from error
+        models = ctypes.c_size_t(max(at_once, 1))
+        folder = str(library.parent).encode()
+        if create(ctypes.byref(self._container), models, device.encode(), folder):
+            raise _unfit(path, "the child's log says why")
+        single = "SingleThreaded" if self._single else ""
+        self._run = getattr(self._library, f"AOTInductorModelContainerRun{single}")
+        count = ctypes.c_size_t()
+        _checked(self._library.AOTInductorModelContainerGetNumOutputs(self._container, ctypes.byref(count)), path.name)
+        self._outputs = count.value
+
+    def run(self, inputs: Sequence[Blob], stream: int = 0) -> Answers:
+        """One batch. The arrays must stay until the device has read them. Raises HarnessError."""
+        given = (ctypes.c_void_p * len(inputs))(*(self._tensor(blob) for blob in inputs))
+        made = (ctypes.c_void_p * self._outputs)()
+        failed = self._run(
+            self._container,
+            given,
+            ctypes.c_size_t(len(inputs)),
+            made,
+            ctypes.c_size_t(self._outputs),
+            ctypes.c_void_p(stream),
+            None,
+        )
+        _checked(failed, "a batch")
+        return Answers([ctypes.c_void_p(handle) for handle in made])
+
+    def close(self) -> None:
+        self._library.AOTInductorModelContainerDelete(self._container)
+        self._folder.cleanup()
+
+    def _tensor(self, blob: Blob) -> int | None:
+        """A handle that the run takes over."""
+        address, shape, dtype = blob
+        sizes = (ctypes.c_int64 * len(shape))(*shape)
+        strides = (ctypes.c_int64 * len(shape))(*(prod(shape[axis + 1 :]) for axis in range(len(shape))))
+        handle = ctypes.c_void_p()
+        made = _torch().aoti_torch_create_tensor_from_blob(
+            ctypes.c_void_p(address),
+            ctypes.c_int64(len(shape)),
+            sizes,
+            strides,
+            ctypes.c_int64(0),
+            ctypes.c_int32(_dtype(dtype)),
+            ctypes.c_int32(_KINDS[self._kind]),
+            ctypes.c_int32(self._index),
+            ctypes.byref(handle),
+        )
+        _checked(made, "an input")
+        return handle.value
+
+
+def read_host(address: int, count: int, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+    """A copy of host memory."""
+    size = count * np.dtype(dtype).itemsize
+    view = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
+    return view.view(dtype).reshape(shape).copy()
+
+
+@cache
+def _share_runtime() -> None:
+    """Make this process's C++ library the one that packages use. Where the compiler had only the static one, a package
+    holds a copy, whose locales do not fit those that the process has set up: its first regular expression crashes."""
+    with suppress(OSError):  # libc++, or all of it static
+        ctypes.CDLL("libstdc++.so.6", ctypes.RTLD_GLOBAL)
+
+
+@cache
+def _torch() -> ctypes.CDLL:
+    return ctypes.CDLL(str(Path(torch.__file__).parent / "lib/libtorch_cpu.so"))
+
+
+@cache
+def _dtype(name: str) -> int:
+    return int(getattr(_torch(), f"aoti_torch_dtype_{name}")())
+
+
+def _unpack(path: Path, folder: Path) -> Path:
+    """The library of a package, with the kernels that it loads beside it."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            archive.extractall(folder)
+    except (OSError, zipfile.BadZipFile) as error:
+        raise _unfit(path, str(error)) from error
+    libraries = sorted(folder.rglob("*.so"))
+    if len(libraries) != 1:
+        raise _unfit(path, f"it holds {len(libraries)} libraries")
+    return libraries[0]
+
+
+def _unfit(path: Path, why: str) -> HarnessError:
+    return HarnessError(f"PyTorch {find_version()} cannot load {path.name}: {why}", "backend", "build the engine again")
+
+
+def _checked(failed: int, what: str) -> None:
+    if failed:
+        raise HarnessError(f"PyTorch refuses {what}", "backend", "the child's log says why")

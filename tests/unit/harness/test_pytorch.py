@@ -1,0 +1,187 @@
+"""The PyTorch backend on the CPU: programs compiled for one size or for any, run by real children."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install -e '.[pytorch]'")
+
+from harness.backends import BackendEngine, BuildPlan, LoadPlan, load_backend  # noqa: E402
+from harness.backends.pytorch.building import build_engine, parse_sizes  # noqa: E402
+from harness.contract import Counter  # noqa: E402
+from harness.errors import HarnessError  # noqa: E402
+from tests.unit.harness import tiny  # noqa: E402
+from tests.unit.harness.children import Children  # noqa: E402
+from tests.unit.harness.conftest import Artifacts  # noqa: E402
+
+# A compiler takes half a minute for the smallest program, and PyTorch warns of its own use of what it deprecates.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200), pytest.mark.filterwarnings("ignore")]
+
+
+class Points(torch.nn.Module):  # type: ignore[misc]
+    """Two inputs and two outputs, one of them whole numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.matrix = torch.nn.Parameter(torch.from_numpy(tiny.matrix()))
+
+    def forward(self, point: Any, shift: Any) -> dict[str, Any]:
+        scores = point @ self.matrix + shift
+        return {"scores": scores.softmax(-1), "best": scores.argmax(-1).to(torch.int32)}
+
+
+def save(path: Path, module: Any, *samples: Any, batch: int = 0) -> Path:
+    free = None if batch else tuple({0: torch.export.Dim("batch", min=1, max=64)} for _ in samples)
+    given = tuple(torch.ones(batch or 2, *sample.shape[1:], dtype=sample.dtype) for sample in samples)
+    torch.export.save(torch.export.export(module, given, dynamic_shapes=free), path)
+    return path
+
+
+def samples(count: int = 40) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(7)
+    shapes = {"point": tiny.WIDTH, "shift": tiny.CLASSES}
+    return {name: rng.standard_normal((count, width), dtype=np.float32) for name, width in shapes.items()}
+
+
+def build(model: Path, output: Path, precision: str = "fp32", **options: Any) -> BackendEngine:
+    output.mkdir(parents=True)
+    counter = Counter(output.parent / "counter")
+    made = load_backend("pytorch").build(
+        BuildPlan(model=model, output=output, batch_size=8, precision=precision, options=options, counter=counter)
+    )
+    made.write(output)
+    return made
+
+
+def load(folder: Path, answers: dict[int, list[np.ndarray]], errors: list[BaseException]) -> Any:
+    def completed(token: list[int], outputs: Any) -> None:
+        answers.update((one, [output[row].copy() for output in outputs]) for row, one in enumerate(token))
+
+    return load_backend("pytorch").load(
+        LoadPlan(
+            engine=folder,
+            scenario="Server",
+            batch_size=8,
+            streams=2,
+            threads=1,
+            outputs=(),
+            options={},
+            completed=completed,
+            failed=lambda _token, error: errors.append(error),
+        )
+    )
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    given = [torch.from_numpy(array) for array in samples(2).values()]
+    return save(tmp_path_factory.mktemp("program") / "model.pt2", Points(), *given)
+
+
+@pytest.fixture(scope="module", params=[("fp32", "", 1e-5), ("bf16", "8", 2e-2)], ids=["any-size", "one-size-bf16"])
+def engine(request: pytest.FixtureRequest, program: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    precision, sizes, error = request.param
+    folder = tmp_path_factory.mktemp("engine") / "made"
+    return folder, build(program, folder, precision, batch_sizes=sizes), error
+
+
+def test_an_engine_is_described_by_what_the_program_takes_and_gives(engine: Any) -> None:
+    folder, made, _ = engine
+    assert [(t.name, t.shape, t.dtype) for t in made.inputs] == [("point", (4,), "float32"), ("shift", (5,), "float32")]
+    assert {(t.shape, t.dtype) for t in made.outputs} == {((5,), "float32"), ((), "int32")}
+    assert sorted(path.name for path in folder.glob("*.pt2")) in (["model.pt2"], ["model-8.pt2"])
+    assert BackendEngine.read(folder, "pytorch") == made
+
+
+def test_every_batch_gets_the_answers_of_the_program(engine: Any) -> None:
+    folder, made, error = engine
+    answers: dict[int, list[np.ndarray]] = {}
+    errors: list[BaseException] = []
+    session = load(folder, answers, errors)
+    given = samples()
+    wanted = Points()(*(torch.from_numpy(array) for array in given.values()))
+    order = [0 if tensor.dtype == "float32" else 1 for tensor in made.outputs]
+    session.place(given)
+    for rows in (slice(0, 8), slice(3, 4), np.array([9, 1, 30])):
+        scores = session.compute(rows)[order.index(0)]
+        np.testing.assert_allclose(scores, wanted["scores"].detach().numpy()[rows], atol=error)
+    for start in range(0, 40, 5):
+        session.submit(np.arange(start, start + 5), list(range(start, start + 5)))
+    session.drain()
+    session.close()
+    assert not errors
+    assert sorted(answers) == list(range(40))
+    found = np.stack([answers[row][order.index(0)] for row in range(40)])
+    np.testing.assert_allclose(found, wanted["scores"].detach().numpy(), atol=error)
+    best = np.array([answers[row][order.index(1)] for row in range(40)])
+    assert (best == found.argmax(axis=1)).all()
+
+
+def test_an_engine_of_another_version_or_a_damaged_one_is_refused(engine: Any, tmp_path: Path) -> None:
+    folder, made, _ = engine
+    for path in folder.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / made.file).write_bytes((folder / made.file).read_bytes()[:2000])
+    with pytest.raises(HarnessError, match="cannot load"):
+        load(tmp_path, {}, [])
+    text = (folder / "engine.json").read_text().replace(made.version, "1.2.3")
+    (tmp_path / "engine.json").write_text(text)
+    with pytest.raises(HarnessError, match=r"made by PyTorch 1\.2\.3"):
+        load(tmp_path, {}, [])
+
+
+@pytest.mark.parametrize("scenario", ["SingleStream", "MultiStream", "Server", "Offline"])
+def test_children_run_every_scenario(scenario: str, children: Children, artifacts: Artifacts) -> None:
+    engine = artifacts.engine("pytorch", batch_size=8)
+    inputs = {"dataset": str(artifacts.dataset()), "engine": str(engine)}
+    settings = {"batch_size": 8, "streams": 2, "threads": 1}
+    ended = children.run(scenario, "accuracy", backend="pytorch", inputs=inputs, settings=settings)
+    assert ended.result.done, ended.output
+    assert ended.detail["errors"] == []
+    assert dict(ended.answers) == {i: np.int32(label).tobytes() for i, label in enumerate(tiny.labels())}
+    assert ended.result.facts["backend.version"].value == torch.__version__
+
+
+def refused(model: Path, folder: Path, batch_size: int = 8) -> str:
+    folder.mkdir()
+    plan = BuildPlan(
+        model=model,
+        output=folder,
+        batch_size=batch_size,
+        precision="fp32",
+        options={},
+        counter=Counter(folder / "counter"),
+    )
+    with pytest.raises(HarnessError) as caught:
+        build_engine("pytorch", "cpu", plan)
+    return caught.value.problem
+
+
+def test_programs_that_do_not_fit_are_refused_with_a_reason(tmp_path: Path) -> None:
+    given = torch.ones(3, tiny.WIDTH)
+    fixed = save(tmp_path / "fixed.pt2", torch.nn.Linear(4, 2), given, batch=3)
+    assert "has a fixed batch of [3], not 8" in refused(fixed, tmp_path / "a")
+    (tmp_path / "damaged.pt2").write_bytes(fixed.read_bytes()[:700])
+    assert "cannot read damaged.pt2" in refused(tmp_path / "damaged.pt2", tmp_path / "b")
+
+    class Summed(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, point: Any) -> Any:
+            return point.sum(0)
+
+    assert "has no batch axis" in refused(save(tmp_path / "summed.pt2", Summed(), given), tmp_path / "c")
+
+
+def test_without_a_compiler_a_build_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "C++ compiler" in refused(tmp_path / "none.pt2", tmp_path / "a")
+
+
+@pytest.mark.parametrize("text", ["1,x", "1,16", "0,8", "8,16"])
+def test_sizes_that_do_not_end_with_the_batch_size_are_refused(text: str) -> None:
+    with pytest.raises(HarnessError, match="batch_sizes"):
+        parse_sizes(text, 8)
+    assert parse_sizes("4, 1,8", 8) == (1, 4, 8)

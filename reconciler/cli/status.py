@@ -22,7 +22,7 @@ def command(
     as_json: bool,
     show_all: bool,
 ) -> int:
-    """Show each cell: is it built, accurate, performed, valid, rendered, ready, and what it measured."""
+    """Show each cell: is it built, accurate, performed, audited, valid, rendered, ready, and what it measured."""
     places, options = find_asked_cells(words, exclude=exclude, only=only, deep=deep)
     seen = compute_selected_plan(places, options)
     cells = list_cells(seen, options)

@@ -24,6 +24,7 @@ from reconciler.errors import IN_SYNC
 from reconciler.plan.select import parse
 
 _TIME = click.FloatRange(min=0.01)
+_DEFAULTS = WatchSettings()
 _OPTIONS: list[click.Parameter] = [
     click.Option(["--observe"], multiple=True, metavar="SELECTOR", help="Only report these cells. May be repeated."),
     click.Option(
@@ -42,13 +43,23 @@ _OPTIONS: list[click.Parameter] = [
         ["--remote"], default="", metavar="REMOTE", help="Follow this remote's branch, by fast-forward alone."
     ),
     click.Option(
-        ["--poll"], type=_TIME, default=60.0, show_default=True, metavar="SECONDS", help="Poll it this often."
+        ["--poll"], type=_TIME, default=_DEFAULTS.poll, show_default=True, metavar="SECONDS", help="Poll it this often."
     ),
     click.Option(
-        ["--debounce"], type=_TIME, default=0.1, show_default=True, metavar="SECONDS", help="Quiet time before a pass."
+        ["--debounce"],
+        type=_TIME,
+        default=_DEFAULTS.debounce,
+        show_default=True,
+        metavar="SECONDS",
+        help="Quiet time before a pass.",
     ),
     click.Option(
-        ["--resync"], type=_TIME, default=120.0, show_default=True, metavar="SECONDS", help="Check at least this often."
+        ["--resync"],
+        type=_TIME,
+        default=_DEFAULTS.resync,
+        show_default=True,
+        metavar="SECONDS",
+        help="Check at least this often.",
     ),
     click.Option(["--events"], default="", metavar="FILE|-", help="Append events as JSON lines; - is standard output."),
     click.Option(["--exec", "hook"], default="", metavar="COMMAND", help="Run it for plans, passes and problems."),

@@ -12,14 +12,13 @@ from reconciler import git
 from reconciler.diff.impact import Remark
 from reconciler.errors import SpecError
 from reconciler.history.snapshot import RECORDS
+from reconciler.spec.locations import SECRETS
 
 LARGE = 1 << 20  # bytes: what one log in git may have
 _READ = 2 << 20  # bytes: what is searched for secrets
 
 _SECRETS = (
-    ("a private key", re.compile(rb"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----")),
-    ("an access token", re.compile(rb"\b(?:ghp|gho|ghs|github_pat|glpat|hf|xox[abp])[_-][A-Za-z0-9_-]{16,}")),
-    ("an access key", re.compile(rb"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b")),
+    *((what, re.compile(pattern.encode())) for what, pattern in SECRETS.items()),
     (
         "a password",
         re.compile(

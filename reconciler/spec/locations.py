@@ -34,12 +34,15 @@ _LOCATION_NAMES = (
     "tree, code, source, documents, power, signers, url, model.path, dataset.path and the paths of a harness"
 )
 
-_SECRET = re.compile(
-    r"-----BEGIN [A-Z ]*PRIVATE KEY-----"
-    r"|\b(?:gh[opsur]_[A-Za-z0-9]{30,}|github_pat_\w{30,}|glpat-[\w-]{18,}|hf_[A-Za-z0-9]{24,}|nvapi-[\w-]{24,})"
-    r"|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b|\bAIza[\w-]{35}\b|\bxox[abprs]-[\w-]{10,}|\bsk-[\w-]{20,}"
-    r"|\beyJ[\w-]{10,}\.eyJ[\w-]{10,}\.|://[^/\s:@]+:[^/\s@]+@"
-)
+# Secrets by their shape: what each is called, and its pattern. `pr` looks for the same in what a branch adds.
+SECRETS = {
+    "a private key": r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----",
+    "an access token": r"\b(?:gh[opsur]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{30,}|glpat-[A-Za-z0-9_-]{18,}"
+    r"|hf_[A-Za-z0-9]{24,}|nvapi-[A-Za-z0-9_-]{24,}|xox[abprs]-[A-Za-z0-9-]{10,}|sk-(?=[A-Za-z_-]*[0-9])[A-Za-z0-9_-]{20,})"
+    r"|\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.",
+    "an access key": r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b|\bAIza[A-Za-z0-9_-]{35}\b",
+}
+_SECRET = re.compile("|".join((*SECRETS.values(), r"://[^/\s:@]+:[^/\s@]+@")))
 _SECRET_NAME = re.compile(
     r"(?i)(?:^|[_.-])(?:pass(?:word|wd|phrase)|secret|credentials?|(?:api|access|private|secret)[_-]?key"
     r"|(?:access|api|auth|bearer|hf|ngc|refresh|secret)[_-]?token)$|^token$"

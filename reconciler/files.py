@@ -134,8 +134,7 @@ def _written_aside(path: Path, *, durable: bool = True) -> Iterator[BufferedWrit
         descriptor, aside = tempfile.mkstemp(prefix=f".{path.name}.", suffix=PARTIAL, dir=path.parent)
         try:
             with os.fdopen(descriptor, "wb") as stream:
-                with contextlib.suppress(OSError):  # a file system without locks
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                try_flock(descriptor)  # without one too: some file systems have no locks
                 yield stream
                 stream.flush()
                 if durable:
@@ -268,6 +267,15 @@ def hash_tree(path: Path) -> str:
 def hash_listing(files: Mapping[str, str]) -> str:
     """Digest of {name: sha256 of its bytes}."""
     return hash_bytes("".join(f"{name}\0{files[name]}\n" for name in sorted(files)).encode())
+
+
+def try_flock(descriptor: int) -> bool:
+    """Take the flock of an open file or folder, unless somebody holds it or there are none here."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 class Lock:

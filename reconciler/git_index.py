@@ -10,7 +10,6 @@ lock of any other git is waited for and never touched.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import logging
 import os
 import shutil
@@ -20,6 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from reconciler.files import try_flock
 from reconciler.git_process import Answer, ask
 
 log = logging.getLogger(__name__)
@@ -104,7 +104,7 @@ def open_private_index(root: Path) -> Iterator[PrivateIndex | None]:
     descriptor, name = tempfile.mkstemp(prefix=_PREFIX, dir=git_folder)
     note, folder = Path(name), Path(f"{name}{_FOLDER}")
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        try_flock(descriptor)
         os.write(descriptor, _NOTE)
         folder.mkdir()
         index = PrivateIndex(root, folder, shared, note)
@@ -155,17 +155,9 @@ def _unheld(note: Path) -> Iterator[bool]:
     where there is none."""
     descriptor = os.open(note, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        yield os.read(descriptor, len(_NOTE) + 1) == _NOTE and _flocked(descriptor) and _is_still(note, descriptor)
+        yield os.read(descriptor, len(_NOTE) + 1) == _NOTE and try_flock(descriptor) and _is_still(note, descriptor)
     finally:
         os.close(descriptor)
-
-
-def _flocked(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 def _is_still(path: Path, descriptor: int) -> bool:

@@ -5,14 +5,13 @@ pass, import or adoption removes it; nobody has to.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import glob
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from reconciler.files import RepositoryPaths, is_leftover, remove
+from reconciler.files import RepositoryPaths, is_leftover, remove, try_flock
 from reconciler.storage_errors import PARTIAL, convert_storage_errors
 
 _SCRATCH = "scratch-"  # begins the names of folders that a command removes at its end
@@ -57,8 +56,7 @@ def make_folder(path: Path) -> Iterator[Path]:
     aside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=PARTIAL, dir=path.parent))
     held = os.open(aside, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try_flock(held)
         aside.chmod(0o755)
         yield aside
         aside.replace(path)
@@ -78,12 +76,9 @@ def _is_unheld(path: Path) -> bool:
     except OSError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
+        return try_flock(descriptor)
     finally:
         os.close(descriptor)
-    return True
 
 
 @contextlib.contextmanager

@@ -70,7 +70,7 @@ def test_what_is_accepted_is_not_made_again_and_every_view_says_so(recorded: Pat
     assert (code, f"accepted until {until}" in status) == (0, True)
     _, why, _ = reconcile("why", "digits")
     assert "the kernels are the same" in why
-    assert "specs/one.yaml:18" in why
+    assert "specs/one.yaml:19" in why
     document = json.loads(reconcile("why", "digits", "--json")[1])
     assert [a["stands"] for a in document["acceptances"]] == ["in force"]
     assert reconcile()[1].count("done in") == 0

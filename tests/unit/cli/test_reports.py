@@ -42,7 +42,7 @@ def test_plan_names_the_line_and_its_commit(recorded: Path, reconcile: Reconcile
     assert code == 2
     lines = out.splitlines()
     assert lines[0] == HEADING
-    shown = "~ Run perf replace target_qps 1000 → 2000 specs/one.yaml:23 not committed"
+    shown = "~ Run perf replace target_qps 1000 → 2000 specs/one.yaml:24 not committed"
     assert " ".join(lines[1].split()) == shown
     assert lines[2].split()[1:] == ["Result", "render", "performance", "run", "replaced"]
     assert lines[3].startswith("Plan: 1 to replace, 1 to render, ")
@@ -114,7 +114,7 @@ def test_why_of_a_change(recorded: Path, reconcile: Reconcile) -> None:
     git(recorded, "commit", "--quiet", "--all", "--message", "Raise the target")
     code, out, _ = reconcile("why", "offline")
     assert code == 2
-    assert "target_qps 1000 → 2000  specs/one.yaml:23\n" in out
+    assert "target_qps 1000 → 2000  specs/one.yaml:24\n" in out
     assert f"{git(recorded, 'rev-parse', '--short=7', 'HEAD')}, A Tester, " in out
     assert ": Raise the target\n" in out
     assert "Made again: Run perf → Result\n" in out
@@ -128,14 +128,14 @@ def test_why_not(recorded: Path, reconcile: Reconcile) -> None:
     code, out, _ = reconcile("why", "offline")
     assert code == 0
     assert out.splitlines()[1].startswith("In sync: 6 resources, none is made again.")
-    assert any(line.split() == ["target_qps", "1000", "specs/one.yaml:23"] for line in out.splitlines())
+    assert any(line.split() == ["target_qps", "1000", "specs/one.yaml:24"] for line in out.splitlines())
 
 
 def test_show(recorded: Path, reconcile: Reconcile) -> None:
     code, out, _ = reconcile("show", CELL)
     assert code == 0
     rows = [line.split() for line in out.splitlines()]
-    assert ["engine.batch_size", "8", "specs/one.yaml:18"] in rows
+    assert ["engine.batch_size", "8", "specs/one.yaml:19"] in rows
     assert ["submitter", "Tester", "specs/one.yaml:7"] in rows
     assert any(row[:2] == ["performance_sample_count", "1024"] and "round" in row for row in rows)
     report = json.loads(reconcile("show", CELL, "--json")[1])
@@ -211,11 +211,11 @@ def test_a_broken_spec_exits_1_with_every_line(declared: Path, reconcile: Reconc
         code, _, err = reconcile(command)
         assert code == 1
         assert "specs/one.yaml:12:15:" in err
-        assert "specs/one.yaml:23:" in err
+        assert "specs/one.yaml:24:" in err
         assert "problems in the spec" in err
     code, out, _ = reconcile("validate", "--json")
     report = json.loads(out)
-    assert (code, report["valid"], {p["line"] for p in report["problems"]}) == (1, False, {12, 23})
+    assert (code, report["valid"], {p["line"] for p in report["problems"]}) == (1, False, {12, 24})
 
 
 @pytest.mark.parametrize("command", ["validate", "plan", "status", "why x", "show x", "apply", "pass", ""])

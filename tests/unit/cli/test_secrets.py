@@ -10,7 +10,7 @@ from reconciler import escaping
 
 from .conftest import CELL, Reconcile, edit
 
-ENGINE = 'engine: {backend: "null", batch_size: 8}'
+MODEL = "model: {settings: {epochs: 1}}"
 VALUE = "hunter2hunter2"
 
 
@@ -33,7 +33,7 @@ def test_secret_is_no_location(
     declared: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setenv(name, VALUE)
-    edit(declared, ENGINE, f'{ENGINE}\n      model: {{path: "${{{name}}}/x"}}')
+    edit(declared, MODEL, f'model: {{path: "${{{name}}}/x"}}')
     for command in (("plan",), ("validate",), ("show", CELL), ("why", CELL)):
         code, out, err = reconcile(*command)
         assert (code, f"{name} is a secret by its name" in err, VALUE in out + err) == (1, True, False)
@@ -44,7 +44,7 @@ def test_value_of_another_variable_is_neither_shown_nor_kept(
     declared: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch, value: str
 ) -> None:
     monkeypatch.setenv("NETS", value)
-    edit(declared, ENGINE, f'{ENGINE}\n      model: {{path: "${{NETS}}/nets/net.onnx"}}')
+    edit(declared, MODEL, 'model: {path: "${NETS}/nets/net.onnx"}')
     for turn in ("cold", "warm"):
         forget(monkeypatch)
         for command in (("plan",), ("plan", "--json"), ("show", CELL), ("why", CELL)):
@@ -60,7 +60,7 @@ def test_location_that_could_not_be_told_apart_is_refused(
     declared: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PIN", "1234")
-    edit(declared, ENGINE, f'{ENGINE}\n      model: {{path: "${{PIN}}"}}')
+    edit(declared, MODEL, 'model: {path: "${PIN}"}')
     code, out, err = reconcile("plan")
     assert (code, "too few to be hidden" in err, "1234" in out + err) == (1, True, False)
 
@@ -68,7 +68,7 @@ def test_location_that_could_not_be_told_apart_is_refused(
 def test_variable_that_changes_is_noticed(
     declared: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    edit(declared, ENGINE, f'{ENGINE}\n      model: {{path: "${{NETS}}/net.onnx"}}')
+    edit(declared, MODEL, 'model: {path: "${NETS}/net.onnx"}')
     (tmp_path / "full").mkdir()
     (tmp_path / "full/net.onnx").write_bytes(b"a net")
     for place in ("empty", "full", "empty"):

@@ -16,6 +16,8 @@ Exit 2 is not an error: it says that something selected is not in sync.
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 IN_SYNC = 0
@@ -87,3 +89,9 @@ class StorageError(ReconcilerError):
 
 class StoreError(ReconcilerError):
     pass
+
+
+def suggest_nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """The beginning of a fix for a wrong name, with a blank behind it; "" where nothing known is like it."""
+    near = difflib.get_close_matches(name, list(known), 1, cutoff)
+    return f"did you mean {near[0]}? " if near else ""

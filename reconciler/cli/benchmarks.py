@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import click
 
 from reconciler.cli.shared.options import json_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
-from reconciler.errors import IN_SYNC, ReconcilerError
+from reconciler.errors import IN_SYNC, ReconcilerError, suggest_nearest
 from reconciler.fetching.scratch import Found, Presence, find_scratch, look_for
 from reconciler.mlperf.benchmark_facts import BenchmarkFacts, find_benchmark_facts, load_benchmark_facts
 from reconciler.mlperf.benchmark_files import find_benchmark_files
@@ -51,9 +50,10 @@ def show(name: str, as_json: bool) -> int:
     facts = find_benchmark_facts(name)
     if facts is None:
         known = [known for facts in load_benchmark_facts().values() for known in facts.names]
-        near = difflib.get_close_matches(name, known, 1)
-        hint = f"did you mean {near[0]}? " if near else ""
-        raise ReconcilerError(f"there is not a built-in benchmark {name}", fix=f"{hint}known are {', '.join(known)}")
+        raise ReconcilerError(
+            f"there is not a built-in benchmark {name}",
+            fix=f"{suggest_nearest(name, known)}known are {', '.join(known)}",
+        )
     scenarios = _find_scenarios(facts.official(name))
     if as_json:
         files = render_files_part(_look(facts))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 
@@ -12,7 +11,15 @@ from reconciler.cli.shared.options import json_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json, use_colour
 from reconciler.cli.shared.repository import find_repository
 from reconciler.desired_cache import list_spec_paths
-from reconciler.errors import ERROR, IN_SYNC, INTERRUPTED, NOT_IN_SYNC, ReconcilerError, RepositoryError
+from reconciler.errors import (
+    ERROR,
+    IN_SYNC,
+    INTERRUPTED,
+    NOT_IN_SYNC,
+    ReconcilerError,
+    RepositoryError,
+    suggest_nearest,
+)
 from reconciler.fetching.download import Limits, Progress
 from reconciler.fetching.fetch import Due, Ended, Fate, Mirror, Way, check_room, decide, fetch, foresee, measure_free
 from reconciler.fetching.scratch import Scratch, find_scratch
@@ -93,9 +100,7 @@ def _choose(names: tuple[str, ...]) -> list[BenchmarkFiles]:
     known = [name for item in load_benchmark_files().values() for name in item.names]
     for name in names:
         if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f"did you mean {near[0]}? " if near else ""
-            fix = f"{hint}known are {', '.join(known)}"
+            fix = f"{suggest_nearest(name, known)}known are {', '.join(known)}"
             raise ReconcilerError(f"nothing is known of the files of {name}", fix=fix)
     found = [find_benchmark_files(name) for name in names or _list_declared()]
     chosen = list({item.name: item for item in found if item is not None}.values())

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
-
 import click
 
 from reconciler.cli.shared.options import json_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
-from reconciler.errors import IN_SYNC, ReconcilerError
+from reconciler.errors import IN_SYNC, ReconcilerError, suggest_nearest
 from reconciler.mlperf.rules.comparison import diff_rounds, find_conflicts
 from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
 from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
@@ -71,9 +69,7 @@ def show(round_name: str, benchmark: str | None, as_json: bool) -> int:
 def _find(ruleset: Ruleset, name: str) -> BenchmarkRules:
     rules = ruleset.benchmark(ruleset.official(name) or name)
     if rules is None:
-        near = difflib.get_close_matches(name, ruleset.benchmarks, 1)
-        hint = f"did you mean {near[0]}? " if near else ""
-        fix = f"{hint}it has {', '.join(ruleset.benchmarks)}"
+        fix = f"{suggest_nearest(name, ruleset.benchmarks)}it has {', '.join(ruleset.benchmarks)}"
         raise ReconcilerError(f"round {ruleset.round} has no benchmark {name!r}", fix=fix)
     return rules
 

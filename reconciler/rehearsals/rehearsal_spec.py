@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reconciler.errors import ReconcilerError
+from reconciler.errors import ReconcilerError, suggest_nearest
 from reconciler.mlperf.benchmark_facts import BenchmarkFacts
 from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
 from reconciler.mlperf.rules.ruleset import Ruleset
@@ -43,9 +42,8 @@ def find_rehearsed(name: str, facts: Sequence[BenchmarkFacts]) -> Rehearsed:
     found = next((item for item in facts if name in item.names), None)
     if found is None:
         known = [known for item in facts for known in item.names]
-        near = difflib.get_close_matches(name, known, 1)
-        hint = f"did you mean {near[0]}? " if near else ""
-        raise ReconcilerError(f"there is no rehearsal of {name}", fix=f"{hint}known are {', '.join(known)}")
+        fix = f"{suggest_nearest(name, known)}known are {', '.join(known)}"
+        raise ReconcilerError(f"there is no rehearsal of {name}", fix=fix)
     return Rehearsed(name=name, facts=found)
 
 

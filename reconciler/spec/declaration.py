@@ -70,7 +70,7 @@ class Declaring:
         )
 
     def _whole(self) -> dict[str, Value]:
-        """SettingsGroup of the whole submission, by flat name."""
+        """Settings of the whole submission, by flat name."""
         stores = {name: {"url": store.url, "options": dict(store.options)} for name, store in self.spec.stores.items()}
         single = {"stores": stores or None, "tree": self.spec.tree}
         found = {name: self._value(value, "spec", name) for name, value in single.items() if value is not None}

@@ -5,11 +5,11 @@ A name that nothing reads would silently change no rule, so it is refused where 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import MISSING, fields
 from typing import Any, TypeVar
 
+from reconciler.errors import suggest_nearest
 from reconciler.mlperf.rules.ruled_value import DEMAND_FIELDS, UNDIVIDED_FIELDS, RoundFileError
 from reconciler.mlperf.rules.values import ScenarioTable
 from reconciler.resource.kinds import DIVISIONS, SCENARIOS
@@ -98,9 +98,8 @@ def _check_names(where: str, names: Iterable[Any], known: Collection[str], what:
 
 def refuse_name(where: str, unknown: str, known: Collection[str], what: str) -> None:
     """Raises RoundFileError that names the nearest known name, and a few or all of them."""
-    nearest = difflib.get_close_matches(unknown, known, n=1)
     listed = f"known here: {', '.join(known)}" if len(known) <= len(_SECTIONS) + len(_CHAINING) else ""
-    meant = f"did you mean {nearest[0]}?" if nearest else ""
+    meant = suggest_nearest(unknown, known).rstrip()
     fix = "; ".join(filter(None, (meant, listed))) or "the newest round file explains what may stand where"
     raise RoundFileError(f"{where}.{unknown}".lstrip("."), f"there is no {what} of this name here", fix=fix)
 

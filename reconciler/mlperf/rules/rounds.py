@@ -7,7 +7,6 @@ is gone.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import importlib.resources
 import re
@@ -18,7 +17,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError
 from ruamel.yaml.nodes import MappingNode, SequenceNode
 
-from reconciler.errors import ReconcilerError
+from reconciler.errors import ReconcilerError, suggest_nearest
 from reconciler.mlperf.compliance.judging import TESTS
 from reconciler.mlperf.rules.round_form import (
     OPTIONAL,
@@ -59,8 +58,7 @@ def load_ruleset(name: str) -> Ruleset:
     """The rules of a round such as "v6.1". ReconcilerError names the nearest round and lists all when there is none."""
     rounds = list_rounds()
     if name not in rounds:
-        nearest = difflib.get_close_matches(name, rounds, n=1, cutoff=0.4)
-        hint = f"did you mean {nearest[0]}? " if nearest else ""
+        hint = suggest_nearest(name, rounds, cutoff=0.4)
         raise ReconcilerError(f"unknown round {name!r}", fix=f"{hint}known rounds: {', '.join(rounds)}")
     return read_round(name, lambda name: (_FOLDER / f"{name}.yaml").read_bytes())
 

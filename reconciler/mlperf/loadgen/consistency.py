@@ -17,6 +17,10 @@ from typing import Any
 from reconciler.errors import LogError
 from reconciler.mlperf.loadgen.early_stopping import compute_allowed_over, is_allowed_over
 from reconciler.mlperf.loadgen.inconsistency import (
+    CLOCK,
+    DRIFT,
+    ENDING,
+    SECOND,
     Check,
     Inconsistency,
     elapsed_seconds,
@@ -29,12 +33,8 @@ from reconciler.mlperf.loadgen.rates import find_wrong_rates
 from reconciler.mlperf.loadgen.settings import ACCURACY, LOADGEN_MODE, PERFORMANCE
 
 _SHORT = 1 << 16  # bytes of a list of samples that is read
-_CLOCK = Decimal("0.02")  # seconds by which LoadGen's two clocks, and their resolution, may differ
-_ENDING = Decimal(2)  # seconds from the last answer to the end of the run
-_DRIFT = Decimal("0.01")  # of a duration: more is an ERROR of LoadGen's
 _STARTING, _CLOSING = 5, 60  # seconds between LoadGen's clocks at the end of a run; an accuracy run writes its log then
 _QUARTER, _ZONES = 900, 26 * 3600  # seconds by which local time may differ from UTC
-_SECOND = 1_000_000_000  # in nanoseconds
 _SPARE = 7  # samples that MultiStream loads twice, so that the last query is whole
 _MODES = {name: mode for mode, name in LOADGEN_MODE.items()}
 _PERCENTILES = ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90")
@@ -146,7 +146,7 @@ def _logger_clock(log: DetailLog) -> Iterator[Inconsistency]:
         return
     line, seconds = log.number("power_end"), counted / 1000
     lasted = Decimal(str((ended - began).total_seconds()))
-    if lasted > seconds + _ENDING:
+    if lasted > seconds + ENDING:
         derived = f"LoadGen's logger had run for {seconds:.6g} s, and not for {lasted:.6g} s"
         yield Inconsistency("power_end", str(log.get("power_end")), derived, line, log.number("power_begin"))
     if dated is None:
@@ -245,7 +245,7 @@ def _conditions(log: DetailLog) -> Iterator[Inconsistency]:
     lasted, minimum = _last_issue(log), read_number(log, "effective_min_duration_ms")
     if lasted is not None and minimum is not None and log.get("result_min_duration_met") is True:
         needed = minimum / 1000
-        if lasted + _CLOCK + needed * _DRIFT < needed:
+        if lasted + CLOCK + needed * DRIFT < needed:
             yield _condition(log, "result_min_duration_met", f"the run lasted {lasted:.6g} s of {needed:.6g} s")
 
 
@@ -257,7 +257,7 @@ def _last_issue(log: DetailLog) -> Decimal | None:
     """An upper bound of when the last query was issued, in seconds: what LoadGen compares with the minimum duration."""
     if log.scenario == "Offline":
         slowest = read_number(log, "result_max_latency_ns")
-        return None if slowest is None else slowest / _SECOND
+        return None if slowest is None else slowest / SECOND
     return elapsed_seconds(log)
 
 

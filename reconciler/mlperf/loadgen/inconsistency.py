@@ -9,6 +9,11 @@ from decimal import Decimal
 from reconciler.errors import LogError
 from reconciler.mlperf.loadgen.log import DetailLog, LogLine
 
+CLOCK = Decimal("0.02")  # seconds by which LoadGen's two clocks, and their resolution, may differ
+ENDING = Decimal(2)  # seconds from the last answer to the end of the run
+DRIFT = Decimal("0.01")  # of a duration: more is an ERROR of LoadGen's
+SECOND = 1_000_000_000  # in nanoseconds
+
 
 @dataclass(frozen=True, slots=True)
 class Inconsistency:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from decimal import Decimal
 
-from reconciler.mlperf.loadgen.inconsistency import Inconsistency, elapsed_seconds, read_number, show_value
+from reconciler.mlperf.loadgen.inconsistency import (
+    CLOCK,
+    DRIFT,
+    ENDING,
+    SECOND,
+    Inconsistency,
+    elapsed_seconds,
+    read_number,
+    show_value,
+)
 from reconciler.mlperf.loadgen.log import DetailLog
 
 _DIGITS = Decimal("0.00001")  # of a double with six significant digits
@@ -13,10 +22,6 @@ _LONGEST_GAP = 40  # mean gaps between two queries of Server: a longer one comes
 _CHANCE = Decimal(8)  # standard deviations of a schedule's mean gap: more comes once in 10^15
 _PART, _BETWEEN = Decimal("1.25"), Decimal("0.0005")  # by which queries one after the other may be apart, and seconds
 _SLACK = Decimal("1.1")  # LoadGen's, of the samples that Offline needs
-_CLOCK = Decimal("0.02")  # seconds by which LoadGen's two clocks, and their resolution, may differ
-_ENDING = Decimal(2)  # seconds from the last answer to the end of the run
-_DRIFT = Decimal("0.01")  # of a duration: more is an ERROR of LoadGen's
-_SECOND = 1_000_000_000  # in nanoseconds
 
 
 def find_wrong_rates(log: DetailLog) -> Iterator[Inconsistency]:
@@ -35,14 +40,14 @@ def _offline_rate(log: DetailLog) -> Iterator[Inconsistency]:
     each, queries = read_number(log, "generated_samples_per_query"), read_number(log, "result_query_count")
     if stated is None or not slowest or each is None or queries is None:
         return
-    derived = each * queries * _SECOND / slowest
+    derived = each * queries * SECOND / slowest
     # Releases before 5 divide by when the last sample in their order was done, which need not be the slowest.
     most = derived * (2 if log.version.startswith(("3.", "4.")) else 1 + _DIGITS)
     if not derived * (1 - _DIGITS) <= stated <= most:
-        why = f"{each * queries:f} samples in {slowest / _SECOND:.6g} s are {derived:.6g}"
+        why = f"{each * queries:f} samples in {slowest / SECOND:.6g} s are {derived:.6g}"
         yield Inconsistency("result_samples_per_second", f"{stated:f}", why, log.number("result_samples_per_second"))
-    yield from _within_clock(log, "result_max_latency_ns", slowest / _SECOND)
-    yield from _fills_clock(log, "result_max_latency_ns", slowest / _SECOND)
+    yield from _within_clock(log, "result_max_latency_ns", slowest / SECOND)
+    yield from _fills_clock(log, "result_max_latency_ns", slowest / SECOND)
 
 
 def _offline_size(log: DetailLog) -> Iterator[Inconsistency]:
@@ -52,7 +57,7 @@ def _offline_size(log: DetailLog) -> Iterator[Inconsistency]:
     loaded = read_number(log, "effective_performance_sample_count")
     if issued is None or rate is None or duration is None or loaded is None or _issues_few(log):
         return
-    most = max(rate * duration / 1000 * _SLACK, least or 0) * (1 + _DRIFT) + 2 * loaded
+    most = max(rate * duration / 1000 * _SLACK, least or 0) * (1 + DRIFT) + 2 * loaded
     if issued > most:
         key = "generated_samples_per_query"
         derived = f"{rate:.6g} samples/s for {duration / 1000:.6g} s need no more than {most:.6g}"
@@ -71,22 +76,22 @@ def _server_rates(log: DetailLog) -> Iterator[Inconsistency]:
     if count is None or count < 2 or log.get("requested_server_coalesce_queries") is True:
         return
     if scheduled and planned:
-        derived = (count - 1) * _SECOND / planned
+        derived = (count - 1) * SECOND / planned
         # The generated duration ends one gap behind the last query, whose time the rate is of. Gaps are exponential.
         most = derived * count / (count - _LONGEST_GAP) if count > _LONGEST_GAP else scheduled
-        if not derived * (1 - _DRIFT) <= scheduled <= most * (1 + _DRIFT):
-            why = f"{count:f} queries in {planned / _SECOND:.6g} s are {derived:.6g}"
+        if not derived * (1 - DRIFT) <= scheduled <= most * (1 + DRIFT):
+            why = f"{count:f} queries in {planned / SECOND:.6g} s are {derived:.6g}"
             key = "result_scheduled_samples_per_sec"
             yield Inconsistency(key, f"{scheduled:f}", why, log.number(key), log.number("generated_query_duration"))
-        yield from _within_clock(log, "generated_query_duration", planned / _SECOND)
+        yield from _within_clock(log, "generated_query_duration", planned / SECOND)
         slowest = read_number(log, "result_max_latency_ns")
         if slowest is not None:
-            yield from _fills_clock(log, "generated_query_duration", (planned + slowest) / _SECOND)
+            yield from _fills_clock(log, "generated_query_duration", (planned + slowest) / SECOND)
     asked = read_number(log, "effective_target_qps")
-    if scheduled and asked and abs(scheduled / asked - 1) > _DRIFT + _CHANCE / count.sqrt():
+    if scheduled and asked and abs(scheduled / asked - 1) > DRIFT + _CHANCE / count.sqrt():
         key, line = "result_scheduled_samples_per_sec", log.number("effective_target_qps")
         yield Inconsistency(key, f"{scheduled:f}", f"the target of the schedule is {asked:f}", log.number(key), line)
-    if scheduled and completed and completed > scheduled * (1 + _DRIFT):
+    if scheduled and completed and completed > scheduled * (1 + DRIFT):
         key, line = "result_completed_samples_per_sec", log.number("result_scheduled_samples_per_sec")
         yield Inconsistency(key, f"{completed:f}", f"{scheduled:f} were scheduled", log.number(key), line)
 
@@ -97,14 +102,14 @@ def _stream_rates(log: DetailLog) -> Iterator[Inconsistency]:
     key = "result_mean_query_latency_ns" if log.scenario == "MultiStream" else "result_mean_latency_ns"
     mean = read_number(log, key)
     if count and mean:
-        yield from _within_clock(log, key, count * mean / _SECOND)
+        yield from _within_clock(log, key, count * mean / SECOND)
         # The next query is issued once the one before is done; LoadGen takes its time between the two.
         overhead = count * _BETWEEN
-        yield from _fills_clock(log, key, count * mean / _SECOND * _PART + overhead)
+        yield from _fills_clock(log, key, count * mean / SECOND * _PART + overhead)
     stated = read_number(log, "result_qps_without_loadgen_overhead")
     if stated and mean and log.scenario == "SingleStream":
         # The mean is cut to whole nanoseconds.
-        low, high = Decimal(_SECOND) / (mean + 1), Decimal(_SECOND) / mean
+        low, high = Decimal(SECOND) / (mean + 1), Decimal(SECOND) / mean
         if not low * (1 - _DIGITS) <= stated <= high * (1 + _DIGITS):
             why = f"a mean latency of {mean:f} ns is {high:.6g}"
             line = log.number("result_qps_without_loadgen_overhead")
@@ -113,7 +118,7 @@ def _stream_rates(log: DetailLog) -> Iterator[Inconsistency]:
 
 def _within_clock(log: DetailLog, key: str, seconds: Decimal) -> Iterator[Inconsistency]:
     elapsed = elapsed_seconds(log)
-    if elapsed is not None and seconds > elapsed + _CLOCK + elapsed * _DRIFT:
+    if elapsed is not None and seconds > elapsed + CLOCK + elapsed * DRIFT:
         why = f"that is {seconds:.6g} s of queries, and the run lasted {elapsed:.6g} s"
         yield Inconsistency(key, show_value(log.index[key]), why, log.number(key), log.number("power_end"))
 
@@ -121,6 +126,6 @@ def _within_clock(log: DetailLog, key: str, seconds: Decimal) -> Iterator[Incons
 def _fills_clock(log: DetailLog, key: str, seconds: Decimal) -> Iterator[Inconsistency]:
     """All was done after ``seconds``: the run ended then."""
     elapsed = elapsed_seconds(log)
-    if elapsed is not None and elapsed > seconds + _ENDING + elapsed * _DRIFT:
+    if elapsed is not None and elapsed > seconds + ENDING + elapsed * DRIFT:
         why = f"the last answer came after {seconds:.6g} s at most, and the run lasted {elapsed:.6g} s"
         yield Inconsistency(key, show_value(log.index[key]), why, log.number(key), log.number("power_end"))

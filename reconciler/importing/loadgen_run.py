@@ -13,8 +13,7 @@ from reconciler.execute.attempt_record import describe_artifact
 from reconciler.files import hash_file
 from reconciler.files import replace as write
 from reconciler.importing.run_import import Import, ImportContext, Made, make_record
-from reconciler.mlperf.loadgen.compare import find_conf_contradictions, find_contradictions
-from reconciler.mlperf.loadgen.consistency import find_inconsistencies
+from reconciler.mlperf.loadgen.compare import find_conf_contradictions
 from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.mlperf.loadgen.settings import select_conf_settings
 from reconciler.mlperf.loadgen.user_conf import select_settings, write_user_conf
@@ -25,7 +24,13 @@ from reconciler.resource.records import REHEARSAL, Artifact
 from reconciler.resource.resources import Resource
 from reconciler.result_formats import loadgen_logs
 from reconciler.result_formats.format import KeptFile, ResultFormat
-from reconciler.result_formats.loadgen_logs import find_asked_elsewhere, judge_text, measure_performance, shorten_log
+from reconciler.result_formats.loadgen_logs import (
+    find_asked_elsewhere,
+    find_denials,
+    judge_text,
+    measure_performance,
+    shorten_log,
+)
 from reconciler.result_formats.table import FORMATS
 
 
@@ -73,8 +78,7 @@ class LoadgenRun:
     def make_run(self, resource: Resource, detail: Detail, context: ImportContext) -> Import:
         values = detail.values()
         asked = find_asked_elsewhere(values, self.mode)
-        own = find_inconsistencies(self.log, rehearsal=REHEARSAL in detail.marks)
-        differing = [*map(str, find_contradictions(self.log, asked)), *map(str, own)]
+        differing = find_denials(self.log, asked, rehearsal=REHEARSAL in detail.marks)
         if differing:
             listed = "\n".join(f"  {item}" for item in differing)
             raise LogError(

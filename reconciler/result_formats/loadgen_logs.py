@@ -56,8 +56,7 @@ def judge_run(run: RunFiles) -> Verdict:
         problem = f"the run left no readable {DETAIL}: {error}{_ending(run.said)}"
         return Verdict({}, problem, "backend", "see the child's log")
     differing = [
-        *map(str, find_contradictions(log, collect_asked(run.inputs, run.mode))),
-        *map(str, find_inconsistencies(log, rehearsal=run.rehearsal)),
+        *find_denials(log, collect_asked(run.inputs, run.mode), rehearsal=run.rehearsal),
         *_conf_contradictions(run, log),
         *(find_excess_time(log, run.seconds) if run.by_command else ()),
         # Only a run that ended has left all of its files.
@@ -77,6 +76,12 @@ def judge_run(run: RunFiles) -> Verdict:
         # A test that ends after a fixed number of queries may be too short for LoadGen, and nobody asks.
         measured = {name: measured[name] for name in ("metric", "loadgen_version")}
     return Verdict({**run.said, **measured})
+
+
+def find_denials(log: DetailLog, asked: Asked, *, rehearsal: bool) -> list[str]:
+    """Where a log is not of the run that was asked for, and where it contradicts itself."""
+    own = find_inconsistencies(log, rehearsal=rehearsal)
+    return [*map(str, find_contradictions(log, asked)), *map(str, own)]
 
 
 def _logs_answers(run: RunFiles) -> bool:
@@ -238,10 +243,9 @@ def recheck_run(
     mode = str(inputs["mode"])
     wanted = find_asked_elsewhere(inputs, mode) if foreign else collect_asked(inputs, mode)
     log = parse_detail(files[DETAIL], DETAIL)
-    own = find_inconsistencies(log, rehearsal=rehearsal)
     return Recheck(
         DETAIL,
-        differing=(*map(str, find_contradictions(log, wanted)), *map(str, own), *_find_wrong_answers(files, log)),
+        differing=(*find_denials(log, wanted, rehearsal=rehearsal), *_find_wrong_answers(files, log)),
         shown=f"LoadGen's log shows every setting{', and the seeds' * bool(wanted.seeds)}",
         values=measure_performance(log, rules.metric) if timed else {},
     )

@@ -16,7 +16,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from reconciler.importing import loadgen_run
 from reconciler.result_formats import loadgen_logs
 
 from .conftest import CELL, Reconcile, git
@@ -55,8 +54,7 @@ def full_length(tree: Path) -> None:
 
 
 def believe_logs(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (loadgen_run, loadgen_logs):
-        monkeypatch.setattr(module, "find_inconsistencies", lambda log, **_: ())
+    monkeypatch.setattr(loadgen_logs, "find_inconsistencies", lambda log, **_: ())
 
 
 def commit(root: Path, message: str = "Adopt") -> None:

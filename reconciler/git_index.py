@@ -94,12 +94,11 @@ class PrivateIndex:
 @contextlib.contextmanager
 def open_private_index(root: Path) -> Iterator[PrivateIndex | None]:
     """None where there is no git repository."""
-    answer = ask(root, "rev-parse", "--absolute-git-dir", "--git-path", "index")
-    rows = answer.out.decode(errors="surrogateescape").splitlines()
-    if answer.status or len(rows) != 2:
+    found = _find_index(root)
+    if found is None:
         yield None
         return
-    git_folder, shared = Path(rows[0]), root / rows[1]
+    git_folder, shared = found
     _sweep(git_folder, shared)
     descriptor, name = tempfile.mkstemp(prefix=_PREFIX, dir=git_folder)
     note, folder = Path(name), Path(f"{name}{_FOLDER}")
@@ -118,8 +117,17 @@ def open_private_index(root: Path) -> Iterator[PrivateIndex | None]:
 
 def end_killed_commits(root: Path) -> None:
     """Remove what killed commits of ours left in ``.git``."""
-    with open_private_index(root):
-        pass
+    if found := _find_index(root):
+        _sweep(*found)
+
+
+def _find_index(root: Path) -> tuple[Path, Path] | None:
+    """The folder of git and the user's index; None where there is no git repository."""
+    answer = ask(root, "rev-parse", "--absolute-git-dir", "--git-path", "index")
+    rows = answer.out.decode(errors="surrogateescape").splitlines()
+    if answer.status or len(rows) != 2:
+        return None
+    return Path(rows[0]), root / rows[1]
 
 
 def _sweep(git_folder: Path, shared: Path) -> None:

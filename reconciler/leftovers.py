@@ -21,9 +21,7 @@ def sweep(folder: Path) -> None:
     """Remove, at any depth, what writes and removals left that were killed. Only for who holds the pass lock."""
     for parent, folders, files in os.walk(folder):
         for name in [*folders, *files]:
-            path = Path(parent) / name
-            if is_leftover(path) and _is_unheld(path):
-                remove(path)
+            _remove_left(Path(parent) / name)
 
 
 def sweep_folders(folders: Iterable[Path]) -> None:
@@ -31,9 +29,7 @@ def sweep_folders(folders: Iterable[Path]) -> None:
     for folder in folders:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             for entry in list(os.scandir(folder)):
-                path = Path(entry.path)
-                if is_leftover(path) and _is_unheld(path):
-                    remove(path)
+                _remove_left(Path(entry.path))
 
 
 def sweep_repository(places: RepositoryPaths) -> None:
@@ -51,8 +47,7 @@ def make_folder(path: Path) -> Iterator[Path]:
     or an empty one. What a killed process left of an earlier one goes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     for left in path.parent.glob(f".{glob.escape(path.name)}.*{PARTIAL}"):
-        if _is_unheld(left):
-            remove(left)
+        _remove_left(left)
     aside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=PARTIAL, dir=path.parent))
     held = os.open(aside, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -65,6 +60,11 @@ def make_folder(path: Path) -> Iterator[Path]:
         raise
     finally:
         os.close(held)
+
+
+def _remove_left(path: Path) -> None:
+    if is_leftover(path) and _is_unheld(path):
+        remove(path)
 
 
 def _is_unheld(path: Path) -> bool:

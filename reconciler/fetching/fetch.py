@@ -13,11 +13,20 @@ from urllib.parse import quote, urlsplit
 from reconciler.errors import ReconcilerError, StorageError, StoreError
 from reconciler.fetching.download import Download, Limits, Progress, StoppedError, download, hold
 from reconciler.fetching.parallel import fetch_all
-from reconciler.fetching.scratch import Found, Presence, Scratch, find_files, look_for, read_note, write_note
+from reconciler.fetching.scratch import (
+    Found,
+    Presence,
+    Scratch,
+    find_expected_digest,
+    find_files,
+    look_for,
+    read_note,
+    write_note,
+)
 from reconciler.fetching.unpacking import unpack_folder, unpack_member
 from reconciler.files import hash_file, remove
 from reconciler.foreign import read_regular
-from reconciler.mlperf.benchmark_files import BenchmarkFiles, FileDigest, SourceFile
+from reconciler.mlperf.benchmark_files import BenchmarkFiles, SourceFile
 from reconciler.quantities import show_size
 
 _SPARE = 64 << 20  # bytes that stay free
@@ -125,13 +134,17 @@ def _choose_way(benchmark: str, found: Found, mirror: Mirror | None) -> Due:
     if folder is not None and any(find_files(folder, file.path)):
         return Due(benchmark, found, Way.COPY, (mirror.locate(file.path),) if not file.is_pattern else (str(folder),))
     if file.is_archive:
-        name = PurePosixPath(urlsplit(file.sources[0]).path).name
-        return Due(benchmark, found, Way.DOWNLOAD, (mirror.locate(f"{PurePosixPath(file.path).parent}/{name}"),), True)
+        place = f"{PurePosixPath(file.path).parent}/{_name_archive(file.sources[0])}"
+        return Due(benchmark, found, Way.DOWNLOAD, (mirror.locate(place),), True)
     if file.listed_in:
         return Due(benchmark, found, Way.DOWNLOAD, (mirror.locate(str(PurePosixPath(file.path).parent)),))
     if file.is_pattern:
         return Due(benchmark, found, Way.BY_HAND)
     return Due(benchmark, found, Way.DOWNLOAD, (mirror.locate(file.path),))
+
+
+def _name_archive(address: str) -> str:
+    return PurePosixPath(urlsplit(address).path).name
 
 
 def measure_free(scratch: Scratch) -> int:
@@ -194,19 +207,17 @@ def _fetch_one(scratch: Scratch, due: Due, limits: Limits, progress: Progress) -
 
 def _bring_file(scratch: Scratch, due: Due, limits: Limits, progress: Progress) -> str:
     target = scratch.root / due.file.path
-    noted = read_note(scratch, target)
-    first = FileDigest("sha256", noted.sha256, "the first fetch") if noted else None
-    digest = None if due.file.is_archive else due.file.digest
-    came = download(Download(target, due.addresses, digest or first, scratch.incoming), limits, progress)
+    digest = find_expected_digest(due.file, read_note(scratch, target))
+    came = download(Download(target, due.addresses, digest, scratch.incoming), limits, progress)
     write_note(scratch, target, came.sha256, came.address)
     return came.sha256
 
 
 def _bring_packed(scratch: Scratch, due: Due, limits: Limits, progress: Progress) -> str:
     file = due.file
-    name = PurePosixPath(urlsplit(due.addresses[0]).path).name
-    archive = scratch.incoming / f"{file.digest.value[:16] if file.digest else 'unproved'}-{name}"
     address = due.addresses[0]
+    proof = file.digest.value[:16] if file.digest else "unproved"
+    archive = scratch.incoming / f"{proof}-{_name_archive(address)}"
     if not archive.is_file():  # else an earlier fetch ended while it was unpacked
         address = download(Download(archive, due.addresses, file.digest, scratch.incoming), limits, progress).address
     target = scratch.root / file.path

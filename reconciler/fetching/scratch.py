@@ -109,8 +109,7 @@ def _judge(scratch: Scratch, file: SourceFile, path: Path, *, deep: bool) -> Fou
     noted = read_note(scratch, path)
     if noted and (noted.size, noted.mtime_ns) == (size, path.stat().st_mtime_ns):
         return Found(file, Presence.HERE, path, 1, noted.sha256)
-    published = file.digest if file.digest and not file.is_archive else None
-    asked = published or (FileDigest("sha256", noted.sha256, "the first fetch") if noted else None)
+    asked = find_expected_digest(file, noted)
     if asked is None or not deep:
         return Found(file, Presence.UNPROVED, path, 1)
     found = hash_with(path, asked.algorithm)
@@ -135,6 +134,13 @@ class Noted:
     mtime_ns: int
     sha256: str
     address: str
+
+
+def find_expected_digest(file: SourceFile, noted: Noted | None) -> FileDigest | None:
+    """Of the file itself: the published one, else that of its first fetch. An archive's digest is not that of what is
+    in it."""
+    published = None if file.is_archive else file.digest
+    return published or (FileDigest("sha256", noted.sha256, "the first fetch") if noted else None)
 
 
 def read_note(scratch: Scratch, path: Path) -> Noted | None:

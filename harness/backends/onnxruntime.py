@@ -7,20 +7,18 @@ and batches that share it would take each other's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import onnxruntime as ort
 
-from harness.backends import BackendEngine, BuildPlan, LoadPlan, Outputs, Tensor, Token, match_samples
-from harness.backends.staging import Staging
-from harness.backends.streams import StreamThreads
+from harness.backends import BackendEngine, BuildPlan, LoadPlan, Outputs, Tensor
+from harness.backends.streams import StreamSession
 from harness.contract import BACKENDS, Fact
 from harness.digests import hash_files
 from harness.errors import HarnessError
-from harness.machine import count_usable_cores, find_distribution_version
-from harness.qsl import Arrays, Rows, count_rows
+from harness.machine import find_distribution_version
+from harness.qsl import Rows, count_rows
 
 ENGINE_FILE = "model.onnx"
 _PROVIDERS = ["CPUExecutionProvider"]
@@ -84,47 +82,18 @@ def load(plan: LoadPlan) -> OnnxRuntimeSession:
     return OnnxRuntimeSession(plan, plan.engine)
 
 
-class OnnxRuntimeSession:
+class OnnxRuntimeSession(StreamSession):
     reads_in_place = True
 
     def __init__(self, plan: LoadPlan, folder: Path) -> None:
-        self._plan = plan
-        self._engine = BackendEngine.read(folder, "onnxruntime")
-        self.batch_size = min(plan.batch_size, self._engine.batch_size)
-        self.sizes: Sequence[int] = self._engine.batch_sizes
-        threads = plan.threads or max(1, count_usable_cores() // plan.streams)
+        super().__init__(plan, BackendEngine.read(folder, "onnxruntime"))
+        threads = self._threads_each
         options, path = self._session_options(threads), folder / self._engine.file
         first = _open(path, options)
         others = [first if threads == 1 else _open(path, options) for _ in range(plan.streams - 1)]
         self._sessions = [first, *others]
-        self._staging: list[Staging] = []
         self._input_names = [tensor.name for tensor in self._engine.inputs]
         self._output_names = [tensor.name for tensor in self._engine.outputs]
-        self._threads = StreamThreads(plan, self._run, "onnxruntime")
-        self.notes: Mapping[str, Any] = {
-            "threads": threads,
-            "streams": plan.streams,
-            "precision": self._engine.precision,
-        }
-
-    def place(self, samples: Arrays) -> None:
-        arrays = match_samples(samples, self._engine.inputs)
-        self._staging = [Staging(arrays, self._engine.batch_size, self._engine.batch_sizes) for _ in self._sessions]
-
-    def compute(self, rows: Rows) -> Outputs:
-        return self._run(0, rows)
-
-    def submit(self, rows: Rows, token: Token) -> None:
-        self._threads.submit(rows, token)
-
-    def ready(self) -> None:
-        self._threads.ready()
-
-    def drain(self) -> None:
-        self._threads.drain()
-
-    def close(self) -> None:
-        self._threads.close()
 
     def _session_options(self, threads: int) -> Any:
         options = ort.SessionOptions()

@@ -1,32 +1,47 @@
-"""Threads that compute, one batch at a time each, for libraries that compute on the thread that calls them."""
+"""Sessions of libraries that compute on the thread that calls them: a thread for each stream, one batch at a time."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from queue import SimpleQueue
+from typing import Any
 
-from harness.backends import LoadPlan, Outputs, Token
-from harness.qsl import Rows
+from harness.backends import BackendEngine, LoadPlan, Outputs, Token, match_samples
+from harness.backends.staging import Staging
+from harness.machine import count_usable_cores
+from harness.qsl import Arrays, Rows
 
 
-class StreamThreads:
-    """One thread for each stream of the plan; ``compute(stream, rows)`` runs on it, after one ``begin()``. Started with
-    the first batch."""
+class StreamSession(ABC):
+    """The threads start with the first batch. A backend says how one of them computes: ``_run``, over the staging of
+    its stream."""
 
-    def __init__(
-        self,
-        plan: LoadPlan,
-        compute: Callable[[int, Rows], Outputs],
-        name: str,
-        begin: Callable[[], None] | None = None,
-    ) -> None:
-        self._plan, self._compute, self._name, self._begin = plan, compute, name, begin
+    def __init__(self, plan: LoadPlan, engine: BackendEngine) -> None:
+        self._plan, self._engine = plan, engine
+        self.batch_size = min(plan.batch_size, engine.batch_size)
+        self.sizes: Sequence[int] = engine.batch_sizes
+        self._threads_each = plan.threads or max(1, count_usable_cores() // plan.streams)
+        self.notes: Mapping[str, Any] = {
+            "threads": self._threads_each,
+            "streams": plan.streams,
+            "precision": engine.precision,
+        }
+        self._staging: list[Staging] = []
         self._work: SimpleQueue[tuple[Rows, Token] | None] = SimpleQueue()
         self._free: SimpleQueue[None] = SimpleQueue()  # one entry per batch that may still be submitted
         for _ in range(plan.depth):
             self._free.put(None)
         self._threads: list[threading.Thread] = []
+
+    def place(self, samples: Arrays) -> None:
+        arrays = match_samples(samples, self._engine.inputs)
+        sizes = (self._engine.batch_size, self._engine.batch_sizes)
+        self._staging = [Staging(arrays, *sizes) for _ in range(self._plan.streams)]
+
+    def compute(self, rows: Rows) -> Outputs:
+        return self._run(0, rows)
 
     def submit(self, rows: Rows, token: Token) -> None:
         if not self._threads:
@@ -49,19 +64,24 @@ class StreamThreads:
         for thread in self._threads:
             thread.join()
 
+    @abstractmethod
+    def _run(self, stream: int, rows: Rows) -> Outputs: ...
+
+    def _begin(self) -> None:  # noqa: B027 - most have nothing to do
+        """On each thread, before its first batch."""
+
     def _start_threads(self) -> None:
         for stream in range(self._plan.streams):
-            thread = threading.Thread(target=self._serve, args=(stream,), name=self._name, daemon=True)
+            thread = threading.Thread(target=self._serve, args=(stream,), name=self._engine.backend, daemon=True)
             self._threads.append(thread)
             thread.start()
 
     def _serve(self, stream: int) -> None:
-        if self._begin is not None:
-            self._begin()
+        self._begin()
         while (item := self._work.get()) is not None:
             rows, token = item
             try:
-                outputs = self._compute(stream, rows)
+                outputs = self._run(stream, rows)
             except Exception as error:  # whatever the library raises belongs to this batch
                 self._plan.failed(token, error)
             else:

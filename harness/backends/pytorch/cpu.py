@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from harness.backends import BackendEngine, LoadPlan, Outputs, Token, match_samples
+from harness.backends import BackendEngine, LoadPlan, Outputs
 from harness.backends.pytorch.building import build_engine
 from harness.backends.pytorch.packages import CompiledModel, describe_library, find_version, name_package, read_host
-from harness.backends.staging import Staging
-from harness.backends.streams import StreamThreads
+from harness.backends.streams import StreamSession
 from harness.errors import HarnessError
-from harness.machine import count_usable_cores
-from harness.qsl import Arrays, Rows, count_rows
+from harness.qsl import Rows, count_rows
 
 NAME = "pytorch"
 
@@ -42,45 +38,17 @@ def read_engine(folder: Path, name: str) -> BackendEngine:
     return engine
 
 
-class PyTorchSession:
+class PyTorchSession(StreamSession):
     def __init__(self, plan: LoadPlan, folder: Path) -> None:
-        self._engine = read_engine(folder, NAME)
-        self.batch_size = min(plan.batch_size, self._engine.batch_size)
-        self.sizes: Sequence[int] = self._engine.batch_sizes
-        self._threads_each = plan.threads or max(1, count_usable_cores() // plan.streams)
-        self._count = plan.streams
+        super().__init__(plan, read_engine(folder, NAME))
         self._models = {
             size: CompiledModel(folder / name_package(size), "cpu", at_once=plan.streams)
             for size in self._engine.batch_sizes or (0,)
         }
-        self._staging: list[Staging] = []
-        self._threads = StreamThreads(plan, self._run, "pytorch", self._begin)
         self._begin()  # for compute() on this thread
-        self.notes: Mapping[str, Any] = {
-            "threads": self._threads_each,
-            "streams": plan.streams,
-            "precision": self._engine.precision,
-        }
-
-    def place(self, samples: Arrays) -> None:
-        arrays = match_samples(samples, self._engine.inputs)
-        sizes = (self._engine.batch_size, self._engine.batch_sizes)
-        self._staging = [Staging(arrays, *sizes) for _ in range(self._count)]
-
-    def compute(self, rows: Rows) -> Outputs:
-        return self._run(0, rows)
-
-    def submit(self, rows: Rows, token: Token) -> None:
-        self._threads.submit(rows, token)
-
-    def ready(self) -> None:
-        self._threads.ready()
-
-    def drain(self) -> None:
-        self._threads.drain()
 
     def close(self) -> None:
-        self._threads.close()
+        super().close()
         for model in self._models.values():
             model.close()
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,26 @@ REHEARSAL = "rehearsal.json"
 
 def is_rehearsal(source: Path | None) -> bool:
     return source is not None and (source / REHEARSAL).is_file()
+
+
+def require_source(source: Path | None, what: str) -> Path:
+    """``what``: the folder that a spec should name, for people."""
+    if source is None:
+        raise HarnessError("no dataset is declared", "input", f"name the folder with {what} as dataset.path")
+    return source
+
+
+def choose_dtype(settings: Mapping[str, Any], known: Sequence[str]) -> str:
+    """Of the samples, as the dataset's settings have it; by default the first of those known."""
+    dtype = str(settings.get("dtype", known[0]))
+    if dtype not in known:
+        raise HarnessError(f"dataset.settings.dtype is {dtype!r}", "input", f"use one of {', '.join(known)}")
+    return dtype
+
+
+def read_list(benchmark: str, name: str) -> list[str]:
+    """The words of a list that comes with the code of a benchmark."""
+    return files(f"harness.benchmarks.{benchmark}").joinpath(name).read_text(encoding="ascii").split()
 
 
 def read_json(path: Path, fix: str) -> Any:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.resources import files
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +19,7 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from harness.benchmarks.bert.windows import LENGTH, QUESTION, Window, cut_windows, split_words
 from harness.benchmarks.checking import FileRule, check_files
-from harness.benchmarks.sources import is_rehearsal, read_json
+from harness.benchmarks.sources import choose_dtype, is_rehearsal, read_json, read_list, require_source
 from harness.contract import Counter
 from harness.errors import HarnessError
 
@@ -64,11 +63,8 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     ``settings``: dtype ("int64" or "int32"), count (the first so many windows), unpublished (true: the files may differ
     from the published ones).
     """
-    dtype = str(settings.get("dtype", DTYPES[0]))
-    if dtype not in DTYPES:
-        raise HarnessError(f"dataset.settings.dtype is {dtype!r}", "input", f"use one of {', '.join(DTYPES)}")
-    if source is None:
-        raise HarnessError("no dataset is declared", "input", f"name the folder with {QUESTIONS} as dataset.path")
+    dtype = choose_dtype(settings, DTYPES)
+    source = require_source(source, QUESTIONS)
     vocabulary = find_vocabulary(source)
     if not is_rehearsal(source) and not settings.get("unpublished"):
         for path in (source / QUESTIONS, vocabulary):
@@ -90,9 +86,8 @@ def load_samples(dataset: Path) -> Mapping[str, np.ndarray]:
 
 def load_calibration(dataset: Path) -> Mapping[str, np.ndarray]:
     """The windows of the official list (calibration/SQuAD-v1.1 of mlcommons/inference), as far as they are there."""
-    listed = files("harness.benchmarks.bert").joinpath("calibration.txt").read_text(encoding="ascii").split()
     samples = load_samples(dataset)
-    rows = [int(row) for row in listed if int(row) < len(samples[INPUTS[0]])]
+    rows = [int(row) for row in read_list("bert", "calibration.txt") if int(row) < len(samples[INPUTS[0]])]
     return {name: array[rows] for name, array in samples.items()} if rows else {}
 
 

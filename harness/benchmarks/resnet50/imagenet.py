@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.benchmarks.checking import FileRule, check_files
-from harness.benchmarks.sources import is_rehearsal
+from harness.benchmarks.sources import choose_dtype, is_rehearsal, read_list, require_source
 from harness.contract import Counter
 from harness.errors import HarnessError
 
@@ -46,18 +45,15 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     ``settings``: dtype ("float32" or "float16"), count (the first so many images, all where it is absent), threads.
     Everything on disk is looked at before the first image is prepared.
     """
-    dtype = str(settings.get("dtype", "float32"))
-    if dtype not in DTYPES:
-        raise HarnessError(f"dataset.settings.dtype is {dtype!r}", "input", f"use one of {', '.join(DTYPES)}")
-    if source is None:
-        raise HarnessError("no dataset is declared", "input", "name the folder with ImageNet's images as dataset.path")
+    dtype = choose_dtype(settings, DTYPES)
+    source = require_source(source, "ImageNet's images")
     listed = read_map(source / MAP)
     wanted = int(settings.get("count", 0))
     if not wanted and len(listed) != COUNT and not is_rehearsal(source):
         fix = f"complete {MAP}, or set dataset.settings.count where fewer are wanted in the open division"
         raise HarnessError(f"{source / MAP} names {len(listed)} images, ImageNet 2012 has {COUNT}", "input", fix)
     chosen = listed[: wanted or None]
-    calibration = [item for item in _calibration_images() if (source / item).is_file()]
+    calibration = [item for item in read_list("resnet50", "calibration.txt") if (source / item).is_file()]
     named = [*(item.name for item in chosen), *calibration]
     whole = len(listed) == COUNT and not wanted
     check_files(
@@ -75,7 +71,8 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
 
 
 def load_calibration(dataset: Path) -> Mapping[str, np.ndarray]:
-    """The images of the official list; nothing where none of them was on disk."""
+    """The images of the official list (calibration/ImageNet/cal_image_list_option_1.txt of mlcommons/inference);
+    nothing where none of them was on disk."""
     path = dataset / "calibration.npy"
     return {"samples": np.load(path, mmap_mode="r")} if path.is_file() else {}
 
@@ -141,8 +138,3 @@ def _preprocess_all(paths: Sequence[Path], threads: int) -> Iterator[NDArray[np.
     with ThreadPoolExecutor(threads) as pool:
         for first in range(0, len(paths), threads * _AHEAD):
             yield from pool.map(preprocess, paths[first : first + threads * _AHEAD])
-
-
-def _calibration_images() -> list[str]:
-    """calibration/ImageNet/cal_image_list_option_1.txt of mlcommons/inference."""
-    return files("harness.benchmarks.resnet50").joinpath("calibration.txt").read_text(encoding="ascii").split()

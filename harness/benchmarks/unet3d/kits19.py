@@ -14,7 +14,6 @@ import struct
 import zlib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from numpy.typing import NDArray
 from scipy.ndimage import zoom
 
 from harness.benchmarks.checking import FileRule, check_files
-from harness.benchmarks.sources import is_rehearsal
+from harness.benchmarks.sources import choose_dtype, is_rehearsal, read_list, require_source
 from harness.benchmarks.unet3d.sliding import SIDE, STRIDE, list_windows
 from harness.contract import Counter
 from harness.errors import HarnessError
@@ -50,13 +49,10 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
 
     ``settings``: dtype ("float32" or "float16"), count (the first so many cases), threads.
     """
-    dtype = str(settings.get("dtype", DTYPES[0]))
-    if dtype not in DTYPES:
-        raise HarnessError(f"dataset.settings.dtype is {dtype!r}", "input", f"use one of {', '.join(DTYPES)}")
-    if source is None:
-        raise HarnessError("no dataset is declared", "input", "name the folder with KiTS19's cases as dataset.path")
+    dtype = choose_dtype(settings, DTYPES)
+    source = require_source(source, "KiTS19's cases")
     cases = list_cases(source)[: int(settings.get("count", 0)) or None]
-    calibration = [name for name in read_list("calibration.txt") if (source / name / IMAGE).is_file()]
+    calibration = [name for name in read_list("unet3d", "calibration.txt") if (source / name / IMAGE).is_file()]
     check_cases(source, [*cases, *calibration])
     for folder in ("volumes", "labels"):
         (output / folder).mkdir()
@@ -104,14 +100,10 @@ def _load(dataset: Path, folder: str) -> list[np.ndarray]:
 
 def list_cases(source: Path) -> list[str]:
     """Those of the benchmark, in its order; of a rehearsal those that are there."""
-    listed = read_list("cases.txt")
+    listed = read_list("unet3d", "cases.txt")
     if is_rehearsal(source):
         return [name for name in listed if (source / name).is_dir()]
     return listed
-
-
-def read_list(name: str) -> list[str]:
-    return files("harness.benchmarks.unet3d").joinpath(name).read_text(encoding="ascii").split()
 
 
 def _find_folder(source: Path, name: str) -> str:

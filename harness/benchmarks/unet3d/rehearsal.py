@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy.ndimage import zoom
 
 from harness.benchmarks.made_network import MadeNetwork, NetworkSession, Tensors
-from harness.benchmarks.sources import REHEARSAL
-from harness.benchmarks.unet3d.kits19 import IMAGE, LABELS, SPACING, prepare_case, read_list
+from harness.benchmarks.sources import REHEARSAL, read_list
+from harness.benchmarks.unet3d.kits19 import IMAGE, LABELS, SPACING, prepare_case
 from harness.benchmarks.unet3d.sliding import CLASSES, SIDE, loop
 from harness.contract import Counter
 from harness.errors import HarnessError
@@ -28,7 +28,7 @@ _WINDOW: Tensors = {"input": ("float32", ["N", 1, SIDE, SIDE, SIDE])}
 
 
 def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: str, counter: Counter) -> None:
-    names = read_list("cases.txt")[:count]
+    names = read_list("unet3d", "cases.txt")[:count]
     if count > len(names):
         raise HarnessError(f"the benchmark has {len(names)} cases, not {count}", "input", "ask for fewer samples")
     rng = np.random.default_rng(seed)

@@ -65,9 +65,9 @@ class DesiredCache:
         self.unsaved = None
 
 
-def list_spec_paths(places: RepositoryPaths, names: Sequence[str]) -> list[Path]:
+def list_spec_paths(paths: RepositoryPaths, names: Sequence[str]) -> list[Path]:
     """The files and folders named, or ``specs/``."""
-    return [Path(name) if Path(name).is_absolute() else places.root / name for name in names] or [places.specs]
+    return [Path(name) if Path(name).is_absolute() else paths.root / name for name in names] or [paths.specs]
 
 
 def _files(paths: Iterable[Path]) -> list[Path]:
@@ -80,12 +80,12 @@ def _files(paths: Iterable[Path]) -> list[Path]:
     return found
 
 
-def _fingerprint(places: RepositoryPaths, paths: Sequence[Path]) -> str:
+def _fingerprint(paths: RepositoryPaths, spec_paths: Sequence[Path]) -> str:
     """Of everything but the environment and the pins: spec bytes and names, and the code that compiles them."""
     specs = []
-    for path in _files(paths):
+    for path in _files(spec_paths):
         try:
-            specs.append([ascii(os.path.relpath(path, places.root)), hash_bytes(read_regular(path, _LARGEST_SPEC))])
+            specs.append([ascii(os.path.relpath(path, paths.root)), hash_bytes(read_regular(path, _LARGEST_SPEC))])
         except OSError:
             specs.append([ascii(str(path)), ""])
     code = []
@@ -102,19 +102,19 @@ def _fingerprint(places: RepositoryPaths, paths: Sequence[Path]) -> str:
 
 
 def load_desired(
-    places: RepositoryPaths, names: Sequence[str], recorded: Recorded, stamps: DigestCache, kept: DesiredCache
+    paths: RepositoryPaths, names: Sequence[str], recorded: Recorded, stamps: DigestCache, kept: DesiredCache
 ) -> Compiled:
     """Raises SpecError with every problem of the spec."""
-    paths = list_spec_paths(places, names)
-    fingerprint = _fingerprint(places, paths)
-    cache = places.index / f"desired-{fingerprint[:16]}.jsonl"
+    spec_paths = list_spec_paths(paths, names)
+    fingerprint = _fingerprint(paths, spec_paths)
+    cache = paths.index / f"desired-{fingerprint[:16]}.jsonl"
     known = kept.last if kept.last is not None and kept.last.fingerprint == fingerprint else read(cache)
     if known is not None and known.fingerprint == fingerprint and _is_same_world(known):
-        pins = observe_pins_here(known.pins.values, known.desired.submission.systems, places, recorded, stamps)
+        pins = observe_pins_here(known.pins.values, known.desired.submission.systems, paths, recorded, stamps)
         if pins.values == known.pins.values:
             kept.last = known
             return known
-    kept.last = _cold(places, paths, fingerprint, recorded, stamps, kept.reuse)
+    kept.last = _cold(paths, spec_paths, fingerprint, recorded, stamps, kept.reuse)
     kept.unsaved = cache
     return kept.last
 
@@ -122,14 +122,14 @@ def load_desired(
 def observe_pins_here(
     needed: Iterable[Pin],
     systems: Mapping[str, SystemSettings],
-    places: RepositoryPaths,
+    paths: RepositoryPaths,
     recorded: Recorded,
     stamps: DigestCache,
 ) -> Pins:
     """What the machines of these systems, this disk and the records say of the pins."""
-    reached = read_probed_nodes(places)
+    reached = read_probed_nodes(paths)
     there = list_installed_for(systems, reached, list_installed())
-    return observe_pins(needed, recorded, places.root, stamps, there, find_unlike_systems(systems, reached))
+    return observe_pins(needed, recorded, paths.root, stamps, there, find_unlike_systems(systems, reached))
 
 
 def _is_same_world(known: Compiled) -> bool:
@@ -140,8 +140,8 @@ def _is_same_world(known: Compiled) -> bool:
 
 
 def _cold(
-    places: RepositoryPaths,
-    paths: Sequence[Path],
+    paths: RepositoryPaths,
+    spec_paths: Sequence[Path],
     fingerprint: str,
     recorded: Recorded,
     stamps: DigestCache,
@@ -150,20 +150,20 @@ def _cold(
     """From the files themselves: YAML, pydantic and rounds are loaded only here."""
     from reconciler.spec.loading import load
 
-    return _compile(places, load(paths, places.root, os.environ), fingerprint, recorded, stamps, reuse)
+    return _compile(paths, load(spec_paths, paths.root, os.environ), fingerprint, recorded, stamps, reuse)
 
 
 def compile_sources(
-    places: RepositoryPaths, sources: Sequence[Source], recorded: Recorded, stamps: DigestCache
+    paths: RepositoryPaths, sources: Sequence[Source], recorded: Recorded, stamps: DigestCache
 ) -> Compiled:
     """The desired state of specs that are not on disk yet. Raises SpecError."""
     from reconciler.spec.loading import load_sources
 
-    return _compile(places, load_sources(sources, places.root, os.environ), "", recorded, stamps, Reuse())
+    return _compile(paths, load_sources(sources, paths.root, os.environ), "", recorded, stamps, Reuse())
 
 
 def _compile(
-    places: RepositoryPaths,
+    paths: RepositoryPaths,
     declared: Declared,
     fingerprint: str,
     recorded: Recorded,
@@ -179,7 +179,7 @@ def _compile(
     ruleset = load_ruleset_of(declared, load_ruleset)
     check(declared, ruleset)
     needed = list_needed_pins(declared, ruleset)
-    pins = observe_pins_here(needed, collect_systems(declared), places, recorded, stamps)
+    pins = observe_pins_here(needed, collect_systems(declared), paths, recorded, stamps)
     desired, _ = compile_desired(declared, ruleset, pins, reuse)
     spec = {file.path: file.blob for file in declared.files}
     variables = digest_variables(declared.variables)

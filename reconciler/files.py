@@ -104,9 +104,9 @@ class RepositoryPaths:
         return self.work / "locks" / "transfer"
 
 
-def ignore_work(places: RepositoryPaths) -> None:
+def ignore_work(paths: RepositoryPaths) -> None:
     """Keep the working folder out of git, also where nobody wrote a .gitignore for it."""
-    note = places.work / ".gitignore"
+    note = paths.work / ".gitignore"
     if not note.exists():
         replace(note, b"*\n")
 

@@ -32,13 +32,13 @@ def sweep_folders(folders: Iterable[Path]) -> None:
                 _remove_left(Path(entry.path))
 
 
-def sweep_repository(places: RepositoryPaths) -> None:
+def sweep_repository(paths: RepositoryPaths) -> None:
     """The same of everything that commands write in a repository. The rendered tree may be elsewhere."""
-    for folder in (places.root / "state", places.objects, places.index, places.specs):
+    for folder in (paths.root / "state", paths.objects, paths.index, paths.specs):
         sweep(folder)
-    for path in places.work.glob(f"{_SCRATCH}*"):
+    for path in paths.work.glob(f"{_SCRATCH}*"):
         remove(path)
-    sweep_folders((places.root, places.work, places.caches, places.work / "locks"))
+    sweep_folders((paths.root, paths.work, paths.caches, paths.work / "locks"))
 
 
 @contextlib.contextmanager
@@ -82,12 +82,12 @@ def _is_unheld(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def open_scratch(places: RepositoryPaths) -> Iterator[Path]:
+def open_scratch(paths: RepositoryPaths) -> Iterator[Path]:
     """A folder for what is derived on the way, after a sweep; only for who holds the pass lock."""
-    with convert_storage_errors(places.work):
-        sweep_repository(places)
-        places.work.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=places.work))
+    with convert_storage_errors(paths.work):
+        sweep_repository(paths)
+        paths.work.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=paths.work))
     try:
         yield folder
     finally:

@@ -73,7 +73,7 @@ class PlanResult:
     """One look at desired, recorded and observed state, and the plan that follows from it. ``sources``: locations of
     files and folders whose bytes count, relative to the repository."""
 
-    places: RepositoryPaths
+    paths: RepositoryPaths
     tree: Path
     desired: Desired
     recorded: Recorded
@@ -91,20 +91,20 @@ class PlanCache:
     """What a process that looks again and again keeps from one look to the next, so that a look costs what changed.
     Each part is believed only while what it was made from is as it was: a look starts from the world all the same."""
 
-    places: RepositoryPaths
+    paths: RepositoryPaths
     stamps: DigestCache
     index: Index = field(default_factory=Index)
     compilations: DesiredCache = field(default_factory=DesiredCache)
 
     @classmethod
-    def of(cls, places: RepositoryPaths) -> PlanCache:
-        return cls(places, DigestCache(places))
+    def of(cls, paths: RepositoryPaths) -> PlanCache:
+        return cls(paths, DigestCache(paths))
 
     def desired(self, options: Options) -> Desired:
         """The desired state alone. Raises SpecError."""
         self.stamps.refresh()
-        recorded = load(self.places, index=self.index).recorded
-        return load_desired(self.places, options.specs, recorded, self.stamps, self.compilations).desired
+        recorded = load(self.paths, index=self.index).recorded
+        return load_desired(self.paths, options.specs, recorded, self.stamps, self.compilations).desired
 
     @property
     def unsaved(self) -> bool:
@@ -115,12 +115,12 @@ class PlanCache:
         self.compilations.save()
 
 
-def compute_plan(places: RepositoryPaths, options: Options, memory: PlanCache | None = None) -> PlanResult:
+def compute_plan(paths: RepositoryPaths, options: Options, memory: PlanCache | None = None) -> PlanResult:
     """desired → observed → diff → plan; writes nothing but disposable caches, and leaves those that are slow to write
     to who keeps the ``memory``. Raises SpecError."""
     with pause_collector():
-        kept = memory or PlanCache.of(places)
-        seen = _look(places, options, kept)
+        kept = memory or PlanCache.of(paths)
+        seen = _look(paths, options, kept)
         if memory is None:
             kept.save()
         return seen
@@ -140,25 +140,25 @@ def pause_collector() -> Iterator[None]:
             gc.enable()
 
 
-def _look(places: RepositoryPaths, options: Options, memory: PlanCache) -> PlanResult:
+def _look(paths: RepositoryPaths, options: Options, memory: PlanCache) -> PlanResult:
     memory.stamps.refresh()
-    stamps = DigestCache(places, deep=True) if options.deep else memory.stamps
-    loaded = load(places, deep=options.deep, index=memory.index)
-    state = load_desired(places, options.specs, loaded.recorded, stamps, memory.compilations)
-    tree = find_tree(places, state.desired)
-    decisions = read(places, datetime.now(UTC).date())
+    stamps = DigestCache(paths, deep=True) if options.deep else memory.stamps
+    loaded = load(paths, deep=options.deep, index=memory.index)
+    state = load_desired(paths, options.specs, loaded.recorded, stamps, memory.compilations)
+    tree = find_tree(paths, state.desired)
+    decisions = read(paths, datetime.now(UTC).date())
     accepted = frozenset(item.key.before for held in decisions.acceptances.values() for item in held.accepted)
-    observed = observe(state.desired, loaded.recorded, places, tree, stamps, accepted)
+    observed = observe(state.desired, loaded.recorded, paths, tree, stamps, accepted)
     forced = _forced(state.desired, options)
     difference = compare(state.desired, loaded.recorded, observed, forced, decisions)
     difference = _with_damaged(difference, loaded.damaged)
     # A decision changes plans as a record does.
     known = replace(loaded.recorded, digest=" ".join(filter(None, [loaded.recorded.digest, decisions.digest])))
-    plan = make_plan_of(places, options, state.desired, known, observed, difference, stamps.source)
+    plan = make_plan_of(paths, options, state.desired, known, observed, difference, stamps.source)
     stamps.save()
     sources = tuple(dict.fromkeys(pin.location for pin in state.pins.values if pin.kind is PinKind.SOURCE))
     return PlanResult(
-        places=places,
+        paths=paths,
         tree=tree,
         desired=state.desired,
         recorded=loaded.recorded,
@@ -172,9 +172,9 @@ def _look(places: RepositoryPaths, options: Options, memory: PlanCache) -> PlanR
     )
 
 
-def find_tree(places: RepositoryPaths, desired: Desired) -> Path:
+def find_tree(paths: RepositoryPaths, desired: Desired) -> Path:
     declared = desired.submission.tree
-    return (places.root / declared).resolve() if declared else places.tree
+    return (paths.root / declared).resolve() if declared else paths.tree
 
 
 def _forced(desired: Desired, options: Options) -> frozenset[Address]:
@@ -207,7 +207,7 @@ def _with_damaged(difference: Difference, damaged: tuple[Damaged, ...]) -> Diffe
 
 
 def make_plan_of(
-    places: RepositoryPaths,
+    paths: RepositoryPaths,
     options: Options,
     desired: Desired,
     recorded: Recorded,
@@ -216,7 +216,7 @@ def make_plan_of(
     source_digest: Callable[[Path], str | None],
 ) -> Plan:
     """``source_digest`` of a file or folder on this disk."""
-    there = list_installed_for(desired.submission.systems, read_probed_nodes(places), list_installed())
+    there = list_installed_for(desired.submission.systems, read_probed_nodes(paths), list_installed())
 
     def blocked(address: Address) -> tuple[str, str] | None:
         cell = address.cell
@@ -229,11 +229,11 @@ def make_plan_of(
             run := find_missing_answers(desired, recorded, observed, difference, address)
         ):
             return explain_missing_answers(run)
-        found = find_obstacle(address, locations, places.root, there.get(locations.get("system", ""), {}))
+        found = find_obstacle(address, locations, paths.root, there.get(locations.get("system", ""), {}))
         if found is None and address.kind in (Kind.MODEL, Kind.DATASET):
             location = locations.get(f"{str(address.kind).lower()}.path", "")
             declared = desired.detail(address).values().get("source")
-            found = find_wrong_source(address.kind, location, declared, places.root, source_digest)
+            found = find_wrong_source(address.kind, location, declared, paths.root, source_digest)
         return (found.message, found.fix) if found else None
 
     def frozen(address: Address) -> tuple[str, str] | None:
@@ -242,7 +242,7 @@ def make_plan_of(
         return (str(freeze), fix) if freeze else None
 
     def explain(change: Change) -> tuple[InputChange, ...]:
-        return explain_change(places, desired, change)
+        return explain_change(paths, desired, change)
 
     def seconds(address: Address) -> tuple[float | None, str]:
         return predict_seconds(address, desired, recorded)
@@ -256,12 +256,12 @@ def make_plan_of(
     return make_plan(desired.name, desired.digest, recorded.digest, difference, policy, context)
 
 
-def explain_change(places: RepositoryPaths, desired: Desired, change: Change) -> tuple[InputChange, ...]:
+def explain_change(paths: RepositoryPaths, desired: Desired, change: Change) -> tuple[InputChange, ...]:
     """The inputs that differ from the last record of what is to change; none where it cannot be read."""
     if not change.previous or change.how is Work.RESTORE:
         return ()
     try:
-        before = load_record(places, change.previous).inputs
+        before = load_record(paths, change.previous).inputs
     except RecordError:
         return ()
     return list_input_changes(desired.detail(change.address).inputs, before)

@@ -67,27 +67,27 @@ def command(
     change makes the cell stale again. `plan`, `status`, `why`, `pr` and `audit` show it; nothing calls it proven. What
     the rules of the round forbid is refused.
     """
-    places, options = find_asked_cells(specs)
+    paths, options = find_asked_cells(specs)
     if listing:
-        return _list(places, options, as_json=as_json)
+        return _list(paths, options, as_json=as_json)
     if cell is None:
         raise click.UsageError("name the cell, or --list")
     if revoke:
-        return _revoke(places, cell, commit=commit, as_json=as_json)
-    seen = compute_plan(places, options)
+        return _revoke(paths, cell, commit=commit, as_json=as_json)
+    seen = compute_plan(paths, options)
     chosen = find_cell(cell, trace_lineages(seen.desired))
     why, end = check_reason(reason), parse_end(until, length, _DAYS)
     assert end is not None
     keys, refused = _accepting(seen, chosen)
-    by, head = name_decider(places)
+    by, head = name_decider(paths)
     acceptance = Acceptance(chosen, why, by, now(), end, head, keys)
     path = _find_same(seen, acceptance)
     if path:
         acceptance = seen.decisions.acceptances[path]
     elif refused := refused or _left(seen, acceptance):
         return _refuse(chosen, refused, as_json=as_json)
-    path = path or write(places, acceptance)
-    made = conclude(places, ACCEPTED, f"Accept {chosen}\n\n{why}", commit=commit)
+    path = path or write(paths, acceptance)
+    made = conclude(paths, ACCEPTED, f"Accept {chosen}\n\n{why}", commit=commit)
     if as_json:
         say_json(render_document("accept", file=path, commit_made=made or None, **make_versioned(FORMAT, acceptance)))
         return IN_SYNC
@@ -95,7 +95,7 @@ def command(
     for changed in acceptance.inputs:
         say(f"    {show_accepted_input(*changed)}  {changed[-1].origin}")
     say(f"Not made again: {', '.join(key.address.label for key in acceptance.accepted)}")
-    say_next(places, made, [path])
+    say_next(paths, made, [path])
     return IN_SYNC
 
 
@@ -115,7 +115,7 @@ def _accepting(seen: PlanResult, cell: Cell) -> tuple[tuple[AcceptedKey, ...], t
         why = f"it is inferred from {source}, whose runs it publishes"
         return (), (Refused(why, f"accept that: reconcile accept {source} --reason …"),)
     return propose_acceptance(
-        cell, lineage, seen.difference, seen.recorded, lambda change: explain_change(seen.places, seen.desired, change)
+        cell, lineage, seen.difference, seen.recorded, lambda change: explain_change(seen.paths, seen.desired, change)
     )
 
 
@@ -140,8 +140,8 @@ def _refuse(cell: Cell, refused: tuple[Refused, ...], *, as_json: bool) -> int:
     raise ReconcilerError(f"{cell} cannot be accepted:{lines}", fix=refused[0].fix)
 
 
-def _list(places: RepositoryPaths, options: Options, *, as_json: bool) -> int:
-    seen = compute_plan(places, options)
+def _list(paths: RepositoryPaths, options: Options, *, as_json: bool) -> int:
+    seen = compute_plan(paths, options)
     found = judge_acceptances(seen.decisions, seen.desired, seen.recorded)
     if as_json:
         rows = [{"file": path, "stands": str(stand), **make_versioned(FORMAT, item)} for path, item, stand in found]
@@ -155,18 +155,18 @@ def _list(places: RepositoryPaths, options: Options, *, as_json: bool) -> int:
     return IN_SYNC
 
 
-def _revoke(places: RepositoryPaths, text: str, *, commit: bool, as_json: bool) -> int:
-    decisions = read(places, today())
+def _revoke(paths: RepositoryPaths, text: str, *, commit: bool, as_json: bool) -> int:
+    decisions = read(paths, today())
     if not decisions.acceptances:
         raise ReconcilerError("nothing is accepted here", fix="see: reconcile accept --list")
     cell = find_cell(text, {item.cell for item in decisions.acceptances.values()}, "reconcile accept --list")
-    paths = [path for path, item in decisions.acceptances.items() if item.cell == cell]
-    for path in paths:
-        remove(places.root / path)
-    made = conclude(places, ACCEPTED, f"Revoke what was accepted for {cell}", commit=commit)
+    revoked = [path for path, item in decisions.acceptances.items() if item.cell == cell]
+    for path in revoked:
+        remove(paths.root / path)
+    made = conclude(paths, ACCEPTED, f"Revoke what was accepted for {cell}", commit=commit)
     if as_json:
-        say_json(render_document("accept", cell=cell, revoked=paths, commit_made=made or None))
+        say_json(render_document("accept", cell=cell, revoked=revoked, commit_made=made or None))
         return IN_SYNC
-    say(f"Revoked for {cell}: {', '.join(paths)}")
-    say_next(places, made, paths)
+    say(f"Revoked for {cell}: {', '.join(revoked)}")
+    say_next(paths, made, revoked)
     return IN_SYNC

@@ -73,22 +73,22 @@ def command(
     what of it cannot be derived is listed.
     """
     declared = parse_declarations(declare)
-    places = find_repository()
+    paths = find_repository()
     tree = replace(read_tree(path, submitter), rehearsal=rehearsal)
-    target = output.resolve() if output else places.specs / f"{tree.submitter.lower()}.yaml"
-    _refuse_others(places, target)
-    with Lock(places.pass_lock, purpose="adoption").acquire(), open_scratch(places) as scratch:
-        adoption, seen = _adopt(places, tree, target, round_name, scratch, declared)
-        reproduced = None if adoption.another_round else _reproduced(places, tree, seen)
+    target = output.resolve() if output else paths.specs / f"{tree.submitter.lower()}.yaml"
+    _refuse_others(paths, target)
+    with Lock(paths.pass_lock, purpose="adoption").acquire(), open_scratch(paths) as scratch:
+        adoption, seen = _adopt(paths, tree, target, round_name, scratch, declared)
+        reproduced = None if adoption.another_round else _reproduced(paths, tree, seen)
     if as_json:
-        say_json(_document(adoption, reproduced, places, target))
+        say_json(_document(adoption, reproduced, paths, target))
     else:
-        say(_text(adoption, reproduced, places, target))
+        say(_text(adoption, reproduced, paths, target))
     return NOT_IN_SYNC if adoption.left_out else IN_SYNC
 
 
-def _refuse_others(places: RepositoryPaths, target: Path) -> None:
-    others = [p for p in places.specs.glob("**/*") if p.suffix in (".yaml", ".yml") and not p.name.startswith(".")]
+def _refuse_others(paths: RepositoryPaths, target: Path) -> None:
+    others = [p for p in paths.specs.glob("**/*") if p.suffix in (".yaml", ".yml") and not p.name.startswith(".")]
     if found := sorted(path for path in others if path != target):
         raise _has_specs([*found, *([target] if target.exists() else [])])
 
@@ -108,36 +108,36 @@ def _has_specs(paths: list[Path]) -> RepositoryError:
 
 
 def _adopt(
-    places: RepositoryPaths, tree: TakenTree, target: Path, round_name: str, scratch: Path, declared: dict[str, str]
+    paths: RepositoryPaths, tree: TakenTree, target: Path, round_name: str, scratch: Path, declared: dict[str, str]
 ) -> tuple[Adoption, PlanResult]:
     """The records are made under the tree's own round; the spec may then name another one. It is written last, so that
     an adoption which is killed declares nothing, and another one makes the same records again."""
-    name = target.relative_to(places.root).as_posix() if target.is_relative_to(places.root) else str(target)
+    name = target.relative_to(paths.root).as_posix() if target.is_relative_to(paths.root) else str(target)
     tree = refuse_odd_power(tree)
     documents = find_documents(tree)
-    own = final = declare(tree, tree.ruleset, name, places.root, documents.published)
+    own = final = declare(tree, tree.ruleset, name, paths.root, documents.published)
     if another := round_name if round_name not in ("", tree.ruleset.round) else "":
-        final = declare(tree, load_ruleset(another), name, places.root, documents.published)
+        final = declare(tree, load_ruleset(another), name, paths.root, documents.published)
     _refuse_another(target, final.text)
-    sweep_folders(documents.folders(places.root))
-    documents.copy(places.root)
-    recorded, stamps = load(places).recorded, DigestCache(places)
-    compiled = compile_sources(places, [Source(name, own.text, compute_blob_id(own.text.encode()))], recorded, stamps)
+    sweep_folders(documents.folders(paths.root))
+    documents.copy(paths.root)
+    recorded, stamps = load(paths).recorded, DigestCache(paths)
+    compiled = compile_sources(paths, [Source(name, own.text, compute_blob_id(own.text.encode()))], recorded, stamps)
     context = ImportContext(scratch, TOOL, dict(compiled.spec), dirty=True, declared=declared)
-    adoption = adopt_runs(own, Recorder(places, compiled.desired, recorded, context))
+    adoption = adopt_runs(own, Recorder(paths, compiled.desired, recorded, context))
     write(target, final.text.encode())
     if another:
         left = {**adoption.left_out, **final.left_out}
         adoption = replace(adoption, left_out=left, another_round=another, text=final.text)
-    return adoption, compute_plan(places, Options(specs=(name,)))
+    return adoption, compute_plan(paths, Options(specs=(name,)))
 
 
-def _reproduced(places: RepositoryPaths, tree: TakenTree, seen: PlanResult) -> Reproduced:
+def _reproduced(paths: RepositoryPaths, tree: TakenTree, seen: PlanResult) -> Reproduced:
     def stored(ref: LogRef) -> Path:
-        return find_readable(places, Artifact("", ref.sha256, ref.size, "logs"))
+        return find_readable(paths, Artifact("", ref.sha256, ref.size, "logs"))
 
     content, ruleset = assemble_content(
-        places, seen.desired, seen.difference, lambda identity: load_record(places, identity), stored
+        paths, seen.desired, seen.difference, lambda identity: load_record(paths, identity), stored
     )
     folders = {f"{place.division}/{place.submitter}": place.path for place in tree.places}
     # The tree may have another layout than its round: what counts is what its files hold.
@@ -145,9 +145,9 @@ def _reproduced(places: RepositoryPaths, tree: TakenTree, seen: PlanResult) -> R
     return compare_with(dict(render(content, ruleset)), folders, lambda ref: stored(ref).read_bytes(), tree.holds)
 
 
-def _text(adoption: Adoption, reproduced: Reproduced | None, places: RepositoryPaths, target: Path) -> str:
+def _text(adoption: Adoption, reproduced: Reproduced | None, paths: RepositoryPaths, target: Path) -> str:
     lines = [
-        f"Wrote {_shown(target, places)}: {show_count(adoption.cells, 'cell')} "
+        f"Wrote {_shown(target, paths)}: {show_count(adoption.cells, 'cell')} "
         f"of {show_count(adoption.systems, 'system')}."
     ]
     lines.append(f"Recorded {show_count(len(adoption.taken), 'run and score', 'runs and scores')}, marked imported.")
@@ -173,16 +173,16 @@ def _listed(word: str, names: tuple[str, ...]) -> list[str]:
     return [f"  {word}: {name}" for name in names[:_LISTED]] + more
 
 
-def _shown(path: Path, places: RepositoryPaths) -> str:
-    return path.relative_to(places.root).as_posix() if path.is_relative_to(places.root) else str(path)
+def _shown(path: Path, paths: RepositoryPaths) -> str:
+    return path.relative_to(paths.root).as_posix() if path.is_relative_to(paths.root) else str(path)
 
 
 def _document(
-    adoption: Adoption, reproduced: Reproduced | None, places: RepositoryPaths, target: Path
+    adoption: Adoption, reproduced: Reproduced | None, paths: RepositoryPaths, target: Path
 ) -> dict[str, object]:
     return render_document(
         "adopt",
-        spec=_shown(target, places),
+        spec=_shown(target, paths),
         cells=adoption.cells,
         records=[{"address": str(i.address), "record": i.identity, "notes": list(i.notes)} for i in adoption.taken],
         left_out=dict(adoption.left_out),

@@ -34,11 +34,11 @@ def command(
     if len(plans) > 1:
         raise click.UsageError("one plan at a time")
     others = tuple(word for word in words if word not in plans)
-    places, options = find_asked_cells(
+    paths, options = find_asked_cells(
         others, exclude=exclude, only=only, rerun=rerun, deep=deep, commit=commit, busy=busy, wait=wait
     )
     plan = saved.load(Path(plans[0])) if plans else None
-    return run(places, options, saved=plan, as_json=as_json, show_all=show_all)
+    return run(paths, options, saved=plan, as_json=as_json, show_all=show_all)
 
 
 def _is_plan(word: str) -> bool:

@@ -60,20 +60,20 @@ def command(
     decided that it counts, which proves nothing), contradicted or missing. Needs no machine, no artifact and no
     network, unless it is to measure or score again. Ends with 0 when all is proven or attested, else with 2.
     """
-    places = find_repository(())
-    with open_log(places.log, "audit"):
-        seen = read_snapshot(places.root, git.resolve(places.root, at))
+    paths = find_repository(())
+    with open_log(paths.log, "audit"):
+        seen = read_snapshot(paths.root, git.resolve(paths.root, at))
         add_context(submission=seen.desired.name)
-        found = add_signatures(places.root, seen, audit(places.root, seen), signers)
+        found = add_signatures(paths.root, seen, audit(paths.root, seen), signers)
         if rescore:
-            found = rescore_runs(places, seen, found)
+            found = rescore_runs(paths, seen, found)
         if rerun:
             with stop_cleanly():
                 view = Lines(lambda line: say(line, err=True))
-                repeats = repeat_runs(places, seen, found, rerun, view.report, busy=busy)
+                repeats = repeat_runs(paths, seen, found, rerun, view.report, busy=busy)
             found = repeats.audit
             for claim, path in repeats.kept:
-                say(f"{claim.where}: {claim.detail}\nkept as {path.relative_to(places.root)}", err=True)
+                say(f"{claim.where}: {claim.detail}\nkept as {path.relative_to(paths.root)}", err=True)
         _tell(found)
     if as_json:
         say_json(views.render_document(found))

@@ -23,8 +23,8 @@ def command(cell: str, as_json: bool) -> int:
     Inputs of what the runs were made from (engine, model, dataset) count, too, and evidence that differs (driver, code,
     machine), which no commit of the spec changed.
     """
-    places = find_repository()
-    past = read_record_history(places.root, git.resolve(places.root, "HEAD"))
+    paths = find_repository()
+    past = read_record_history(paths.root, git.resolve(paths.root, "HEAD"))
     found = find_cell(cell, past.cells)
     steps = past.steps(found)
     if as_json:

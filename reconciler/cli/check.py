@@ -83,7 +83,7 @@ def command(
         seen = _seen(specs)
         path, round_name = seen.tree, round_name or _round(seen)
         original, origin = original or _stored(seen), _origins(seen)
-        output = output or seen.places.work / _OUTPUT
+        output = output or seen.paths.work / _OUTPUT
     with show_progress(quiet=as_json) as report:
         tree_report = check_tree(path, round_name=round_name, original=original, origin=origin, progress=report)
     if official is not None:
@@ -113,7 +113,7 @@ def _stored(seen: PlanResult) -> Callable[[str], Path | None] | None:
     clone: then a log that is not found here proves nothing."""
 
     def find(digest: str) -> Path | None:
-        paths = (find_artifact(seen.places, place, digest) for place in ("logs", "objects"))
+        paths = (find_artifact(seen.paths, place, digest) for place in ("logs", "objects"))
         return next((path for path in paths if path.is_file()), None)
 
     used = set(seen.difference.recorded_as.values())

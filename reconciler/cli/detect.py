@@ -62,11 +62,11 @@ def command(
     What people wrote stays, comments too. What cannot be read is named, and left to you.
     """
     root = find_root(Path.cwd())
-    places = RepositoryPaths(root) if root is not None else None
-    target = _target(places, specs, system)
-    shared = places.work if places is not None else Path(tempfile.gettempdir())
+    paths = RepositoryPaths(root) if root is not None else None
+    target = _target(paths, specs, system)
+    shared = paths.work if paths is not None else Path(tempfile.gettempdir())
     through = Launcher(tuple(shlex.split(launcher))) if launcher else _declared(target)
-    seen = (places.root.resolve(),) if places is not None else ()
+    seen = (paths.root.resolve(),) if paths is not None else ()
     nodes = probe_nodes(ProbeRequest(hardware=True), through, shared, seen)
     proposal = propose(nodes[0], len(nodes))
     try:
@@ -87,12 +87,12 @@ def command(
     return IN_SYNC
 
 
-def _target(places: RepositoryPaths | None, specs: tuple[str, ...], system: str | None) -> _Target:
+def _target(paths: RepositoryPaths | None, specs: tuple[str, ...], system: str | None) -> _Target:
     """The file that declares the system; else, for a new one, the first that declares any."""
-    if places is None or not (specs or (places.root / "specs").is_dir()):
+    if paths is None or not (specs or (paths.root / "specs").is_dir()):
         return _Target(None, "", system or _own_name())
-    paths = list_spec_paths(places, [show_from_root(places, spec) for spec in specs])
-    sources, problems = read_sources(paths, places.root)
+    spec_paths = list_spec_paths(paths, [show_from_root(paths, spec) for spec in specs])
+    sources, problems = read_sources(spec_paths, paths.root)
     if problems:
         raise ReconcilerError(str(problems[0]), fix="reconcile validate")
     declared = {name: source for source in sources for name in list_systems(source.text)}
@@ -102,7 +102,7 @@ def _target(places: RepositoryPaths | None, specs: tuple[str, ...], system: str 
         )
     chosen = system or next(iter(declared), _own_name())
     source = declared.get(chosen) or next(iter(declared.values()), sources[0])
-    return _Target(places.root / source.name, source.text, chosen)
+    return _Target(paths.root / source.name, source.text, chosen)
 
 
 def _declared(target: _Target) -> Launcher:

@@ -35,10 +35,10 @@ def command(address: str | None, install: bool, as_json: bool) -> int:
 
     ADDRESS is what git pushes to, the URL of a store, or exec:COMMAND. The specs of the work tree decide.
     """
-    places = find_repository()
+    paths = find_repository()
     if install:
-        return _install(places)
-    embargo, today = _declared(places), datetime.now(UTC).date()
+        return _install(paths)
+    embargo, today = _declared(paths), datetime.now(UTC).date()
     if address is not None:
         if why := explain_refusal(embargo, address, today):
             raise ReconcilerError(why, fix="name it in spec.embargo.allow if it is private, or wait for that day")
@@ -47,7 +47,7 @@ def command(address: str | None, install: bool, as_json: bool) -> int:
         else:
             say(f"{show_embargo(address)}: allowed")
         return IN_SYNC
-    remotes = [(name, url, explain_refusal(embargo, url, today)) for name, url in git.list_remotes(places.root)]
+    remotes = [(name, url, explain_refusal(embargo, url, today)) for name, url in git.list_remotes(paths.root)]
     if as_json:
         rows = [{"remote": name, "address": show_embargo(url), "allowed": not why} for name, url, why in remotes]
         parts = {"until": embargo.until, "allow": embargo.allow} if embargo else {}
@@ -59,8 +59,8 @@ def command(address: str | None, install: bool, as_json: bool) -> int:
     return IN_SYNC
 
 
-def _declared(places: RepositoryPaths) -> Embargo | None:
-    return make_embargo(PlanCache.of(places).desired(Options()).submission)
+def _declared(paths: RepositoryPaths) -> Embargo | None:
+    return make_embargo(PlanCache.of(paths).desired(Options()).submission)
 
 
 def _standing(embargo: Embargo | None) -> str:
@@ -75,9 +75,9 @@ def _standing(embargo: Embargo | None) -> str:
     )
 
 
-def _install(places: RepositoryPaths) -> int:
-    path = git_remotes.find_hook_path(places.root, "pre-push")
-    words = [sys.executable, "-P", "-m", "reconciler.cli.main", "-C", str(places.root), "embargo"]
+def _install(paths: RepositoryPaths) -> int:
+    path = git_remotes.find_hook_path(paths.root, "pre-push")
+    words = [sys.executable, "-P", "-m", "reconciler.cli.main", "-C", str(paths.root), "embargo"]
     text = _HOOK.format(command=shlex.join(words))
     if path.exists() and "reconcile embargo" not in path.read_text(errors="replace"):
         raise RepositoryError(

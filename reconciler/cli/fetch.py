@@ -112,10 +112,10 @@ def _choose(names: tuple[str, ...]) -> list[BenchmarkFiles]:
 
 def _list_declared() -> list[str]:
     try:
-        places = find_repository()
+        paths = find_repository()
     except RepositoryError:
         return []
-    declared = load(list_spec_paths(places, ()), places.root, os.environ)
+    declared = load(list_spec_paths(paths, ()), paths.root, os.environ)
     return [str(cell.settings["benchmark.code"].value) for cell in declared.cells if "benchmark.code" in cell.settings]
 
 

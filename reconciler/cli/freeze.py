@@ -65,24 +65,24 @@ def command(
     The decision is a file in state/frozen. `plan` shows what is withheld, passes and `watch` leave it alone, and `pr`
     warns when a change touches it.
     """
-    places, options = find_asked_cells(specs)
+    paths, options = find_asked_cells(specs)
     if listing:
-        return _list(places, as_json=as_json)
+        return _list(paths, as_json=as_json)
     if (cell is None) != everything:
         raise click.UsageError("name one cell, or --all")
     why, end = check_reason(reason), parse_end(until, length, None)
-    chosen = find_cell(cell, trace_lineages(compute_plan(places, options).desired)) if cell else None
-    by, head = name_decider(places)
+    chosen = find_cell(cell, trace_lineages(compute_plan(paths, options).desired)) if cell else None
+    by, head = name_decider(paths)
     freeze = Freeze(chosen, why, by, now(), end, head)
-    same = ((path, item) for path, item in read(places, today()).freezes.items() if _is_same(item, freeze))
+    same = ((path, item) for path, item in read(paths, today()).freezes.items() if _is_same(item, freeze))
     path, freeze = next(same, ("", freeze))  # one that was written before its command was killed, say
-    path = path or write(places, freeze)
-    made = conclude(places, FROZEN, f"Freeze {chosen or 'the submission'}\n\n{why}", commit=commit)
+    path = path or write(paths, freeze)
+    made = conclude(paths, FROZEN, f"Freeze {chosen or 'the submission'}\n\n{why}", commit=commit)
     if as_json:
         say_json(render_document("freeze", file=path, commit_made=made or None, **make_versioned(FORMAT, freeze)))
         return IN_SYNC
     say(f"{chosen or 'The whole submission'} is {freeze}")
-    say_next(places, made, [path])
+    say_next(paths, made, [path])
     return IN_SYNC
 
 
@@ -90,8 +90,8 @@ def _is_same(one: Freeze, other: Freeze) -> bool:
     return replace(one, made="", commit="") == replace(other, made="", commit="")
 
 
-def _list(places: RepositoryPaths, *, as_json: bool) -> int:
-    decisions = read(places, today())
+def _list(paths: RepositoryPaths, *, as_json: bool) -> int:
+    decisions = read(paths, today())
     if as_json:
         rows = [
             {"file": path, "holds": item in decisions.frozen, **make_versioned(FORMAT, item)}
@@ -108,9 +108,9 @@ def _list(places: RepositoryPaths, *, as_json: bool) -> int:
     return IN_SYNC
 
 
-def thaw(places: RepositoryPaths, text: str | None) -> tuple[str, list[str]]:
+def thaw(paths: RepositoryPaths, text: str | None) -> tuple[str, list[str]]:
     """What is unfrozen, and the files that say it was frozen. Raises ReconcilerError where nothing is."""
-    freezes = read(places, today()).freezes
+    freezes = read(paths, today()).freezes
     if text is None:
         found = [path for path, item in freezes.items() if item.cell is None]
         name = "the whole submission"

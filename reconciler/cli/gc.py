@@ -24,9 +24,9 @@ def command(dry_run: bool, as_json: bool) -> int:
 
     Records and logs in state/ are never touched.
     """
-    places = find_repository()
-    with Lock(places.pass_lock, purpose="collection of unnamed files").acquire():
-        report = collect(places, git.list_blobs_in_refs(places.root, "state/records", ".json"), dry_run=dry_run)
+    paths = find_repository()
+    with Lock(paths.pass_lock, purpose="collection of unnamed files").acquire():
+        report = collect(paths, git.list_blobs_in_refs(paths.root, "state/records", ".json"), dry_run=dry_run)
     if as_json:
         say_json(render_document("gc", dry_run=dry_run, **_part(report)))
     else:

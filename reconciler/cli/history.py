@@ -30,8 +30,8 @@ def command(cell: str, svg: Path | None, as_json: bool) -> int:
 
     Results that were removed since are listed, too.
     """
-    places = find_repository()
-    past = read_record_history(places.root, git.resolve(places.root, "HEAD"))
+    paths = find_repository()
+    past = read_record_history(paths.root, git.resolve(paths.root, "HEAD"))
     found = find_cell(cell, past.cells)
     results = past.measured(found)
     if svg is not None:

@@ -65,12 +65,12 @@ def command(
     declared = parse_declarations(declare)
     if folder is None and not declared:
         raise click.UsageError("name the folder with the logs, or --declare something of runs imported before")
-    places, options = find_asked_cells(specs)
+    paths, options = find_asked_cells(specs)
     found = _found(folder, user_conf) if folder is not None else ()
-    with Lock(places.pass_lock, purpose="import").acquire(), open_scratch(places) as scratch:
-        seen = compute_plan(places, options)
+    with Lock(paths.pass_lock, purpose="import").acquire(), open_scratch(paths) as scratch:
+        seen = compute_plan(paths, options)
         chosen = find_cell(cell, trace_lineages(seen.desired))
-        recorder = open_recorder(places, seen, scratch, declared)
+        recorder = open_recorder(paths, seen, scratch, declared)
         taken = tuple(item for run in found for item in recorder.run(chosen, run)) or recorder.redeclare(chosen)
     if as_json:
         say_json(render_document("import", cell=str(chosen), records=[_part(item) for item in taken]))
@@ -97,10 +97,10 @@ def parse_declarations(words: Iterable[str]) -> dict[str, str]:
 
 
 def open_recorder(
-    places: RepositoryPaths, seen: PlanResult, scratch: Path, declared: dict[str, str], desired: Desired | None = None
+    paths: RepositoryPaths, seen: PlanResult, scratch: Path, declared: dict[str, str], desired: Desired | None = None
 ) -> Recorder:
-    context = ImportContext(scratch, TOOL, seen.spec, git.is_dirty(places.root, list(seen.spec)), declared)
-    return Recorder(places, desired or seen.desired, seen.recorded, context)
+    context = ImportContext(scratch, TOOL, seen.spec, git.is_dirty(paths.root, list(seen.spec)), declared)
+    return Recorder(paths, desired or seen.desired, seen.recorded, context)
 
 
 def describe_import(taken: Iterable[Taken]) -> list[str]:

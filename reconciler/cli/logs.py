@@ -53,17 +53,17 @@ class _Log:
 @takes([cell_argument(), _PRINT, spec_option(), json_option()])
 def command(cell: str, name: str | None, specs: tuple[str, ...], as_json: bool) -> int:
     """List the logs of CELL with their paths, those of the last failed attempt too; --print writes one out."""
-    places, options = find_asked_cells(specs)
-    seen = compute_plan(places, options)
+    paths, options = find_asked_cells(specs)
+    seen = compute_plan(paths, options)
     by_cell = trace_lineages(seen.desired)
     chosen = find_cell(cell, by_cell)
     logs = [log for resource in by_cell[chosen] for log in _logs(seen, resource)]
     if name is not None:
-        _print(places, _find(name, logs))
+        _print(paths, _find(name, logs))
     elif as_json:
-        say_json(render_document("logs", cell=chosen, logs=[_part(places, log) for log in logs]))
+        say_json(render_document("logs", cell=chosen, logs=[_part(paths, log) for log in logs]))
     else:
-        say(_text(places, str(chosen), logs))
+        say(_text(paths, str(chosen), logs))
     return IN_SYNC
 
 
@@ -96,8 +96,8 @@ def _find(name: str, logs: list[_Log]) -> _Log:
     return min(found, key=lambda log: next((i for i, p in enumerate(_PREFERRED) if log.folder.startswith(p)), 9))
 
 
-def _print(places: RepositoryPaths, log: _Log) -> None:
-    path = find_readable(places, log.artifact)
+def _print(paths: RepositoryPaths, log: _Log) -> None:
+    path = find_readable(paths, log.artifact)
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -112,17 +112,17 @@ def _print(places: RepositoryPaths, log: _Log) -> None:
     sys.stdout.buffer.flush()
 
 
-def _text(places: RepositoryPaths, cell: str, logs: list[_Log]) -> str:
+def _text(paths: RepositoryPaths, cell: str, logs: list[_Log]) -> str:
     lines = [choose_paint()(cell.replace("/", " / "), Tone.HEADING)]
     if not logs:
         return "\n".join([*lines, "  no logs yet: nothing of this cell was run"])
-    rows = [(log.name, *render_file_row(describe_file(places, log.artifact))[1:]) for log in logs]
+    rows = [(log.name, *render_file_row(describe_file(paths, log.artifact))[1:]) for log in logs]
     lines += render_table(rows, indent=2)
     for problem in dict.fromkeys(f"{log.folder}: {log.summary.problem}" for log in logs if log.summary.problem):
         lines.append(f"  {problem}")
     return "\n".join(lines)
 
 
-def _part(places: RepositoryPaths, log: _Log) -> dict[str, object]:
-    file = convert_plain_value(describe_file(places, log.artifact))
+def _part(paths: RepositoryPaths, log: _Log) -> dict[str, object]:
+    file = convert_plain_value(describe_file(paths, log.artifact))
     return {**file, "name": log.name, "record": log.summary.id, "problem": log.summary.problem or None}

@@ -46,18 +46,18 @@ def command(cell: str, to: str, dry_run: bool, specs: tuple[str, ...], as_json: 
 
     Refused when the round does not allow the cell there. Runs are not repeated: what was measured is the same.
     """
-    places, options = find_asked_cells(specs)
-    seen = compute_plan(places, options)
+    paths, options = find_asked_cells(specs)
+    seen = compute_plan(paths, options)
     source = find_cell(cell, trace_lineages(seen.desired))
     target = Cell(to, source.system, source.benchmark, source.scenario)
     _refuse(seen, source, target)
-    sources = _sources(places, options)
+    sources = _sources(paths, options)
     name, edited = _edited(sources, source, target)
     changed = [Source(s.name, edited, compute_blob_id(edited.encode())) if s.name == name else s for s in sources]
-    plan = _plan(places, options, seen, changed)
+    plan = _plan(paths, options, seen, changed)
     lines = _lines(next(s.text for s in sources if s.name == name), edited, name)
     if not dry_run:
-        replace(places.root / name, edited.encode())
+        replace(paths.root / name, edited.encode())
     if as_json:
         steps = [str(step.change.address) for step in plan.steps]
         found = [{"where": f.where, "message": f.message} for f in plan.findings]
@@ -84,8 +84,8 @@ def _refuse(seen: PlanResult, source: Cell, target: Cell) -> None:
         )
 
 
-def _sources(places: RepositoryPaths, options: Options) -> list[Source]:
-    sources, problems = read_sources(list_spec_paths(places, options.specs), places.root)
+def _sources(paths: RepositoryPaths, options: Options) -> list[Source]:
+    sources, problems = read_sources(list_spec_paths(paths, options.specs), paths.root)
     if problems:
         raise ReconcilerError(str(problems[0]))
     return list(sources)
@@ -106,18 +106,18 @@ def _path(cell: Cell) -> tuple[str, ...]:
     return "spec", "divisions", cell.division, cell.system, cell.benchmark, cell.scenario
 
 
-def _plan(places: RepositoryPaths, options: Options, seen: PlanResult, sources: list[Source]) -> Plan:
+def _plan(paths: RepositoryPaths, options: Options, seen: PlanResult, sources: list[Source]) -> Plan:
     """The plan as it will be. SpecError when the round forbids the edited spec."""
     problems: list[Problem] = []
-    declared = load_sources(sources, places.root, os.environ, problems)
+    declared = load_sources(sources, paths.root, os.environ, problems)
     ruleset = load_ruleset(str(declared.round.value))
     check(declared, ruleset)
-    stamps, needed = DigestCache(places), list_needed_pins(declared, ruleset)
-    pins = observe_pins_here(needed, seen.desired.submission.systems, places, seen.recorded, stamps)
+    stamps, needed = DigestCache(paths), list_needed_pins(declared, ruleset)
+    pins = observe_pins_here(needed, seen.desired.submission.systems, paths, seen.recorded, stamps)
     desired: Desired
     desired, _ = compile_desired(declared, ruleset, pins)
     difference = compare(desired, seen.recorded, seen.observed)
-    return make_plan_of(places, options, desired, seen.recorded, seen.observed, difference, stamps.source)
+    return make_plan_of(paths, options, desired, seen.recorded, seen.observed, difference, stamps.source)
 
 
 def _lines(before: str, after: str, name: str) -> list[str]:

@@ -65,8 +65,8 @@ def command(
         raise ReconcilerError(
             f"{output} is not a file", fix="name a file: the manifest and the digests are put beside it"
         )
-    places, options = find_asked_cells(specs)
-    submission = load_packed_submission(compute_plan(places, options))
+    paths, options = find_asked_cells(specs)
+    submission = load_packed_submission(compute_plan(paths, options))
     refusals = find_refusals(submission, despite_embargo=despite_embargo, accepted=accepted)
     if refusals:
         _refuse(refusals, as_json=as_json)
@@ -102,7 +102,7 @@ def _refuse(refusals: list[Refusal], *, as_json: bool) -> None:
 
 def _default(submission: PackedSubmission) -> Path:
     name = f"{submission.content.submitter}-{submission.ruleset.round}-{submission.commit[:12]}.tar.gz"
-    return submission.seen.places.work / "packages" / name
+    return submission.seen.paths.work / "packages" / name
 
 
 def _write(submission: PackedSubmission, target: Path, tool: str, secret: str) -> tuple[Packed, list[Path]]:

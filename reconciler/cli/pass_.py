@@ -24,7 +24,7 @@ def command(
     show_all: bool,
 ) -> int:
     """Run one pass: build, run, score and render what is not as declared."""
-    places, options = find_asked_cells(
+    paths, options = find_asked_cells(
         words, exclude=exclude, only=only, rerun=rerun, deep=deep, commit=commit, busy=busy, wait=wait
     )
-    return run(places, options, as_json=as_json, show_all=show_all)
+    return run(paths, options, as_json=as_json, show_all=show_all)

@@ -49,10 +49,10 @@ def command(
     Selectors choose cells: benchmark=resnet scenario=Offline,Server system=h200*. Exits 0 when all of it is in sync,
     2 when something is not.
     """
-    places, options = find_asked_cells(words, exclude=exclude, only=only, deep=deep)
+    paths, options = find_asked_cells(words, exclude=exclude, only=only, deep=deep)
     began = time.monotonic()
-    with open_log(places.log, "plan"):
-        seen = compute_selected_plan(places, options)
+    with open_log(paths.log, "plan"):
+        seen = compute_selected_plan(paths, options)
         _tell(seen, time.monotonic() - began)
     if output == Path("-"):
         output, as_json = None, True
@@ -62,7 +62,7 @@ def command(
         say_json({**saved.encode_plan(seen.plan), "cells": render_cells_part(list_cells(seen, options), seen.plan)})
         return choose_exit_code(seen.plan)
     limit = None if show_all else LIMIT
-    commits = find_line_commits(places, collect_shown_origins(seen.plan, limit))
+    commits = find_line_commits(paths, collect_shown_origins(seen.plan, limit))
     say(render_plan_text(seen.plan, commits=commits, limit=limit, paint=choose_paint()))
     for line in render_scratch_sources(seen.plan, seen.desired):
         say(line)

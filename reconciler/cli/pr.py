@@ -59,8 +59,8 @@ def command(
     Needs no GPU, no library of a backend and no artifact. A commit of records alone makes nothing due. Under an embargo
     that does not allow the repository's address, comment, annotations and workflow pages hold nothing measured.
     """
-    places = find_repository(())
-    compared = compare_commits(places.root, base, head)
+    paths = find_repository(())
+    compared = compare_commits(paths.root, base, head)
     # What is printed in a workflow is on its page, too.
     found = compared.outside if os.environ.get("CI") else compared.impact
     if markdown is not None:
@@ -70,7 +70,7 @@ def command(
     else:
         say(views.render_text(found, paint=choose_paint(), limit=None if show_all else views.LIMIT))
     if annotate if annotate is not None else os.environ.get("GITHUB_ACTIONS") == "true" and not as_json:
-        say_commands(views.render_annotation_lines(compared.outside, git.find_prefix(places.root)))
+        say_commands(views.render_annotation_lines(compared.outside, git.find_prefix(paths.root)))
     if found.errors:
         return ERROR
     return NOT_IN_SYNC if found.work and fail_on == "work" else IN_SYNC

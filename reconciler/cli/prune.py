@@ -51,20 +51,20 @@ def command(yes: bool, measured: bool, max_share: float, commit: bool, as_json: 
     Never removed are logs, what anything kept was made from, and what is accepted or frozen. Refused on a spec that is
     broken, empty or not committed, for records that are not in git, and beyond --max-share.
     """
-    places, options = find_asked_cells(())
-    with Lock(places.pass_lock, purpose="removal of what is not declared").acquire():
-        seen = compute_plan(places, options)
-        rendered = read_rendered(places)
+    paths, options = find_asked_cells(())
+    with Lock(paths.pass_lock, purpose="removal of what is not declared").acquire():
+        seen = compute_plan(paths, options)
+        rendered = read_rendered(paths)
         cells = frozenset(rendered.cells) - {SHARED} if seen.observed.tree_present else frozenset()
-        stored = frozenset(path.name for path in places.objects.glob("*/*"))
+        stored = frozenset(path.name for path in paths.objects.glob("*/*"))
         found = list_prunable(seen.desired, seen.recorded, seen.decisions, cells, stored, measured=measured)
         refused = _refusals(seen, found, max_share)
         if not as_json:
             say(_table(found))
         if not refused and yes:
             _remove(seen, found)
-        before = git.find_head(places.root) or ""
-        made = conclude(places, "state/records", _message(found), commit=commit and yes and not refused)
+        before = git.find_head(paths.root) or ""
+        made = conclude(paths, "state/records", _message(found), commit=commit and yes and not refused)
     if as_json:
         say_json(render_document("prune", dry_run=not yes, commit=made or None, refused=refused, **_part(found)))
         return ERROR if refused else IN_SYNC
@@ -100,7 +100,7 @@ def _rounded_up(share: float) -> str:
 
 def _uncommitted(seen: PlanResult, found: Prunable) -> list[str]:
     """Specs and records that git could not bring back."""
-    root = seen.places.root
+    root = seen.paths.root
     head = git.find_head(root)
     known = git.list_files_at(root, head, ["specs", "state/records"]) if head else {}
     specs = {path for path in known if path.startswith("specs/") and path.endswith((".yaml", ".yml"))}
@@ -115,12 +115,12 @@ def _same(path: Path, blob: str) -> bool:
 def _remove(seen: PlanResult, found: Prunable) -> None:
     """Files before the records that name them: what is interrupted is pruned by the next call."""
     for _, artifact in found.files:
-        remove(find_object(seen.places, artifact.sha256))
+        remove(find_object(seen.paths, artifact.sha256))
     for summary in found.records:
-        for path in (*list_signature_paths(seen.places, summary.id), record_path(seen.places, summary.id)):
+        for path in (*list_signature_paths(seen.paths, summary.id), record_path(seen.paths, summary.id)):
             remove(path)
     if found.cells:
-        forget_cells(seen.places, seen.tree, found.cells)
+        forget_cells(seen.paths, seen.tree, found.cells)
 
 
 def _table(found: Prunable) -> str:

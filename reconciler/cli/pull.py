@@ -32,12 +32,12 @@ def command(
     An object lands only when its bytes have the digest that the record names. Ends with 0 when all are here, with 2
     when the store lacks one or has other bytes, with 1 when the store fails: the same command then goes on.
     """
-    places = find_repository()
-    store = choose_store(places, source, "--from")
-    ignore_work(places)
-    with take_turns(places, 0.0 if dry_run else wait) as turn:
-        transfer = Transfer(places, store.open(), turn=turn)
-        due, rest = list_pull_due(places, list_objects(places, selectors), deep=deep)
+    paths = find_repository()
+    store = choose_store(paths, source, "--from")
+    ignore_work(paths)
+    with take_turns(paths, 0.0 if dry_run else wait) as turn:
+        transfer = Transfer(paths, store.open(), turn=turn)
+        due, rest = list_pull_due(paths, list_objects(paths, selectors), deep=deep)
 
         def move() -> list[TransferResult]:
             return (foresee_transfer if dry_run else pull)(transfer, due, parallel=parallel)

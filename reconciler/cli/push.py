@@ -34,14 +34,14 @@ def command(
     Only what is missing there. Ends with 0 when the store has them all, with 2 when one is neither here nor there or is
     damaged, with 1 when the store fails: the same command then goes on.
     """
-    places = find_repository()
-    store = choose_store(places, to, "--to")
+    paths = find_repository()
+    store = choose_store(paths, to, "--to")
     why = explain_refusal(make_embargo(store.submission), store.url, datetime.now(UTC).date())
     if why:
         raise StoreError(f"nothing is pushed: {why}", fix="add it to embargo.allow if it is private, or wait")
-    with take_turns(places, 0.0 if dry_run else wait) as turn:
-        transfer = Transfer(places, store.open(), turn=turn)
-        due, rest, there = list_push_due(transfer, list_objects(places, selectors), deep=deep, parallel=parallel)
+    with take_turns(paths, 0.0 if dry_run else wait) as turn:
+        transfer = Transfer(paths, store.open(), turn=turn)
+        due, rest, there = list_push_due(transfer, list_objects(paths, selectors), deep=deep, parallel=parallel)
 
         def move() -> list[TransferResult]:
             if dry_run:

@@ -102,8 +102,8 @@ def command(
             schema=f"../{SCHEMA}",
         )
         _write(root, spec)
-    places, options = RepositoryPaths(root), Options(commit=True, busy=busy)
-    pass_report = carry_out(places, options, as_json=as_json)
+    paths, options = RepositoryPaths(root), Options(commit=True, busy=busy)
+    pass_report = carry_out(paths, options, as_json=as_json)
     if pass_report is None:
         return INTERRUPTED
     return _report(pass_report, options, generated, round_name, as_json=as_json)

@@ -34,14 +34,14 @@ def command(cell: str, specs: tuple[str, ...], as_json: bool) -> int:
 
     CELL is division/system/benchmark/scenario, any part of it that fits one cell, or a glob.
     """
-    places, options = find_asked_cells(specs)
-    seen = compute_plan(places, options)
+    paths, options = find_asked_cells(specs)
+    seen = compute_plan(paths, options)
     by_cell = trace_lineages(seen.desired)
     chosen = find_cell(cell, by_cell)
     showing = Showing(
         chosen,
-        describe_settings(places, options, seen, chosen),
-        tuple(_shown(places, seen, resource) for resource in by_cell[chosen]),
+        describe_settings(paths, options, seen, chosen),
+        tuple(_shown(paths, seen, resource) for resource in by_cell[chosen]),
     )
     if as_json:
         say_json(render_document("show", **render_showing_part(showing)))
@@ -50,9 +50,9 @@ def command(cell: str, specs: tuple[str, ...], as_json: bool) -> int:
     return IN_SYNC
 
 
-def describe_settings(places: RepositoryPaths, options: Options, seen: PlanResult, cell: Cell) -> dict[str, Value]:
+def describe_settings(paths: RepositoryPaths, options: Options, seen: PlanResult, cell: Cell) -> dict[str, Value]:
     """What the spec sets for the cell, and what the round, defaults and this machine add to it."""
-    declared: Declared = load(list_spec_paths(places, options.specs), places.root, os.environ)
+    declared: Declared = load(list_spec_paths(paths, options.specs), paths.root, os.environ)
     found = next(entry for entry in declared.cells if entry.cell == cell)
     system = declared.systems[cell.system]
     values = {"round": declared.round, "submitter": declared.submitter, **system.settings, **found.settings}
@@ -63,7 +63,7 @@ def describe_settings(places: RepositoryPaths, options: Options, seen: PlanResul
     return dict(sorted(values.items()))
 
 
-def _shown(places: RepositoryPaths, seen: PlanResult, resource: Resource) -> Shown:
+def _shown(paths: RepositoryPaths, seen: PlanResult, resource: Resource) -> Shown:
     record = seen.difference.recorded_as.get(resource.address, "")
     change = next((c for c in seen.difference.changes if c.address == resource.address), None)
     summary = next((s for s in seen.recorded.by_address.get(resource.address, ()) if s.id == record), None)
@@ -72,15 +72,15 @@ def _shown(places: RepositoryPaths, seen: PlanResult, resource: Resource) -> Sho
         resource.key,
         record,
         f"{change.action.value}: {change.reason.value}" if change else "in sync",
-        tuple(describe_file(places, artifact) for artifact in summary.artifacts) if summary else (),
+        tuple(describe_file(paths, artifact) for artifact in summary.artifacts) if summary else (),
         tuple(s.id for s in seen.recorded.by_address.get(resource.address, ()) if s.id != record),
     )
 
 
-def describe_file(places: RepositoryPaths, artifact: Artifact) -> ShownFile:
-    path = find_readable(places, artifact)
-    return ShownFile(artifact.name, artifact.size, _relative(path, places), path.exists())
+def describe_file(paths: RepositoryPaths, artifact: Artifact) -> ShownFile:
+    path = find_readable(paths, artifact)
+    return ShownFile(artifact.name, artifact.size, _relative(path, paths), path.exists())
 
 
-def _relative(path: Path, places: RepositoryPaths) -> str:
-    return path.relative_to(places.root).as_posix() if path.is_relative_to(places.root) else str(path)
+def _relative(path: Path, paths: RepositoryPaths) -> str:
+    return path.relative_to(paths.root).as_posix() if path.is_relative_to(paths.root) else str(path)

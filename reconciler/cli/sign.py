@@ -26,18 +26,20 @@ def command(selectors: tuple[str, ...], as_json: bool) -> int:
     With the key and the program that git is configured with (gpg.format, user.signingkey). Who signs a record vouches
     for it; `audit` names the signer.
     """
-    places, chosen = find_repository(), parse(selectors)
-    with Lock(places.pass_lock, purpose="signing of records").acquire():
-        summaries = {s.id: s for group in load(places).recorded.by_key.values() for s in group}
+    paths, chosen = find_repository(), parse(selectors)
+    with Lock(paths.pass_lock, purpose="signing of records").acquire():
+        summaries = {s.id: s for group in load(paths).recorded.by_key.values() for s in group}
         due = [
-            i for i, s in sorted(summaries.items()) if chosen.matches(s.address) and not list_signature_paths(places, i)
+            i for i, s in sorted(summaries.items()) if chosen.matches(s.address) and not list_signature_paths(paths, i)
         ]
-        signer = find_signer(places.root) if due else None
-        paths = [sign_record(places, identity, signer).relative_to(places.root) for identity in due if signer]
+        signer = find_signer(paths.root) if due else None
+        signatures = [sign_record(paths, identity, signer).relative_to(paths.root) for identity in due if signer]
     if as_json:
-        say_json(render_document("sign", signed=len(paths), paths=[str(path) for path in paths]))
+        say_json(render_document("sign", signed=len(signatures), paths=[str(path) for path in signatures]))
     else:
         say(
-            f"Signed {show_count(len(paths), 'record')}." if paths else "Nothing to sign: every record has a signature."
+            f"Signed {show_count(len(signatures), 'record')}."
+            if signatures
+            else "Nothing to sign: every record has a signature."
         )
     return IN_SYNC

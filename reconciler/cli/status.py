@@ -23,8 +23,8 @@ def command(
     show_all: bool,
 ) -> int:
     """Show each cell: is it built, accurate, performed, audited, valid, rendered, ready, and what it measured."""
-    places, options = find_asked_cells(words, exclude=exclude, only=only, deep=deep)
-    seen = compute_selected_plan(places, options)
+    paths, options = find_asked_cells(words, exclude=exclude, only=only, deep=deep)
+    seen = compute_selected_plan(paths, options)
     cells = list_cells(seen, options)
     if as_json:
         parts = render_cells_part(cells, seen.plan)

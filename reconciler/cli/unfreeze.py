@@ -20,11 +20,11 @@ def command(cell: str | None, everything: bool, commit: bool) -> int:
     """End the freeze of CELL, or that of the whole submission. Works while the spec is broken, too."""
     if (cell is None) != everything:
         raise click.UsageError("name one cell, or --all")
-    places = find_repository()
-    name, paths = thaw(places, cell)
-    for path in paths:
-        remove(places.root / path)
-    made = conclude(places, FROZEN, f"Unfreeze {name}", commit=commit)
+    paths = find_repository()
+    name, removed = thaw(paths, cell)
+    for path in removed:
+        remove(paths.root / path)
+    made = conclude(paths, FROZEN, f"Unfreeze {name}", commit=commit)
     say(f"Not frozen any more: {name}")
-    say_next(places, made, paths)
+    say_next(paths, made, removed)
     return IN_SYNC

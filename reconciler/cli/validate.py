@@ -46,9 +46,9 @@ def command(specs: tuple[str, ...], as_json: bool) -> int:
 
 
 def _read(specs: Sequence[str]) -> tuple[Declared, Desired]:
-    places = find_repository(specs)
-    paths = list_spec_paths(places, [show_from_root(places, spec) for spec in specs])
-    declared = load(paths, places.root, os.environ)
+    paths = find_repository(specs)
+    spec_paths = list_spec_paths(paths, [show_from_root(paths, spec) for spec in specs])
+    declared = load(spec_paths, paths.root, os.environ)
     ruleset = load_ruleset_of(declared, load_ruleset)
     check(declared, ruleset)
     return declared, compile_desired(declared, ruleset, Pins())[0]

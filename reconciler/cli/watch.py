@@ -98,7 +98,7 @@ def command(
     A change of the spec that alters a resolved value supersedes what is queued; any other supersedes nothing. The hook
     gets one JSON object on its standard input, and ten seconds.
     """
-    places, options = find_asked_cells(words, exclude=exclude, only=only, deep=deep, busy=busy)
+    paths, options = find_asked_cells(words, exclude=exclude, only=only, deep=deep, busy=busy)
     settings = WatchSettings(
         options=options,
         debounce=debounce,
@@ -113,7 +113,7 @@ def command(
         health=health or 0,
     )
     if systemd:
-        say(render_systemd_unit(places.root, str(Path(sys.argv[0]).resolve()), _without_systemd(sys.argv)))
+        say(render_systemd_unit(paths.root, str(Path(sys.argv[0]).resolve()), _without_systemd(sys.argv)))
         return IN_SYNC
     with ExitStack() as stack:
         stream = _stream(events, stack)
@@ -122,13 +122,13 @@ def command(
             lambda text: say(text, err=to_stderr),
             stream=stream,
             hook=shlex.split(hook),
-            folder=places.root,
+            folder=paths.root,
             paint=choose_paint(),
         )
         report = WatchReport(output, settings)
         try:
             with stop_cleanly():
-                watch(places, settings, report)
+                watch(paths, settings, report)
         except KeyboardInterrupt:
             report.say("stopped", "stopped; everything recorded is kept")
     return IN_SYNC

@@ -38,12 +38,12 @@ def command(cell: str, specs: tuple[str, ...], as_json: bool) -> int:
 
     CELL is division/system/benchmark/scenario, any part of it that fits one cell, or a glob.
     """
-    places, options = find_asked_cells(specs)
-    seen = compute_plan(places, options)
+    paths, options = find_asked_cells(specs)
+    seen = compute_plan(paths, options)
     by_cell = trace_lineages(seen.desired)
     chosen = find_cell(cell, by_cell)
     explanation, links = explain(seen, chosen), build_why_chain(seen, chosen)
-    commits = {origin: _line(commit) for origin, commit in find_commits(places, collect_origins(explanation)).items()}
+    commits = {origin: _line(commit) for origin, commit in find_commits(paths, collect_origins(explanation)).items()}
     if as_json:
         say_json(
             render_document("why", **render_explanation_part(explanation, commits), links=render_chain_part(links))

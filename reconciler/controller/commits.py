@@ -18,7 +18,7 @@ class Commits:
     """``due``: a pass may have recorded something since. ``unpushed`` likewise, of commits. ``moved``: from where to
     where HEAD moved by our own doing."""
 
-    places: RepositoryPaths
+    paths: RepositoryPaths
     settings: WatchSettings
     reporter: Reporter
     due: bool = True
@@ -34,17 +34,17 @@ class Commits:
             self.push(seen)
 
     def commit(self) -> None:
-        folders = [path for path in (self.places.records, self.places.logs) if path.exists()]
-        paths = [str(path.relative_to(self.places.root)) for path in folders]
-        commit = git.commit(self.places.root, paths, "Record outcomes")
+        folders = [path for path in (self.paths.records, self.paths.logs) if path.exists()]
+        paths = [str(path.relative_to(self.paths.root)) for path in folders]
+        commit = git.commit(self.paths.root, paths, "Record outcomes")
         self.due = False
         if commit:
             self.unpushed = True
-            self.moved = git_remotes.resolve_commit(self.places.root, f"{commit}^"), commit
+            self.moved = git_remotes.resolve_commit(self.paths.root, f"{commit}^"), commit
             self.reporter.say("committed", f"committed the records as {commit[:7]}", commit=commit)
 
     def push(self, seen: PlanResult) -> None:
-        root, remote, name = self.places.root, self.settings.push, git_remotes.find_branch(self.places.root)
+        root, remote, name = self.paths.root, self.settings.push, git_remotes.find_branch(self.paths.root)
         embargo, today = make_embargo(seen.desired.submission), datetime.now(UTC).date()
         refused = (explain_refusal(embargo, address, today) for address in git_remotes.list_addresses(root, remote))
         why = next(filter(None, refused), "")

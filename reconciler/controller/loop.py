@@ -35,11 +35,11 @@ class Loop:
     """``left``: an attempt may be around whose pass did not come to its end. ``topics``: what changed since the last
     turn. ``head``: the commit that HEAD was at."""
 
-    places: RepositoryPaths
+    paths: RepositoryPaths
     settings: WatchSettings
     queue: Queue
     source: ChangeSource
-    paths: WatchPaths
+    watch_paths: WatchPaths
     memory: PlanCache
     decider: Decider
     supersession: Supersession
@@ -73,7 +73,7 @@ class Loop:
 
     def turn(self) -> None:
         try:
-            self.source.follow(self.paths.homes())
+            self.source.follow(self.watch_paths.homes())
             self.note_head()
             self.reconcile()
             self.reporter.report_recovery()
@@ -93,7 +93,7 @@ class Loop:
             gc.collect()
 
     def reconcile(self) -> None:
-        result = compute_plan(self.places, self.settings.options, self.memory)
+        result = compute_plan(self.paths, self.settings.options, self.memory)
         self.learn(result)
         self.reporter.report_valid_spec(result)
         self.decider.forget_others(result.plan.steps)
@@ -112,8 +112,8 @@ class Loop:
 
     def learn(self, result: PlanResult) -> None:
         """The specs may name other files now."""
-        self.paths.learn(result)
-        if self.source.follow(self.paths.homes()):
+        self.watch_paths.learn(result)
+        if self.source.follow(self.watch_paths.homes()):
             self.queue.add(Topic.UNWATCHED)
         problem, self.unwatched = self.unwatched, self.source.problem
         if self.unwatched not in ("", problem):
@@ -121,7 +121,7 @@ class Loop:
 
     def has_leftovers(self) -> bool:
         """An attempt that an earlier process began: its result is taken over, or its folder removed, by a pass."""
-        folder = self.places.attempts
+        folder = self.paths.attempts
         return self.left and folder.is_dir() and any(folder.iterdir())
 
     def run_pass(self, result: PlanResult, due: tuple[Step, ...]) -> PassReport:
@@ -133,7 +133,7 @@ class Loop:
         self.reporter.report_pass_begun(self.passes)
         try:
             report = run_pass(
-                self.places,
+                self.paths,
                 self.settings.options,
                 report=self.note_event,
                 saved=replace(result.plan, steps=due),
@@ -159,9 +159,9 @@ class Loop:
 
     def note_head(self) -> None:
         """Say when the branch was rewritten; the world is read again in any case."""
-        before, self.head = self.head, git_remotes.resolve_commit(self.places.root, "HEAD")
+        before, self.head = self.head, git_remotes.resolve_commit(self.paths.root, "HEAD")
         if before and self.head and before != self.head:
-            follows = git_remotes.is_ancestor(self.places.root, before, self.head)
+            follows = git_remotes.is_ancestor(self.paths.root, before, self.head)
             text = "" if follows else ", which does not follow it: everything is read again"
             self.reporter.say("head", f"HEAD moved: {before[:7]} → {self.head[:7]}{text}", commit=self.head)
 

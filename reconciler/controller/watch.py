@@ -22,27 +22,27 @@ from reconciler.files import RepositoryPaths
 from reconciler.planning import PlanCache
 
 
-def watch(places: RepositoryPaths, settings: WatchSettings, reporter: Reporter) -> None:
+def watch(paths: RepositoryPaths, settings: WatchSettings, reporter: Reporter) -> None:
     """Until KeyboardInterrupt. Raises ReconcilerError for what was asked for and cannot be (a port, a remote)."""
     for remote in filter(None, (settings.remote, settings.push)):
-        git_remotes.list_addresses(places.root, remote)
-    queue, memory = Queue(settings.debounce), PlanCache.of(places)
+        git_remotes.list_addresses(paths.root, remote)
+    queue, memory = Queue(settings.debounce), PlanCache.of(paths)
     with ExitStack() as stack:
         if settings.health:
             stack.enter_context(Health(settings.health, reporter.read_state))
         source = stack.enter_context(ChangeSource(queue.add))
-        stack.enter_context(Follower(places.root, settings.remote, settings.poll, _say(reporter, queue)))
-        reporter.say("started", f"watching {places.root}")
+        stack.enter_context(Follower(paths.root, settings.remote, settings.poll, _say(reporter, queue)))
+        reporter.say("started", f"watching {paths.root}")
         loop = Loop(
-            places,
+            paths,
             settings,
             queue,
             source,
-            WatchPaths(places, settings.options),
+            WatchPaths(paths, settings.options),
             memory,
             Decider(settings),
             Supersession(settings, queue, memory, reporter),
-            Commits(places, settings, reporter),
+            Commits(paths, settings, reporter),
             reporter,
         )
         loop.run()

@@ -14,13 +14,13 @@ from reconciler.planning import Options, PlanResult
 class WatchPaths:
     """``homes`` after each look: another spec may name other files. What the last good one named stays until then."""
 
-    def __init__(self, places: RepositoryPaths, options: Options) -> None:
-        self._places, self._options = places, options
-        self._tree, self._sources = places.tree, dict[Path, Topic]()
+    def __init__(self, paths: RepositoryPaths, options: Options) -> None:
+        self._paths, self._options = paths, options
+        self._tree, self._sources = paths.tree, dict[Path, Topic]()
         self._git: tuple[Path, ...] = ()
 
     def learn(self, seen: PlanResult) -> None:
-        root = self._places.root
+        root = self._paths.root
         self._tree = seen.tree
         named = (root / location for location in seen.sources)
         # A link and what it leads to: either may be changed.
@@ -28,11 +28,11 @@ class WatchPaths:
 
     def homes(self) -> Homes:
         """Where two are one, the later counts: records are no sources, though the code that is named be all here."""
-        places = self._places
-        self._git = self._git or git_remotes.list_control_folders(places.root)
-        found = {**self._sources, places.work: Topic.OURS, places.root / "state": Topic.RECORDS}
+        paths = self._paths
+        self._git = self._git or git_remotes.list_control_folders(paths.root)
+        found = {**self._sources, paths.work: Topic.OURS, paths.root / "state": Topic.RECORDS}
         found[self._tree] = Topic.TREE
-        for path in list_spec_paths(places, self._options.specs):
-            whole = path.is_dir() or path == places.specs
+        for path in list_spec_paths(paths, self._options.specs):
+            whole = path.is_dir() or path == paths.specs
             found[path.resolve() if whole else path.resolve().parent] = Topic.SPECS
         return found | dict.fromkeys(self._git, Topic.GIT)

@@ -30,12 +30,12 @@ def has_command(attempt: Attempt) -> bool:
     return named.get(attempt.intent.address.kind, "") in attempt.intent.settings
 
 
-def make_command_run(attempt: Attempt, places: RepositoryPaths, inputs: Mapping[str, str]) -> CommandRequest:
+def make_command_run(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[str, str]) -> CommandRequest:
     """``user.conf`` and the audit settings are written already."""
     settings = attempt.intent.settings
     attempt.run_dir.mkdir(exist_ok=True)
-    values = {**collect_placeholder_values(attempt, places, inputs), "run_dir": str(attempt.run_dir)}
-    cwd = Path(find_location(settings, "harness.cwd", values, places.root) or _folder(settings, places.root, attempt))
+    values = {**collect_placeholder_values(attempt, paths, inputs), "run_dir": str(attempt.run_dir)}
+    cwd = Path(find_location(settings, "harness.cwd", values, paths.root) or _folder(settings, paths.root, attempt))
     audit = attempt.audit_settings.exists()
     placed = settings.text("harness.audit_config") == "placed"
     written = settings.text("harness.user_conf", "written") == "written"
@@ -60,20 +60,20 @@ def make_command_run(attempt: Attempt, places: RepositoryPaths, inputs: Mapping[
         outputs=fill_all(settings.words("harness.outputs"), values),
         place_audit=str(attempt.audit_settings) if placed and audit else "",
         lock=str(make_machine_lock(f"folder-{hash_bytes(str(cwd).encode())[:16]}").path) if placed else "",
-        code=find_location(settings, "harness.code", values, places.root),
+        code=find_location(settings, "harness.code", values, paths.root),
         service_log=attempt.intent.server.log if attempt.intent.server else "",
     )
 
 
 def make_command_score(
-    attempt: Attempt, places: RepositoryPaths, inputs: Mapping[str, str], accuracy_log: Path
+    attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[str, str], accuracy_log: Path
 ) -> CommandRequest:
     settings = attempt.intent.settings
     attempt.run_dir.mkdir(exist_ok=True)
-    values = collect_placeholder_values(attempt, places, inputs)
+    values = collect_placeholder_values(attempt, paths, inputs)
     values |= {"run_dir": str(attempt.run_dir), "accuracy_log": str(accuracy_log), "mode": "accuracy"}
     env, secrets = collect_environment(settings, values)
-    cwd = find_location(settings, "harness.cwd", values, places.root) or _folder(settings, places.root, attempt)
+    cwd = find_location(settings, "harness.cwd", values, paths.root) or _folder(settings, paths.root, attempt)
     return CommandRequest(
         purpose="score",
         command=fill_all(settings.words(SCORE_COMMAND), values),
@@ -84,20 +84,20 @@ def make_command_score(
         env=env,
         secrets=secrets,
         timeout=settings.seconds("harness.timeout"),
-        code=find_location(settings, "harness.code", values, places.root),
+        code=find_location(settings, "harness.code", values, paths.root),
     )
 
 
-def make_command_build(attempt: Attempt, places: RepositoryPaths, inputs: Mapping[str, str]) -> CommandRequest:
+def make_command_build(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[str, str]) -> CommandRequest:
     settings = attempt.intent.settings
     attempt.run_dir.mkdir(exist_ok=True)
     image = settings.part_text(BUILD, "image")
-    values = {**collect_placeholder_values(attempt, places, inputs), "run_dir": str(attempt.run_dir), "image": image}
+    values = {**collect_placeholder_values(attempt, paths, inputs), "run_dir": str(attempt.run_dir), "image": image}
     env, secrets = collect_environment(settings, values, BUILD)
     return CommandRequest(
         purpose="build",
         command=fill_all(settings.words(BUILD_COMMAND), values),
-        cwd=find_folder(settings, BUILD, values, places.root) or str(attempt.run_dir),
+        cwd=find_folder(settings, BUILD, values, paths.root) or str(attempt.run_dir),
         run_dir=str(attempt.run_dir),
         output=str(attempt.output),
         counter=str(attempt.counter),
@@ -106,7 +106,7 @@ def make_command_build(attempt: Attempt, places: RepositoryPaths, inputs: Mappin
         timeout=settings.seconds(f"{BUILD}.timeout"),
         since=attempt.intent.clock,
         outputs=fill_all(settings.words(f"{BUILD}.outputs"), values),
-        code=find_part_location(settings, BUILD, "code", values, places.root),
+        code=find_part_location(settings, BUILD, "code", values, paths.root),
     )
 
 
@@ -120,7 +120,7 @@ def fill_all(texts: Sequence[str], values: Mapping[str, str]) -> tuple[str, ...]
     return tuple(fill_placeholders(text, values) for text in texts)
 
 
-def collect_placeholder_values(attempt: Attempt, places: RepositoryPaths, inputs: Mapping[str, str]) -> dict[str, str]:
+def collect_placeholder_values(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[str, str]) -> dict[str, str]:
     """What every placeholder stands for, but those of one purpose alone."""
     settings, server = attempt.intent.settings, attempt.intent.server
     asked = {name: value for name, (value, _) in attempt.intent.inputs.items()}
@@ -140,8 +140,8 @@ def collect_placeholder_values(attempt: Attempt, places: RepositoryPaths, inputs
         "user_conf": str(attempt.user_conf),
         "audit_config": str(attempt.audit_settings) if attempt.audit_settings.exists() else "",
         "engine": inputs.get("engine", ""),
-        "model": _made(attempt, places, inputs, "model"),
-        "dataset": _made(attempt, places, inputs, "dataset"),
+        "model": _made(attempt, paths, inputs, "model"),
+        "dataset": _made(attempt, paths, inputs, "dataset"),
         "device": _devices(settings.hardware),
         "benchmark": settings.text("benchmark.official"),
         "system": settings.text("system.name"),
@@ -183,10 +183,10 @@ def _said(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def _made(attempt: Attempt, places: RepositoryPaths, inputs: Mapping[str, str], kind: str) -> str:
+def _made(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[str, str], kind: str) -> str:
     """What was made here of the model or the dataset; the source itself where the command does that."""
     path = attempt.intent.locations.get(f"{kind}.path")
-    source = str((places.root / path).resolve()) if path else ""
+    source = str((paths.root / path).resolve()) if path else ""
     if attempt.intent.locations.get("benchmark.code") == "command":
         return source
     return inputs.get(kind, source)

@@ -25,11 +25,11 @@ from reconciler.resource.kinds import AUDIT
 from reconciler.storage_errors import refuse_storage_error
 
 
-def judge_attempt(attempt: Attempt, places: RepositoryPaths, watch: Watch, executors: Executors) -> None:
+def judge_attempt(attempt: Attempt, paths: RepositoryPaths, watch: Watch, executors: Executors) -> None:
     """Leaves the verify files in the attempt's output and, last of all, its result."""
     began = time.monotonic()
     try:
-        verdict, answers, taken_over = _judge(attempt, places, watch, executors)
+        verdict, answers, taken_over = _judge(attempt, paths, watch, executors)
     except MissingLogError as error:
         result = _missing(str(error))
     except (ReconcilerError, OSError, ValueError) as error:
@@ -51,7 +51,7 @@ def _missing(run: str) -> Result:
 
 
 def _judge(
-    attempt: Attempt, places: RepositoryPaths, watch: Watch, executors: Executors
+    attempt: Attempt, paths: RepositoryPaths, watch: Watch, executors: Executors
 ) -> tuple[AuditVerdict, Part | None, bool]:
     """The verdict; TEST01's comparison of answers, and whether it was taken over from an earlier verdict."""
     values = {name: value for name, (value, _) in attempt.intent.inputs.items()}
@@ -62,12 +62,12 @@ def _judge(
         here = question.audit.answers is not None and question.accuracy.answers is not None
         taken_over = not here
         if not answers.passed and here:
-            reports = _both_scored(attempt, places, watch, executors)
+            reports = _both_scored(attempt, paths, watch, executors)
         unread = RunLogs(question.audit.detail, question.audit.summary)
         question = dataclasses.replace(question, audit=unread, known_answers=answers)
     elif test.scored:
         question.audit.entries("audit")  # it must be at hand
-        reports = {COMPLIANCE: _scored(attempt, places, watch, executors, COMPLIANCE, _log(attempt, "audit"))}
+        reports = {COMPLIANCE: _scored(attempt, paths, watch, executors, COMPLIANCE, _log(attempt, "audit"))}
     verdict = test.judge(dataclasses.replace(question, reports=reports))
     for name, text in reports.items() if test.compare_answers is not None else ():
         replace(attempt.output / name, text.encode("utf-8", "surrogateescape"))
@@ -109,7 +109,7 @@ def _lines(path: Path) -> Callable[[], Iterator[bytes]]:
     return read
 
 
-def _both_scored(attempt: Attempt, places: RepositoryPaths, watch: Watch, executors: Executors) -> dict[str, str]:
+def _both_scored(attempt: Attempt, paths: RepositoryPaths, watch: Watch, executors: Executors) -> dict[str, str]:
     """Reports over the audit run's answers, and over the accuracy run's answers to the same samples."""
     audit, subset = _log(attempt, "audit"), attempt.folder / "baseline.json"
     logged = {entry.index for entry in read_entries(_lines(audit)())}
@@ -121,14 +121,14 @@ def _both_scored(attempt: Attempt, places: RepositoryPaths, watch: Watch, execut
             stream.write((",\n" if number else "") + json.dumps(item))
         stream.write("\n]\n")
     logs = {BASELINE: subset, COMPLIANCE: audit}
-    return {name: _scored(attempt, places, watch, executors, name, log) for name, log in logs.items()}
+    return {name: _scored(attempt, paths, watch, executors, name, log) for name, log in logs.items()}
 
 
-def _scored(attempt: Attempt, places: RepositoryPaths, watch: Watch, executors: Executors, name: str, log: Path) -> str:
+def _scored(attempt: Attempt, paths: RepositoryPaths, watch: Watch, executors: Executors, name: str, log: Path) -> str:
     """What the benchmark's scorer says of a log. Raises ReconcilerError when it fails."""
     child = Attempt(attempt.folder / Path(name).stem, attempt.intent)
     child.output.mkdir(parents=True)
-    request = make_score_request(child, places, {"dataset": str(attempt.inputs / "dataset")}, log)
+    request = make_score_request(child, paths, {"dataset": str(attempt.inputs / "dataset")}, log)
     result = run_child(child, request, watch, executors)
     if not result.done:
         raise ReconcilerError(f"the scorer failed on {log.name}: {result.problem}", fix=result.fix)

@@ -11,7 +11,7 @@ from reconciler.resource.settings import CellSettings
 LOOK = 2.0  # seconds for which the processors must be loaded
 
 
-def find_busy(settings: CellSettings, places: RepositoryPaths, *, look: float = LOOK) -> Busy | None:
+def find_busy(settings: CellSettings, paths: RepositoryPaths, *, look: float = LOOK) -> Busy | None:
     """What speaks against timing a run with these settings now; None when its machine is quiet.
 
     ``look``: seconds for which the processors must be loaded; a tenth of a second at least. Raises ReconcilerError when
@@ -21,7 +21,7 @@ def find_busy(settings: CellSettings, places: RepositoryPaths, *, look: float = 
         return None  # whoever queues a run keeps others off its machine
     request = ProbeRequest(quiet=look, gpus=list_gpus(settings))
     try:
-        nodes = probe_nodes(request, settings.launcher, places.work, (places.root.resolve(),))
+        nodes = probe_nodes(request, settings.launcher, paths.work, (paths.root.resolve(),))
     except ReconcilerError:
         if not settings.runs_here:
             raise

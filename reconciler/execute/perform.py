@@ -52,7 +52,7 @@ class AttemptContext:
     machine; ``order``: what a record's time must come after. ``under_way``: key → the attempt of an earlier pass that
     runs still, somewhere."""
 
-    places: RepositoryPaths
+    paths: RepositoryPaths
     executors: Executors
     tool: str
     spec: Mapping[str, str]
@@ -128,7 +128,7 @@ def begin(step: Step, detail: Detail, upstream: Mapping[str, Summary], context: 
         shared=step.shared,
         tool=context.tool,
     )
-    attempt = create(context.places.attempts, intent)
+    attempt = create(context.paths.attempts, intent)
     for name, artifact in files.items():
         folder, _, file = name.partition(".")
         offer(context.path(artifact), attempt.inputs / folder / file)
@@ -176,7 +176,7 @@ def perform(
         if handle is not None:
             follow_submission(context.executors.by_name[handle.executor], handle, attempt, watch)
         elif step.change.address.kind is Kind.VERDICT:
-            judge_attempt(attempt, context.places, watch, context.executors)
+            judge_attempt(attempt, context.paths, watch, context.executors)
         elif step.change.address.kind is Kind.SCORE and find_format(attempt.intent.settings).SCORES_ITSELF:
             Result(done=True, seconds=0.0).write(attempt.result)  # its accuracy run has scored itself
         else:
@@ -195,7 +195,7 @@ def _make(attempt: Attempt, context: AttemptContext, watch: Watch) -> None:
     prepared = find_prepared(attempt)
     if prepared is not None and take_prepared(attempt, prepared):
         return
-    run_child(attempt, make_request(attempt, context.places), watch, context.executors)
+    run_child(attempt, make_request(attempt, context.paths), watch, context.executors)
     if prepared is not None:
         offer_prepared(attempt, prepared)
 

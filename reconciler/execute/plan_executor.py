@@ -116,7 +116,7 @@ class PlanExecutor:
         def hold(lock: Lock) -> None:
             self.turns.take(lock, step)
 
-        with convert_storage_errors(self.context.places.attempts):
+        with convert_storage_errors(self.context.paths.attempts):
             finished = self.services.start(step, detail, self.upstream(detail), self.context, moved, hold)
         outcome = self.settle(step, finished)
         if not finished.lives:
@@ -150,7 +150,7 @@ class PlanExecutor:
             def moved(progress: Progress) -> None:
                 self.report(StepProgress(step, progress, minimum))
 
-            with convert_storage_errors(context.places.attempts):
+            with convert_storage_errors(context.paths.attempts):
                 finished = perform(step, detail, upstream, context, moved)
         return self.settle(step, finished)
 
@@ -183,7 +183,7 @@ class PlanExecutor:
         began = time.monotonic()
         look = 0.0 if REHEARSAL in detail.marks else LOOK
         try:
-            found = find_busy(detail.settings, self.context.places, look=look)
+            found = find_busy(detail.settings, self.context.paths, look=look)
         except ReconcilerError as error:
             return f"its nodes cannot be probed: {error.message}"
         finally:

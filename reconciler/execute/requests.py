@@ -25,47 +25,47 @@ from reconciler.result_formats.table import find_format
 _PACED = ("Server", "Interactive")  # scenarios whose queries come at a rate
 
 
-def make_request(attempt: Attempt, places: RepositoryPaths) -> FileMessage:
+def make_request(attempt: Attempt, paths: RepositoryPaths) -> FileMessage:
     kind = attempt.intent.address.kind
     if kind in (Kind.RUN, Kind.COMPLIANCE_TEST):
         _write_confs(attempt)
-        return make_command_run(attempt, places, _inputs(attempt)) if has_command(attempt) else _run(attempt, places)
+        return make_command_run(attempt, paths, _inputs(attempt)) if has_command(attempt) else _run(attempt, paths)
     if kind is Kind.SCORE:
         inputs = _inputs(attempt)
-        return make_score_request(attempt, places, inputs, Path(inputs.pop("run")) / ACCURACY_LOG)
-    return make_command_build(attempt, places, _inputs(attempt)) if has_command(attempt) else _build(attempt, places)
+        return make_score_request(attempt, paths, inputs, Path(inputs.pop("run")) / ACCURACY_LOG)
+    return make_command_build(attempt, paths, _inputs(attempt)) if has_command(attempt) else _build(attempt, paths)
 
 
-def describe_benchmark(attempt: Attempt, places: RepositoryPaths) -> Benchmark:
+def describe_benchmark(attempt: Attempt, paths: RepositoryPaths) -> Benchmark:
     locations = attempt.intent.locations
     path = locations.get("benchmark.path")
     name = locations.get("benchmark.code", "") or (Path(path).stem if path else "")
-    return Benchmark(name=name, path=str((places.root / path).resolve()) if path else None)
+    return Benchmark(name=name, path=str((paths.root / path).resolve()) if path else None)
 
 
 def _inputs(attempt: Attempt) -> dict[str, str]:
     return {folder.name: str(folder) for folder in sorted(attempt.inputs.glob("*")) if folder.is_dir()}
 
 
-def _build(attempt: Attempt, places: RepositoryPaths) -> BuildRequest:
+def _build(attempt: Attempt, paths: RepositoryPaths) -> BuildRequest:
     intent = attempt.intent
     kind = intent.address.kind
     name = str(kind).lower()
     source = intent.locations.get(f"{name}.path")
     backend = intent.settings.text("engine.backend") or None
     settings = select_engine_settings(intent.settings) if kind is Kind.ENGINE else dict(intent.settings.values)
-    caches = {"calibration": str(places.caches / "calibration")} if kind is Kind.MODEL else {}
+    caches = {"calibration": str(paths.caches / "calibration")} if kind is Kind.MODEL else {}
     if kind is Kind.ENGINE:
-        caches = {"timing": str(places.caches / f"timing-{backend}.cache")}
+        caches = {"timing": str(paths.caches / f"timing-{backend}.cache")}
     return BuildRequest(
         kind=str(kind),  # type: ignore[arg-type]
-        benchmark=describe_benchmark(attempt, places),
+        benchmark=describe_benchmark(attempt, paths),
         output=str(attempt.output),
         counter=str(attempt.counter),
         backend=backend if kind is Kind.ENGINE else None,
         settings=settings,
         inputs=_inputs(attempt),
-        source=str((places.root / source).resolve()) if source else None,
+        source=str((paths.root / source).resolve()) if source else None,
         caches=caches,
     )
 
@@ -119,11 +119,11 @@ def _pace(attempt: Attempt, mode: str) -> dict[str, Any]:
     return {"target_qps": rate} if paced and str(attempt.intent.inputs["scenario"][0]) in _PACED else {}
 
 
-def _run(attempt: Attempt, places: RepositoryPaths) -> RunRequest:
+def _run(attempt: Attempt, paths: RepositoryPaths) -> RunRequest:
     intent = attempt.intent
     values = {name: value for name, (value, _) in intent.inputs.items()}
     return RunRequest(
-        benchmark=describe_benchmark(attempt, places),
+        benchmark=describe_benchmark(attempt, paths),
         backend=intent.settings.text("engine.backend"),
         scenario=name_loadgen_scenario(str(values["scenario"])),  # type: ignore[arg-type]
         mode=str(values["mode"]),  # type: ignore[arg-type]
@@ -139,13 +139,13 @@ def _run(attempt: Attempt, places: RepositoryPaths) -> RunRequest:
 
 
 def make_score_request(
-    attempt: Attempt, places: RepositoryPaths, inputs: dict[str, str], accuracy_log: Path
+    attempt: Attempt, paths: RepositoryPaths, inputs: dict[str, str], accuracy_log: Path
 ) -> FileMessage:
     """To the declared command where there is one, else to the benchmark's own scorer."""
     if SCORE_COMMAND in attempt.intent.settings:
-        return make_command_score(attempt, places, inputs, accuracy_log)
+        return make_command_score(attempt, paths, inputs, accuracy_log)
     return ScoreRequest(
-        benchmark=describe_benchmark(attempt, places),
+        benchmark=describe_benchmark(attempt, paths),
         accuracy_log=str(accuracy_log),
         output=str(attempt.output),
         counter=str(attempt.counter),

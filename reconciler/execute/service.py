@@ -159,16 +159,16 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def make_service_request(attempt: Attempt, places: RepositoryPaths) -> ServiceRequest:
+def make_service_request(attempt: Attempt, paths: RepositoryPaths) -> ServiceRequest:
     settings = attempt.intent.settings
     attempt.run_dir.mkdir(exist_ok=True)
     inputs = {folder.name: str(folder) for folder in sorted(attempt.inputs.glob("*")) if folder.is_dir()}
     image = settings.part_text(SERVICE, "image")
-    values = {**collect_placeholder_values(attempt, places, inputs), "run_dir": str(attempt.run_dir), "image": image}
+    values = {**collect_placeholder_values(attempt, paths, inputs), "run_dir": str(attempt.run_dir), "image": image}
     env, secrets = collect_environment(settings, values, SERVICE)
     return ServiceRequest(
         command=fill_all(settings.words(SERVICE_COMMAND), values),
-        cwd=find_folder(settings, SERVICE, values, places.root) or str(attempt.run_dir),
+        cwd=find_folder(settings, SERVICE, values, paths.root) or str(attempt.run_dir),
         counter=str(attempt.counter),
         ready=str(attempt.result),
         probe=_probe(settings, values),
@@ -177,7 +177,7 @@ def make_service_request(attempt: Attempt, places: RepositoryPaths) -> ServiceRe
         secrets=secrets,
         stop_signal=settings.text(f"{SERVICE}.stop.signal", "SIGTERM"),
         stop_grace=settings.seconds(f"{SERVICE}.stop.timeout", _STOP),
-        code=find_part_location(settings, SERVICE, "code", values, places.root),
+        code=find_part_location(settings, SERVICE, "code", values, paths.root),
     )
 
 
@@ -196,7 +196,7 @@ def _probe(settings: CellSettings, values: Mapping[str, str]) -> Ready:
 
 
 def _started(key: str, attempt: Attempt, context: AttemptContext, port: int, lock: Lock | None) -> Server:
-    request = make_service_request(attempt, context.places)
+    request = make_service_request(attempt, context.paths)
     executor = context.executors.choose(attempt, request)
     held = (*context.keep_open, *((lock.descriptor,) if lock else ()))
     # Its keeper sees to what the server started.

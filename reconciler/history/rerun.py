@@ -57,7 +57,7 @@ class Repeats:
 
 
 def repeat_runs(
-    places: RepositoryPaths,
+    paths: RepositoryPaths,
     at: Snapshot,
     audited: AuditReport,
     words: tuple[str, ...],
@@ -72,13 +72,13 @@ def repeat_runs(
     if not cells:
         fix = f"published at this commit: {join_listing(sorted(published)) or 'none'}"
         raise ReconcilerError(f"no published cell matches {' '.join(words)}", fix=fix)
-    ignore_work(places)
+    ignore_work(paths)
     # Both write objects, and a pass sweeps what it takes for leftovers.
-    with Lock(places.pass_lock, purpose="repeat of a measurement").acquire():
-        for left in places.work.glob(f"{_SCRATCH}*"):
+    with Lock(paths.pass_lock, purpose="repeat of a measurement").acquire():
+        for left in paths.work.glob(f"{_SCRATCH}*"):
             remove(left)
-        with _repository(places, at.commit) as there:
-            found = [_repeat(cell, at, there, places, report, busy=busy) for cell in cells]
+        with _repository(paths, at.commit) as there:
+            found = [_repeat(cell, at, there, paths, report, busy=busy) for cell in cells]
     claims = tuple(claim for claim, _ in found)
     kept = tuple((claim, path) for claim, path in found if path is not None)
     order = {where: index for index, where in enumerate(dict.fromkeys(claim.where for claim in audited.claims))}
@@ -91,12 +91,12 @@ def _result(cell: Cell) -> Address:
 
 
 @contextlib.contextmanager
-def _repository(places: RepositoryPaths, commit: str) -> Iterator[RepositoryPaths]:
+def _repository(paths: RepositoryPaths, commit: str) -> Iterator[RepositoryPaths]:
     """The commit with its own state, and the objects and caches of this repository."""
-    with TemporaryDirectory(dir=places.work, prefix=_SCRATCH) as folder:
-        there = RepositoryPaths(clone_at(places.root, commit, Path(folder) / "tree"))
+    with TemporaryDirectory(dir=paths.work, prefix=_SCRATCH) as folder:
+        there = RepositoryPaths(clone_at(paths.root, commit, Path(folder) / "tree"))
         there.work.mkdir(exist_ok=True)
-        for shared, here in ((there.objects, places.objects), (there.caches, places.caches)):
+        for shared, here in ((there.objects, paths.objects), (there.caches, paths.caches)):
             here.mkdir(parents=True, exist_ok=True)
             shared.symlink_to(here.resolve())
         yield there
@@ -106,7 +106,7 @@ def _repeat(
     cell: Cell,
     at: Snapshot,
     there: RepositoryPaths,
-    places: RepositoryPaths,
+    paths: RepositoryPaths,
     report: Callable[[Event], None],
     *,
     busy: bool,
@@ -122,7 +122,7 @@ def _repeat(
         return _not_repeated(cell, "its run was imported, and cannot be made here"), None
     probe_machines(there, at.desired.submission.systems, {own.system}, lambda text: report(Message(text)))
     launcher = at.desired.detail(address).settings.launcher
-    unlike = _unlike(record, probe_nodes(ProbeRequest(), launcher, places.work, (places.root.resolve(),))[0])
+    unlike = _unlike(record, probe_nodes(ProbeRequest(), launcher, paths.work, (paths.root.resolve(),))[0])
     if unlike:
         return _not_repeated(cell, f"this machine is not that of the record: {'; '.join(unlike)}"), None
     if why := _unfit(own, compute_plan(there, replace(options, rerun=())), compute_plan(there, options)):
@@ -132,8 +132,8 @@ def _repeat(
     if ended is None or ended.record is None or ended.status is not Status.DONE:
         said = f"{ended.message}; {ended.fix}".rstrip("; ") if ended else "the pass made no run"
         return _not_repeated(cell, said), None
-    claim, facts = _judged(cell, at, places, identity, ended.record)
-    return claim, _kept(places, at, claim, identity, ended.record, facts)
+    claim, facts = _judged(cell, at, paths, identity, ended.record)
+    return claim, _kept(paths, at, claim, identity, ended.record, facts)
 
 
 def _not_repeated(cell: Cell, why: str) -> Claim:
@@ -174,7 +174,7 @@ def _unfit(cell: Cell, still: PlanResult, forced: PlanResult) -> str:
 
 
 def _judged(
-    cell: Cell, at: Snapshot, places: RepositoryPaths, identity: str, repeat: Record
+    cell: Cell, at: Snapshot, paths: RepositoryPaths, identity: str, repeat: Record
 ) -> tuple[Claim, Mapping[str, object]]:
     record = at.records[identity]
     published, again = summarize(record, identity), summarize(repeat, "")
@@ -188,7 +188,7 @@ def _judged(
     lower = at.desired.detail(declared.address if declared else record.address).ruling.metric.lower_is_better
     recorded = [float(s.metric[0]) for s in _alike(at, published) if s.metric]
     try:
-        score = read_from_detail(parse_detail(_published_log(places, at, record), DETAIL))
+        score = read_from_detail(parse_detail(_published_log(paths, at, record), DETAIL))
     except LogError as error:
         return _not_comparable(cell, str(error)), {}
     then, now = float(published.metric[0]), float(again.metric[0])
@@ -220,10 +220,10 @@ def _alike(at: Snapshot, published: Summary) -> list[Summary]:
     return [run for run in runs if not find_differing_evidence(published, run, ALLOWED_TO_DIFFER)]
 
 
-def _published_log(places: RepositoryPaths, at: Snapshot, record: Record) -> bytes:
+def _published_log(paths: RepositoryPaths, at: Snapshot, record: Record) -> bytes:
     sha256 = next((a.sha256 for a in record.artifacts if a.name == DETAIL), "")
-    files = git.list_files_at(places.root, at.commit, [f"state/logs/{sha256}"])
-    data = git.read_blobs(places.root, [blob for blob, _ in files.values()])
+    files = git.list_files_at(paths.root, at.commit, [f"state/logs/{sha256}"])
+    data = git.read_blobs(paths.root, [blob for blob, _ in files.values()])
     found = next(iter(data.values()), b"")
     if hash_bytes(found) != sha256:
         raise LogError(f"{DETAIL} of the published run is not in this commit", fix="commit state/logs")
@@ -231,7 +231,7 @@ def _published_log(places: RepositoryPaths, at: Snapshot, record: Record) -> byt
 
 
 def _kept(
-    places: RepositoryPaths, at: Snapshot, claim: Claim, identity: str, repeat: Record, facts: Mapping[str, object]
+    paths: RepositoryPaths, at: Snapshot, claim: Claim, identity: str, repeat: Record, facts: Mapping[str, object]
 ) -> Path:
     document = {
         "version": VERSION,
@@ -244,6 +244,6 @@ def _kept(
         "record": json.loads(encode(repeat)),
     }
     data = json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False).encode() + b"\n"
-    path = places.audits / f"{hash_bytes(data)[:20]}.json"
+    path = paths.audits / f"{hash_bytes(data)[:20]}.json"
     write(path, data)
     return path

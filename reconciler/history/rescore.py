@@ -33,13 +33,13 @@ from reconciler.result_formats.table import find_format
 WHAT = "accuracy"  # the claim that an audit from git alone can only attest
 
 
-def rescore_runs(places: RepositoryPaths, at: Snapshot, audited: AuditReport) -> AuditReport:
+def rescore_runs(paths: RepositoryPaths, at: Snapshot, audited: AuditReport) -> AuditReport:
     """The audit with each attested accuracy claim proven, contradicted or missing. An imported score whose benchmark
     has no scorer here stays attested. Raises RepositoryError when the commit cannot be checked out."""
-    places.work.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=places.work, prefix="rescore-") as folder:
-        root = clone_at(places.root, at.commit, Path(folder) / "tree")
-        claims = [_claim(cell, at, places, root, Path(folder) / "attempts") for cell in sorted(at.difference.chosen)]
+    paths.work.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=paths.work, prefix="rescore-") as folder:
+        root = clone_at(paths.root, at.commit, Path(folder) / "tree")
+        claims = [_claim(cell, at, paths, root, Path(folder) / "attempts") for cell in sorted(at.difference.chosen)]
     found = {claim.where: claim for claim in claims if claim is not None}
     kept = [claim for claim in audited.claims if not (_is_attested(claim) and claim.where in found)]
     return replace(audited, claims=tuple(sorted([*kept, *found.values()], key=_order(audited))))
@@ -55,7 +55,7 @@ def _order(audited: AuditReport) -> Any:
     return lambda claim: position.get(claim.where, len(position))
 
 
-def _claim(cell: Cell, at: Snapshot, places: RepositoryPaths, root: Path, attempts: Path) -> Claim | None:
+def _claim(cell: Cell, at: Snapshot, paths: RepositoryPaths, root: Path, attempts: Path) -> Claim | None:
     record = at.records.get(at.difference.chosen[cell].score)
     if record is None:
         return None  # the audit says so already
@@ -64,15 +64,15 @@ def _claim(cell: Cell, at: Snapshot, places: RepositoryPaths, root: Path, attemp
     if find_format(settings).SCORES_ITSELF or (code is not None and code.elsewhere and SCORE_COMMAND not in settings):
         return None
     inputs = dict(_inputs(record, at))
-    if lacking := _lacking(inputs, places):
+    if lacking := _lacking(inputs, paths):
         return Claim(str(cell), WHAT, Proof.MISSING, f"cannot be scored again: {lacking}")
     attempt = _attempt(cell, record, at, attempts)
     for (name, file), artifact in inputs.items():
-        path = _readable(places, artifact)
+        path = _readable(paths, artifact)
         if path is not None:
             offer(path, attempt.inputs / name / file)
-    paths = RepositoryPaths(root)
-    run_child(attempt, make_request(attempt, paths), Watch(lambda _: None, PATIENCE), Executors.of(paths))
+    clone = RepositoryPaths(root)
+    run_child(attempt, make_request(attempt, clone), Watch(lambda _: None, PATIENCE), Executors.of(clone))
     again, _ = build_record(attempt)
     return _compared(cell, record, again)
 
@@ -86,18 +86,18 @@ def _inputs(record: Record, at: Snapshot) -> Iterator[tuple[tuple[str, str], Art
                 yield (name, artifact.name), artifact
 
 
-def _readable(places: RepositoryPaths, artifact: Artifact) -> Path | None:
+def _readable(paths: RepositoryPaths, artifact: Artifact) -> Path | None:
     """Where these very bytes lie."""
-    paths = (find_artifact(places, artifact.place, artifact.sha256), find_object(places, artifact.sha256))
-    return next((path for path in paths if path.is_file() and hash_file(path) == artifact.sha256), None)
+    candidates = (find_artifact(paths, artifact.place, artifact.sha256), find_object(paths, artifact.sha256))
+    return next((path for path in candidates if path.is_file() and hash_file(path) == artifact.sha256), None)
 
 
-def _lacking(inputs: Mapping[tuple[str, str], Artifact], places: RepositoryPaths) -> str:
+def _lacking(inputs: Mapping[tuple[str, str], Artifact], paths: RepositoryPaths) -> str:
     """What a scorer reads and what is not here, or not as it was recorded; "" when all is."""
     if ("run", ACCURACY_LOG) not in inputs:
         return f"its record names no {ACCURACY_LOG}"
     needed = {at: artifact for at, artifact in inputs.items() if at[0] != "run" or at[1] == ACCURACY_LOG}
-    gone = sorted(f"{name} {file}" for (name, file), item in needed.items() if _readable(places, item) is None)
+    gone = sorted(f"{name} {file}" for (name, file), item in needed.items() if _readable(paths, item) is None)
     return (
         f"not here as recorded: {join_listing(gone)}; `reconcile pull --deep` fetches what was pushed" if gone else ""
     )

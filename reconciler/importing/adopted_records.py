@@ -42,7 +42,7 @@ class Taken:
 class Recorder:
     """Writes into one repository; run it under the pass lock. ``made``: key → id of each record written or known."""
 
-    places: RepositoryPaths
+    paths: RepositoryPaths
     desired: Desired
     recorded: Recorded
     context: ImportContext
@@ -84,10 +84,10 @@ class Recorder:
             for summary in self.recorded.done(self._resource(address).key):
                 if IMPORTED not in summary.marks:
                     continue
-                record = load_record(self.places, summary.id)
+                record = load_record(self.paths, summary.id)
                 ups = {as_: names.get(identity, identity) for as_, identity in record.upstream.items()}
                 again = redeclare(record, ups, self.context)
-                names[summary.id] = write_record(self.places, again)
+                names[summary.id] = write_record(self.paths, again)
                 taken.append(_taken(Import(again), names[summary.id]))
         if not taken:
             raise ReconcilerError(f"{cell} has no imported runs", fix=f"reconcile import LOGDIR --cell {cell}")
@@ -123,11 +123,11 @@ class Recorder:
         for number, item in enumerate(made.kept):
             own = self.context.scratch / f"kept-{number}"
             copy(item.path, own)
-            stored[item.name] = keep(self.places, own, item.name, in_git=item.in_git)
+            stored[item.name] = keep(self.paths, own, item.name, in_git=item.in_git)
             own.unlink()
         artifacts = tuple(stored.get(a.name, a) for a in made.record.artifacts)
         made = replace(made, record=replace(made.record, artifacts=artifacts))
-        identity = write_record(self.places, made.record)
+        identity = write_record(self.paths, made.record)
         if made.record.ended is Ended.DONE:
             self.made[made.record.key] = identity
         return _taken(made, identity)

@@ -37,15 +37,15 @@ def list_artifacts(folder: Path, *, nested: bool) -> Listing:
 
 
 def observe_artifacts(
-    artifacts: Iterable[Artifact], of: str, places: RepositoryPaths, stamps: DigestCache
+    artifacts: Iterable[Artifact], of: str, paths: RepositoryPaths, stamps: DigestCache
 ) -> dict[tuple[str, str], ArtifactPresence]:
     """(place, sha256) → what is wrong; what is fine is left out. A log in git is looked for in both of its places.
 
     ``of`` stands for the whole of ``artifacts``, which are not asked for when all is as it was when all was well.
     """
     folders = {
-        "logs": list_artifacts(places.logs, nested=False),
-        "objects": list_artifacts(places.objects, nested=True),
+        "logs": list_artifacts(paths.logs, nested=False),
+        "objects": list_artifacts(paths.objects, nested=True),
     }
     disk = seal("", (entry for folder in folders.values() for entry in folder.values()))
     sealed = hash_bytes(f"{of} {disk}".encode())

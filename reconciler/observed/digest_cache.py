@@ -27,11 +27,11 @@ class DigestCache:
     read only when something among them is not as it was when all was well (see ``well``).
     """
 
-    def __init__(self, places: RepositoryPaths, *, deep: bool = False) -> None:
+    def __init__(self, paths: RepositoryPaths, *, deep: bool = False) -> None:
         self._deep = deep
-        self._files = _Table(places.index / "stamps.json")
-        self._sources = _Table(places.index / "sources.json")
-        self._seals = _Table(places.index / "seals.json")
+        self._files = _Table(paths.index / "stamps.json")
+        self._sources = _Table(paths.index / "sources.json")
+        self._seals = _Table(paths.index / "seals.json")
         self._sound: tuple[str, set[tuple[str, str]]] = ("", set())
 
     def refresh(self) -> None:

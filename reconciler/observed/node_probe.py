@@ -21,25 +21,25 @@ from reconciler.resource.settings import SystemSettings
 
 
 def probe_machines(
-    places: RepositoryPaths, systems: Mapping[str, SystemSettings], due: Collection[str], report: Callable[[str], None]
+    paths: RepositoryPaths, systems: Mapping[str, SystemSettings], due: Collection[str], report: Callable[[str], None]
 ) -> bool:
     """Whether any machine of these systems was looked at. What cannot be reached is kept as such, and blocks."""
-    reached = dict(read_probed_nodes(places))
+    reached = dict(read_probed_nodes(paths))
     found: dict[str, NodeFacts] = {}
     for system in sorted(due):
         settings = systems[system]
         if needs_probe(settings) and name_nodes(settings) not in found:
             if settings.launcher.words:
                 report(f"probing {system} through {settings.launcher.words[0]}")
-            found[name_nodes(settings)] = _seen(places, system, settings.launcher)
+            found[name_nodes(settings)] = _seen(paths, system, settings.launcher)
     if found:
-        write_probed_nodes(places, {**reached, **found})
+        write_probed_nodes(paths, {**reached, **found})
     return bool(found)
 
 
-def _seen(places: RepositoryPaths, system: str, launcher: Launcher) -> NodeFacts:
+def _seen(paths: RepositoryPaths, system: str, launcher: Launcher) -> NodeFacts:
     try:
-        nodes = probe_nodes(ProbeRequest(), launcher, places.work, (places.root.resolve(),))
+        nodes = probe_nodes(ProbeRequest(), launcher, paths.work, (paths.root.resolve(),))
     except ReconcilerError as error:
         said = "; ".join(line.strip() for line in error.message.splitlines() if line.strip())
         return NodeFacts(problem=f"{system} cannot be probed: {said}", fix=error.fix)

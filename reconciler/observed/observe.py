@@ -30,18 +30,18 @@ from reconciler.resource.settings import BUILD_COMMAND, COMMAND, SystemSettings
 def observe(
     desired: Desired,
     recorded: Recorded,
-    places: RepositoryPaths,
+    paths: RepositoryPaths,
     tree: Path,
     stamps: DigestCache,
     also: frozenset[str] = frozenset(),
 ) -> Observed:
     """Looks only for artifacts of records that a desired resource could use, or that have one of the keys ``also``."""
-    rendered = read_rendered(places)
-    same_tree = rendered.is_of(places, tree)
+    rendered = read_rendered(paths)
+    same_tree = rendered.is_of(paths, tree)
     of = " ".join([desired.digest, recorded.digest, *sorted(also)])
     observed = Observed(
-        artifacts=observe_artifacts(_artifacts(desired, recorded, also), of, places, stamps),
-        systems=find_unlike_systems(desired.submission.systems, read_probed_nodes(places)),
+        artifacts=observe_artifacts(_artifacts(desired, recorded, also), of, paths, stamps),
+        systems=find_unlike_systems(desired.submission.systems, read_probed_nodes(paths)),
         rendered=rendered.cells if same_tree else {},
         tree=observe_tree(tree, rendered, stamps) if same_tree else {},
         tree_present=same_tree and (tree.is_dir() or rendered.unfinished),

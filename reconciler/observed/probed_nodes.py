@@ -48,16 +48,16 @@ def name_nodes(settings: Settings) -> str:
     return hash_bytes(json.dumps(words).encode())[:16]
 
 
-def read_probed_nodes(places: RepositoryPaths) -> ProbedNodes:
+def read_probed_nodes(paths: RepositoryPaths) -> ProbedNodes:
     try:
-        found: ProbedNodes = decode_json(read_checked(places.index / _FILE) or b"{}", dict[str, NodeFacts])
+        found: ProbedNodes = decode_json(read_checked(paths.index / _FILE) or b"{}", dict[str, NodeFacts])
     except CodecError:
         return {}
     return found
 
 
-def write_probed_nodes(places: RepositoryPaths, reached: ProbedNodes) -> None:
-    write_checked(places.index / _FILE, encode_json(reached))
+def write_probed_nodes(paths: RepositoryPaths, reached: ProbedNodes) -> None:
+    write_checked(paths.index / _FILE, encode_json(reached))
 
 
 def note_facts(node: Mapping[str, Any]) -> dict[str, Any]:

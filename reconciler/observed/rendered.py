@@ -30,19 +30,19 @@ class Rendered:
     def unfinished(self) -> bool:
         return bool(self.tree) and SHARED not in self.cells
 
-    def is_of(self, places: RepositoryPaths, tree: Path) -> bool:
+    def is_of(self, paths: RepositoryPaths, tree: Path) -> bool:
         """Whether this tells of ``tree``. Earlier notes name a tree in the repository by where it lay then, so that
         one which ends in the same path below the repository still counts after the repository moved."""
-        here = spell_entry(places, tree)
+        here = spell_entry(paths, tree)
         if self.tree == here or not self.tree.startswith("/") or here.startswith("/"):
             return self.tree == here
         below = Path(here).parts
         return Path(self.tree).parts[-len(below) :] == below
 
 
-def spell_entry(places: RepositoryPaths, tree: Path) -> str:
+def spell_entry(paths: RepositoryPaths, tree: Path) -> str:
     """A tree inside the repository relative to it, because repositories are moved and copied; any other as it is."""
-    full, root = tree.resolve(), places.root.resolve()
+    full, root = tree.resolve(), paths.root.resolve()
     return full.relative_to(root).as_posix() if full.is_relative_to(root) else str(full)
 
 
@@ -54,8 +54,8 @@ class _Note:
     files: Mapping[str, Mapping[str, str]]
 
 
-def read_rendered(places: RepositoryPaths) -> Rendered:
-    data = read_checked(places.index / "tree.json") or b""
+def read_rendered(paths: RepositoryPaths) -> Rendered:
+    data = read_checked(paths.index / "tree.json") or b""
     try:
         note: _Note = decode_json(data, _Note)
     except CodecError:
@@ -63,9 +63,9 @@ def read_rendered(places: RepositoryPaths) -> Rendered:
     return Rendered(note.tree, note.cells, note.files, hash_bytes(data)) if note.version == VERSION else Rendered()
 
 
-def write_rendered(places: RepositoryPaths, rendered: Rendered) -> None:
+def write_rendered(paths: RepositoryPaths, rendered: Rendered) -> None:
     note = _Note(VERSION, rendered.tree, rendered.cells, rendered.files)
-    write_checked(places.index / "tree.json", encode_json(note))
+    write_checked(paths.index / "tree.json", encode_json(note))
 
 
 def _walk(folder: str, prefix: str, found: dict[str, Stated]) -> None:

@@ -27,7 +27,7 @@ def is_publishable(difference: Difference) -> dict[Cell, Chosen]:
 
 
 def assemble_content(
-    places: RepositoryPaths,
+    paths: RepositoryPaths,
     desired: Desired,
     difference: Difference,
     load_record: Callable[[str], Record],
@@ -43,7 +43,7 @@ def assemble_content(
     ruleset = load_ruleset(desired.submission.round)
     chosen = {cell: records for cell, records in is_publishable(difference).items() if cell not in kept}
     shared = [cell for cell in kept if Address(Kind.RESULT, str(cell)) in desired.by_address]
-    content = assemble(desired, chosen, load_record, text, places.root, difference.accepted, shared)
+    content = assemble(desired, chosen, load_record, text, paths.root, difference.accepted, shared)
     return content, ruleset
 
 
@@ -54,7 +54,7 @@ def list_frozen_cells(rendered: Rendered, difference: Difference) -> tuple[Cell,
 
 
 def publish(
-    places: RepositoryPaths,
+    paths: RepositoryPaths,
     tree: Path,
     desired: Desired,
     difference: Difference,
@@ -62,18 +62,18 @@ def publish(
     stored: Callable[[LogRef], Path],
 ) -> Mapping[str, str]:
     """Gives {path: sha256} of what was rendered. What was rendered of frozen cells stays byte by byte."""
-    before = read_rendered(places)
-    if not (before.is_of(places, tree) and tree.is_dir()):
+    before = read_rendered(paths)
+    if not (before.is_of(paths, tree) and tree.is_dir()):
         before = Rendered()
     kept = list_frozen_cells(before, difference)
-    content, ruleset = assemble_content(places, desired, difference, load_record, stored, kept)
+    content, ruleset = assemble_content(paths, desired, difference, load_record, stored, kept)
     chosen = {cell: records for cell, records in is_publishable(difference).items() if cell not in kept}
     names = set(map(str, kept))
     if any(Address(Kind.RESULT, name) not in desired.by_address for name in names):
         names.add(SHARED)  # what a frozen cell shares is kept, too, when no spec tells any more what that is
     known = [path for name, files in before.files.items() if name not in names for path in files]
     rendered = tuple(render(content, ruleset))
-    _note_begin(places, spell_entry(places, tree), before, kept, [path for path, _ in rendered])
+    _note_begin(paths, spell_entry(paths, tree), before, kept, [path for path, _ in rendered])
     written = write_tree(tree, rendered, known, stored)
     cells = {SHARED: compute_submission_fingerprint(desired, set(map(str, (*chosen, *kept))))}
     for cell, records in chosen.items():
@@ -85,26 +85,26 @@ def publish(
     if SHARED in names:
         finished = {path: sha256 for path, sha256 in before.files.get(SHARED, {}).items() if sha256}
         files[SHARED] = {**finished, **files[SHARED]}
-    write_rendered(places, Rendered(spell_entry(places, tree), cells, files))
+    write_rendered(paths, Rendered(spell_entry(paths, tree), cells, files))
     return written
 
 
 def _note_begin(
-    places: RepositoryPaths, entry: str, before: Rendered, kept: Collection[Cell], paths: Collection[str]
+    paths: RepositoryPaths, entry: str, before: Rendered, kept: Collection[Cell], written: Collection[str]
 ) -> None:
     """A rendering that a full disk or a kill ends is known as unfinished, and so is every file that it may leave."""
     cells = {str(cell): before.cells[str(cell)] for cell in kept}
     known = {path for files in before.files.values() for path in files}
-    new = {path: "" for path in paths if path not in known}
+    new = {path: "" for path in written if path not in known}
     files = {**before.files, SHARED: {**before.files.get(SHARED, {}), **new}}
-    write_rendered(places, Rendered(entry, cells, files))
+    write_rendered(paths, Rendered(entry, cells, files))
 
 
-def forget_cells(places: RepositoryPaths, tree: Path, cells: Collection[str]) -> None:
+def forget_cells(paths: RepositoryPaths, tree: Path, cells: Collection[str]) -> None:
     """Removes what was rendered of these cells alone; what cells share goes with the next rendering."""
-    before = read_rendered(places)
-    files = {name: paths for name, paths in before.files.items() if name not in cells}
-    kept = {path: sha256 for paths in files.values() for path, sha256 in paths.items()}
+    before = read_rendered(paths)
+    files = {name: digests for name, digests in before.files.items() if name not in cells}
+    kept = {path: sha256 for digests in files.values() for path, sha256 in digests.items()}
     remove_rendered(tree, {path for name in cells for path in before.files.get(name, {})} - kept.keys())
     left = {name: fingerprint for name, fingerprint in before.cells.items() if name not in cells}
-    write_rendered(places, Rendered(before.tree, left, files))
+    write_rendered(paths, Rendered(before.tree, left, files))

@@ -53,9 +53,9 @@ class Journal:
 
 
 @contextlib.contextmanager
-def open_journal(places: RepositoryPaths, report: Callable[[Event], None]) -> Iterator[Journal]:
+def open_journal(paths: RepositoryPaths, report: Callable[[Event], None]) -> Iterator[Journal]:
     """A file for each pass."""
-    with open_log(places.log, RECONCILING) as identity:
+    with open_log(paths.log, RECONCILING) as identity:
         yield Journal(identity, report)
 
 

@@ -17,7 +17,7 @@ from reconciler.planning import Options, PlanCache, PlanResult, compute_plan
 class Planner:
     """``waited``: seconds that probes of machines took."""
 
-    places: RepositoryPaths
+    paths: RepositoryPaths
     options: Options
     memory: PlanCache
     report: Callable[[Event], None]
@@ -36,11 +36,11 @@ class Planner:
         due = {cell.system for s in result.plan.steps if s.change.how is Work.MAKE and (cell := s.change.address.cell)}
         began = time.monotonic()
         systems = result.desired.submission.systems
-        looked = probe_machines(self.places, systems, due, lambda text: self.report(Message(text)))
+        looked = probe_machines(self.paths, systems, due, lambda text: self.report(Message(text)))
         self.waited += time.monotonic() - began
         return self.look() if looked else result
 
     def _compute(self, options: Options) -> PlanResult:
-        result = compute_plan(self.places, options, self.memory)
+        result = compute_plan(self.paths, options, self.memory)
         self.memory.save()  # a pass may last for days, and others plan meanwhile
         return result

@@ -24,7 +24,7 @@ Sign = Callable[[str], None]
 class Recorder:
     """``sign`` signs a record, once a signer is known; until then records wait in ``unsigned``."""
 
-    places: RepositoryPaths
+    paths: RepositoryPaths
     report: Callable[[Event], None]
     sign: Sign | None = None
     unsigned: list[str] = field(default_factory=list)
@@ -34,17 +34,17 @@ class Recorder:
         """What is to be committed at the end needs a repository: better known before hours of runs than after."""
         from reconciler import git
 
-        if git.find_root(self.places.root) is None:
+        if git.find_root(self.paths.root) is None:
             raise RepositoryError(
-                f"--commit: {self.places.root} is not in a git repository", fix="run `git init`, or leave --commit out"
+                f"--commit: {self.paths.root} is not in a git repository", fix="run `git init`, or leave --commit out"
             )
 
     def end_killed_commits(self) -> None:
         """What one left in .git, where that is a folder here: only then is git loaded."""
-        if any((self.places.root / ".git").glob("reconcile-commit-*")):
+        if any((self.paths.root / ".git").glob("reconcile-commit-*")):
             from reconciler.git_index import end_killed_commits
 
-            end_killed_commits(self.places.root)
+            end_killed_commits(self.paths.root)
 
     def prepare_signing(self, result: PlanResult) -> None:
         """A key that cannot sign is better known before hours of runs than after."""
@@ -52,11 +52,11 @@ class Recorder:
         if due and result.desired.submission.get("signing.sign"):
             from reconciler.record.signing import find_signer, sign_record
 
-            signer = find_signer(self.places.root)
+            signer = find_signer(self.paths.root)
 
             def sign(identity: str) -> None:
                 try:
-                    sign_record(self.places, identity, signer)
+                    sign_record(self.paths, identity, signer)
                 except ReconcilerError as error:
                     self.report(Message(f"{identity} is not signed: {error}; `reconcile sign` signs it later"))
 
@@ -68,8 +68,8 @@ class Recorder:
         """Files first, then the record that names them, then the attempt's folder goes: a kill in between repeats
         nothing."""
         for item in finished.kept:
-            keep(self.places, item.path, item.name, in_git=item.in_git)
-        identity = write_record(self.places, finished.record)
+            keep(self.paths, item.path, item.name, in_git=item.in_git)
+        identity = write_record(self.paths, finished.record)
         if self.sign is None:
             self.unsigned.append(identity)
         else:
@@ -83,22 +83,22 @@ class Recorder:
     def repair_records(self, result: PlanResult) -> None:
         for item in result.damaged:
             self.report(
-                Message(f"{item.path}: {item.why}: {repair_record(self.places, item.path, self.read_head_file)}")
+                Message(f"{item.path}: {item.why}: {repair_record(self.paths, item.path, self.read_head_file)}")
             )
 
     def read_head_file(self, path: str) -> bytes | None:
         from reconciler import git
 
-        return git.read_head_file(self.places.root, path)
+        return git.read_head_file(self.paths.root, path)
 
     def commit(self, outcomes: Iterable[Outcome]) -> str:
         from reconciler import git
 
         done = sum(1 for outcome in outcomes if outcome.record is not None)
-        paths = [str(p.relative_to(self.places.root)) for p in (self.places.records, self.places.logs) if p.exists()]
+        paths = [str(p.relative_to(self.paths.root)) for p in (self.paths.records, self.paths.logs) if p.exists()]
         message = f"Record {show_count(done, 'outcome')}"
         try:
-            identity = git.commit(self.places.root, paths, message)
+            identity = git.commit(self.paths.root, paths, message)
         except RepositoryError as error:
             self.not_committed = error  # told after what the pass did, which is recorded all the same
             return ""

@@ -45,7 +45,7 @@ class PassReport:
 
 
 def run_pass(
-    places: RepositoryPaths,
+    paths: RepositoryPaths,
     options: Options,
     *,
     report: Callable[[Event], None],
@@ -59,24 +59,24 @@ def run_pass(
 
     KeyboardInterrupt passes through: every finished attempt is recorded by then, and the child has ended.
     """
-    lock = Lock(places.pass_lock, purpose="pass over this repository")
+    lock = Lock(paths.pass_lock, purpose="pass over this repository")
     with (
-        convert_storage_errors(places.work),
+        convert_storage_errors(paths.work),
         lock.acquire(wait=options.wait),
-        open_journal(places, report) as journal,
+        open_journal(paths, report) as journal,
     ):
-        planner = Planner(places, options, memory or PlanCache.of(places), journal.report)
-        recorder = Recorder(places, journal.report)
+        planner = Planner(paths, options, memory or PlanCache.of(paths), journal.report)
+        recorder = Recorder(paths, journal.report)
         held = (lock.descriptor,)
-        worker = Worker(places, options, journal.report, check, held, recorder, Executors.of(places))
-        return Pass(places, options, planner, worker, recorder, journal).run(saved)
+        worker = Worker(paths, options, journal.report, check, held, recorder, Executors.of(paths))
+        return Pass(paths, options, planner, worker, recorder, journal).run(saved)
 
 
 @dataclass(slots=True)
 class Pass:
     """One pass: ``planner`` decides, ``worker`` does, ``recorder`` keeps, ``journal`` tells."""
 
-    places: RepositoryPaths
+    paths: RepositoryPaths
     options: Options
     planner: Planner
     worker: Worker
@@ -86,10 +86,10 @@ class Pass:
     def run(self, saved: Plan | None) -> PassReport:
         if self.options.commit:
             self.recorder.require_git()
-        ignore_work(self.places)
-        sweep_repository(self.places)
+        ignore_work(self.paths)
+        sweep_repository(self.paths)
         self.recorder.end_killed_commits()
-        sweep_probes(self.places.work)
+        sweep_probes(self.paths.work)
         harvested = self.worker.harvest()
         result = self.planner.look_at_machines(self.planner.look())
         self.journal.begin(result)

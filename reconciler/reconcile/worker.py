@@ -52,7 +52,7 @@ class Worker:
     """``under_way``: key → the attempt of an earlier pass that still runs somewhere. ``began`` is monotonic, ``wall``
     the time of day then; ``keep_open``: the lock of this pass, which children hold as well."""
 
-    places: RepositoryPaths
+    paths: RepositoryPaths
     options: Options
     report: Callable[[Event], None]
     check: Check
@@ -68,9 +68,9 @@ class Worker:
 
     def harvest(self) -> int:
         taken = 0
-        self.under_way = find_under_way(self.places.attempts, self.executors)
+        self.under_way = find_under_way(self.paths.attempts, self.executors)
         spared = {attempt.folder for attempt in self.under_way.values()}
-        for finished in harvest(self.places.attempts, lambda text: self.report(Message(text)), spared):
+        for finished in harvest(self.paths.attempts, lambda text: self.report(Message(text)), spared):
             self.recorder.store(finished)
             self.report(Message(f"{finished.record.address}: took over the result that an earlier pass left"))
             taken += 1
@@ -107,18 +107,18 @@ class Worker:
 
         self.order.know(result.recorded)
         context = AttemptContext(
-            places=self.places,
+            paths=self.paths,
             executors=self.executors,
             under_way=self.under_way,
             tool=TOOL,
             spec=result.spec,
-            dirty=git.is_dirty(self.places.root, list(result.spec)),
+            dirty=git.is_dirty(self.paths.root, list(result.spec)),
             clock=lambda: self.wall + timedelta(seconds=time.monotonic() - self.began),
             keep_open=self.keep_open,
             check=self.check,
-            path=lambda artifact: find_readable(self.places, artifact),
-            load=lambda identity: load_record(self.places, identity),
-            nodes=collect_node_facts(result.desired.submission.systems, read_probed_nodes(self.places)),
+            path=lambda artifact: find_readable(self.paths, artifact),
+            load=lambda identity: load_record(self.paths, identity),
+            nodes=collect_node_facts(result.desired.submission.systems, read_probed_nodes(self.paths)),
             order=self.order,
         )
         by_id = {s.id: s for summaries in result.recorded.by_key.values() for s in summaries}
@@ -140,13 +140,13 @@ class Worker:
         address = step.change.address
         if address in self.tries.lost:
             return False
-        rendered = [item for files in read_rendered(self.places).files.values() for item in files.items()]
+        rendered = [item for files in read_rendered(self.paths).files.values() for item in files.items()]
 
         def copies(sha256: str) -> list[Path]:
             return [tree / path for path, digest in rendered if digest == sha256]
 
         head = self.recorder.read_head_file
-        good = [repair_artifact(self.places, place, sha256, head, copies) for place, sha256 in step.change.restore]
+        good = [repair_artifact(self.paths, place, sha256, head, copies) for place, sha256 in step.change.restore]
         if all(good):
             outcome = Outcome(step, Status.DONE, "restored: " + step.change.note)
         else:
@@ -173,12 +173,12 @@ class Worker:
         if not due and (result.observed.tree_present or not is_publishable(self.without_lost(result.difference))):
             return None
         written = publish(
-            self.places,
+            self.paths,
             result.tree,
             result.desired,
             self.without_lost(result.difference),
-            lambda identity: load_record(self.places, identity),
-            lambda ref: find_readable(self.places, Artifact("", ref.sha256, ref.size, "logs")),
+            lambda identity: load_record(self.paths, identity),
+            lambda ref: find_readable(self.paths, Artifact("", ref.sha256, ref.size, "logs")),
         )
         for step in due:
             if not waiting.intersection(result.desired.by_address[step.change.address].upstream):

@@ -24,15 +24,15 @@ _PLAIN = re.compile(r"[^A-Za-z0-9.-]+")
 _T = TypeVar("_T")
 
 
-def read(places: RepositoryPaths, today: date) -> Decisions:
+def read(paths: RepositoryPaths, today: date) -> Decisions:
     """Of the work tree. ``today``: a day in UTC."""
     files: dict[str, bytes] = {}
     unread: dict[str, str] = {}
-    for path in _files(places.root):
+    for path in _files(paths.root):
         try:
-            files[path] = read_regular(places.root / path, LARGEST_RECORD)
+            files[path] = read_regular(paths.root / path, LARGEST_RECORD)
         except OSError as error:
-            refuse_storage_error(error, places.root / path)
+            refuse_storage_error(error, paths.root / path)
             unread[path] = error.strerror or str(error)
     found = parse_decisions(files, today)
     return dataclasses.replace(found, damaged={**found.damaged, **unread}) if unread else found
@@ -49,14 +49,14 @@ def is_decision(path: str) -> bool:
     return path.startswith((f"{ACCEPTED}/", f"{FROZEN}/")) and path.endswith(".json")
 
 
-def write(places: RepositoryPaths, decision: Acceptance | Freeze) -> str:
+def write(paths: RepositoryPaths, decision: Acceptance | Freeze) -> str:
     """Gives the path of its file, relative to the repository."""
     folder = ACCEPTED if isinstance(decision, Acceptance) else FROZEN
     data = json.dumps(make_versioned(FORMAT, decision), indent=1, ensure_ascii=False).encode() + b"\n"
     name = _PLAIN.sub("_", str(decision.cell or "submission"))[:120]
     path = f"{folder}/{name}-{hash_bytes(data)[:20]}.json"
-    sweep_folders((places.root / folder,))
-    replace(places.root / path, data)
+    sweep_folders((paths.root / folder,))
+    replace(paths.root / path, data)
     return path
 
 

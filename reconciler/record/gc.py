@@ -36,20 +36,20 @@ def list_named_objects(records: Iterable[bytes]) -> set[str]:
     return named
 
 
-def collect(places: RepositoryPaths, elsewhere: Iterable[bytes], *, dry_run: bool = False) -> GcReport:
+def collect(paths: RepositoryPaths, elsewhere: Iterable[bytes], *, dry_run: bool = False) -> GcReport:
     """``elsewhere``: the bytes of every record in local refs. Run it under the pass lock. Raises RecordError for a
     damaged record."""
     try:
-        here = [_read(path) for path in places.records.glob("*/*.json")]
-        here += [_record_in(path) for path in places.audits.glob("*.json")]
+        here = [_read(path) for path in paths.records.glob("*/*.json")]
+        here += [_record_in(path) for path in paths.audits.glob("*.json")]
         named = list_named_objects([*here, *elsewhere])
     except RecordError as error:
         raise RecordError(
             f"nothing was removed: {error.message}", fix="run `reconcile` first: it repairs records"
         ) from error
-    unnamed = [Path(e.path) for folder in _folders(places.objects) for e in os.scandir(folder) if e.name not in named]
+    unnamed = [Path(e.path) for folder in _folders(paths.objects) for e in os.scandir(folder) if e.name not in named]
     size = sum(path.stat().st_size for path in unnamed)
-    attempts = [p for p in sorted(places.attempts.glob("*")) if not (p / "result.json").exists()]
+    attempts = [p for p in sorted(paths.attempts.glob("*")) if not (p / "result.json").exists()]
     if not dry_run:
         for path in [*unnamed, *attempts]:
             remove(path)

@@ -50,13 +50,13 @@ class Index:
     recorded: Recorded | None = None
 
 
-def record_path(places: RepositoryPaths, identity: str) -> Path:
-    return places.records / f"{identity}.json"
+def record_path(paths: RepositoryPaths, identity: str) -> Path:
+    return paths.records / f"{identity}.json"
 
 
-def load_record(places: RepositoryPaths, identity: str) -> Record:
+def load_record(paths: RepositoryPaths, identity: str) -> Record:
     """Raises RecordError when it is not there or damaged."""
-    path = record_path(places, identity)
+    path = record_path(paths, identity)
     try:
         data = read_regular(path, LARGEST_RECORD)
     except OSError as error:
@@ -74,11 +74,11 @@ def _checked(data: bytes, identity: str) -> Record:
     return record
 
 
-def _scan(places: RepositoryPaths) -> Iterator[tuple[str, Stamp]]:
+def _scan(paths: RepositoryPaths) -> Iterator[tuple[str, Stamp]]:
     try:
-        kinds = sorted(entry.path for entry in os.scandir(places.records) if entry.is_dir())
+        kinds = sorted(entry.path for entry in os.scandir(paths.records) if entry.is_dir())
     except OSError as error:
-        refuse_storage_error(error, places.records)
+        refuse_storage_error(error, paths.records)
         return
     for kind in kinds:
         name = Path(kind).name
@@ -89,26 +89,26 @@ def _scan(places: RepositoryPaths) -> Iterator[tuple[str, Stamp]]:
                     yield f"{name}/{entry.name.removesuffix('.json')}", (status.st_size, status.st_mtime_ns)
 
 
-def load(places: RepositoryPaths, *, deep: bool = False, index: Index | None = None) -> Loaded:
+def load(paths: RepositoryPaths, *, deep: bool = False, index: Index | None = None) -> Loaded:
     """Summaries of every record in the work tree. ``deep`` opens and checks each, whatever its size and time say.
     ``index``: kept by a process that loads again and again."""
-    path = places.index / "records.msgpack"
+    path = paths.index / "records.msgpack"
     index = index or Index()
     if index.recorded is None or index.file != read_version(path):
         index.entries, index.recorded = _read_index(path), None
     known = {} if deep else index.entries
     entries: dict[str, tuple[Stamp, Summary]] = {}
     damaged = []
-    for identity, stamp in _scan(places):
+    for identity, stamp in _scan(paths):
         entry = known.get(identity)
         if entry is not None and entry[0] == stamp:
             entries[identity] = entry
             continue
         try:
-            data = read_regular(record_path(places, identity), LARGEST_RECORD)
+            data = read_regular(record_path(paths, identity), LARGEST_RECORD)
             entries[identity] = (stamp, summarize(_checked(data, identity), identity))
         except OSError as error:
-            refuse_storage_error(error, record_path(places, identity))
+            refuse_storage_error(error, record_path(paths, identity))
             damaged.append(Damaged(f"state/records/{identity}.json", error.strerror or str(error)))
         except RecordError as error:
             damaged.append(Damaged(f"state/records/{identity}.json", str(error)))

@@ -12,35 +12,35 @@ HeadFile = Callable[[str], bytes | None]
 Copies = Callable[[str], Iterable[Path]]
 
 
-def repair_record(places: RepositoryPaths, path: str, head_file: HeadFile) -> str:
+def repair_record(paths: RepositoryPaths, path: str, head_file: HeadFile) -> str:
     """What was done about a damaged record file (``path`` relative to the repository), in words."""
     committed = head_file(path)
-    full = places.root / path
+    full = paths.root / path
     digest = full.stem.rpartition("-")[2]
     if committed is not None and hash_bytes(committed).startswith(digest):
         replace(full, committed)
         return "restored from git"
-    places.quarantine.mkdir(parents=True, exist_ok=True)
-    full.replace(places.quarantine / full.name)
-    return f"moved to {places.quarantine / full.name}; what it recorded counts as never done"
+    paths.quarantine.mkdir(parents=True, exist_ok=True)
+    full.replace(paths.quarantine / full.name)
+    return f"moved to {paths.quarantine / full.name}; what it recorded counts as never done"
 
 
-def repair_artifact(places: RepositoryPaths, place: str, sha256: str, head_file: HeadFile, copies: Copies) -> bool:
+def repair_artifact(paths: RepositoryPaths, place: str, sha256: str, head_file: HeadFile, copies: Copies) -> bool:
     """Whether a log or object is good again, or may be forgotten. A log that is in no copy is lost: False.
 
     ``copies`` gives further files that should have these bytes: the rendered tree's.
     """
-    discard(places, place, sha256)
-    if restore(places, place, sha256):
+    discard(paths, place, sha256)
+    if restore(paths, place, sha256):
         return True
     if place != "logs":
         return True  # nothing needs it until an action reads it, and then it is made again
     committed = head_file(f"state/logs/{sha256}")
     if committed is not None and hash_bytes(committed) == sha256:
-        replace(find_artifact(places, place, sha256), committed)
+        replace(find_artifact(paths, place, sha256), committed)
         return True
     for path in copies(sha256):
         if path.is_file() and hash_file(path) == sha256:
-            copy(path, find_artifact(places, place, sha256))
+            copy(path, find_artifact(paths, place, sha256))
             return True
     return False

@@ -112,14 +112,14 @@ def read_revoked_keys(root: Path) -> Path | None:
     return found
 
 
-def list_signature_paths(places: RepositoryPaths, identity: str) -> list[Path]:
-    record = record_path(places, identity)
+def list_signature_paths(paths: RepositoryPaths, identity: str) -> list[Path]:
+    record = record_path(paths, identity)
     return sorted(record.parent.glob(f"{record.stem}.*{SUFFIX}"))
 
 
-def sign_record(places: RepositoryPaths, identity: str, signer: Signer) -> Path:
+def sign_record(paths: RepositoryPaths, identity: str, signer: Signer) -> Path:
     """Raises RepositoryError, and RecordError for a record that is not what its name says: nobody signs that."""
-    path = record_path(places, identity)
+    path = record_path(paths, identity)
     data = path.read_bytes()
     if hash_bytes(data)[:20] != identity.rpartition("-")[2]:
         raise RecordError(f"{path}: it was changed after it was written", fix="restore it from git")

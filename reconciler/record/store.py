@@ -10,57 +10,57 @@ from reconciler.record.index import record_path
 from reconciler.resource.records import LOG_LIMIT, Artifact, Record
 
 
-def find_object(places: RepositoryPaths, sha256: str) -> Path:
-    return places.objects / sha256[:2] / sha256
+def find_object(paths: RepositoryPaths, sha256: str) -> Path:
+    return paths.objects / sha256[:2] / sha256
 
 
-def find_artifact(places: RepositoryPaths, place: str, sha256: str) -> Path:
-    return places.logs / sha256 if place == "logs" else find_object(places, sha256)
+def find_artifact(paths: RepositoryPaths, place: str, sha256: str) -> Path:
+    return paths.logs / sha256 if place == "logs" else find_object(paths, sha256)
 
 
-def keep(places: RepositoryPaths, source: Path, name: str, *, in_git: bool = False) -> Artifact:
+def keep(paths: RepositoryPaths, source: Path, name: str, *, in_git: bool = False) -> Artifact:
     """Store a file by its digest; ``in_git`` puts a copy under ``state/logs`` too, when it is small enough.
 
     The object is a second name of the same file, so nothing is moved away: a pass that is killed now finds the
     attempt whole.
     """
     sha256, size = hash_file(source), source.stat().st_size
-    link(source, find_object(places, sha256))  # also over a file of that name: it may be damaged
+    link(source, find_object(paths, sha256))  # also over a file of that name: it may be damaged
     if not in_git or size > LOG_LIMIT:
         return Artifact(name, sha256, size, "objects")
-    log = places.logs / sha256
+    log = paths.logs / sha256
     if not log.is_file() or hash_file(log) != sha256:
         copy(source, log)
     return Artifact(name, sha256, size, "logs")
 
 
-def write_record(places: RepositoryPaths, record: Record) -> str:
+def write_record(paths: RepositoryPaths, record: Record) -> str:
     """Write a record, last of all an attempt leaves: whatever it names is on disk already. Gives its id."""
     data = encode(record)
     identity = record_id(record.address, record.key, data)
-    replace(record_path(places, identity), data)
+    replace(record_path(paths, identity), data)
     return identity
 
 
-def restore(places: RepositoryPaths, place: str, sha256: str) -> bool:
+def restore(paths: RepositoryPaths, place: str, sha256: str) -> bool:
     """Bring a missing or damaged file back from its other copy here; False when there is no good one."""
-    path = find_artifact(places, place, sha256)
-    other = find_object(places, sha256) if place == "logs" else places.logs / sha256
+    path = find_artifact(paths, place, sha256)
+    other = find_object(paths, sha256) if place == "logs" else paths.logs / sha256
     if not other.is_file() or hash_file(other) != sha256:
         return False
     copy(other, path)
     return True
 
 
-def discard(places: RepositoryPaths, place: str, sha256: str) -> None:
+def discard(paths: RepositoryPaths, place: str, sha256: str) -> None:
     """Move a damaged file out of the way: kept for a look, believed by nobody."""
-    path = find_artifact(places, place, sha256)
+    path = find_artifact(paths, place, sha256)
     if path.exists():
-        places.quarantine.mkdir(parents=True, exist_ok=True)
-        path.replace(places.quarantine / f"{place}-{sha256}")
+        paths.quarantine.mkdir(parents=True, exist_ok=True)
+        path.replace(paths.quarantine / f"{place}-{sha256}")
 
 
-def find_readable(places: RepositoryPaths, artifact: Artifact) -> Path:
+def find_readable(paths: RepositoryPaths, artifact: Artifact) -> Path:
     """Where an artifact's bytes lie: a log has two places."""
-    first = find_artifact(places, artifact.place, artifact.sha256)
-    return first if first.exists() else find_artifact(places, "objects", artifact.sha256)
+    first = find_artifact(paths, artifact.place, artifact.sha256)
+    return first if first.exists() else find_artifact(paths, "objects", artifact.sha256)

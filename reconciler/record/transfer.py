@@ -44,7 +44,7 @@ class Transfer:
     time. ``turn`` is called now and then, and waits while the machine is somebody else's. ``patience``: seconds without
     bytes after which the store is given up."""
 
-    places: RepositoryPaths
+    paths: RepositoryPaths
     remote: Remote
     report: Callable[[int], None] = lambda _: None
     turn: Callable[[], None] = lambda: None
@@ -99,7 +99,7 @@ def list_push_due(
         alike = set(filter(None, _all(transfer, sorted(alike), partial(_read_back, transfer), parallel)))
     due, rest = [], []
     for item in items:
-        here = find_object(transfer.places, item.sha256).is_file()
+        here = find_object(transfer.paths, item.sha256).is_file()
         if item.sha256 in alike:
             rest.append(TransferResult(item, TransferStatus.PRESENT))
         elif here:
@@ -129,7 +129,7 @@ def push(transfer: Transfer, due: Iterable[ObjectRef], there: Iterable[str], *, 
     """Raises StoreError when the store fails; what has passed stays there."""
 
     def one(item: ObjectRef) -> TransferResult:
-        source = find_object(transfer.places, item.sha256)
+        source = find_object(transfer.paths, item.sha256)
         if hash_file(source) != item.sha256:
             return TransferResult(item, TransferStatus.WRONG, "damaged here: `reconcile --deep` finds and repairs it")
         transfer.remote.put(source, item.sha256, transfer.moved)
@@ -144,13 +144,13 @@ def push(transfer: Transfer, due: Iterable[ObjectRef], there: Iterable[str], *, 
 
 
 def list_pull_due(
-    places: RepositoryPaths, items: Iterable[ObjectRef], *, deep: bool = False
+    paths: RepositoryPaths, items: Iterable[ObjectRef], *, deep: bool = False
 ) -> tuple[list[ObjectRef], list[TransferResult]]:
     """(to be pulled, what is here). A file of another size is damaged, and is pulled again; ``deep`` hashes those of
     the right size too."""
     due, rest = [], []
     for item in items:
-        path = find_object(places, item.sha256)
+        path = find_object(paths, item.sha256)
         alike = path.is_file() and path.stat().st_size == item.size
         if alike and not (deep and hash_file(path) != item.sha256):
             rest.append(TransferResult(item, TransferStatus.PRESENT))
@@ -162,7 +162,7 @@ def list_pull_due(
 def pull(transfer: Transfer, due: list[ObjectRef], *, parallel: int) -> list[TransferResult]:
     """Raises StoreError when the store fails, StorageError when this disk has no room; what has landed stays, and so
     does the part of what has not."""
-    folder = transfer.places.incoming
+    folder = transfer.paths.incoming
     folder.mkdir(parents=True, exist_ok=True)
     needed = sum(item.size for item in due) - sum(min(item.size, _size(folder / item.sha256)) for item in due)
     free = shutil.disk_usage(folder).free
@@ -189,7 +189,7 @@ def foresee_transfer(transfer: Transfer, due: list[ObjectRef], *, parallel: int)
 
 
 def _pull_one(transfer: Transfer, item: ObjectRef) -> TransferResult:
-    part = transfer.places.incoming / item.sha256
+    part = transfer.paths.incoming / item.sha256
     for _ in range(2):
         resumed = _size(part)
         try:
@@ -197,7 +197,7 @@ def _pull_one(transfer: Transfer, item: ObjectRef) -> TransferResult:
         except FileNotFoundError:
             return TransferResult(item, TransferStatus.ABSENT, NOT_PUSHED)
         if digest == item.sha256:
-            link(part, find_object(transfer.places, item.sha256))
+            link(part, find_object(transfer.paths, item.sha256))
             remove(part)
             return TransferResult(item, TransferStatus.MOVED)
         remove(part)

@@ -121,7 +121,7 @@ def test_deleted_log_is_found_named_and_brought_back(repository: Repository) -> 
 def test_edited_rendered_file_is_found_named_and_rendered_again(repository: Repository, restore_times: bool) -> None:
     before = repository.tree()
     name = "open/Quickstart/results/this-machine/digits/Server/user.conf"
-    repository.flip(repository.places.tree / name, restore_times=restore_times)
+    repository.flip(repository.paths.tree / name, restore_times=restore_times)
     words = ("--deep",) if restore_times else ()
     said, steps = plan(repository, *words)
     assert (said.code, addresses(steps)) == (2, [f"Result:{SERVER}"])

@@ -21,7 +21,7 @@ def read_contract(name: str, part: str) -> list[str]:
 
 # The row of stages, from the last to the first: each knows the types of the stages behind it in this list.
 STAGES = next(
-    places for row in read_contract("Imports point down", "layers") if "plan" in (places := re.split(r" [:|] ", row))
+    paths for row in read_contract("Imports point down", "layers") if "plan" in (paths := re.split(r" [:|] ", row))
 )
 
 # Modules that hold only the values which stages hand to each other.

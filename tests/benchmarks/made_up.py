@@ -59,9 +59,9 @@ def make_repository(root: Path, systems: int, benchmarks: int) -> PlanResult:
     """Gives the look of the last pass, which was in sync and started no child."""
     with mock.patch("os.fsync"), _any_machine():  # nothing here needs to outlive a power cut
         _declare(root, systems, benchmarks)
-        places = RepositoryPaths(root)
-        _record(places, compute_plan(places, Options()))
-        report = run_pass(places, Options(commit=True), report=lambda _: None)
+        paths = RepositoryPaths(root)
+        _record(paths, compute_plan(paths, Options()))
+        report = run_pass(paths, Options(commit=True), report=lambda _: None)
     assert report.after.plan.in_sync, report.after.plan
     assert not report.child_seconds
     return report.after
@@ -126,10 +126,10 @@ def _scenarios(rate: int) -> Iterator[str]:
 # -- outcomes -----------------------------------------------------------------------------------------------------
 
 
-def _record(places: RepositoryPaths, seen: PlanResult) -> None:
+def _record(paths: RepositoryPaths, seen: PlanResult) -> None:
     """One record for each step of the plan, in its order, each made from those before it."""
     used: dict[Address, Summary] = {}
-    with tempfile.TemporaryDirectory(dir=places.root) as folder:
+    with tempfile.TemporaryDirectory(dir=paths.root) as folder:
         for number, step in enumerate(s for s in seen.plan.steps if s.change.how is Work.MAKE):
             address = step.change.address
             detail = seen.desired.detail(address)
@@ -142,18 +142,18 @@ def _record(places: RepositoryPaths, seen: PlanResult) -> None:
                 )
                 if up in used
             }
-            artifacts = tuple(_keep(places, Path(folder), address))
+            artifacts = tuple(_keep(paths, Path(folder), address))
             record = _outcome(step, detail, upstream, artifacts, _BEGAN + timedelta(seconds=number), seen.spec)
-            summary = summarize(record, write_record(places, record))
+            summary = summarize(record, write_record(paths, record))
             used.update(dict.fromkeys((address, *step.shared), summary))
 
 
-def _keep(places: RepositoryPaths, folder: Path, address: Address) -> Iterator[Artifact]:
+def _keep(paths: RepositoryPaths, folder: Path, address: Address) -> Iterator[Artifact]:
     kind = address.name.rpartition("/")[2] if address.kind is Kind.RUN else str(address.kind)
     for name, in_git in (*_FILES[kind], (CHILD_LOG, False)):
         path = folder / "file"
         path.write_text(f"{name} of {address}\n")
-        yield keep(places, path, name, in_git=in_git)
+        yield keep(paths, path, name, in_git=in_git)
         path.unlink()
 
 

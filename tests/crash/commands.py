@@ -123,7 +123,7 @@ def _tiny(folder: Path) -> None:
     unscored.reconcile()
     for path in unscored.record_paths(SCORE):
         path.unlink()
-    shutil.rmtree(unscored.places.tree)
+    shutil.rmtree(unscored.paths.tree)
 
 
 def _litter(root: Path) -> None:

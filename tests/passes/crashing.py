@@ -119,7 +119,7 @@ def wait_for_end_of(folder: Path, seconds: float = 20.0) -> list[int]:
 
 def complete_attempts(repository: Repository) -> list[str]:
     """Attempts whose result was whole when the pass ended: each must become a record."""
-    folders = (p for p in repository.places.attempts.glob("*") if not p.name.startswith("."))
+    folders = (p for p in repository.paths.attempts.glob("*") if not p.name.startswith("."))
     return sorted(p.name for p in folders if (p / "result.json").exists() and (p / "attempt.json").exists())
 
 

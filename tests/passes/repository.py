@@ -29,14 +29,14 @@ class Repository:
     root: Path
 
     @property
-    def places(self) -> RepositoryPaths:
+    def paths(self) -> RepositoryPaths:
         return RepositoryPaths(self.root)
 
     def look(self, **options: Any) -> PlanResult:
-        return compute_plan(self.places, Options(**options))
+        return compute_plan(self.paths, Options(**options))
 
     def reconcile(self, **options: Any) -> PassReport:
-        return run_pass(self.places, Options(**options), report=lambda _: None)
+        return run_pass(self.paths, Options(**options), report=lambda _: None)
 
     def copy(self, root: Path) -> Repository:
         shutil.copytree(self.root, root, symlinks=True)
@@ -89,12 +89,12 @@ class Repository:
 
     def records(self) -> dict[str, Record]:
         """Record id → record, of every record file; each must be whole."""
-        folder = self.places.records
+        folder = self.paths.records
         paths = sorted(folder.glob("*/*.json"))
         return {f"{p.parent.name}/{p.stem}": decode(p.read_bytes(), p.name) for p in paths}
 
     def record_paths(self, address: str) -> list[Path]:
-        return [self.places.records / f"{identity}.json" for identity in self.records_of(address)]
+        return [self.paths.records / f"{identity}.json" for identity in self.records_of(address)]
 
     def records_of(self, address: str) -> dict[str, Record]:
         """Those of an address, also where it only shares the outcome of another."""
@@ -114,36 +114,36 @@ class Repository:
         return [path for digest in sorted(digests) if (path := self.object_path(digest)).exists()]
 
     def object_path(self, digest: str) -> Path:
-        return self.places.objects / digest[:2] / digest
+        return self.paths.objects / digest[:2] / digest
 
     def log_of(self, address: str, name: str) -> Path:
         artifacts = [a for r in self.records_of(address).values() for a in r.artifacts]
-        return self.places.logs / next(a.sha256 for a in artifacts if a.name == name)
+        return self.paths.logs / next(a.sha256 for a in artifacts if a.name == name)
 
     def tree(self) -> dict[str, str]:
         """Path → digest of every file in the rendered tree."""
-        top = self.places.tree
+        top = self.paths.tree
         return {p.relative_to(top).as_posix(): hash_file(p) for p in sorted(top.rglob("*")) if p.is_file()}
 
     def whole_records(self) -> list[str]:
         """Ids of the record files whose bytes are what their name says."""
-        paths = self.places.records.glob("*/*.json")
+        paths = self.paths.records.glob("*/*.json")
         whole = [p for p in paths if hash_file(p).startswith(p.stem.rpartition("-")[2])]
         return [f"{p.parent.name}/{p.stem}" for p in whole]
 
     def leftovers(self) -> list[str]:
         """Unfinished files and attempts, which no finished pass leaves."""
         found = [str(p) for p in self.root.rglob("*") if p.name.endswith((".partial", ".gone"))]
-        return found + [str(p) for p in self.places.attempts.glob("*")]
+        return found + [str(p) for p in self.paths.attempts.glob("*")]
 
     def damage(self) -> list[str]:
         """Leftovers, files that are unlike their names, and artifacts that no file holds."""
         found = self.leftovers()
-        named = [*self.places.objects.glob("*/*"), *self.places.logs.glob("*")]
+        named = [*self.paths.objects.glob("*/*"), *self.paths.logs.glob("*")]
         found += [str(p) for p in named if hash_file(p) != p.name]
         for identity, record in self.records().items():
             for artifact in record.artifacts:
-                folder = self.places.logs if artifact.place == "logs" else self.places.objects / artifact.sha256[:2]
+                folder = self.paths.logs if artifact.place == "logs" else self.paths.objects / artifact.sha256[:2]
                 if not (folder / artifact.sha256).is_file():
                     found.append(f"{identity} names {artifact.name}, which is not there")
         return found

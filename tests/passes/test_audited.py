@@ -90,7 +90,7 @@ def test_performance_verdicts_and_tree_are_proven_and_accuracy_is_attested(clone
 
 @pytest.mark.parametrize("kind", ["Dataset", "Model"])
 def test_what_a_run_was_made_from_is_missing_where_its_record_was_deleted(clone: Repository, kind: str) -> None:
-    records = [(path, decode(path.read_bytes(), str(path))) for path in clone.places.records.glob("*/*.json")]
+    records = [(path, decode(path.read_bytes(), str(path))) for path in clone.paths.records.glob("*/*.json")]
     deleted = [path for path, record in records if record.address.kind == kind]
     assert deleted
     for path in deleted:
@@ -176,15 +176,15 @@ def rewritten(repository: Repository, address: str, change: Callable[[Record], R
     (path,) = repository.record_paths(address)
     record = change(decode(path.read_bytes(), str(path)))
     path.unlink()
-    return write_record(repository.places, record)
+    return write_record(repository.paths, record)
 
 
 def edited(repository: Repository, record: Record, name: str, change: Callable[[str], str]) -> Record:
     """The record with another text under the name of one of its logs."""
     (old,) = [a for a in record.artifacts if a.name == name]
-    text = change((repository.places.logs / old.sha256).read_text())
+    text = change((repository.paths.logs / old.sha256).read_text())
     repository.write("edited", text)
-    new = keep(repository.places, repository.root / "edited", name, in_git=True)
+    new = keep(repository.paths, repository.root / "edited", name, in_git=True)
     return replace(record, artifacts=tuple(new if a is old else a for a in record.artifacts))
 
 
@@ -301,7 +301,7 @@ def test_a_later_run_that_is_called_invalid_in_its_record_alone_is_contradicted(
     (path,) = clone.record_paths(PERFORMANCE)
     record = decode(path.read_bytes(), str(path))
     later = "2100-01-01T00:00:00+00:00"
-    write_record(clone.places, replace(record, started=later, values={**record.values, "validity": "INVALID"}))
+    write_record(clone.paths, replace(record, started=later, values={**record.values, "validity": "INVALID"}))
     clone.commit()
     found = claims(clone)
     name = f"performance of {later}, not published: validity"
@@ -312,9 +312,9 @@ def test_a_later_run_that_is_called_invalid_in_its_record_alone_is_contradicted(
 def test_a_valid_run_that_was_removed_from_the_history_is_missed(clone: Repository) -> None:
     (path,) = clone.record_paths(PERFORMANCE)
     record = decode(path.read_bytes(), str(path))
-    worse = write_record(clone.places, replace(record, started="2100-01-01T00:00:00.000000Z"))
+    worse = write_record(clone.paths, replace(record, started="2100-01-01T00:00:00.000000Z"))
     clone.commit()
-    (clone.places.records / f"{worse}.json").unlink()
+    (clone.paths.records / f"{worse}.json").unlink()
     clone.commit()
     found = claims(clone)
     assert of(found, Proof.MISSING, Proof.CONTRADICTED) == {"performance: a run that was removed"}

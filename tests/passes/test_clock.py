@@ -19,9 +19,9 @@ CELL = "open/box/tiny/Offline"
 def put_ahead(repository: Repository, address: str) -> str:
     """As if the clock had shown tomorrow when that was recorded. Gives the new record's id."""
     ((identity, record),) = repository.records_of(address).items()
-    (repository.places.records / f"{identity}.json").unlink()
+    (repository.paths.records / f"{identity}.json").unlink()
     tomorrow = datetime.now(UTC) + timedelta(days=1)
-    return write_record(repository.places, replace(record, started=tomorrow.strftime("%Y-%m-%dT%H:%M:%S.%fZ")))
+    return write_record(repository.paths, replace(record, started=tomorrow.strftime("%Y-%m-%dT%H:%M:%S.%fZ")))
 
 
 def test_a_run_after_the_clock_was_put_back_is_the_newest_and_its_own_logs_count(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def test_a_command_scores_the_answers_that_a_test_finds_different(tmp_path: Path
     assert verdict.values["notes"][0].startswith("compared by accuracy, because ")
     assert verdict.values["figures"]["fallback.acc"] == "76.1 baseline, 76.1 compliance, 1 % allowed"
     reports = {a.name: a for a in verdict.artifacts if a.name in (BASELINE, COMPLIANCE)}
-    text = (repository.places.logs / reports[BASELINE].sha256).read_text(encoding="utf-8")
+    text = (repository.paths.logs / reports[BASELINE].sha256).read_text(encoding="utf-8")
     assert text == "accuracy=76.1%, of 16\n"
     repository.edit("ours/score.py", "76.1", "76.2")
     assert VERDICT in {str(s.change.address) for s in repository.look().plan.steps}
@@ -138,7 +138,7 @@ def test_no_audit_settings_stay_behind_a_killed_pass(tmp_path: Path, number: sig
     started.send_signal(number)
     started.wait(20)
     assert gone([int((tmp_path / "pid").read_text(encoding="utf-8"))])
-    with Lock(repository.places.pass_lock, purpose="a test").acquire(wait=10):  # the keeper holds it to its end
+    with Lock(repository.paths.pass_lock, purpose="a test").acquire(wait=10):  # the keeper holds it to its end
         assert not (tmp_path / "ours/audit.config").exists()
 
 

@@ -207,7 +207,7 @@ def test_tree_holds_what_the_scripts_leave_and_what_they_forget(audited: Reposit
     expected += [f"TEST04/{name}" for name in [*run, "verify_performance.txt"]]
     paths = {path for path in repository.tree() if "/TEST" in path}
     assert paths == {top.format(name) for name in expected}
-    hash_line = (repository.places.tree / top.format("TEST01/accuracy/accuracy.txt")).read_text()
+    hash_line = (repository.paths.tree / top.format("TEST01/accuracy/accuracy.txt")).read_text()
     whole = next(a for r in records_of(repository, "ComplianceTest") for a in r.artifacts if a.name.endswith("y.json"))
     assert hash_line == f"hash={whole.sha256}\n"
 
@@ -315,7 +315,7 @@ def test_a_target_of_the_tests_own_makes_only_that_test_stale(audited: Repositor
     due = {str(step.change.address) for step in repository.look().plan.steps if step.change.address.cell}
     assert due == {f"ComplianceTest:{CELL}/TEST01", f"Verdict:{CELL}/TEST01", f"Result:{CELL}"}
     repository.reconcile()
-    tree = repository.places.tree / "closed/ACME/results/box/tiny/Offline"
+    tree = repository.paths.tree / "closed/ACME/results/box/tiny/Offline"
     assert "target_qps = 400" in (tree / "user.conf").read_text()
     test = parse_detail((tree / "TEST01/performance/run_1/mlperf_log_detail.txt").read_bytes())
     assert test.effective("target_qps") == 300
@@ -380,11 +380,11 @@ def test_failing_verdict_repeats_its_test_while_attempts_last(tmp_path: Path) ->
 
 def test_killed_in_a_test_leaves_no_audit_settings_for_others(audited: Repository, tmp_path: Path) -> None:
     repository = audited.copy(tmp_path / "copy")
-    remove(repository.places.records / "ComplianceTest")
+    remove(repository.paths.records / "ComplianceTest")
     command = [sys.executable, "-m", "reconciler.cli.main", "apply"]
     child = subprocess.Popen(command, cwd=repository.root, stdout=subprocess.DEVNULL, start_new_session=True)
     try:
-        wait_for(lambda: list(repository.places.attempts.glob("*/audit-settings.conf")))
+        wait_for(lambda: list(repository.paths.attempts.glob("*/audit-settings.conf")))
     finally:
         os.kill(child.pid, signal.SIGKILL)
         child.wait()

@@ -50,7 +50,7 @@ def unscored(whole: Repository, tmp_path_factory: pytest.TempPathFactory) -> Rep
     repository = whole.copy(tmp_path_factory.mktemp("unscored") / "repository")
     for path in repository.record_paths(SCORE):
         path.unlink()
-    shutil.rmtree(repository.places.tree)
+    shutil.rmtree(repository.paths.tree)
     return repository
 
 
@@ -215,7 +215,7 @@ def test_interrupt_ends_the_child_and_keeps_what_is_done(patient: Patient) -> No
 
 def test_what_a_killed_probe_left_goes_and_a_probe_under_way_stays(tmp_path: Path) -> None:
     repository = make_repository(tmp_path / "repository")
-    left, running = repository.places.work / "probe-killed", repository.places.work / "probe-running"
+    left, running = repository.paths.work / "probe-killed", repository.paths.work / "probe-running"
     for folder, age in ((left, 3600), (running, 60)):
         (folder / "answers").mkdir(parents=True)
         os.utime(folder, (time.time() - age,) * 2)

@@ -62,7 +62,7 @@ def struck(made: Repository, root: Path, found: list[tuple[str, int, int]]) -> R
     repository = made.copy(root)
     repository.reconcile()
     for name, which, at in found:
-        kept = (repository.places.work, repository.places.records, repository.places.logs)
+        kept = (repository.paths.work, repository.paths.records, repository.paths.logs)
         files = sorted(p for top in kept for p in top.rglob("*") if p.is_file() and p.parent.name != "locks")
         DAMAGES[name](files[which % len(files)], at)
     return repository

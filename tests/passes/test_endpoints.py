@@ -69,9 +69,9 @@ def test_the_tree_has_the_harness_files_and_none_of_loadgen(made: Repository) ->
     own = {path.removeprefix(top) for path in made.tree() if path.startswith(top)}
     files = {"config.yaml", f"performance/{SUMMARY}", "accuracy/accuracy_results.json"}
     assert own == {*files, "measurements.json", "README.md"}
-    shown = made.places.tree / top / "performance" / SUMMARY
+    shown = made.paths.tree / top / "performance" / SUMMARY
     assert shown.read_bytes() == made.log_of(RUN, SUMMARY).read_bytes()
-    assert "user.conf" not in (made.places.tree / top / "README.md").read_text(encoding="utf-8")
+    assert "user.conf" not in (made.paths.tree / top / "README.md").read_text(encoding="utf-8")
 
 
 def test_an_accuracy_run_is_told_what_the_performance_run_is(made: Repository) -> None:
@@ -82,14 +82,14 @@ def test_an_accuracy_run_is_told_what_the_performance_run_is(made: Repository) -
 
 
 def test_check_and_verify_tree_know_it(made: Repository) -> None:
-    report = check_tree(made.places.tree, round_name="v6.1")
+    report = check_tree(made.paths.tree, round_name="v6.1")
     found = {finding.rule.id for finding in report.findings if finding.rule.id.startswith("endpoints.")}
     assert found == {"endpoints.duration"}, "a rehearsal is shorter than the round asks"
     stated = summary_of(made)
     (facts,) = report.facts
     assert (facts.harness, facts.unit) == ("endpoints", "samples/s")
     assert facts.metric == pytest.approx(stated["n_samples_issued"] * 1e9 / stated["duration_ns"])
-    contradictions = {finding.rule.id for finding in verify_tree(made.places.tree, round_name="v6.1").findings}
+    contradictions = {finding.rule.id for finding in verify_tree(made.paths.tree, round_name="v6.1").findings}
     assert contradictions == {"measurements.rehearsal"}, "it says what it is, and nothing else is wrong"
 
 
@@ -237,7 +237,7 @@ def test_results_of_something_else_are_not(
 
 def test_a_tree_of_results_is_adopted(made: Repository, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sent = tmp_path / "sent"
-    shutil.copytree(made.places.tree, sent)
+    shutil.copytree(made.paths.tree, sent)
     system = sent / "open/ACME/systems/box.json"
     values = json.loads(system.read_text(encoding="utf-8"))
     system.write_text(json.dumps({name: value or "stated" for name, value in values.items()}), encoding="utf-8")
@@ -279,7 +279,7 @@ def test_a_compliance_test_comes_with_its_run(tmp_path: Path) -> None:
         top = f"closed/ACME/results/{WAN.removeprefix('closed/')}{scenario}/"
         audits = {path.removeprefix(top) for path in repository.tree() if path.startswith(f"{top}audit/")}
         assert audits == {"audit/audit_output_caching_test.json"}
-    findings = check_tree(repository.places.tree, round_name="v6.1").findings
+    findings = check_tree(repository.paths.tree, round_name="v6.1").findings
     assert not [f for f in findings if f.rule.id in ("endpoints.audits", "endpoints.scenario", "endpoints.metric")]
     assert not repository.look().plan.steps
 

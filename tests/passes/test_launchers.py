@@ -228,7 +228,7 @@ def test_no_audit_settings_stay_behind_a_pass_that_was_killed(tmp_path: Path, cl
     with killed(root, root / "pids", signal.SIGKILL) as pids:
         assert (root / "ours/audit.config").exists()
     assert gone(pids)
-    with Lock(repository.places.pass_lock, purpose="a test").acquire(wait=20):  # the keeper holds it to its end
+    with Lock(repository.paths.pass_lock, purpose="a test").acquire(wait=20):  # the keeper holds it to its end
         assert not (root / "ours/audit.config").exists()
     assert cluster.containers() == []
 

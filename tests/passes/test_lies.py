@@ -115,7 +115,7 @@ class Believers:
         """As the verification of a tree that shows these logs, beside an archive of whole accuracy logs."""
         root = scratch
         cell = root / f"open/ACME/results/box/tiny/{told.cell.scenario}"
-        shutil.copytree(self.repository.places.tree, root)
+        shutil.copytree(self.repository.paths.tree, root)
         for name, data in told.files.items():
             audited = told.name.startswith("TEST") and name == ACCURACY_LOG
             folder = cell / (f"{told.name}/accuracy" if audited else told.folder)

@@ -119,7 +119,7 @@ def test_a_command_that_removes_more_than_its_own_folder_fails_alone(made: Repos
     found = outcomes(repository)
     assert found[ACCURACY].message.startswith("the folder of the attempt was removed while it ran")
     assert found[PERFORMANCE].status is Status.DONE
-    assert not list(repository.places.attempts.iterdir())
+    assert not list(repository.paths.attempts.iterdir())
 
 
 def test_an_accuracy_run_of_a_server_is_asked_at_the_declared_rate(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_machine_without_loadgen_is_in_sync_and_blocks_runs(
 
 
 def apply(repository: Repository, path: Path) -> list[str]:
-    report = run_pass(repository.places, Options(), report=lambda _: None, saved=load(path))
+    report = run_pass(repository.paths, Options(), report=lambda _: None, saved=load(path))
     return [outcome.step.change.address.label for outcome in report.outcomes]
 
 
@@ -167,6 +167,6 @@ def test_rendering_depends_on_neither_place_nor_zone_nor_language(
         trees.append(copied.tree())
     assert trees[0]
     assert trees[0] == trees[1] == trees[2]
-    everything = b"".join(path.read_bytes() for path in here.places.tree.rglob("*") if path.is_file())
+    everything = b"".join(path.read_bytes() for path in here.paths.tree.rglob("*") if path.is_file())
     for private in (str(here.root), "lab box CPU"):
         assert private.encode() not in everything

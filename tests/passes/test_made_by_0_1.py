@@ -76,7 +76,7 @@ def test_nothing_is_to_be_done(repository: Repository) -> None:
 
 
 def test_its_caches_do_not_matter(repository: Repository) -> None:
-    shutil.copytree(MADE / "index", repository.places.index)
+    shutil.copytree(MADE / "index", repository.paths.index)
     assert not repository.look().plan.steps
     repository.reconcile()
     assert not repository.look().plan.steps
@@ -101,21 +101,21 @@ def test_a_saved_plan_keeps_its_document() -> None:
 
 
 def test_decisions_keep_their_bytes(repository: Repository) -> None:
-    decisions = read(repository.places, date(2026, 12, 1))
+    decisions = read(repository.paths, date(2026, 12, 1))
     assert not decisions.damaged
     for path, decision in [*decisions.acceptances.items(), *decisions.freezes.items()]:
         before = (repository.root / path).read_bytes()
         (repository.root / path).unlink()
-        assert write(repository.places, decision) == path
+        assert write(repository.paths, decision) == path
         assert (repository.root / path).read_bytes() == before
 
 
 @pytest.mark.parametrize("name", ATTEMPTS)
 def test_a_finished_attempt_becomes_the_same_record(repository: Repository, name: str) -> None:
-    folder = repository.places.attempts / name
+    folder = repository.paths.attempts / name
     shutil.copytree(MADE / "attempts" / name, folder)
     (folder / "output").mkdir(exist_ok=True)
     assert repository.reconcile().harvested == 1
     assert not folder.exists()
     expected = (MADE / "harvested" / f"{name}.json").read_bytes()
-    assert expected in {path.read_bytes() for path in repository.places.records.glob("*/*.json")}
+    assert expected in {path.read_bytes() for path in repository.paths.records.glob("*/*.json")}

@@ -25,7 +25,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Repository:
 
 def with_old_note(repository: Repository, root: Path) -> None:
     """As earlier passes wrote it: with the tree's whole path."""
-    note = repository.places.index / "tree.json"
+    note = repository.paths.index / "tree.json"
     document = json.loads(read_checked(note) or b"{}")
     assert document["tree"] == ".reconcile/tree"
     document["tree"] = str(root / ".reconcile/tree")
@@ -51,7 +51,7 @@ def test_a_copy_is_in_sync_and_an_edited_file_is_seen(made: Repository, tmp_path
     assert copied.look().plan.in_sync
     path = next(path for path in copied.tree() if path.endswith("/user.conf"))
     before = copied.tree()
-    (copied.places.tree / path).write_text("edited", encoding="utf-8")
+    (copied.paths.tree / path).write_text("edited", encoding="utf-8")
     assert [step.change.note for step in copied.look().plan.steps] == [f"{path} is edited"]
     copied.reconcile()
     assert copied.tree() == before
@@ -72,6 +72,6 @@ def test_a_copy_is_in_sync_and_an_edited_file_is_seen(made: Repository, tmp_path
     ],
 )
 def test_whose_note_it_is(tmp_path: Path, noted: str, tree: str, same: bool) -> None:
-    places = Repository(tmp_path).places
-    assert spell_entry(places, tmp_path / tree) == tree
-    assert Rendered(noted).is_of(places, tmp_path / tree) is same
+    paths = Repository(tmp_path).paths
+    assert spell_entry(paths, tmp_path / tree) == tree
+    assert Rendered(noted).is_of(paths, tmp_path / tree) is same

@@ -21,7 +21,7 @@ def begin(repository: Repository) -> subprocess.Popen[str]:
 
 
 def timing(repository: Repository) -> bool:
-    requests = repository.places.attempts.glob("*/request.json")
+    requests = repository.paths.attempts.glob("*/request.json")
     return any('"performance"' in path.read_text() for path in requests)
 
 

@@ -236,7 +236,7 @@ def test_another_run_does_not_start_while_it_is_up(tmp_path: Path) -> None:
     cell = "        plain:\n          Offline: {target_qps: 100, min_query_count: 100}\n"
     repository.write("specs/spec.yaml", spec.replace(first, other + first) + cell)
     told: list[str] = []
-    report = run_pass(repository.places, Options(), report=lambda event: told.extend(seen(repository, event)))
+    report = run_pass(repository.paths, Options(), report=lambda event: told.extend(seen(repository, event)))
     assert all(outcome.status is Status.DONE for outcome in report.outcomes)
     assert "tiny: up" in told
     assert "plain: down" in told

@@ -21,16 +21,16 @@ def repository(tmp_path: Path) -> Repository:
     return make_repository(tmp_path / "repository")
 
 
-def compile_once(places: RepositoryPaths, *names: str) -> Compiled:
+def compile_once(paths: RepositoryPaths, *names: str) -> Compiled:
     """As a process that looks once."""
     kept = DesiredCache()
-    found = load_desired(places, names, Recorded(), DigestCache(places), kept)
+    found = load_desired(paths, names, Recorded(), DigestCache(paths), kept)
     kept.save()
     return found
 
 
-def caches(places: RepositoryPaths) -> list[Path]:
-    return sorted(places.index.glob("desired-*.jsonl"))
+def caches(paths: RepositoryPaths) -> list[Path]:
+    return sorted(paths.index.glob("desired-*.jsonl"))
 
 
 def said(found: Compiled) -> list[object]:
@@ -41,19 +41,19 @@ def said(found: Compiled) -> list[object]:
 
 
 def test_warm_state_is_the_cold_one(repository: Repository) -> None:
-    cold = compile_once(repository.places)
-    (cache,) = caches(repository.places)
+    cold = compile_once(repository.paths)
+    (cache,) = caches(repository.paths)
     before = cache.stat().st_mtime_ns
-    warm = compile_once(repository.places)
+    warm = compile_once(repository.paths)
     assert said(warm) == said(cold)
-    assert caches(repository.places) == [cache]
+    assert caches(repository.paths) == [cache]
     assert cache.stat().st_mtime_ns == before
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "empty", "folder", "other"])
 def test_damaged_cache_costs_time_only(repository: Repository, damage: str) -> None:
-    cold = compile_once(repository.places)
-    (cache,) = caches(repository.places)
+    cold = compile_once(repository.paths)
+    (cache,) = caches(repository.paths)
     data = cache.read_bytes()
     cache.unlink()
     match damage:
@@ -67,25 +67,25 @@ def test_damaged_cache_costs_time_only(repository: Repository, damage: str) -> N
             cache.mkdir()
         case _:
             cache.write_text('{"format": 1}\n', encoding="utf-8")
-    assert said(compile_once(repository.places)) == said(cold)
+    assert said(compile_once(repository.paths)) == said(cold)
 
 
 def test_state_lives_on_when_its_cache_goes(repository: Repository) -> None:
     """Another process may compile another spec meanwhile."""
-    compile_once(repository.places)
-    warm = compile_once(repository.places)
-    for path in caches(repository.places):
+    compile_once(repository.paths)
+    warm = compile_once(repository.paths)
+    for path in caches(repository.paths):
         path.unlink()
-    assert said(warm) == said(compile_once(repository.places))
+    assert said(warm) == said(compile_once(repository.paths))
 
 
 def test_edit_is_seen_also_when_size_and_time_stay(repository: Repository) -> None:
-    before = compile_once(repository.places)
+    before = compile_once(repository.paths)
     path = repository.root / SPEC
     status = path.stat()
     repository.edit(SPEC, "target_qps: 100,", "target_qps: 999,")
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert compile_once(repository.places).desired.digest != before.desired.digest
+    assert compile_once(repository.paths).desired.digest != before.desired.digest
 
 
 def test_variable_is_read_again(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,54 +95,54 @@ def test_variable_is_read_again(repository: Repository, monkeypatch: pytest.Monk
     found = []
     for name in ("one", "two", "one"):
         monkeypatch.setenv("NETS", str(repository.root / name))
-        found.append(compile_once(repository.places).desired.digest)
+        found.append(compile_once(repository.paths).desired.digest)
     assert found[0] == found[2] != found[1]
     monkeypatch.delenv("NETS")
     with pytest.raises(SpecError, match="NETS"):
-        compile_once(repository.places)
+        compile_once(repository.paths)
 
 
 def test_a_path_that_is_not_text_is_compiled_anew(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     repository.edit(SPEC, "model: {retraining", 'model: {path: "${NETS}/net.onnx", retraining')
     monkeypatch.setenv("NETS", os.fsdecode(os.fsencode(repository.root) + b"/\xff"))
-    first, second = compile_once(repository.places), compile_once(repository.places)
+    first, second = compile_once(repository.paths), compile_once(repository.paths)
     assert first.desired.digest == second.desired.digest
-    assert not caches(repository.places)
+    assert not caches(repository.paths)
 
 
 def test_file_that_is_edited_changes_what_is_made_from_it(repository: Repository) -> None:
-    before = compile_once(repository.places).desired
+    before = compile_once(repository.paths).desired
     repository.edit("benchmarks/tiny.py", "A benchmark of", "The benchmark of")
-    after = compile_once(repository.places).desired
+    after = compile_once(repository.paths).desired
     assert {r.key for r in before.resources} & {r.key for r in after.resources} == set()
 
 
 def test_broken_spec_is_an_error_each_time(repository: Repository) -> None:
-    compile_once(repository.places)
+    compile_once(repository.paths)
     repository.edit(SPEC, "kind: Submission", "kind: Submision")
     for _ in range(2):
         with pytest.raises(SpecError):
-            compile_once(repository.places)
+            compile_once(repository.paths)
 
 
 def test_read_only_repository_compiles_without_a_cache(repository: Repository) -> None:
-    repository.places.work.mkdir()
-    repository.places.index.write_text("no folder", encoding="utf-8")
-    assert said(compile_once(repository.places)) == said(compile_once(repository.places))
+    repository.paths.work.mkdir()
+    repository.paths.index.write_text("no folder", encoding="utf-8")
+    assert said(compile_once(repository.paths)) == said(compile_once(repository.paths))
 
 
 def test_process_that_compiles_again_needs_no_cache_and_sees_every_edit(repository: Repository) -> None:
-    kept, stamps = DesiredCache(), DigestCache(repository.places)
+    kept, stamps = DesiredCache(), DigestCache(repository.paths)
 
     def again() -> Compiled:
         stamps.refresh()
-        return load_desired(repository.places, (), Recorded(), stamps, kept)
+        return load_desired(repository.paths, (), Recorded(), stamps, kept)
 
     first = again()
-    assert caches(repository.places) == []
+    assert caches(repository.paths) == []
     assert again() is first
     for old, new in [("target_qps: 100,", "target_qps: 101,"), ("spec:\n", "# moved down\nspec:\n")]:
         repository.edit(SPEC, old, new)
-        assert said(again()) == said(compile_once(repository.places))
+        assert said(again()) == said(compile_once(repository.paths))
     repository.edit("benchmarks/tiny.py", "A benchmark of", "The benchmark of")
-    assert said(again()) == said(compile_once(repository.places))
+    assert said(again()) == said(compile_once(repository.paths))

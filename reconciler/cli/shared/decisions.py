@@ -76,20 +76,20 @@ def _length(text: str) -> timedelta:
     return timedelta(days=int(found[1]) * (7 if found[2] == "w" else 1))
 
 
-def name_decider(places: RepositoryPaths) -> tuple[str, str]:
+def name_decider(paths: RepositoryPaths) -> tuple[str, str]:
     """Who decides, and the commit they see ("" without one)."""
-    who = read_author(places.root)
+    who = read_author(paths.root)
     if not who:
         raise RepositoryError(
             "git does not know who you are, and a decision needs an author",
             fix='git config user.name "…"; git config user.email "…"',
         )
-    return who, git.find_head(places.root) or ""
+    return who, git.find_head(paths.root) or ""
 
 
-def conclude(places: RepositoryPaths, folder: str, message: str, *, commit: bool) -> str:
+def conclude(paths: RepositoryPaths, folder: str, message: str, *, commit: bool) -> str:
     """Commit what changed below a folder; gives the commit, "" where it is left to the user."""
-    return git.commit(places.root, [folder], message) if commit else ""
+    return git.commit(paths.root, [folder], message) if commit else ""
 
 
 def say_damaged(damaged: Mapping[str, str]) -> None:
@@ -98,9 +98,9 @@ def say_damaged(damaged: Mapping[str, str]) -> None:
         say(f"{path}: {why}: it has no effect")
 
 
-def say_next(places: RepositoryPaths, made: str, paths: Iterable[str]) -> None:
-    """``paths``: what was written or removed; what was removed before anybody committed it is nobody's concern."""
-    known = [p for p in paths if (places.root / p).exists() or git.read_head_file(places.root, p) is not None]
+def say_next(paths: RepositoryPaths, made: str, changed: Iterable[str]) -> None:
+    """``changed``: what was written or removed; what was removed before anybody committed it is nobody's concern."""
+    known = [p for p in changed if (paths.root / p).exists() or git.read_head_file(paths.root, p) is not None]
     if made:
         say(f"Committed as {made[:7]}.")
     elif known:

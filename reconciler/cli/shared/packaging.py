@@ -50,20 +50,20 @@ class PackedSubmission:
     commit: str
 
     def stored(self, ref: LogRef) -> Path:
-        return find_readable(self.seen.places, Artifact("", ref.sha256, ref.size, "logs"))
+        return find_readable(self.seen.paths, Artifact("", ref.sha256, ref.size, "logs"))
 
 
 def load_packed_submission(seen: PlanResult) -> PackedSubmission:
     """ReconcilerError where there is no commit."""
-    commit = git.find_head(seen.places.root)
+    commit = git.find_head(seen.paths.root)
     if commit is None:
         raise ReconcilerError("there is no commit to pack", fix="commit specs/ and state/")
     content, ruleset = assemble_content(
-        seen.places,
+        seen.paths,
         seen.desired,
         seen.difference,
-        lambda identity: load_record(seen.places, identity),
-        lambda ref: find_readable(seen.places, Artifact("", ref.sha256, ref.size, "logs")),
+        lambda identity: load_record(seen.paths, identity),
+        lambda ref: find_readable(seen.paths, Artifact("", ref.sha256, ref.size, "logs")),
     )
     return PackedSubmission(seen, content, ruleset, tuple(render(content, ruleset)), commit)
 
@@ -83,7 +83,7 @@ def find_refusals(submission: PackedSubmission, *, despite_embargo: bool, accept
     found += _uncommitted(seen, settings, committed)
     found += find_refused_inferences(submission.content, submission.ruleset, _log_of(submission))
     if not despite_embargo:
-        found += find_refused_remotes(settings, git.list_remotes(seen.places.root), datetime.now(UTC).date())
+        found += find_refused_remotes(settings, git.list_remotes(seen.paths.root), datetime.now(UTC).date())
     if not submission.content.cells:
         found.append(Refusal("the submission", "no cell can be published", "see: reconcile status"))
     else:
@@ -93,7 +93,7 @@ def find_refusals(submission: PackedSubmission, *, despite_embargo: bool, accept
 
 def _committed(submission: PackedSubmission) -> Callable[[str], bool]:
     """Whether a path's bytes, below the repository, are those of the commit."""
-    root = submission.seen.places.root
+    root = submission.seen.paths.root
     known = git.list_files_at(root, submission.commit)
 
     def committed(path: str) -> bool:
@@ -110,7 +110,7 @@ def _known_spec(seen: PlanResult) -> Callable[[str, str], bool]:
 
     def found(path: str, blob: str) -> bool:
         if (path, blob) not in known:
-            known[path, blob] = bool(git.find_blob_commits(seen.places.root, path, blob))
+            known[path, blob] = bool(git.find_blob_commits(seen.paths.root, path, blob))
         return known[path, blob]
 
     return found
@@ -119,7 +119,7 @@ def _known_spec(seen: PlanResult) -> Callable[[str, str], bool]:
 def _records(seen: PlanResult) -> dict[Cell, list[tuple[str, Record]]]:
     chosen = is_publishable(seen.difference)
     return {
-        cell: [(identity, load_record(seen.places, identity)) for identity in collect_chosen_ids(records)]
+        cell: [(identity, load_record(seen.paths, identity)) for identity in collect_chosen_ids(records)]
         for cell, records in chosen.items()
     }
 
@@ -128,7 +128,7 @@ def _uncommitted(seen: PlanResult, settings: SubmissionSettings, committed: Call
     """Published files in the repository must be in its commit, or another checkout packs other bytes."""
     paths = [path for paths in settings.code.values() for path in paths]
     paths += map(str, settings.below("documents.").values())
-    root = seen.places.root.resolve()
+    root = seen.paths.root.resolve()
     for path in dict.fromkeys(paths):
         top = (root / path).resolve()
         for file in sorted(top.rglob("*")) if top.is_dir() else [top]:

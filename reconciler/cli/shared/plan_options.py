@@ -34,9 +34,9 @@ def find_asked_cells(
     specs, selectors = sort_words(words)
     for selection in (selectors, exclude, rerun):
         parse(selection)
-    places = find_repository(specs)
+    paths = find_repository(specs)
     options = Options(
-        specs=tuple(show_from_root(places, spec) for spec in specs),
+        specs=tuple(show_from_root(paths, spec) for spec in specs),
         select=selectors,
         exclude=tuple(exclude),
         only=tuple(only),
@@ -46,7 +46,7 @@ def find_asked_cells(
         busy=busy,
         wait=wait,
     )
-    return places, options
+    return paths, options
 
 
 def list_cells(look: PlanResult, options: Options | None = None) -> tuple[CellStatus, ...]:
@@ -58,9 +58,9 @@ def list_cells(look: PlanResult, options: Options | None = None) -> tuple[CellSt
     return tuple(standing for standing in found if _selected(standing.cell, options))
 
 
-def compute_selected_plan(places: RepositoryPaths, options: Options) -> PlanResult:
+def compute_selected_plan(paths: RepositoryPaths, options: Options) -> PlanResult:
     """A look whose selection fits something. Raises ReconcilerError that names what there is to select."""
-    seen = compute_plan(places, options)
+    seen = compute_plan(paths, options)
     if options.select and not list_cells(seen, options):
         raise explain_unfit(options.select, seen.desired)
     return seen
@@ -91,7 +91,7 @@ class LineCommitText(Protocol):
     def boundary(self) -> bool: ...
 
 
-def find_commits(places: RepositoryPaths, origins: Iterable[Origin]) -> dict[Origin, LineCommitText]:
+def find_commits(paths: RepositoryPaths, origins: Iterable[Origin]) -> dict[Origin, LineCommitText]:
     """Who last changed each spec line, as far as git knows. Nothing is imported or asked when there is no line."""
     by_file: dict[str, list[Origin]] = {}
     for origin in origins:
@@ -100,17 +100,17 @@ def find_commits(places: RepositoryPaths, origins: Iterable[Origin]) -> dict[Ori
     for file, group in by_file.items():
         from reconciler import git
 
-        lines = git.find_line_commits(places.root, file, [origin.line for origin in group])
+        lines = git.find_line_commits(paths.root, file, [origin.line for origin in group])
         found.update({origin: lines[origin.line] for origin in group if origin.line in lines})
     return found
 
 
-def find_line_commits(places: RepositoryPaths, origins: Iterable[Origin]) -> dict[Origin, str]:
+def find_line_commits(paths: RepositoryPaths, origins: Iterable[Origin]) -> dict[Origin, str]:
     """Spec line → "3f2c1ab  2 days ago"."""
     now = time.time()
     return {
         origin: f"{commit.commit[:7]}  {show_age(now - commit.when.timestamp())}" if commit.when else "not committed"
-        for origin, commit in find_commits(places, origins).items()
+        for origin, commit in find_commits(paths, origins).items()
     }
 
 

@@ -50,7 +50,7 @@ def sort_words(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return specs, selectors
 
 
-def show_from_root(places: RepositoryPaths, path: str) -> str:
+def show_from_root(paths: RepositoryPaths, path: str) -> str:
     """A path as typed (from the working folder) as the repository knows it: relative to its root where possible."""
     full = Path(path).resolve()
-    return full.relative_to(places.root).as_posix() if full.is_relative_to(places.root) else str(full)
+    return full.relative_to(paths.root).as_posix() if full.is_relative_to(paths.root) else str(full)

@@ -26,7 +26,7 @@ from reconciler.render.status import render_status_text
 
 
 def run(
-    places: RepositoryPaths,
+    paths: RepositoryPaths,
     options: Options,
     *,
     saved: Plan | None = None,
@@ -35,7 +35,7 @@ def run(
 ) -> int:
     """One pass, told as it goes; then the cells as they stand. Gives the exit code. Raises RepositoryError, after
     all that, when git does not take the records."""
-    pass_report = carry_out(places, options, saved=saved, as_json=as_json)
+    pass_report = carry_out(paths, options, saved=saved, as_json=as_json)
     if pass_report is None:
         return INTERRUPTED
     if as_json:
@@ -54,7 +54,7 @@ def choose_pass_code(pass_report: PassReport) -> int:
 
 
 def carry_out(
-    places: RepositoryPaths, options: Options, *, saved: Plan | None = None, as_json: bool = False
+    paths: RepositoryPaths, options: Options, *, saved: Plan | None = None, as_json: bool = False
 ) -> PassReport | None:
     """One pass, told as it goes; None where it was interrupted, which has been said then."""
     ended: list[Outcome] = []
@@ -67,7 +67,7 @@ def carry_out(
 
     try:
         with view, stop_cleanly():
-            pass_report = run_pass(places, options, report=report, saved=saved)
+            pass_report = run_pass(paths, options, report=report, saved=saved)
     except KeyboardInterrupt:
         kept = sum(1 for outcome in ended if outcome.status is Status.DONE)
         say(

@@ -59,9 +59,9 @@ def add_transfer_options() -> list[click.Parameter]:
     ]
 
 
-def choose_store(places: RepositoryPaths, word: str, option: str) -> ChosenStore:
+def choose_store(paths: RepositoryPaths, word: str, option: str) -> ChosenStore:
     """By name, by url, or the only one declared."""
-    memory = PlanCache.of(places)
+    memory = PlanCache.of(paths)
     submission = memory.desired(Options()).submission
     memory.save()
     declared = submission.stores
@@ -87,17 +87,17 @@ def _option(name: str, value: object) -> object:
     return os.environ[variable]
 
 
-def list_objects(places: RepositoryPaths, selectors: Sequence[str]) -> tuple[ObjectRef, ...]:
+def list_objects(paths: RepositoryPaths, selectors: Sequence[str]) -> tuple[ObjectRef, ...]:
     """What records name, as far as it is selected."""
-    return list_wanted(load(places).recorded, parse(selectors).matches)
+    return list_wanted(load(paths).recorded, parse(selectors).matches)
 
 
 @contextlib.contextmanager
-def take_turns(places: RepositoryPaths, wait: float) -> Iterator[Callable[[], None]]:
+def take_turns(paths: RepositoryPaths, wait: float) -> Iterator[Callable[[], None]]:
     """Copying loads the machine, so it begins when no run is timed there, and gives way to one that begins meanwhile;
     what it holds all the time is only against another transfer here, whose parts it would share. A store may take for
     ever, and nobody else's runs wait for it. Gives what is to be called now and then."""
-    transfer = Lock(places.transfer_lock, purpose="transfer of objects")
+    transfer = Lock(paths.transfer_lock, purpose="transfer of objects")
     try:
         with transfer.acquire(wait=wait):
             make_machine_lock("quiet").acquire(wait=wait).release()

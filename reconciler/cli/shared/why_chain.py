@@ -30,7 +30,7 @@ def build_why_chain(seen: PlanResult, cell: Cell) -> tuple[Link, ...]:
     metrics = {s.id: s.metric for r in resources for s in seen.recorded.by_address.get(r.address, ())}
     brought = _brought(seen, [record for record in records.values() if record])
     lines = {r.address: list(_lines(r, seen)) for r in resources}
-    commits = find_commits(seen.places, dict.fromkeys(i.origin for found in lines.values() for i in found))
+    commits = find_commits(seen.paths, dict.fromkeys(i.origin for found in lines.values() for i in found))
     links = []
     for resource in resources:
         record = records[resource.address]
@@ -77,7 +77,7 @@ def _brought(seen: PlanResult, records: list[str]) -> dict[str, By]:
     from reconciler.git_history import find_appearances
 
     paths = [f"state/records/{record}.json" for record in records]
-    found = find_appearances(seen.places.root, "HEAD", paths) if paths else {}
+    found = find_appearances(seen.paths.root, "HEAD", paths) if paths else {}
     names = {path.removeprefix("state/records/").removesuffix(".json"): c for (path, _), c in found.items()}
     return {record: _by(c.id, c.author, c.when, c.subject) for record, c in names.items()}
 

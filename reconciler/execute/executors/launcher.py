@@ -24,7 +24,7 @@ _MARGIN = 5.0  # seconds beyond those that a server may take to end, for its end
 class LauncherExecutor:
     """A child here that starts the launcher, and ends what it leaves. ``local`` keeps these children."""
 
-    places: RepositoryPaths
+    paths: RepositoryPaths
     name: str = "launcher"
     local: LocalExecutor = field(default_factory=lambda: LocalExecutor("launcher"))
 
@@ -33,7 +33,7 @@ class LauncherExecutor:
         return Capacity(f"quiet-{hash_bytes(chr(0).join(settings.launcher.words).encode())[:16]}", PATIENCE)
 
     def submit(self, submission: Submission) -> Handle:
-        request = put_behind_launcher(submission.attempt, submission.request, self.places)
+        request = put_behind_launcher(submission.attempt, submission.request, self.paths)
         return self.local.submit(replace(submission, request=request))
 
     def poll(self, handle: Handle, wait: float = 0.0) -> Progressing:
@@ -46,18 +46,18 @@ class LauncherExecutor:
         self.local.harvest(handle)
 
 
-def put_behind_launcher(attempt: Attempt, request: FileMessage, places: RepositoryPaths) -> LaunchRequest:
+def put_behind_launcher(attempt: Attempt, request: FileMessage, paths: RepositoryPaths) -> LaunchRequest:
     """A request that starts the child of this one behind the launcher of the attempt's system."""
     launcher = attempt.intent.settings.launcher
     counter_there = attempt.counter.with_name("counter-there")
     inner: Any = replace(request, counter=str(counter_there))  # type: ignore[call-arg]
     if isinstance(inner, CommandRequest) and inner.lock:  # where each node, and a container, sees it
-        inner = replace(inner, lock=str(places.work / "locks" / Path(inner.lock).name))
+        inner = replace(inner, lock=str(paths.work / "locks" / Path(inner.lock).name))
     inner.write(attempt.request)
     child = build_harness_command(
         inner.verb, attempt.request, attempt.answer, choose_interpreter(launcher, sys.executable)
     )
-    seen = find_outermost([places.root, places.work, *_locations(request)])
+    seen = find_outermost([paths.root, paths.work, *_locations(request)])
     name = name_submission(attempt)
     started = build_launch(launcher, child, build_elsewhere_environment(), name, seen)
     return LaunchRequest(
@@ -65,7 +65,7 @@ def put_behind_launcher(attempt: Attempt, request: FileMessage, places: Reposito
         answer=str(attempt.answer),
         counter=str(attempt.counter),
         counter_there=str(counter_there),
-        cwd=str(places.root),
+        cwd=str(paths.root),
         ending=started.ending,
         secrets=dict(request.secrets) if isinstance(request, CommandRequest | ServiceRequest) else {},
         stop_grace=request.stop_grace + _MARGIN if isinstance(request, ServiceRequest) else 0.0,

@@ -29,8 +29,8 @@ class Executors:
     by_name: Mapping[str, Executor]
 
     @classmethod
-    def of(cls, places: RepositoryPaths) -> Self:
-        executors: tuple[Executor, ...] = (LocalExecutor(), LauncherExecutor(places))
+    def of(cls, paths: RepositoryPaths) -> Self:
+        executors: tuple[Executor, ...] = (LocalExecutor(), LauncherExecutor(paths))
         return cls({executor.name: LoggedExecutor(executor) for executor in executors})
 
     def choose_for_system(self, settings: CellSettings) -> Executor:

@@ -120,12 +120,12 @@ def test_blame_names_the_commit_and_the_line_that_changed_an_input(twice: Path, 
 
 
 def test_blame_when_no_input_changed_names_the_evidence_that_did(recorded: Path, reconcile: Reconcile) -> None:
-    places = RepositoryPaths(recorded)
+    paths = RepositoryPaths(recorded)
     path = next(p for p in recorded.glob("state/records/Run/*.json") if "validity" in p.read_text())
     record = decode(path.read_bytes(), path.name)
     facts = {**record.facts, "machine.driver": RecordedFact("570.1", Role.EVIDENCE)}
     for day, more in (("2999-01-01", {}), ("2999-01-02", facts), ("2999-01-03", facts)):
-        write_record(places, replace(record, started=f"{day}T00:00:00Z", facts=more or record.facts))
+        write_record(paths, replace(record, started=f"{day}T00:00:00Z", facts=more or record.facts))
     git(recorded, "add", "--all")
     git(recorded, "commit", "--quiet", "--message", "Measure again")
     steps = [s for s in report(reconcile, "blame", "digits")["steps"] if s["after"]["what"] == "Run performance"]

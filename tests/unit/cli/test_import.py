@@ -20,15 +20,15 @@ DETAIL = "mlperf_log_detail.txt"
 
 def export(source: Path, folder: Path, mode: str) -> Path:
     """The logs of a recorded run as LoadGen wrote them, with its user.conf."""
-    places = RepositoryPaths(source)
+    paths = RepositoryPaths(source)
     folder.mkdir(parents=True)
-    recorded = load(places).recorded
+    recorded = load(paths).recorded
     for artifact in recorded.by_address[Address(Kind.RUN, f"{CELL}/{mode}")][-1].artifacts:
         if "truncated" not in artifact.name and artifact.name != "child.log":
-            shutil.copyfile(find_readable(places, artifact), folder / artifact.name)
+            shutil.copyfile(find_readable(paths, artifact), folder / artifact.name)
     if mode == "accuracy":
         score = recorded.by_address[Address(Kind.SCORE, CELL)][-1].artifacts[0]
-        shutil.copyfile(find_readable(places, score), folder / score.name)
+        shutil.copyfile(find_readable(paths, score), folder / score.name)
     return folder
 
 

@@ -135,12 +135,12 @@ class Disasters:
         path.write_text(path.read_text() + "\n" * self.chance.choice([0, 1]))
 
     def spoil_the_tree(self) -> None:
-        files = sorted(self.repository.places.tree.rglob("*.json"))
+        files = sorted(self.repository.paths.tree.rglob("*.json"))
         if files:
             self.chance.choice(files).write_text("spoiled")
 
     def lose_a_record(self) -> None:
-        records = sorted(self.repository.places.records.glob("*/*.json"))
+        records = sorted(self.repository.paths.records.glob("*/*.json"))
         if records:
             self.chance.choice(records).unlink()
 

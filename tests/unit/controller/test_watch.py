@@ -235,7 +235,7 @@ def test_watch_when_under_embargo_tells_a_hook_nothing_measured(recorded: Reposi
 
 def test_watch_leaves_a_frozen_cell_alone_until_it_is_unfrozen(recorded: Repository) -> None:
     cell = next(address.cell for address in recorded.look().recorded.by_address if address.cell)
-    path = write(recorded.places, Freeze(cell, "deadline", "Ada <ada@acme.com>", "2026-01-01T00:00:00", None, ""))
+    path = write(recorded.paths, Freeze(cell, "deadline", "Ada <ada@acme.com>", "2026-01-01T00:00:00", None, ""))
     before = len(recorded.records())
     recorded.edit(SPEC, "target_qps: 100", "target_qps: 200")
     with Watching(recorded) as watching:

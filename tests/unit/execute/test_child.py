@@ -75,8 +75,8 @@ def test_step_that_is_given_up_ends_at_once_whatever_its_child_does(tmp_path: Pa
 
     began = time.monotonic()
     with pytest.raises(GivenUpError):  # the child would hang until this test's own limit
-        run_pass(repository.places, Options(), report=lambda _: None, check=check)
-    assert not list(repository.places.attempts.iterdir())
+        run_pass(repository.paths, Options(), report=lambda _: None, check=check)
+    assert not list(repository.paths.attempts.iterdir())
     assert not [p for p in psutil.Process().children(recursive=True) if p.status() != psutil.STATUS_ZOMBIE]
 
 

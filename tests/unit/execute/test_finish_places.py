@@ -8,10 +8,10 @@ from reconciler.result_formats.format import KeptFile
 
 
 def test_artifact_of_names_the_place_where_the_store_keeps_it(tmp_path: Path) -> None:
-    places = RepositoryPaths(tmp_path)
+    paths = RepositoryPaths(tmp_path)
     for size in (LOG_LIMIT, LOG_LIMIT + 1):
         log = tmp_path / f"log-{size}"
         log.write_bytes(b"x" * size)
         artifact = describe_artifact(KeptFile(log, "mlperf_log_detail.txt", in_git=True))
-        assert keep(places, log, artifact.name, in_git=True) == artifact
-        assert find_artifact(places, artifact.place, artifact.sha256).is_file()
+        assert keep(paths, log, artifact.name, in_git=True) == artifact
+        assert find_artifact(paths, artifact.place, artifact.sha256).is_file()

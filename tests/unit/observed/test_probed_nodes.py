@@ -81,12 +81,12 @@ def test_power_limit_of_this_machine() -> None:
 
 
 def test_what_was_seen_is_kept_by_launcher(tmp_path: Path) -> None:
-    places = RepositoryPaths(tmp_path)
-    assert read_probed_nodes(places) == {}
+    paths = RepositoryPaths(tmp_path)
+    assert read_probed_nodes(paths) == {}
     here, there = name_nodes(Settings()), name_nodes(Settings(SRUN))
     kept = {there: seen(node()), here: NodeFacts(problem="nobody answers", fix="ask again")}
-    write_probed_nodes(places, kept)
-    assert read_probed_nodes(places) == kept
+    write_probed_nodes(paths, kept)
+    assert read_probed_nodes(paths) == kept
     assert there != name_nodes(Settings({**SRUN, "system.python": "python3.12"})) != here
 
 

@@ -19,26 +19,26 @@ from tests.unit.record.test_index import record
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> RepositoryPaths:
+def paths(tmp_path: Path) -> RepositoryPaths:
     return RepositoryPaths(tmp_path / "repository")
 
 
-def store(places: RepositoryPaths, text: str) -> Artifact:
-    source = places.root.parent / "source"
+def store(paths: RepositoryPaths, text: str) -> Artifact:
+    source = paths.root.parent / "source"
     source.write_text(text)
-    return keep(places, source, "engine")
+    return keep(paths, source, "engine")
 
 
 def naming(artifact: Artifact, number: int = 1) -> Record:
     return dataclasses.replace(record(number), artifacts=(artifact,))
 
 
-def stored(places: RepositoryPaths) -> set[str]:
-    return {path.name for path in places.objects.glob("*/*")}
+def stored(paths: RepositoryPaths) -> set[str]:
+    return {path.name for path in paths.objects.glob("*/*")}
 
 
-def begin_attempt(places: RepositoryPaths, name: str, *, finished: bool) -> Path:
-    folder = places.attempts / name
+def begin_attempt(paths: RepositoryPaths, name: str, *, finished: bool) -> Path:
+    folder = paths.attempts / name
     folder.mkdir(parents=True)
     (folder / "request.json").write_text("{}")
     if finished:
@@ -46,47 +46,47 @@ def begin_attempt(places: RepositoryPaths, name: str, *, finished: bool) -> Path
     return folder
 
 
-def test_gc_keeps_a_finished_attempt_that_is_not_recorded_yet(places: RepositoryPaths) -> None:
+def test_gc_keeps_a_finished_attempt_that_is_not_recorded_yet(paths: RepositoryPaths) -> None:
     """The next pass records it: hours of a run would be lost with it."""
-    finished = begin_attempt(places, "finished", finished=True)
-    lost = begin_attempt(places, "lost", finished=False)
-    report = collect(places, [])
+    finished = begin_attempt(paths, "finished", finished=True)
+    lost = begin_attempt(paths, "lost", finished=False)
+    report = collect(paths, [])
     assert (report.attempts, finished.is_dir(), lost.exists()) == (1, True, False)
     assert sorted(path.name for path in finished.iterdir()) == ["request.json", "result.json"]
 
 
-def test_gc_removes_what_no_record_names(places: RepositoryPaths) -> None:
-    named, elsewhere, audited, unnamed = (store(places, text) for text in ("a", "bb", "ccc", "dddd"))
-    write_record(places, naming(named))
-    places.audits.mkdir(parents=True)
-    (places.audits / "again.json").write_text(json.dumps({"record": json.loads(encode(naming(audited, 2)))}))
-    report = collect(places, [encode(naming(elsewhere, 3))])
-    assert stored(places) == {named.sha256, elsewhere.sha256, audited.sha256}
+def test_gc_removes_what_no_record_names(paths: RepositoryPaths) -> None:
+    named, elsewhere, audited, unnamed = (store(paths, text) for text in ("a", "bb", "ccc", "dddd"))
+    write_record(paths, naming(named))
+    paths.audits.mkdir(parents=True)
+    (paths.audits / "again.json").write_text(json.dumps({"record": json.loads(encode(naming(audited, 2)))}))
+    report = collect(paths, [encode(naming(elsewhere, 3))])
+    assert stored(paths) == {named.sha256, elsewhere.sha256, audited.sha256}
     assert (report.objects, report.bytes) == (1, 4)
     assert [Path(path).name for path in report.paths] == [unnamed.sha256]
 
 
-def test_gc_that_only_looks_removes_nothing(places: RepositoryPaths) -> None:
-    unnamed = store(places, "a")
-    lost = begin_attempt(places, "lost", finished=False)
-    report = collect(places, [], dry_run=True)
+def test_gc_that_only_looks_removes_nothing(paths: RepositoryPaths) -> None:
+    unnamed = store(paths, "a")
+    lost = begin_attempt(paths, "lost", finished=False)
+    report = collect(paths, [], dry_run=True)
     assert (report.objects, report.attempts) == (1, 1)
-    assert (stored(places), lost.is_dir()) == ({unnamed.sha256}, True)
+    assert (stored(paths), lost.is_dir()) == ({unnamed.sha256}, True)
 
 
-def test_gc_removes_nothing_where_a_record_is_damaged(places: RepositoryPaths) -> None:
-    unnamed = store(places, "a")
-    path = record_path(places, write_record(places, record(1)))
+def test_gc_removes_nothing_where_a_record_is_damaged(paths: RepositoryPaths) -> None:
+    unnamed = store(paths, "a")
+    path = record_path(paths, write_record(paths, record(1)))
     path.write_text("{")
     with pytest.raises(RecordError, match="nothing was removed"):
-        collect(places, [])
-    assert stored(places) == {unnamed.sha256}
+        collect(paths, [])
+    assert stored(paths) == {unnamed.sha256}
 
 
-def test_gc_removes_nothing_where_a_report_of_an_audit_is_damaged(places: RepositoryPaths) -> None:
-    unnamed = store(places, "a")
-    places.audits.mkdir(parents=True)
-    (places.audits / "again.json").write_text('{"record": 1')
+def test_gc_removes_nothing_where_a_report_of_an_audit_is_damaged(paths: RepositoryPaths) -> None:
+    unnamed = store(paths, "a")
+    paths.audits.mkdir(parents=True)
+    (paths.audits / "again.json").write_text('{"record": 1')
     with pytest.raises(RecordError, match=r"again\.json: not a readable report"):
-        collect(places, [])
-    assert stored(places) == {unnamed.sha256}
+        collect(paths, [])
+    assert stored(paths) == {unnamed.sha256}

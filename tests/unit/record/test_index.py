@@ -41,42 +41,42 @@ def record(number: int) -> Record:
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> RepositoryPaths:
+def paths(tmp_path: Path) -> RepositoryPaths:
     found = RepositoryPaths(tmp_path)
     for number in range(7):
         write_record(found, record(number))
     return found
 
 
-def index_file(places: RepositoryPaths) -> Path:
-    return places.index / "records.msgpack"
+def index_file(paths: RepositoryPaths) -> Path:
+    return paths.index / "records.msgpack"
 
 
 def same(one: Loaded, other: Loaded) -> bool:
     return (one.recorded, one.damaged) == (other.recorded, other.damaged)
 
 
-def test_index_says_what_the_files_say(places: RepositoryPaths) -> None:
-    cold = load(places)
-    warm = load(places)
+def test_index_says_what_the_files_say(paths: RepositoryPaths) -> None:
+    cold = load(paths)
+    warm = load(paths)
     assert same(cold, warm)
-    assert same(warm, load(places, deep=True))
+    assert same(warm, load(paths, deep=True))
     assert sum(len(found) for found in warm.recorded.by_key.values()) == 7
 
 
-def test_warm_index_is_not_written_again(places: RepositoryPaths) -> None:
-    load(places)
-    before = index_file(places).stat()
-    load(places)
-    assert index_file(places).stat().st_mtime_ns == before.st_mtime_ns
+def test_warm_index_is_not_written_again(paths: RepositoryPaths) -> None:
+    load(paths)
+    before = index_file(paths).stat()
+    load(paths)
+    assert index_file(paths).stat().st_mtime_ns == before.st_mtime_ns
 
 
 @shared
 @given(data=st.data())
-def test_damage_to_the_index_costs_time_only(places: RepositoryPaths, data: st.DataObject) -> None:
-    index_file(places).unlink(missing_ok=True)
-    expected = load(places)
-    whole = bytearray(index_file(places).read_bytes())
+def test_damage_to_the_index_costs_time_only(paths: RepositoryPaths, data: st.DataObject) -> None:
+    index_file(paths).unlink(missing_ok=True)
+    expected = load(paths)
+    whole = bytearray(index_file(paths).read_bytes())
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, len(whole) - 1))
         match data.draw(st.sampled_from(["flip", "cut", "insert"])):
@@ -87,37 +87,37 @@ def test_damage_to_the_index_costs_time_only(places: RepositoryPaths, data: st.D
                 whole += b"x"
             case _:
                 whole[at:at] = data.draw(st.binary(min_size=1, max_size=5))
-    index_file(places).write_bytes(whole)
-    assert same(load(places), expected)
+    index_file(paths).write_bytes(whole)
+    assert same(load(paths), expected)
 
 
 @pytest.mark.parametrize("text", ["", "null", "[]", "{}", "0\n{}", '{"version": 4}', "\x00" * 100])
-def test_other_index_is_made_anew(places: RepositoryPaths, text: str) -> None:
-    expected = load(places)
-    index_file(places).write_text(text, encoding="utf-8")
-    assert same(load(places), expected)
+def test_other_index_is_made_anew(paths: RepositoryPaths, text: str) -> None:
+    expected = load(paths)
+    index_file(paths).write_text(text, encoding="utf-8")
+    assert same(load(paths), expected)
 
 
-def test_index_that_cannot_be_written_is_done_without(places: RepositoryPaths) -> None:
-    places.index.parent.mkdir(exist_ok=True)
-    places.index.write_text("a file where a folder should be", encoding="utf-8")
-    assert same(load(places), load(places, deep=True))
+def test_index_that_cannot_be_written_is_done_without(paths: RepositoryPaths) -> None:
+    paths.index.parent.mkdir(exist_ok=True)
+    paths.index.write_text("a file where a folder should be", encoding="utf-8")
+    assert same(load(paths), load(paths, deep=True))
 
 
-def test_new_record_is_seen_and_a_removed_one_forgotten(places: RepositoryPaths) -> None:
-    before = load(places).recorded
-    identity = write_record(places, record(40))
-    assert load(places).recorded.by_key[record(40).key][0].id == identity
-    record_path(places, identity).unlink()
-    assert load(places).recorded == before
+def test_new_record_is_seen_and_a_removed_one_forgotten(paths: RepositoryPaths) -> None:
+    before = load(paths).recorded
+    identity = write_record(paths, record(40))
+    assert load(paths).recorded.by_key[record(40).key][0].id == identity
+    record_path(paths, identity).unlink()
+    assert load(paths).recorded == before
 
 
-def test_digest_stands_for_the_set_of_records(places: RepositoryPaths) -> None:
-    before = load(places).recorded.digest
-    identity = write_record(places, record(41))
-    assert load(places).recorded.digest != before
-    record_path(places, identity).unlink()
-    assert load(places).recorded.digest == before
+def test_digest_stands_for_the_set_of_records(paths: RepositoryPaths) -> None:
+    before = load(paths).recorded.digest
+    identity = write_record(paths, record(41))
+    assert load(paths).recorded.digest != before
+    record_path(paths, identity).unlink()
+    assert load(paths).recorded.digest == before
 
 
 def flip(path: Path) -> None:
@@ -128,20 +128,20 @@ def flip(path: Path) -> None:
     os.utime(path, ns=(status.st_mtime_ns + 1, status.st_mtime_ns + 1))
 
 
-def test_flipped_record_is_damaged_and_no_longer_counts(places: RepositoryPaths) -> None:
-    identity = write_record(places, record(42))
-    load(places)
-    flip(record_path(places, identity))
-    found = load(places)
+def test_flipped_record_is_damaged_and_no_longer_counts(paths: RepositoryPaths) -> None:
+    identity = write_record(paths, record(42))
+    load(paths)
+    flip(record_path(paths, identity))
+    found = load(paths)
     assert [damaged.path for damaged in found.damaged] == [f"state/records/{identity}.json"]
     assert record(42).key not in found.recorded.by_key
     with pytest.raises(RecordError, match="was changed after it was written"):
-        load_record(places, identity)
+        load_record(paths, identity)
 
 
 @pytest.mark.parametrize("make", ["folder", "dangling link", "empty", "not text"])
-def test_anything_in_place_of_a_record_is_damage(places: RepositoryPaths, make: str) -> None:
-    path = places.records / "Run" / f"{'0' * 12}-{'0' * 20}.json"
+def test_anything_in_place_of_a_record_is_damage(paths: RepositoryPaths, make: str) -> None:
+    path = paths.records / "Run" / f"{'0' * 12}-{'0' * 20}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     match make:
         case "folder":
@@ -153,36 +153,36 @@ def test_anything_in_place_of_a_record_is_damage(places: RepositoryPaths, make: 
         case _:
             path.write_bytes(b"\xff\xfe")
     for _ in range(2):
-        found = load(places)
+        found = load(paths)
         assert [Path(damaged.path).name for damaged in found.damaged] == [path.name]
-    said = repair_record(places, found.damaged[0].path, lambda _: None)
+    said = repair_record(paths, found.damaged[0].path, lambda _: None)
     assert "moved to" in said
-    assert load(places).damaged == ()
+    assert load(paths).damaged == ()
 
 
-def test_record_under_another_name_is_damage(places: RepositoryPaths) -> None:
-    identity = write_record(places, record(43))
-    path = record_path(places, identity)
+def test_record_under_another_name_is_damage(paths: RepositoryPaths) -> None:
+    identity = write_record(paths, record(43))
+    path = record_path(paths, identity)
     path.rename(path.with_name("f" * 12 + path.name[12:]))
-    assert len(load(places).damaged) == 1
+    assert len(load(paths).damaged) == 1
 
 
-def test_unfinished_write_is_no_record(places: RepositoryPaths) -> None:
-    before = load(places)
-    (places.records / "Run" / ".x.json.abc.partial").write_text("{", encoding="utf-8")
-    (places.records / "Run" / ".y.json").write_text("{", encoding="utf-8")
-    assert same(load(places), before)
+def test_unfinished_write_is_no_record(paths: RepositoryPaths) -> None:
+    before = load(paths)
+    (paths.records / "Run" / ".x.json.abc.partial").write_text("{", encoding="utf-8")
+    (paths.records / "Run" / ".y.json").write_text("{", encoding="utf-8")
+    assert same(load(paths), before)
 
 
-def test_damaged_record_comes_back_from_git_when_it_is_there_whole(places: RepositoryPaths) -> None:
-    identity = write_record(places, record(44))
-    path = record_path(places, identity)
+def test_damaged_record_comes_back_from_git_when_it_is_there_whole(paths: RepositoryPaths) -> None:
+    identity = write_record(paths, record(44))
+    path = record_path(paths, identity)
     committed = path.read_bytes()
     flip(path)
     named = f"state/records/{identity}.json"
-    assert repair_record(places, named, lambda _: committed) == "restored from git"
+    assert repair_record(paths, named, lambda _: committed) == "restored from git"
     assert path.read_bytes() == committed
     flip(path)
-    assert "moved to" in repair_record(places, named, lambda _: b"something else")
+    assert "moved to" in repair_record(paths, named, lambda _: b"something else")
     assert not path.exists()
-    assert list(places.quarantine.iterdir())
+    assert list(paths.quarantine.iterdir())

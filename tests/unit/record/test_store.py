@@ -12,7 +12,7 @@ from reconciler.record.store import LOG_LIMIT, discard, find_artifact, find_obje
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> RepositoryPaths:
+def paths(tmp_path: Path) -> RepositoryPaths:
     return RepositoryPaths(tmp_path / "repository")
 
 
@@ -23,78 +23,78 @@ def source(tmp_path: Path) -> Path:
     return path
 
 
-def test_keep_leaves_the_source_where_it_is(places: RepositoryPaths, source: Path) -> None:
-    artifact = keep(places, source, "name")
-    stored = find_object(places, artifact.sha256)
+def test_keep_leaves_the_source_where_it_is(paths: RepositoryPaths, source: Path) -> None:
+    artifact = keep(paths, source, "name")
+    stored = find_object(paths, artifact.sha256)
     assert (artifact.name, artifact.size, artifact.place) == ("name", 9, "objects")
     assert source.read_bytes() == stored.read_bytes() == b"the bytes"
     assert stored.stat().st_mode & 0o222 == 0
     assert hash_file(stored) == artifact.sha256
 
 
-def test_log_lies_in_both_places_as_two_files(places: RepositoryPaths, source: Path) -> None:
-    artifact = keep(places, source, "log", in_git=True)
-    log, stored = find_artifact(places, "logs", artifact.sha256), find_object(places, artifact.sha256)
+def test_log_lies_in_both_places_as_two_files(paths: RepositoryPaths, source: Path) -> None:
+    artifact = keep(paths, source, "log", in_git=True)
+    log, stored = find_artifact(paths, "logs", artifact.sha256), find_object(paths, artifact.sha256)
     assert artifact.place == "logs"
     assert log.read_bytes() == stored.read_bytes()
     assert log.stat().st_ino != stored.stat().st_ino
 
 
-def test_large_log_stays_out_of_git(places: RepositoryPaths, source: Path) -> None:
+def test_large_log_stays_out_of_git(paths: RepositoryPaths, source: Path) -> None:
     source.write_bytes(b"x" * (LOG_LIMIT + 1))
-    assert keep(places, source, "log", in_git=True).place == "objects"
-    assert not places.logs.exists()
+    assert keep(paths, source, "log", in_git=True).place == "objects"
+    assert not paths.logs.exists()
 
 
 @pytest.mark.parametrize("in_git", [False, True])
 def test_kept_again_a_damaged_file_is_replaced(
-    places: RepositoryPaths, source: Path, tmp_path: Path, in_git: bool
+    paths: RepositoryPaths, source: Path, tmp_path: Path, in_git: bool
 ) -> None:
-    artifact = keep(places, source, "name", in_git=in_git)
+    artifact = keep(paths, source, "name", in_git=in_git)
     copied = tmp_path / "again"
     copied.write_bytes(source.read_bytes())
     for place in ("objects", "logs") if in_git else ("objects",):
-        path = find_artifact(places, place, artifact.sha256)
+        path = find_artifact(paths, place, artifact.sha256)
         path.chmod(0o644)
         path.write_bytes(b"THE BYTES")
-    assert keep(places, copied, "name", in_git=in_git) == artifact
+    assert keep(paths, copied, "name", in_git=in_git) == artifact
     for place in ("objects", "logs") if in_git else ("objects",):
-        assert find_artifact(places, place, artifact.sha256).read_bytes() == b"the bytes"
+        assert find_artifact(paths, place, artifact.sha256).read_bytes() == b"the bytes"
 
 
 @pytest.mark.parametrize(("lost", "other"), [("logs", "objects"), ("objects", "logs")])
-def test_lost_copy_comes_back_from_the_other(places: RepositoryPaths, source: Path, lost: str, other: str) -> None:
-    artifact = keep(places, source, "log", in_git=True)
-    find_artifact(places, lost, artifact.sha256).unlink()
-    assert restore(places, lost, artifact.sha256)
-    assert find_artifact(places, lost, artifact.sha256).read_bytes() == b"the bytes"
-    find_artifact(places, lost, artifact.sha256).unlink()
-    bad = find_artifact(places, other, artifact.sha256)
+def test_lost_copy_comes_back_from_the_other(paths: RepositoryPaths, source: Path, lost: str, other: str) -> None:
+    artifact = keep(paths, source, "log", in_git=True)
+    find_artifact(paths, lost, artifact.sha256).unlink()
+    assert restore(paths, lost, artifact.sha256)
+    assert find_artifact(paths, lost, artifact.sha256).read_bytes() == b"the bytes"
+    find_artifact(paths, lost, artifact.sha256).unlink()
+    bad = find_artifact(paths, other, artifact.sha256)
     bad.chmod(0o644)
     bad.write_bytes(b"THE BYTES")
-    assert not restore(places, lost, artifact.sha256)
+    assert not restore(paths, lost, artifact.sha256)
 
 
-def test_discarded_file_is_kept_for_a_look(places: RepositoryPaths, source: Path) -> None:
-    artifact = keep(places, source, "name")
-    discard(places, "objects", artifact.sha256)
-    assert not find_object(places, artifact.sha256).exists()
-    assert [p.read_bytes() for p in places.quarantine.iterdir()] == [b"the bytes"]
-    discard(places, "objects", artifact.sha256)
+def test_discarded_file_is_kept_for_a_look(paths: RepositoryPaths, source: Path) -> None:
+    artifact = keep(paths, source, "name")
+    discard(paths, "objects", artifact.sha256)
+    assert not find_object(paths, artifact.sha256).exists()
+    assert [p.read_bytes() for p in paths.quarantine.iterdir()] == [b"the bytes"]
+    discard(paths, "objects", artifact.sha256)
 
 
 @pytest.mark.parametrize("where", ["git", "tree", "nowhere"])
 def test_log_comes_back_from_wherever_its_bytes_are(
-    places: RepositoryPaths, source: Path, tmp_path: Path, where: str
+    paths: RepositoryPaths, source: Path, tmp_path: Path, where: str
 ) -> None:
-    artifact = keep(places, source, "log", in_git=True)
-    find_artifact(places, "logs", artifact.sha256).unlink()
-    find_object(places, artifact.sha256).unlink()
+    artifact = keep(paths, source, "log", in_git=True)
+    find_artifact(paths, "logs", artifact.sha256).unlink()
+    find_object(paths, artifact.sha256).unlink()
     edited = tmp_path / "edited"
     edited.write_bytes(b"edited")
     copies = [edited, tmp_path / "missing", *([source] if where == "tree" else [])]
     committed = b"the bytes" if where == "git" else b"other bytes"
-    found = repair_artifact(places, "logs", artifact.sha256, lambda _: committed, lambda _: copies)
+    found = repair_artifact(paths, "logs", artifact.sha256, lambda _: committed, lambda _: copies)
     assert found == (where != "nowhere")
-    assert find_artifact(places, "logs", artifact.sha256).exists() == found
-    assert repair_artifact(places, "objects", artifact.sha256, lambda _: None, lambda _: [])
+    assert find_artifact(paths, "logs", artifact.sha256).exists() == found
+    assert repair_artifact(paths, "objects", artifact.sha256, lambda _: None, lambda _: [])

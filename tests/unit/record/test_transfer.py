@@ -39,12 +39,12 @@ def elsewhere(tmp_path: Path) -> RepositoryPaths:
     return RepositoryPaths(tmp_path / "elsewhere")
 
 
-def made(places: RepositoryPaths, tmp_path: Path, *contents: bytes) -> list[ObjectRef]:
+def made(paths: RepositoryPaths, tmp_path: Path, *contents: bytes) -> list[ObjectRef]:
     found = []
     for number, data in enumerate(contents):
         source = tmp_path / f"made-{number}"
         source.write_bytes(data)
-        artifact = keep(places, source, f"file-{number}")
+        artifact = keep(paths, source, f"file-{number}")
         found.append(ObjectRef(artifact.sha256, artifact.size, artifact.name, ENGINE))
         source.unlink()
     return found
@@ -55,16 +55,16 @@ def folder(tmp_path: Path) -> Remote:
 
 
 def pushed(
-    places: RepositoryPaths, remote: Remote, items: list[ObjectRef], *, deep: bool = False
+    paths: RepositoryPaths, remote: Remote, items: list[ObjectRef], *, deep: bool = False
 ) -> list[TransferResult]:
-    transfer = Transfer(places, remote)
+    transfer = Transfer(paths, remote)
     due, rest, there = list_push_due(transfer, items, deep=deep, parallel=2)
     return push(transfer, due, there, parallel=2) + rest
 
 
-def pulled(places: RepositoryPaths, remote: Remote, items: list[ObjectRef]) -> list[TransferResult]:
-    due, rest = list_pull_due(places, items)
-    return pull(Transfer(places, remote), due, parallel=2) + rest
+def pulled(paths: RepositoryPaths, remote: Remote, items: list[ObjectRef]) -> list[TransferResult]:
+    due, rest = list_pull_due(paths, items)
+    return pull(Transfer(paths, remote), due, parallel=2) + rest
 
 
 def fates(ended: list[TransferResult]) -> list[TransferStatus]:
@@ -466,10 +466,10 @@ from reconciler.record.objects import ObjectRef
 from reconciler.record.remote import open_remote
 from reconciler.record.transfer import Transfer, pull
 from reconciler.resource.kinds import Address, Kind
-places, url, sha256, size = RepositoryPaths(Path(sys.argv[1])), sys.argv[2], sys.argv[3], int(sys.argv[4])
+paths, url, sha256, size = RepositoryPaths(Path(sys.argv[1])), sys.argv[2], sys.argv[3], int(sys.argv[4])
 item = ObjectRef(sha256, size, "file", Address(Kind.ENGINE, "open/box/digits/Offline"))
 told = Path(sys.argv[1]) / "passed"
-pull(Transfer(places, open_remote(url, {}), report=lambda n: told.write_text(str(n))), [item], parallel=2)
+pull(Transfer(paths, open_remote(url, {}), report=lambda n: told.write_text(str(n))), [item], parallel=2)
 """
 
 

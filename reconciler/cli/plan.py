@@ -64,7 +64,7 @@ def command(
     limit = None if show_all else LIMIT
     commits = find_line_commits(paths, collect_shown_origins(seen.plan, limit))
     say(render_plan_text(seen.plan, commits=commits, limit=limit, paint=choose_paint()))
-    for line in render_scratch_sources(seen.plan, seen.desired):
+    for line in (*seen.desired.notes, *render_scratch_sources(seen.plan, seen.desired)):
         say(line)
     if output is not None:
         say(f"Saved as {output}; carry it out with: reconcile apply {output}")

@@ -36,12 +36,15 @@ def command(specs: tuple[str, ...], as_json: bool) -> int:
     if as_json:
         counts = {"cells": len(declared.cells), "resources": len(desired.resources)}
         missing = list(desired.missing_cells)
-        say_json(render_document("validate", valid=True, problems=[], files=files, missing_cells=missing, **counts))
+        said = {"missing_cells": missing, "notes": list(desired.notes), **counts}
+        say_json(render_document("validate", valid=True, problems=[], files=files, **said))
         return IN_SYNC
     cells, resources = show_count(len(declared.cells), "cell"), show_count(len(desired.resources), "resource")
     say(f"Valid: {join_listing(files)} ({cells}, {resources}, round {declared.round.value}).")
     for cell in desired.missing_cells:
         say(f"Not declared, but required by the round: {cell}")
+    for note in desired.notes:
+        say(note)
     return IN_SYNC
 
 

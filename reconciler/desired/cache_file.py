@@ -22,7 +22,7 @@ from reconciler.resource.pins import Pin
 from reconciler.resource.resources import Resource
 from reconciler.resource.settings import SubmissionSettings
 
-FORMAT = 7
+FORMAT = 8
 _SHORTEST = 4  # characters of a value that is looked for
 
 
@@ -75,6 +75,7 @@ class _Header:
     digest: str
     name: str
     missing: tuple[str, ...]
+    notes: tuple[str, ...]
     submission: SubmissionSettings
     rows: Sequence[_Row]
     looked: Mapping[str, bool]
@@ -142,6 +143,7 @@ def _encode(compiled: Compiled) -> bytes:
         desired.digest,
         desired.name,
         desired.missing_cells,
+        desired.notes,
         desired.submission,
         rows,
         compiled.looked,
@@ -193,6 +195,7 @@ def _decode(data: bytes, header: _Header, base: int, head: _Head, masked: _Maske
         name=header.name,
         by_address=by_address,
         missing_cells=header.missing,
+        notes=header.notes,
         submission=header.submission,
     )
     origins = {row.pin: row.origin for row in header.pins if row.origin is not None}

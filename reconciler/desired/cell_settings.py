@@ -32,7 +32,7 @@ class CellReaders:
 
     def rules(self, cell: DeclaredCell) -> BenchmarkRules | None:
         official = cell.settings.get("benchmark.official")
-        return self.ruleset.benchmark(str(official.value)) if official else None
+        return self.ruleset.find_rules(cell.cell.division, str(official.value)) if official else None
 
     def reader(self, cell: DeclaredCell) -> Reader:
         system = self.declared.systems[cell.cell.system]
@@ -54,7 +54,7 @@ class CellReaders:
         return known
 
     def rule_context(self, cell: DeclaredCell) -> RuleContext | None:
-        """None where the round does not know the benchmark."""
+        """None where the division takes no such benchmark."""
         rules = self.rules(cell)
         if rules is None:
             return None

@@ -38,9 +38,16 @@ def _problem(cell: DeclaredCell, value: Value | None, message: str, fix: str) ->
 def _check_cell(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
     official = cell.settings.get("benchmark.official")
     name = str(official.value) if official else cell.cell.benchmark
-    rules = ruleset.benchmark(name)
+    rules = ruleset.find_rules(cell.cell.division, name)
+    if rules is None and name in ruleset.earlier:
+        message = f"round {ruleset.round} has no benchmark {name!r} any more"
+        fix = (
+            f"move it to the open division, which takes benchmarks of earlier rounds, or choose a round that has {name}"
+        )
+        return [_problem(cell, official, message, fix)]
     if rules is None:
-        known = sorted(ruleset.benchmarks)
+        taken = (*ruleset.benchmarks, *ruleset.earlier)
+        known = sorted(known for known in taken if ruleset.find_rules(cell.cell.division, known))
         near = difflib.get_close_matches(name, known, 1)
         hint = f"did you mean {near[0]!r}? " if near else ""
         message = f"round {ruleset.round} has no benchmark {name!r}"
@@ -145,7 +152,7 @@ def _not_inferable(declared: Declared, cell: DeclaredCell, rules: BenchmarkRules
     if source.scenario != cell.cell.scenario:
         why = explain_refusal(ruleset, source.scenario, cell.cell.scenario, category)
     else:
-        other = ruleset.benchmark(str(found.settings["benchmark.official"].value))
+        other = ruleset.find_rules(source.division, str(found.settings["benchmark.official"].value))
         why = (
             explain_variant_refusal(other, rules, source.scenario)
             if other

@@ -12,7 +12,7 @@ from reconciler.desired.published import (
     collect_submission_settings,
     collect_submission_values,
 )
-from reconciler.desired.requirements import find_missing_cells
+from reconciler.desired.requirements import find_missing_cells, list_notes
 from reconciler.desired.resource_builder import ResourceBuilder
 from reconciler.desired.reuse import CachedCell, Reuse
 from reconciler.desired.state import Desired, Detail, Pins
@@ -69,6 +69,7 @@ def compile_desired(
         name=declared.name,
         by_address={r.address: r for r in resources},
         missing_cells=find_missing_cells(declared, ruleset),
+        notes=list_notes(declared, ruleset),
         submission=collect_submission_settings(declared),
     )
     return whole, making.noted

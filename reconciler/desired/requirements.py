@@ -1,4 +1,4 @@
-"""What a declared submission lacks: facts that the world must supply, and cells that the round requires."""
+"""What a declared submission lacks: facts that the world must supply, and cells or benchmarks of the round."""
 
 from __future__ import annotations
 
@@ -53,3 +53,17 @@ def find_missing_cells(declared: Declared, ruleset: Ruleset) -> tuple[str, ...]:
         missing = rules.missing(str(category.value), frozenset(scenarios))
         found += [f"{division}/{system}/{benchmark}/{scenario}" for scenario in missing]
     return tuple(found)
+
+
+def list_notes(declared: Declared, ruleset: Ruleset) -> tuple[str, ...]:
+    """Of each entered benchmark that only earlier rounds had: what holds for it, and what becomes of it."""
+    entered: dict[tuple[str, str], str] = {}
+    for cell in declared.cells:
+        official = cell.settings.get("benchmark.official")
+        if official is not None and ruleset.benchmark(str(official.value)) is None:
+            entered[cell.cell.division, cell.cell.benchmark] = str(official.value)
+    return tuple(
+        f"{division}/{benchmark}: round {ruleset.round} has no {name}; it runs with the seeds of the round and with "
+        "what earlier rounds say of the benchmark, and the checkers of the round will not accept it"
+        for (division, benchmark), name in entered.items()
+    )

@@ -39,7 +39,7 @@ class Detail:
 class Desired:
     """Resources in pipeline order, cell by cell. ``detail`` gives what a resource was made from; the compiled cache
     reads it only when asked. ``digest`` stands for the whole: two equal digests plan alike. ``submission``: what is
-    declared of the whole."""
+    declared of the whole. ``notes``: what a plan says of it though nothing follows from it."""
 
     digest: str
     resources: tuple[Resource, ...]
@@ -48,6 +48,7 @@ class Desired:
     by_address: Mapping[Address, Resource] = field(default_factory=dict)
     submission: SubmissionSettings = field(default_factory=SubmissionSettings)
     missing_cells: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,7 +173,7 @@ def _published(
 ) -> Published:
     ruleset = load_ruleset(at.desired.submission.round)
     settings = at.desired.detail(Address(Kind.RESULT, str(cell))).settings
-    benchmark = ruleset.benchmark(settings.text("benchmark.official", cell.benchmark))
+    benchmark = ruleset.find_rules(cell.division, settings.text("benchmark.official", cell.benchmark))
     try:
         rules = benchmark.test(name, cell.scenario) if benchmark else None
     except KeyError:

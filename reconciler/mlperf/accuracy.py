@@ -25,6 +25,7 @@ METRIC_LINES: Mapping[str, re.Pattern[str]] = {
     "DLRM_NE": re.compile(r".*?metric/lifetime_ne/rating:\s*" + _NUMBER, re.ASCII),
     "DLRM_ACC": re.compile(r".*?metric/lifetime_accuracy/rating:\s*" + _NUMBER, re.ASCII),
     "DLRM_AUC": re.compile(r".*?metric/lifetime_gauc/rating:\s*" + _NUMBER, re.ASCII),
+    "WER": re.compile(r"Word Error Rate:.*?, accuracy=" + _NUMBER + "%", re.ASCII),
     "ACCURACY": re.compile(r"Word Error Rate:.*?, accuracy=" + _NUMBER + "%", re.ASCII),
     "F1_HIERARCHICAL": re.compile(r"\{.*?\"f1\":\s*" + _NUMBER + r".*\}", re.ASCII),
     "E2E_ACCURACY": re.compile(r"Accuracy:\s*" + _NUMBER, re.ASCII),
@@ -46,7 +47,7 @@ METRIC_LINES: Mapping[str, re.Pattern[str]] = {
 # The greatest value that a metric can have; those that are not named here are not bounded.
 _PERCENT = (
     *("acc", "F1", "mAP", "AUC", "ACCURACY", "E2E_ACCURACY", "F1_HIERARCHICAL", "ROUGE1", "ROUGE2", "ROUGEL"),
-    *("ROUGELSUM", "CLIP_SCORE", "gsm8k_accuracy", "mbxp_accuracy", "exact_match", "vbench_score"),
+    *("ROUGELSUM", "WER", "CLIP_SCORE", "gsm8k_accuracy", "mbxp_accuracy", "exact_match", "vbench_score"),
     *("DLRM_ACC", "DLRM_AUC"),
 )
 _MOST: Mapping[str, Decimal] = {**dict.fromkeys(_PERCENT, Decimal(100)), "DICE": Decimal(1)}

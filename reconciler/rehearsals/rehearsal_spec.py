@@ -1,4 +1,7 @@
-"""The spec of a rehearsal: every scenario of the round, short enough for minutes, marked for ever."""
+"""The spec of a rehearsal: every scenario of the round, short enough for minutes, marked for ever.
+
+Benchmarks that the round has no more are rehearsed in the open division, which takes them still.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from reconciler.spec.proposal import Proposal
 from reconciler.spec.starter import render_description, render_hardware
 
 CATEGORY = "datacenter,edge"
+OPEN = "open"
 SYSTEM = "this-machine"
 CALIBRATION = "calibration.md"
 CALIBRATION_TEXT = (
@@ -48,19 +52,26 @@ def find_rehearsed(name: str, facts: Sequence[BenchmarkFacts]) -> Rehearsed:
 
 
 def choose_round(benchmarks: Sequence[Rehearsed]) -> str:
-    """The newest round that has all of them. Raises ReconcilerError where none has."""
+    """The newest round that has all of them but those that only older rounds than the carried ones had. Raises
+    ReconcilerError where none has."""
+    rulesets = [load_ruleset(name) for name in reversed(list_rounds())]
     officials = {item.official for item in benchmarks}
-    rounds = list_rounds()
-    for name in reversed(rounds):
-        if all(list_scenarios(load_ruleset(name), official) for official in officials):
-            return name
-    without = ", ".join(sorted(officials))
-    raise ReconcilerError(f"no round that is carried here has all of {without}", fix="rehearse them one at a time")
+    carried = {name for name in officials if any(ruleset.benchmark(name) for ruleset in rulesets)}
+    found = next((ruleset for ruleset in rulesets if carried <= set(ruleset.benchmarks)), None)
+    if found is None or not all(list_scenarios(found, name) for name in officials):
+        without = ", ".join(sorted(officials))
+        raise ReconcilerError(f"no round that is carried here has all of {without}", fix="rehearse them one at a time")
+    return found.round
+
+
+def choose_division(ruleset: Ruleset, official: str, asked: str) -> str:
+    """The division that was asked for, or open where the round has no such benchmark."""
+    return asked if ruleset.benchmark(official) else OPEN
 
 
 def list_scenarios(ruleset: Ruleset, official: str) -> tuple[str, ...]:
     """Those in which a round lets a system of both categories, or of any, enter the benchmark."""
-    rules = ruleset.benchmark(official)
+    rules = ruleset.find_rules(OPEN, official)
     if rules is None:
         return ()
     table = rules.tables.get(CATEGORY)
@@ -80,13 +91,13 @@ def render_rehearsal_spec(
     """A spec that loads as it is; ``generated`` by the code's name of each benchmark."""
     ruleset = load_ruleset(round_name)
     blocks: list[str] = []
-    cells: list[str] = []
+    cells: dict[str, list[str]] = {}
     for item in benchmarks:
         made = generated[item.facts.code]
-        rules = ruleset.benchmark(item.official)
+        rules = ruleset.find_rules(OPEN, item.official)
         tests = rules.compliance_tests if rules and ruleset.binds(division, "compliance_tests") else ()
         blocks += _render_benchmark(item, made, tests)
-        cells += _render_cells(item, ruleset)
+        cells.setdefault(choose_division(ruleset, item.official, division), []).extend(_render_cells(item, ruleset))
     return "\n".join(
         [
             f"# yaml-language-server: $schema={schema}",
@@ -97,7 +108,7 @@ def render_rehearsal_spec(
             "spec:",
             f"  round: {round_name}",
             "  submitter: Rehearsal",
-            *([f"  documents: {{calibration: {CALIBRATION}}}"] if division == "closed" else []),
+            *([f"  documents: {{calibration: {CALIBRATION}}}"] if "closed" in cells else []),
             "  rehearsal: true  # every record says so for ever, and none of it can be packed",
             "  systems:",
             f"    {SYSTEM}:",
@@ -110,9 +121,7 @@ def render_rehearsal_spec(
             "  benchmarks:",
             *blocks,
             "  divisions:",
-            f"    {division}:",
-            f"      {SYSTEM}:",
-            *cells,
+            *(line for name, lines in cells.items() for line in (f"    {name}:", f"      {SYSTEM}:", *lines)),
             "",
         ]
     )

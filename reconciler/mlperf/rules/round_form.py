@@ -19,7 +19,7 @@ _T = TypeVar("_T")
 # Sections that are one value with its source; a round may lack the optional ones.
 REQUIRED = ("divisions", "system_fields", "measurements_fields", "accuracy_log")
 OPTIONAL = ("aliases", "inferences", "network", "power_fields", "endpoints")
-_SECTIONS = ("round", "layout", "general", "scenarios", "benchmarks", *REQUIRED, *OPTIONAL)
+_SECTIONS = ("round", "layout", "general", "scenarios", "benchmarks", "earlier", *REQUIRED, *OPTIONAL)
 _CHAINING = ("extends", "removed")  # only in a file, gone when it is joined with the round that it extends
 _BENCHMARK = ("like", "categories", "general", "scenarios")
 _CATEGORIES = ("datacenter", "edge")
@@ -36,10 +36,11 @@ def check_form(document: Any) -> None:
         if name not in document:
             raise RoundFileError(name, "this section is missing", fix=f"add it, or `extends` a round that has {name}")
     _check_scenarios("scenarios", document.get("scenarios", {}))
-    for name, entry in _mapping("benchmarks", document["benchmarks"]).items():
-        where = f"benchmarks.{name}"
-        _check_names(where, _mapping(where, entry), _BENCHMARK, "part")
-        _check_scenarios(f"{where}.scenarios", entry.get("scenarios", {}))
+    for section in ("benchmarks", "earlier"):
+        for name, entry in _mapping(section, document.get(section, {})).items():
+            where = f"{section}.{name}"
+            _check_names(where, _mapping(where, entry), _BENCHMARK, "part")
+            _check_scenarios(f"{where}.scenarios", entry.get("scenarios", {}))
 
 
 def check_divisions(divisions: Any) -> None:

@@ -131,8 +131,16 @@ def extend_round(base: Mapping[str, Any], own: Mapping[str, Any]) -> Mapping[str
     """
     kept = base
     for path in own.get("removed", ()):
-        kept = _without(kept, path.split("/"), path)
+        kept = _keep_as_earlier(_without(kept, path.split("/"), path), base, path)
     return merge_fields(kept, {key: value for key, value in own.items() if key not in ("extends", "removed")})
+
+
+def _keep_as_earlier(kept: Mapping[str, Any], base: Mapping[str, Any], path: str) -> Mapping[str, Any]:
+    """A benchmark that is removed may still be entered where a division takes those of earlier rounds."""
+    section, _, name = path.partition("/")
+    if section != "benchmarks" or "/" in name:
+        return kept
+    return {**kept, "earlier": {**kept.get("earlier", {}), name: base["benchmarks"][name]}}
 
 
 def _without(group: Mapping[str, Any], parts: list[str], path: str) -> dict[str, Any]:
@@ -152,13 +160,14 @@ def parse_ruleset(document: Mapping[str, Any]) -> Ruleset:
     sections = {name: parse_ruled_value(name, document[name]) for name in (*REQUIRED, *OPTIONAL) if name in document}
     values = {name: section.value for name, section in sections.items()}
     check_divisions(values["divisions"])
-    entries = {benchmark: _entry(document["benchmarks"], benchmark, ()) for benchmark in document["benchmarks"]}
+    stated = {**document.get("earlier", {}), **document["benchmarks"]}
+    entries = {benchmark: _entry(stated, benchmark, ()) for benchmark in stated}
+    rules = {benchmark: _benchmark(benchmark, name, entry, scenarios, general) for benchmark, entry in entries.items()}
     ruleset = Ruleset(
         round=name,
         layout=document["layout"],
-        benchmarks={
-            benchmark: _benchmark(benchmark, name, entry, scenarios, general) for benchmark, entry in entries.items()
-        },
+        benchmarks={benchmark: rules[benchmark] for benchmark in document["benchmarks"]},
+        earlier={name: found for name, found in rules.items() if name not in document["benchmarks"]},
         general=general,
         scenarios=scenarios,
         divisions=values["divisions"],

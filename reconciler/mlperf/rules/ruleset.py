@@ -144,6 +144,7 @@ class Ruleset:
 
     ``scenarios`` and ``general`` hold what is ruled for all benchmarks, ``sections`` the other parts of the round's
     file as they are stated. ``aliases``: other names of benchmarks that a tree may use, by the official one.
+    ``earlier``: benchmarks that rounds before this one had.
     ``power_fields`` are those of power submissions; no checker enforces them.
     """
 
@@ -158,6 +159,7 @@ class Ruleset:
     sections: Mapping[str, RuledValue] = field(default_factory=dict)
     scenarios: Mapping[str, Fields] = field(default_factory=dict)
     aliases: Mapping[str, str] = field(default_factory=dict)
+    earlier: Mapping[str, BenchmarkRules] = field(default_factory=dict)
     inferences: tuple[Inference, ...] = ()
     network: NetworkRules = field(default_factory=NetworkRules)
     power_fields: tuple[str, ...] = ()
@@ -166,6 +168,14 @@ class Ruleset:
     def benchmark(self, official_name: str) -> BenchmarkRules | None:
         """The rules of a benchmark by its official name; None when the round does not know it."""
         return self.benchmarks.get(official_name)
+
+    def find_rules(self, division: str, official_name: str) -> BenchmarkRules | None:
+        """The rules of a benchmark that is entered in a division. One that takes any scenario, as open does, takes
+        benchmarks of earlier rounds too: with their own sample counts and limits, and the seeds of this round."""
+        own = self.benchmarks.get(official_name)
+        if own is not None or self.binds(division, "scenarios"):
+            return own
+        return self.earlier.get(official_name)
 
     def official(self, name: str) -> str | None:
         """The official name behind a name or an alias; None when the round does not know it."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from ruamel.yaml import YAML
 
 from harness.contract import Progress
 from reconciler.cli.rehearse import command
@@ -20,6 +22,7 @@ from reconciler.rehearsals.rehearsal_spec import Rehearsed, choose_round, find_r
 from reconciler.spec.proposal import Proposal
 from tests.unit.spec.writing import load_texts
 
+yaml = YAML(typ="safe")
 RESNET = load_benchmark_facts()["resnet50"]
 
 
@@ -57,6 +60,27 @@ def test_the_spec_has_every_scenario_of_the_round_and_is_a_rehearsal(
 def test_the_round_is_the_newest_that_has_all() -> None:
     assert choose_round([Rehearsed(name="resnet", facts=RESNET)]) == "v6.1"
     assert list_scenarios(load_ruleset("v6.1"), "nothing") == ()
+
+
+def test_a_benchmark_of_no_carried_round_is_rehearsed_in_open_with_its_tests_by_name(tmp_path: Path) -> None:
+    gone = replace(RESNET, code="photos", names={"photos": "ssd-large"})
+    both = [Rehearsed(name="resnet", facts=RESNET), Rehearsed(name="photos", facts=gone)]
+    assert choose_round(both) == "v6.1"
+    made = Generated(code="any", data="generated/data", model="generated/m.onnx", samples=4, made=True)
+    text = rehearsal_spec.render_rehearsal_spec(
+        round_name="v6.1",
+        division="closed",
+        benchmarks=both,
+        generated={"resnet50": made, "photos": made},
+        machine=Proposal({}, {}, ()),
+        schema="x",
+    )
+    declared = yaml.load(text)["spec"]
+    assert {name: list(*systems.values()) for name, systems in declared["divisions"].items()} == {
+        "closed": ["resnet"],
+        "open": ["ssd-large"],
+    }
+    assert list(declared["benchmarks"]["ssd-large"]["compliance"]) == ["TEST01"]
 
 
 def test_an_unknown_benchmark_gets_the_nearest() -> None:

@@ -169,9 +169,40 @@ def test_a_round_extends_another_value_by_value() -> None:
     without = extend_round(base, {"round": "v0.2", "removed": ["general/min_query_count", "benchmarks/b"]})
     assert parse_ruleset(without).value("min_query_count") is None
     assert not parse_ruleset(without).benchmarks
+    assert list(parse_ruleset(without).earlier) == ["b"], "what a round removes is a benchmark of earlier ones"
     assert base["general"]["min_query_count"], "the round it extends stays as it was"
     with pytest.raises(RoundFileError, match="there is no general/nothing"):
         extend_round(base, {"removed": ["general/nothing"]})
+
+
+def test_a_division_that_takes_any_scenario_takes_benchmarks_of_earlier_rounds() -> None:
+    ruleset = load_ruleset("v6.1")
+    assert ruleset.benchmark("retinanet") is ruleset.find_rules("closed", "retinanet") is None
+    rules = ruleset.find_rules("open", "retinanet")
+    assert rules is not None
+    assert rules.seeds() == ruleset.seeds() != load_ruleset("v6.0").seeds()
+    assert rules.value("exact_accuracy_sample_count") == 24781
+    assert ruleset.find_rules("open", "resnet") is ruleset.find_rules("closed", "resnet") is not None
+    assert ruleset.find_rules("open", "nothing") is None
+
+
+@pytest.mark.parametrize("name", list_rounds())
+def test_benchmarks_of_earlier_rounds_have_what_a_run_needs_and_no_other_rounds_name(name: str) -> None:
+    ruleset = load_ruleset(name)
+    assert {"ssd-large", "rnnt"} <= set(ruleset.earlier)
+    assert not set(ruleset.earlier) & set(ruleset.benchmarks)
+    for rules in ruleset.earlier.values():
+        assert rules.bars()
+        assert rules.value("performance_sample_count") is not None
+        assert rules.metric("Offline").key
+
+
+def test_a_benchmark_that_comes_back_is_one_of_the_round_again() -> None:
+    base = _document()
+    gone = extend_round(base, {"round": "v0.2", "removed": ["benchmarks/b"]})
+    back = parse_ruleset(extend_round(gone, {"round": "v0.3", "benchmarks": base["benchmarks"]}))
+    assert list(back.benchmarks) == ["b"]
+    assert not back.earlier
 
 
 def test_a_benchmark_is_like_another_but_for_what_it_states() -> None:

@@ -192,7 +192,7 @@ def installing(extra: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class BenchmarkFacts:
+class BuiltInBenchmark:
     """A built-in benchmark: its module in ``harness.benchmarks`` and the revision that enters every key.
 
     ``elsewhere``: there is no such module, its runs are imported. ``rehearsed``: its folder generates a dataset and a
@@ -209,9 +209,9 @@ class BenchmarkFacts:
     libraries: tuple[tuple[str, ...], ...] = ()
 
 
-BENCHMARKS: dict[str, BenchmarkFacts] = {
-    "digits": BenchmarkFacts("digits", 1, "handwritten digits (UCI, inside scikit-learn), a small convolutional net"),
-    "resnet50": BenchmarkFacts(
+BENCHMARKS: dict[str, BuiltInBenchmark] = {
+    "digits": BuiltInBenchmark("digits", 1, "handwritten digits (UCI, inside scikit-learn), a small convolutional net"),
+    "resnet50": BuiltInBenchmark(
         "resnet50",
         1,
         "image classification: ResNet-50 v1.5 on ImageNet 2012",
@@ -220,20 +220,20 @@ BENCHMARKS: dict[str, BenchmarkFacts] = {
             ("opencv-python-headless", "opencv-python", "opencv-contrib-python-headless", "opencv-contrib-python"),
         ),
     ),
-    "bert": BenchmarkFacts(
+    "bert": BuiltInBenchmark(
         "bert",
         1,
         "questions about a passage: BERT-Large on SQuAD v1.1",
         rehearsed=True,
         libraries=(("tokenizers",),),
     ),
-    "unet3d": BenchmarkFacts(
+    "unet3d": BuiltInBenchmark(
         "unet3d",
         1,
         "kidneys and tumours in volumes: 3D-UNet on KiTS19",
         rehearsed=True,
         libraries=(("nibabel",), ("scipy",)),
     ),
-    "command": BenchmarkFacts("command", 1, "the code of a harness command, which prepares model and data itself"),
-    "external": BenchmarkFacts("", 1, "code outside this project; its runs are imported", elsewhere=True),
+    "command": BuiltInBenchmark("command", 1, "the code of a harness command, which prepares model and data itself"),
+    "external": BuiltInBenchmark("", 1, "code outside this project; its runs are imported", elsewhere=True),
 }

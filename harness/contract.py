@@ -26,7 +26,7 @@ from typing import Any, ClassVar, Literal, Self
 from harness.catalog import BACKENDS as BACKENDS
 from harness.catalog import BENCHMARKS as BENCHMARKS
 from harness.catalog import BackendFacts as BackendFacts
-from harness.catalog import BenchmarkFacts as BenchmarkFacts
+from harness.catalog import BuiltInBenchmark as BuiltInBenchmark
 from harness.catalog import Option as Option
 from harness.catalog import installing as installing
 

@@ -24,7 +24,7 @@ _Finish = Callable[[np.ndarray | None, BaseException | None], None]
 
 
 @dataclass(slots=True, eq=False)
-class _Running:
+class _RunningSample:
     """A sample under way, and the rows that it waits for. ``given``: rows submitted; ``left``: rows not back yet."""
 
     steps: Generator[Arrays, Outputs, np.ndarray]
@@ -36,7 +36,7 @@ class _Running:
     outputs: list[np.ndarray] = field(default_factory=list)
 
 
-_Part = tuple[_Running, int, int]  # first row of those that it asked for, and how many
+_Part = tuple[_RunningSample, int, int]  # first row of those that it asked for, and how many
 
 
 class LoopSession:
@@ -58,7 +58,7 @@ class LoopSession:
         self._limit = limit
         self._slots: dict[str, np.ndarray] = {}
         self._samples: Mapping[str, Any] = {}
-        self._waiting: list[_Running] = []  # with rows that are not submitted yet
+        self._waiting: list[_RunningSample] = []  # with rows that are not submitted yet
         self._chunks: dict[int, tuple[int, list[_Part]]] = {}
         self._number = 0
         self._events: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
@@ -117,14 +117,14 @@ class LoopSession:
             self._thread = threading.Thread(target=self._serve, name="loops", daemon=True)
             self._thread.start()
         sample = {name: array[row] for name, array in self._samples.items()}
-        self._events.put(lambda: self._advance(_Running(self._loop(sample), finish), None))
+        self._events.put(lambda: self._advance(_RunningSample(self._loop(sample), finish), None))
 
     def _serve(self) -> None:
         while (event := self._events.get()) is not None:
             event()
             self._fill()
 
-    def _advance(self, running: _Running, outputs: Outputs | None) -> None:
+    def _advance(self, running: _RunningSample, outputs: Outputs | None) -> None:
         """To the next rows that it asks for, or to its end."""
         try:
             asked = running.steps.send(outputs) if outputs is not None else next(running.steps)
@@ -140,7 +140,7 @@ class LoopSession:
             running.left = running.rows
             self._waiting.append(running)
 
-    def _end(self, running: _Running, answer: np.ndarray | None, error: BaseException | None) -> None:
+    def _end(self, running: _RunningSample, answer: np.ndarray | None, error: BaseException | None) -> None:
         running.finish(answer, error)
         self._room.release()
 

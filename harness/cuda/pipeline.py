@@ -28,7 +28,7 @@ Work = tuple[Lane, Token, int]
 _LANES = 2
 
 
-class Worker:
+class GpuWorker:
     """One GPU."""
 
     def __init__(self, device: Device, loaded: LoadedEngine, plan: LoadPlan) -> None:
@@ -41,7 +41,7 @@ class Worker:
         self._threads: list[threading.Thread] = []
         self.lanes: list[Lane] = []
         self.depth = plan.streams * lanes_per_stream(plan)
-        self.free: SimpleQueue[tuple[Worker, int]] = SimpleQueue()
+        self.free: SimpleQueue[tuple[GpuWorker, int]] = SimpleQueue()
 
     def open(self, shapes: Shapes, *, graphs: bool) -> None:
         """Make the lanes. Raises HarnessError, with a batch that fits, when memory does not suffice."""
@@ -69,7 +69,7 @@ class Worker:
         self.lanes[number].start(rows)
         self._queues[number % self._plan.streams].put((self.lanes[number], token, number))
 
-    def run_threads(self, free: SimpleQueue[tuple[Worker, int]]) -> None:
+    def run_threads(self, free: SimpleQueue[tuple[GpuWorker, int]]) -> None:
         self.free = free
         for number in range(len(self._streams)):
             thread = threading.Thread(target=self._complete, args=(number,), name="completion", daemon=True)
@@ -118,7 +118,7 @@ class CudaSession:
         self._whole = [n for n in (1, 8) if n <= self.batch_size] if waits and self._graphs else []
         on_device = starts_from_device(plan.options)
         self._residence = Residence(devices, [worker.node for worker in self.workers], on_device=on_device)
-        self._free: SimpleQueue[tuple[Worker, int]] = SimpleQueue()
+        self._free: SimpleQueue[tuple[GpuWorker, int]] = SimpleQueue()
         self._count = 0
         self.notes: Mapping[str, Any] = {
             "streams": plan.streams,
@@ -204,11 +204,11 @@ def lanes_per_stream(plan: LoadPlan) -> int:
     return lanes
 
 
-def _worker(index: int, load: Loader, plan: LoadPlan, *, spin: bool) -> Worker:
+def _worker(index: int, load: Loader, plan: LoadPlan, *, spin: bool) -> GpuWorker:
     """With an engine that is loaded on this device, and streams of this device."""
     try:
         device = Device(index, spin=spin)  # which is current from here on
-        return Worker(device, load(device), plan)
+        return GpuWorker(device, load(device), plan)
     except CudaError as error:
         raise explained(error, f"GPU {index}") from error
 

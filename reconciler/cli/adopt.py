@@ -16,7 +16,7 @@ from reconciler.errors import IN_SYNC, NOT_IN_SYNC, RepositoryError
 from reconciler.files import Lock, RepositoryPaths
 from reconciler.files import replace as write
 from reconciler.importing.adopted_documents import find_documents, refuse_odd_power
-from reconciler.importing.adopted_records import Recorder
+from reconciler.importing.adopted_records import ImportRecorder
 from reconciler.importing.adoption import Adoption, adopt_runs, declare
 from reconciler.importing.read_tree import TakenTree, read_tree
 from reconciler.importing.run_import import ImportContext
@@ -124,7 +124,7 @@ def _adopt(
     recorded, stamps = load(paths).recorded, DigestCache(paths)
     compiled = compile_sources(paths, [Source(name, own.text, compute_blob_id(own.text.encode()))], recorded, stamps)
     context = ImportContext(scratch, TOOL, dict(compiled.spec), dirty=True, declared=declared)
-    adoption = adopt_runs(own, Recorder(paths, compiled.desired, recorded, context))
+    adoption = adopt_runs(own, ImportRecorder(paths, compiled.desired, recorded, context))
     write(target, final.text.encode())
     if another:
         left = {**adoption.left_out, **final.left_out}

@@ -10,7 +10,7 @@ import click
 from reconciler.cli.shared.options import json_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.errors import IN_SYNC, ReconcilerError, suggest_nearest
-from reconciler.fetching.scratch import Found, Presence, find_scratch, look_for
+from reconciler.fetching.scratch import FileState, Found, find_scratch, look_for
 from reconciler.mlperf.benchmark_facts import BenchmarkFacts, find_benchmark_facts, load_benchmark_facts
 from reconciler.mlperf.benchmark_files import find_benchmark_files
 from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
@@ -71,7 +71,7 @@ def _look(facts: BenchmarkFacts) -> list[Found]:
     try:
         scratch = find_scratch(os.environ)
     except ReconcilerError:
-        return [Found(file, Presence.MISSING, Path(file.path)) for file in files.files]
+        return [Found(file, FileState.MISSING, Path(file.path)) for file in files.files]
     return [look_for(scratch, file, deep=False) for file in files.files]
 
 

@@ -20,8 +20,19 @@ from reconciler.errors import (
     RepositoryError,
     suggest_nearest,
 )
-from reconciler.fetching.download import Limits, Progress
-from reconciler.fetching.fetch import Due, Ended, Fate, Mirror, Way, check_room, decide, fetch, foresee, measure_free
+from reconciler.fetching.download import DownloadLimits, DownloadProgress
+from reconciler.fetching.fetch import (
+    Due,
+    Fate,
+    FetchResult,
+    Mirror,
+    Way,
+    check_room,
+    decide,
+    fetch,
+    foresee,
+    measure_free,
+)
 from reconciler.fetching.scratch import Scratch, find_scratch
 from reconciler.mlperf.benchmark_files import BenchmarkFiles, find_benchmark_files, load_benchmark_files
 from reconciler.render.fetching import FetchReport, render_fetch_document, render_fetch_text
@@ -81,7 +92,7 @@ def command(
     else:
         check_room(place, due)
         try:
-            ended = _fetch(place, due, Limits(timeout=timeout), parallel)
+            ended = _fetch(place, due, DownloadLimits(timeout=timeout), parallel)
         except KeyboardInterrupt:
             say("Interrupted. What came stays; the same command goes on from there.", err=True)
             return INTERRUPTED
@@ -119,8 +130,8 @@ def _list_declared() -> list[str]:
     return [str(cell.settings["benchmark.code"].value) for cell in declared.cells if "benchmark.code" in cell.settings]
 
 
-def _fetch(scratch: Scratch, due: list[Due], limits: Limits, parallel: int) -> list[Ended]:
-    progress = Progress()
+def _fetch(scratch: Scratch, due: list[Due], limits: DownloadLimits, parallel: int) -> list[FetchResult]:
+    progress = DownloadProgress()
     total = sum(item.coming for item in due)
     if not any(item.way in (Way.DOWNLOAD, Way.COPY) for item in due):
         return fetch(scratch, due, limits, progress, parallel=parallel)

@@ -16,7 +16,7 @@ from reconciler.desired.state import Desired
 from reconciler.diff.conditions import trace_lineages
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC
 from reconciler.files import Lock, RepositoryPaths
-from reconciler.importing.adopted_records import Recorder, Taken
+from reconciler.importing.adopted_records import ImportRecorder, Taken
 from reconciler.importing.log_folder import find_run
 from reconciler.importing.results_folder import find_results, has_results
 from reconciler.importing.run_import import UNKNOWABLE, FoundRun, ImportContext, check_declared
@@ -98,9 +98,9 @@ def parse_declarations(words: Iterable[str]) -> dict[str, str]:
 
 def open_recorder(
     paths: RepositoryPaths, seen: PlanResult, scratch: Path, declared: dict[str, str], desired: Desired | None = None
-) -> Recorder:
+) -> ImportRecorder:
     context = ImportContext(scratch, TOOL, seen.spec, git.is_dirty(paths.root, list(seen.spec)), declared)
-    return Recorder(paths, desired or seen.desired, seen.recorded, context)
+    return ImportRecorder(paths, desired or seen.desired, seen.recorded, context)
 
 
 def describe_import(taken: Iterable[Taken]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from reconciler.controller.windows import Window
+from reconciler.controller.windows import TimeWindow
 from reconciler.plan.select import Selector
 from reconciler.planning import Options
 
@@ -19,7 +19,7 @@ class WatchSettings:
     resync: float = 120.0
     stop: bool = False
     observed: tuple[Selector, ...] = ()
-    windows: tuple[Window, ...] = ()
+    windows: tuple[TimeWindow, ...] = ()
     commit: bool = False
     remote: str = ""
     poll: float = 60.0

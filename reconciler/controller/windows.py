@@ -13,7 +13,7 @@ _WINDOW = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)-([01]?\d|2[0-3]):([0-5]\d)")
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class TimeWindow:
     """From ``start`` up to ``end``, in minutes after midnight; over midnight when the end is not the later."""
 
     start: int
@@ -33,14 +33,14 @@ class Window:
         return day + timedelta(days=over and minute >= self.start, minutes=self.end)
 
 
-def parse(text: str) -> Window:
+def parse(text: str) -> TimeWindow:
     """ "22:00-06:00". Raises ReconcilerError."""
     found = _WINDOW.fullmatch(text.strip())
     if found is None:
         raise ReconcilerError(f"not a freeze window: {text!r}", fix="write it as 22:00-06:00")
     hours = [int(group) for group in found.groups()]
-    return Window(hours[0] * 60 + hours[1], hours[2] * 60 + hours[3])
+    return TimeWindow(hours[0] * 60 + hours[1], hours[2] * 60 + hours[3])
 
 
-def find_freeze_end(windows: Iterable[Window], now: datetime) -> datetime | None:
+def find_freeze_end(windows: Iterable[TimeWindow], now: datetime) -> datetime | None:
     return max((end for window in windows if (end := window.ends(now)) is not None), default=None)

@@ -41,7 +41,7 @@ class Compiled:
     written: tuple[str, ...] = ()
 
 
-class _Row(NamedTuple):
+class _ResourceRow(NamedTuple):
     """``upstream``: numbers of other rows. ``cell``: "" for none. ``offset``: of its detail, behind the header."""
 
     address: Address
@@ -77,7 +77,7 @@ class _Header:
     missing: tuple[str, ...]
     notes: tuple[str, ...]
     submission: SubmissionSettings
-    rows: Sequence[_Row]
+    rows: Sequence[_ResourceRow]
     looked: Mapping[str, bool]
 
 
@@ -132,7 +132,7 @@ def _encode(compiled: Compiled) -> bytes:
         offsets.append(at)
         at += len(line)
     rows = [
-        _Row(r.address, r.key, tuple(numbers[a] for a in r.upstream), str(r.cell or ""), r.attempts, offset)
+        _ResourceRow(r.address, r.key, tuple(numbers[a] for a in r.upstream), str(r.cell or ""), r.attempts, offset)
         for r, offset in zip(desired.resources, offsets, strict=True)
     ]
     pins = [_PinRow(pin, value, compiled.pins.origins.get(pin)) for pin, value in compiled.pins.values.items()]

@@ -12,7 +12,7 @@ from reconciler.desired.state import Pins
 from reconciler.mlperf.endpoints import LIMITS, MEAN_TOKENS, MEAN_TOKENS_LIMITS
 from reconciler.mlperf.rules.context import EndpointsContext, RuleContext
 from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
-from reconciler.mlperf.rules.values import Limits
+from reconciler.mlperf.rules.values import LatencyLimits
 from reconciler.quantities import parse_decimal
 from reconciler.resource.inputs import Value
 from reconciler.resource.kinds import SCENARIOS, Cell
@@ -78,7 +78,7 @@ class CellReaders:
         bounds = [Decimal(str(tokens[name].value)) for name in MEAN_TOKENS_LIMITS if name in tokens]
         shortest = self.rules_of(rules, scenario).get("min_duration")
         return EndpointsContext(
-            limits=Limits(*(parse_decimal(rules.value(name, scenario)) for name in LIMITS)),
+            limits=LatencyLimits(*(parse_decimal(rules.value(name, scenario)) for name in LIMITS)),
             audits={test: ruled.tests[test] for test in tests if test in ruled.required},
             mean_tokens=(bounds[0], bounds[1]) if bounds else None,
             single_score=rules.name in ruled.single,

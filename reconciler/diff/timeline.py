@@ -42,7 +42,7 @@ class MeasuredValue:
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class ChangeCause:
     """An input or a fact that differs between two results. ``of``: what it belongs to; ``where``: the line that sets
     it, "" of a fact; ``by``: the commit that last changed that line, None when it is unknown."""
 
@@ -60,7 +60,7 @@ class TimelineStep:
 
     before: MeasuredValue
     after: MeasuredValue
-    causes: tuple[Cause, ...]
+    causes: tuple[ChangeCause, ...]
 
     @property
     def change(self) -> float | None:
@@ -75,7 +75,7 @@ class CellChange:
 
     cell: Cell
     declared: tuple[bool, bool]
-    causes: tuple[Cause, ...]
+    causes: tuple[ChangeCause, ...]
     before: tuple[str, str] | None
     after: tuple[str, str] | None
     due: tuple[str, ...] = ()

@@ -27,12 +27,12 @@ _READ = 1 << 20
 _LONGEST = 60.0  # seconds between two attempts, where the server does not ask for more
 
 
-class StoppedError(Exception):
-    """Whoever waits for the download has given it up."""
+class DownloadStoppedError(Exception):
+    """The download is no longer wanted."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class DownloadLimits:
     """``timeout``: seconds without any byte; ``attempts`` without a byte that is new; ``wait``: the longest that a
     server may ask for; ``least``: bytes that must come within ``patience`` seconds; ``largest``: bytes of one file."""
 
@@ -46,7 +46,7 @@ class Limits:
 
 
 @dataclass(slots=True)
-class Progress:
+class DownloadProgress:
     """Counts the bytes of all downloads of one fetch, and tells each of them when to stop."""
 
     report: Callable[[int], None] = lambda _: None
@@ -56,14 +56,14 @@ class Progress:
 
     def moved(self, count: int) -> None:
         if self.stopped.is_set():
-            raise StoppedError
+            raise DownloadStoppedError
         with self.lock:
             self.passed += count
             self.report(self.passed)
 
     def pause(self, seconds: float) -> None:
         if self.stopped.wait(seconds):
-            raise StoppedError
+            raise DownloadStoppedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +100,11 @@ class WrongDigestError(AddressError):
     """What the address gives is another file."""
 
 
-def download(item: Download, limits: Limits, progress: Progress) -> Downloaded:
+def download(item: Download, limits: DownloadLimits, progress: DownloadProgress) -> Downloaded:
     """Raises StoreError (the last address's) where none gives the file, StorageError where this disk does not take it,
-    StoppedError."""
+    DownloadStoppedError."""
     with nullcontext() if item.is_locked else hold(item.part.with_suffix(".lock"), item.target.name):
-        found = _from_any(_Running(item, limits, progress))
+        found = _from_any(_RunningDownload(item, limits, progress))
         with convert_storage_errors(item.target):
             item.target.parent.mkdir(parents=True, exist_ok=True)
             item.part.chmod(0o644)
@@ -127,12 +127,12 @@ def hold(path: Path, name: str) -> Iterator[None]:
 
 
 @dataclass(slots=True)
-class _Running:
+class _RunningDownload:
     """``counted``: bytes of it that were told to the progress, whichever attempt they came with."""
 
     item: Download
-    limits: Limits
-    progress: Progress
+    limits: DownloadLimits
+    progress: DownloadProgress
     counted: int = 0
 
     def has(self, size: int) -> None:
@@ -140,7 +140,7 @@ class _Running:
         self.counted = max(self.counted, size)
 
 
-def _from_any(run: _Running) -> Downloaded:
+def _from_any(run: _RunningDownload) -> Downloaded:
     """Each address in turn; a part from one serves the next only where the whole can be proved."""
     failures: list[ReconcilerError] = []
     for address in run.item.addresses:
@@ -156,7 +156,7 @@ def _from_any(run: _Running) -> Downloaded:
     raise StoreError(f"none of {len(failures)} addresses gives {run.item.target.name}: {told}", fix=failures[-1].fix)
 
 
-def _from_one(run: _Running, address: str) -> Downloaded:
+def _from_one(run: _RunningDownload, address: str) -> Downloaded:
     item, limits, idle = run.item, run.limits, 0
     while True:
         before = _size(item.part)
@@ -172,7 +172,7 @@ def _from_one(run: _Running, address: str) -> Downloaded:
             run.progress.pause(error.after or min(_LONGEST, limits.backoff * 2**idle))
 
 
-def _attempt(run: _Running, address: str) -> Downloaded:
+def _attempt(run: _RunningDownload, address: str) -> Downloaded:
     """One connection, or two where what was here turns out to be a part of something else."""
     item = run.item
     resumed = _size(item.part) > 0
@@ -202,7 +202,7 @@ class _Whole:
         self.size += len(data)
 
 
-def _append(run: _Running, address: str) -> _Whole:
+def _append(run: _RunningDownload, address: str) -> _Whole:
     """Everything that is missing of the part. Raises TransientError where the connection ends before the file does."""
     item = run.item
     with convert_storage_errors(item.part), item.part.open("a+b") as stream:
@@ -225,7 +225,7 @@ def _append(run: _Running, address: str) -> _Whole:
     return whole
 
 
-def _receive(run: _Running, opened: Opened, stream: BinaryIO, whole: _Whole) -> None:
+def _receive(run: _RunningDownload, opened: Opened, stream: BinaryIO, whole: _Whole) -> None:
     limits = run.limits
     since, enough = time.monotonic(), whole.size + limits.least
     for data in opened.read():

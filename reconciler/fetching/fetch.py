@@ -11,11 +11,18 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import quote, urlsplit
 
 from reconciler.errors import ReconcilerError, StorageError, StoreError
-from reconciler.fetching.download import Download, Limits, Progress, StoppedError, download, hold
+from reconciler.fetching.download import (
+    Download,
+    DownloadLimits,
+    DownloadProgress,
+    DownloadStoppedError,
+    download,
+    hold,
+)
 from reconciler.fetching.parallel import fetch_all
 from reconciler.fetching.scratch import (
+    FileState,
     Found,
-    Presence,
     Scratch,
     find_expected_digest,
     find_files,
@@ -99,7 +106,7 @@ class Fate(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class FetchResult:
     """What became of a file. ``sha256``: "" where it was not read."""
 
     due: Due
@@ -125,7 +132,7 @@ def _choose_way(benchmark: str, found: Found, mirror: Mirror | None) -> Due:
     file = found.file
     if not found.is_due:
         return Due(benchmark, found, Way.NONE)
-    if found.presence is Presence.WRONG:
+    if found.presence is FileState.WRONG:
         return Due(benchmark, found, Way.WRONG)
     if mirror is None:
         way = Way.DOWNLOAD if file.sources else Way.BY_HAND
@@ -165,9 +172,11 @@ def check_room(scratch: Scratch, due: Sequence[Due]) -> None:
         )
 
 
-def fetch(scratch: Scratch, due: Sequence[Due], limits: Limits, progress: Progress, *, parallel: int) -> list[Ended]:
+def fetch(
+    scratch: Scratch, due: Sequence[Due], limits: DownloadLimits, progress: DownloadProgress, *, parallel: int
+) -> list[FetchResult]:
     """In the order of ``due``. What fails is told of each file, and keeps no other from coming."""
-    ended: dict[str, Ended] = {}
+    ended: dict[str, FetchResult] = {}
     # A list of files comes before the files that it names.
     for listed in (False, True):
         items = [item for item in due if bool(item.file.listed_in) is listed]
@@ -176,36 +185,40 @@ def fetch(scratch: Scratch, due: Sequence[Due], limits: Limits, progress: Progre
     return [ended[item.file.path] for item in due]
 
 
-def foresee(scratch: Scratch, due: Due) -> Ended:
+def foresee(scratch: Scratch, due: Due) -> FetchResult:
     """What becomes of a file without a byte of it being fetched."""
     if due.way is Way.NONE:
-        return Ended(due, Fate.HERE, due.found.sha256)
+        return FetchResult(due, Fate.HERE, due.found.sha256)
     if due.way is Way.BY_HAND:
-        return Ended(due, Fate.BY_HAND, why=due.found.why, fix=show_by_hand(scratch, due))
+        return FetchResult(due, Fate.BY_HAND, why=due.found.why, fix=show_by_hand(scratch, due))
     if due.way is Way.WRONG:
-        return Ended(due, Fate.FAILED, why=f"{due.found.path}: {due.found.why}", fix="move it away, and fetch again")
-    return Ended(due, Fate.DUE)
+        return FetchResult(
+            due, Fate.FAILED, why=f"{due.found.path}: {due.found.why}", fix="move it away, and fetch again"
+        )
+    return FetchResult(due, Fate.DUE)
 
 
-def _fetch_one(scratch: Scratch, due: Due, limits: Limits, progress: Progress) -> Ended:
+def _fetch_one(scratch: Scratch, due: Due, limits: DownloadLimits, progress: DownloadProgress) -> FetchResult:
     if due.way not in (Way.DOWNLOAD, Way.COPY):
         return foresee(scratch, due)
-    bring: Callable[[Scratch, Due, Limits, Progress], str] = _bring_packed if due.packed else _bring_file
+    bring: Callable[[Scratch, Due, DownloadLimits, DownloadProgress], str] = (
+        _bring_packed if due.packed else _bring_file
+    )
     if due.way is Way.COPY and due.file.is_pattern:
         bring = _copy_all
     elif due.file.listed_in:
         bring = _bring_listed
     try:
-        return Ended(due, Fate.FETCHED, bring(scratch, due, limits, progress))
-    except StoppedError:
+        return FetchResult(due, Fate.FETCHED, bring(scratch, due, limits, progress))
+    except DownloadStoppedError:
         raise
     except ReconcilerError as error:
-        return Ended(due, Fate.FAILED, why=error.message, fix=error.fix)
+        return FetchResult(due, Fate.FAILED, why=error.message, fix=error.fix)
     except OSError as error:
-        return Ended(due, Fate.FAILED, why=f"{due.file.path}: {error}", fix="look at that place, and fetch again")
+        return FetchResult(due, Fate.FAILED, why=f"{due.file.path}: {error}", fix="look at that place, and fetch again")
 
 
-def _bring_file(scratch: Scratch, due: Due, limits: Limits, progress: Progress) -> str:
+def _bring_file(scratch: Scratch, due: Due, limits: DownloadLimits, progress: DownloadProgress) -> str:
     target = scratch.root / due.file.path
     digest = find_expected_digest(due.file, read_note(scratch, target))
     came = download(Download(target, due.addresses, digest, scratch.incoming), limits, progress)
@@ -213,7 +226,7 @@ def _bring_file(scratch: Scratch, due: Due, limits: Limits, progress: Progress) 
     return came.sha256
 
 
-def _bring_packed(scratch: Scratch, due: Due, limits: Limits, progress: Progress) -> str:
+def _bring_packed(scratch: Scratch, due: Due, limits: DownloadLimits, progress: DownloadProgress) -> str:
     file = due.file
     address = due.addresses[0]
     proof = file.digest.value[:16] if file.digest else "unproved"
@@ -233,7 +246,7 @@ def _bring_packed(scratch: Scratch, due: Due, limits: Limits, progress: Progress
     return sha256
 
 
-def _copy_all(scratch: Scratch, due: Due, limits: Limits, progress: Progress) -> str:
+def _copy_all(scratch: Scratch, due: Due, limits: DownloadLimits, progress: DownloadProgress) -> str:
     """The files of a pattern from a mirror's folder, those that are here in full left out."""
     folder = Path(due.addresses[0])
     pairs = [
@@ -248,7 +261,7 @@ def _copy_all(scratch: Scratch, due: Due, limits: Limits, progress: Progress) ->
     return ""
 
 
-def _bring_listed(scratch: Scratch, due: Due, limits: Limits, progress: Progress) -> str:
+def _bring_listed(scratch: Scratch, due: Due, limits: DownloadLimits, progress: DownloadProgress) -> str:
     """The files that a list names, each below the address; those that are here are left out."""
     folder = (scratch.root / due.file.path).parent
     names = read_listed(scratch.root / due.file.listed_in)
@@ -276,7 +289,9 @@ def read_listed(path: Path) -> list[str]:
     return names
 
 
-def _bring_many(scratch: Scratch, due: Due, missing: Mapping[Path, str], limits: Limits, progress: Progress) -> None:
+def _bring_many(
+    scratch: Scratch, due: Due, missing: Mapping[Path, str], limits: DownloadLimits, progress: DownloadProgress
+) -> None:
     """Small files, under one lock for all. Raises StoreError naming the first that did not come; the others stay."""
 
     def bring(target: Path) -> ReconcilerError | None:

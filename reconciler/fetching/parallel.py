@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from typing import TypeVar
 
-from reconciler.fetching.download import Progress, StoppedError
+from reconciler.fetching.download import DownloadProgress, DownloadStoppedError
 
 _Item = TypeVar("_Item")
 _Ended = TypeVar("_Ended")
@@ -17,7 +17,7 @@ _LAST_BYTES = 5.0  # seconds in which what is under way ends, once it was stoppe
 
 
 def fetch_all(
-    items: Sequence[_Item], one: Callable[[_Item], _Ended], progress: Progress, *, parallel: int
+    items: Sequence[_Item], one: Callable[[_Item], _Ended], progress: DownloadProgress, *, parallel: int
 ) -> list[_Ended]:
     """What ``one`` gives for each item, in their order. Raises the first of its exceptions, once all have ended."""
     futures: list[Future[_Ended]] = [Future() for _ in items]
@@ -32,7 +32,7 @@ def fetch_all(
                 item, future = waiting.pop()
             try:
                 if progress.stopped.is_set():
-                    raise StoppedError
+                    raise DownloadStoppedError
                 future.set_result(one(item))
             except BaseException as error:
                 future.set_exception(error)

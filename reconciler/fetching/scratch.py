@@ -16,7 +16,7 @@ from reconciler.mlperf.benchmark_files import SCRATCH_DEFAULTS, SCRATCH_VARIABLE
 _OWN = ".mlperf-reconciler"
 
 
-class Presence(StrEnum):
+class FileState(StrEnum):
     """``UNPROVED``: it is there, and nothing says which bytes it should have."""
 
     HERE = "here"
@@ -32,7 +32,7 @@ class Found:
     wrong."""
 
     file: SourceFile
-    presence: Presence
+    presence: FileState
     path: Path
     count: int = 0
     sha256: str = ""
@@ -40,7 +40,7 @@ class Found:
 
     @property
     def is_due(self) -> bool:
-        return self.presence in (Presence.MISSING, Presence.INCOMPLETE, Presence.WRONG)
+        return self.presence in (FileState.MISSING, FileState.INCOMPLETE, FileState.WRONG)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +90,11 @@ def look_for(scratch: Scratch, file: SourceFile, *, deep: bool) -> Found:
                 short = f"{count:,} of {file.count:,} files are there"
                 folder = scratch.root / Path(place).parent
                 enough = count >= file.count
-                presence = Presence.HERE if enough else Presence.INCOMPLETE
+                presence = FileState.HERE if enough else FileState.INCOMPLETE
                 return Found(file, presence, folder, count, why="" if enough else short)
         elif (scratch.root / place).is_file():
             return _judge(scratch, file, scratch.root / place, deep=deep)
-    return Found(file, Presence.MISSING, belongs.parent if file.is_pattern else belongs)
+    return Found(file, FileState.MISSING, belongs.parent if file.is_pattern else belongs)
 
 
 def find_files(root: Path, pattern: str) -> Iterator[Path]:
@@ -105,20 +105,20 @@ def find_files(root: Path, pattern: str) -> Iterator[Path]:
 def _judge(scratch: Scratch, file: SourceFile, path: Path, *, deep: bool) -> Found:
     size = path.stat().st_size
     if not size:
-        return Found(file, Presence.WRONG, path, 0, why="it is empty")
+        return Found(file, FileState.WRONG, path, 0, why="it is empty")
     noted = read_note(scratch, path)
     if noted and (noted.size, noted.mtime_ns) == (size, path.stat().st_mtime_ns):
-        return Found(file, Presence.HERE, path, 1, noted.sha256)
+        return Found(file, FileState.HERE, path, 1, noted.sha256)
     asked = find_expected_digest(file, noted)
     if asked is None or not deep:
-        return Found(file, Presence.UNPROVED, path, 1)
+        return Found(file, FileState.UNPROVED, path, 1)
     found = hash_with(path, asked.algorithm)
     if not asked.accepts(found):
         why = f"it has the {asked.algorithm} {found}, {asked.origin} has {asked.value}"
-        return Found(file, Presence.WRONG, path, 1, why=why)
+        return Found(file, FileState.WRONG, path, 1, why=why)
     sha256 = found if asked.algorithm == "sha256" else hash_file(path)
     write_note(scratch, path, sha256, "")
-    return Found(file, Presence.HERE, path, 1, sha256)
+    return Found(file, FileState.HERE, path, 1, sha256)
 
 
 def hash_with(path: Path, algorithm: str) -> str:

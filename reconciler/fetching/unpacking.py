@@ -18,7 +18,7 @@ _CHUNK = 1 << 20
 _MARGIN = 4  # an archive may hold so many times what is known of its files, and not more
 
 
-class _Member(NamedTuple):
+class _PackedFile(NamedTuple):
     """``open`` gives its bytes."""
 
     name: str
@@ -61,7 +61,7 @@ def unpack_folder(archive: Path, prefix: str, folder: Path, *, known: int, moved
     return count
 
 
-def _write(item: _Member, target: Path) -> None:
+def _write(item: _PackedFile, target: Path) -> None:
     aside = target.with_name(f".{target.name}{PARTIAL}")
     with convert_storage_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -88,7 +88,7 @@ def _check_room(archive: Path, size: int, known: int) -> None:
 
 
 @contextmanager
-def _reading(archive: Path) -> Iterator[Iterator[_Member]]:
+def _reading(archive: Path) -> Iterator[Iterator[_PackedFile]]:
     """Its regular files, in its order. Raises StorageError for what is no archive, or a damaged one."""
     try:
         if zipfile.is_zipfile(archive):
@@ -101,16 +101,16 @@ def _reading(archive: Path) -> Iterator[Iterator[_Member]]:
         raise StorageError(f"{archive.name} cannot be unpacked: {error}", fix="fetch it again") from error
 
 
-def _zip_members(zipped: zipfile.ZipFile) -> Iterator[_Member]:
+def _zip_members(zipped: zipfile.ZipFile) -> Iterator[_PackedFile]:
     for info in zipped.infolist():
         if not info.is_dir():
-            yield _Member(info.filename, info.file_size, lambda info=info: zipped.open(info))  # type: ignore[misc]
+            yield _PackedFile(info.filename, info.file_size, lambda info=info: zipped.open(info))  # type: ignore[misc]
 
 
-def _tar_members(packed: tarfile.TarFile) -> Iterator[_Member]:
+def _tar_members(packed: tarfile.TarFile) -> Iterator[_PackedFile]:
     for info in packed:
         if info.isreg():
-            yield _Member(info.name, info.size, lambda info=info: _extract(packed, info))  # type: ignore[misc]
+            yield _PackedFile(info.name, info.size, lambda info=info: _extract(packed, info))  # type: ignore[misc]
 
 
 def _extract(packed: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from reconciler.diff.change import Work
 from reconciler.diff.conditions import trace_lineages
-from reconciler.diff.timeline import Cause, CellChange, Pair, ResultComparison, Side
+from reconciler.diff.timeline import CellChange, ChangeCause, Pair, ResultComparison, Side
 from reconciler.history.snapshot import Snapshot
 from reconciler.record.codec import summarize
 from reconciler.resource.canonical import canonicalise
@@ -32,7 +32,9 @@ def compare_commits(one: Snapshot, other: Snapshot) -> tuple[CellChange, ...]:
     return tuple(found)
 
 
-def _causes(one: Snapshot, before: Iterable[Resource], other: Snapshot, after: Iterable[Resource]) -> tuple[Cause, ...]:
+def _causes(
+    one: Snapshot, before: Iterable[Resource], other: Snapshot, after: Iterable[Resource]
+) -> tuple[ChangeCause, ...]:
     """Inputs that differ, each once: what is made from one that differs is not listed for it."""
     was = {r.address: _inputs(one, r.address) for r in before}
     causes = []
@@ -42,7 +44,7 @@ def _causes(one: Snapshot, before: Iterable[Resource], other: Snapshot, after: I
             values = [canonicalise(side[name].value) if name in side else None for side in (theirs, mine)]
             if values[0] != values[1]:
                 where = str((mine.get(name) or theirs[name]).origin)
-                causes.append(Cause(resource.address.label, name, values[0], values[1], where))
+                causes.append(ChangeCause(resource.address.label, name, values[0], values[1], where))
     return tuple(causes)
 
 

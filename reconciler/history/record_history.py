@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from reconciler import git
-from reconciler.diff.timeline import Cause, MeasuredValue, TimelineStep, Written
+from reconciler.diff.timeline import ChangeCause, MeasuredValue, TimelineStep, Written
 from reconciler.errors import RecordError
 from reconciler.git_history import Commit, find_appearances
 from reconciler.history.snapshot import RECORDS
@@ -67,7 +67,7 @@ class RecordHistory:
             last[result.what] = result
         return tuple(steps)
 
-    def _causes(self, before: str, after: str, seen: frozenset[str]) -> tuple[Cause, ...]:
+    def _causes(self, before: str, after: str, seen: frozenset[str]) -> tuple[ChangeCause, ...]:
         """Own inputs first, then those of what the two were made from, then what differed without anybody's asking."""
         one, other = self.records.get(before), self.records.get(after)
         if one is None or other is None or before == after or after in seen:
@@ -79,7 +79,7 @@ class RecordHistory:
                 origin = (now or was).origin  # type: ignore[union-attr]
                 by = self._line(other if now else one, origin)
                 values = was.value if was else None, now.value if now else None
-                found.append(Cause(other.address.label, name, *values, origin, by))
+                found.append(ChangeCause(other.address.label, name, *values, origin, by))
         for name in sorted({*one.upstream} & {*other.upstream}):
             found += self._causes(one.upstream[name], other.upstream[name], seen | {after})
         found += _circumstances(one, other, (*_FOLLOWS, *_OUTPUTS) if found else _OUTPUTS)
@@ -117,7 +117,7 @@ def read_record_history(root: Path, tip: str, specs: tuple[str, ...] = ("specs",
     return RecordHistory(root, tip, records, brought, kept, {at: c for at, c in added.items() if at not in named})
 
 
-def _circumstances(one: Record, other: Record, without: tuple[str, ...]) -> Iterator[Cause]:
+def _circumstances(one: Record, other: Record, without: tuple[str, ...]) -> Iterator[ChangeCause]:
     """Evidence that differs, such as a driver or the harness's code, and the machine. ``without``: names that begin so
     follow from inputs that differ."""
     for name in sorted({*one.facts, *other.facts}):
@@ -125,7 +125,7 @@ def _circumstances(one: Record, other: Record, without: tuple[str, ...]) -> Iter
         weighs = name in _MACHINE or any(fact is not None and fact.role is Role.EVIDENCE for fact in facts)
         before, after = (fact.value if fact else None for fact in facts)
         if weighs and before != after and not name.startswith(without):
-            yield Cause(other.address.label, name, before, after)
+            yield ChangeCause(other.address.label, name, before, after)
 
 
 def _what(record: Record) -> str:

@@ -39,7 +39,7 @@ class Taken:
 
 
 @dataclass(slots=True)
-class Recorder:
+class ImportRecorder:
     """Writes into one repository; run it under the pass lock. ``made``: key → id of each record written or known."""
 
     paths: RepositoryPaths

@@ -9,7 +9,7 @@ from typing import Any
 
 from reconciler.desired.checks import check
 from reconciler.errors import ReconcilerError, SpecError
-from reconciler.importing.adopted_records import Recorder, Taken
+from reconciler.importing.adopted_records import ImportRecorder, Taken
 from reconciler.importing.adopted_spec import render_spec
 from reconciler.importing.read_tree import TakenCell, TakenTree
 from reconciler.mlperf.rules.ruleset import Ruleset
@@ -87,7 +87,7 @@ def _touched(path: str, cells: list[Cell]) -> list[Cell]:
     ]  # fmt: skip
 
 
-def adopt_runs(declared: DeclaredTree, recorder: Recorder) -> Adoption:
+def adopt_runs(declared: DeclaredTree, recorder: ImportRecorder) -> Adoption:
     """Records every run that is what its cell asks for; the others are named, and `plan` shows them as due."""
     taken: list[Taken] = []
     left_out = dict(declared.left_out)

@@ -14,7 +14,7 @@ from typing import Any
 from reconciler.mlperf.documents import ResultDocument
 from reconciler.mlperf.endpoints_accuracy import parse_number, read_accuracy_scores, read_sample_count, show_plain
 from reconciler.mlperf.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
-from reconciler.mlperf.rules.values import Limits, Metric
+from reconciler.mlperf.rules.values import LatencyLimits, Metric
 
 _SECOND, _MILLISECOND = 10**9, 10**6
 _NEAR = Decimal("0.0001")  # of a rate: a stated one is written with all its digits, or rounded by hand
@@ -60,7 +60,7 @@ class FieldDifference:
         return f"{self.field}: expected {self.asked}, {self.file} says {self.found}{where}"
 
 
-# The rules that bound a scenario's 99th percentiles, in the order of Limits.
+# The rules that bound a scenario's 99th percentiles, in the order of LatencyLimits.
 LIMITS = ("most_ttft_latency", "most_tpot_latency", "most_target_latency")
 # The test that has no file of its own: the mean number of output tokens of a performance run is within limits.
 MEAN_TOKENS, MEAN_TOKENS_LIMITS = "TEST09", ("least_mean_tokens", "most_mean_tokens")
@@ -225,7 +225,7 @@ def collect_result_settings(config: ResultDocument) -> dict[str, Any]:
     return found
 
 
-def find_shortcomings(summary: ResultDocument, limits: Limits, min_duration: int) -> Iterator[str]:
+def find_shortcomings(summary: ResultDocument, limits: LatencyLimits, min_duration: int) -> Iterator[str]:
     """What makes a run INVALID though it is the one that was asked. ``min_duration`` in ms."""
     failed = parse_number(summary.get("n_samples_failed"))
     if failed:
@@ -239,7 +239,7 @@ def find_shortcomings(summary: ResultDocument, limits: Limits, min_duration: int
         yield f"p99 {name}: {amount}, below {most / _MILLISECOND:.6g} ms is required"
 
 
-def find_over_limits(summary: ResultDocument, limits: Limits) -> Iterator[tuple[str, Decimal]]:
+def find_over_limits(summary: ResultDocument, limits: LatencyLimits) -> Iterator[tuple[str, Decimal]]:
     """The series whose 99th percentile is not below its limit, each with the limit in ns. Where tokens have limits of
     their own, the whole latency has none (checker: llm_check)."""
     tokens = [("ttft", limits.ttft), ("tpot", limits.tpot)]
@@ -250,7 +250,9 @@ def find_over_limits(summary: ResultDocument, limits: Limits) -> Iterator[tuple[
             yield name, most
 
 
-def measure_performance(summary: ResultDocument, metric: Metric, limits: Limits, min_duration: int) -> dict[str, Any]:
+def measure_performance(
+    summary: ResultDocument, metric: Metric, limits: LatencyLimits, min_duration: int
+) -> dict[str, Any]:
     """What a performance run's record says: validity, reasons, metric."""
     reasons = list(find_shortcomings(summary, limits, min_duration))
     found = read_measured(summary, metric.key)

@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Mapping
 
-from harness.contract import BACKENDS, BenchmarkFacts
+from harness.contract import BACKENDS, BuiltInBenchmark
 
 PROJECT = "mlperf-reconciler"
 
@@ -37,7 +37,7 @@ def find_backend_version(backend: str, distributions: Mapping[str, str]) -> str 
     return next((distributions[name] for name in facts.distributions if name in distributions), None)
 
 
-def find_missing_libraries(benchmark: BenchmarkFacts, distributions: Mapping[str, str]) -> list[str]:
+def find_missing_libraries(benchmark: BuiltInBenchmark, distributions: Mapping[str, str]) -> list[str]:
     """The libraries of a benchmark's children that are not there, each by its usual name. Of another machine only
     backends are known: it has to find out itself."""
     if PROJECT not in distributions:

@@ -42,7 +42,7 @@ def unpack(archive: Path, folder: Path, manifest: bytes | None) -> Unpacked:
     if folder.exists() and any(folder.iterdir()):
         raise ReconcilerError(f"{folder} is not empty", fix="name a new folder: -o DIR")
     try:
-        with tarfile.open(archive, "r:*", tarinfo=_Member) as tar:
+        with tarfile.open(archive, "r:*", tarinfo=_BoundedMember) as tar:
             members = _checked(tar)
             _require_room(folder, sum(member.size for member in members))
             files = [m.name for m in members if m.isfile()]
@@ -75,7 +75,7 @@ def verify_digests(path: Path) -> tuple[str, ...]:
     return tuple(checked)
 
 
-class _Member(tarfile.TarInfo):
+class _BoundedMember(tarfile.TarInfo):
     """A member whose head is read only when it is of a sensible size: names and attributes of a gigabyte would be read
     into memory before anybody could refuse them."""
 

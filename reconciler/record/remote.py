@@ -38,7 +38,7 @@ _REFUSED = (
 _NOT_THERE = (404, 410)
 
 
-class StoppedError(Exception):
+class TransferStoppedError(Exception):
     """Raised by who is told of bytes, to stop a transfer."""
 
 
@@ -121,7 +121,7 @@ class Remote:
         """What a file system's library raises is of its own kind, and rarely says what to do: a StoreError does."""
         try:
             yield
-        except (ReconcilerError, StoppedError):
+        except (ReconcilerError, TransferStoppedError):
             raise
         except Exception as error:
             if isinstance(error, passing) and (not isinstance(error, FileNotFoundError) or self._is_absence(error)):

@@ -23,7 +23,7 @@ from typing import TypeVar
 from reconciler.errors import StorageError, StoreError
 from reconciler.files import RepositoryPaths, hash_file, link, remove
 from reconciler.record.objects import ObjectRef, TransferResult, TransferStatus
-from reconciler.record.remote import Remote, StoppedError
+from reconciler.record.remote import Remote, TransferStoppedError
 from reconciler.record.store import find_object
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import Recorded
@@ -64,7 +64,7 @@ class Transfer:
     def beat(self, count: int) -> None:
         """Bytes came from the store, whatever they are for."""
         if self.stopped.is_set():
-            raise StoppedError
+            raise TransferStoppedError
         with self.lock:
             self.beats += count
             self.pausing += 1
@@ -282,7 +282,7 @@ def _all(transfer: Transfer, items: Iterable[_Item], one: Callable[[_Item], _End
             wait(futures, timeout=_LAST_BYTES)
     causes = [error for f in futures if f.done() and not f.cancelled() and (error := f.exception()) is not None]
     for error in causes:
-        if not isinstance(error, StoppedError):
+        if not isinstance(error, TransferStoppedError):
             raise error
     return [f.result() for f in futures]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reconciler.fetching.fetch import Ended, Fate
+from reconciler.fetching.fetch import Fate, FetchResult
 from reconciler.fetching.scratch import Scratch
 from reconciler.quantities import show_count, show_size
 from reconciler.render.colour import Paint, Tone, show_plain
@@ -22,7 +22,7 @@ class FetchReport:
     """``free``: bytes free in the scratch space before anything came."""
 
     scratch: Scratch
-    ended: Sequence[Ended]
+    ended: Sequence[FetchResult]
     free: int
     dry_run: bool = False
 
@@ -44,12 +44,12 @@ def render_fetch_text(report: FetchReport, paint: Paint = show_plain) -> str:
     return "\n".join([*lines, "", _summarise(report)])
 
 
-def _row(item: Ended) -> tuple[str, ...]:
+def _row(item: FetchResult) -> tuple[str, ...]:
     file = item.due.file
     return item.due.benchmark, file.path, show_size(file.size), _say(item), file.licence
 
 
-def _say(item: Ended) -> str:
+def _say(item: FetchResult) -> str:
     if item.fate is Fate.HERE and not item.sha256 and not item.due.file.is_pattern:
         return "here, unproved"
     return str(item.fate)
@@ -80,7 +80,7 @@ def render_fetch_document(report: FetchReport) -> dict[str, Any]:
     )
 
 
-def _render_file(item: Ended) -> dict[str, Any]:
+def _render_file(item: FetchResult) -> dict[str, Any]:
     file = item.due.file
     digest = file.digest
     return {

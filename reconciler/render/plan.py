@@ -24,7 +24,7 @@ _FEW = 4  # drift lines of one sort shown each by itself
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _StepRow:
     step: Step
     cells: tuple[str, str, str, str, str]
     below: tuple[str, ...]
@@ -92,7 +92,7 @@ def render_scratch_sources(plan: Plan, desired: Desired) -> list[str]:
     return lines
 
 
-def _row(step: Step, commits: Mapping[Origin, str], actions: Mapping[Address, Action]) -> _Row:
+def _row(step: Step, commits: Mapping[Origin, str], actions: Mapping[Address, Action]) -> _StepRow:
     where = describe_origin(step)
     reason = shorten_value(describe_cause(step, actions), _WIDEST)
     if describe_sharing(step):
@@ -105,10 +105,10 @@ def _row(step: Step, commits: Mapping[Origin, str], actions: Mapping[Address, Ac
         str(where or ""),
         commits.get(where, "") if where else "",
     )
-    return _Row(step, texts, below)
+    return _StepRow(step, texts, below)
 
 
-def _widths(rows: Iterable[_Row]) -> list[int]:
+def _widths(rows: Iterable[_StepRow]) -> list[int]:
     widths = [12, 7, 0, 0, 0]
     for row in rows:
         widths = [max(width, len(text)) for width, text in zip(widths, row.cells, strict=True)]
@@ -116,7 +116,7 @@ def _widths(rows: Iterable[_Row]) -> list[int]:
     return widths
 
 
-def _row_lines(row: _Row, widths: list[int], paint: Paint) -> list[str]:
+def _row_lines(row: _StepRow, widths: list[int], paint: Paint) -> list[str]:
     tone = Tone.BAD if row.step.blocked else _TONES[row.step.change.action]
     symbol = "!" if row.step.blocked else SYMBOL[row.step.change.action]
     name, action, reason, where, commit = row.cells

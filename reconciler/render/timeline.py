@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from reconciler.diff.timeline import Cause, CellChange, MeasuredValue, ResultComparison, Side, TimelineStep, Written
+from reconciler.diff.timeline import (
+    CellChange,
+    ChangeCause,
+    MeasuredValue,
+    ResultComparison,
+    Side,
+    TimelineStep,
+    Written,
+)
 from reconciler.render.svg import Point
 from reconciler.resource.kinds import Cell
 
@@ -54,7 +62,7 @@ def render_blame_text(cell: Cell, steps: Sequence[TimelineStep]) -> str:
     return "\n".join(lines if steps else [*lines, "  measured at most once: nothing to blame"])
 
 
-def _cause(cause: Cause) -> list[str]:
+def _cause(cause: ChangeCause) -> list[str]:
     by = _by(cause.by) if cause.by else "not committed" if ":" in cause.where else ""
     return [cause.of, cause.name, f"{_value(cause.before)} → {_value(cause.after)}", cause.where, by]
 
@@ -83,7 +91,7 @@ def render_changes_text(names: tuple[str, str], changes: Sequence[CellChange]) -
     return "\n".join([*lines, f"{len(changes) - same} of {len(changes)} cells differ."])
 
 
-def _cause_at(cause: Cause) -> list[str]:
+def _cause_at(cause: ChangeCause) -> list[str]:
     return [cause.of, cause.name, f"{_value(cause.before)} → {_value(cause.after)}", cause.where]
 
 

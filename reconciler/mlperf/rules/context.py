@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from reconciler.mlperf.rules.values import AccuracyLogRule, Bar, Limits, Metric
+from reconciler.mlperf.rules.values import AccuracyLogRule, Bar, LatencyLimits, Metric
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class EndpointsContext:
     ``min_duration``: in ms, where the cell itself asks for none.
     """
 
-    limits: Limits = field(default_factory=Limits)
+    limits: LatencyLimits = field(default_factory=LatencyLimits)
     audits: Mapping[str, str] = field(default_factory=dict)
     mean_tokens: tuple[Decimal, Decimal] | None = None
     single_score: bool = False

@@ -23,7 +23,7 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class LatencyLimits:
     """Of a scenario: the greatest 99th percentiles, in ns; None where the round rules none."""
 
     ttft: Decimal | None = None

@@ -16,7 +16,7 @@ from reconciler.mlperf.endpoints import (
     read_percentile,
 )
 from reconciler.mlperf.endpoints_accuracy import read_accuracy_scores, read_sample_count
-from reconciler.mlperf.rules.values import Limits
+from reconciler.mlperf.rules.values import LatencyLimits
 from reconciler.resource.inputs import Value
 from reconciler.tree.check.accuracy import check_extra_files
 from reconciler.tree.check.demands import NEW, OURS, Complaints
@@ -91,7 +91,7 @@ def check_latencies(view: CellView) -> Complaints:
     summary = view.files.result_summary
     if summary.value is None or view.rules is None or view.cell.scenario not in ("Server", "Interactive"):
         return
-    limits = Limits(*(parse_number(view.rules.value(name, view.cell.scenario)) for name in LIMITS))
+    limits = LatencyLimits(*(parse_number(view.rules.value(name, view.cell.scenario)) for name in LIMITS))
     for name, most in find_over_limits(summary.value, limits):
         found = read_percentile(summary.value, name)
         amount = "nothing" if found is None else f"{found / _MILLISECOND:.1f} ms"

@@ -63,7 +63,7 @@ class Folder:
 
 
 @dataclass(frozen=True)
-class RunFiles:
+class RunFolder:
     """The logs of one run. ``name``: performance, accuracy or a compliance test."""
 
     name: str
@@ -131,12 +131,12 @@ class CellFiles:
         return self.submitter.layout == LEGACY
 
     @cached_property
-    def performance(self) -> RunFiles:
-        return RunFiles("performance", self.results / "performance" / "run_1")
+    def performance(self) -> RunFolder:
+        return RunFolder("performance", self.results / "performance" / "run_1")
 
     @cached_property
-    def accuracy(self) -> RunFiles:
-        return RunFiles("accuracy", self.results / "accuracy")
+    def accuracy(self) -> RunFolder:
+        return RunFolder("accuracy", self.results / "accuracy")
 
     @cached_property
     def tests(self) -> Mapping[str, Folder]:
@@ -145,8 +145,8 @@ class CellFiles:
         return {name: self.compliance_folder / name for name in names}
 
     @cached_property
-    def test_runs(self) -> Mapping[str, RunFiles]:
-        return {name: RunFiles(name, folder / "performance" / "run_1") for name, folder in self.tests.items()}
+    def test_runs(self) -> Mapping[str, RunFolder]:
+        return {name: RunFolder(name, folder / "performance" / "run_1") for name, folder in self.tests.items()}
 
     @property
     def endpoints(self) -> bool:
@@ -214,7 +214,7 @@ class CellFiles:
                 self._kept[path, limit] = None
         return self._kept[path, limit]
 
-    def runs(self) -> tuple[RunFiles, ...]:
+    def runs(self) -> tuple[RunFolder, ...]:
         return (self.performance, self.accuracy, *self.test_runs.values())
 
     @staticmethod

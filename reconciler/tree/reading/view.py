@@ -13,7 +13,7 @@ from reconciler.mlperf.loadgen.settings import name_loadgen_scenario
 from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.resource.kinds import Cell
 from reconciler.resource.records import REHEARSAL
-from reconciler.tree.reading.cell import CellFiles, RunFiles
+from reconciler.tree.reading.cell import CellFiles, RunFolder
 from reconciler.tree.reading.system import SystemFile
 
 # SHA-256 → where a file of that content is; None: nobody has it.
@@ -79,7 +79,7 @@ class CellView:
             rules = None
         return {name: item.value for name, item in rules.settings.items()} if rules else {}
 
-    def _run(self, run: RunFiles) -> RunView | None:
+    def _run(self, run: RunFolder) -> RunView | None:
         log = run.detail.value
         return None if log is None else RunView(self, run, log)
 
@@ -89,7 +89,7 @@ class RunView:
     """One run whose detail log can be read."""
 
     cell: CellView
-    run: RunFiles
+    run: RunFolder
     log: DetailLog
 
     @property

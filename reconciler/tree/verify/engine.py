@@ -23,7 +23,7 @@ from reconciler.tree.verify.gaps import find_gaps
 from reconciler.tree.verify.overlaps import OVERLAP, Span, list_spans, verify_overlaps
 from reconciler.tree.verify.placement import PLACEMENT_RULES
 from reconciler.tree.verify.runs import RUN_CONTRADICTIONS
-from reconciler.tree.verify.sources import SOURCES, Build, find_build, verify_sources
+from reconciler.tree.verify.sources import SOURCES, LoadGenBuild, find_build, verify_sources
 from reconciler.tree.verify.summary import SUMMARY_RULES
 from reconciler.tree.verify.systems import (
     BENCHMARK_CONTRADICTIONS,
@@ -92,7 +92,7 @@ class _Memory:
     files: dict[tuple[str, str, str], str] = field(default_factory=dict)
     gaps: list[Gap] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)
-    builds: list[Build] = field(default_factory=list)
+    builds: list[LoadGenBuild] = field(default_factory=list)
 
     def add(self, view: CellView) -> None:
         self.facts.append(_facts(view))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from reconciler.mlperf.log_files import DETAIL, VERIFY_PERFORMANCE
 from reconciler.tree.findings import Gap, Place
-from reconciler.tree.reading.cell import RunFiles
+from reconciler.tree.reading.cell import RunFolder
 from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.view import CellView
 from reconciler.tree.verify.conf import read_conf
@@ -44,7 +44,7 @@ def _unread_conf(view: CellView) -> Iterator[Gap]:
         yield _of(view, Place(view.files.user_conf.file), "no line of user.conf is for the model and scenario that ran")
 
 
-def _test(view: CellView, test: str, run: RunFiles) -> Iterator[Gap]:
+def _test(view: CellView, test: str, run: RunFolder) -> Iterator[Gap]:
     """TEST06 and its like publish no logs of their run, and no verdict about its speed."""
     folder = view.files.tests[test]
     if run.detail.value is None and VERIFY_PERFORMANCE in folder.files():

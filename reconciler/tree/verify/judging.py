@@ -19,7 +19,7 @@ from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, is_truncate
 from reconciler.mlperf.rules.values import TestRules
 from reconciler.tree.check.demands import Complaints
 from reconciler.tree.findings import Complaint, Place, Severity
-from reconciler.tree.reading.cell import Folder, RunFiles
+from reconciler.tree.reading.cell import Folder, RunFolder
 from reconciler.tree.reading.files import LOG_LIMIT, Read
 from reconciler.tree.reading.view import CellView
 
@@ -30,7 +30,7 @@ T = TypeVar("T")
 class TreeLogs(RunLogs):
     """The logs of a run in a tree, read already."""
 
-    files: RunFiles | None = None
+    files: RunFolder | None = None
 
     def detail_log(self, run: str) -> DetailLog:
         return _there(self.files.detail if self.files else None, run)

@@ -20,7 +20,7 @@ _SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Build:
+class LoadGenBuild:
     """The LoadGen of a performance run. ``sources``: (file, SHA-1) of what was compiled."""
 
     submitter: str
@@ -30,7 +30,7 @@ class Build:
     place: Place
 
 
-def find_build(view: CellView) -> Build | None:
+def find_build(view: CellView) -> LoadGenBuild | None:
     """None where no log says."""
     run = view.performance
     try:
@@ -45,12 +45,16 @@ def find_build(view: CellView) -> Build | None:
         if str(name).endswith(_SUFFIXES) and not any(part in str(name) for part in _WRITTEN)
     )
     place = find_at(run.log, _KEY)
-    return Build(view.files.submitter.submitter, str(view.cell), run.log.version, sources, place) if sources else None
+    return (
+        LoadGenBuild(view.files.submitter.submitter, str(view.cell), run.log.version, sources, place)
+        if sources
+        else None
+    )
 
 
-def verify_sources(builds: Iterable[Build]) -> Iterator[TreeFinding]:
+def verify_sources(builds: Iterable[LoadGenBuild]) -> Iterator[TreeFinding]:
     """Each build that is not as most of the same commit; of two that are equally many, none is the one to ask about."""
-    by_version: dict[str, list[Build]] = {}
+    by_version: dict[str, list[LoadGenBuild]] = {}
     for build in builds:
         by_version.setdefault(build.version, []).append(build)
     for version, same in by_version.items():

@@ -19,7 +19,7 @@ from reconciler.execute.attempt_record import build_record
 from reconciler.execute.harvest import harvest
 from reconciler.execute.perform import Finished
 from reconciler.mlperf.rules.context import EndpointsContext, RuleContext
-from reconciler.mlperf.rules.values import AccuracyLogRule, Bar, Limits, Metric
+from reconciler.mlperf.rules.values import AccuracyLogRule, Bar, LatencyLimits, Metric
 from reconciler.record.codec import encode
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address, Kind
@@ -103,7 +103,7 @@ def test_attempt_that_an_older_version_began_is_read_with_all_it_said(tmp_path: 
         AccuracyLogRule(1048576, 10240, 4096),
         (Bar("acc", Decimal("76.01")),),
         endpoints=EndpointsContext(
-            Limits(ttft=Decimal(5), latency=Decimal(7)),
+            LatencyLimits(ttft=Decimal(5), latency=Decimal(7)),
             {"TEST06": "eos"},
             (Decimal("1.5"), Decimal("2.5")),
             single_score=True,

@@ -15,14 +15,21 @@ from pathlib import Path
 import pytest
 
 from reconciler.errors import StoreError
-from reconciler.fetching.download import Download, Downloaded, Limits, Progress, StoppedError, download
+from reconciler.fetching.download import (
+    Download,
+    Downloaded,
+    DownloadLimits,
+    DownloadProgress,
+    DownloadStoppedError,
+    download,
+)
 from reconciler.fetching.sources import Redirects, TransientError, parse_retry_after
 from reconciler.files import Lock
 from reconciler.mlperf.benchmark_files import FileDigest
 from tests.unit.fetching.serving import Behaviour, serve
 
 DATA = bytes(range(256)) * 4096  # 1 MiB
-QUICK = Limits(timeout=0.5, attempts=3, backoff=0.01, patience=1.0)
+QUICK = DownloadLimits(timeout=0.5, attempts=3, backoff=0.01, patience=1.0)
 
 
 def make_digest(data: bytes, algorithm: str = "sha256") -> FileDigest:
@@ -33,8 +40,8 @@ def plan(folder: Path, *addresses: str, digest: FileDigest | None) -> Download:
     return Download(folder / "data" / "file.bin", addresses, digest, folder / "incoming")
 
 
-def fetch(item: Download, limits: Limits = QUICK) -> Downloaded:
-    return download(item, limits, Progress())
+def fetch(item: Download, limits: DownloadLimits = QUICK) -> Downloaded:
+    return download(item, limits, DownloadProgress())
 
 
 @pytest.fixture(autouse=True)
@@ -73,7 +80,7 @@ def test_a_file_that_changed_meanwhile_is_read_from_its_beginning(tmp_path: Path
     with serve(behaviour) as address:
         item = plan(tmp_path, f"{address}/f", digest=None)
         with pytest.raises(TransientError):
-            fetch(item, Limits(timeout=0.5, attempts=1, backoff=0.01))
+            fetch(item, DownloadLimits(timeout=0.5, attempts=1, backoff=0.01))
         changed = behaviour.files["/f"] = b"another" * 1000
         fetch(item)
     assert (tmp_path / "data/file.bin").read_bytes() == changed
@@ -146,7 +153,7 @@ def test_a_busy_server_is_asked_again(tmp_path: Path, status: int) -> None:
 def test_a_server_is_left_alone_for_as_long_as_it_asks(tmp_path: Path) -> None:
     pauses: list[float] = []
 
-    class Noted(Progress):
+    class Noted(DownloadProgress):
         def pause(self, seconds: float) -> None:
             pauses.append(seconds)
 
@@ -233,7 +240,7 @@ def test_an_empty_answer_is_no_file(tmp_path: Path) -> None:
 
 def test_more_than_the_largest_file_is_refused(tmp_path: Path) -> None:
     with serve(Behaviour({"/f": DATA}, sized=False)) as address, pytest.raises(StoreError, match="more than 1,000"):
-        fetch(plan(tmp_path, f"{address}/f", digest=None), Limits(timeout=0.5, largest=1000))
+        fetch(plan(tmp_path, f"{address}/f", digest=None), DownloadLimits(timeout=0.5, largest=1000))
     assert not (tmp_path / "data/file.bin").exists()
 
 
@@ -255,7 +262,7 @@ def test_two_at_once_are_told_of_each_other(tmp_path: Path) -> None:
 
 
 def test_a_download_that_is_stopped_keeps_its_part(tmp_path: Path) -> None:
-    progress = Progress()
+    progress = DownloadProgress()
 
     def stop(passed: int) -> None:
         progress.stopped.set()
@@ -263,7 +270,7 @@ def test_a_download_that_is_stopped_keeps_its_part(tmp_path: Path) -> None:
     progress.report = stop
     with serve(Behaviour({"/f": DATA})) as address:
         item = plan(tmp_path, f"{address}/f", digest=None)
-        with pytest.raises(StoppedError):
+        with pytest.raises(DownloadStoppedError):
             download(item, QUICK, progress)
     assert not item.target.exists()
     assert item.part.is_file()
@@ -277,7 +284,7 @@ def test_a_killed_download_is_gone_on_with(tmp_path: Path) -> None:
             "from reconciler.fetching.download import *\n"
             "folder, address = Path(sys.argv[1]), sys.argv[2]\n"
             "item = Download(folder / 'data' / 'file.bin', (address,), None, folder / 'incoming')\n"
-            "download(item, Limits(timeout=60), Progress())\n"
+            "download(item, DownloadLimits(timeout=60), DownloadProgress())\n"
         )
         child = subprocess.Popen([sys.executable, "-c", code, str(tmp_path), f"{address}/f"])
         item = plan(tmp_path, f"{address}/f", digest=None)

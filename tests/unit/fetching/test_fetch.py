@@ -14,14 +14,14 @@ import pytest
 
 from reconciler.errors import ReconcilerError, StorageError
 from reconciler.fetching import fetch as fetching
-from reconciler.fetching.download import Limits, Progress
-from reconciler.fetching.fetch import Due, Ended, Fate, Mirror, check_room, decide, fetch
-from reconciler.fetching.scratch import Presence, Scratch, find_scratch, look_for
+from reconciler.fetching.download import DownloadLimits, DownloadProgress
+from reconciler.fetching.fetch import Due, Fate, FetchResult, Mirror, check_room, decide, fetch
+from reconciler.fetching.scratch import FileState, Scratch, find_scratch, look_for
 from reconciler.fetching.unpacking import unpack_folder, unpack_member
 from reconciler.mlperf.benchmark_files import BenchmarkFiles, FileDigest, SourceFile, load_benchmark_files
 from tests.unit.fetching.serving import Behaviour, serve
 
-QUICK = Limits(timeout=1.0, attempts=2, backoff=0.01)
+QUICK = DownloadLimits(timeout=1.0, attempts=2, backoff=0.01)
 
 
 @pytest.fixture
@@ -40,9 +40,11 @@ def make_benchmark(*files: SourceFile) -> BenchmarkFiles:
     return BenchmarkFiles(folder="b", names=("b",), datasets=("data/b",), models=("models/b.onnx",), files=files)
 
 
-def bring(scratch: Scratch, *files: SourceFile, mirror: Mirror | None = None, optional: bool = False) -> list[Ended]:
+def bring(
+    scratch: Scratch, *files: SourceFile, mirror: Mirror | None = None, optional: bool = False
+) -> list[FetchResult]:
     due = decide(scratch, [make_benchmark(*files)], mirror, optional=optional)
-    return fetch(scratch, due, QUICK, Progress(), parallel=3)
+    return fetch(scratch, due, QUICK, DownloadProgress(), parallel=3)
 
 
 def zip_files(files: Mapping[str, bytes]) -> bytes:
@@ -116,11 +118,11 @@ def test_a_file_that_changed_since_it_was_proved_is_read_again(scratch: Scratch)
     path = scratch.root / "models/b.onnx"
     path.parent.mkdir(parents=True)
     path.write_bytes(b"model")
-    assert look_for(scratch, file, deep=False).presence is Presence.UNPROVED
-    assert look_for(scratch, file, deep=True).presence is Presence.HERE
-    assert look_for(scratch, file, deep=False).presence is Presence.HERE
+    assert look_for(scratch, file, deep=False).presence is FileState.UNPROVED
+    assert look_for(scratch, file, deep=True).presence is FileState.HERE
+    assert look_for(scratch, file, deep=False).presence is FileState.HERE
     path.write_bytes(b"edited")
-    assert look_for(scratch, file, deep=True).presence is Presence.WRONG
+    assert look_for(scratch, file, deep=True).presence is FileState.WRONG
 
 
 def test_another_published_version_under_the_same_name_counts(scratch: Scratch) -> None:

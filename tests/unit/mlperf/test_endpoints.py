@@ -18,7 +18,7 @@ from reconciler.mlperf.endpoints import (
 )
 from reconciler.mlperf.endpoints_accuracy import judge_accuracy_scores, read_sample_count
 from reconciler.mlperf.rules.rounds import load_ruleset
-from reconciler.mlperf.rules.values import Bar, Limits
+from reconciler.mlperf.rules.values import Bar, LatencyLimits
 
 PATTERN = "settings: {load_pattern: {type: "
 
@@ -99,16 +99,16 @@ def test_what_is_published_of_each_scenario() -> None:
 def test_tokens_are_bounded_instead_of_whole_latencies() -> None:
     series = {"early_stopping_percentiles": {"99": 100}}
     summary = document(ttft=series, tpot=series, latency=series)
-    both = Limits(ttft=Decimal(101), tpot=Decimal(100), latency=Decimal(1))
+    both = LatencyLimits(ttft=Decimal(101), tpot=Decimal(100), latency=Decimal(1))
     assert list(find_over_limits(summary, both)) == [("tpot", 100)]
-    assert list(find_over_limits(summary, Limits(latency=Decimal(99)))) == [("latency", 99)]
+    assert list(find_over_limits(summary, LatencyLimits(latency=Decimal(99)))) == [("latency", 99)]
     assert list(find_over_limits(document(), both)) == [("ttft", 101), ("tpot", 100)]
     assert read_percentile(summary, "ttft") == 100
 
 
 def test_a_short_run_and_lost_samples_are_said() -> None:
     summary = document(n_samples_failed=2, duration_ns=10**9)
-    assert list(find_shortcomings(summary, Limits(), 600_000)) == [
+    assert list(find_shortcomings(summary, LatencyLimits(), 600_000)) == [
         "2 samples failed",
         "duration: 1 s, at least 600 s are required",
     ]

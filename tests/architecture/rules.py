@@ -50,6 +50,7 @@ ONLY_TYPES_OF_STAGES = frozenset({"render"})
 SLOW: dict[str, str] = {
     "fsspec": "comes with an extra, only where a store elsewhere is opened",
     "importlib.metadata": "only for --version",
+    "nibabel": "only where volumes are prepared: a run reads prepared ones",
     "reconciler.cli.shared.crash_report": "only where there is a bug to report",
     "reconciler.desired.checks": "rules, only when the spec changed",
     "reconciler.desired.compile": "rules, only when the spec changed",
@@ -72,6 +73,7 @@ SLOW: dict[str, str] = {
     "reconciler.render.live": "rich",
     "reconciler.render.transfer_progress": "rich",
     "reconciler.spec.loading": "YAML and pydantic, only when the spec changed",
+    "scipy": "only where volumes are prepared: a run reads prepared ones",
 }
 
 # Modules that import something else inside a function, and why. Everywhere else imports stand at the top.

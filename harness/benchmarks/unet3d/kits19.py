@@ -17,11 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import nibabel
 import numpy as np
-from nibabel.filebasedimages import ImageFileError
 from numpy.typing import NDArray
-from scipy.ndimage import zoom
 
 from harness.benchmarks.checking import FileRule, check_files
 from harness.benchmarks.sources import choose_dtype, is_rehearsal, read_list, require_source
@@ -163,6 +160,11 @@ def _halve(count: int) -> tuple[int, int]:
 
 def _resample(folder: Path) -> tuple[np.ndarray, np.ndarray]:
     """To the one spacing: values between places linearly, classes of the nearest."""
+    # Slow to load, and a run reads volumes that are prepared already.
+    import nibabel
+    from nibabel.filebasedimages import ImageFileError
+    from scipy.ndimage import zoom
+
     try:
         image, labels = (nibabel.load(folder / name) for name in (IMAGE, LABELS))
         spacing = image.header["pixdim"][1:4].tolist()

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import compileall
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.schedule import LongFirst, rank
+
+# How long an example takes says nothing on a machine that others share. Whatever else is on by default stays on.
+settings.register_profile("loaded", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("loaded")
 
 _PERSON = {"NAME": "A Tester", "EMAIL": "tester@example.com"}
 _PROCESSES_PER_CORE = 2.5  # many tests wait: for a run's least duration, for a process to end
 _MOST_PROCESSES = 16
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A child of a pass writes no bytecode: in a checkout where nothing else did, each would compile what it loads."""
+    if not hasattr(config, "workerinput"):
+        for package in ("harness", "reconciler"):
+            compileall.compile_dir(Path(__file__).parents[1] / package, quiet=2)
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:

@@ -70,7 +70,6 @@ def struck(made: Repository, root: Path, found: list[tuple[str, int, int]]) -> R
 
 @settings(
     max_examples=40,
-    deadline=None,
     derandomize=True,
     phases=[Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
@@ -87,7 +86,6 @@ def test_look_survives_any_damage(
 
 @settings(
     max_examples=15,
-    deadline=None,
     derandomize=True,
     phases=[Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

@@ -21,7 +21,7 @@ from reconciler.errors import LockedError, StorageError
 from reconciler.files import Lock, copy, hash_tree, link, offer, read_checked, remove, replace, write_cache
 from reconciler.leftovers import sweep
 
-shared = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+shared = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 def names(folder: Path) -> list[str]:

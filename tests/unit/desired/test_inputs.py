@@ -168,7 +168,7 @@ def test_declared_digest_needs_no_file() -> None:
     assert list_needed_pins(declare(model__path="/lab/net.onnx", model__sha256="0" * 64), RULES) == ()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.permutations(["Offline", "Server", "SingleStream", "MultiStream"]))
 def test_keys_do_not_depend_on_the_other_cells_or_their_order(names: list[str]) -> None:
     many = [declare(name) for name in names]

@@ -59,7 +59,7 @@ def everything(desired: Desired) -> list[object]:
     return [desired.digest, desired.missing_cells, details]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.tuples(CHANGES, st.integers(0, 9), st.integers(1, 3)), min_size=1, max_size=6))
 def test_compiling_again_is_compiling_afresh(edits: list[tuple[tuple[Cell, tuple[str, object]], int, int]]) -> None:
     reuse = Reuse()

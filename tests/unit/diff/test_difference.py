@@ -15,7 +15,7 @@ from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.resources import Resource
 from tests.unit.diff.simulated import Wish, World, desire
 
-few = settings(max_examples=60, deadline=None)
+few = settings(max_examples=60)
 small = st.integers(0, 2)
 wish = st.builds(
     Wish,

@@ -24,7 +24,7 @@ def recorded(found: dict[str, object]) -> dict[str, RecordedInput]:
     return {name: RecordedInput(value, "before:1") for name, value in found.items() if value is not None}
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(values, values)
 def test_nothing_differs_exactly_when_the_keys_are_equal(now: dict[str, object], before: dict[str, object]) -> None:
     changes = list_input_changes(inputs(now), recorded(before))
@@ -32,7 +32,7 @@ def test_nothing_differs_exactly_when_the_keys_are_equal(now: dict[str, object],
     assert (changes == ()) == (keys[0] == keys[1])
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(values, values)
 def test_own_inputs_come_first_each_set_in_order(now: dict[str, object], before: dict[str, object]) -> None:
     changes = list_input_changes(inputs(now), recorded(before))

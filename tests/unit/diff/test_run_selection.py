@@ -11,7 +11,7 @@ from reconciler.diff.run_selection import POLICIES, choose_by_policy, find_diffe
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Ended, Summary
 
-few = settings(max_examples=80, deadline=None)
+few = settings(max_examples=80)
 policies = st.sampled_from(POLICIES)
 
 

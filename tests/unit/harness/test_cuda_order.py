@@ -77,7 +77,7 @@ def batches(draw: st.DrawFn, largest: int) -> slice | np.ndarray:
     return np.array(draw(st.lists(st.integers(0, COUNT - 1), min_size=count, max_size=count)))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(data=st.data())
 def test_every_sample_has_its_own_answer_once(data: st.DataObject) -> None:
     draw = data.draw
@@ -122,7 +122,7 @@ def test_every_sample_has_its_own_answer_once(data: st.DataObject) -> None:
         assert late.device_bytes == 0
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_after_a_fault_every_batch_still_ends_once(data: st.DataObject) -> None:
     """A call fails from some batch on, for ever: what was submitted completes or fails, and nothing waits."""

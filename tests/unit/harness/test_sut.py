@@ -85,7 +85,7 @@ class Bench:
         self.parts = (session, self.library, self.completer, self.guard)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.integers(0, 39), min_size=1, max_size=90), st.integers(1, 17), st.randoms(use_true_random=False))
 def test_offline_completes_each_sample_once_in_any_order(
     tmp_path_factory: pytest.TempPathFactory, indices: list[int], batch_size: int, rng: random.Random

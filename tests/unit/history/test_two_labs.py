@@ -42,7 +42,7 @@ def outcome(number: int, minute: int) -> Record:
     )
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4, suppress_health_check=list(HealthCheck))
 @given(_ACTS)
 def test_records_of_two_labs_merge_without_conflict(acts: list[tuple[str, str, int]]) -> None:
     with tempfile.TemporaryDirectory() as folder:

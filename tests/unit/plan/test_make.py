@@ -13,7 +13,7 @@ from reconciler.resource.kinds import Address, Kind
 from tests.unit.diff.simulated import Wish, World, desire
 from tests.unit.diff.test_difference import wishes
 
-few = settings(max_examples=60, deadline=None)
+few = settings(max_examples=60)
 
 
 @few

@@ -76,7 +76,7 @@ def test_a_plan_that_was_saved_before_a_field_came_has_its_default(tmp_path: Pat
     assert loaded.findings == (replace(whole().findings[0], fix=""),)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(wishes)
 def test_json_says_the_same_of_equal_plans(cells: list[Wish]) -> None:
     plan = World().plan(desire(cells))

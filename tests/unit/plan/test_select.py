@@ -14,7 +14,7 @@ CELLS = [Cell(d, s, b, n) for d in ("open", "closed") for s in ("box", "h200x8")
          for n in ("Offline", "Server")]  # fmt: skip
 RUNS = [Address(Kind.RUN, f"{cell}/{mode}") for cell in CELLS for mode in ("accuracy", "performance")]
 ALL = [*RUNS, *(Address(Kind.ENGINE, str(cell)) for cell in CELLS), Address(Kind.DATASET, "llama")]
-few = settings(max_examples=60, deadline=None)
+few = settings(max_examples=60)
 words = st.lists(
     st.sampled_from([
         "benchmark=net-99", "benchmark=llama,net*", "scenario=offline", "scenario=Server,Offline", "system=h200*",

@@ -18,7 +18,7 @@ from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import LEFT_OUT, Artifact, Ended, Record, RecordedFact, RecordedInput
 
 PLAIN = Record(Address(Kind.RUN, "a/b/c/d/performance"), "0" * 64, 1, Ended.DONE, "2026-01-01", 1.0, "a", {})
-few = settings(max_examples=60, deadline=None)
+few = settings(max_examples=60)
 text = st.text(max_size=8)
 plain = st.recursive(
     st.none() | st.booleans() | st.integers() | text,

@@ -14,7 +14,7 @@ from reconciler.resource.canonical import canonicalise, digest, encode_canonical
 from reconciler.resource.inputs import Input, Origin, make_key
 from reconciler.resource.kinds import Address, Kind
 
-few = settings(max_examples=100, deadline=None)
+few = settings(max_examples=100)
 decimals = st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**12), max_value=10**12, places=6)
 leaves = st.none() | st.booleans() | st.integers() | st.text(max_size=8) | decimals
 values = st.recursive(

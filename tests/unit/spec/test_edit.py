@@ -39,7 +39,7 @@ def at(document: Any, path: tuple[str, ...]) -> Any:
     return document
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.sampled_from(LEAVES), new_values, st.booleans())
 def test_only_the_line_of_the_value_changes(path: tuple[str, ...], value: Any, windows: bool) -> None:
     before = QUICKSTART.replace("\n", "\r\n") if windows else QUICKSTART
@@ -50,7 +50,7 @@ def test_only_the_line_of_the_value_changes(path: tuple[str, ...], value: Any, w
     assert str(at(convert_plain(parse(after, "q")[0]), path)) == str(value)  # type: ignore[arg-type]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.sampled_from(GROUPS), st.text(min_size=1, max_size=12).filter(str.isprintable), new_values)
 def test_adding_keeps_every_line(group: tuple[str, ...], name: str, value: Any) -> None:
     assume(name not in at(DOCUMENT, group))

@@ -64,7 +64,7 @@ def test_any_yaml_like_text(pieces: list[bytes]) -> None:
     read(b"".join(pieces))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.data())
 def test_a_mutated_quickstart(data: st.DataObject) -> None:
     mutated = bytearray(QUICKSTART)

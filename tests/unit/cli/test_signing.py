@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
@@ -271,18 +272,20 @@ def test_a_harvested_record_is_signed_too(signing: Path, reconcile: Reconcile) -
 
 
 @pytest.fixture
-def gpg_home(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
-    """Makes homes for GnuPG; the agents that it starts there end with the test."""
+def gpg_home() -> Iterator[Callable[[str], Path]]:
+    """Makes homes for GnuPG; the agents that it starts there end with the test. The paths are short: its agent's socket
+    is in the home, and a socket's path has about 100 characters."""
     homes: list[Path] = []
+    with tempfile.TemporaryDirectory(prefix="gpg-", ignore_cleanup_errors=True) as folder:
 
-    def make(name: str) -> Path:
-        homes.append(tmp_path / name)
-        homes[-1].mkdir(mode=0o700)
-        return homes[-1]
+        def make(name: str) -> Path:
+            homes.append(Path(folder, name))
+            homes[-1].mkdir(mode=0o700)
+            return homes[-1]
 
-    yield make
-    for home in homes if shutil.which("gpgconf") else ():
-        subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "all"], check=False, capture_output=True)
+        yield make
+        for home in homes if shutil.which("gpgconf") else ():
+            subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "all"], check=False, capture_output=True)
 
 
 def test_records_are_signed_with_openpgp_where_git_is_configured_so(

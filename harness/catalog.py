@@ -28,7 +28,8 @@ class BackendFacts:
     raised when a change of our code must make its engines and runs stale. ``engine`` options are read by a build
     (a change makes the engine stale), ``run`` options by a run only. ``elsewhere``: nothing runs here, its runs are
     imported. ``builds_without_device``: where there is no GPU, a build makes an engine for any that its library knows.
-    ``model_file``: of the model, what an engine is built from.
+    ``model_file``: of the model, what an engine is built from. ``generates``: it answers prompts with tokens.
+    ``serves``: what computes is a server, which ``harness.service`` of a spec may start.
     """
 
     distributions: tuple[str, ...]
@@ -42,6 +43,8 @@ class BackendFacts:
     elsewhere: bool = False
     builds_without_device: bool = False
     model_file: str = "model.onnx"
+    generates: bool = False
+    serves: bool = False
 
 
 _COMMON_RUN = {

@@ -123,6 +123,10 @@ class RunRequest(FileMessage):
     LoadGen's key in its built-in mlperf.conf (resnet50). ``performance_sample_count``: how many samples the QSL offers
     to hold at once; 0 means all. ``settings``: batch_size, streams, threads, queue_delay_us (microseconds a partial
     Server batch may wait) and the backend's own run options.
+
+    Of a backend that generates tokens: ``generation`` is what the round rules of answers (min_new_tokens,
+    max_new_tokens); ``sources`` what the spec names as the path of the model; ``service_url`` and ``service_log`` where
+    the server answers that the pass started, and the folder of what it prints; ``secrets`` as of a CommandRequest.
     """
 
     verb: ClassVar[str] = "run"
@@ -138,6 +142,11 @@ class RunRequest(FileMessage):
     performance_sample_count: int = 0
     settings: dict[str, Any] = field(default_factory=dict)
     inputs: dict[str, str] = field(default_factory=dict)
+    generation: dict[str, Any] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
+    service_url: str = ""
+    service_log: str = ""
+    secrets: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

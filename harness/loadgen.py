@@ -209,6 +209,10 @@ class Responder:
         # ``responses`` is alive until here: LoadGen has copied what it logs.
         self._spare.append(pool)
 
+    def first(self, identity: int, token: np.ndarray) -> None:
+        """The first token of an answer is there; LoadGen takes the time now."""
+        lg.FirstTokenComplete([lg.QuerySampleResponse(identity, token.ctypes.data, token.nbytes, token.size)])
+
     def _take(self, count: int) -> list[Any]:
         pool = self._spare.pop() if self._spare else []
         if len(pool) < count:

@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from harness import generating
 from harness.backends import LoadPlan, Session, load_backend
 from harness.benchmarks import BenchmarkCode, load_benchmark
 from harness.contract import BACKENDS, Counter, Fact, Result, RunRequest
 from harness.digests import hash_code, hash_folder
+from harness.driven import Driven
 from harness.errors import HarnessError, require
 from harness.loadgen import Prepared, Responder, Test, collect_loadgen_facts, prepare, run_test
 from harness.loops import load_loops, warm_rows
@@ -28,7 +30,8 @@ _WARM_UP_BATCHES = 3
 
 
 def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Result:
-    """values: samples_completed, batches, marks, loadgen (settings, overrides), response (dtype), batch_size.
+    """values: samples_completed, marks, loadgen (settings, overrides), response (dtype); batches and batch_size, or of
+    a backend that generates tokens (how many, the shortest and the longest answer) and sampling.
 
     ``give_up`` ends the process with a failed result. It is called from another thread when a run has failed and
     LoadGen, which cannot be aborted, would go on to the end of its schedule.
@@ -42,37 +45,62 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
     dataset = require(Path(request.inputs["dataset"]), "the dataset")
     arrays = benchmark.load_samples(dataset)
     guard = Guard(partial(_end_soon, give_up))
+    load = generating.load_generator if BACKENDS[request.backend].generates else load_session
+    driven = load(request, benchmark, arrays, prepared, counter, guard)
+    _require_different(request.audit_config, driven.library.performance_count)
+    counter.stage("running", prepared.expected_samples(driven.library.total_count))
+    with Telemetry(driven.notes.get("devices", ())) as telemetry:
+        run_test(prepared, driven.sut, driven.library)
+    if guard.failure is not None:
+        raise _as_backend_error(request.backend, guard.failure, telemetry.faults())
+    counter.stage("completing")
+    driven.close()
+    facts = {
+        **backend.facts(),
+        **collect_loadgen_facts(),
+        **collect_machine_notes(),
+        **telemetry.facts(driven.samples()),
+        **_facts(request, benchmark),
+    }
+    facts |= {f"backend.{name}": Fact(value=value, role="note") for name, value in driven.notes.items()}
+    counter.stage("done")
+    return Result(
+        done=True,
+        seconds=time.monotonic() - began,
+        values=find_flags(_values(request, benchmark, prepared, driven), telemetry.flags()),
+        facts=facts,
+    )
+
+
+def load_session(
+    request: RunRequest, benchmark: BenchmarkCode, arrays: Arrays, prepared: Prepared, counter: Counter, guard: Guard
+) -> Driven:
+    """A session that computes batches, warmed up, and the SUT that cuts queries into them."""
+    backend = load_backend(request.backend)
     responder = Responder(with_data=prepared.logs_responses, tokens=benchmark.tokens)
     completer = Completer(responder, benchmark.postprocess, counter, guard)
     plan = _load_plan(request, benchmark, completer)
     session = load_loops(backend.load, plan, benchmark.loop, benchmark.at_once)
     library = SampleLibrary(arrays, session.place, guard.record, performance_count=request.performance_sample_count)
-    _require_different(request.audit_config, library.performance_count)
     counter.stage("warming up")
     warm_up(session, arrays, benchmark)
     sut = make_sut(request, session, library, completer, guard)
-    counter.stage("running", prepared.expected_samples(library.total_count))
-    with Telemetry(session.notes.get("devices", ())) as telemetry:
-        run_test(prepared, sut, library)
-    if guard.failure is not None:
-        raise _as_backend_error(request.backend, guard.failure, telemetry.faults())
-    counter.stage("completing")
-    sut.close()
-    session.close()
-    facts = {
-        **backend.facts(),
-        **collect_loadgen_facts(),
-        **collect_machine_notes(),
-        **telemetry.facts(completer.samples),
-        **_facts(request, benchmark),
-    }
-    facts |= {f"backend.{name}": Fact(value=value, role="note") for name, value in session.notes.items()}
-    counter.stage("done")
-    return Result(
-        done=True,
-        seconds=time.monotonic() - began,
-        values=find_flags(_values(request, benchmark, prepared, completer, session), telemetry.flags()),
-        facts=facts,
+
+    def close() -> None:
+        sut.close()
+        session.close()
+
+    return Driven(
+        sut=sut,
+        library=library,
+        notes=session.notes,
+        values=lambda: {
+            "samples_completed": completer.samples,
+            "batches": completer.batches,
+            "batch_size": session.batch_size,
+        },
+        samples=lambda: completer.samples,
+        close=close,
     )
 
 
@@ -170,14 +198,10 @@ def _facts(request: RunRequest, benchmark: BenchmarkCode) -> dict[str, Fact]:
     }
 
 
-def _values(
-    request: RunRequest, benchmark: BenchmarkCode, prepared: Prepared, completer: Completer, session: Session
-) -> dict[str, Any]:
+def _values(request: RunRequest, benchmark: BenchmarkCode, prepared: Prepared, driven: Driven) -> dict[str, Any]:
     synthetic = benchmark.synthetic or BACKENDS[request.backend].synthetic
     return {
-        "samples_completed": completer.samples,
-        "batches": completer.batches,
-        "batch_size": session.batch_size,
+        **driven.values(),
         "marks": ["synthetic"] if synthetic else [],
         "loadgen": {"settings": prepared.snapshot(), "overrides": prepared.overrides},
         "response": {"dtype": benchmark.response_dtype},

@@ -6,8 +6,9 @@ A benchmark file is a Python module. Everything in it is optional but ``build_da
   user's file are part of the key anyway). ``SYNTHETIC: bool`` (False): made-up data, never publishable.
 - ``RESPONSE_DTYPE: str`` ("int32"): what a response's bytes are. ``OUTPUTS: dict[name, (shape, dtype)]``: the model's
   outputs per sample, which the null backend imitates; ({"output": ((1,), "float32")}).
-- ``TOKENS: bool`` (False): a response is a row of tokens, as many as LoadGen is told (Offline runs of language models;
-  the other scenarios time the first token, which nothing here reports).
+- ``TOKENS: bool`` (False): a response is a row of tokens, as many as LoadGen is told. A backend that generates them
+  (harness.tokens) takes prompts: ``load_samples`` gives ``input_ids``, a row of token ids for each.
+  ``GENERATION: dict`` ({}): how they are chosen (harness.tokens.Sampling), where a round says nothing of it.
 - ``build_dataset(source, settings, output, counter)``: write ``samples.npy`` (first axis counts the samples) and
   ``labels.npy`` into the folder ``output``, and whatever else the benchmark needs. ``source``: Path or None.
 - ``build_model(source, settings, inputs, output, counter)``: write ``model.onnx``, or ``model.pt2`` (a program of
@@ -63,6 +64,7 @@ class BenchmarkCode:
     synthetic: bool
     response_dtype: str
     tokens: bool
+    generation: Mapping[str, Any]
     at_once: int
     outputs: tuple[Tensor, ...]
     build_dataset: Callable[[Path | None, Settings, Path, Counter], None]
@@ -142,6 +144,7 @@ def _with_defaults(module: ModuleType, name: str, digest: str) -> BenchmarkCode:
         synthetic=bool(getattr(module, "SYNTHETIC", False)),
         response_dtype=np.dtype(dtype).name,
         tokens=bool(getattr(module, "TOKENS", False)),
+        generation=dict(getattr(module, "GENERATION", {})),
         at_once=int(getattr(module, "AT_ONCE", 0)),
         loop=getattr(module, "loop", None),
         outputs=tuple(Tensor(output, tuple(shape), kind) for output, (shape, kind) in outputs.items()),

@@ -1,0 +1,126 @@
+"""A run of a backend that generates tokens: what drives it in place of batches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+from harness.backends import load_backend
+from harness.benchmarks import BenchmarkCode
+from harness.contract import BACKENDS, Counter, RunRequest
+from harness.driven import Driven
+from harness.errors import HarnessError, require
+from harness.loadgen import Prepared, Responder
+from harness.qsl import Arrays, SampleLibrary
+from harness.sut import Guard
+from harness.tokens import (
+    PROMPTS,
+    GenerationPlan,
+    Generator,
+    Relay,
+    Sampling,
+    TokenBackend,
+    TokenCompleter,
+    TokenSut,
+    WarmUp,
+    place_prompts,
+)
+
+_WARM_UP = 4  # prompts
+_BOUNDS = ("min_new_tokens", "max_new_tokens")
+
+
+def load_generator(
+    request: RunRequest, benchmark: BenchmarkCode, arrays: Arrays, prepared: Prepared, counter: Counter, guard: Guard
+) -> Driven:
+    """Load, warm up, and hand over what LoadGen calls."""
+    if not benchmark.tokens:
+        fix = "choose another backend, or another benchmark"
+        raise HarnessError(f"{benchmark.name} has no tokens for {request.backend} to generate", "input", fix)
+    streaming = request.scenario != "Offline"
+    if not prepared.settings.use_token_latencies:
+        raise HarnessError(
+            f"LoadGen does not count tokens for the model {request.model_key}",
+            "input",
+            "name a benchmark of the round that generates tokens as `as:`",
+        )
+    sampling = choose_sampling(benchmark.generation, request.generation, request.settings)
+    relay = Relay()
+    plan = GenerationPlan(
+        model=require(Path(request.inputs["model"]), "the model") if "model" in request.inputs else None,
+        source=Path(request.sources["model"]) if "model" in request.sources else None,
+        scenario=request.scenario,
+        sampling=sampling,
+        streaming=streaming,
+        logged=prepared.logs_responses,
+        threads=int(request.settings.get("threads", 0)),
+        options=_collect_options(request),
+        first=relay.first,
+        completed=relay.completed,
+        failed=relay.failed,
+    )
+    backend = cast(TokenBackend, load_backend(request.backend))
+    generator = backend.load(plan)
+    place = partial(place_prompts, generator)
+    library = SampleLibrary(arrays, place, guard.record, performance_count=request.performance_sample_count)
+    counter.stage("warming up")
+    _warm_up(generator, arrays, relay)
+    completer = TokenCompleter(
+        Responder(with_data=prepared.logs_responses, tokens=True),
+        sampling,
+        counter,
+        guard,
+        dtype=benchmark.response_dtype,
+        streaming=streaming,
+        logged=prepared.logs_responses,
+    )
+    relay.target = completer
+    return Driven(
+        sut=TokenSut(generator, library, completer, guard),
+        library=library,
+        notes=generator.notes,
+        values=lambda: {
+            "samples_completed": completer.counts.samples,
+            "tokens": asdict(completer.counts),
+            "sampling": asdict(sampling),
+        },
+        samples=lambda: completer.counts.samples,
+        close=generator.close,
+    )
+
+
+def choose_sampling(own: Mapping[str, Any], ruled: Mapping[str, Any], settings: Mapping[str, Any]) -> Sampling:
+    """``own``: the benchmark's; over it what the round rules, and over that what the spec says of the run."""
+    said = {name: int(settings[name]) for name in _BOUNDS if settings.get(name)}
+    values = {**own, **ruled, **said}
+    known = {field.name for field in fields(Sampling)}
+    if unknown := sorted(set(values) - known):
+        raise HarnessError(
+            f"{unknown[0]} is no part of how tokens are chosen", "input", f"use {', '.join(sorted(known))}"
+        )
+    if "stop" in values:
+        values["stop"] = tuple(values["stop"])
+    return Sampling(**values)
+
+
+def _collect_options(request: RunRequest) -> dict[str, Any]:
+    """The backend's own; where a server is that this pass started, its address and the folder of what it prints."""
+    known = BACKENDS[request.backend].run
+    options = {name: request.settings[name] for name in known if name in request.settings}
+    return {**options, "service_url": request.service_url, "service_log": request.service_log}
+
+
+def _warm_up(generator: Generator, arrays: Arrays, relay: Relay) -> None:
+    """The first prompts, before any clock runs: connections are made, kernels compiled."""
+    count = min(_WARM_UP, len(next(iter(arrays.values()))))
+    if PROMPTS in arrays:
+        arrays = {PROMPTS: [arrays[PROMPTS][row] for row in range(count)]}
+    place_prompts(generator, arrays)
+    warm = relay.target
+    assert isinstance(warm, WarmUp)
+    for row in range(count):
+        generator.submit(row, row)
+    warm.wait(count)

@@ -1,0 +1,294 @@
+"""Tokens: a prompt in, a stream of tokens out. The engine batches; what is here admits prompts, tells LoadGen of first
+tokens and of whole answers, and sees to it that each prompt is answered exactly once, whatever fails.
+
+A backend that generates is a module like any other (``TokenBackend``); what it loads is a ``Generator``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from harness.contract import Counter, Fact, Scenario
+from harness.errors import HarnessError
+from harness.qsl import Arrays, Rows
+from harness.sut import Guard
+
+PROMPTS = "input_ids"
+"""The name of the samples: one row of token ids each, of any length."""
+
+_NOTHING = np.int32(0)
+_WARM_UP_LIMIT = 600.0  # seconds; a server may compile for its first request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """How the tokens of an answer are chosen, and when it ends. ``temperature`` 0 takes the likeliest each time.
+
+    ``stop``: token ids that end an answer; empty for what the model itself says.
+    """
+
+    min_new_tokens: int = 1
+    max_new_tokens: int = 128
+    temperature: float = 0.0
+    top_p: float = 1.0
+    top_k: int = 1
+    seed: int = 42
+    stop: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.min_new_tokens <= self.max_new_tokens:
+            raise HarnessError(
+                f"an answer cannot have from {self.min_new_tokens} to {self.max_new_tokens} tokens",
+                "input",
+                "correct run.options.min_new_tokens and max_new_tokens",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationPlan:
+    """Load what generates for one run. ``model``: the folder of the Model artifact; ``source``: what the spec names as
+    its path, for a checkpoint that is too large to copy. ``logged``: LoadGen reads the tokens themselves, not only how
+    many there are. Each submitted prompt gets ``first`` (at most once, only where ``streaming``), then exactly one of
+    ``completed`` and ``failed``, from any thread.
+    """
+
+    model: Path | None
+    source: Path | None
+    scenario: Scenario
+    sampling: Sampling
+    streaming: bool
+    logged: bool
+    threads: int
+    options: Mapping[str, Any]
+    first: Callable[[int, Sequence[int]], None]
+    completed: Callable[[int, Sequence[int] | int], None]
+    failed: Callable[[int, BaseException], None]
+
+
+class Generator(Protocol):
+    """A loaded model that answers prompts, as many at a time as it sees fit."""
+
+    @property
+    def notes(self) -> Mapping[str, Any]:
+        """What is in fact used."""
+
+    def place(self, prompts: Sequence[np.ndarray]) -> None:
+        """Make these the resident prompts. Nothing is in flight; whatever can be prepared of a request is prepared
+        now, since no clock runs."""
+
+    def submit(self, identity: int, row: int) -> None:
+        """Admit the prompt at ``row``. Returns at once; one thread calls it."""
+
+    def close(self) -> None:
+        """Free everything. Nothing is in flight."""
+
+
+class TokenBackend(Protocol):
+    """A backend module that generates."""
+
+    def facts(self) -> dict[str, Fact]:
+        """Which library this is, as of any backend."""
+
+    def load(self, plan: GenerationPlan) -> Generator:
+        """Load the model, or find the server."""
+
+
+class Answering(Protocol):
+    """Tells LoadGen."""
+
+    def first(self, identity: int, token: np.ndarray) -> None: ...
+
+    def complete(self, ids: Sequence[int], responses: Sequence[np.ndarray] | None) -> None: ...
+
+
+@dataclass(slots=True)
+class TokenCounts:
+    """Of the answers of a run. ``single``: those of one token, of which LoadGen cannot tell the time per token."""
+
+    samples: int = 0
+    tokens: int = 0
+    single: int = 0
+    shortest: int = 0
+    longest: int = 0
+
+    def add(self, count: int) -> None:
+        self.shortest = min(self.shortest, count) if self.samples else count
+        self.longest = max(self.longest, count)
+        self.samples += 1
+        self.tokens += count
+        self.single += count == 1
+
+
+class TokenCompleter:
+    """Completes prompts, from any thread: ``first``, ``completed`` and ``failed`` are what a generator calls."""
+
+    def __init__(
+        self,
+        respond: Answering,
+        sampling: Sampling,
+        counter: Counter,
+        guard: Guard,
+        *,
+        dtype: str,
+        streaming: bool,
+        logged: bool,
+    ) -> None:
+        self.counts = TokenCounts()
+        self._respond, self._sampling, self._counter, self._guard = respond, sampling, counter, guard
+        self._dtype, self._streaming, self._logged = np.dtype(dtype), streaming, logged
+        self._waiting: dict[int, bool] = {}  # LoadGen's id: whether its first token has come
+        self._lock = threading.Lock()
+
+    def expect(self, identity: int) -> None:
+        self._waiting[identity] = False
+
+    def first(self, identity: int, tokens: Sequence[int]) -> None:
+        """The first tokens of an answer are there."""
+        if self._waiting.get(identity) is not False:
+            problem = "gave the first token of an answer twice" if identity in self._waiting else _STRAY
+            self._guard.record(HarnessError(f"the backend {problem}", "backend", "see its log"))
+            return
+        self._waiting[identity] = True
+        if self._streaming and self._guard.failure is None:
+            self._respond.first(identity, np.array(tokens, self._dtype))
+
+    def completed(self, identity: int, tokens: Sequence[int] | int) -> None:
+        """A whole answer: its tokens, or only how many they are where nobody reads them."""
+        seen = self._waiting.pop(identity, None)
+        if seen is None:
+            self._guard.record(HarnessError(f"the backend {_STRAY}", "backend", "see its log"))
+            return
+        if self._guard.failure is not None:
+            self._respond.complete([identity], None)
+            return
+        count = tokens if isinstance(tokens, int) else len(tokens)
+        try:
+            self._check(count)
+            if isinstance(tokens, int):
+                if self._logged or (self._streaming and not seen):
+                    raise HarnessError("the backend told of tokens only how many there are", "backend", "see its log")
+                answer = np.broadcast_to(_NOTHING, count)
+            else:
+                answer = np.array(tokens, self._dtype)
+            if self._streaming and not seen:  # it all came at once
+                self._respond.first(identity, answer[:1])
+            self._respond.complete([identity], [answer])
+        except Exception as error:
+            self._guard.record(error)
+            self._respond.complete([identity], None)
+            return
+        with self._lock:
+            self.counts.add(count)
+            self._counter.bump(1)
+
+    def failed(self, identity: int, error: BaseException) -> None:
+        self._guard.record(error)
+        if self._waiting.pop(identity, None) is not None:
+            self._respond.complete([identity], None)
+
+    def give_up(self, identity: int) -> None:
+        """Answer a prompt that nobody computes."""
+        self._respond.complete([identity], None)
+
+    def _check(self, count: int) -> None:
+        sampling = self._sampling
+        if sampling.min_new_tokens <= count <= sampling.max_new_tokens:
+            return
+        few = count < sampling.min_new_tokens
+        problem = f"an answer has {count} tokens, and must have at {'least' if few else 'most'} "
+        bound = sampling.min_new_tokens if few else sampling.max_new_tokens
+        fix = "see whether the server obeys min_tokens, max_tokens and stop_token_ids, and that it loaded the model"
+        raise HarnessError(f"{problem}{bound}", "backend", fix)
+
+
+_STRAY = "completed a prompt that was not in flight: it was never asked, or is answered already"
+
+
+class Located(Protocol):
+    """Finds samples."""
+
+    def rows(self, indices: list[int]) -> Rows: ...
+
+
+class TokenSut:
+    """Any scenario: every prompt goes to the generator as it comes, which keeps those that it has no room for."""
+
+    def __init__(self, generator: Generator, samples: Located, completer: TokenCompleter, guard: Guard) -> None:
+        self._generator, self._samples, self._completer, self._guard = generator, samples, completer, guard
+
+    def issue(self, ids: list[int], indices: list[int]) -> None:
+        rows = self._samples.rows(indices)
+        numbers = range(rows.start, rows.stop) if isinstance(rows, slice) else rows.tolist()
+        for identity, row in zip(ids, numbers, strict=True):
+            if self._guard.failure is not None:
+                self._completer.give_up(identity)
+                continue
+            self._completer.expect(identity)
+            try:
+                self._generator.submit(identity, row)
+            except Exception as error:
+                self._completer.failed(identity, error)
+
+    def flush(self) -> None:
+        """Nothing is held back here."""
+
+
+def place_prompts(generator: Generator, samples: Arrays) -> None:
+    """What a sample library calls with the samples that LoadGen wants in memory."""
+    if PROMPTS not in samples:
+        known = ", ".join(samples) or "nothing"
+        fix = f"give load_samples() of the benchmark an entry {PROMPTS!r}: a row of token ids for each prompt"
+        raise HarnessError(f"the dataset has no {PROMPTS}, but {known}", "input", fix)
+    generator.place(list(samples[PROMPTS]))
+
+
+@dataclass(slots=True)
+class WarmUp:
+    """Answers a few prompts before the clock starts, through the callbacks that a run uses afterwards."""
+
+    answered: list[int] = field(default_factory=list)
+    problem: BaseException | None = None
+    _over: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+
+    def first(self, _identity: int, _tokens: Sequence[int]) -> None:
+        """Nobody waits for it."""
+
+    def completed(self, _identity: int, tokens: Sequence[int] | int) -> None:
+        self.answered.append(tokens if isinstance(tokens, int) else len(tokens))
+        self._over.release()
+
+    def failed(self, _identity: int, error: BaseException) -> None:
+        self.problem = self.problem or error
+        self._over.release()
+
+    def wait(self, count: int) -> None:
+        """Raises what went wrong."""
+        for _ in range(count):
+            if not self._over.acquire(timeout=_WARM_UP_LIMIT):
+                raise HarnessError(
+                    f"no answer to a first prompt within {_WARM_UP_LIMIT:.0f} s", "resources", "see the server's log"
+                )
+        if self.problem is not None:
+            raise self.problem
+
+
+class Relay:
+    """The callbacks of a generator, which first serve the warm-up and then the run."""
+
+    def __init__(self) -> None:
+        self.target: WarmUp | TokenCompleter = WarmUp()
+
+    def first(self, identity: int, tokens: Sequence[int]) -> None:
+        self.target.first(identity, tokens)
+
+    def completed(self, identity: int, tokens: Sequence[int] | int) -> None:
+        self.target.completed(identity, tokens)
+
+    def failed(self, identity: int, error: BaseException) -> None:
+        self.target.failed(identity, error)

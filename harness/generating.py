@@ -11,11 +11,10 @@ from typing import Any, cast
 from harness.backends import load_backend
 from harness.benchmarks import BenchmarkCode
 from harness.contract import BACKENDS, Counter, RunRequest
-from harness.driven import Driven
 from harness.errors import HarnessError, require
 from harness.loadgen import Prepared, Responder
 from harness.qsl import Arrays, SampleLibrary
-from harness.sut import Guard
+from harness.sut import Driven, Guard
 from harness.tokens import (
     PROMPTS,
     GenerationPlan,

@@ -16,13 +16,12 @@ from harness.backends import LoadPlan, Session, load_backend
 from harness.benchmarks import BenchmarkCode, load_benchmark
 from harness.contract import BACKENDS, Counter, Fact, Result, RunRequest
 from harness.digests import hash_code, hash_folder
-from harness.driven import Driven
 from harness.errors import HarnessError, require
 from harness.loadgen import Prepared, Responder, Test, collect_loadgen_facts, prepare, run_test
 from harness.loops import load_loops, warm_rows
 from harness.machine import collect_machine_notes
 from harness.qsl import Arrays, SampleLibrary
-from harness.sut import Completer, Guard, OfflineSut, ServerSut, StreamSut
+from harness.sut import Completer, Driven, Guard, OfflineSut, ServerSut, StreamSut
 from harness.telemetry import Telemetry, find_flags
 
 _GRACE = 2.0  # seconds that LoadGen gets to end by itself after a failure

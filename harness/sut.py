@@ -10,16 +10,17 @@ from __future__ import annotations
 import sys
 import threading
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from harness.backends import Outputs, Session, Token
 from harness.contract import Counter
-from harness.qsl import Rows
+from harness.qsl import Rows, SampleLibrary
 
 Responses = np.ndarray | Sequence[np.ndarray]
 Postprocess = Callable[[Outputs], Responses]
@@ -51,6 +52,28 @@ class Guard:
             first, self.failure = self.failure is None, self.failure or error
         if first:
             self._on_failure(error)
+
+
+class Sut(Protocol):
+    """What LoadGen calls."""
+
+    def issue(self, ids: list[int], indices: list[int], /) -> None: ...
+
+    def flush(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Driven:
+    """What a run hands to LoadGen, loaded and warmed up, whatever computes: batches of tensors, or streams of tokens.
+    ``values``: what the result tells of it afterwards; ``samples``: completed so far; ``close`` ends threads and frees
+    devices."""
+
+    sut: Sut
+    library: SampleLibrary
+    notes: Mapping[str, Any]
+    values: Callable[[], dict[str, Any]]
+    samples: Callable[[], int]
+    close: Callable[[], None]
 
 
 class Completer:

@@ -19,6 +19,8 @@ CASES = [
     ("small-fp16", "tensorrt", 0.01),
     ("small-int8", "tensorrt", 0.05),
     ("small-bert", "tensorrt", 0.02),
+    ("small-unet3d", "tensorrt", 0.02),
+    ("small-retinanet", "tensorrt", 0.02),
     ("small-fp16", "onnxruntime-cuda", 0.01),
     ("small-bert", "onnxruntime-cuda", 0.02),
     ("small-fp16", "pytorch-cuda", 0.01),

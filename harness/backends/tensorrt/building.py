@@ -85,7 +85,7 @@ def _builder(flavour: Flavour, log: Log) -> Any:
 
 
 def parse(flavour: Flavour, network: Any, model: Path, log: Log) -> None:
-    parser = flavour.trt.OnnxParser(network, log.logger)
+    parser = flavour.new_parser(network, log.logger)
     if parser.parse_from_file(str(model)):
         return
     errors = list(dict.fromkeys(_errors(parser) or log.errors))

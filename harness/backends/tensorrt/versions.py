@@ -57,6 +57,14 @@ class Flavour:
         flag = self.trt.NetworkDefinitionCreationFlag
         return builder.create_network(1 << int(flag.STRONGLY_TYPED if self.strongly_typed else flag.EXPLICIT_BATCH))
 
+    def new_parser(self, network: Any, logger: Any) -> Any:
+        """Before 10, instance normalisation (3D U-Net has it) is a plug-in that needs cuDNN, unless asked otherwise."""
+        parser = self.trt.OnnxParser(network, logger)
+        flag = getattr(getattr(self.trt, "OnnxParserFlag", None), "NATIVE_INSTANCENORM", None)
+        if flag is not None:
+            parser.set_flag(flag)
+        return parser
+
     def set_precision(self, config: Any, precision: str) -> None:
         """Where the network is not typed, the types that the builder may choose from."""
         if self.strongly_typed:

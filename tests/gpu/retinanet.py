@@ -1,0 +1,143 @@
+"""RetinaNet (ResNeXt-50 32x4d with a feature pyramid, 264 classes) with random weights, of the size that MLPerf's
+reference has: for speed and for comparing backends.
+
+The engine ends where published submissions cut it: of each level the best scores, where they stand, and their boxes.
+Decoding and suppression are left to the host, and here to nobody. A benchmark file like a user's own (see
+harness.benchmarks). Dataset settings: count, side, dtype. Model settings: side, blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.gpu.resnet import WIDTHS, Net
+
+SYNTHETIC = True
+RESPONSE_DTYPE = "float32"
+CLASSES, ANCHORS, PYRAMID, GROUPS, BEST = 264, 9, 256, 32, 1000
+
+
+def build_dataset(_source: Path | None, settings: Mapping[str, Any], output: Path, counter: Any) -> None:
+    count, side = int(settings.get("count", 64)), int(settings.get("side", 800))
+    samples = np.random.default_rng(1).standard_normal((count, 3, side, side), dtype=np.float32)
+    np.save(output / "samples.npy", samples.astype(str(settings.get("dtype", "float32"))))
+    counter.bump(count)
+
+
+def load_samples(dataset: Path) -> dict[str, np.ndarray]:
+    return {"images": np.load(dataset / "samples.npy", mmap_mode="r")}
+
+
+def postprocess(outputs: Any) -> np.ndarray:
+    """[n, 5 * 1000] scores -> float32 [n, 8]: decoding boxes is not what is timed here."""
+    return np.ascontiguousarray(outputs[0][:, :8], np.float32)
+
+
+def score(log: Any, _dataset: Path, output: Path) -> dict[str, Any]:
+    (output / "accuracy.txt").write_text("mAP=0.000%\n", encoding="ascii")
+    return {"mAP": 0.0, "samples": len(log.indices)}
+
+
+def build_model(
+    _source: Path | None, settings: Mapping[str, Any], _inputs: Mapping[str, Path], output: Path, _counter: Any
+) -> None:
+    blocks = [int(part) for part in str(settings.get("blocks", "3,4,6,3")).split(",")]
+    export(output / "model.onnx", blocks, int(settings.get("side", 800)))
+
+
+def export(path: Path, blocks: list[int], side: int) -> None:
+    from onnx import TensorProto, helper, save
+
+    net = Detector()
+    levels = net.pyramid(blocks)
+    heads = {name: net.head(levels, ANCHORS * size) for name, size in (("scores", CLASSES), ("boxes", 4))}
+    found: dict[str, list[str]] = {"scores": [], "places": [], "boxes": []}
+    for classes, boxes in zip(heads["scores"], heads["boxes"], strict=True):
+        for name, item in zip(found, net.best(classes, boxes), strict=True):
+            found[name].append(item)
+    for name, items in found.items():
+        net.nodes.append(helper.make_node("Concat", items, [name], name=name, axis=1))
+    count = BEST * len(levels)
+    outputs = [
+        helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["batch", count]),
+        helper.make_tensor_value_info("places", TensorProto.INT32, ["batch", count]),
+        helper.make_tensor_value_info("boxes", TensorProto.FLOAT, ["batch", count, 4]),
+    ]
+    images = helper.make_tensor_value_info("images", TensorProto.FLOAT, ["batch", 3, side, side])
+    graph = helper.make_graph(net.nodes, "retinanet", [images], outputs, net.weights)
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), str(path))
+
+
+class Detector(Net):
+    def constant(self, values: Any) -> str:
+        from onnx import numpy_helper
+
+        name = f"constant{len(self.weights)}"
+        self.weights.append(numpy_helper.from_array(np.asarray(values), name))
+        return name
+
+    def pyramid(self, blocks: list[int]) -> list[str]:
+        """Five levels, the finest of stride 8."""
+        top = self.convolution("images", 3, 64, 7, 2)
+        top = self.node("MaxPool", [top], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+        channels, stages = 64, []
+        for stage, (width, count) in enumerate(zip(WIDTHS, blocks, strict=True)):
+            for block in range(count):
+                top = self.grouped(top, channels, 2 * width, 4 * width, 2 if stage and not block else 1)
+                channels = 4 * width
+            stages.append((top, channels))
+        sides = [self.convolution(name, width, PYRAMID, 1, 1, active=False) for name, width in stages[1:]]
+        for finer in (1, 0):
+            scales = self.constant(np.array([1, 1, 2, 2], np.float32))
+            wide = self.node("Resize", [sides[finer + 1], "", scales], mode="nearest", nearest_mode="floor",
+                             coordinate_transformation_mode="asymmetric")  # fmt: skip
+            sides[finer] = self.node("Add", [sides[finer], wide])
+        levels = [self.convolution(name, PYRAMID, PYRAMID, 3, 1, active=False) for name in sides]
+        levels.append(self.convolution(levels[-1], PYRAMID, PYRAMID, 3, 2, active=False))
+        levels.append(self.convolution(self.node("Relu", [levels[-1]]), PYRAMID, PYRAMID, 3, 2, active=False))
+        return levels
+
+    def grouped(self, top: str, channels: int, inside: int, width: int, stride: int) -> str:
+        inner = self.convolution(top, channels, inside, 1, 1)
+        weights = [self.weight((inside, inside // GROUPS, 3, 3), inside // GROUPS * 9), self.weight((inside,), 100)]
+        inner = self.node("Conv", [inner, *weights], kernel_shape=[3, 3], strides=[stride, stride], pads=[1] * 4,
+                          group=GROUPS)  # fmt: skip
+        inner = self.convolution(self.node("Relu", [inner]), inside, width, 1, 1, active=False)
+        beside = top if channels == width else self.convolution(top, channels, width, 1, stride, active=False)
+        return self.node("Relu", [self.node("Add", [inner, beside])])
+
+    def head(self, levels: list[str], width: int) -> list[str]:
+        """The same weights on every level."""
+        sizes = [PYRAMID] * 4 + [width]
+        layers = [(self.weight((to, PYRAMID, 3, 3), PYRAMID * 9), self.weight((to,), 100)) for to in sizes]
+        found = []
+        for top in levels:
+            for number, weights in enumerate(layers):
+                top = self.node("Conv", [top, *weights], kernel_shape=[3, 3], pads=[1] * 4)
+                top = self.node("Relu", [top]) if number < 4 else top
+            found.append(top)
+        return found
+
+    def best(self, classes: str, boxes: str) -> tuple[str, str, str]:
+        """Of one level: the best scores, each with its place (anchor and class in one number) and its box."""
+        scores = self.node("Sigmoid", [self.flat(classes, CLASSES)])
+        scores = self.node("Reshape", [scores, self.constant(np.array([0, -1], np.int64))])
+        values, places = f"values{len(self.nodes)}", f"places{len(self.nodes)}"
+        from onnx import helper
+
+        count = self.constant(np.array([BEST], np.int64))
+        self.nodes.append(helper.make_node("TopK", [scores, count], [values, places], name=f"top{len(self.nodes)}"))
+        anchors = self.node("Div", [places, self.constant(np.array(CLASSES, np.int64))])
+        wide = self.node("Unsqueeze", [anchors, self.constant(np.array([2], np.int64))])
+        fourfold = self.node("Concat", [wide] * 4, axis=2)
+        chosen = self.node("GatherElements", [self.flat(boxes, 4), fourfold], axis=1)
+        return values, self.node("Cast", [places], to=6), chosen
+
+    def flat(self, head: str, size: int) -> str:
+        """[n, anchors * size, h, w] -> [n, h * w * anchors, size]."""
+        rows = self.node("Transpose", [head], perm=[0, 2, 3, 1])
+        return self.node("Reshape", [rows, self.constant(np.array([0, -1, size], np.int64))])

@@ -1,0 +1,82 @@
+"""3D U-Net on windows of a volume with random weights, of the size that MLPerf's reference has: for speed and for
+comparing backends. A sample is one window; how windows are cut and put together is the benchmark's and not the GPU's.
+
+A benchmark file like a user's own (see harness.benchmarks). Dataset settings: count, side, dtype. Model settings:
+widths ("32,64,128,256,320,320").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.gpu.resnet import Net
+
+SYNTHETIC = True
+RESPONSE_DTYPE = "float32"
+CLASSES = 3
+
+
+def build_dataset(_source: Path | None, settings: Mapping[str, Any], output: Path, counter: Any) -> None:
+    count, side = int(settings.get("count", 64)), int(settings.get("side", 128))
+    samples = np.random.default_rng(1).standard_normal((count, 1, side, side, side), dtype=np.float32)
+    np.save(output / "samples.npy", samples.astype(str(settings.get("dtype", "float32"))))
+    counter.bump(count)
+
+
+def load_samples(dataset: Path) -> dict[str, np.ndarray]:
+    return {"input": np.load(dataset / "samples.npy", mmap_mode="r")}
+
+
+def postprocess(outputs: Any) -> np.ndarray:
+    """[n, 3, side, side, side] -> float32 [n, 8]: enough to tell answers apart, cheap enough not to be what is timed."""
+    return np.ascontiguousarray(outputs[0].reshape(len(outputs[0]), -1)[:, :8], np.float32)
+
+
+def score(log: Any, _dataset: Path, output: Path) -> dict[str, Any]:
+    (output / "accuracy.txt").write_text('{"mean": 0.0}\n', encoding="ascii")
+    return {"mean_dice": 0.0, "samples": len(log.indices)}
+
+
+def build_model(
+    _source: Path | None, settings: Mapping[str, Any], _inputs: Mapping[str, Path], output: Path, _counter: Any
+) -> None:
+    widths = [int(part) for part in str(settings.get("widths", "32,64,128,256,320,320")).split(",")]
+    export(output / "model.onnx", widths, int(settings.get("side", 128)))
+
+
+def export(path: Path, widths: list[int], side: int) -> None:
+    from onnx import TensorProto, helper, save
+
+    net = Volume()
+    top, channels, beside = "input", 1, []
+    for level, width in enumerate(widths):
+        top = net.block(top, channels, width, 2 if level else 1)
+        top = net.block(top, width, width, 1)
+        beside.append((top, width))
+        channels = width
+    beside.pop()
+    for skipped, width in reversed(beside):
+        wide = net.node("ConvTranspose", [top, net.weight((channels, width, 2, 2, 2), channels)], strides=[2] * 3)
+        top = net.node("Concat", [wide, skipped], axis=1)
+        top = net.block(net.block(top, 2 * width, width, 1), width, width, 1)
+        channels = width
+    weights = [net.weight((CLASSES, channels, 1, 1, 1), channels), net.weight((CLASSES,), 1)]
+    net.nodes.append(helper.make_node("Conv", [top, *weights], ["output"], name="classes", kernel_shape=[1] * 3))
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", count, side, side, side])
+        for name, count in (("input", 1), ("output", CLASSES))
+    ]
+    graph = helper.make_graph(net.nodes, "unet3d", ends[:1], ends[1:], net.weights)
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), str(path))
+
+
+class Volume(Net):
+    def block(self, source: str, channels: int, width: int, stride: int) -> str:
+        weight = self.weight((width, channels, 3, 3, 3), channels * 27)
+        top = self.node("Conv", [source, weight], kernel_shape=[3] * 3, strides=[stride] * 3, pads=[1] * 6)
+        top = self.node("InstanceNormalization", [top, self.weight((width,), 1), self.weight((width,), 100)])
+        return self.node("Relu", [top])

@@ -6,7 +6,7 @@
 #   copies    how fast samples come to the device
 #   tests     right or wrong: outputs, faults, whole passes            (about 4 minutes)
 #   ceiling   the pipeline without an engine against LoadGen alone     (about 1 minute)
-#   SHAPE     resnet-fp16, resnet-int8, bert-fp16: engine and figures  (3 to 9 minutes each)
+#   SHAPE     resnet-fp16, resnet-int8, bert-fp16, unet3d-fp16, retinanet-fp16: engine and figures  (3 to 9 minutes each)
 #   ort       the figures of resnet-fp16 by ONNX Runtime's CUDA provider     (2 minutes)
 #   torch-SHAPE  those of SHAPE by the PyTorch backend; torch-tests: its outputs   (3 minutes each)
 #   scaling   Offline of resnet-int8 and bert-fp16 on all devices over each alone

@@ -32,7 +32,7 @@ def load_samples(dataset: Path) -> dict[str, np.ndarray]:
 
 
 def postprocess(outputs: Any) -> np.ndarray:
-    """[n, 3, side, side, side] -> float32 [n, 8]: enough to tell answers apart, cheap enough not to be what is timed."""
+    """[n, 3, side, side, side] -> float32 [n, 8]: enough to tell answers apart, and cheap."""
     return np.ascontiguousarray(outputs[0].reshape(len(outputs[0]), -1)[:, :8], np.float32)
 
 

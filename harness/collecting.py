@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Protocol
+
+from harness.contract import CommandRequest
+from harness.digests import hash_file
 
 DETAIL = "mlperf_log_detail.txt"
 _DETAILS = re.compile(r"mlperf_log_detail.*\.txt$")
@@ -33,10 +37,42 @@ class LogSet:
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """``problem`` names the field in which what was found differs from what was asked; "" when one set is there."""
+    """``folder``: that of the one set. ``problem`` names the field in which what was found differs from what was asked;
+    "" when all is there."""
 
     folder: Path | None
     problem: str = ""
+
+
+class Collector(Protocol):
+    """A module per format of results: this one of LoadGen's logs."""
+
+    def collect_run(self, request: CommandRequest, clock: int) -> Collected:
+        """Brings what the command of a run left to ``request.output``. ``clock``: monotonic ns at its start."""
+
+
+def collect_run(request: CommandRequest, _clock: int) -> Collected:
+    """One set of logs, and the user.conf that its run was made with: the given one, untouched, or its own."""
+    since = datetime.fromisoformat(request.since)
+    found = collect(Path(request.logs), since, Path(request.run_dir), Path(request.output))
+    if found.folder is None:
+        return found
+    if request.user_conf_sha256:
+        conf = Path(request.user_conf)
+        same = conf.is_file() and hash_file(conf) == request.user_conf_sha256
+        return found if same else replace(found, problem="user.conf: the command changed the file that it was given")
+    return replace(found, problem=_harvest_user_conf(request, found.folder))
+
+
+def _harvest_user_conf(request: CommandRequest, found: Path) -> str:
+    logs = Path(request.logs)
+    above = [folder for folder in (found, *found.parents) if folder.is_relative_to(logs)]
+    candidates = [Path(request.user_conf_at)] if request.user_conf_at else [folder / "user.conf" for folder in above]
+    conf = next((path for path in candidates if path.is_file()), None)
+    if conf is None:
+        return "user.conf: the command left none where it was to be harvested from"
+    Path(request.user_conf).write_bytes(conf.read_bytes())
+    return ""
 
 
 def find_sets(logs: Path, since: datetime) -> list[LogSet]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.collecting import Collected, take
+from harness.contract import CommandRequest
 
 CONFIGS = ("config.yaml", "config.yml")
 PARTS = ("performance/result_summary.json", "accuracy/accuracy_results.json")
@@ -30,6 +31,12 @@ class ResultSet:
     folder: Path
     written: datetime
     new: bool
+
+
+def collect_run(request: CommandRequest, clock: int) -> Collected:
+    """One set of results; what they were made with is in their own configuration."""
+    since = datetime.fromisoformat(request.since)
+    return collect_results(Path(request.logs), since, clock, Path(request.run_dir), Path(request.output))
 
 
 def find_result_sets(logs: Path, since: datetime, clock: int) -> list[ResultSet]:

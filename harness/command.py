@@ -8,17 +8,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from harness import collecting, collecting_results
 from harness.audit_config import audit_config
 from harness.building import collect_built, list_written
-from harness.collecting import bring_outputs, collect
-from harness.collecting_results import collect_results
+from harness.collecting import Collector, bring_outputs
 from harness.contract import CommandRequest, Counter, Fact, Result, ServiceRequest, copy_log
 from harness.cuda.nvml import device_evidence
-from harness.digests import hash_code, hash_file
+from harness.digests import hash_code
 from harness.errors import HarnessError
 from harness.group import Command, GroupEnd, StopRequest, run_group
 from harness.launched import LAUNCHED, ORPHANED, is_launched
@@ -28,6 +27,7 @@ from harness.telemetry import Telemetry, find_flags
 
 LAST_LINE, SERVICE_LOG = "last-line", "service.log"
 _STAGES = {"build": "building", "run": "running", "score": "scoring"}
+_COLLECTORS: Mapping[str, Collector] = {"loadgen": collecting, "endpoints": collecting_results}
 _OURS = ("RECONCILE_PARENT", LAUNCHED)
 
 
@@ -101,33 +101,13 @@ def _problem(
     run_dir, target, cwd = Path(request.run_dir), Path(request.output), Path(request.cwd)
     if request.purpose == "score":
         return _score(run_dir, target, ended, output)
-    logs, since = Path(request.logs), datetime.fromisoformat(request.since)
-    endpoints = request.results == "endpoints"
-    found = collect_results(logs, since, clock, run_dir, target) if endpoints else collect(logs, since, run_dir, target)
+    found = _COLLECTORS[request.results].collect_run(request, clock)
     bring_outputs(request.outputs, cwd, run_dir, target)
     if ended.timed_out:
         return f"timeout: the command took longer than {request.timeout:g} s"
-    if found.folder is None:
-        return found.problem
-    values["logs"] = found.folder.name
-    if endpoints:
-        return ""
-    if request.user_conf_sha256:
-        conf = Path(request.user_conf)
-        same = conf.is_file() and hash_file(conf) == request.user_conf_sha256
-        return "" if same else "user.conf: the command changed the file that it was given"
-    return _harvest(request, found.folder)
-
-
-def _harvest(request: CommandRequest, found: Path) -> str:
-    logs = Path(request.logs)
-    above = [folder for folder in (found, *found.parents) if folder.is_relative_to(logs)]
-    places = [Path(request.user_conf_at)] if request.user_conf_at else [folder / "user.conf" for folder in above]
-    conf = next((place for place in places if place.is_file()), None)
-    if conf is None:
-        return "user.conf: the command left none where it was to be harvested from"
-    Path(request.user_conf).write_bytes(conf.read_bytes())
-    return ""
+    if found.folder is not None:
+        values["logs"] = found.folder.name
+    return found.problem
 
 
 def _score(run_dir: Path, target: Path, ended: GroupEnd, output: BoundedOutput) -> str:

@@ -17,9 +17,8 @@ from reconciler.diff.conditions import trace_lineages
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC
 from reconciler.files import Lock, RepositoryPaths
 from reconciler.importing.adopted_records import ImportRecorder, Taken
-from reconciler.importing.log_folder import find_run
-from reconciler.importing.results_folder import find_results, has_results
-from reconciler.importing.run_import import UNKNOWABLE, FoundRun, ImportContext, check_declared
+from reconciler.importing.readers import find_runs
+from reconciler.importing.run_import import UNKNOWABLE, ImportContext, check_declared
 from reconciler.leftovers import open_scratch
 from reconciler.planning import PlanResult, compute_plan
 from reconciler.reconcile import TOOL
@@ -66,7 +65,7 @@ def command(
     if folder is None and not declared:
         raise click.UsageError("name the folder with the logs, or --declare something of runs imported before")
     paths, options = find_asked_cells(specs)
-    found = _found(folder, user_conf) if folder is not None else ()
+    found = find_runs(folder, user_conf) if folder is not None else ()
     with Lock(paths.pass_lock, purpose="import").acquire(), open_scratch(paths) as scratch:
         seen = compute_plan(paths, options)
         chosen = find_cell(cell, trace_lineages(seen.desired))
@@ -78,10 +77,6 @@ def command(
         say("\n".join(describe_import(taken)))
         say(_next(chosen, taken))
     return NOT_IN_SYNC if any(item.validity == "INVALID" for item in taken) else IN_SYNC
-
-
-def _found(folder: Path, user_conf: Path | None) -> tuple[FoundRun, ...]:
-    return find_results(folder) if has_results(folder) else (find_run(folder, user_conf),)
 
 
 def parse_declarations(words: Iterable[str]) -> dict[str, str]:

@@ -10,13 +10,13 @@ from reconciler.desired.state import Desired, Detail
 from reconciler.errors import LogError, ReconcilerError
 from reconciler.files import RepositoryPaths, copy
 from reconciler.importing.run_import import (
-    FoundRun,
     Import,
     ImportContext,
     import_test,
     make_placeholder,
     redeclare,
 )
+from reconciler.importing.run_reader import FoundRun
 from reconciler.record.index import load_record
 from reconciler.record.store import keep, write_record
 from reconciler.resource.kinds import MODES, Address, Cell, Kind, RunAddress
@@ -68,7 +68,7 @@ class ImportRecorder:
         if found.format is not wanted:
             raise LogError(
                 f"{found.folder} holds {found.format.LEAVES}, and {cell} is measured by {wanted.LEAVES}",
-                fix="write `harness: {results: endpoints, model_name: …}` for the one, and leave it out for the other",
+                fix=f"{found.format.DECLARE}, or import {wanted.LEAVES}",
             )
 
     def test(self, cell: Cell, name: str, files: Mapping[str, Path], found: FoundRun) -> Taken:

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from reconciler.importing.read_tree import TakenCell, TakenTree, collect_cell_settings
+from reconciler.importing.read_tree import TakenTree, collect_cell_settings
+from reconciler.importing.run_reader import TakenCell
 from reconciler.mlperf.rules.ruleset import Ruleset, normalise_category
 from reconciler.resource.kinds import SCENARIOS, Cell
 from reconciler.spec.edit import render_value
@@ -129,8 +130,8 @@ def _settings(item: TakenCell, ruleset: Ruleset, shared: Mapping[str, str]) -> s
         values["measurements"] = own
     if item.power:
         values["power"] = name_power_folder(item.cell)
-    if item.model_name:
-        values["harness"] = {"results": "endpoints", "model_name": item.model_name}
+    if item.harness:
+        values["harness"] = dict(item.harness)
     return render_value(values)
 
 

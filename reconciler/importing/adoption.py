@@ -11,7 +11,8 @@ from reconciler.desired.checks import check
 from reconciler.errors import ReconcilerError, SpecError
 from reconciler.importing.adopted_records import ImportRecorder, Taken
 from reconciler.importing.adopted_spec import render_spec
-from reconciler.importing.read_tree import TakenCell, TakenTree
+from reconciler.importing.read_tree import TakenTree
+from reconciler.importing.run_reader import TakenCell
 from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.resource.kinds import Cell
 from reconciler.spec.files import Source, compute_blob_id

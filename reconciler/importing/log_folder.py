@@ -1,19 +1,82 @@
-"""A folder with the logs of one LoadGen run that was made elsewhere: what ran, as LoadGen's own logs say it."""
+"""Reads folders with LoadGen's logs that were made elsewhere: what ran, as LoadGen's own logs say it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from reconciler.errors import LogError
-from reconciler.foreign import strange_entries
+from reconciler.foreign import strange_entries, walk_files
 from reconciler.importing.loadgen_run import LoadgenRun
+from reconciler.importing.run_reader import TakenCell
 from reconciler.mlperf.accuracy import parse_accuracy
+from reconciler.mlperf.loadgen.compare import read_logged_settings
 from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
 from reconciler.mlperf.loadgen.summary import SummaryLog, parse_summary
 from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY, is_truncated
+from reconciler.mlperf.rules.ruleset import BenchmarkRules
+from reconciler.tree.reading.cell import CellFiles
 
 MODES = {"PerformanceOnly": "performance", "AccuracyOnly": "accuracy"}
 _ENDS = 1 << 16  # bytes at each end of an accuracy log in which a truncation would show
+
+
+def is_reader_of(_: Path) -> bool:
+    return True
+
+
+def is_reader_of_cell(_: CellFiles) -> bool:
+    return True
+
+
+def find_runs(folder: Path, user_conf: Path | None) -> tuple[LoadgenRun, ...]:
+    return (find_run(folder, user_conf),)
+
+
+def read_cell(cell: TakenCell, files: CellFiles, rules: BenchmarkRules) -> TakenCell:
+    """Its performance log says what a spec must ask for."""
+    runs, problems = _runs(files)
+    settings: dict[str, Any] = {}
+    performance = next((run for run in runs if run.mode == "performance"), None)
+    if performance is not None:
+        key = str(rules.value("model_key", cell.cell.scenario) or "*")
+        settings = read_logged_settings(performance.log, files.user_conf.value, key)
+    tests = {name: dict(_files(folder.path)) for name, folder in files.tests.items()}
+    power = _power(files.results.path / "performance")
+    return replace(cell, settings=settings, runs=tuple(runs), tests=tests, problems=tuple(problems), power=power)
+
+
+def _power(performance: Path) -> dict[str, Path]:
+    """Of a power session: its own folders, and all that LoadGen and it left in the run that was measured."""
+    if not (performance / "power").is_dir():
+        return {}
+    return {
+        f"{part}/{name}": path for part in ("power", "ranging", "run_1") for name, path in _files(performance / part)
+    }
+
+
+def _runs(files: CellFiles) -> tuple[list[LoadgenRun], list[str]]:
+    runs, problems = [], []
+    conf = files.measurements_folder.path / "user.conf"
+    for part in (files.accuracy, files.performance):
+        try:
+            run = find_run(part.folder.path, conf if conf.is_file() else None, below=False)
+        except (LogError, OSError, ValueError) as error:
+            problems.append(f"{part.name} run: {error}")
+            continue
+        if run.mode != part.name:
+            problems.append(f"{part.name} run: {run.detail} is the log of an {run.mode} run")
+        else:
+            runs.append(run)
+    return runs, problems
+
+
+def _files(folder: Path) -> Iterator[tuple[str, Path]]:
+    for path in sorted(walk_files(folder)) if folder.is_dir() else ():
+        if path.is_file() and not path.is_symlink():
+            yield path.relative_to(folder).as_posix(), path
 
 
 def find_run(path: Path, user_conf: Path | None = None, *, audit: bool = False, below: bool = True) -> LoadgenRun:

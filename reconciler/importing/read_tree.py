@@ -7,14 +7,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from reconciler.errors import LogError, ReconcilerError
-from reconciler.foreign import strange_entries, walk_files
-from reconciler.importing.loadgen_run import LoadgenRun
-from reconciler.importing.log_folder import find_run
-from reconciler.importing.results_folder import find_results
-from reconciler.importing.run_import import FoundRun
-from reconciler.mlperf.endpoints import collect_result_settings
-from reconciler.mlperf.loadgen.compare import read_logged_settings
+from reconciler.errors import ReconcilerError
+from reconciler.foreign import strange_entries
+from reconciler.importing.readers import find_cell_reader
+from reconciler.importing.run_reader import TakenCell
 from reconciler.mlperf.loadgen.settings import list_settings, name_loadgen_scenario
 from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.resource.kinds import Cell
@@ -22,27 +18,6 @@ from reconciler.tree.reading.cell import CellFiles
 from reconciler.tree.reading.places import SubmitterPlace
 from reconciler.tree.reading.survey import Survey, survey_tree
 from reconciler.tree.reading.system import SubmitterFiles, SystemFile
-
-
-@dataclass(frozen=True, slots=True)
-class TakenCell:
-    """One scenario folder. ``settings``: what its performance log says a spec must ask for.
-
-    ``problems``: what could not be taken of it, and why. ``source``: the cell whose logs these are. ``model_name``: of
-    results of the endpoints harness, the model that they are of. ``power``: files of a power measurement by their path
-    below performance/. ``rehearsal``: its tree says that it is one."""
-
-    cell: Cell
-    official: str
-    settings: Mapping[str, Any]
-    measurements: Mapping[str, str]
-    runs: tuple[FoundRun, ...] = ()
-    tests: Mapping[str, Mapping[str, Path]] = field(default_factory=dict)
-    source: Cell | None = None
-    problems: tuple[str, ...] = ()
-    model_name: str = ""
-    power: Mapping[str, Path] = field(default_factory=dict)
-    rehearsal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,61 +108,7 @@ def _cell(files: CellFiles, official: str, ruleset: Ruleset) -> TakenCell:
     own = TakenCell(cell, official, {}, measured)
     if rules is None:
         return replace(own, problems=(f"round {ruleset.round} has no such benchmark",))
-    if files.endpoints:
-        return _of_endpoints(own, files)
-    runs, problems = _runs(files)
-    settings: dict[str, Any] = {}
-    performance = next((run for run in runs if run.mode == "performance"), None)
-    if performance is not None:
-        key = str(rules.value("model_key", cell.scenario) or "*")
-        settings = read_logged_settings(performance.log, files.user_conf.value, key)
-    tests = {name: dict(_files(folder.path)) for name, folder in files.tests.items()}
-    power = _power(files.results.path / "performance")
-    return replace(own, settings=settings, runs=tuple(runs), tests=tests, problems=tuple(problems), power=power)
-
-
-def _power(performance: Path) -> dict[str, Path]:
-    """Of a power session: its own folders, and all that LoadGen and it left in the run that was measured."""
-    if not (performance / "power").is_dir():
-        return {}
-    return {
-        f"{part}/{name}": path for part in ("power", "ranging", "run_1") for name, path in _files(performance / part)
-    }
-
-
-def _of_endpoints(own: TakenCell, files: CellFiles) -> TakenCell:
-    """Results of the endpoints harness: its configuration says what a spec must ask for."""
-    try:
-        runs = find_results(files.results.path)
-    except LogError as error:
-        return replace(own, problems=(str(error.message),))
-    there = {run.mode for run in runs}
-    missing = tuple(f"{mode} run: it left no results" for mode in ("accuracy", "performance") if mode not in there)
-    settings = collect_result_settings(runs[-1].left.results.config)
-    model = str(runs[-1].left.results.config.within("model_params", "name") or "")
-    return replace(own, settings=settings, runs=runs, model_name=model, problems=missing)
-
-
-def _runs(files: CellFiles) -> tuple[list[LoadgenRun], list[str]]:
-    runs, problems = [], []
-    conf = files.measurements_folder.path / "user.conf"
-    for part in (files.accuracy, files.performance):
-        try:
-            run = find_run(part.folder.path, conf if conf.is_file() else None, below=False)
-        except (LogError, OSError, ValueError) as error:
-            problems.append(f"{part.name} run: {error}")
-            continue
-        if run.mode != part.name:
-            problems.append(f"{part.name} run: {run.detail} is the log of an {run.mode} run")
-        else:
-            runs.append(run)
-    return runs, problems
-
-
-def _files(folder: Path) -> Iterator[tuple[str, Path]]:
-    for path in sorted(walk_files(folder)) if folder.is_dir() else ():
-        if path.is_file() and not path.is_symlink():
-            yield path.relative_to(folder).as_posix(), path
+    return find_cell_reader(files).read_cell(own, files, rules)
 
 
 def _with_sources(cells: list[TakenCell]) -> tuple[TakenCell, ...]:

@@ -12,9 +12,12 @@ from reconciler.execute.attempt_record import describe_artifact
 from reconciler.files import hash_file
 from reconciler.importing.log_folder import refuse_strange
 from reconciler.importing.run_import import Import, ImportContext, Made, make_record
+from reconciler.importing.run_reader import TakenCell
+from reconciler.mlperf.endpoints import collect_result_settings
 from reconciler.mlperf.endpoints_accuracy import parse_number, read_accuracy_scores
 from reconciler.mlperf.loadgen.settings import ENDPOINTS_SEEDS
 from reconciler.mlperf.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
+from reconciler.mlperf.rules.ruleset import BenchmarkRules
 from reconciler.resource.canonical import digest
 from reconciler.resource.resources import Resource
 from reconciler.result_formats import endpoints_results
@@ -28,6 +31,7 @@ from reconciler.result_formats.endpoints_results import (
 )
 from reconciler.result_formats.format import KeptFile, ResultFormat
 from reconciler.result_formats.table import FORMATS
+from reconciler.tree.reading.cell import CellFiles
 
 _CONFIGS = (CONFIG, "config.yml")
 _PARTS = {"accuracy": ACCURACY_RESULTS, "performance": RESULT_SUMMARY}
@@ -91,12 +95,29 @@ class EndpointsRun:
         return Import(make_record(resource, detail, self.made, upstream, context, values=values, source=resource.key))
 
 
-def has_results(path: Path) -> bool:
-    """Whether a folder is one of the endpoints harness."""
-    return any((path / name).is_file() for name in _CONFIGS)
+def is_reader_of(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in _CONFIGS)
 
 
-def find_results(path: Path) -> tuple[EndpointsRun, ...]:
+def is_reader_of_cell(files: CellFiles) -> bool:
+    return files.endpoints
+
+
+def read_cell(cell: TakenCell, files: CellFiles, _: BenchmarkRules) -> TakenCell:
+    """Their configuration says what a spec must ask for."""
+    try:
+        runs = find_runs(files.results.path)
+    except LogError as error:
+        return replace(cell, problems=(str(error.message),))
+    there = {run.mode for run in runs}
+    missing = tuple(f"{mode} run: it left no results" for mode in ("accuracy", "performance") if mode not in there)
+    config = runs[-1].left.results.config
+    model = str(config.within("model_params", "name") or "")
+    harness = {"results": endpoints_results.NAME, "model_name": model} if model else {}
+    return replace(cell, settings=collect_result_settings(config), runs=runs, harness=harness, problems=missing)
+
+
+def find_runs(path: Path, _user_conf: Path | None = None) -> tuple[EndpointsRun, ...]:
     """The accuracy run and the performance run in a folder, or the one that is there. LogError: neither, or a file that
     cannot be read."""
     refuse_strange(path)

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
 
 from reconciler.desired.state import Detail
 from reconciler.errors import ReconcilerError
@@ -25,7 +24,7 @@ from reconciler.resource.records import (
     RecordedInput,
 )
 from reconciler.resource.resources import Resource
-from reconciler.result_formats.format import KeptFile, RecordValues, ResultFormat
+from reconciler.result_formats.format import KeptFile, RecordValues
 
 # What no log of LoadGen can prove of the run it describes.
 UNKNOWABLE = ("code", "dataset", "engine", "machine")
@@ -62,44 +61,6 @@ class Made:
     version: str
     started: datetime | None = None
     ended: datetime | None = None
-
-
-class FoundRun(Protocol):
-    """A run that was made elsewhere, as its files say. A class for each format of results: ``LoadgenRun`` and
-    ``EndpointsRun``."""
-
-    @property
-    def folder(self) -> Path: ...
-
-    @property
-    def mode(self) -> str: ...
-
-    @property
-    def format(self) -> ResultFormat: ...
-
-    @property
-    def made(self) -> Made: ...
-
-    @property
-    def has_score(self) -> bool:
-        """Whether its score came with it."""
-
-    @property
-    def logged_scenario(self) -> str:
-        """LoadGen's name of the scenario that ran; "" where the files do not tell."""
-
-    def make_run(self, resource: Resource, detail: Detail, context: ImportContext) -> Import:
-        """The record of the run for the resource that it satisfies. LogError names every setting in which its files
-        contradict the cell. An INVALID run is recorded as what it is."""
-
-    def make_score(
-        self, resource: Resource, detail: Detail, upstream: Mapping[str, str], context: ImportContext
-    ) -> Import:
-        """The record of the score that came with it. ``upstream``: input name → record id. LogError when it does not
-        state what the round asks."""
-
-    def read_log(self) -> bytes:
-        """By which two runs are the same."""
 
 
 def check_declared(declared: Mapping[str, str]) -> None:

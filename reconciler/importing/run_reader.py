@@ -1,0 +1,91 @@
+"""How runs that were made elsewhere are read: what a module per format of results provides, and what it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from reconciler.desired.state import Detail
+from reconciler.importing.run_import import Import, ImportContext, Made
+from reconciler.mlperf.rules.ruleset import BenchmarkRules
+from reconciler.resource.kinds import Cell
+from reconciler.resource.resources import Resource
+from reconciler.result_formats.format import ResultFormat
+from reconciler.tree.reading.cell import CellFiles
+
+
+class FoundRun(Protocol):
+    """A run that was made elsewhere, as its files say: ``LoadgenRun`` or ``EndpointsRun``."""
+
+    @property
+    def folder(self) -> Path: ...
+
+    @property
+    def mode(self) -> str: ...
+
+    @property
+    def format(self) -> ResultFormat: ...
+
+    @property
+    def made(self) -> Made: ...
+
+    @property
+    def has_score(self) -> bool:
+        """Whether its score came with it."""
+
+    @property
+    def logged_scenario(self) -> str:
+        """LoadGen's name of the scenario that ran; "" where the files do not tell."""
+
+    def make_run(self, resource: Resource, detail: Detail, context: ImportContext) -> Import:
+        """The record of the run for the resource that it satisfies. LogError names every setting in which its files
+        contradict the cell. An INVALID run is recorded as what it is."""
+
+    def make_score(
+        self, resource: Resource, detail: Detail, upstream: Mapping[str, str], context: ImportContext
+    ) -> Import:
+        """The record of the score that came with it. ``upstream``: input name → record id. LogError when it does not
+        state what the round asks."""
+
+    def read_log(self) -> bytes:
+        """By which two runs are the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakenCell:
+    """One scenario folder. ``settings``: what its performance log says a spec must ask for.
+
+    ``harness``: what a spec must say of what made the runs. ``problems``: what could not be taken of it, and why.
+    ``source``: the cell whose logs these are. ``power``: files of a power measurement by their path below performance/.
+    ``rehearsal``: its tree says that it is one."""
+
+    cell: Cell
+    official: str
+    settings: Mapping[str, Any]
+    measurements: Mapping[str, str]
+    runs: tuple[FoundRun, ...] = ()
+    tests: Mapping[str, Mapping[str, Path]] = field(default_factory=dict)
+    source: Cell | None = None
+    problems: tuple[str, ...] = ()
+    harness: Mapping[str, str] = field(default_factory=dict)
+    power: Mapping[str, Path] = field(default_factory=dict)
+    rehearsal: bool = False
+
+
+class RunReader(Protocol):
+    """A module per format: ``log_folder`` and ``results_folder``."""
+
+    def is_reader_of(self, folder: Path) -> bool:
+        """Whether the runs in a folder are of this format."""
+
+    def is_reader_of_cell(self, files: CellFiles) -> bool:
+        """The same of a scenario folder of a tree."""
+
+    def find_runs(self, folder: Path, user_conf: Path | None) -> tuple[FoundRun, ...]:
+        """The runs of one measurement. ``user_conf``: where it is not in the folder. LogError where there is none, or
+        nothing that may be imported."""
+
+    def read_cell(self, cell: TakenCell, files: CellFiles, rules: BenchmarkRules) -> TakenCell:
+        """With the runs, and what a spec must declare for them; with a problem for each that cannot be taken."""

@@ -15,17 +15,20 @@ from reconciler.mlperf.loadgen.settings import ENDPOINTS_SEEDS, list_endpoints_s
 from reconciler.mlperf.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 from reconciler.mlperf.rules.context import RuleContext
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE
-from reconciler.result_formats.format import KeptFile, Recheck, RecordValues, RunFiles, Verdict
+from reconciler.result_formats.format import KeptFile, Recheck, RecordValues, RunFiles, ShownFiles, Verdict
 from reconciler.storage_errors import refuse_storage_error
 
 NAME = "endpoints"
 LEAVES = "results of the endpoints harness"
+DECLARE = "write `harness: {results: endpoints, model_name: …}`"
 LOGS = "*"
 SCORES_ITSELF = True
 TESTS_ITSELF = True
 READS_CONF = False
+NAMES_MODEL = True
 SCORED_BY = "the harness scored it"
 AUDIT = "audit"  # folder of the tests that the harness ran behind the performance run
+SHOWN = ShownFiles(performance=(RESULT_SUMMARY,), accuracy=(ACCURACY_RESULTS,), configuration=CONFIG, tests=AUDIT)
 
 
 @dataclass(frozen=True, slots=True)

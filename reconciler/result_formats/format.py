@@ -70,19 +70,41 @@ class Recheck:
     problem: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class ShownFiles:
+    """Which artifacts of a result's records the tree shows, by their names; "" where there is no such file.
+
+    Of the performance run: ``performance``, ``user_conf``, ``configuration``, and ``tests``, the folder of those that
+    it brought. Of the accuracy run: ``accuracy``; ``answers``, the whole log of them, and ``answers_shown``, what the
+    tree has of it. Of the score: ``score``."""
+
+    performance: tuple[str, ...]
+    accuracy: tuple[str, ...]
+    user_conf: str = ""
+    configuration: str = ""
+    tests: str = ""
+    answers: str = ""
+    answers_shown: str = ""
+    score: str = ""
+
+
 class ResultFormat(Protocol):
-    """A module per format. ``NAME``: as a spec and the requests of children name it; ``LEAVES``: for people.
-    ``LOGS``: pattern of what is kept of a run that failed. ``SCORES_ITSELF``: an accuracy run states its score;
-    ``TESTS_ITSELF``: a performance run brings the compliance tests. ``READS_CONF``: a run reads a user.conf.
-    ``SCORED_BY``: who wrote a score's text."""
+    """A module per format. ``NAME``: as a spec and the requests of children name it; ``LEAVES``: for people, and
+    ``DECLARE``: what to change in a spec whose runs leave it. ``LOGS``: pattern of what is kept of a run that failed.
+    ``SCORES_ITSELF``: an accuracy run states its score; ``TESTS_ITSELF``: a performance run brings the compliance
+    tests. ``READS_CONF``: a run reads a user.conf; ``NAMES_MODEL``: it states its model, which a spec must name.
+    ``SCORED_BY``: who wrote a score's text. ``SHOWN``: its files in the tree."""
 
     NAME: str
     LEAVES: str
+    DECLARE: str
     LOGS: str
     SCORES_ITSELF: bool
     TESTS_ITSELF: bool
     READS_CONF: bool
+    NAMES_MODEL: bool
     SCORED_BY: str
+    SHOWN: ShownFiles
 
     def list_asked(self, mode: str, scenario: str, declared: Container[str]) -> tuple[str, ...]:
         """The settings that a run is asked for, of the spec and of the round. ``declared``: those in the spec."""

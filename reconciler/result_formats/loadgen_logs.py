@@ -30,17 +30,27 @@ from reconciler.mlperf.log_files import (
 from reconciler.mlperf.rules.context import RuleContext
 from reconciler.mlperf.rules.values import AccuracyLogRule, Metric
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE
-from reconciler.result_formats.format import KeptFile, Recheck, RecordValues, RunFiles, Verdict
+from reconciler.result_formats.format import KeptFile, Recheck, RecordValues, RunFiles, ShownFiles, Verdict
 from reconciler.result_formats.log_set import find_excess_time, find_foreign_files
 from reconciler.storage_errors import refuse_storage_error
 
 NAME = "loadgen"
 LEAVES = "LoadGen's logs"
+DECLARE = "take `harness: {results: …}` out"
 LOGS = "mlperf_log_*"
 SCORES_ITSELF = False
 TESTS_ITSELF = False
 READS_CONF = True
+NAMES_MODEL = False
 SCORED_BY = "the scorer wrote it"
+SHOWN = ShownFiles(
+    performance=(SUMMARY, DETAIL),
+    accuracy=(SUMMARY, DETAIL),
+    user_conf="user.conf",
+    answers=ACCURACY_LOG,
+    answers_shown=TRUNCATED,
+    score=ACCURACY_TEXT,
+)
 _SAMPLED = "audit.accuracy_log_sampling_target"
 
 

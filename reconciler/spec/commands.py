@@ -7,8 +7,10 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from reconciler.errors import Problem
-from reconciler.mlperf.loadgen.settings import ENDPOINTS, RESULTS
+from reconciler.mlperf.loadgen.settings import RESULTS
 from reconciler.resource.settings import BUILD, BUILD_COMMAND, COMMAND, SCORE_COMMAND, SERVICE, SERVICE_COMMAND
+from reconciler.result_formats.format import ResultFormat
+from reconciler.result_formats.table import find_declared_format
 from reconciler.spec.checks import make_problem
 from reconciler.spec.layers import Block, LayeredSetting
 from reconciler.spec.names import give_advice
@@ -83,12 +85,12 @@ def check_harness(settings: Block) -> Iterator[Problem]:
     yield from _unheard(settings, " ".join(text for setting in texts.values() for text in _strings(setting)))
 
 
-def _endpoints(settings: Block) -> bool:
-    return RESULTS in settings and settings[RESULTS][0].value.value == ENDPOINTS
+def _results(settings: Block) -> ResultFormat:
+    return find_declared_format({name: settings[name][0].value for name in (RESULTS,) if name in settings})
 
 
 def _unnamed_model(settings: Block) -> Iterator[Problem]:
-    if _endpoints(settings) and MODEL not in settings:
+    if _results(settings).NAMES_MODEL and MODEL not in settings:
         fix = "write `model_name: NAME`, as model_params.name of its config.yaml has it"
         yield make_problem(settings[RESULTS][0], "nothing says which model the results must be of", fix)
 
@@ -157,16 +159,17 @@ def _unheard(settings: Block, texts: str) -> Iterator[Problem]:
     """A command that is told nothing of what is written for it would run with something else."""
     command = settings[COMMAND][0]
     code = settings.get("benchmark.code")
-    endpoints = _endpoints(settings)
+    results = _results(settings)
     yield from _unnamed_model(settings)
-    if not endpoints and code is not None and code[0].value.value == "command" and SCORE_COMMAND not in settings:
+    scored = results.SCORES_ITSELF or SCORE_COMMAND in settings
+    if not scored and code is not None and code[0].value.value == "command":
         fix = 'write \'score: {command: ["python", "accuracy.py", "{accuracy_log}"]}\', or name the benchmark\'s code'
         yield make_problem(command, "nothing scores the accuracy run of this benchmark", fix)
     if "harness.logs" not in settings and "{run_dir}" not in texts:
         fix = "hand it {run_dir}, in an argument or a variable of env; or name its own folder as harness.logs"
         yield make_problem(command, "nothing tells the command where its logs belong", fix)
     conf = settings.get("harness.user_conf")
-    if endpoints:
+    if not results.READS_CONF:
         return  # its configuration comes back with its results, and is held against what was asked
     if (conf is None or conf[0].value.value == "written") and "{user_conf}" not in texts:
         fix = "hand it {user_conf}; or write 'user_conf: harvested' when the command makes its own from the target"

@@ -9,26 +9,16 @@ from typing import Any
 
 from reconciler.desired.state import Desired
 from reconciler.diff.change import Chosen
-from reconciler.mlperf.log_files import (
-    ACCURACY_LOG,
-    ACCURACY_RESULTS,
-    ACCURACY_TEXT,
-    CONFIG,
-    DETAIL,
-    RESULT_SUMMARY,
-    SUMMARY,
-    TRUNCATED,
-)
 from reconciler.resource.decisions import Acceptance
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import REHEARSAL, Record
 from reconciler.resource.settings import COMMAND, CellSettings, SubmissionSettings, SystemSettings
+from reconciler.result_formats.table import find_recorded_format
 from reconciler.tree.compliance_files import audit_files
 from reconciler.tree.content import AccuracyLog, CellContent, Files, LogRef, SubmissionContent, SystemContent
 from reconciler.tree.source import choose_published_file, list_published_files
 
 CALIBRATION = "documentation/calibration.md"
-_LOGS = (SUMMARY, DETAIL)
 _SHOWN = (
     *("engine.", "run.", "compliance.", "target_", "min_", "max_"),
     *("performance_sample_count", "accuracy_sample_count"),
@@ -103,35 +93,30 @@ def _cell(
     accepted: Mapping[Cell, Acceptance],
 ) -> CellContent:
     records = chosen[cell]
-    performance, accuracy = _refs(load_record(records.performance)), _refs(load_record(records.accuracy))
-    score = _refs(load_record(records.score))
+    timed = load_record(records.performance)
+    performance, accuracy, score = map(_refs, (timed, load_record(records.accuracy), load_record(records.score)))
+    shown = find_recorded_format(timed).SHOWN
     result = Address(Kind.RESULT, str(cell))
     source = _source(desired, result)
     settings = _measured_with(desired.detail(result).settings, accepted.get(source or cell))
     run = desired.detail(Address(Kind.RESULT, str(source))).settings if source else settings
     run = _measured_with(run, accepted.get(source or cell))
-    own: dict[str, Any]
-    if CONFIG in performance:
-        own = _results_of_endpoints(performance, accuracy)
-    else:
-        own = {
-            "user_conf": performance["user.conf"],
-            "performance": {name: performance[name] for name in _LOGS},
-            "accuracy": {name: accuracy[name] for name in _LOGS},
-            "accuracy_log": AccuracyLog(original=accuracy[ACCURACY_LOG], kept=accuracy[TRUNCATED]),
-            "accuracy_text": load_text(score[ACCURACY_TEXT]),
-            "compliance": _compliance(records, load_record),
-        }
     return CellContent(
         cell=cell,
         official=settings.text("benchmark.official", cell.benchmark),
         measurements=_measurements(settings),
         settings={n: str(v) for n, v in sorted(run.values.items()) if n.startswith(_SHOWN)},
+        user_conf=performance[shown.user_conf] if shown.user_conf else None,
+        performance={name: performance[name] for name in shown.performance},
+        accuracy={name: accuracy[name] for name in shown.accuracy},
+        accuracy_log=AccuracyLog(accuracy[shown.answers], accuracy[shown.answers_shown]) if shown.answers else None,
+        accuracy_text=load_text(score[shown.score]) if shown.score else "",
+        compliance={**_compliance(records, load_record), **_brought_tests(performance, shown.tests)},
+        configuration=performance[shown.configuration] if shown.configuration else None,
         code=_code(settings),
         power=list_published_files([root / power]) if (power := settings.text("power.path")) else {},
         inferred_from=source,
-        rehearsal=REHEARSAL in load_record(records.performance).marks,
-        **own,
+        rehearsal=REHEARSAL in timed.marks,
     )
 
 
@@ -143,19 +128,13 @@ def _measured_with(settings: CellSettings, acceptance: Acceptance | None) -> Cel
     return CellSettings({n: value for n, value in {**settings.values, **before}.items() if value is not None})
 
 
-def _results_of_endpoints(performance: Mapping[str, LogRef], accuracy: Mapping[str, LogRef]) -> dict[str, Any]:
-    """Of the endpoints harness: its own files; of its tests the verdicts, which the checker reads."""
-    audits = {name.removeprefix("audit/"): ref for name, ref in performance.items() if name.startswith("audit/")}
-    shown = {name: ref for name, ref in audits.items() if "/" not in name}
-    return {
-        "user_conf": None,
-        "performance": {RESULT_SUMMARY: performance[RESULT_SUMMARY]},
-        "accuracy": {ACCURACY_RESULTS: accuracy[ACCURACY_RESULTS]},
-        "accuracy_log": None,
-        "accuracy_text": "",
-        "compliance": {"audit": shown} if shown else {},
-        "configuration": performance[CONFIG],
-    }
+def _brought_tests(performance: Mapping[str, LogRef], folder: str) -> dict[str, Files]:
+    """Of the tests that a performance run brought: their verdicts, which the checker reads."""
+    if not folder:
+        return {}
+    brought = {PurePosixPath(name): ref for name, ref in performance.items()}
+    verdicts = {path.name: ref for path, ref in brought.items() if path.parent == PurePosixPath(folder)}
+    return {folder: verdicts} if verdicts else {}
 
 
 def _source(desired: Desired, result: Address) -> Cell | None:

@@ -145,9 +145,9 @@ def select_conf_settings(settings: Mapping[str, Any], mode: str, scenario: str) 
     return {name: settings[name] for name in list_settings(mode, scenario) if settings.get(name) is not None}
 
 
-# What a harness leaves, as a setting and its value. The endpoints harness reads other settings, and but two of the
+# The setting that names what a harness leaves. The endpoints harness reads other settings, and but two of the
 # round's seeds.
-RESULTS, ENDPOINTS = "harness.results", "endpoints"
+RESULTS = "harness.results"
 ENDPOINTS_SEEDS = ("sample_index_rng_seed", "schedule_rng_seed")
 _OF_ENDPOINTS = ("target_qps", "min_duration", "max_duration", "min_query_count", "accuracy_sample_count")
 

@@ -19,10 +19,10 @@ from harness.tokens import (
     PROMPTS,
     GenerationPlan,
     Generator,
-    Relay,
     Sampling,
     TokenBackend,
     TokenCompleter,
+    TokenRelay,
     TokenSut,
     WarmUp,
     place_prompts,
@@ -47,7 +47,7 @@ def load_generator(
             "name a benchmark of the round that generates tokens as `as:`",
         )
     sampling = choose_sampling(benchmark.generation, request.generation, request.settings)
-    relay = Relay()
+    relay = TokenRelay()
     plan = GenerationPlan(
         model=require(Path(request.inputs["model"]), "the model") if "model" in request.inputs else None,
         source=Path(request.sources["model"]) if "model" in request.sources else None,
@@ -112,7 +112,7 @@ def _collect_options(request: RunRequest) -> dict[str, Any]:
     return {**options, "service_url": request.service_url, "service_log": request.service_log}
 
 
-def _warm_up(generator: Generator, arrays: Arrays, relay: Relay) -> None:
+def _warm_up(generator: Generator, arrays: Arrays, relay: TokenRelay) -> None:
     """The first prompts, before any clock runs: connections are made, kernels compiled."""
     count = min(_WARM_UP, len(next(iter(arrays.values()))))
     if PROMPTS in arrays:

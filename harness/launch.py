@@ -43,7 +43,7 @@ def execute(request: LaunchRequest, _give_up: Callable[[BaseException], None]) -
     stop = StopRequest()
     if request.stop_grace:
         signal.signal(signal.SIGTERM, lambda *_: stop.ask())
-    relay = Relay(Path(request.counter_there), Counter(request.counter))
+    relay = CounterRelay(Path(request.counter_there), Counter(request.counter))
     ended = run_group(command, output, lambda: _end(request.ending), relay, stop)
     answer = Path(request.answer)
     if not answer.exists():
@@ -69,7 +69,7 @@ def _end(command: tuple[str, ...]) -> None:
             subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_ENDING, check=False)
 
 
-class Relay:
+class CounterRelay:
     """Context manager: copies the progress of a child whose clock is another machine's into a counter of this one."""
 
     def __init__(self, there: Path, here: Counter) -> None:

@@ -25,19 +25,12 @@ from harness.contract import Fact, Mode, Scenario
 from harness.digests import hash_file
 from harness.errors import HarnessError
 from harness.machine import find_distribution_version
+from harness.sut import Sut
 
 _BUILT_IN, _USER, _OTHER = 0, 1, 2  # FromConfig's kinds of file
 _REFUSALS = {-2: "the file is missing", -22: "the file has a syntax error; comments must be on lines of their own"}
 _SWITCH_SECONDS = 1e-4  # the default of 5 ms lets a busy Python thread hold up LoadGen's for as long
 ACCURACY_SERVER_QPS = 100_000.0
-
-
-class Sut(Protocol):
-    """What a test calls. Both may be called on LoadGen's thread only, and neither may raise."""
-
-    def issue(self, ids: list[int], indices: list[int], /) -> None: ...
-
-    def flush(self) -> None: ...
 
 
 class Library(Protocol):

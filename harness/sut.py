@@ -55,7 +55,7 @@ class Guard:
 
 
 class Sut(Protocol):
-    """What LoadGen calls."""
+    """What LoadGen calls, on its own thread; neither may raise."""
 
     def issue(self, ids: list[int], indices: list[int], /) -> None: ...
 

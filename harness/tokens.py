@@ -278,7 +278,7 @@ class WarmUp:
             raise self.problem
 
 
-class Relay:
+class TokenRelay:
     """The callbacks of a generator, which first serve the warm-up and then the run."""
 
     def __init__(self) -> None:

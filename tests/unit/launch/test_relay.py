@@ -6,7 +6,7 @@ import struct
 from pathlib import Path
 
 from harness.contract import STAGES, Counter, read_progress
-from harness.launch import Relay
+from harness.launch import CounterRelay
 
 
 def write(path: Path, stage: str, done: int, expected: int) -> None:
@@ -16,7 +16,7 @@ def write(path: Path, stage: str, done: int, expected: int) -> None:
 
 def test_progress_is_told_by_our_own_clock(tmp_path: Path) -> None:
     there, here = tmp_path / "there", tmp_path / "here"
-    relay = Relay(there, Counter(here))
+    relay = CounterRelay(there, Counter(here))
     relay.copy()
     for stage, done in (("loading", 0), ("running", 5), ("running", 9), ("completing", 0), ("running", 2)):
         write(there, stage, done, 10)
@@ -30,7 +30,7 @@ def test_progress_is_told_by_our_own_clock(tmp_path: Path) -> None:
 
 def test_standstill_there_is_idle_here(tmp_path: Path) -> None:
     there, here = tmp_path / "there", tmp_path / "here"
-    relay = Relay(there, Counter(here))
+    relay = CounterRelay(there, Counter(here))
     write(there, "running", 5, 10)
     relay.copy()
     before = here.read_bytes()

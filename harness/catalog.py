@@ -237,6 +237,12 @@ BENCHMARKS: dict[str, BuiltInBenchmark] = {
         rehearsed=True,
         libraries=(("nibabel",), ("scipy",)),
     ),
+    "dlrm_v2": BuiltInBenchmark(
+        "dlrm_v2",
+        1,
+        "clicks of users on items: DLRM-DCNv2 on Criteo 1 TB",
+        rehearsed=True,
+    ),
     "command": BuiltInBenchmark("command", 1, "the code of a harness command, which prepares model and data itself"),
     "external": BuiltInBenchmark("", 1, "code outside this project; its runs are imported", elsewhere=True),
 }

@@ -21,6 +21,7 @@ EXTRAS = {
     "tokenizers": "bert",
     "nibabel": "unet3d",
     "scipy": "unet3d",
+    "torch": "pytorch",
 }
 
 

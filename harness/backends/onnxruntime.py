@@ -21,6 +21,7 @@ from harness.machine import find_distribution_version
 from harness.qsl import Rows, count_rows
 
 ENGINE_FILE = "model.onnx"
+_WEIGHTS_FILE = "weights.bin"  # beside it, where the model's are in a file of their own too
 _PROVIDERS = ["CPUExecutionProvider"]
 _LEVELS = {
     "none": ort.GraphOptimizationLevel.ORT_DISABLE_ALL,
@@ -53,6 +54,8 @@ def build(plan: BuildPlan) -> BackendEngine:
     options = ort.SessionOptions()
     options.graph_optimization_level = _LEVELS[str(plan.options.get("graph_optimization", "all"))]
     options.optimized_model_filepath = str(plan.output / ENGINE_FILE)
+    if _stores_weights(plan.model):
+        options.add_session_config_entry("session.optimized_model_external_initializers_file_name", _WEIGHTS_FILE)
     options.log_severity_level = 3  # it warns that the file fits this kind of processor; so does the engine's key
     session = _open(plan.model, options)
     inputs, outputs = _tensors(session.get_inputs()), _tensors(session.get_outputs())
@@ -74,6 +77,13 @@ def build(plan: BuildPlan) -> BackendEngine:
         outputs=outputs,
         settings=dict(plan.options),
     )
+
+
+def _stores_weights(model: Path) -> bool:
+    """Whether the graph names a file that is beside it."""
+    beside = [path.name.encode() for path in model.parent.iterdir() if path != model]
+    text = model.read_bytes() if beside else b""
+    return any(name in text for name in beside)
 
 
 def load(plan: LoadPlan) -> OnnxRuntimeSession:

@@ -1,7 +1,8 @@
-"""Networks of rehearsals: ONNX graphs of a published signature whose weights are drawn from a seed."""
+"""ONNX graphs in the making: networks of rehearsals, whose weights are drawn from a seed, and published weights."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,23 @@ class MadeNetwork:
         """An operator with one output; ``output`` names it, "" leaves that to us."""
         name = output or f"value{len(self._nodes)}"
         self._nodes.append(helper.make_node(kind, list(inputs), [name], **attributes))
+        return name
+
+    def split(self, source: str, sizes: Sequence[int], *, axis: int) -> list[str]:
+        """The parts of a value along an axis, so many of it each."""
+        names = [f"value{len(self._nodes)}_{part}" for part in range(len(sizes))]
+        self._nodes.append(helper.make_node("Split", [source, self.constant(sizes, "int64")], names, axis=axis))
+        return names
+
+    def stored(self, shape: Sequence[int], location: str, start: int) -> str:
+        """float32 that lies in a file beside the graph, from its byte ``start`` on."""
+        name = f"weight{len(self._weights)}"
+        tensor = onnx.TensorProto(name=name, dims=shape, data_type=onnx.TensorProto.FLOAT)
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+        size = math.prod(shape) * np.dtype(np.float32).itemsize
+        for key, value in {"location": location, "offset": start, "length": size}.items():
+            tensor.external_data.add(key=key, value=str(value))
+        self._weights.append(tensor)
         return name
 
     def constant(self, value: Any, dtype: str = "float32") -> str:

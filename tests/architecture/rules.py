@@ -85,6 +85,7 @@ LATE: dict[str, str] = {
     "harness.cuda.nvml": "NVML, where it is installed",
     "harness.benchmarks": "only the benchmark that was asked for, which may be a user's own file",
     "harness.benchmarks.digits": "onnx, only in the child that makes the model",
+    "harness.benchmarks.dlrm_v2.model": "onnx or PyTorch, only in the child that writes a checkpoint as a model",
     "harness.machine": "NVML, where it is installed",
     "harness.probe": "LoadGen, only when its seeds are asked for",
     "reconciler.cli.command_table": "only the command that was called: --help stays fast",

@@ -1,0 +1,131 @@
+"""The reference's checkpoint as torchsnapshot leaves it: ``.snapshot_metadata`` says which bytes of which file hold
+which part of a tensor. Tensors are read one at a time, so that the whole need not fit into memory.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from harness.errors import HarnessError
+
+METADATA = ".snapshot_metadata"
+BUFFER = "buffer_protocol"  # a tensor's bytes as they are
+_DTYPES = {"torch.float32": np.dtype(np.float32), "torch.float16": np.dtype(np.float16)}
+_WRAPPERS = ("module.", "model.")  # what training puts around the network
+_FIX = "bring the checkpoint again, as `reconcile fetch dlrm-v2-99` says; its folder holds .snapshot_metadata"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Part of a tensor: where it begins in it, its shape, its file, and where its bytes begin there."""
+
+    offsets: tuple[int, ...]
+    shape: tuple[int, ...]
+    location: str
+    start: int
+    dtype: np.dtype[Any]
+
+
+class Checkpoint:
+    """Tensors by the names that torchrec gives them, such as ``over_arch.model.1.weight``."""
+
+    def __init__(self, folder: Path, pieces: Mapping[str, Sequence[Piece]]) -> None:
+        self._folder, self._pieces = folder, pieces
+        self.shapes = {name: _join_shape(parts) for name, parts in pieces.items()}
+
+    def read(self, name: str, out: np.ndarray | None = None) -> np.ndarray:
+        """As float32; into ``out`` where it is given, such as a file that is mapped."""
+        tensor = np.empty(self.shapes[name], np.float32) if out is None else out
+        covered = 0
+        for piece in self._pieces[name]:
+            place = tuple(slice(at, at + size) for at, size in zip(piece.offsets, piece.shape, strict=True))
+            tensor[place] = np.memmap(self._folder / piece.location, piece.dtype, "r", piece.start, piece.shape)
+            covered += prod(piece.shape)
+        if covered != tensor.size:
+            raise HarnessError(f"{self._folder}: {name} has {covered} of {tensor.size} values", "input", _FIX)
+        return tensor
+
+
+def open_checkpoint(folder: Path, wanted: Sequence[str]) -> Checkpoint:
+    """Raises HarnessError naming what of ``wanted`` is not there, and files that are missing or cut off."""
+    pieces = {name: list(parts) for name, parts in _read_pieces(_read_manifest(folder / METADATA)).items()}
+    missing = [name for name in wanted if name not in pieces]
+    if missing:
+        raise HarnessError(f"{folder / METADATA} names no {', '.join(missing[:3])}", "input", _FIX)
+    chosen = {name: pieces[name] for name in wanted}
+    ends: dict[str, int] = {}
+    for piece in (piece for parts in chosen.values() for piece in parts):
+        end = piece.start + prod(piece.shape) * piece.dtype.itemsize
+        ends[piece.location] = max(end, ends.get(piece.location, 0))
+    sizes = {location: _find_size(folder / location) for location in ends}
+    for problem, files in {
+        "missing": [location for location, size in sizes.items() if size is None],
+        "cut off": [location for location, size in sizes.items() if size is not None and size < ends[location]],
+    }.items():
+        if files:
+            what = f"{folder}: of {len(ends)} files {len(files)} are {problem}: {', '.join(files[:3])}"
+            raise HarnessError(what, "input", _FIX)
+    return Checkpoint(folder, chosen)
+
+
+def _find_size(path: Path) -> int | None:
+    return path.stat().st_size if path.is_file() else None
+
+
+def _read_manifest(path: Path) -> Mapping[str, Any]:
+    """JSON is what newer versions write; older ones YAML."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        document = json.loads(text) if text.lstrip().startswith("{") else YAML(typ="safe").load(text)
+        manifest: Mapping[str, Any] = document["manifest"]
+    except OSError as error:
+        raise HarnessError(f"{path}: {error.strerror}", "missing", _FIX) from error
+    except (ValueError, TypeError, KeyError, YAMLError) as error:
+        raise HarnessError(f"{path} is cut off, or not of a checkpoint: {error}", "input", _FIX) from error
+    return manifest
+
+
+def _read_pieces(manifest: Mapping[str, Any]) -> dict[str, dict[Piece, None]]:
+    """Of every tensor, whatever rank wrote it; what several ranks wrote alike counts once."""
+    found: dict[str, dict[Piece, None]] = {}
+    for path, entry in manifest.items():
+        name = path.split("/")[-1]
+        while name.startswith(_WRAPPERS):
+            name = name.partition(".")[2]
+        pieces = dict.fromkeys(_list_pieces(name, entry))
+        if entry["type"] == "Tensor":
+            found.setdefault(name, pieces)
+        else:
+            found.setdefault(name, {}).update(pieces)
+    return {name: pieces for name, pieces in found.items() if pieces}
+
+
+def _list_pieces(name: str, entry: Mapping[str, Any]) -> Iterator[Piece]:
+    match entry["type"]:
+        case "Tensor":
+            yield _make_piece(name, entry, [0] * len(entry["shape"]))
+        case "ShardedTensor" | "ChunkedTensor" as kind:
+            for shard in entry["shards" if kind == "ShardedTensor" else "chunks"]:
+                yield _make_piece(name, shard["tensor"], shard["offsets"])
+
+
+def _make_piece(name: str, tensor: Mapping[str, Any], offsets: Sequence[int]) -> Piece:
+    if tensor["serializer"] != BUFFER or tensor["dtype"] not in _DTYPES:
+        how = f"{tensor['dtype']}, written with {tensor['serializer']}"
+        raise HarnessError(f"{name} of the checkpoint is {how}, which is not read here", "input", _FIX)
+    start = (tensor.get("byte_range") or [0])[0]
+    return Piece(tuple(offsets), tuple(tensor["shape"]), tensor["location"], start, _DTYPES[tensor["dtype"]])
+
+
+def _join_shape(pieces: Sequence[Piece]) -> tuple[int, ...]:
+    ends = (tuple(at + size for at, size in zip(piece.offsets, piece.shape, strict=True)) for piece in pieces)
+    return tuple(max(sizes) for sizes in zip(*ends, strict=True))

@@ -1,0 +1,174 @@
+"""Criteo's day 23 as the reference's preparation leaves it on disk, laid out by pairs, so that a sample lies in one
+piece.
+
+The first half of the day is evaluated; calibration takes the first 128,000 rows of the second, as calibration/
+CriteoTerabyte of mlcommons/inference says.
+"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from harness.benchmarks.checking import FileRule, check_files
+from harness.benchmarks.dlrm_v2.grouping import count_evaluated, group_pairs
+from harness.benchmarks.dlrm_v2.pairs import DENSE, MULTI_HOT, SPARSE
+from harness.benchmarks.sources import choose_dtype, is_rehearsal, require_source
+from harness.contract import Counter
+from harness.errors import HarnessError
+from harness.qsl import Ragged
+
+DENSE_FILE, LABELS_FILE, SPARSE_FILE = "day_23_dense.npy", "day_23_labels.npy", "day_23_sparse_multi_hot.npz"
+ROWS = 178_274_637  # of the day
+CALIBRATED = 128_000  # rows
+DTYPES = ("float32", "float16")
+_AT_ONCE = 1 << 16  # rows that a thread copies: 60 MB
+_NPY, _ZIP = b"\x93NUMPY", b"PK\x03\x04"
+_LOCAL_HEADER = 30  # bytes of a zip member's own header, before its name
+_FIX = "bring it again, as `reconcile fetch dlrm-v2-99` says; nothing was prepared"
+
+
+class Day(NamedTuple):
+    """Arrays on disk, mapped: dense [rows, 13], labels [rows], and of each categorical feature [rows, values]."""
+
+    dense: np.ndarray
+    labels: np.ndarray
+    sparse: Sequence[np.ndarray]
+
+
+class Parts(Sequence[np.ndarray]):
+    """A long array as the samples that lie in it one after the other."""
+
+    def __init__(self, whole: np.ndarray, bounds: NDArray[np.int64]) -> None:
+        self._whole, self._bounds = whole.view(np.ndarray), bounds.tolist()
+
+    def __len__(self) -> int:
+        return len(self._bounds) - 1
+
+    def __getitem__(self, number: Any) -> Any:
+        first = range(len(self))[number]
+        return self._whole[self._bounds[first] : self._bounds[first + 1]]
+
+
+def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
+    """dense.npy [pairs, 13], sparse.npy int32 [pairs, 214], labels.npy float32 [pairs] and bounds.npy, where samples
+    begin; calibration_dense.npy and calibration_sparse.npy.
+
+    ``settings``: dtype ("float32" or "float16") of the dense features, count (the first so many samples), threads.
+    """
+    dtype = choose_dtype(settings, DTYPES)
+    source = require_source(source, "day 23 of Criteo 1 TB")
+    day = read_day(source)
+    rows = len(day.labels)
+    if rows != ROWS and not is_rehearsal(source):
+        raise HarnessError(f"{source / LABELS_FILE} has {rows:,} rows, day 23 has {ROWS:,}", "input", _FIX)
+    evaluated = count_evaluated(rows)
+    bounds = group_pairs(evaluated)
+    bounds = bounds[: int(settings.get("count", 0) or len(bounds)) + 1]
+    calibrated = min(CALIBRATED, rows - evaluated)
+    counter.stage("building", int(bounds[-1]) + calibrated)
+    threads = int(settings.get("threads", 0)) or len(os.sched_getaffinity(0))
+    _copy(day, 0, int(bounds[-1]), dtype, output, "", threads, counter)
+    _copy(day, evaluated, calibrated, dtype, output, "calibration_", threads, counter)
+    np.save(output / "labels.npy", day.labels[: bounds[-1]].astype(np.float32))
+    np.save(output / "bounds.npy", bounds)
+
+
+def load_samples(dataset: Path) -> Mapping[str, Any]:
+    """With the labels, which go into the answers as they are."""
+    bounds = np.load(dataset / "bounds.npy")
+    arrays = {name: np.load(dataset / f"{name}.npy", mmap_mode="r") for name in ("dense", "sparse", "labels")}
+    return {name: Ragged(Parts(array, bounds)) for name, array in arrays.items()}
+
+
+def load_labels(dataset: Path) -> Sequence[np.ndarray]:
+    return Parts(np.load(dataset / "labels.npy", mmap_mode="r"), np.load(dataset / "bounds.npy"))
+
+
+def load_calibration(dataset: Path) -> Mapping[str, np.ndarray]:
+    paths = {name: dataset / f"calibration_{name}.npy" for name in ("dense", "sparse")}
+    return {name: np.load(path, mmap_mode="r") for name, path in paths.items()}
+
+
+def read_day(source: Path) -> Day:
+    """Raises HarnessError naming the file that is missing, cut off, or not what it should be."""
+    rules = [FileRule(name, kind="npy file", start=_NPY) for name in (DENSE_FILE, LABELS_FILE)]
+    check_files(source, [*rules, FileRule(SPARSE_FILE, kind="npz file", start=_ZIP)], fix=_FIX)
+    labels = _map(source / LABELS_FILE, "int32", 1)
+    dense = _map(source / DENSE_FILE, "float32", DENSE)
+    sparse = list(_map_members(source / SPARSE_FILE))
+    for number, array in enumerate((dense, *sparse)):
+        name = f"{SPARSE_FILE}/{number - 1}.npy" if number else DENSE_FILE
+        if len(array) != len(labels):
+            problem = f"{source / name} has {len(array):,} rows, {LABELS_FILE} has {len(labels):,}"
+            raise HarnessError(problem, "input", _FIX)
+    return Day(dense, labels.reshape(-1), sparse)
+
+
+def _map(path: Path, dtype: str, width: int, offset: int = 0, name: str = "") -> np.ndarray:
+    """The array that begins there, checked to be whole. ``name``: for messages, of a part of the file."""
+    shown = f"{path}{name}"
+    try:
+        with path.open("rb") as stream:
+            stream.seek(offset)
+            shape, _, found = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[
+                npy.read_magic(stream)
+            ](stream)
+            start = stream.tell()
+    except (ValueError, KeyError) as error:
+        raise HarnessError(f"{shown} is not a whole npy file: {error}", "input", _FIX) from error
+    if found.name != dtype or len(shape) != 2 or shape[1] != width:
+        raise HarnessError(f"{shown} holds {found.name} {list(shape)}, not {dtype} [rows, {width}]", "input", _FIX)
+    if start + shape[0] * width * found.itemsize > path.stat().st_size:
+        raise HarnessError(f"{shown} is cut off", "input", _FIX)
+    return np.memmap(path, found, "r", start, shape).view(np.ndarray)
+
+
+def _map_members(path: Path) -> Iterator[np.ndarray]:
+    """The arrays of an npz, which keeps them as they are: they need not be unpacked."""
+    try:
+        archive = zipfile.ZipFile(path)
+    except zipfile.BadZipFile as error:
+        raise HarnessError(f"{path} is cut off, or no npz file: {error}", "input", _FIX) from error
+    with archive:
+        members = {item.filename: item for item in archive.infolist()}
+    for number, width in enumerate(MULTI_HOT):
+        item = members.get(f"{number}.npy")
+        if item is None:
+            raise HarnessError(f"{path} holds no {number}.npy; it has {', '.join(members)}", "input", _FIX)
+        if item.compress_type != zipfile.ZIP_STORED:
+            raise HarnessError(f"{path}: {number}.npy is compressed", "input", "write it with numpy.savez")
+        with path.open("rb") as stream:
+            stream.seek(item.header_offset + _LOCAL_HEADER - 4)
+            name, extra = np.frombuffer(stream.read(4), "<u2").tolist()
+        yield _map(path, "int32", width, item.header_offset + _LOCAL_HEADER + name + extra, f"/{number}.npy")
+
+
+def _copy(
+    day: Day, first: int, count: int, dtype: str, output: Path, prefix: str, threads: int, counter: Counter
+) -> None:
+    """Rows into new files, a chunk at a time on each thread: copying lets go of the interpreter."""
+    dense = npy.open_memmap(output / f"{prefix}dense.npy", "w+", np.dtype(dtype), (count, DENSE))
+    sparse = npy.open_memmap(output / f"{prefix}sparse.npy", "w+", np.dtype("int32"), (count, SPARSE))
+    places = np.cumsum((0, *MULTI_HOT)).tolist()
+
+    def copy(start: int) -> None:
+        end = min(start + _AT_ONCE, count)
+        rows = slice(first + start, first + end)
+        dense[start:end] = day.dense[rows]
+        for array, left, right in zip(day.sparse, places, places[1:], strict=False):
+            sparse[start:end, left:right] = array[rows]
+        counter.bump(end - start)
+
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(copy, range(0, count, _AT_ONCE)))
+    dense.flush()
+    sparse.flush()

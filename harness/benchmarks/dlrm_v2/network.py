@@ -1,0 +1,76 @@
+"""DLRM-DCNv2 as ONNX: dense float32 [N, 13] and sparse int32 [N, 214] -> probability float32 [N, 1].
+
+Tables lie in a file of their own beside the graph: together they are larger than a graph can be.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from harness.benchmarks.dlrm_v2.checkpoint import Checkpoint
+from harness.benchmarks.dlrm_v2.layers import Shape, name_bottom, name_cross, name_table, name_top
+from harness.benchmarks.dlrm_v2.pairs import DENSE, MULTI_HOT, OUTPUT, SPARSE
+from harness.benchmarks.made_network import MadeNetwork
+from harness.contract import Counter
+
+MODEL, TABLES = "model.onnx", "tables.bin"
+_FLOAT = 4  # bytes
+
+
+def write_network(checkpoint: Checkpoint, shape: Shape, output: Path, counter: Counter) -> None:
+    """model.onnx and tables.bin."""
+    counter.stage("building", len(shape.rows))
+    net = MadeNetwork(np.random.default_rng(1))
+    x = _dense(net, checkpoint, "dense", [name_bottom(layer) for layer in range(len(shape.bottom))])
+    joined = net.node("Concat", [x, *_look_up(net, checkpoint, shape, output / TABLES, counter)], axis=1)
+    crossed = _cross(net, checkpoint, shape, joined)
+    layers = len(shape.top)
+    top = _dense(net, checkpoint, crossed, [name_top(layer, layers) for layer in range(layers - 1)])
+    net.node("Sigmoid", [_linear(net, checkpoint, top, name_top(layers - 1, layers))], OUTPUT)
+    net.save(
+        output / MODEL,
+        "dlrm_dcn_v2",
+        {"dense": ("float32", ["N", DENSE]), "sparse": ("int32", ["N", SPARSE])},
+        {OUTPUT: ("float32", ["N", 1])},
+    )
+
+
+def _look_up(net: MadeNetwork, checkpoint: Checkpoint, shape: Shape, path: Path, counter: Counter) -> list[str]:
+    """Of each feature the sum of its values' rows, [N, width]."""
+    values = net.split("sparse", MULTI_HOT, axis=1)
+    with path.open("wb") as stream:
+        stream.truncate(sum(shape.rows) * shape.width * _FLOAT)
+    found, start = [], 0
+    for number, rows in enumerate(shape.rows):
+        size = (rows, shape.width)
+        checkpoint.read(name_table(number), np.memmap(path, np.float32, "r+", start, size))
+        table = net.stored(size, path.name, start)
+        picked = net.node("Gather", [table, values[number]], axis=0)
+        found.append(net.node("ReduceSum", [picked, net.constant([1], "int64")], keepdims=0))
+        start += rows * shape.width * _FLOAT
+        counter.bump(1)
+    return found
+
+
+def _cross(net: MadeNetwork, checkpoint: Checkpoint, shape: Shape, first: str) -> str:
+    """Each layer: first * (W (V x) + bias) + x."""
+    x = first
+    for layer in range(shape.crosses):
+        inner = net.node("MatMul", [x, net.constant(checkpoint.read(name_cross("V_kernels", layer)).T)])
+        outer = net.node("MatMul", [inner, net.constant(checkpoint.read(name_cross("W_kernels", layer)).T)])
+        shifted = net.node("Add", [outer, net.constant(checkpoint.read(name_cross("bias", layer)))])
+        x = net.node("Add", [net.node("Mul", [first, shifted]), x])
+    return x
+
+
+def _dense(net: MadeNetwork, checkpoint: Checkpoint, source: str, names: list[str]) -> str:
+    for name in names:
+        source = net.node("Relu", [_linear(net, checkpoint, source, name)])
+    return source
+
+
+def _linear(net: MadeNetwork, checkpoint: Checkpoint, source: str, name: str) -> str:
+    product = net.node("MatMul", [source, net.constant(checkpoint.read(f"{name}.weight").T)])
+    return net.node("Add", [product, net.constant(checkpoint.read(f"{name}.bias"))])

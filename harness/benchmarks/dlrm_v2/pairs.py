@@ -1,0 +1,31 @@
+"""What a sample asks of the network, and what is sent back: for each of its pairs how likely the item is clicked, and
+whether it was, which is what the official script reads."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.backends import Outputs
+from harness.qsl import Arrays
+
+DENSE = 13
+# Of each of the 26 categorical features: how many values a pair has, and rows of its table.
+MULTI_HOT = (3, 2, 1, 2, 6, 1, 1, 1, 1, 7, 3, 8, 1, 6, 9, 5, 1, 1, 1, 12, 100, 27, 10, 3, 1, 1)
+TABLE_ROWS = (
+    *(40_000_000, 39_060, 17_295, 7_424, 20_265, 3, 7_122, 1_543, 63, 40_000_000, 3_067_956, 405_282, 10),
+    *(2_209, 11_938, 155, 4, 976, 14, 40_000_000, 40_000_000, 40_000_000, 590_152, 12_973, 108, 36),
+)
+SPARSE = sum(MULTI_HOT)
+OUTPUT = "probability"
+OUTPUTS = {OUTPUT: ((1,), "float32")}
+RESPONSE_DTYPE = "float32"
+
+
+def loop(sample: Arrays) -> Generator[Arrays, Outputs, NDArray[np.float32]]:
+    """"dense" [pairs, 13], "sparse" [pairs, 214] and "labels" [pairs] -> float32 [pairs, 2]. Samples of different
+    sizes share batches of pairs."""
+    (found,) = yield {"dense": sample["dense"], "sparse": sample["sparse"]}
+    return np.stack([found.reshape(-1).astype(np.float32, copy=False), sample["labels"]], axis=1)

@@ -1,0 +1,118 @@
+"""A small day 23 of made-up clicks, and a checkpoint of a network as deep as the reference's that foresees them.
+
+Tables are cut to a few rows each, and features stay below them. The labels are the network's own answers in fp32.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.benchmarks.dlrm_v2.checkpoint import BUFFER, METADATA, open_checkpoint
+from harness.benchmarks.dlrm_v2.criteo import DENSE_FILE, LABELS_FILE, SPARSE_FILE
+from harness.benchmarks.dlrm_v2.grouping import SIZES, group_pairs
+from harness.benchmarks.dlrm_v2.layers import Shape, list_weights, name_top
+from harness.benchmarks.dlrm_v2.network import MODEL, write_network
+from harness.benchmarks.dlrm_v2.pairs import DENSE, MULTI_HOT, TABLE_ROWS
+from harness.benchmarks.made_network import NetworkSession
+from harness.contract import Counter
+
+CHECKPOINT = "model_weights"
+_RANKS = 2  # that a checkpoint is written by
+_BATCH = 1024
+_MOST_ROWS = {"small": 100, "full": 10_000}
+_SHAPES: Mapping[str, dict[str, Any]] = {
+    "small": {"width": 8, "bottom": (32, 16, 8), "rank": 16, "top": (64, 32, 16, 8, 1)},
+    "full": {},
+}
+
+
+def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: str, counter: Counter) -> None:
+    rng = np.random.default_rng(seed)
+    shape = Shape(rows=tuple(min(rows, _MOST_ROWS[size]) for rows in TABLE_ROWS), **_SHAPES[size])
+    evaluated = int(group_pairs(count * max(SIZES))[count])
+    dense = np.log1p(rng.exponential(20.0, (2 * evaluated, DENSE))).astype(np.float32)
+    sparse = [
+        rng.integers(0, rows, (len(dense), values), np.int32)
+        for rows, values in zip(shape.rows, MULTI_HOT, strict=True)
+    ]
+    weights = draw_weights(rng, shape)
+    inputs = {"dense": dense, "sparse": np.concatenate(sparse, axis=1)}
+    # Half of the pairs are clicked: the last shift moves the middle of all answers to there.
+    shift = weights[f"{name_top(len(shape.top) - 1, len(shape.top))}.bias"]
+    few = _answer(weights, shape, {name: array[:_BATCH] for name, array in inputs.items()}, models, counter)
+    shift -= np.median(np.log(few / (1 - few)))
+    clicked = _answer(weights, shape, inputs, models, counter) > 0.5
+    np.save(data / DENSE_FILE, dense)
+    np.save(data / LABELS_FILE, clicked.astype(np.int32)[:, None])
+    np.savez(data / SPARSE_FILE, **{str(number): array for number, array in enumerate(sparse)})
+    (models / CHECKPOINT).mkdir()
+    write_checkpoint(models / CHECKPOINT, weights)
+
+
+def draw_weights(rng: np.random.Generator, shape: Shape) -> dict[str, NDArray[np.float32]]:
+    """Their deviations keep the scale of values from layer to layer."""
+    found = {}
+    for name, size in list_weights(shape).items():
+        deviation = 0.05 if len(size) == 1 else (1.5 / size[1]) ** 0.5
+        deviation = 0.3 if "embedding_bags" in name else deviation
+        found[name] = rng.normal(0, deviation, size).astype(np.float32)
+    return found
+
+
+def _answer(
+    weights: Mapping[str, NDArray[np.float32]],
+    shape: Shape,
+    inputs: Mapping[str, np.ndarray],
+    scratch: Path,
+    counter: Counter,
+) -> NDArray[np.float32]:
+    """Through the same reading and writing of a checkpoint as any model's."""
+    with tempfile.TemporaryDirectory(dir=scratch) as folder:
+        write_checkpoint(Path(folder), weights)
+        write_network(open_checkpoint(Path(folder), list(weights)), shape, Path(folder), counter)
+        session = NetworkSession(Path(folder) / MODEL)
+        rows = len(inputs["dense"])
+        counter.stage("building", rows)
+        found = []
+        for start in range(0, rows, _BATCH):
+            found += session.compute({name: array[start : start + _BATCH] for name, array in inputs.items()})
+            counter.bump(min(_BATCH, rows - start))
+        return np.concatenate(found)[:, 0]
+
+
+def write_checkpoint(folder: Path, weights: Mapping[str, NDArray[np.float32]]) -> None:
+    """As torchsnapshot does for training on several devices: a table in a file for each device, its rows shared out;
+    small weights one behind the other in a file."""
+    manifest: dict[str, Any] = {}
+    small, end = b"", 0
+    (folder / "batched").mkdir()
+    for name, tensor in weights.items():
+        path = f"model/model.{name}"
+        if "embedding_bags" in name:
+            bounds = np.linspace(0, len(tensor), _RANKS + 1).astype(int).tolist()
+            for rank, (first, last) in enumerate(zip(bounds, bounds[1:], strict=False)):
+                location = f"sharded/{path}_{first}_0"
+                (folder / location).parent.mkdir(parents=True, exist_ok=True)
+                (folder / location).write_bytes(tensor[first:last].tobytes())
+                shard = {"offsets": [first, 0], "sizes": [last - first, tensor.shape[1]]}
+                entry = _describe((last - first, tensor.shape[1]), location)
+                manifest[f"{rank}/{path}"] = {"type": "ShardedTensor", "shards": [{**shard, "tensor": entry}]}
+        else:
+            entry = _describe(tensor.shape, "batched/0", (end, end + tensor.nbytes))
+            manifest |= {f"{rank}/{path}": entry for rank in range(_RANKS)}
+            small, end = small + tensor.tobytes(), end + tensor.nbytes
+    (folder / "batched/0").write_bytes(small)
+    document = {"version": "0.1.0", "world_size": _RANKS, "manifest": manifest}
+    (folder / METADATA).write_text(json.dumps(document, indent=1), encoding="utf-8")
+
+
+def _describe(shape: tuple[int, ...], location: str, place: tuple[int, int] | None = None) -> dict[str, Any]:
+    found: dict[str, Any] = {"type": "Tensor", "location": location, "serializer": BUFFER, "dtype": "torch.float32"}
+    return {**found, "shape": list(shape), "replicated": False, "byte_range": list(place) if place else None}

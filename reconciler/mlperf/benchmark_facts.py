@@ -78,8 +78,8 @@ def load_benchmark_facts() -> Mapping[str, BenchmarkFacts]:
 
 
 def find_benchmark_facts(name: str) -> BenchmarkFacts | None:
-    """By any of its names."""
-    return next((facts for facts in load_benchmark_facts().values() if name in facts.names), None)
+    """By any of its names, or that of its code."""
+    return next((facts for facts in load_benchmark_facts().values() if name in (*facts.names, facts.code)), None)
 
 
 def _parse(path: Path) -> BenchmarkFacts:

@@ -19,7 +19,7 @@ from harness.errors import HarnessError
 
 METADATA = ".snapshot_metadata"
 BUFFER = "buffer_protocol"  # a tensor's bytes as they are
-_DTYPES = {"torch.float32": np.dtype(np.float32), "torch.float16": np.dtype(np.float16)}
+_DTYPES: Mapping[str, np.dtype[Any]] = {"torch.float32": np.dtype(np.float32), "torch.float16": np.dtype(np.float16)}
 _WRAPPERS = ("module.", "model.")  # what training puts around the network
 _FIX = "bring the checkpoint again, as `reconcile fetch dlrm-v2-99` says; its folder holds .snapshot_metadata"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -64,4 +65,4 @@ def _walk_weights(shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
 
 
 def _pair(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
-    return zip(sizes, sizes[1:], strict=False)
+    return itertools.pairwise(sizes)

@@ -48,7 +48,10 @@ def _look_up(net: MadeNetwork, checkpoint: Checkpoint, shape: Shape, path: Path,
         checkpoint.read(name_table(number), np.memmap(path, np.float32, "r+", start, size))
         table = net.stored(size, path.name, start)
         picked = net.node("Gather", [table, values[number]], axis=0)
-        found.append(net.node("ReduceSum", [picked, net.constant([1], "int64")], keepdims=0))
+        if MULTI_HOT[number] == 1:
+            found.append(net.node("Reshape", [picked, net.constant([-1, shape.width], "int64")]))
+        else:
+            found.append(net.node("ReduceSum", [picked, net.constant([1], "int64")], keepdims=0))
         start += rows * shape.width * _FLOAT
         counter.bump(1)
     return found

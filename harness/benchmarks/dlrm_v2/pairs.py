@@ -25,7 +25,7 @@ RESPONSE_DTYPE = "float32"
 
 
 def loop(sample: Arrays) -> Generator[Arrays, Outputs, NDArray[np.float32]]:
-    """"dense" [pairs, 13], "sparse" [pairs, 214] and "labels" [pairs] -> float32 [pairs, 2]. Samples of different
+    """ "dense" [pairs, 13], "sparse" [pairs, 214] and "labels" [pairs] -> float32 [pairs, 2]. Samples of different
     sizes share batches of pairs."""
     (found,) = yield {"dense": sample["dense"], "sparse": sample["sparse"]}
     return np.stack([found.reshape(-1).astype(np.float32, copy=False), sample["labels"]], axis=1)

@@ -5,6 +5,7 @@ Tables are cut to a few rows each, and features stay below them. The labels are 
 
 from __future__ import annotations
 
+import itertools
 import json
 import tempfile
 from collections.abc import Mapping
@@ -51,7 +52,8 @@ def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: st
     clicked = _answer(weights, shape, inputs, models, counter) > 0.5
     np.save(data / DENSE_FILE, dense)
     np.save(data / LABELS_FILE, clicked.astype(np.int32)[:, None])
-    np.savez(data / SPARSE_FILE, **{str(number): array for number, array in enumerate(sparse)})
+    members: dict[str, Any] = {str(number): array for number, array in enumerate(sparse)}
+    np.savez(data / SPARSE_FILE, **members)
     (models / CHECKPOINT).mkdir()
     write_checkpoint(models / CHECKPOINT, weights)
 
@@ -97,7 +99,7 @@ def write_checkpoint(folder: Path, weights: Mapping[str, NDArray[np.float32]]) -
         path = f"model/model.{name}"
         if "embedding_bags" in name:
             bounds = np.linspace(0, len(tensor), _RANKS + 1).astype(int).tolist()
-            for rank, (first, last) in enumerate(zip(bounds, bounds[1:], strict=False)):
+            for rank, (first, last) in enumerate(itertools.pairwise(bounds)):
                 location = f"sharded/{path}_{first}_0"
                 (folder / location).parent.mkdir(parents=True, exist_ok=True)
                 (folder / location).write_bytes(tensor[first:last].tobytes())

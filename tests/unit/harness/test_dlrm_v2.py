@@ -1,0 +1,248 @@
+"""DLRM-DCNv2 on Criteo: pairs are grouped, damage is named, a checkpoint is read in pieces, AUC counts pairs."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.contract import Counter
+from harness.errors import HarnessError
+
+pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+
+from harness.benchmarks import dlrm_v2  # noqa: E402
+from harness.benchmarks.accuracy import AnswerLog  # noqa: E402
+from harness.benchmarks.dlrm_v2 import criteo, scoring  # noqa: E402
+from harness.benchmarks.dlrm_v2.checkpoint import METADATA, open_checkpoint  # noqa: E402
+from harness.benchmarks.dlrm_v2.grouping import count_evaluated, group_pairs  # noqa: E402
+from harness.benchmarks.dlrm_v2.layers import Shape, list_weights, name_table  # noqa: E402
+from harness.benchmarks.dlrm_v2.rehearsal import CHECKPOINT, write_rehearsal  # noqa: E402
+from harness.benchmarks.sources import REHEARSAL  # noqa: E402
+
+SAMPLES = 3
+# Of dlrm_trace_of_aggregated_samples.txt, as the README of the reference gives it.
+TRACE = "3db90209564316f2506c99cc994ad0b2"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dlrm_v2")
+    for name in ("data", "models"):
+        (folder / name).mkdir()
+    counter = Counter(folder / "counter")
+    write_rehearsal(folder / "data", folder / "models", count=SAMPLES, seed=1, size="small", counter=counter)
+    (folder / "data" / REHEARSAL).write_text("{}")
+    return folder
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "made"))
+
+
+def build(folder: Path, **settings: object) -> Path:
+    output = folder / "dataset"
+    output.mkdir()
+    criteo.build_dataset(folder / "data", settings, output, Counter(folder / "counter"))
+    return output
+
+
+def export(folder: Path, **settings: object) -> Path:
+    output = folder / "model"
+    output.mkdir()
+    dlrm_v2.build_model(folder / "models" / CHECKPOINT, settings, {}, output, Counter(folder / "counter"))
+    return output
+
+
+def test_the_published_day_is_grouped_as_the_published_trace_says() -> None:
+    bounds = group_pairs(count_evaluated(criteo.ROWS)).tolist()
+    assert len(bounds) - 1 == 330_067
+    lines = (f"{start}, {end}, {end - start}\n" for start, end in itertools.pairwise(bounds))
+    assert hashlib.md5("".join(lines).encode(), usedforsecurity=False).hexdigest() == TRACE
+
+
+def test_the_last_sample_has_the_pairs_that_are_left() -> None:
+    assert group_pairs(450).tolist() == [0, 200, 400, 450]
+
+
+def test_samples_are_runs_of_pairs_with_their_features_and_labels(folder: Path) -> None:
+    samples = criteo.load_samples(build(folder))
+    bounds = group_pairs(700 * SAMPLES)[: SAMPLES + 1]
+    assert [len(part) for part in samples["dense"]] == np.diff(bounds).tolist()
+    dense, labels = (np.load(folder / "data" / name) for name in (criteo.DENSE_FILE, criteo.LABELS_FILE))
+    with np.load(folder / "data" / criteo.SPARSE_FILE) as archive:
+        sparse = np.concatenate([archive[str(number)] for number in range(26)], axis=1)
+    for number, (start, end) in enumerate(itertools.pairwise(bounds)):
+        assert np.array_equal(samples["dense"][number], dense[start:end])
+        assert np.array_equal(samples["sparse"][number], sparse[start:end])
+        assert np.array_equal(samples["labels"][number], labels[start:end, 0])
+
+
+def test_calibration_takes_the_second_half_of_the_day(folder: Path) -> None:
+    found = criteo.load_calibration(build(folder, count=1, dtype="float16"))
+    dense = np.load(folder / "data" / criteo.DENSE_FILE)
+    assert np.array_equal(found["dense"], dense[len(dense) // 2 :].astype(np.float16))
+    assert found["sparse"].shape == (len(dense) // 2, 214)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1000])
+
+
+def shorten(path: Path) -> None:
+    np.save(path, np.load(path)[:-1])
+
+
+def compress(path: Path) -> None:
+    with np.load(path) as archive:
+        np.savez_compressed(path, **archive)
+
+
+def lose_member(path: Path) -> None:
+    with np.load(path) as archive:
+        np.savez(path, **{name: archive[name] for name in archive.files if name != "7"})
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "problem"),
+    [
+        pytest.param(criteo.DENSE_FILE, Path.unlink, "1 are missing: day_23_dense.npy", id="missing"),
+        pytest.param(criteo.LABELS_FILE, lambda path: path.write_bytes(b"<html>"), "1 are not npy files", id="html"),
+        pytest.param(criteo.DENSE_FILE, cut, "day_23_dense.npy is cut off", id="cut-array"),
+        pytest.param(criteo.SPARSE_FILE, cut, "day_23_sparse_multi_hot.npz is cut off", id="cut-archive"),
+        pytest.param(criteo.DENSE_FILE, shorten, "day_23_dense.npy has [0-9,]+ rows, day_23_labels", id="rows"),
+        pytest.param(criteo.SPARSE_FILE, compress, "0.npy is compressed", id="compressed"),
+        pytest.param(criteo.SPARSE_FILE, lose_member, "holds no 7.npy", id="member"),
+    ],
+)
+def test_a_damaged_file_is_named_and_nothing_is_prepared(
+    folder: Path, name: str, damage: Callable[[Path], None], problem: str
+) -> None:
+    damage(folder / "data" / name)
+    with pytest.raises(HarnessError, match=problem) as caught:
+        build(folder)
+    assert caught.value.fix
+    assert not list((folder / "dataset").iterdir())
+
+
+def test_without_the_mark_of_a_rehearsal_the_whole_day_must_be_there(folder: Path) -> None:
+    (folder / "data" / REHEARSAL).unlink()
+    with pytest.raises(HarnessError, match="day 23 has 178,274,637"):
+        build(folder)
+
+
+def test_a_sample_asks_for_all_its_pairs_and_answers_with_their_labels() -> None:
+    sample = {"dense": np.zeros((3, 13)), "sparse": np.zeros((3, 214)), "labels": np.array([0, 1, 1], np.float32)}
+    steps = dlrm_v2.loop(sample)
+    assert {name: len(rows) for name, rows in next(steps).items()} == {"dense": 3, "sparse": 3}
+    with pytest.raises(StopIteration) as ended:
+        steps.send([np.array([[0.25], [0.5], [0.75]], np.float32)])
+    assert ended.value.value.tolist() == [[0.25, 0.0], [0.5, 1.0], [0.75, 1.0]]
+    assert ended.value.value.dtype == np.float32
+
+
+def test_the_written_network_foresees_every_click_of_its_rehearsal(folder: Path, tmp_path: Path) -> None:
+    dataset, model = build(folder), export(folder)
+    session = onnxruntime.InferenceSession(model / "model.onnx", providers=["CPUExecutionProvider"])
+    samples = criteo.load_samples(dataset)
+    answers = []
+    for number in range(SAMPLES):
+        (found,) = session.run(None, {name: np.array(samples[name][number]) for name in ("dense", "sparse")})
+        answers.append(np.stack([found[:, 0], samples["labels"][number]], axis=1).astype(np.float32).tobytes())
+    metrics = scoring.score(AnswerLog(np.arange(SAMPLES), tuple(answers), 0, 0), dataset, tmp_path)
+    pairs = len(np.load(dataset / "labels.npy"))
+    assert metrics["auc"] == pytest.approx(100.0, abs=1e-3)
+    assert metrics["total"] == pairs
+    line = (tmp_path / "accuracy.txt").read_text()
+    assert line.startswith("AUC=100.000%, accuracy=")
+    assert line.endswith(f"total={pairs}, queries={SAMPLES}\n")
+
+
+def test_pieces_of_a_table_are_put_together_whichever_rank_wrote_them(folder: Path) -> None:
+    checkpoint = open_checkpoint(folder / "models" / CHECKPOINT, list(list_weights(Shape())))
+    name = name_table(9)
+    table = checkpoint.read(name)
+    assert table.shape == (100, 8)
+    halves = sorted((folder / "models" / CHECKPOINT / "sharded/model").glob(f"model.{name}_*"), key=str)
+    assert np.concatenate([np.fromfile(half, np.float32).reshape(-1, 8) for half in halves]).shape == table.shape
+    assert table.tobytes() == b"".join(half.read_bytes() for half in halves)
+
+
+def test_a_checkpoint_of_an_older_version_has_its_metadata_in_yaml(folder: Path) -> None:
+    path = folder / "models" / CHECKPOINT / METADATA
+    before = open_checkpoint(path.parent, [name_table(3)]).shapes
+    manifest = json.loads(path.read_text())["manifest"]
+    entries = "".join(f"  {name}: {json.dumps(entry)}\n" for name, entry in manifest.items())
+    path.write_text(f"version: 0.1.0\nworld_size: 2\nmanifest:\n{entries}")
+    assert open_checkpoint(path.parent, [name_table(3)]).shapes == before
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "problem"),
+    [
+        pytest.param(METADATA, Path.unlink, "No such file", id="no-metadata"),
+        pytest.param(METADATA, lambda path: path.write_text("{"), "cut off, or not of a checkpoint", id="metadata"),
+        pytest.param("batched/0", cut, "are cut off: batched/0", id="cut"),
+        pytest.param("batched/0", Path.unlink, "1 are missing: batched/0", id="missing"),
+    ],
+)
+def test_a_damaged_checkpoint_is_named_and_nothing_is_written(
+    folder: Path, name: str, damage: Callable[[Path], None], problem: str
+) -> None:
+    damage(folder / "models" / CHECKPOINT / name)
+    with pytest.raises(HarnessError, match=problem):
+        export(folder)
+    assert not list((folder / "model").iterdir())
+
+
+def test_a_network_is_written_for_pytorch_where_the_spec_asks_for_it(folder: Path) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install -e '.[pytorch]'")
+    model = export(folder, format="pt2")
+    network = torch.export.load(model / "model.pt2").module()
+    samples = criteo.load_samples(build(folder))
+    given = {name: np.array(samples[name][0]) for name in ("dense", "sparse")}
+    found = network(*(torch.from_numpy(array) for array in given.values()))["probability"]
+    (model / "model.pt2").unlink()
+    model.rmdir()
+    session = onnxruntime.InferenceSession(export(folder) / "model.onnx", providers=["CPUExecutionProvider"])
+    assert np.allclose(found.numpy(), session.run(None, given)[0], atol=1e-5)
+
+
+def test_equal_predictions_count_half() -> None:
+    labels = np.array([0, 1, 0, 1])
+    assert scoring.compute_auc(np.array([0.1, 0.5, 0.5, 0.9]), labels) == pytest.approx(3.5 / 4)
+    assert scoring.compute_auc(np.full(4, 0.5), labels) == 0.5
+
+
+def answer(predictions: list[float], labels: list[float]) -> bytes:
+    return np.stack([predictions, labels], axis=1).astype(np.float32).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        pytest.param(answer([0.1], [0.0]), "a response holds 8 bytes, a sample of 2 pairs makes 16", id="size"),
+        pytest.param(answer([0.1, 0.2], [0, 0]), "does not carry the labels", id="labels"),
+        pytest.param(answer([0.1, np.nan], [0, 1]), "not a number", id="nan"),
+    ],
+)
+def test_an_answer_that_cannot_be_scored_is_refused(tmp_path: Path, data: bytes, problem: str) -> None:
+    np.save(tmp_path / "labels.npy", np.array([0, 1], np.float32))
+    np.save(tmp_path / "bounds.npy", np.array([0, 2]))
+    with pytest.raises(HarnessError, match=problem):
+        scoring.score(AnswerLog(np.arange(1), (data,), 0, 0), tmp_path, tmp_path)
+
+
+def test_labels_that_are_all_alike_make_no_curve(tmp_path: Path) -> None:
+    np.save(tmp_path / "labels.npy", np.zeros(2, np.float32))
+    np.save(tmp_path / "bounds.npy", np.array([0, 2]))
+    with pytest.raises(HarnessError, match="all alike"):
+        scoring.score(AnswerLog(np.arange(1), (answer([0.1, 0.2], [0, 0]),), 0, 0), tmp_path, tmp_path)

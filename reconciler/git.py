@@ -311,7 +311,7 @@ def commit(root: Path, paths: Iterable[str], message: str) -> str:
     Gives the new commit, "" when there is nothing new. The user's own git does it: identity, signing and hooks are
     theirs. Raises RepositoryError with what git said.
     """
-    given = [path for path in paths if (root / path).exists()]
+    given = [path for path in paths if (root / path).exists() or _is_in_head(root, path)]
     if not given:
         return ""
     with open_private_index(root) as index:
@@ -323,6 +323,21 @@ def commit(root: Path, paths: Iterable[str], message: str) -> str:
     return made
 
 
+def end_killed_commit(root: Path, paths: Iterable[str]) -> None:
+    """Bring the index to HEAD below these paths: a commit may have been killed between the two."""
+    given = list(paths)
+    if not _changed_below(root, given):
+        return
+    with open_private_index(root) as index:
+        if index is not None and (behind := _changed_below(root, given)):
+            index.share(_listed(behind), _TURN)
+
+
+def _is_in_head(root: Path, path: str) -> bool:
+    head = find_head(root)
+    return head is not None and bool(list_files_at(root, head, [path]))
+
+
 def _commit(index: PrivateIndex, given: Sequence[str], message: str) -> str:
     added = index.ask("add", *_FROM_STDIN, stdin=_listed(given))
     if added.status:
@@ -331,20 +346,21 @@ def _commit(index: PrivateIndex, given: Sequence[str], message: str) -> str:
     if not new:
         return ""
     # --only takes these files from the work tree, and HEAD as git finds it under its own lock.
-    made = _in_turn(index, "commit", "--quiet", "--only", "--message", message, *_FROM_STDIN, stdin=_listed(new))
+    made = _in_turn(index, "--quiet", "--only", "--message", message, *_FROM_STDIN, stdin=_listed(new))
     if made.status and _changed_below(index.root, new, index.copy):  # else another process has just committed them
-        said = made.error or made.out.decode(errors="replace").strip()
+        said = made.error or made.out.decode(errors="replace").strip() or f"it ended with {made.status}"
         raise RepositoryError(f"git commit: {said}", fix="fix what git reports; the records are safe in state/")
     return find_head(index.root) or ""
 
 
 def _in_turn(index: PrivateIndex, *arguments: str, stdin: bytes) -> Answer:
-    """Asks once no other process of git holds the branch: they hold it for moments."""
+    """A commit, once no other process of git holds the branch: they hold it for moments."""
     give_up = time.monotonic() + _TURN
     while True:
-        answer = index.ask(*arguments, stdin=stdin, alone=True)
+        answer = index.commit(*arguments, stdin=stdin)
         if time.monotonic() > give_up or "cannot lock ref" not in answer.error:
             return answer
+        index.end_killed_commits()
         time.sleep(0.1)
 
 

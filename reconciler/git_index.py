@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reconciler.files import try_flock
+from reconciler.git_locks import end_turn, open_turn
 from reconciler.git_process import Answer, ask
 
 log = logging.getLogger(__name__)
@@ -45,15 +46,28 @@ class PrivateIndex:
     def copy(self) -> Path:
         return self.folder / "index"
 
-    def ask(self, *arguments: str, stdin: bytes = b"", alone: bool = False) -> Answer:
-        """``alone``: what kills this process and its group lets git end what it began."""
-        return ask(self.root, *arguments, stdin=stdin, own=True, index=self.copy, alone=alone)
+    def ask(self, *arguments: str, stdin: bytes = b"") -> Answer:
+        return ask(self.root, *arguments, stdin=stdin, own=True, index=self.copy)
+
+    def commit(self, *arguments: str, stdin: bytes) -> Answer:
+        """What kills this process and its group lets git end what it began."""
+        with open_turn(self.folder) as turn:
+            answer = ask(
+                self.root, "commit", *arguments, stdin=stdin, own=True, index=self.copy, alone=True, inherits=(turn,)
+            )
+        if answer.status < 0:
+            end_turn(self.root, self.folder)
+        return answer
 
     def refresh(self) -> None:
         """Begin from the shared index, whatever the copy holds."""
         self.copy.unlink(missing_ok=True)
         with contextlib.suppress(FileNotFoundError):
             shutil.copyfile(self.shared, self.copy)
+
+    def end_killed_commits(self) -> None:
+        """Of others: what one left whose git had not ended yet when this one was begun."""
+        _sweep(self.root, self.note.parent, self.shared)
 
     def share(self, paths: bytes, wait: float) -> None:
         """Bring the shared index to HEAD for these NUL-separated paths. Where another git holds it for longer than
@@ -99,7 +113,7 @@ def open_private_index(root: Path) -> Iterator[PrivateIndex | None]:
         yield None
         return
     git_folder, shared = found
-    _sweep(git_folder, shared)
+    _sweep(root, git_folder, shared)
     descriptor, name = tempfile.mkstemp(prefix=_PREFIX, dir=git_folder)
     note, folder = Path(name), Path(f"{name}{_FOLDER}")
     try:
@@ -118,7 +132,7 @@ def open_private_index(root: Path) -> Iterator[PrivateIndex | None]:
 def end_killed_commits(root: Path) -> None:
     """Remove what killed commits of ours left in ``.git``."""
     if found := _find_index(root):
-        _sweep(*found)
+        _sweep(root, *found)
 
 
 def _find_index(root: Path) -> tuple[Path, Path] | None:
@@ -130,9 +144,8 @@ def _find_index(root: Path) -> tuple[Path, Path] | None:
     return Path(rows[0]), root / rows[1]
 
 
-def _sweep(git_folder: Path, shared: Path) -> None:
-    """Locks, folders and notes of commits whose maker was killed. A git that it left may still work in such a folder,
-    and then merely fails, or has made its commit."""
+def _sweep(root: Path, git_folder: Path, shared: Path) -> None:
+    """Locks, folders and notes of commits whose maker was killed, once a git that it left has ended."""
     _remove_dead(shared.with_name(f"{shared.name}.lock"))
     for note in git_folder.glob(f"{_PREFIX}*"):
         if note.name.endswith(_FOLDER):
@@ -141,7 +154,8 @@ def _sweep(git_folder: Path, shared: Path) -> None:
             continue
         with contextlib.suppress(OSError), _unheld(note) as dead:
             young = time.time() - note.stat().st_mtime < _YOUNG
-            if dead or (not young and not note.stat().st_size):
+            ended = dead or (not young and not note.stat().st_size)
+            if ended and end_turn(root, Path(f"{note}{_FOLDER}")):
                 shutil.rmtree(f"{note}{_FOLDER}", ignore_errors=True)
                 note.unlink()
 

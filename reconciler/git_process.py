@@ -89,15 +89,18 @@ def ask(
     unfiltered: bool = False,
     index: Path | None = None,
     alone: bool = False,
+    inherits: tuple[int, ...] = (),
 ) -> Answer:
     """``limit``: seconds after which git is ended, for what talks to other machines. ``own``: as the user would call
     it, with the hooks and programs of the clone. ``reach``: protocols that it may use. ``fetch``: what a partial clone
     left out may be fetched, as long as its configuration names no program for that. ``unfiltered``: files of the work
     tree count as they are. ``index``: the one to work on instead of the repository's; ``alone``: git
-    survives what kills this process and its group, unless it may have to ask somebody at the terminal."""
+    survives what kills this process and its group, unless it may have to ask somebody at the terminal. ``inherits``:
+    descriptors that it gets."""
     chosen = {"GIT_INDEX_FILE": str(index)} if index is not None else {}
     if own:
-        return _run(root, arguments, _ALWAYS, chosen, stdin, limit, alone=alone and not _has_terminal())
+        apart = alone and not _has_terminal()
+        return _run(root, arguments, _ALWAYS, chosen, stdin, limit, alone=apart, inherits=inherits)
     closed = (*_ALWAYS, *_READING)
     environment = {**_HONEST, **chosen, "GIT_ALLOW_PROTOCOL": reach, **(_without_filters(root) if unfiltered else {})}
     answer = _run(root, arguments, closed, environment, stdin, limit)
@@ -160,6 +163,7 @@ def _run(
     limit: float | None,
     *,
     alone: bool = False,
+    inherits: tuple[int, ...] = (),
 ) -> Answer:
     chosen = [word for setting in settings for word in ("-c", setting)]
     try:
@@ -174,6 +178,7 @@ def _run(
                 env={**_ENVIRONMENT, **environment},
                 kill_after_timeout=limit,
                 start_new_session=alone,
+                pass_fds=inherits,
             )
     except (git.exc.GitCommandNotFound, OSError) as problem:
         refuse_storage_error(problem.__cause__ if isinstance(problem.__cause__, OSError) else problem, root)

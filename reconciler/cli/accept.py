@@ -16,6 +16,7 @@ from reconciler.cli.shared.decisions import (
     name_decider,
     now,
     parse_end,
+    read_removed,
     say_damaged,
     say_next,
     today,
@@ -156,11 +157,12 @@ def _list(paths: RepositoryPaths, options: Options, *, as_json: bool) -> int:
 
 
 def _revoke(paths: RepositoryPaths, text: str, *, commit: bool, as_json: bool) -> int:
-    decisions = read(paths, today())
-    if not decisions.acceptances:
+    here = read(paths, today()).acceptances
+    acceptances = {**here, **(read_removed(paths, ACCEPTED).acceptances if commit else {})}
+    if not acceptances:
         raise ReconcilerError("nothing is accepted here", fix="see: reconcile accept --list")
-    cell = find_cell(text, {item.cell for item in decisions.acceptances.values()}, "reconcile accept --list")
-    revoked = [path for path, item in decisions.acceptances.items() if item.cell == cell]
+    cell = find_cell(text, {item.cell for item in acceptances.values()}, "reconcile accept --list")
+    revoked = [path for path, item in acceptances.items() if item.cell == cell]
     for path in revoked:
         remove(paths.root / path)
     made = conclude(paths, ACCEPTED, f"Revoke what was accepted for {cell}", commit=commit)

@@ -16,6 +16,7 @@ from reconciler.cli.shared.decisions import (
     name_decider,
     now,
     parse_end,
+    read_removed,
     say_damaged,
     say_next,
     today,
@@ -108,9 +109,10 @@ def _list(paths: RepositoryPaths, *, as_json: bool) -> int:
     return IN_SYNC
 
 
-def thaw(paths: RepositoryPaths, text: str | None) -> tuple[str, list[str]]:
-    """What is unfrozen, and the files that say it was frozen. Raises ReconcilerError where nothing is."""
-    freezes = read(paths, today()).freezes
+def thaw(paths: RepositoryPaths, text: str | None, *, commit: bool) -> tuple[str, list[str]]:
+    """What is unfrozen, and the files that say it was frozen; with ``commit``, also those that are gone here and not
+    yet in git. Raises ReconcilerError where nothing is."""
+    freezes = {**read(paths, today()).freezes, **(read_removed(paths, FROZEN).freezes if commit else {})}
     if text is None:
         found = [path for path, item in freezes.items() if item.cell is None]
         name = "the whole submission"

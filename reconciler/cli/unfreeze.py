@@ -21,7 +21,7 @@ def command(cell: str | None, everything: bool, commit: bool) -> int:
     if (cell is None) != everything:
         raise click.UsageError("name one cell, or --all")
     paths = find_repository()
-    name, removed = thaw(paths, cell)
+    name, removed = thaw(paths, cell, commit=commit)
     for path in removed:
         remove(paths.root / path)
     made = conclude(paths, FROZEN, f"Unfreeze {name}", commit=commit)

@@ -27,7 +27,8 @@ class Written:
     """``start``: name of a folder that is copied for each try; ``words`` run in its ``at``. ``plan``: how `plan` ends
     afterwards, None where there is nothing to plan. ``exact``: what git would see is the same as after an undisturbed
     run; else it may hold times. ``then``: for a command that never ends, what is run instead of it. ``swept``: what it
-    leaves half written beside what the user asked for goes with the next pass."""
+    leaves half written beside what the user asked for goes with the next pass. ``commits``: nothing of what it commits
+    is left to commit. ``other``: an end that says that nothing is left to do."""
 
     start: str
     words: tuple[str, ...]
@@ -37,27 +38,45 @@ class Written:
     then: tuple[str, ...] | None = None
     weight: int = 2
     swept: bool = False
+    commits: bool = False
+    other: str = ""
 
 
 REASON = ("--reason", "the kernels are the same")
 COMMANDS: Mapping[str, Written] = {
     "first pass": Written("declared tiny", (), weight=1),
     "pass": Written("unscored tiny", (), weight=3),
-    "pass --commit": Written("unscored tiny", ("--commit",), weight=4),
+    "pass --commit": Written("unscored tiny", ("--commit",), weight=4, commits=True),
+    # What a plan was made from is no longer there once it was begun: a pass goes on.
+    "apply --commit": Written("planned tiny", ("apply", "plan.json", "--commit"), then=("--commit",), commits=True),
     "render": Written("unrendered", (), weight=2),
-    "watch --commit": Written("unscored tiny", ("watch", "--commit", "--debounce", "0"), then=("--commit",), weight=1),
+    "watch --commit": Written(
+        "unscored tiny", ("watch", "--commit", "--debounce", "0"), then=("--commit",), weight=1, commits=True
+    ),
     "adopt": Written("sent", ("adopt", "../sent", "--rehearsal"), exact=True, weight=4),
     "import": Written("declared", ("import", "../logs", "--cell", CELL), NOT_IN_SYNC, exact=True, weight=3),
-    "accept": Written("changed", ("accept", "digits", *REASON, "--commit"), None),
-    "freeze": Written("recorded", ("freeze", "digits", *REASON, "--commit"), None),
+    "accept": Written("changed", ("accept", "digits", *REASON, "--commit"), None, commits=True),
+    "accept --revoke": Written(
+        "accepted", ("accept", "digits", "--revoke", "--commit"), None, exact=True, commits=True, weight=3
+    ),
+    "freeze": Written("recorded", ("freeze", "digits", *REASON, "--commit"), None, commits=True),
+    "unfreeze": Written("frozen", ("unfreeze", "digits", "--commit"), None, exact=True, commits=True, weight=3),
+    "prune --commit": Written(
+        "undeclared", ("prune", "--measured", "--max-share", "1", "--yes", "--commit"), None, exact=True, commits=True
+    ),
     "gc": Written("littered", ("gc",), exact=True),
     "prune": Written("undeclared", ("prune", "--measured", "--max-share", "1", "--yes"), None, exact=True),
     "push": Written("stored", ("push",)),
     "pull": Written("cloned", ("pull",)),
     "package": Written("packable", ("package", "-o", "../packed.tar.gz"), exact=True),
-    "unpack": Written("packed", ("unpack", "../packed.tar.gz", "-o", "out"), None, exact=True),
+    "unpack": Written("packed", ("unpack", "../packed.tar.gz", "-o", "out"), None, exact=True, other=" is not empty"),
     "plan -o": Written("recorded", ("plan", "--deep", "-o", "plan.json"), swept=True),
-    "init": Written("empty", ("init",), NOT_IN_SYNC, exact=True),
+    "init": Written("empty", ("init",), NOT_IN_SYNC, exact=True, other=" already; nothing was written"),
+    "detect --write": Written("described", ("detect", "--write", "--system", "box"), None, exact=True),
+    "sign": Written("unsigned", ("sign",), None),
+    "embargo --install": Written("recorded", ("embargo", "--install"), weight=1),
+    "fetch": Written("mirrored", ("fetch", "rnnt", "--mirror", "../lab", "--scratch", "../scratch"), None, weight=1),
+    "rehearse": Written("empty", ("rehearse", "resnet50", "--output", ".", "--samples", "8"), None, weight=1),
 }
 
 
@@ -83,6 +102,11 @@ def make_starts(folder: Path) -> None:
     start("changed", lambda root: edit(root, "batch_size: 8", "batch_size: 16"))
     start("littered", _litter)
     start("undeclared", _undeclare)
+    start("accepted", lambda root: _decide(root, "accept"))
+    start("frozen", lambda root: _decide(root, "freeze"))
+    start("unsigned", _make_key)
+    start("described", lambda root: edit(root, "      hardware: {count: 0}\n", ""))
+    start("mirrored", _mirror)
     start("stored", _store)
     start("cloned", lambda root: _clone(folder / "stored", root))
     for name in ("sent", "declared", "packable", "empty"):
@@ -124,6 +148,32 @@ def _tiny(folder: Path) -> None:
     for path in unscored.record_paths(SCORE):
         path.unlink()
     shutil.rmtree(unscored.paths.tree)
+
+    planned = Repository(folder / "unscored tiny/repository").copy(folder / "planned tiny/repository")
+    run(planned.root, "plan", "-o", "plan.json", code=NOT_IN_SYNC)
+
+
+def _decide(root: Path, word: str) -> None:
+    if word == "accept":
+        edit(root, "batch_size: 8", "batch_size: 16")
+        _commit(root)
+    run(root, word, "digits", *REASON, "--commit")
+
+
+def _make_key(root: Path) -> None:
+    key = root.parent / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "tester", "-f", str(key)], check=True)
+    git(root, "config", "gpg.format", "ssh")
+    git(root, "config", "user.signingkey", "../key.pub")
+
+
+def _mirror(root: Path) -> None:
+    """Files of which nobody publishes a digest."""
+    lab = root.parent / "lab"
+    paths = [f"data/LibriSpeech/dev-clean/1/{number % 3}/{number}.flac" for number in range(2703)]
+    for path in ("models/rnn-t/DistributedDataParallel_1576581068.9962234-epoch-100.pt", *paths):
+        (lab / path).parent.mkdir(parents=True, exist_ok=True)
+        (lab / path).write_bytes(b"of no matter\n")
 
 
 def _litter(root: Path) -> None:
@@ -216,3 +266,9 @@ def find_wrong(folder: Path) -> list[str]:
         checked = subprocess.run(["git", "status", "--porcelain"], cwd=root, capture_output=True, text=True)
         wrong += [checked.stderr] * bool(checked.returncode)
     return wrong
+
+
+def find_uncommitted(root: Path) -> list[str]:
+    words = ["git", "status", "--porcelain", "--", "state"]
+    checked = subprocess.run(words, cwd=root, capture_output=True, text=True, check=True)
+    return [f"not committed: {row}" for row in checked.stdout.splitlines()]

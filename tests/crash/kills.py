@@ -1,14 +1,17 @@
-"""Kills at random instants: ``python -m tests.crash.kills [--count N] [--seed N] [--only COMMAND]``.
+"""Kills at random instants: ``python -m tests.crash.kills [--count N] [--seed N] [--only COMMAND] [--into FILE]``.
 
 Each try copies a repository, starts a command that writes, and after a random time kills the process, one of its
 children or its whole group. Then the same command is run again, to its end, and everything is compared with what an
 undisturbed run left: nothing lost, nothing doubled, nothing to do by hand. Prints a line for each failure and a table.
+
+FILE gets a line of JSON for each try, and tries that it holds already are not made again: what was broken off goes on.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import random
 import shutil
@@ -17,27 +20,37 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
 from reconciler.cli.main import main as reconcile
-from tests.crash.commands import COMMANDS, Written, find_wrong, make_starts, place, seen_by_git
+from tests.crash.commands import COMMANDS, Written, find_uncommitted, find_wrong, make_starts, place, seen_by_git
 from tests.passes.crashing import wait_for_end_of
 from tests.passes.repository import Repository
 
 TARGETS = ("process", "child", "group")
-_MADE = (" already; nothing was written", " is not empty")
 LONGEST = 120.0  # seconds that an undisturbed command may take
 
 
-@dataclass(slots=True)
-class Tally:
-    """``kills`` that met something alive, of so many ``tries``."""
+_SHRINK = 0.85  # of the time in which kills are drawn, after one that came too late
 
-    tries: Counter[str] = field(default_factory=Counter)
-    kills: Counter[tuple[str, str]] = field(default_factory=Counter)
-    wrong: list[str] = field(default_factory=list)
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """``met``: what the kill met alive, "" for nothing; ``after`` so many of ``seconds``. ``wrong``: what was not as it
+    has to be, once the command had been run again."""
+
+    number: int
+    command: str
+    met: str
+    after: float
+    seconds: float
+    wrong: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"try {self.number}, {self.command}: {self.met} after {self.after:.3f} of {self.seconds:.3f} s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +159,11 @@ def said(folder: Path) -> str:
     return (folder / "said.txt").read_text(errors="replace").strip()[-600:]
 
 
-def one_try(name: str, starts: Path, folder: Path, reference: Reference, draw: random.Random, tally: Tally) -> None:
+def one_try(number: int, name: str, starts: Path, folder: Path, reference: Reference, draw: random.Random) -> Try:
     command, target = COMMANDS[name], draw.choice(TARGETS)
     copy(starts, command, folder)
     pid = start(folder, command.at, command.words)
-    after = draw.random() * reference.seconds * 1.1
+    after = draw.random() * reference.seconds
     time.sleep(after)
     met = strike(pid, target, draw)
     if met == "child" and command.then is None:
@@ -159,19 +172,16 @@ def one_try(name: str, starts: Path, folder: Path, reference: Reference, draw: r
         if command.then is not None and met != "group":
             os.killpg(pid, signal.SIGKILL) if not os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) else 0
         os.waitpid(pid, 0)
-    tally.tries[name] += 1
-    tally.kills[name, met] += bool(met)
-    where = f"{name}: {target} after {after:.3f} of {reference.seconds:.3f} s"
-    if left := wait_for_end_of(folder):
-        tally.wrong.append(f"{where}: still running {left}")
+    left = wait_for_end_of(folder)
     kept = set(Repository(folder / "repository").whole_records())
     status = finish(folder, command.at, command.words if command.then is None else command.then)
-    tally.wrong += [f"{where}: {problem}" for problem in check(command, folder, status, met, kept, reference)]
+    wrong = [*([f"still running {left}"] if left else []), *check(command, folder, status, met, kept, reference)]
+    return Try(number, name, met, round(after, 3), round(reference.seconds, 3), tuple(wrong))
 
 
 def check(command: Written, folder: Path, status: int, met: str, kept: set[str], reference: Reference) -> list[str]:
-    # `init` and `unpack` make nothing where everything is made; whether it is, follows.
-    whole = command.exact and status == 1 and any(words in said(folder) for words in _MADE)
+    # Some refuse to begin where everything is done; whether it is, follows.
+    whole = command.exact and status == 1 and bool(command.other) and command.other in said(folder)
     wrong = [f"the next run ended with {status}: {said(folder)}"] if status not in (0, 2) and not whole else []
     (folder / "said.txt").unlink()
     records = set(Repository(folder / "repository").whole_records())
@@ -184,31 +194,47 @@ def check(command: Written, folder: Path, status: int, met: str, kept: set[str],
         wrong.append(f"other files than after an undisturbed run: {', '.join(differing[:5])}")
     if command.swept:
         assert finish(folder, command.at, ()) == 0, said(folder)
-    wrong += find_wrong(folder)
+    wrong += [*find_wrong(folder), *(find_uncommitted(folder / "repository") if command.commits else ())]
     if command.plan is not None:
         planned = finish(folder, command.at, ("plan", "--deep"))
         wrong += [f"plan ends with {planned}: {said(folder)}"] * (planned != command.plan)
     return wrong
 
 
-def kill(count: int, seed: int, folder: Path, only: tuple[str, ...] = ()) -> Tally:
-    draw, tally = random.Random(seed), Tally()
+def kill(count: int, seed: int, folder: Path, only: tuple[str, ...] = (), done: int = 0) -> Iterator[Try]:
+    """Tries number ``done`` to ``count``. What a try draws depends on the seed and its number alone."""
     for role in ("AUTHOR", "COMMITTER"):
         os.environ |= {f"GIT_{role}_NAME": "Tester", f"GIT_{role}_EMAIL": "tester@example.com"}
     starts = folder / "starts"
     make_starts(starts)
     names = [name for name in COMMANDS if not only or name in only]
-    references = {name: measure(starts, COMMANDS[name], folder / "reference") for name in names}
+    references: dict[str, Reference] = {}
     weights = [COMMANDS[name].weight for name in names]
-    with contextlib.suppress(KeyboardInterrupt):  # and tell what was seen until then
-        for number in range(count):
-            name = names[number] if number < len(names) else draw.choices(names, weights)[0]
-            before = len(tally.wrong)
-            one_try(name, starts, folder / str(number), references[name], draw, tally)
-            for line in tally.wrong[before:]:
-                print(f"try {number}: {line}", flush=True)
-            shutil.rmtree(folder / str(number))
-    return tally
+    for number in range(done, count):
+        draw = random.Random(f"{seed} {number}")
+        name = names[number] if number < len(names) else draw.choices(names, weights)[0]
+        reference = references.get(name) or measure(starts, COMMANDS[name], folder / "reference")
+        made = one_try(number, name, starts, folder / str(number), reference, draw)
+        # One that came too late tells of a machine that is less busy than it was when the reference was measured.
+        references[name] = reference if made.met else replace(reference, seconds=reference.seconds * _SHRINK)
+        yield made
+        shutil.rmtree(folder / str(number))
+
+
+def read_tries(path: Path | None) -> list[Try]:
+    """A last line that was broken off counts for nothing."""
+    if path is None or not path.exists():
+        return []
+    rows = [json.loads(row) for row in path.read_text(encoding="utf-8").splitlines() if row.endswith("}")]
+    return [Try(**{**row, "wrong": tuple(row["wrong"])}) for row in rows]
+
+
+def write_table(tries: list[Try]) -> None:
+    kills = Counter((made.command, made.met) for made in tries if made.met)
+    for name, number in Counter(made.command for made in tries).items():
+        met = ", ".join(f"{target} {kills[name, target]}" for target in TARGETS if kills[name, target])
+        print(f"{name}: {number} tries, killed {met or 'nothing'}")
+    print(f"{kills.total()} kills in {len(tries)} tries, {sum(len(made.wrong) for made in tries)} problems")
 
 
 def main() -> int:
@@ -216,16 +242,22 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=100, help="tries (default %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of what is killed when (default %(default)s)")
     parser.add_argument("--only", action="append", default=[], metavar="COMMAND", choices=[*COMMANDS])
+    parser.add_argument("--into", type=Path, metavar="FILE", help="write each try here, and go on after those it holds")
     given = parser.parse_args()
     os.nice(10)
-    with tempfile.TemporaryDirectory() as folder:
-        tally = kill(given.count, given.seed, Path(folder).resolve(), tuple(given.only))
-        os.chdir("/")
-    for name in tally.tries:
-        met = ", ".join(f"{target} {tally.kills[name, target]}" for target in TARGETS if tally.kills[name, target])
-        print(f"{name}: {tally.tries[name]} tries, killed {met or 'nothing'}")
-    print(f"{sum(tally.kills.values())} kills in {tally.tries.total()} tries, {len(tally.wrong)} problems")
-    return bool(tally.wrong)
+    into = given.into.resolve() if given.into else None
+    tries = read_tries(into)
+    with tempfile.TemporaryDirectory() as folder, contextlib.suppress(KeyboardInterrupt):  # and tell what was seen
+        for made in kill(given.count, given.seed, Path(folder).resolve(), tuple(given.only), len(tries)):
+            tries.append(made)
+            if into:
+                with into.open("a", encoding="utf-8") as stream:
+                    stream.write("\n" + json.dumps(asdict(made)))  # after a line that was broken off, too
+            for problem in made.wrong:
+                print(f"{made}: {problem}", flush=True)
+    os.chdir("/")
+    write_table(tries)
+    return any(made.wrong for made in tries)
 
 
 if __name__ == "__main__":

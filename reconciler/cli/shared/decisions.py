@@ -13,6 +13,8 @@ from reconciler.cli.shared.output import say
 from reconciler.errors import ReconcilerError, RepositoryError
 from reconciler.files import RepositoryPaths
 from reconciler.git_remotes import read_author
+from reconciler.record.decisions import is_decision, parse_decisions
+from reconciler.resource.decisions import Decisions
 
 LONGEST = 366  # days: no decision outlives a year without somebody saying so again
 _LENGTH = re.compile(r"(\d{1,3})([dw])")
@@ -85,6 +87,17 @@ def name_decider(paths: RepositoryPaths) -> tuple[str, str]:
             fix='git config user.name "…"; git config user.email "…"',
         )
     return who, git.find_head(paths.root) or ""
+
+
+def read_removed(paths: RepositoryPaths, folder: str) -> Decisions:
+    """What HEAD still holds of a folder whose files are removed here: a command that was to commit that may have been
+    killed in between, or after its commit."""
+    git.end_killed_commit(paths.root, [folder])
+    head = git.find_head(paths.root)
+    known = git.list_files_at(paths.root, head, [folder]) if head else {}
+    gone = {path: blob for path, (blob, _) in known.items() if is_decision(path) and not (paths.root / path).exists()}
+    blobs = git.read_blobs(paths.root, gone.values())
+    return parse_decisions({path: blobs[blob] for path, blob in gone.items() if blob in blobs}, today())
 
 
 def conclude(paths: RepositoryPaths, folder: str, message: str, *, commit: bool) -> str:

@@ -135,6 +135,24 @@ def test_accept_list_and_revoke(recorded: Path, reconcile: Reconcile) -> None:
     assert reconcile("plan")[0] == 2
 
 
+def test_revoking_that_was_killed_before_its_commit_or_after_it_is_finished_by_the_next(
+    recorded: Path, reconcile: Reconcile
+) -> None:
+    changed(recorded)
+    accept(reconcile, "--commit")
+    (path,) = Path("state/accepted").glob("*.json")
+    path.unlink()
+    assert reconcile("accept", "digits", "--revoke")[0] == 1  # nothing here, and nobody asked for a commit
+    code, out, _ = reconcile("accept", "digits", "--revoke", "--commit", "--json")
+    assert (code, json.loads(out)["revoked"]) == (0, [path.as_posix()])
+    assert git(recorded, "log", "-1", "--format=%s") == f"Revoke what was accepted for {CELL}"
+    assert git(recorded, "status", "--porcelain", "state") == ""
+    git(recorded, "read-tree", "HEAD~1")
+    assert git(recorded, "status", "--porcelain", "state") == f"AD {path.as_posix()}"
+    assert reconcile("accept", "digits", "--revoke", "--commit")[0] == 1
+    assert git(recorded, "status", "--porcelain", "state") == ""
+
+
 def test_when_it_was_measured_after_all_the_acceptance_is_not_needed(recorded: Path, reconcile: Reconcile) -> None:
     changed(recorded)
     accept(reconcile)

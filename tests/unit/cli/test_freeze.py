@@ -158,3 +158,15 @@ def test_a_cell_that_publishes_the_runs_of_a_frozen_one_is_frozen_with_it(declar
     assert tree(declared) == before
     steps = json.loads(reconcile("plan", "--json")[1])["steps"]
     assert all(step["blocked"].startswith("frozen since") for step in steps), steps
+
+
+def test_an_unfreeze_that_was_killed_before_its_commit_is_finished_by_the_next(
+    recorded: Path, reconcile: Reconcile
+) -> None:
+    freeze(reconcile, "digits", "--commit")
+    (path,) = Path("state/frozen").glob("*.json")
+    path.unlink()
+    path.parent.rmdir()
+    assert reconcile("unfreeze", "digits", "--commit")[0] == 0
+    assert git(recorded, "log", "-1", "--format=%s") == f"Unfreeze {CELL}"
+    assert git(recorded, "status", "--porcelain", "state") == ""

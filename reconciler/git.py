@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from reconciler.errors import RepositoryError
-from reconciler.git_index import PrivateIndex, open_private_index
+from reconciler.git_index import PrivateIndex, end_killed_commits, open_private_index
 from reconciler.git_process import Answer, ask, converse
 from reconciler.storage_errors import refuse_storage_error
 
@@ -324,8 +324,9 @@ def commit(root: Path, paths: Iterable[str], message: str) -> str:
 
 
 def end_killed_commit(root: Path, paths: Iterable[str]) -> None:
-    """Bring the index to HEAD below these paths: a commit may have been killed between the two."""
+    """Bring the index to HEAD below these paths, and remove what else a commit left that was killed at its end."""
     given = list(paths)
+    end_killed_commits(root)
     if not _changed_below(root, given):
         return
     with open_private_index(root) as index:

@@ -125,17 +125,26 @@ class Impossible:
 
 
 def find_impossible(text: str, report: AccuracyReport, samples: int = 0) -> Iterator[Impossible]:
-    """A value beyond its metric, an accuracy that is not that of its counts, counts of more or fewer samples than the
-    run answered (``samples``, 0 where that is not known)."""
+    """A value beyond its metric, a second one that is another, an accuracy that is not that of its counts, counts of
+    more or fewer samples than the run answered (``samples``, 0 where that is not known)."""
     for metric, values in report.metrics.items():
         most = _MOST.get(metric)
         for item in values:
             if most is not None and item.value > most:
                 yield Impossible(report.file, item.line, f"{metric} {item.value}", f" is more than {most}")
+            if not _agree(item.value, values[0].value):
+                other = f", and line {values[0].line} states {values[0].value}"
+                yield Impossible(report.file, item.line, f"{metric} {item.value}", other)
     for number, line in enumerate(_lines(text), start=1):
         if found := _COUNTED.match(line):
             for why in _find_miscounted(found, samples):
                 yield Impossible(report.file, number, f"accuracy={found['value']}%", f": {why}")
+
+
+def _agree(one: Decimal, other: Decimal) -> bool:
+    """Whether two values may be one that was printed with more digits and with fewer."""
+    exponents = [exponent for value in (one, other) if isinstance(exponent := value.as_tuple().exponent, int)]
+    return abs(one - other) < Decimal(1).scaleb(max(exponents, default=0))
 
 
 def _find_miscounted(found: re.Match[str], samples: int) -> Iterator[str]:

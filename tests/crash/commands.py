@@ -57,10 +57,24 @@ COMMANDS: Mapping[str, Written] = {
     "import": Written("declared", ("import", "../logs", "--cell", CELL), NOT_IN_SYNC, exact=True, weight=3),
     "accept": Written("changed", ("accept", "digits", *REASON, "--commit"), None, commits=True),
     "accept --revoke": Written(
-        "accepted", ("accept", "digits", "--revoke", "--commit"), None, exact=True, commits=True, weight=3
+        "accepted",
+        ("accept", "digits", "--revoke", "--commit"),
+        None,
+        exact=True,
+        commits=True,
+        weight=3,
+        other="nothing is accepted here",
     ),
     "freeze": Written("recorded", ("freeze", "digits", *REASON, "--commit"), None, commits=True),
-    "unfreeze": Written("frozen", ("unfreeze", "digits", "--commit"), None, exact=True, commits=True, weight=3),
+    "unfreeze": Written(
+        "frozen",
+        ("unfreeze", "digits", "--commit"),
+        None,
+        exact=True,
+        commits=True,
+        weight=3,
+        other="digits is not frozen",
+    ),
     "prune --commit": Written(
         "undeclared", ("prune", "--measured", "--max-share", "1", "--yes", "--commit"), None, exact=True, commits=True
     ),

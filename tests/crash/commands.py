@@ -90,7 +90,6 @@ COMMANDS: Mapping[str, Written] = {
     "sign": Written("unsigned", ("sign",), None),
     "embargo --install": Written("recorded", ("embargo", "--install"), weight=1),
     "fetch": Written("mirrored", ("fetch", "rnnt", "--mirror", "../lab", "--scratch", "../scratch"), None, weight=1),
-    "rehearse": Written("empty", ("rehearse", "resnet50", "--output", ".", "--samples", "8"), None, weight=1),
 }
 
 

@@ -84,7 +84,8 @@ _Row = LogLine | re.Match[bytes] | None  # None: a line that LoadGen's logger di
 class LogIndex(Mapping[str, LogLine]):
     """The first line of each key, in the order of the log; a value is made of its text when it is asked for.
 
-    ``ended_at``: milliseconds from the start of LoadGen's logger to its line of power_end; None where it wrote none.
+    ``began_at``, ``ended_at``: milliseconds from the start of LoadGen's logger to its lines of power_begin and power_end;
+    None where it wrote none.
     """
 
     def __init__(self, rows: list[_Row]) -> None:
@@ -97,9 +98,9 @@ class LogIndex(Mapping[str, LogLine]):
                 if first.setdefault(key, number) != number:
                     self._others.append((key, number))
         self._first = {_name(key): number for key, number in first.items()}
-        last = rows[first[b"power_end"]] if b"power_end" in first else None
-        found = _CLOCK.search(last[0]) if isinstance(last, re.Match) else None
-        self.ended_at = Decimal(found[1].decode()) if found else None
+        self.began_at, self.ended_at = (
+            _read_clock(rows[first[key]]) if key in first else None for key in (b"power_begin", b"power_end")
+        )
 
     def __getitem__(self, key: str) -> LogLine:
         return self.read(self._first[key])
@@ -147,6 +148,11 @@ class LogIndex(Mapping[str, LogLine]):
         for number, row in enumerate(self._rows):
             if row is not None and (row.error or row.warning if isinstance(row, LogLine) else _is_flagged(row)):
                 yield self.read(number)
+
+
+def _read_clock(row: _Row) -> Decimal | None:
+    found = _CLOCK.search(row[0]) if isinstance(row, re.Match) else None
+    return Decimal(found[1].decode()) if found else None
 
 
 @functools.lru_cache(maxsize=4096)

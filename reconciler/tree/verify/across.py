@@ -15,6 +15,7 @@ _CONF_DIGEST = "user.conf"
 _FEW = 1e-5
 
 Files = Mapping[tuple[str, str, str], str]  # (submitter, cell, run) → the log's path
+Fingerprints = Mapping[tuple[str, str, str], tuple[str, ...]]  # the same → what it shares with no other run
 Pairs = frozenset[tuple[str, str]]  # (scenario, measured): what may be inferred from what
 
 
@@ -33,6 +34,25 @@ def verify_copied_logs(facts: Sequence[Facts], files: Files, inferable: Pairs = 
                 finding = _shared(first, first_run, item, run, files, inferable)
                 if finding is not None:
                     yield finding
+
+
+def verify_edited_copies(
+    facts: Sequence[Facts], files: Files, fingerprints: Fingerprints, inferable: Pairs = frozenset()
+) -> Iterator[TreeFinding]:
+    """A detail log that is another cell's although its bytes are not: with other dates, say. The later cell gets the
+    finding."""
+    seen: dict[str, tuple[Facts, str, str]] = {}
+    for item in facts:
+        for run, digest in item.digests:
+            marks = fingerprints.get((item.submitter, item.cell, run), ())
+            known = [seen.setdefault(mark, (item, run, digest)) for mark in marks]
+            first, first_run, _ = next((entry for entry in known if entry[2] != digest), (item, run, digest))
+            if (first.submitter, first.cell, first_run) != (item.submitter, item.cell, run):
+                finding = _shared(first, first_run, item, run, files, inferable)
+                if finding is not None:
+                    wanted = "latencies or a clock of LoadGen's logger that are not those of another run"
+                    complaint = replace(finding.complaint, wanted=wanted, cause="a copy that was edited")
+                    yield replace(finding, complaint=complaint)
 
 
 def _shared(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from reconciler.files import hash_bytes
+from reconciler.mlperf.loadgen.fingerprint import find_fingerprints
 from reconciler.mlperf.log_files import DETAIL
 from reconciler.tree.findings import Facts, Gap, Rule, TreeFinding, TreeReport
 from reconciler.tree.reading.cell import USER_CONF
@@ -15,14 +16,14 @@ from reconciler.tree.reading.files import TEXT_LIMIT
 from reconciler.tree.reading.survey import Progress, survey_tree
 from reconciler.tree.reading.view import CellView, FindOriginal
 from reconciler.tree.rule_engine import About, apply_rules
-from reconciler.tree.verify.across import SAME_LOG, add_causes, verify_copied_logs
+from reconciler.tree.verify.across import SAME_LOG, add_causes, verify_copied_logs, verify_edited_copies
 from reconciler.tree.verify.answers import ANSWER_RULES
 from reconciler.tree.verify.conf import CONF_RULES, read_conf, read_target
 from reconciler.tree.verify.endpoints import ENDPOINTS_CONTRADICTIONS
 from reconciler.tree.verify.gaps import find_gaps
 from reconciler.tree.verify.overlaps import OVERLAP, Span, list_spans, verify_overlaps
 from reconciler.tree.verify.placement import PLACEMENT_RULES
-from reconciler.tree.verify.runs import RUN_CONTRADICTIONS
+from reconciler.tree.verify.runs import RUN_CONTRADICTIONS, list_runs
 from reconciler.tree.verify.sources import SOURCES, LoadGenBuild, find_build, verify_sources
 from reconciler.tree.verify.summary import SUMMARY_RULES
 from reconciler.tree.verify.systems import (
@@ -73,6 +74,7 @@ def verify_tree(
     found = [finding for item in surveys for finding in walk.find(item)]
     pairs = frozenset((rule.scenario, rule.measured) for item in surveys for rule in item.ruleset.inferences)
     found += verify_copied_logs(memory.facts, memory.files, pairs)
+    found += verify_edited_copies(memory.facts, memory.files, memory.fingerprints, pairs)
     found += [*verify_overlaps(memory.spans), *verify_sources(memory.builds)]
     return TreeReport(
         root=str(path),
@@ -86,10 +88,12 @@ def verify_tree(
 
 @dataclass(slots=True)
 class _Memory:
-    """What is kept of each cell for the comparison across cells: its facts, where its logs are, what was not there."""
+    """What is kept of each cell for the comparison across cells: its facts, where its logs are and what tells them from
+    others, what was not there."""
 
     facts: list[Facts] = field(default_factory=list)
     files: dict[tuple[str, str, str], str] = field(default_factory=dict)
+    fingerprints: dict[tuple[str, str, str], tuple[str, ...]] = field(default_factory=dict)
     gaps: list[Gap] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)
     builds: list[LoadGenBuild] = field(default_factory=list)
@@ -103,6 +107,9 @@ class _Memory:
         for run in view.files.runs():
             key = (view.files.submitter.submitter, str(view.cell), run.name)
             self.files[key] = f"{run.folder.shown}/{DETAIL}"
+        for read in list_runs(view):
+            key = (view.files.submitter.submitter, str(view.cell), read.name)
+            self.fingerprints[key] = find_fingerprints(read.log)
 
 
 def verify_cell(view: CellView, about: About) -> Iterator[TreeFinding]:

@@ -36,7 +36,7 @@ class Written:
     exact: bool = False
     at: str = "repository"
     then: tuple[str, ...] | None = None
-    weight: int = 2
+    weight: float = 2
     swept: bool = False
     commits: bool = False
     other: str = ""
@@ -89,7 +89,7 @@ COMMANDS: Mapping[str, Written] = {
     "detect --write": Written("described", ("detect", "--write", "--system", "box"), None, exact=True),
     "sign": Written("unsigned", ("sign",), None),
     "embargo --install": Written("recorded", ("embargo", "--install"), weight=1),
-    "fetch": Written("mirrored", ("fetch", "rnnt", "--mirror", "../lab", "--scratch", "../scratch"), None, weight=1),
+    "fetch": Written("mirrored", ("fetch", "rnnt", "--mirror", "../lab", "--scratch", "../scratch"), None, weight=0.3),
 }
 
 

@@ -84,8 +84,8 @@ _Row = LogLine | re.Match[bytes] | None  # None: a line that LoadGen's logger di
 class LogIndex(Mapping[str, LogLine]):
     """The first line of each key, in the order of the log; a value is made of its text when it is asked for.
 
-    ``began_at``, ``ended_at``: milliseconds from the start of LoadGen's logger to its lines of power_begin and power_end;
-    None where it wrote none.
+    ``began_at``, ``ended_at``: milliseconds from the start of LoadGen's logger to its lines of power_begin and of
+    power_end; None where it wrote none.
     """
 
     def __init__(self, rows: list[_Row]) -> None:

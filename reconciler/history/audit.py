@@ -13,6 +13,7 @@ from reconciler.diff.change import Chosen
 from reconciler.diff.claims import AuditReport, Claim, Proof
 from reconciler.diff.difference import ALLOWED_TO_DIFFER, list_published_cells
 from reconciler.diff.run_selection import find_differing_evidence
+from reconciler.history.copies import find_copies
 from reconciler.history.logs import FOLDER, Logs, open_logs
 from reconciler.history.missing_runs import find_missing_runs
 from reconciler.history.rendered import verify_tree_files
@@ -39,6 +40,7 @@ def _claims(root: Path, at: Snapshot, logs: Logs) -> Iterator[Claim]:
     published = list_published_cells(at.difference.chosen)
     for cell in sorted(at.difference.chosen):
         yield from audit_cell(cell, at, logs, published=str(cell) in published)
+    yield from find_copies(at, logs)
     yield from find_missing_runs(root, at)
     yield from verify_tree_files(root, at, logs)
 

@@ -12,6 +12,7 @@ from reconciler.diff.difference import list_published_cells
 from reconciler.diff.impact import Remark
 from reconciler.errors import ReconcilerError
 from reconciler.history.audit import audit_cell
+from reconciler.history.copies import find_copies
 from reconciler.history.logs import Logs, open_logs
 from reconciler.history.rendered import find_committed_tree, find_unlike_files, render_commit
 from reconciler.history.snapshot import RECORDS, Snapshot
@@ -38,6 +39,10 @@ def _find_denied(
         for claim in audit_cell(cell, at, logs, published=str(cell) in published):
             if claim.proof is Proof.CONTRADICTED:
                 yield Remark("error", "", 0, _explain(claim, withheld=withheld), _MEASURE)
+    touched = set(map(str, cells))
+    for claim in find_copies(at, logs) if touched else ():
+        if claim.where in touched:
+            yield Remark("error", "", 0, _explain(claim, withheld=withheld), _MEASURE)
     if len(cells) > _MOST:
         text = f"new results of {len(cells)} cells; those of {_MOST} were derived again from their logs"
         yield Remark("warning", "", 0, text, "see `reconcile audit` for the others")

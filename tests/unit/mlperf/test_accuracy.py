@@ -125,6 +125,7 @@ def test_hash_of_a_real_log_is_that_of_the_original(loadgen_run: Callable[[str],
     ("text", "samples", "why"),
     [
         ("accuracy=1000%, good=10, total=1\n", 0, "acc 1000 is more than 100"),
+        ("accuracy=75.000%, good=12, total=16\naccuracy=81.2%\n", 16, "acc 81.2, and line 1 states 75.000"),
         ("accuracy=99%, good=0, total=16\n", 16, "0 of 16 are 0.000%"),
         ("accuracy=99%, good=99, total=16\n", 16, "99 of 16 cannot be"),
         ("accuracy=100%, good=0, total=0\n", 16, "0 of 0 cannot be"),
@@ -142,6 +143,7 @@ def test_an_accuracy_that_no_scorer_can_have_found(text: str, samples: int, why:
     [
         ("accuracy=76.014%, good=38007, total=50000\n", "acc", 50000),
         ("accuracy=93.750%, good=15, total=16\n", "acc", 0),
+        ("accuracy=93.750%, good=15, total=16\naccuracy=93.8%\n", "acc", 16),
         ("AUC=80.295%, accuracy=97.6%, good=1000, total=1024, queries=10\n", "AUC", 10),  # it counts pairs
         ("Accuracy: mean = 0.86170, kidney = 0.9\n", "DICE", 43),
     ],

@@ -1,0 +1,62 @@
+"""One run that a commit shows as two: a log of an earlier run that came again with other dates.
+
+Its latencies and the clock of LoadGen's logger give it away. Runs with one result, and runs of one address, are
+compared; a log that two records share byte for byte is one run that was recorded twice, and says so itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+
+from reconciler.diff.claims import Claim, Proof
+from reconciler.errors import LogError
+from reconciler.history.logs import Logs
+from reconciler.history.snapshot import Snapshot
+from reconciler.mlperf.loadgen.fingerprint import find_fingerprints
+from reconciler.mlperf.loadgen.log import parse_detail
+from reconciler.mlperf.log_files import DETAIL
+from reconciler.resource.records import Ended, Record
+
+
+def find_copies(at: Snapshot, logs: Logs) -> Iterator[Claim]:
+    """Of records that count, and of what else the commit holds; nothing where every run is one of its own."""
+    counting = {i: str(cell) for cell in sorted(at.difference.chosen) for i in at.difference.chosen[cell].all}
+    for group in _group_candidates(at):
+        if counting.keys().isdisjoint(group):
+            continue
+        seen = {identity: _read_fingerprints(at.records[identity], logs) for identity in group}
+        for one, other in combinations(sorted(group, key=lambda i: (at.records[i].started, i)), 2):
+            first, second = seen[one], seen[other]
+            cell = counting.get(other) or counting.get(one)
+            if cell and first.keys() & second.keys() and set(first.values()) != set(second.values()):
+                earlier, later = at.records[one], at.records[other]
+                detail = f"its log has the latencies or the clock of {one}, a run of {earlier.started}, and other bytes"
+                yield Claim(cell, f"{later.address.label}: a run of its own", Proof.CONTRADICTED, detail)
+
+
+def _group_candidates(at: Snapshot) -> list[set[str]]:
+    """Ids of records that one run may have made, of those with different logs."""
+    groups: dict[tuple[object, ...], dict[str, str]] = {}
+    for identity, record in at.records.items():
+        digest = next((a.sha256 for a in record.artifacts if a.name == DETAIL), "")
+        if not digest or record.ended is not Ended.DONE:
+            continue
+        metric = record.values.get("metric")
+        groups.setdefault(("address", record.address), {})[identity] = digest
+        if isinstance(metric, dict):
+            groups.setdefault(("metric", str(metric.get("value")), str(metric.get("unit"))), {})[identity] = digest
+    found = {frozenset(group) for group in groups.values() if len(set(group.values())) > 1}
+    return sorted(map(set, found), key=sorted)
+
+
+def _read_fingerprints(record: Record, logs: Logs) -> dict[str, bytes]:
+    """Fingerprint → the log, whatever its line ends. Nothing of a log that is not here or cannot be read."""
+    own = [a for a in record.artifacts if a.name == DETAIL and a.place == "logs"]
+    good = logs.read(own)
+    for data in good.values():
+        try:
+            return dict.fromkeys(find_fingerprints(parse_detail(data, DETAIL)), data.replace(b"\r\n", b"\n"))
+        except LogError:
+            continue
+    return {}

@@ -1,0 +1,104 @@
+"""A log of an earlier run that came again with other dates: whatever else was changed, the run is known."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from reconciler import git
+from reconciler.diff.claims import Proof
+from reconciler.files import RepositoryPaths
+from reconciler.history.audit import audit
+from reconciler.history.forgeries import find_forgeries
+from reconciler.history.snapshot import read_snapshot
+from reconciler.mlperf.loadgen.fingerprint import find_fingerprints
+from reconciler.mlperf.loadgen.log import parse_detail
+from reconciler.mlperf.log_files import DETAIL
+from reconciler.record.codec import decode
+from reconciler.record.store import write_record
+from reconciler.resource.records import Artifact, Record
+from tests.passes.repository import Repository
+from tests.unit.cli.conftest import recorded, recorded_once
+from tests.unit.mlperf.conftest import Run, loadgen_run
+from tests.unit.mlperf.loadgen.lies import moved, setting, whole
+
+__all__ = ["loadgen_run", "recorded", "recorded_once"]
+
+DAYS = 3
+
+
+def redate(data: bytes) -> bytes:
+    """Every date that LoadGen logs, by as much."""
+    text = moved("power_end", days=DAYS)(moved("power_begin", days=DAYS)(data.decode()))
+    shape = re.compile(r'("key": "test_datetime", "value": ")([^"]+)Z')
+    form = "%Y-%m-%dT%H:%M:%S"
+    later = lambda found: (datetime.strptime(found[2], form) + timedelta(days=DAYS)).strftime(form)  # noqa: E731
+    changed, count = shape.subn(lambda found: f"{found[1]}{later(found)}Z", text)
+    assert count == 1
+    return changed.encode()
+
+
+def record_again(root: Path, mode: str, edit: Callable[[bytes], bytes]) -> None:
+    """A second record of a run, three days later, with an edited copy of its log; both in a commit."""
+    for path in sorted((root / "state/records/Run").glob("*.json")):
+        record = decode(path.read_bytes(), path.name)
+        if record.address.mode != mode:
+            continue
+        (old,) = [a for a in record.artifacts if a.name == DETAIL]
+        data = edit((root / "state/logs" / old.sha256).read_bytes())
+        new = old._replace(sha256=hashlib.sha256(data).hexdigest(), size=len(data))
+        (root / "state/logs" / new.sha256).write_bytes(data)
+        write_record(RepositoryPaths(root), _follow(record, tuple(new if a is old else a for a in record.artifacts)))
+    Repository(root).commit()
+
+
+def _follow(record: Record, artifacts: tuple[Artifact, ...]) -> Record:
+    later = (datetime.fromisoformat(record.started) + timedelta(days=DAYS)).isoformat()
+    return replace(record, started=later, attempt=f"{record.attempt}x", artifacts=artifacts)
+
+
+def find_contradicted(root: Path) -> dict[str, str]:
+    found = audit(root, read_snapshot(root, git.resolve(root, "HEAD")))
+    return {claim.what: claim.detail for claim in found.claims if claim.proof is Proof.CONTRADICTED}
+
+
+@pytest.mark.parametrize("mode", ["performance", "accuracy"])
+def test_an_older_log_with_all_of_its_dates_changed_is_named(recorded: Path, mode: str) -> None:
+    record_again(recorded, mode, redate)
+    assert f"Run {mode}: a run of its own" in find_contradicted(recorded)
+
+
+def test_a_pull_request_that_brings_such_a_log_is_named(recorded: Path) -> None:
+    base = git.resolve(recorded, "HEAD")
+    record_again(recorded, "performance", redate)
+    found = find_forgeries(recorded, base, read_snapshot(recorded, git.resolve(recorded, "HEAD")))
+    assert any("Run performance: a run of its own: its log has the latencies" in remark.message for remark in found)
+
+
+def test_a_log_that_only_got_other_line_ends_is_the_same_run(recorded: Path) -> None:
+    record_again(recorded, "performance", lambda data: data.replace(b"\n", b"\r\n"))
+    assert "Run performance: a run of its own" not in find_contradicted(recorded)
+
+
+def test_latencies_tell_a_run_although_its_clock_was_changed_and_the_other_way_round(
+    loadgen_run: Callable[[str], Run],
+) -> None:
+    run = loadgen_run("server-valid")
+    text = run.bytes("detail.txt").decode()
+
+    def read(text: str) -> set[str]:
+        return set(find_fingerprints(parse_detail(text.encode(), DETAIL)))
+
+    own = read(text)
+    assert {mark.split()[0] for mark in own} == {"latencies", "clock"}
+    clock = re.sub(r'("key": "power_end".*"time_ms": )[\d.]+', r"\g<1>1.5", text)
+    faster = whole("result_mean_latency_ns", 0.5)(setting("result_min_latency_ns", "7")(text))
+    assert [mark.split()[0] for mark in own & read(clock)] == ["latencies"]
+    assert [mark.split()[0] for mark in own & read(faster)] == ["clock"]
+    assert own.isdisjoint(find_fingerprints(loadgen_run("server-long").detail))

@@ -92,7 +92,7 @@ def _cpu_model() -> str:
     except OSError:
         return platform.processor()
     names = (line.partition(":")[2].strip() for line in lines if line.startswith(("model name", "Model")))
-    return next(names, platform.processor())
+    return next(names, "") or platform.processor()  # which asks another process
 
 
 def _operating_system() -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import subprocess
@@ -12,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from reconciler.cli.main import main
 from tests.passes.repository import Repository
 from tests.shared import make_once, need
 
@@ -31,7 +34,17 @@ class Said:
 
 
 def console(root: Path, *words: str) -> Said:
-    """The command line, as a process in a folder."""
+    """The command line in a folder, in this process: what it prints is what matters."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    with contextlib.chdir(root), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main(words)
+    said = Said(code, *(stream.buffer.getvalue().decode() for stream in (out, err)))
+    assert "this is a bug in reconcile" not in said.err, said.err
+    return said
+
+
+def console_process(root: Path, *words: str) -> Said:
+    """The same as a process of its own."""
     environment = {**os.environ, "PYTHONPATH": str(TOP)}
     command = [sys.executable, "-m", "reconciler.cli.main", *words]
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
@@ -59,7 +72,7 @@ def _start(folder: Path) -> Quickstart:
     repository.write(SPEC, (TOP / SPEC).read_text(encoding="utf-8"))
     repository.write(".gitignore", ".reconcile/\n")
     repository.commit()
-    return Quickstart(repository, console(repository.root, SPEC, "--json"))
+    return Quickstart(repository, console_process(repository.root, SPEC, "--json"))
 
 
 @pytest.fixture

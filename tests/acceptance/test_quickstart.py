@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.conftest import SPEC, Quickstart, console
+from tests.acceptance.conftest import SPEC, Quickstart, console, console_process
 from tests.passes.repository import Repository
 
 SCENARIOS = ("SingleStream", "MultiStream", "Server", "Offline")
@@ -45,7 +45,7 @@ def test_every_outcome_is_recorded_once_with_its_spec(quickstart: Quickstart) ->
 
 def test_second_command_runs_nothing(repository: Repository) -> None:
     records = set(repository.records())
-    again = console(repository.root, SPEC)
+    again = console_process(repository.root, SPEC)
     assert (again.code, "In sync" in again.out) == (0, True)
     assert console(repository.root, "plan", SPEC).code == 0
     assert set(repository.records()) == records

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.schedule import LongFirst, rank
+from tests.warm.children import Warm, warm_children
 
 # How long an example takes says nothing on a machine that others share. Whatever else is on by default stays on.
 settings.register_profile("loaded", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -62,4 +63,18 @@ def _own_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
         patch.setenv("GIT_CONFIG_NOSYSTEM", "1")
         patch.setenv("RECONCILE_BUSY", "1")  # whoever tests may compile meanwhile
         patch.setenv("RECONCILE_LOCKS", str(tmp_path_factory.mktemp("locks")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def warm(_own_environment: None) -> Iterator[Warm]:
+    """The children of the passes of this process are forks of one that has loaded what they load."""
+    with warm_children() as warm:
+        yield warm
+
+
+@pytest.fixture
+def cold_children(warm: Warm) -> Iterator[None]:
+    """Every child is a new process with a command line of its own, as it is for users."""
+    with warm.off():
         yield

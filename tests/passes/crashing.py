@@ -6,6 +6,7 @@ copy of START was stopped: what it left, and how the next, ordinary pass ended.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -20,6 +21,7 @@ from typing import Any, NoReturn
 
 from reconciler.errors import StorageError
 from tests.passes.repository import Repository
+from tests.warm.children import Warm, warm_children
 
 # Everything durable goes through one of these.
 STEPS = ("fsync", "replace", "rename", "link", "mkdir", "unlink", "rmdir")
@@ -142,12 +144,15 @@ def finish(repository: Repository) -> dict[str, Any]:
     }
 
 
-def main(fault: str, every: int, start: Path, scratch: Path) -> None:
+def main(fault: str, every: int, start: Path, scratch: Path, warm: Warm) -> None:
+    """A child of a pass that is killed must end with it: that one is no fork of another process."""
+    warm.start()
     whole = Repository(start).copy(scratch / "whole")
     steps = count_steps(whole)
     for at in range(1, steps + 1, every):
         repository = Repository(start).copy(scratch / str(at))
-        status = struck(repository, fault, at)
+        with warm.off() if fault == "kill" else contextlib.nullcontext():
+            status = struck(repository, fault, at)
         left = wait_for_end_of(repository.root)
         report: dict[str, Any] = {}
 
@@ -163,4 +168,5 @@ def main(fault: str, every: int, start: Path, scratch: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]), Path(sys.argv[4]))
+    with warm_children() as warm:
+        main(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]), Path(sys.argv[4]), warm)

@@ -103,6 +103,7 @@ def test_without_its_code_the_records_stand(made: Repository, tmp_path: Path) ->
     assert len(started(repository)) == 1
 
 
+@pytest.mark.usefixtures("cold_children")  # the client finds the keeper by its command line
 def test_a_keeper_that_is_killed_takes_it_along_and_fails_the_run(tmp_path: Path) -> None:
     repository = with_service(tmp_path, env="        env: {WAITS: accuracy}\n")
     kill = "open('../waiting', 'w').close()\n    import psutil, signal\n"

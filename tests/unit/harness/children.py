@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from dataclasses import dataclass
 from itertools import count
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.contract import Benchmark, BuildRequest, FileMessage, Result, RunRequest
+from reconciler.process import Child, build_harness_command
 
 ROOT = Path(__file__).parents[3]
 TINY = Path(__file__).parent / "tiny.py"
@@ -55,18 +55,13 @@ class Children:
 
     def start(self, request: FileMessage, folder: Path) -> Ended:
         request.write(folder / "request.json")
-        done = subprocess.run(
-            [*command(), request.verb, str(folder / "request.json"), str(folder / "result.json")],
-            cwd=folder,
-            env=environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=LIMIT,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout
-        return Ended(Result.read(folder / "result.json"), done.stdout, folder)
+        log = folder.with_suffix(".log")
+        words = build_harness_command(request.verb, folder / "request.json", folder / "result.json")
+        with Child(words, folder=folder, log=log, environment=environment()) as child:
+            status = child.wait(LIMIT)
+        output = log.read_text(encoding="utf-8", errors="replace")
+        assert status == 0, output
+        return Ended(Result.read(folder / "result.json"), output, folder)
 
     def build(self, kind: Any, *, benchmark: Path = TINY, **request: Any) -> Ended:
         folder = self.place()

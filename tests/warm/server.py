@@ -1,0 +1,87 @@
+"""The process that is forked: ``python -P server.py DESCRIPTOR``, a socket on which it is asked for children.
+
+It does nothing but load modules, so that a fork of it is what ``python -P -m harness`` is once that has loaded them. A
+request is one JSON document with the open files of the child: where it says how it goes, its standard input, its
+output, and whatever else it keeps open.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import selectors
+import signal
+import socket
+import sys
+import time
+from typing import Any, NoReturn
+
+MOST = 1 << 20  # bytes of a request
+_DESCRIPTORS = 16
+_LOADED = ("harness.__main__", "harness.build", "harness.run", "harness.score", "harness.probe", "harness.command")
+
+
+def serve(asked: socket.socket) -> None:
+    """Until the other end of the socket is closed; then every child ends, since this is its parent."""
+    watched = selectors.DefaultSelector()
+    watched.register(asked, selectors.EVENT_READ)
+    while True:
+        for key, _ in watched.select():
+            if key.fileobj is not asked:
+                watched.unregister(key.fileobj)
+                pid, told = key.data
+                status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+                os.close(key.fd)
+                os.write(told, f"{status}\n".encode())
+                os.close(told)
+                continue
+            data, files, _, _ = socket.recv_fds(asked, MOST, _DESCRIPTORS)
+            if not data:
+                return
+            pid = os.fork()
+            if pid == 0:
+                asked.close()
+                for other in watched.get_map().values():
+                    if other.data is not None:
+                        os.close(other.data[1])
+                become(json.loads(data), files)
+            for descriptor in files[1:]:
+                os.close(descriptor)
+            watched.register(os.pidfd_open(pid), selectors.EVENT_READ, (pid, files[0]))
+
+
+def become(request: dict[str, Any], files: list[int]) -> NoReturn:
+    """What a new process would be: a session, a folder, an environment and standard streams of its own."""
+    told, given, output = files[:3]
+    status = 1
+    try:
+        os.setsid()
+        os.write(told, f"{os.getpid()}\n".encode())
+        os.close(told)
+        os.chdir(request["folder"])
+        os.environ.clear()
+        os.environ.update(request["environment"], RECONCILE_PARENT=str(os.getppid()))
+        time.tzset()
+        os.dup2(given, 0)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        os.close(given)
+        os.close(output)
+        sys.modules["harness.__main__"].main(request["words"])
+        status = 0
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else 1
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    for name in _LOADED:
+        importlib.import_module(name)
+    gc.freeze()
+    serve(socket.socket(fileno=int(sys.argv[1])))

@@ -28,10 +28,12 @@ from reconciler.files import replace as write
 from reconciler.git_history import clone_at
 from reconciler.history.snapshot import Snapshot
 from reconciler.launch.nodes import Node, probe_nodes
-from reconciler.mlperf.compliance.scores import read_from_detail
+from reconciler.mlperf.compliance.scores import Slack, read_from_detail
+from reconciler.mlperf.compliance.test01 import find_slack
 from reconciler.mlperf.loadgen.log import parse_detail
 from reconciler.mlperf.log_files import DETAIL
 from reconciler.mlperf.repeatability import compute_bound
+from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.observed.node_probe import probe_machines
 from reconciler.plan.select import parse
 from reconciler.planning import Options, PlanResult, compute_plan
@@ -192,7 +194,7 @@ def _judged(
     except LogError as error:
         return _not_comparable(cell, str(error)), {}
     then, now = float(published.metric[0]), float(again.metric[0])
-    limit = compute_bound(recorded, then, score, lower=lower)
+    limit = compute_bound(recorded, then, score, _find_slack(cell, at), lower=lower)
     proof = Proof.PROVEN if limit.keeps(now, lower=lower) else Proof.CONTRADICTED
     word = "at most" if lower else "at least"
     detail = (
@@ -209,6 +211,14 @@ def _judged(
         "bound": limit.value,
         "source": limit.source,
     }
+
+
+def _find_slack(cell: Cell, at: Snapshot) -> Slack:
+    """What the commit's round lets two runs of a system be apart."""
+    settings = at.desired.detail(_result(cell)).settings
+    ruleset = load_ruleset(at.desired.submission.round)
+    rules = ruleset.find_rules(cell.division, settings.text("benchmark.official", cell.benchmark))
+    return find_slack(rules, cell.scenario)
 
 
 def _not_comparable(cell: Cell, why: str) -> Claim:

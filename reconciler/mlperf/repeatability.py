@@ -34,11 +34,11 @@ class Bound:
         return repeat <= self.value if lower else repeat >= self.value
 
 
-def compute_bound(recorded: Sequence[float], published: float, score: Scored, *, lower: bool) -> Bound:
+def compute_bound(recorded: Sequence[float], published: float, score: Scored, slack: Slack, *, lower: bool) -> Bound:
     """``recorded``: every valid run alike, the published one among them. ``score``: the published run's, as TEST01
-    reads it. ``lower``: a lower value is better."""
+    reads it, and ``slack`` what the round lets that test's be apart. ``lower``: a lower value is better."""
     side = 1 if lower else -1
-    allowed = Slack().of(score.scenario, score.score or 0.0)
+    allowed = slack.of(score.scenario, score.score or 0.0)
     ruled = Bound(published * (1 + side * allowed), f"{allowed:.0%}, as TEST01 allows between two runs of a system")
     count = len(recorded)
     if count < FEWEST:

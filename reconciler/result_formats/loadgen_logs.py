@@ -15,7 +15,7 @@ from reconciler.mlperf.loadgen.answers import count_answered, find_wrong_answers
 from reconciler.mlperf.loadgen.compare import Asked, find_conf_contradictions, find_contradictions
 from reconciler.mlperf.loadgen.consistency import find_inconsistencies
 from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
-from reconciler.mlperf.loadgen.settings import SEEDS, list_ruled, list_settings, select_conf_settings
+from reconciler.mlperf.loadgen.settings import SEEDS, find_setting, list_ruled, list_settings, select_conf_settings
 from reconciler.mlperf.loadgen.user_conf import audit_settings
 from reconciler.mlperf.loadgen.verdict import judge_accuracy, judge_performance
 from reconciler.mlperf.log_files import (
@@ -120,8 +120,7 @@ def collect_asked(values: Mapping[str, object], mode: str) -> Asked:
     """What a run's identity inputs ask of LoadGen; a compliance test's audit settings win."""
     scenario, audit = str(values["scenario"]), audit_settings(values)
     values = {**values, **audit}
-    names = ("target_latency_percentile", "samples_per_query", "sample_concatenate_permutation", "use_token_latencies")
-    ruled = {n: values[n] for n in list_ruled(scenario) if n in names and values.get(n) is not None}
+    ruled = {n: values[n] for n in list_ruled(scenario) if find_setting(n, scenario) and values.get(n) is not None}
     seeds = {name: int(str(values[name])) for name in SEEDS if values.get(name) is not None}
     settings = {**select_conf_settings(values, mode, scenario), **ruled}
     return Asked(scenario, mode, settings, seeds, audit=bool(audit), audited=audit, whole=True)

@@ -67,13 +67,8 @@ class VerdictInputs:
     def limit(self, name: str, default: str) -> Decimal:
         return Decimal(self.limits.get(name, default))
 
-    def slack(self, name: str, default: str) -> Slack:
-        return Slack(
-            float(self.limit(name, default)),
-            float(self.limit(f"{name}_when_short", "20")),
-            float(self.limit("short_single_stream_latency", "200000")),
-            float(self.limit("short_multi_stream_latency", "1600000")),
-        )
+    def slack(self, name: str) -> Slack:
+        return Slack.ruled(self.limits, name)
 
 
 class Judge(Protocol):

@@ -14,8 +14,10 @@ from reconciler.mlperf.compliance.scores import Slack, find_unfit, measure_dista
 from reconciler.mlperf.compliance.verdict import AuditVerdict, Part, merge_parts, verify_text
 from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.mlperf.log_files import BASELINE, COMPLIANCE, VERIFY_ACCURACY, VERIFY_PERFORMANCE
+from reconciler.mlperf.rules.ruleset import BenchmarkRules
 from reconciler.resource.kinds import AUDIT
 
+MOST_CHANGE = "most_score_change"  # the limit of the round's
 DTYPES = ("byte", "float32", "int32", "int64")
 
 
@@ -103,6 +105,15 @@ def _same_first(one: Entry, other: Entry, dtype: str) -> bool:
     return len(left) == len(right) and all(a == b for a, b in zip(left, right, strict=True))
 
 
+def find_slack(rules: BenchmarkRules | None, scenario: str) -> Slack:
+    """How far apart the round lets two runs of one system be; what is usual where it does not have the test."""
+    try:
+        limits = rules.test("TEST01", scenario).limits if rules else {}
+    except KeyError:
+        limits = {}
+    return Slack.ruled({name: value.value for name, value in limits.items()}, MOST_CHANGE)
+
+
 def compare_speed(reference: DetailLog, audit: DetailLog, slack: Slack) -> Part:
     """Within the slack both ways. ERROR lines stop the official script, so they fail here."""
     before, after = read_from_detail(reference), read_from_detail(audit)
@@ -145,7 +156,7 @@ def compare_accuracies(fallback: Fallback) -> Part:
 
 def _judge(inputs: VerdictInputs) -> AuditVerdict:
     answers = _make_answers_part(inputs)
-    slack = inputs.slack("most_score_change", "10")
+    slack = inputs.slack(MOST_CHANGE)
     speed = compare_speed(inputs.performance.detail_log("performance"), inputs.audit.detail_log(AUDIT), slack)
     fallback = None
     if not answers.passed and {BASELINE, COMPLIANCE} <= set(inputs.reports):

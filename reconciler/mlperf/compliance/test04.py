@@ -48,7 +48,7 @@ def _rate(run: Scored) -> float | None:
 
 def _judge(inputs: VerdictInputs) -> AuditVerdict:
     reference, audit = inputs.performance.summary_log("performance"), inputs.audit.summary_log(AUDIT)
-    return judge_test04(reference, audit, inputs.slack("most_score_gain", "10"))
+    return judge_test04(reference, audit, inputs.slack("most_score_gain"))
 
 
 TEST04 = ComplianceTest(judge=_judge, shows_answers=False, mark="performance_issue_same")

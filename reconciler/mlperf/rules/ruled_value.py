@@ -41,7 +41,6 @@ SEED_FIELDS = SEEDS
 DEMAND_FIELDS = (
     "least_min_duration",
     "least_query_count",
-    "least_early_stopping_queries",
     "least_performance_sample_count",
     "least_samples_per_query",
     "exact_accuracy_sample_count",

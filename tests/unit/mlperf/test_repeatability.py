@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from reconciler.mlperf.compliance.scores import Scored
+from reconciler.mlperf.compliance.scores import Scored, Slack
+from reconciler.mlperf.compliance.test01 import find_slack
 from reconciler.mlperf.repeatability import compute_bound
+from reconciler.mlperf.rules.rounds import load_ruleset
 
 OFFLINE = Scored("Offline", "VALID", 100.0)
 
 
 @pytest.mark.parametrize("recorded", [[100.0], [100.0, 99.0]])
 def test_few_runs_have_no_spread_and_test01_rules(recorded: list[float]) -> None:
-    found = compute_bound(recorded, 100.0, OFFLINE, lower=False)
+    found = compute_bound(recorded, 100.0, OFFLINE, Slack(), lower=False)
     assert found.value == pytest.approx(90)
     assert "TEST01" in found.source
     assert found.keeps(90.1, lower=False)
@@ -22,29 +24,29 @@ def test_few_runs_have_no_spread_and_test01_rules(recorded: list[float]) -> None
 
 def test_three_runs_bound_the_next_by_students_t() -> None:
     # mean 100, s = 1, t(2, 99 %) = 6.965: 100 - 6.965 * sqrt(4/3)
-    found = compute_bound([99.0, 100.0, 101.0], 101.0, OFFLINE, lower=False)
+    found = compute_bound([99.0, 100.0, 101.0], 101.0, OFFLINE, Slack(), lower=False)
     assert found.value == pytest.approx(91.957, abs=1e-3)
     assert "3 recorded runs" in found.source
 
 
 def test_many_runs_bound_it_closer() -> None:
     recorded = [99.0, 101.0] * 50
-    found = compute_bound(recorded, 101.0, OFFLINE, lower=False)
+    found = compute_bound(recorded, 101.0, OFFLINE, Slack(), lower=False)
     assert 97 < found.value < 98
 
 
 def test_a_wide_spread_never_widens_the_bound() -> None:
-    found = compute_bound([100.0, 20.0, 180.0, 60.0], 100.0, OFFLINE, lower=False)
+    found = compute_bound([100.0, 20.0, 180.0, 60.0], 100.0, OFFLINE, Slack(), lower=False)
     assert found.value == pytest.approx(90)
     assert "TEST01" in found.source
 
 
 def test_a_latency_is_bounded_from_above() -> None:
     score = Scored("SingleStream", "VALID", 5e6)
-    assert compute_bound([5.0], 5.0, score, lower=True).value == pytest.approx(5.5)
-    spread = compute_bound([4.9, 5.0, 5.1], 5.0, score, lower=True)
+    assert compute_bound([5.0], 5.0, score, Slack(), lower=True).value == pytest.approx(5.5)
+    spread = compute_bound([4.9, 5.0, 5.1], 5.0, score, Slack(), lower=True)
     assert spread.value == pytest.approx(5.5)  # 5 + 6.965 * 0.1 * sqrt(4/3) = 5.80 would be wider
-    narrow = compute_bound([4.99, 5.0, 5.01], 5.0, score, lower=True)
+    narrow = compute_bound([4.99, 5.0, 5.01], 5.0, score, Slack(), lower=True)
     assert narrow.value == pytest.approx(5.0804, abs=1e-3)
     assert narrow.keeps(5.08, lower=True)
     assert not narrow.keeps(5.09, lower=True)
@@ -52,4 +54,19 @@ def test_a_latency_is_bounded_from_above() -> None:
 
 def test_a_very_short_latency_may_vary_twice_as_much() -> None:
     score = Scored("SingleStream", "VALID", 150_000.0)
-    assert compute_bound([0.15], 0.15, score, lower=True).value == pytest.approx(0.18)
+    assert compute_bound([0.15], 0.15, score, Slack(), lower=True).value == pytest.approx(0.18)
+
+
+def test_what_the_round_allows_bounds_a_repeat() -> None:
+    strict = Slack.ruled({"most_score_change": "5"}, "most_score_change")
+    assert compute_bound([100.0], 100.0, OFFLINE, strict, lower=False).value == pytest.approx(95)
+    short = Slack.ruled({"most_score_change_when_short": "30"}, "most_score_change")
+    score = Scored("SingleStream", "VALID", 150_000.0)
+    assert compute_bound([0.15], 0.15, score, short, lower=True).value == pytest.approx(0.195)
+
+
+@pytest.mark.parametrize("round_name", ["v4.1", "v6.1"])
+def test_a_round_without_limits_of_its_own_allows_what_is_usual(round_name: str) -> None:
+    ruleset = load_ruleset(round_name)
+    assert find_slack(ruleset.benchmark("resnet"), "Offline") == Slack()
+    assert find_slack(None, "Offline") == Slack()

@@ -11,6 +11,7 @@ import pytest
 from reconciler.mlperf.loadgen.compare import Asked, Contradiction, find_contradictions
 from reconciler.mlperf.loadgen.log import parse_detail
 from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.result_formats.loadgen_logs import collect_asked
 from tests.unit.mlperf.conftest import Run
 
 Runs = Callable[[str], Run]
@@ -112,6 +113,18 @@ def test_each_setting_is_compared(loadgen_run: Runs, name: str, settings: dict[s
     found = find_contradictions(loadgen_run(name).detail, replace(ASKED[name], settings=settings))
     (name, value) = next(iter(settings.items()))
     assert [(c.field, c.asked, c.logged) for c in found] == [(name, str(value), logged)]
+
+
+def test_the_rounds_token_latencies_are_asked_of_the_log(loadgen_run: Runs) -> None:
+    rules = load_ruleset("v5.1").benchmark("llama2-70b-99")
+    assert rules is not None
+    ruled = {name: value.value for name, value in rules.settings("Interactive").items()}
+    asked = collect_asked({"scenario": "Interactive", **ruled}, "performance")
+    data = loadgen_run("server-valid").bytes("detail.txt")
+    for key, value in {"ttft": b"450000000", "tpot": b"200000000"}.items():
+        data += b':::MLLOG {"key": "requested_server_%s_latency", "value": %s}\n' % (key.encode(), value)
+    found = [c for c in find_contradictions(parse_detail(data), asked) if c.field in ("ttft_latency", "tpot_latency")]
+    assert [(c.field, c.asked, c.logged) for c in found] == [("tpot_latency", "40000000", "200000000")]
 
 
 def test_rates_are_compared_to_the_digits_that_loadgen_logs() -> None:

@@ -132,6 +132,12 @@ class LoadPlan:
     completed: Completed
     failed: Failed
 
+    def require_engine(self, library: str) -> Path:
+        """The folder of what ``library`` computes with. Raises HarnessError where there is none."""
+        if self.engine is None:
+            raise HarnessError(f"{library} needs an engine", "input", "declare an engine for this benchmark")
+        return self.engine
+
     @property
     def depth(self) -> int:
         """Batches that may be submitted and not completed: one per stream, and where no query waits for its answer as

@@ -87,9 +87,7 @@ def _stores_weights(model: Path) -> bool:
 
 
 def load(plan: LoadPlan) -> OnnxRuntimeSession:
-    if plan.engine is None:
-        raise HarnessError("ONNX Runtime needs an engine", "input", "declare an engine for this benchmark")
-    return OnnxRuntimeSession(plan, plan.engine)
+    return OnnxRuntimeSession(plan, plan.require_engine("ONNX Runtime"))
 
 
 class OnnxRuntimeSession(StreamSession):

@@ -70,15 +70,14 @@ def build(plan: BuildPlan) -> BackendEngine:
 
 
 def load(plan: LoadPlan) -> CudaSession:
-    if plan.engine is None:
-        raise HarnessError("ONNX Runtime needs an engine", "input", "declare an engine for this benchmark")
+    folder = plan.require_engine("ONNX Runtime")
     if _PROVIDER not in ort.get_available_providers():
         raise HarnessError(
             f"this ONNX Runtime ({_version()}) has no CUDA provider",
             "missing",
             f"pip uninstall onnxruntime, then {installing('cuda')}",
         )
-    engine = BackendEngine.read(plan.engine, NAME)
+    engine = BackendEngine.read(folder, NAME)
     if plan.batch_size > engine.batch_size:
         raise HarnessError(
             f"the engine does not fit: the run wants batches of {plan.batch_size}, it takes {engine.batch_size}",
@@ -94,8 +93,8 @@ class LoadedModel:
     capturable = False  # its own graphs wait for their end at each replay
 
     def __init__(self, engine: BackendEngine, plan: LoadPlan, device: Device) -> None:
-        assert plan.engine is not None
-        self._engine, self._path, self._options, self._device = engine, plan.engine / engine.file, plan.options, device
+        self._engine, self._path = engine, plan.require_engine("ONNX Runtime") / engine.file
+        self._options, self._device = plan.options, device
         self._sessions: dict[int, Any] = {}
         self.batch_size, self.batch_sizes = engine.batch_size, engine.batch_sizes
         if plan.scenario in ("Server", "Offline"):

@@ -65,9 +65,7 @@ def build(plan: BuildPlan) -> BackendEngine:
 
 
 def load(plan: LoadPlan) -> OpenVinoSession:
-    if plan.engine is None:
-        raise HarnessError("OpenVINO needs an engine", "input", "declare an engine for this benchmark")
-    return OpenVinoSession(plan, plan.engine)
+    return OpenVinoSession(plan, plan.require_engine("OpenVINO"))
 
 
 class OpenVinoSession:

@@ -21,9 +21,7 @@ build = partial(build_engine, NAME, "cpu")
 
 
 def load(plan: LoadPlan) -> PyTorchSession:
-    if plan.engine is None:
-        raise HarnessError("PyTorch needs an engine", "input", "declare an engine for this benchmark")
-    return PyTorchSession(plan, plan.engine)
+    return PyTorchSession(plan, plan.require_engine("PyTorch"))
 
 
 def read_engine(folder: Path, name: str) -> BackendEngine:

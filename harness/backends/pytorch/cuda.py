@@ -43,18 +43,17 @@ def build(plan: BuildPlan) -> BackendEngine:
 
 
 def load(plan: LoadPlan) -> CudaSession:
-    if plan.engine is None:
-        raise HarnessError("PyTorch needs an engine", "input", "declare an engine for this benchmark")
+    folder = plan.require_engine("PyTorch")
     if not torch.cuda.is_available():
         raise HarnessError("PyTorch finds no NVIDIA GPU here", "missing", "install a CUDA build of PyTorch")
-    engine = read_engine(plan.engine, NAME)
+    engine = read_engine(folder, NAME)
     if plan.batch_size > engine.batch_size:
         raise HarnessError(
             f"the engine does not fit: the run wants batches of {plan.batch_size}, it takes {engine.batch_size}",
             "input",
             "lower run.batch_size, or build with a larger engine.batch_size",
         )
-    return CudaSession(plan, partial(LoadedProgram, engine, plan.engine))
+    return CudaSession(plan, partial(LoadedProgram, engine, folder))
 
 
 class LoadedProgram:

@@ -21,9 +21,7 @@ _LEAST = 64 << 20  # bytes; with fewer, what CUDA allocates for itself fails, un
 
 
 def open_engine(flavour: Flavour, plan: LoadPlan) -> CudaSession:
-    if plan.engine is None:
-        raise HarnessError("TensorRT needs an engine", "input", "declare an engine for this benchmark")
-    folder = plan.engine
+    folder = plan.require_engine("TensorRT")
     engine = BackendEngine.read(folder, flavour.name)
 
     def load(device: Device) -> TensorRTEngine:

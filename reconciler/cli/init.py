@@ -32,7 +32,7 @@ def command(folder: str, name: str | None) -> int:
     root = Path(folder).resolve()
     chosen = _name_from(root.name) if name is None else _checked(name)
     spec = root / "specs" / f"{chosen}.yaml"
-    with explain_unwritable(root):
+    with explain_unwritable(root, "reconcile init DIR"):
         _refuse(root)
         root.mkdir(parents=True, exist_ok=True)
         made_git = git.initialise(root)

@@ -86,7 +86,7 @@ def command(
     chosen = _choose(benchmarks)
     round_name = round_name or choose_round(chosen)
     root = (output or _default_folder(chosen)).resolve()
-    with explain_unwritable(root):
+    with explain_unwritable(root, "reconcile rehearse --output DIR"):
         root.mkdir(parents=True, exist_ok=True)
         generated = {
             item.facts.code: generate(root, item.facts, size=size, seed=seed, samples=samples, moved=_Teller(as_json))

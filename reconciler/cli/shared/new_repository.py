@@ -52,13 +52,14 @@ jobs:
 
 
 @contextmanager
-def explain_unwritable(root: Path) -> Iterator[None]:
-    """Whatever the file system refuses is the folder's fault: a file in its path, a place where nothing can be made."""
+def explain_unwritable(root: Path, command: str) -> Iterator[None]:
+    """Whatever the file system refuses is the folder's fault: a file in its path, a place where nothing can be made.
+    ``command``: how another folder is chosen."""
     try:
         yield
     except OSError as error:
         where = error.filename or root
-        fix = "choose a folder that can be made and written: reconcile init DIR"
+        fix = f"choose a folder that can be made and written: {command}"
         raise StorageError(f"cannot make a repository at {root}: {where}: {error.strerror}", fix=fix) from error
 
 

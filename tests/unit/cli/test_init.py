@@ -81,7 +81,13 @@ def test_a_folder_that_cannot_be_made_is_no_bug(folder: str, tmp_path: Path, rec
     code, _, err = reconcile("init", folder)
     assert code == 1
     assert "error: cannot make a repository at " in err
-    assert "fix: choose a folder" in err
+    assert "fix: choose a folder that can be made and written: reconcile init DIR" in err
+
+
+def test_a_rehearsal_that_cannot_be_made_names_its_own_option(reconcile: Reconcile) -> None:
+    code, _, err = reconcile("rehearse", "resnet50", "--output", "/proc/x")
+    assert code == 1
+    assert "fix: choose a folder that can be made and written: reconcile rehearse --output DIR" in err
 
 
 def test_a_linked_store_is_ignored(tmp_path: Path, reconcile: Reconcile) -> None:

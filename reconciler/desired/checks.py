@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 from collections.abc import Callable
 
 from reconciler.desired.cell_settings import find_source_cell
 from reconciler.desired.compliance import ASKED, has_test, is_asked_for
-from reconciler.errors import Problem, ReconcilerError, SpecError
+from reconciler.errors import Problem, ReconcilerError, SpecError, suggest_nearest
 from reconciler.mlperf.compliance.judging import TESTS
 from reconciler.mlperf.loadgen.settings import RESULTS
 from reconciler.mlperf.loadgen.user_conf import select_settings
@@ -48,11 +47,9 @@ def _check_cell(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> lis
     if rules is None:
         taken = (*ruleset.benchmarks, *ruleset.earlier)
         known = sorted(known for known in taken if ruleset.find_rules(cell.cell.division, known))
-        near = difflib.get_close_matches(name, known, 1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
         message = f"round {ruleset.round} has no benchmark {name!r}"
         choice = f"set `as:` in benchmarks.{cell.cell.benchmark} to the official one it is entered as"
-        fix = f"{hint}{choice}: {', '.join(known)}"
+        fix = f"{suggest_nearest(name, known)}{choice}: {', '.join(known)}"
         return [_problem(cell, official, message, fix)]
     problems = _forbidden(declared, cell, rules, ruleset) + _unsayable(cell)
     own_tests = find_declared_format(cell.settings).TESTS_ITSELF

@@ -41,6 +41,13 @@ def sweep_repository(paths: RepositoryPaths) -> None:
     sweep_folders((paths.root, paths.work, paths.caches, paths.work / "locks"))
 
 
+def sweep_beside(path: Path) -> None:
+    """Remove what killed writes left of a file, and of those whose names go on from its own: in a folder of the user's,
+    where nothing else is ours."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}*{PARTIAL}"):
+        _remove_left(left)
+
+
 @contextlib.contextmanager
 def make_folder(path: Path) -> Iterator[Path]:
     """A folder to fill, which gets the name ``path`` at the end, all of it or nothing. There must be none of this name,

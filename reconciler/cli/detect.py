@@ -22,6 +22,7 @@ from reconciler.errors import IN_SYNC, ReconcilerError
 from reconciler.files import RepositoryPaths, replace
 from reconciler.launch.launcher import Launcher
 from reconciler.launch.nodes import Node, find_differences, probe_nodes
+from reconciler.leftovers import sweep_beside
 from reconciler.quantities import join_listing
 from reconciler.render.colour import Tone
 from reconciler.render.documents import render_document
@@ -79,6 +80,7 @@ def command(
     if write and target.path is None:
         raise ReconcilerError("there is no spec to write to", fix="`reconcile init` makes one")
     if written and described and target.path:
+        sweep_beside(target.path)
         replace(target.path, described.text.encode())
     if as_json:
         say_json(_document(target, nodes, proposal, described, written))

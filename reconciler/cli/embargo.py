@@ -15,6 +15,7 @@ from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.repository import find_repository
 from reconciler.errors import IN_SYNC, ReconcilerError, RepositoryError
 from reconciler.files import RepositoryPaths, replace
+from reconciler.leftovers import sweep_beside
 from reconciler.planning import Options, PlanCache
 from reconciler.render.documents import render_document
 from reconciler.resource.embargo import Embargo, explain_refusal, make_embargo, show_embargo
@@ -83,6 +84,7 @@ def _install(paths: RepositoryPaths) -> int:
         raise RepositoryError(
             f"{path} is there already", fix=f'add this line to it: {shlex.join(words)} "$2" || exit 1'
         )
+    sweep_beside(path)
     replace(path, text.encode())
     Path(path).chmod(0o755)
     say(f"Wrote {path}: git asks before each push.")

@@ -14,6 +14,7 @@ from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.codec import make_versioned
 from reconciler.errors import ERROR, IN_SYNC, ReconcilerError
 from reconciler.files import replace
+from reconciler.leftovers import sweep_beside
 from reconciler.planning import compute_plan
 from reconciler.publishing.archive import MANIFEST, Packed, encode_manifest, pack, parse_digests, render_digest_line
 from reconciler.publishing.encryption import ENDINGS, encrypt
@@ -106,6 +107,7 @@ def _default(submission: PackedSubmission) -> Path:
 
 
 def _write(submission: PackedSubmission, target: Path, tool: str, secret: str) -> tuple[Packed, list[Path]]:
+    sweep_beside(target)
     packed = pack(target, submission.files, submission.stored)
     manifest = target.with_name(target.name + MANIFEST)
     replace(manifest, encode_manifest(packed, _about(submission)))

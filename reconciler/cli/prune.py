@@ -15,6 +15,7 @@ from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.diff.pruning import Prunable, list_prunable
 from reconciler.errors import ERROR, IN_SYNC, ReconcilerError
 from reconciler.files import Lock, remove
+from reconciler.leftovers import sweep_repository
 from reconciler.observed.rendered import SHARED, read_rendered
 from reconciler.planning import PlanResult, compute_plan
 from reconciler.publishing.rendered_tree import forget_cells
@@ -53,6 +54,7 @@ def command(yes: bool, measured: bool, max_share: float, commit: bool, as_json: 
     """
     paths, options = find_asked_cells(())
     with Lock(paths.pass_lock, purpose="removal of what is not declared").acquire():
+        sweep_repository(paths)
         seen = compute_plan(paths, options)
         rendered = read_rendered(paths)
         cells = frozenset(rendered.cells) - {SHARED} if seen.observed.tree_present else frozenset()

@@ -15,6 +15,7 @@ from reconciler.cli.shared.options import json_option
 from reconciler.cli.shared.output import say, say_json, use_colour
 from reconciler.errors import IN_SYNC, INTERRUPTED, NOT_IN_SYNC, LockedError, ReconcilerError
 from reconciler.files import Lock, RepositoryPaths, make_machine_lock
+from reconciler.leftovers import sweep_folders
 from reconciler.plan.select import parse
 from reconciler.planning import Options, PlanCache
 from reconciler.record.index import load
@@ -101,6 +102,7 @@ def take_turns(paths: RepositoryPaths, wait: float) -> Iterator[Callable[[], Non
     try:
         with transfer.acquire(wait=wait):
             make_machine_lock("quiet").acquire(wait=wait).release()
+            sweep_folders((paths.work,))
             yield GiveWay()
     except LockedError as error:
         what = "a timed run, or another transfer, is under way on this machine"

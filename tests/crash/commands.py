@@ -82,7 +82,7 @@ COMMANDS: Mapping[str, Written] = {
     "prune": Written("undeclared", ("prune", "--measured", "--max-share", "1", "--yes"), None, exact=True),
     "push": Written("stored", ("push",)),
     "pull": Written("cloned", ("pull",)),
-    "package": Written("packable", ("package", "-o", "../packed.tar.gz"), exact=True),
+    "package": Written("packable", ("package", "-o", "../packed.tar.gz"), exact=True, swept=True),
     "unpack": Written("packed", ("unpack", "../packed.tar.gz", "-o", "out"), None, exact=True, other=" is not empty"),
     "plan -o": Written("recorded", ("plan", "--deep", "-o", "plan.json"), swept=True),
     "init": Written("empty", ("init",), NOT_IN_SYNC, exact=True, other=" already; nothing was written"),

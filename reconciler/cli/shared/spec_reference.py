@@ -1,21 +1,30 @@
 """The reference of a spec as Markdown: every field, what it means, and what a change of it makes stale.
 
-What a field makes stale is not written down anywhere: it is what the functions in ``desired/inputs.py`` read of it.
+What a field makes stale is not written down anywhere: it is what the functions in ``desired/inputs.py`` read of it, in
+cells of every kind.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import replace as replaced
+from functools import cache
 from pathlib import Path
 
+from harness.contract import BACKENDS
 from reconciler.desired.compile import compile_desired
 from reconciler.desired.inputs import STALL_TIMEOUT
 from reconciler.desired.state import Pins
+from reconciler.mlperf.compliance.judging import TESTS
+from reconciler.mlperf.loadgen.settings import RESULTS
 from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.resource.inputs import Value
 from reconciler.resource.settings import BUILD_COMMAND, COMMAND, SCORE_COMMAND, SERVICE_COMMAND
+from reconciler.result_formats.table import FORMATS
 from reconciler.spec import harness_models, models
+from reconciler.spec.declared import Declared
 from reconciler.spec.files import Source, compute_blob_id
 from reconciler.spec.groups import Group
 from reconciler.spec.loading import load_sources
@@ -62,30 +71,52 @@ _RENDERED = (
     *("submitter", "round", "system.category", "system.status", "system.description"),
     *("benchmark.source", "documents.calibration", "documents.bandwidth"),
 )
-_TEST = "TEST01"  # stands for every compliance test
-_LABELS = {_TEST: "Compliance test", f"{_TEST} verdict": "Verdict"}
+_LABELS = dict.fromkeys(TESTS, "Compliance test") | {f"{test} verdict": "Verdict" for test in TESTS}
 _ORDER = (
     *("Dataset", "Model", "Engine", "Service", "Run accuracy", "Run performance", "Score"),
     *("Compliance test", "Verdict", "Result", "Submission"),
 )
 
 
+@cache
 def find_field_effects() -> Mapping[str, tuple[str, ...]]:
-    """Setting (or ``prefix.*``) → the kinds of resources whose key it enters, by compiling the starter spec."""
+    """Setting (or ``prefix.*``) → the kinds of resources whose key it enters, in any kind of cell."""
     data = read_shipped("specs/quickstart.yaml")
     declared = load_sources([Source("quickstart.yaml", data.decode(), compute_blob_id(data))], Path(), {})
-    command = Value(("run",))
-    commands = (COMMAND, BUILD_COMMAND, SERVICE_COMMAND, SCORE_COMMAND)
-    asked = {f"compliance.{_TEST}": Value(True), **dict.fromkeys(commands, command)}
-    cells = tuple(replaced(cell, settings={**cell.settings, **asked}) for cell in declared.cells)
-    _, by_label = compile_desired(replaced(declared, cells=cells), load_ruleset(str(declared.round.value)), Pins())
-    noted = {_LABELS.get(label, label): names for label, names in by_label.items()}
+    ruleset = load_ruleset(str(declared.round.value))
+    noted: dict[str, set[str]] = {}
+    for asked in _list_kinds_of_cells():
+        cells = tuple(replaced(cell, settings={**cell.settings, **asked}) for cell in declared.cells)
+        for kind, read in note_reads(replaced(declared, cells=cells), ruleset).items():
+            noted.setdefault(kind, set()).update(read)
     names = sorted(set().union(*noted.values()))
     found = {name: [kind for kind in _ORDER if name in noted.get(kind, ())] for name in names}
     found["compliance"] = ["Compliance test", "Result"]
     for name in _RENDERED:
         found[name] = [*found.get(name, []), "Submission"]
     return {name: tuple(kinds) for name, kinds in found.items()}
+
+
+def _list_kinds_of_cells() -> Iterator[dict[str, Value]]:
+    """What decides which other settings are read: the backend, what its runs leave, and whether files and commands are
+    the user's own."""
+    command, path = Value(("run",)), Value("somewhere")
+    tests = {f"compliance.{test}": Value(True) for test in TESTS}
+    own = {
+        **dict.fromkeys((COMMAND, BUILD_COMMAND, SERVICE_COMMAND, SCORE_COMMAND), command),
+        **{f"{source}.path": path for source in ("model", "dataset", "benchmark", "power")},
+    }
+    for backend, results, asked in itertools.product(BACKENDS, FORMATS, ({}, own)):
+        yield {**tests, "engine.backend": Value(backend), RESULTS: Value(results), **asked}
+
+
+def note_reads(declared: Declared, ruleset: Ruleset) -> Mapping[str, set[str]]:
+    """Kind, as the reference names it → the settings that the keys of a spec's resources were made of."""
+    _, by_label = compile_desired(declared, ruleset, Pins())
+    noted: dict[str, set[str]] = {}
+    for label, names in by_label.items():
+        noted.setdefault(_LABELS.get(label, label), set()).update(names)
+    return noted
 
 
 def _stale(name: str, table: Mapping[str, tuple[str, ...]]) -> str:

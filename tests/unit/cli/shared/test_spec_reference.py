@@ -1,4 +1,8 @@
-from reconciler.cli.shared.spec_reference import find_field_effects, render_spec_reference
+from pathlib import Path
+
+from reconciler.cli.shared.spec_reference import find_field_effects, note_reads, render_spec_reference
+from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.spec.loading import load
 
 
 def test_effects_when_a_target_changes_name_the_performance_run_and_its_audits() -> None:
@@ -6,8 +10,20 @@ def test_effects_when_a_target_changes_name_the_performance_run_and_its_audits()
     assert find_field_effects()["compliance.target_qps"] == ("Compliance test",)
 
 
-def test_effects_when_a_batch_size_changes_name_the_engine() -> None:
-    assert find_field_effects()["engine.batch_size"] == ("Engine",)
+def test_effects_when_a_batch_size_changes_name_the_engine_and_what_runs_without_one() -> None:
+    runs = ("Run accuracy", "Run performance", "Compliance test")
+    assert find_field_effects()["engine.batch_size"] == ("Engine", *runs)
+    assert find_field_effects()["engine.options.*"] == ("Engine",)
+
+
+def test_effects_hold_for_other_specs_than_the_one_they_are_derived_from() -> None:
+    folder = Path(__file__).parents[3] / "passes" / "made_by_0_1" / "repository" / "specs"
+    declared = load([folder], folder.parent, {})
+    effects = find_field_effects()
+    reads = note_reads(declared, load_ruleset(str(declared.round.value)))
+    lost = {(kind, name) for kind, names in reads.items() for name in names if kind not in effects[name]}
+    assert "target_qps" in reads["Run performance"]
+    assert not lost
 
 
 def test_reference_when_a_stall_timeout_changes_says_nothing_is_stale() -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,13 +10,13 @@ import pytest
 
 from reconciler.execute.outcome import Outcome, Status
 from reconciler.resource.records import Ended
+from tests.passes.doomed import start_doomed_pass
 from tests.passes.repository import Repository
 from tests.passes.standin import with_command
-from tests.passes.test_commands import PASS, RESULT, RUN, RUNS, SCORE, due, gone, wait_for
+from tests.passes.test_commands import RESULT, RUN, RUNS, SCORE, due, gone, wait_for
 from tests.shared import make_once
 
 pytest.importorskip("mlperf_loadgen")
-CHECKOUT = Path(__file__).parents[2]
 ENGINE = "Engine:open/box/tiny/Offline"
 BUILD = """\
 import os, pathlib, sys, time
@@ -150,12 +148,7 @@ def test_a_build_that_leaves_not_what_was_asked_is_refused_by_name(tmp_path: Pat
 
 def test_a_killed_pass_leaves_no_build_and_no_half_of_an_engine(tmp_path: Path) -> None:
     repository = with_build(tmp_path, script=BUILD + "time.sleep(600)\n")
-    process = subprocess.Popen(
-        [sys.executable, "-c", PASS, str(tmp_path)],
-        cwd=CHECKOUT,
-        env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
-        stderr=subprocess.DEVNULL,
-    )
+    process = start_doomed_pass(repository)
     wait_for(tmp_path / "builder/builds")
     process.send_signal(signal.SIGKILL)
     process.wait(20)

@@ -15,13 +15,13 @@ from reconciler.files import Lock
 from reconciler.mlperf.log_files import BASELINE, COMPLIANCE
 from reconciler.resource.records import Ended, Record
 from tests.passes.crashing import processes_in
+from tests.passes.doomed import start_doomed_pass
 from tests.passes.repository import Repository
 from tests.passes.standin import with_command
-from tests.passes.test_commands import PASS, RUN, gone, wait_for
+from tests.passes.test_commands import RUN, gone, wait_for
 
 pytest.importorskip("mlperf_loadgen")
 TEST, VERDICT = "ComplianceTest:open/box/tiny/Offline/TEST01", "Verdict:open/box/tiny/Offline/TEST01"
-CHECKOUT = Path(__file__).parents[2]
 
 
 def script(repository: Repository, old: str, new: str) -> None:
@@ -122,10 +122,7 @@ def in_the_test(repository: Repository) -> subprocess.Popen[bytes]:
     sleep = 'if os.path.exists("audit.config"):\n    open("../pid.partial", "w").write(str(os.getpid()))\n'
     sleep += '    os.rename("../pid.partial", "../pid")\n    time.sleep(600)\n'
     script(repository, "folder = Path(logs)\n", f"{sleep}folder = Path(logs)\n")
-    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
-    started = subprocess.Popen(
-        [sys.executable, "-c", PASS, str(repository.root)], cwd=CHECKOUT, env=environment, stderr=subprocess.DEVNULL
-    )
+    started = start_doomed_pass(repository)
     wait_for(repository.root / "pid")
     assert (repository.root / "ours/audit.config").exists()
     return started

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -14,6 +11,7 @@ import pytest
 
 from reconciler.execute.outcome import Status
 from reconciler.resource.records import Ended
+from tests.passes.doomed import start_doomed_pass
 from tests.passes.repository import Repository, make_passed
 from tests.passes.standin import with_command
 from tests.shared import make_once
@@ -146,12 +144,6 @@ os.rename("pids.partial", "pids")
 print("waiting", flush=True)
 time.sleep(600)
 """
-PASS = """\
-import sys
-from tests.passes.repository import Repository
-from pathlib import Path
-Repository(Path(sys.argv[1])).reconcile()
-"""
 
 
 def sleeping(root: Path, more: str = "") -> Repository:
@@ -185,12 +177,7 @@ def gone(pids: list[int], seconds: float = 10.0) -> bool:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_its_processes_end_with_the_pass(tmp_path: Path, number: signal.Signals) -> None:
     repository = sleeping(tmp_path)
-    started = subprocess.Popen(
-        [sys.executable, "-c", PASS, str(tmp_path)],
-        cwd=Path(__file__).parents[2],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-        stderr=subprocess.DEVNULL,
-    )
+    started = start_doomed_pass(repository)
     wait_for(tmp_path / "ours/pids")
     pids = [int(pid) for pid in (tmp_path / "ours/pids").read_text(encoding="utf-8").split()]
     started.send_signal(number)

@@ -25,11 +25,12 @@ from reconciler.reconcile import PassReport
 from reconciler.render.plan import render_plan_text
 from reconciler.resource.records import Record
 from tests.launchers import Cluster, installed
+from tests.passes.doomed import start_doomed_pass
 from tests.passes.repository import SPEC, Repository, make_repository
 from tests.passes.server import started, with_service
 from tests.passes.standin import with_command
 from tests.passes.test_command_files import audited
-from tests.passes.test_commands import PASS, SLEEPER, gone, wait_for
+from tests.passes.test_commands import SLEEPER, gone, wait_for
 
 pytest.importorskip("mlperf_loadgen")
 RUN = "Run:open/box/tiny/Offline/performance"
@@ -187,12 +188,9 @@ def test_what_fails_behind_a_launcher_is_told_with_its_last_words(tmp_path: Path
 
 
 @contextmanager
-def killed(root: Path, told: Path, number: signal.Signals) -> Iterator[list[int]]:
+def killed(repository: Repository, told: Path, number: signal.Signals) -> Iterator[list[int]]:
     """A pass that is sent a signal at the end of this, with the processes of its command."""
-    top = Path(__file__).parents[2]
-    environment = {**os.environ, "PYTHONPATH": str(top)}
-    command = [sys.executable, "-c", PASS, str(root)]
-    started = subprocess.Popen(command, cwd=top, env=environment, stderr=subprocess.DEVNULL)
+    started = start_doomed_pass(repository)
     wait_for(told, 60)
     yield [int(pid) for pid in told.read_text(encoding="utf-8").split()]
     started.send_signal(number)
@@ -208,7 +206,7 @@ def test_what_runs_elsewhere_ends_with_the_pass(
     root = tmp_path / "lab"
     repository = behind(with_command(root), launcher)
     repository.write("ours/run.py", SLEEPER)
-    with killed(root, root / "ours/pids", number) as pids:
+    with killed(repository, root / "ours/pids", number) as pids:
         pass
     assert gone(pids)
     assert not [r for r in repository.records().values() if str(r.address).startswith("Run")]
@@ -225,7 +223,7 @@ def test_no_audit_settings_stay_behind_a_pass_that_was_killed(tmp_path: Path, cl
     sleep = 'if os.path.exists("audit.config"):\n    open("../pids.partial", "w").write(str(os.getpid()))\n'
     sleep += '    os.rename("../pids.partial", "../pids")\n    time.sleep(600)\n'
     repository.edit("ours/run.py", "folder = Path(logs)\n", f"{sleep}folder = Path(logs)\n")
-    with killed(root, root / "pids", signal.SIGKILL) as pids:
+    with killed(repository, root / "pids", signal.SIGKILL) as pids:
         assert (root / "ours/audit.config").exists()
     assert gone(pids)
     with Lock(repository.paths.pass_lock, purpose="a test").acquire(wait=20):  # the keeper holds it to its end
@@ -319,7 +317,7 @@ def test_load_blocks_a_timed_run_where_it_would_run(
     repository = make_repository(tmp_path / "lab")
     if launcher:
         behind(repository, launcher)
-    line = f"'{sys.executable}' -c 'while True: pass' > /dev/null 2>&1 & echo $!"
+    line = f"nice -n 19 '{sys.executable}' -c 'while True: pass' > /dev/null 2>&1 & echo $!"
     count = 2 * (os.cpu_count() or 1)
     said = [subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=True) for _ in range(count)]
     try:

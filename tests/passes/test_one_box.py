@@ -36,6 +36,7 @@ def test_timed_runs_of_several_passes_take_turns_also_when_one_is_killed(tmp_pat
     first, second, third = (make_repository(tmp_path / name) for name in ("first", "second", "third"))
     for repository in (first, second, third):
         repository.edit(SPEC, "Offline: {target_qps: 100, min_query_count: 100}", SERVER)
+        repository.reconcile(only=("Dataset", "Model"))
     killed = begin(first)
     give_up = time.monotonic() + 60
     while not timing(first):

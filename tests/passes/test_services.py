@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -19,15 +18,15 @@ from reconciler.planning import Options
 from reconciler.reconcile import run_pass
 from reconciler.resource.kinds import Kind
 from reconciler.resource.records import Ended, Record
+from tests.passes.doomed import start_doomed_pass
 from tests.passes.repository import Repository
 from tests.passes.server import started, with_service
-from tests.passes.test_commands import PASS, RESULT, RUN, RUNS, SCORE, alive, due, gone, wait_for
+from tests.passes.test_commands import RESULT, RUN, RUNS, SCORE, alive, due, gone, wait_for
 from tests.shared import make_once
 
 pytest.importorskip("mlperf_loadgen")
 SERVICE = "Service:open/box/tiny/Offline"
 HEALTH = '          ready: {url: "{service_url}/health", timeout: 20 s}\n'
-CHECKOUT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="session")
@@ -260,12 +259,7 @@ def seen(repository: Repository, event: Event) -> Iterator[str]:
 @pytest.mark.parametrize("during", ["starts", "waiting"])
 def test_it_ends_with_the_pass(tmp_path: Path, number: signal.Signals, during: str) -> None:
     repository = with_service(tmp_path, env="        env: {WAITS: performance}\n")
-    process = subprocess.Popen(
-        [sys.executable, "-c", PASS, str(tmp_path)],
-        cwd=CHECKOUT,
-        env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
-        stderr=subprocess.DEVNULL,
-    )
+    process = start_doomed_pass(repository)
     wait_for(tmp_path / during)
     while not started(repository):  # written a moment after it is there
         time.sleep(0.02)

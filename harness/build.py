@@ -71,7 +71,7 @@ def _build_model(request: BuildRequest, counter: Counter) -> Made:
     inputs = {kind: require(Path(path), f"the {kind}") for kind, path in request.inputs.items()}
     benchmark.build_model(_source(request), request.settings, inputs, output, counter)
     written = [name for name in MODEL_FILES if (output / name).is_file()]
-    if not written:
+    if not written and not benchmark.tokens:
         raise HarnessError(
             f"build_model() of the benchmark wrote neither {' nor '.join(MODEL_FILES)}",
             "input",

@@ -86,6 +86,11 @@ _PYTORCH_ENGINE = {
     "freeze_weights": Option("flag", True, "the compiler may fold weights and lay them out anew"),
 }
 
+_TOKENS = {
+    "min_new_tokens": Option("int", 0, "fewest tokens of an answer; 0 for what the round, else the benchmark says"),
+    "max_new_tokens": Option("int", 0, "most tokens of an answer; 0 for what the round, else the benchmark says"),
+}
+
 _ANY_PRECISION = ("fp32", "bf16", "fp16", "fp8", "fp4", "int8", "int4")
 BACKENDS: dict[str, BackendFacts] = {
     "null": BackendFacts(
@@ -148,6 +153,36 @@ BACKENDS: dict[str, BackendFacts] = {
         },
         run=_CUDA_RUN,
         model_file="model.pt2",
+    ),
+    "openai": BackendFacts(
+        distributions=("aiohttp",),
+        extra="openai",
+        revision=1,
+        builds_engine=False,
+        precisions=_ANY_PRECISION,
+        generates=True,
+        serves=True,
+        run={
+            "url": Option(
+                "text", "", "addresses of replicas, comma between them; default: what harness.service starts"
+            ),
+            "model": Option("text", "", "the model as the server names it; default: the only one that it serves"),
+            "protocol": Option(
+                "choice",
+                "completions",
+                "what the server is asked with; chat adds its template",
+                ("completions", "chat"),
+            ),
+            "token_ids": Option(
+                "flag", True, "prompts and answers are token ids; false: text, with the tokenizer here"
+            ),
+            "api_key_env": Option("text", "", "the environment variable that holds the API key"),
+            "concurrency": Option("int", 512, "requests under way at each replica; the others wait here"),
+            "timeout_s": Option("int", 1800, "seconds that an answer may take in all"),
+            "idle_timeout_s": Option("int", 120, "seconds between two pieces of a streamed answer"),
+            "extra": Option("text", "", "more fields of each request, as a JSON object"),
+            **_TOKENS,
+        },
     ),
     "external": BackendFacts((), "cpu", 1, builds_engine=False, precisions=_ANY_PRECISION, elsewhere=True),
     "command": BackendFacts((), "cpu", 1, builds_engine=False, precisions=_ANY_PRECISION),

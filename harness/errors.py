@@ -11,6 +11,7 @@ from harness.catalog import installing
 ProblemClass = Literal["input", "missing", "resources", "backend", "crash"]
 
 EXTRAS = {
+    "aiohttp": "openai",
     "cv2": "resnet50",
     "mlperf_loadgen": "cpu",
     "numpy": "cpu",

@@ -44,6 +44,7 @@ import numpy as np
 
 from harness.backends import Outputs, Tensor
 from harness.benchmarks.accuracy import AnswerLog, write_top1
+from harness.benchmarks.command import note_source
 from harness.contract import BENCHMARKS, Benchmark, Counter
 from harness.digests import hash_file
 from harness.errors import HarnessError
@@ -125,7 +126,7 @@ def _with_defaults(module: ModuleType, name: str, digest: str) -> BenchmarkCode:
     dtype = str(getattr(module, "RESPONSE_DTYPE", "int32"))
     defaults = {
         "build_dataset": None,
-        "build_model": copy_model,
+        "build_model": keep_checkpoint if getattr(module, "TOKENS", False) else copy_model,
         "load_samples": map_samples,
         "load_calibration": map_calibration,
         "postprocess": keep_answers if hasattr(module, "loop") else highest_class,
@@ -163,6 +164,17 @@ def copy_model(
             "name such a file as model.path in the spec, or write build_model() in the benchmark's file",
         )
     shutil.copyfile(source, output / f"model{source.suffix}")
+
+
+def keep_checkpoint(
+    source: Path | None, settings: Settings, inputs: Mapping[str, Path], output: Path, counter: Counter
+) -> None:
+    """Of a model that generates: the digest of its checkpoint, which is read where it is; or the file that an engine is
+    built from."""
+    if source is not None and source.suffix in (".onnx", ".pt2"):
+        copy_model(source, settings, inputs, output, counter)
+    else:
+        note_source(source, output)
 
 
 def map_samples(dataset: Path) -> Mapping[str, np.ndarray]:

@@ -50,7 +50,10 @@ class CellReaders:
         """Many cells are of one benchmark and scenario."""
         known = self.settings_of_rules.get((rules.name, scenario))
         if known is None:
-            known = self.settings_of_rules[rules.name, scenario] = rules.settings(scenario)
+            known = self.settings_of_rules[rules.name, scenario] = {
+                **rules.settings(scenario),
+                **rules.generation(scenario),
+            }
         return known
 
     def rule_context(self, cell: DeclaredCell) -> RuleContext | None:
@@ -116,12 +119,12 @@ def collect_locations(reader: Reader) -> dict[str, str]:
     found["benchmark.code"] = reader.text("benchmark.code")
     found["backend"] = reader.text("engine.backend")
     found["system"] = reader.text("system.name")
+    code = reader.text("harness.code")
     if reader.text(COMMAND):
-        code = reader.text("harness.code")
         found |= {COMMAND: "declared", "harness.code": code}
-        for part in (SERVICE, BUILD):
-            if reader.text(f"{part}.command"):
-                found |= {f"{part}.command": "declared", f"{part}.code": reader.text(f"{part}.code", code)}
+    for part in (SERVICE, BUILD):
+        if reader.text(f"{part}.command"):
+            found |= {f"{part}.command": "declared", f"{part}.code": reader.text(f"{part}.code", code)}
     return {name: path for name, path in found.items() if path}
 
 

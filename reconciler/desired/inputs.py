@@ -137,6 +137,15 @@ def collect_engine_inputs(reader: Reader, model: Input) -> list[Input]:
     return [model, *own, *device, *collect_launcher_inputs(reader)]
 
 
+def _collect_generation_inputs(reader: Reader, mode: str) -> list[Input]:
+    """What the round rules of answers, of a backend that generates them."""
+    facts = BACKENDS.get(reader.text("engine.backend"))
+    if facts is None or not facts.generates:
+        return []
+    ruled = ((name.split("."), value) for name, value in reader.rules.items() if name.startswith("generation."))
+    return [Input(f"generation.{at[2]}", value.value, value.origin) for at, value in ruled if at[1] in ("both", mode)]
+
+
 def collect_run_inputs(reader: Reader, scenario: str, mode: str, made_from: Input, dataset: Input) -> list[Input]:
     """``made_from`` is the engine, or the model where the backend builds none."""
     own = [] if made_from.name == "engine" else _collect_computing_inputs(reader)
@@ -150,6 +159,7 @@ def collect_run_inputs(reader: Reader, scenario: str, mode: str, made_from: Inpu
         *find_benchmark_code(reader),
         *reader.take(*find_declared_format(reader.settings).list_asked(mode, scenario, reader.settings)),
         *reader.under("run", but=STALL_TIMEOUT),
+        *_collect_generation_inputs(reader, mode),
         *reader.take("system.name", "rehearsal"),
         *hardware,
         *collect_launcher_inputs(reader),

@@ -54,6 +54,10 @@ class ServerAccess:
     port: int
     log: str = ""
 
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
 
 @dataclass(frozen=True, slots=True)
 class Intent:

@@ -150,7 +150,7 @@ def collect_placeholder_values(attempt: Attempt, paths: RepositoryPaths, inputs:
         "batch_size": settings.text("engine.batch_size"),
         **_words_of_endpoints(settings, asked, mode, scenario),
         "port": str(server.port) if server else "",
-        "service_url": f"http://127.0.0.1:{server.port}" if server else "",
+        "service_url": server.url if server else "",
     }
 
 

@@ -22,6 +22,7 @@ from reconciler.resource.kinds import Kind
 from reconciler.resource.settings import SCORE_COMMAND, CellSettings
 from reconciler.result_formats.table import find_format
 
+_GENERATION = "generation."
 _PACED = ("Server", "Interactive")  # scenarios whose queries come at a rate
 
 
@@ -122,6 +123,8 @@ def _pace(attempt: Attempt, mode: str) -> dict[str, Any]:
 def _run(attempt: Attempt, paths: RepositoryPaths) -> RunRequest:
     intent = attempt.intent
     values = {name: value for name, (value, _) in intent.inputs.items()}
+    settings, server, path = select_run_settings(intent.settings), intent.server, intent.locations.get("model.path")
+    key = settings.get("api_key_env")
     return RunRequest(
         benchmark=describe_benchmark(attempt, paths),
         backend=intent.settings.text("engine.backend"),
@@ -133,8 +136,15 @@ def _run(attempt: Attempt, paths: RepositoryPaths) -> RunRequest:
         counter=str(attempt.counter),
         audit_config=str(attempt.audit_settings) if attempt.audit_settings.exists() else "",
         performance_sample_count=int(values.get("performance_sample_count") or 0),
-        settings=select_run_settings(intent.settings),
+        settings=settings,
         inputs=_inputs(attempt),
+        generation={
+            name.removeprefix(_GENERATION): value for name, value in values.items() if name.startswith(_GENERATION)
+        },
+        sources={"model": str((paths.root / path).resolve())} if path else {},
+        service_url=server.url if server else "",
+        service_log=server.log if server else "",
+        secrets={"api_key": str(key)} if key else {},
     )
 
 

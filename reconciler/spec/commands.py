@@ -6,6 +6,7 @@ import itertools
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
+from harness.contract import BACKENDS
 from reconciler.errors import Problem
 from reconciler.mlperf.loadgen.settings import RESULTS
 from reconciler.resource.settings import BUILD, BUILD_COMMAND, COMMAND, SCORE_COMMAND, SERVICE, SERVICE_COMMAND
@@ -76,8 +77,10 @@ def check_harness(settings: Block) -> Iterator[Problem]:
         elsewhere = backend is not None and backend[0].value.value == "external"
         if elsewhere:
             yield from _unnamed_model(settings)
+        asks = backend is not None and served and BACKENDS[str(backend[0].value.value)].serves
         for name, layers in settings.items():
-            if name.startswith("harness.") and not (elsewhere and name in (RESULTS, MODEL)):
+            own = (elsewhere and name in (RESULTS, MODEL)) or (asks and name.startswith(f"{SERVICE}."))
+            if name.startswith("harness.") and not own:
                 fix = 'write \'harness: {command: ["python", "run.py", "{run_dir}"]}\', or take the rest out'
                 yield make_problem(layers[0], "a harness is described without its command", fix)
                 return
@@ -150,7 +153,7 @@ def _service(settings: Block, asking: Iterable[LayeredSetting]) -> Iterator[Prob
         fix = "hand it {port}, or say when it is ready: 'ready: {url: \"http://127.0.0.1:8000/health\"}'"
         yield make_problem(command, "nothing says when the service is ready", fix)
     told = [text for setting in asking for text in _strings(setting)]
-    if listens and not any(f"{{{name}}}" in text for name in _WITH_SERVICE for text in told):
+    if COMMAND in settings and listens and not any(f"{{{name}}}" in text for name in _WITH_SERVICE for text in told):
         fix = "hand the harness's command {service_url} or {port}"
         yield make_problem(command, "nothing tells the command where its service listens", fix)
 

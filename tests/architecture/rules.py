@@ -80,6 +80,7 @@ SLOW: dict[str, str] = {
 LATE: dict[str, str] = {
     "harness.__main__": "one verb per process: a build loads no LoadGen",
     "harness.backends": "only the library of the backend that was asked for",
+    "harness.backends.openai.texts": "tokenizers, only for a server that takes text",
     "harness.backends.tensorrt.versions": "one of the names under which TensorRT is installed",
     "harness.build": "onnx and onnxruntime, only for a model that is quantized",
     "harness.cuda.nvml": "NVML, where it is installed",

@@ -67,7 +67,7 @@ def put_behind_launcher(attempt: Attempt, request: FileMessage, paths: Repositor
         counter_there=str(counter_there),
         cwd=str(paths.root),
         ending=started.ending,
-        secrets=dict(request.secrets) if isinstance(request, CommandRequest | ServiceRequest) else {},
+        secrets=dict(request.secrets) if isinstance(request, CommandRequest | RunRequest | ServiceRequest) else {},
         stop_grace=request.stop_grace + _MARGIN if isinstance(request, ServiceRequest) else 0.0,
     )
 
@@ -78,6 +78,8 @@ def _locations(request: FileMessage) -> Iterator[Path]:
         yield Path(request.benchmark.path)
     if isinstance(request, BuildRequest) and request.source:
         yield Path(request.source)
+    if isinstance(request, RunRequest):
+        yield from map(Path, request.sources.values())
     if isinstance(request, CommandRequest | ServiceRequest):
         own = (request.logs, request.user_conf_at) if isinstance(request, CommandRequest) else ()
         yield from (Path(name) for name in (request.cwd, request.code, *own) if name)

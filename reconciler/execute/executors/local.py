@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.contract import CommandRequest, FileMessage, LaunchRequest, ServiceRequest
+from harness.contract import CommandRequest, FileMessage, LaunchRequest, RunRequest, ServiceRequest
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.executors.executor import (
     START,
@@ -93,7 +93,8 @@ def _leftovers_ended(request: FileMessage) -> Iterator[dict[str, str]]:
 
 def _build_environment(request: FileMessage) -> dict[str, str]:
     """With the variables that a command refers to: they pass from environment to environment, and through no file."""
-    names = request.secrets.values() if isinstance(request, CommandRequest | LaunchRequest | ServiceRequest) else ()
+    asking = CommandRequest | LaunchRequest | RunRequest | ServiceRequest
+    names = request.secrets.values() if isinstance(request, asking) else ()
     extra = {name: os.environ[name] for name in names if name in os.environ}
     if isinstance(request, LaunchRequest):
         return build_launched_environment() | extra

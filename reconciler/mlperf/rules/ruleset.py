@@ -67,6 +67,13 @@ class BenchmarkRules:
         """
         return self._values(SETTING_FIELDS, scenario)
 
+    def generation(self, scenario: str) -> dict[str, Value]:
+        """What is ruled of the tokens of answers, as ``generation.<mode>.<name>``; ``both`` stands for either mode."""
+        return {
+            f"generation.{n}": v
+            for n, v in self._values(self._below("generation", scenario), scenario, "generation.").items()
+        }
+
     def seeds(self) -> dict[str, int]:
         """The three seeds that every log of the round must show, under LoadGen's names."""
         return {name: self.value(name) for name in SEED_FIELDS}

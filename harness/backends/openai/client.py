@@ -1,0 +1,287 @@
+"""Sends prompts and reads answers: one thread with an event loop, each prompt to the replica with the fewest."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections import deque
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+import numpy as np
+
+from harness.backends.openai.answers import Answer, EventReader, decode_event
+from harness.backends.openai.serving import Server
+from harness.backends.openai.texts import Texts, load_texts
+from harness.errors import HarnessError
+from harness.tokens import GenerationPlan, Sampling
+
+_CONNECT = 30.0  # seconds
+_LOOKING = 30.0  # seconds in which a server names its models
+_FIX = "see the server's log; the next pass starts it, or asks it, again"
+
+
+@dataclass(slots=True)
+class _Replica:
+    url: str
+    outstanding: int = 0
+
+
+@dataclass(slots=True)
+class _Prompts:
+    """Those in memory: the body of each request, ready to be sent."""
+
+    bodies: list[bytes] = field(default_factory=list)
+
+
+class Client:
+    """A generator. All that is not named otherwise runs on its own thread."""
+
+    def __init__(self, plan: GenerationPlan, server: Server) -> None:
+        self._plan, self._server = plan, server
+        self._texts: Texts | None = None if server.token_ids else load_texts(plan)
+        self._replicas = [_Replica(url) for url in server.urls]
+        self._prompts = _Prompts()
+        self._waiting: deque[tuple[int, int]] = deque()
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._failure: HarnessError | None = None
+        self._tokenized = 0
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="openai", daemon=True)
+        self._thread.start()
+        self._session: aiohttp.ClientSession = self._call(self._open())
+        try:
+            self._model, self._versions = self._call(self._look())
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def notes(self) -> Mapping[str, Any]:
+        notes: dict[str, Any] = {
+            "replicas": len(self._replicas),
+            "model": self._model,
+            "server": self._versions,
+            "token_ids": self._server.token_ids,
+        }
+        return {**notes, "tokenizer_seconds": round(self._texts.seconds, 3)} if self._texts else notes
+
+    # On the thread of the caller.
+
+    def place(self, prompts: Sequence[np.ndarray]) -> None:
+        self._prompts = _Prompts([self._make_body(prompt) for prompt in prompts])
+
+    def submit(self, identity: int, row: int) -> None:
+        self._loop.call_soon_threadsafe(self._admit, identity, row)
+
+    def close(self) -> None:
+        self._call(self._shut())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _call(self, work: Any) -> Any:
+        future: Future[Any] = asyncio.run_coroutine_threadsafe(work, self._loop)
+        return future.result()
+
+    def _make_body(self, prompt: np.ndarray) -> bytes:
+        tokens = [int(token) for token in prompt]
+        said: dict[str, Any] = {"model": self._model, **describe_sampling(self._plan.sampling)}
+        if self._plan.streaming:
+            said |= {"stream": True, "stream_options": {"include_usage": True}}
+        if self._texts is None:
+            said |= {"prompt": tokens, "return_token_ids": True}
+        elif self._server.chat:
+            said["messages"] = [{"role": "user", "content": self._texts.decode(tokens)}]
+        else:
+            said["prompt"] = self._texts.decode(tokens)
+        return json.dumps({**said, **self._server.extra}).encode()
+
+    # From here on the event loop's.
+
+    async def _open(self) -> aiohttp.ClientSession:
+        timeout = aiohttp.ClientTimeout(
+            total=self._server.timeout,
+            sock_connect=_CONNECT,
+            sock_read=self._server.idle if self._plan.streaming else None,
+        )
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0), timeout=timeout, headers=self._server.headers
+        )
+
+    async def _shut(self) -> None:
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await self._session.close()
+
+    async def _look(self) -> tuple[str, list[str]]:
+        """The name of the model, which every replica must serve, and what the servers say of their versions."""
+        served, versions = self._server.model, []
+        for url in self._server.urls:
+            listed = await self._list_models(url)
+            if not served and len(listed) == 1:
+                served = listed[0]
+            if not served:
+                fix = f"name one as run.options.model: {', '.join(listed) or 'it serves none'}"
+                raise self._server.explain(
+                    url, f"the server has {len(listed)} models, and none is declared", fix, "input"
+                )
+            if served not in listed:
+                problem = f"the server serves {', '.join(listed) or 'nothing'}, and not {served}"
+                fix = "start it with that model, or correct run.options.model or url"
+                raise self._server.explain(url, problem, fix, "input")
+            versions.append(await self._read_version(url))
+        return served, versions
+
+    async def _list_models(self, url: str) -> list[str]:
+        text = await self._get(url, "/v1/models")
+        try:
+            return [str(model["id"]) for model in json.loads(text)["data"]]
+        except (ValueError, KeyError, TypeError) as error:
+            problem = f"/v1/models is not that of the OpenAI protocol: {text[:80]!r}"
+            raise self._server.explain(url, problem, "check run.options.url") from error
+
+    async def _read_version(self, url: str) -> str:
+        """As vLLM and llama.cpp say it; "" where the server does not."""
+        try:
+            return str(json.loads(await self._get(url, "/version"))["version"])
+        except (HarnessError, ValueError, KeyError, TypeError):
+            return ""
+
+    async def _get(self, url: str, path: str) -> str:
+        timeout = aiohttp.ClientTimeout(total=_LOOKING)
+        try:
+            async with self._session.get(url + path, timeout=timeout) as response:
+                text = await response.text()
+                if response.status != 200:
+                    raise self._server.refuse_status(url, response.status, text)
+                return text
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise self._describe(url, error, _LOOKING) from error
+
+    def _admit(self, identity: int, row: int) -> None:
+        self._waiting.append((identity, row))
+        self._dispatch()
+
+    def _dispatch(self) -> None:
+        """Send what there is room for; after a failure nothing is sent any more."""
+        while self._waiting:
+            if self._failure is not None:
+                identity, _ = self._waiting.popleft()
+                self._plan.failed(identity, self._failure)
+                continue
+            replica = min(self._replicas, key=lambda replica: replica.outstanding)
+            if replica.outstanding >= self._server.concurrency:
+                return
+            identity, row = self._waiting.popleft()
+            replica.outstanding += 1
+            self._tasks[identity] = asyncio.create_task(self._ask(replica, identity, self._prompts.bodies[row]))
+
+    async def _ask(self, replica: _Replica, identity: int, body: bytes) -> None:
+        try:
+            answer = await self._exchange(replica.url, identity, body)
+            result = await self._count(replica.url, answer)
+        except asyncio.CancelledError:
+            self._plan.failed(identity, self._failure or HarnessError("the run ends", "backend"))
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            self._give_up(identity, self._describe(replica.url, error, self._server.timeout))
+        except HarnessError as error:
+            own = error.problem.startswith(replica.url)
+            self._give_up(
+                identity, error if own else self._server.explain(replica.url, error.problem, error.fix or _FIX)
+            )
+        except Exception as error:  # whatever it is, the prompt must be answered
+            self._give_up(identity, self._server.explain(replica.url, f"{type(error).__name__}: {error}", _FIX))
+        else:
+            self._plan.completed(identity, result)
+        finally:
+            replica.outstanding -= 1
+            self._tasks.pop(identity, None)
+            self._dispatch()
+
+    def _give_up(self, identity: int, error: HarnessError) -> None:
+        """The run has failed: what is under way is cancelled, so that no server computes for nothing."""
+        first, self._failure = self._failure is None, self._failure or error
+        self._plan.failed(identity, error)
+        if first:
+            for other, task in list(self._tasks.items()):
+                if other != identity:
+                    task.cancel()
+
+    async def _exchange(self, url: str, identity: int, body: bytes) -> Answer:
+        async with self._session.post(url + self._server.path, data=body) as response:
+            if response.status != 200:
+                raise self._server.refuse_status(url, response.status, await response.text())
+            answer = Answer()
+            if not self._plan.streaming:
+                answer.add(decode_event(await response.read()))
+            else:
+                await self._follow(identity, response, answer)
+        if answer.model and answer.model != self._model:
+            problem = f"the answer is of model {answer.model}, and not of {self._model}"
+            raise self._server.explain(url, problem, "find out who changed the server, then run again")
+        if not answer.ended:
+            raise self._server.explain(url, "the answer broke off before its end", _FIX, "resources")
+        return answer
+
+    async def _follow(self, identity: int, response: aiohttp.ClientResponse, answer: Answer) -> None:
+        """To the end of the stream; the first piece with tokens is told at once."""
+        reader, most = EventReader(), self._plan.sampling.max_new_tokens
+        async for chunk in response.content.iter_any():
+            for data in reader.read(chunk):
+                fresh = not answer.pieces
+                if answer.add(decode_event(data)) and fresh:
+                    self._plan.first(identity, answer.tokens[:1] or self._encode_first(answer))
+                if max(answer.pieces, len(answer.tokens)) > most:
+                    raise HarnessError(
+                        f"the stream goes on after {most} tokens, the most that were asked for",
+                        "backend",
+                        "see whether the server obeys max_tokens",
+                    )
+
+    def _encode_first(self, answer: Answer) -> list[int]:
+        """Only an accuracy run reads which token it is."""
+        return self._texts.encode(answer.text)[:1] if self._texts and self._plan.logged else [0]
+
+    async def _count(self, url: str, answer: Answer) -> list[int] | int:
+        """The tokens of an answer; only their number where nobody reads them and the server says it."""
+        if self._texts is None:
+            if answer.text and not answer.tokens:
+                fix = "set run.options.token_ids: false, which sends text and counts with the model's tokenizer"
+                raise self._server.explain(url, "the server gives text and no token ids", fix, "input")
+            return answer.tokens
+        if answer.counted and not self._plan.logged:
+            return answer.counted
+        return await asyncio.get_running_loop().run_in_executor(None, self._texts.encode, answer.text)
+
+    def _describe(self, url: str, error: BaseException, limit: float) -> HarnessError:
+        """What a broken or a silent connection is called."""
+        fix = _FIX
+        if isinstance(error, aiohttp.SocketTimeoutError) and not isinstance(error, aiohttp.ConnectionTimeoutError):
+            problem = f"no further token for {self._server.idle:g} s"
+            fix = "see what the server waits for; raise run.options.idle_timeout_s for a slow one"
+        elif isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
+            problem = f"the server does not answer ({error})"
+        elif isinstance(error, TimeoutError):
+            problem = f"an answer did not end within {limit:g} s"
+            fix = "see whether its stream ever ends; raise run.options.timeout_s for long answers"
+        else:
+            problem = f"the connection broke off ({type(error).__name__}: {error})"
+        return self._server.explain(url, problem, fix, "resources")
+
+
+def describe_sampling(sampling: Sampling) -> dict[str, Any]:
+    """In the words of the protocol, with those that vLLM, SGLang and trtllm-serve added where they are needed."""
+    said: dict[str, Any] = {"max_tokens": sampling.max_new_tokens, "temperature": sampling.temperature}
+    if sampling.temperature:
+        said |= {"top_p": sampling.top_p, "top_k": sampling.top_k, "seed": sampling.seed}
+    if sampling.min_new_tokens > 1:
+        said["min_tokens"] = sampling.min_new_tokens
+    if sampling.stop:
+        said["stop_token_ids"] = list(sampling.stop)
+    return said

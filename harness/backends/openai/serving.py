@@ -1,0 +1,120 @@
+"""Which servers are asked, for which model, with which key; and what a failure of one is called."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.contract import LOG_PARTS
+from harness.errors import HarnessError, ProblemClass
+from harness.tokens import GenerationPlan
+
+_LINES, _END = 8, 4096  # of a server's output that a failure shows; bytes that are read for it
+_SAID = 300  # characters of a server's own message
+_HIDDEN = "[key]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """``urls``: one for each replica, without a closing slash. ``model``: "" for the only one that is served.
+    ``timeout``: seconds that an answer may take in all, ``idle``: between two pieces of one."""
+
+    urls: tuple[str, ...]
+    model: str
+    key: str
+    chat: bool
+    token_ids: bool
+    concurrency: int
+    timeout: float
+    idle: float
+    extra: Mapping[str, Any]
+    log: str
+
+    @property
+    def path(self) -> str:
+        return "/v1/chat/completions" if self.chat else "/v1/completions"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        own = {"Authorization": f"Bearer {self.key}"} if self.key else {}
+        return {"Content-Type": "application/json", **own}
+
+    def hide(self, text: str) -> str:
+        """Without the key: servers like to repeat it."""
+        return text.replace(self.key, _HIDDEN) if self.key else text
+
+    def explain(self, url: str, problem: str, fix: str, kind: ProblemClass = "backend") -> HarnessError:
+        """A failure of one replica, with what the server printed last where this pass started it."""
+        said = self._last_lines()
+        text = f"{url}: {problem}" + (f"; the server's last lines:\n{said}" if said else "")
+        return HarnessError(self.hide(text), kind, fix)
+
+    def refuse_status(self, url: str, status: int, said: str) -> HarnessError:
+        """What an HTTP status other than 200 means."""
+        if status in (401, 403):  # its words may repeat the key
+            fix = "renew the key in the variable that run.options.api_key_env names"
+            return self.explain(url, f"the server refuses the API key (HTTP {status})", fix, "input")
+        quoted = f": {' '.join(said.split())[:_SAID]}" if said.strip() else ""
+        fixes = {
+            400: "see what it refuses; run.options.token_ids: false for a server that takes text only",
+            404: "check run.options.url and model: the server has no such address or model",
+            429: "lower run.options.concurrency: the server admits fewer requests",
+        }
+        fix = fixes.get(status, "see the server's log")
+        return self.explain(url, f"HTTP {status}{quoted}", fix, "resources" if status in (429, 503) else "backend")
+
+    def _last_lines(self) -> str:
+        for name in reversed(LOG_PARTS):
+            path = Path(self.log) / name
+            if self.log and path.is_file() and path.stat().st_size:
+                data = path.read_bytes()[-_END:]
+                return "\n".join(data.decode(errors="replace").splitlines()[-_LINES:])
+        return ""
+
+
+def find_server(plan: GenerationPlan) -> Server:
+    """From the options of a run. Raises HarnessError for what cannot be meant."""
+    options = plan.options
+    urls = str(options.get("url") or options.get("service_url") or "")
+    if not urls:
+        fix = "name it as run.options.url, or let harness.service start one"
+        raise HarnessError("no server is declared", "input", fix)
+    addresses = tuple(url.strip().rstrip("/").removesuffix("/v1") for url in urls.split(",") if url.strip())
+    if wrong := [url for url in addresses if not url.startswith(("http://", "https://"))]:
+        raise HarnessError(f"{wrong[0]} is not the address of a server", "input", "write http://HOST:PORT")
+    return Server(
+        urls=addresses,
+        model=str(options.get("model") or ""),
+        key=_read_key(str(options.get("api_key_env") or "")),
+        chat=options.get("protocol") == "chat",
+        token_ids=bool(options.get("token_ids", True)) and options.get("protocol") != "chat",
+        concurrency=int(options.get("concurrency") or 512),
+        timeout=float(options.get("timeout_s") or 1800),
+        idle=float(options.get("idle_timeout_s") or 120),
+        extra=_read_extra(str(options.get("extra") or "")),
+        log=str(options.get("service_log") or ""),
+    )
+
+
+def _read_key(variable: str) -> str:
+    if not variable:
+        return ""
+    key = os.environ.get(variable, "").strip()
+    if not key:
+        problem = f"the environment variable {variable}, which holds the API key, is not set"
+        raise HarnessError(problem, "missing", f"export {variable}, then run again")
+    return key
+
+
+def _read_extra(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text) if text else {}
+    except ValueError as error:
+        raise HarnessError(f"run.options.extra is not JSON: {error}", "input", "write '{\"name\": value}'") from error
+    if not isinstance(found, dict):
+        raise HarnessError("run.options.extra is not an object", "input", "write '{\"name\": value}'")
+    return found

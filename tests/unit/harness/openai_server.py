@@ -1,0 +1,150 @@
+"""A server of the OpenAI protocol that computes nothing, and that misbehaves in the way that MISCHIEF names.
+
+As a program: openai_server.py PORT FOLDER. The file FOLDER/mischief is read anew for each request. The answer to a
+prompt that begins with token t is t, t + 1, … as many as are asked for; as text, the same numbers with spaces.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+MODEL = "tiny-model"
+KEY = "sk-0123456789abcdefghijklmnop"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        if self.path == "/health":
+            self._send(200, {})
+        elif self._refused():
+            return
+        elif self.path == "/v1/models":
+            name = "another-model" if self.server.mischief == "wrong model" else MODEL
+            self._send(200, {"data": [{"id": name}]})
+        else:
+            self._send(404, {"error": "no such address"})
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        server = self.server
+        server.asked.append(asked)
+        if self._refused():
+            return
+        mischief = server.mischief
+        if mischief == "dies":
+            print("out of imagined memory", flush=True)
+            os._exit(7)
+        if mischief == "error":
+            self._send(500, {"error": "device lost"})
+            return
+        prompt = asked.get("prompt") or asked["messages"][0]["content"]
+        first = prompt[0] if isinstance(prompt, list) else int(prompt.split()[0])
+        count = 1 if mischief == "few" else asked["max_tokens"]
+        tokens = [first + place for place in range(count)]
+        if asked.get("stream"):
+            self._stream(tokens, asked, mischief)
+        else:
+            choice = {**self._part(tokens, asked), "finish_reason": "length"}
+            choices = [choice, {**choice, "index": 1}] if mischief == "twice" else [choice]
+            self._send(200, {"model": MODEL, "choices": choices, "usage": {"completion_tokens": count}})
+
+    def _refused(self) -> bool:
+        """Asked for a key, it repeats the wrong one as some do."""
+        given = self.headers.get("Authorization", "")
+        if self.server.mischief != "expired" and given in ("", f"Bearer {KEY}"):
+            return False
+        self._send(401, {"error": {"message": f"Incorrect API key provided: {given.removeprefix('Bearer ')}"}})
+        return True
+
+    def _part(self, tokens: list[int], asked: dict[str, Any]) -> dict[str, Any]:
+        text = "".join(f" {token}" for token in tokens)
+        if "messages" in asked:
+            return {"index": 0, "delta" if asked.get("stream") else "message": {"content": text}}
+        ids = {"token_ids": tokens} if asked.get("return_token_ids") and self.server.mischief != "text" else {}
+        return {"index": 0, "text": text, **ids}
+
+    def _stream(self, tokens: list[int], asked: dict[str, Any], mischief: str) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        for place, token in enumerate(tokens):
+            last = place == len(tokens) - 1 and mischief != "endless"
+            self._event([{**self._part([token], asked), "finish_reason": "length" if last else None}])
+            if mischief == "breaks":
+                return
+            if mischief == "stalls":
+                self.server.over.wait(60)
+                return
+            while mischief == "keeps alive" and not self.server.over.wait(0.05):
+                self.wfile.write(b": still here\n\n")
+        while mischief == "endless" and not self.server.over.wait(0.001):
+            self._event([self._part([7], asked)])
+        if mischief == "twice":
+            self._event([{**self._part([7], asked), "finish_reason": "length"}])
+        self._event([], usage={"completion_tokens": len(tokens)})
+        self.wfile.write(b"data: [DONE]\n\n")
+
+    def _event(self, choices: list[dict[str, Any]], **more: Any) -> None:
+        model = "swapped-model" if self.server.mischief == "swapped model" else MODEL
+        self.wfile.write(b"data: " + json.dumps({"model": model, "choices": choices, **more}).encode() + b"\n\n")
+
+    def _send(self, status: int, document: Any) -> None:
+        data = b"<html>" if self.server.mischief == "no protocol" else json.dumps(document).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.send_header("Connection", "close")  # else a server that is gone goes on where it is connected
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: Any) -> None:
+        """It prints only what a test looks for."""
+
+
+class Server(ThreadingHTTPServer):
+    """``asked``: the documents that came. ``over``: a connection that hangs may end."""
+
+    daemon_threads = True
+
+    def __init__(self, port: int = 0, mischief: str = "", folder: Path | None = None) -> None:
+        super().__init__(("127.0.0.1", port), Handler)
+        self.asked: list[dict[str, Any]] = []
+        self.over = threading.Event()
+        self._mischief, self._folder = mischief, folder
+
+    @property
+    def mischief(self) -> str:
+        path = self._folder / "mischief" if self._folder else None
+        return path.read_text().strip() if path is not None and path.exists() else self._mischief
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def handle_error(self, *_: Any) -> None:
+        """Clients go away in the middle of things: that is what is tested."""
+
+    def __enter__(self) -> Server:
+        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.over.set()
+        self.shutdown()
+        self.server_close()
+
+
+if __name__ == "__main__":
+    with Server(int(sys.argv[1]), folder=Path(sys.argv[2])):
+        print("loading weights\nready to serve", flush=True)
+        time.sleep(3600)

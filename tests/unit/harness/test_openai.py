@@ -1,0 +1,300 @@
+"""The client of OpenAI-compatible servers, against a real one on this machine that misbehaves as it is told."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.errors import HarnessError
+from harness.tokens import GenerationPlan, Sampling
+from tests.unit.harness.openai_server import KEY, MODEL, Server
+
+pytest.importorskip("aiohttp")
+
+TOKENS = 4
+LIMIT = 20  # seconds after which an answer counts as never coming
+PROMPTS = [np.array([10 * (row + 1), 3, 5], np.int32) for row in range(8)]
+
+
+class Heard:
+    """What the client told: first tokens and results by id."""
+
+    def __init__(self) -> None:
+        self.firsts: dict[int, list[int]] = {}
+        self.results: dict[int, Any] = {}
+        self._changed = threading.Condition()
+
+    def first(self, identity: int, tokens: Sequence[int]) -> None:
+        assert identity not in self.firsts
+        self.firsts[identity] = list(tokens)
+
+    def result(self, identity: int, result: Any) -> None:
+        with self._changed:
+            assert identity not in self.results, "answered twice"
+            self.results[identity] = result
+            self._changed.notify_all()
+
+    def wait(self, count: int) -> dict[int, Any]:
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self.results) >= count, LIMIT), self.results
+        return self.results
+
+    def failure(self, count: int = 1) -> HarnessError:
+        """The one that all prompts ended with."""
+        found = {str(result): result for result in self.wait(count).values()}
+        (error,) = found.values()
+        assert isinstance(error, HarnessError)
+        return error
+
+
+Ask = Callable[..., Any]
+
+
+@pytest.fixture
+def heard() -> Heard:
+    return Heard()
+
+
+@pytest.fixture
+def load(heard: Heard) -> Iterator[Ask]:
+    """Loads a client and closes it at the end."""
+    from harness.backends import openai
+
+    with ExitStack() as stack:
+
+        def load(*servers: Server, options: dict[str, Any] | None = None, **changed: Any) -> Any:
+            known = {"url": ",".join(server.url for server in servers), "timeout_s": 20, "idle_timeout_s": 20}
+            plan = {
+                "model": None,
+                "source": None,
+                "scenario": "Server",
+                "sampling": Sampling(max_new_tokens=TOKENS),
+                "streaming": True,
+                "logged": True,
+                "threads": 0,
+                "options": {**known, **(options or {})},
+                "first": heard.first,
+                "completed": heard.result,
+                "failed": heard.result,
+                **changed,
+            }
+            client = openai.load(GenerationPlan(**plan))  # type: ignore[arg-type]
+            stack.callback(client.close)
+            client.place(PROMPTS)
+            return client
+
+        yield load
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., Server]]:
+    with ExitStack() as stack:
+        yield lambda mischief="": stack.enter_context(Server(mischief=mischief))
+
+
+def expected(row: int) -> list[int]:
+    return [10 * (row + 1) + place for place in range(TOKENS)]
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+def test_answers_are_the_tokens_that_the_server_gave(
+    streaming: bool, load: Ask, serve: Callable[..., Server], heard: Heard
+) -> None:
+    server = serve()
+    client = load(server, streaming=streaming)
+    for row in range(len(PROMPTS)):
+        client.submit(100 + row, row)
+    results = heard.wait(len(PROMPTS))
+    assert results == {100 + row: expected(row) for row in range(len(PROMPTS))}
+    firsts = {100 + row: expected(row)[:1] for row in range(len(PROMPTS))}
+    assert heard.firsts == (firsts if streaming else {})
+    asked = server.asked[0]
+    assert asked["model"] == MODEL
+    assert asked["max_tokens"] == TOKENS
+    assert asked["temperature"] == 0
+    assert asked.get("stream", False) is streaming
+    assert sorted(document["prompt"] for document in server.asked) == [prompt.tolist() for prompt in PROMPTS]
+
+
+def test_sampling_of_the_benchmark_is_said_to_the_server(load: Ask, serve: Callable[..., Server], heard: Heard) -> None:
+    server = serve()
+    sampling = Sampling(min_new_tokens=2, max_new_tokens=3, temperature=0.6, top_p=0.9, top_k=20, seed=7, stop=(2, 5))
+    load(server, sampling=sampling, options={"extra": '{"ignore_eos": true}'}).submit(1, 0)
+    heard.wait(1)
+    (asked,) = server.asked
+    assert {name: asked[name] for name in ("min_tokens", "max_tokens", "top_k", "seed")} == {
+        "min_tokens": 2,
+        "max_tokens": 3,
+        "top_k": 20,
+        "seed": 7,
+    }
+    assert (asked["temperature"], asked["top_p"], asked["stop_token_ids"]) == (0.6, 0.9, [2, 5])
+    assert asked["ignore_eos"] is True
+
+
+def test_prompts_go_to_the_replica_with_the_fewest(load: Ask, serve: Callable[..., Server], heard: Heard) -> None:
+    """The first replica never ends an answer: it gets what it may hold, the others get everything else."""
+    stuck, well = serve("keeps alive"), serve()
+    client = load(stuck, well, options={"concurrency": 2})
+    for row in range(8):
+        client.submit(row, row)
+    results = heard.wait(6)
+    assert len(stuck.asked) == 2
+    assert len(well.asked) == 6
+    assert all(results[row] == expected(row) for row in results)
+
+
+MISCHIEF = {
+    "error": 'HTTP 500: {"error": "device lost"}',
+    "twice": "the server answered twice",
+    "endless": "the stream goes on after 4 tokens, the most that were asked for",
+    "breaks": "the answer broke off before its end",
+    "swapped model": f"the answer is of model swapped-model, and not of {MODEL}",
+    "text": "the server gives text and no token ids",
+}
+
+
+@pytest.mark.parametrize("mischief", MISCHIEF)
+def test_misbehaviour_is_a_failure_with_a_name(
+    mischief: str, load: Ask, serve: Callable[..., Server], heard: Heard
+) -> None:
+    server = serve(mischief)
+    load(server).submit(1, 0)
+    error = heard.failure()
+    assert error.problem.startswith(f"{server.url}: {MISCHIEF[mischief]}")
+    assert error.fix
+
+
+def test_two_answers_in_one_document_are_refused(load: Ask, serve: Callable[..., Server], heard: Heard) -> None:
+    load(serve("twice"), streaming=False).submit(1, 0)
+    assert "the server answered twice" in heard.failure().problem
+
+
+def test_silence_within_a_stream_ends_it(load: Ask, serve: Callable[..., Server], heard: Heard) -> None:
+    load(serve("stalls"), options={"idle_timeout_s": 1}).submit(1, 0)
+    assert "no further token for 1 s" in heard.failure().problem
+    assert heard.firsts == {1: [10]}
+
+
+def test_stream_that_only_says_that_it_lives_ends(load: Ask, serve: Callable[..., Server], heard: Heard) -> None:
+    load(serve("keeps alive"), options={"timeout_s": 1}).submit(1, 0)
+    assert "an answer did not end within 1 s" in heard.failure().problem
+
+
+def test_first_failure_cancels_what_is_under_way_and_sends_nothing_more(
+    load: Ask, serve: Callable[..., Server], heard: Heard
+) -> None:
+    stuck, broken = serve("keeps alive"), serve("error")
+    client = load(stuck, broken)
+    for row in range(8):
+        client.submit(row, row)
+    assert "device lost" in heard.failure(8).problem
+
+
+def test_another_model_behind_the_address_is_refused_before_the_run(load: Ask, serve: Callable[..., Server]) -> None:
+    with pytest.raises(HarnessError, match=f"the server serves another-model, and not {MODEL}"):
+        load(serve("wrong model"), options={"model": MODEL})
+    with pytest.raises(HarnessError, match="serves another-model, and not"):
+        load(serve(), serve("wrong model"))
+
+
+def test_address_of_something_else_is_refused(load: Ask, serve: Callable[..., Server]) -> None:
+    with pytest.raises(HarnessError, match="/v1/models is not that of the OpenAI protocol"):
+        load(serve("no protocol"))
+    with pytest.raises(HarnessError, match="is not the address of a server"):
+        load(options={"url": "localhost:8000"})
+    with pytest.raises(HarnessError, match="no server is declared"):
+        load(options={"url": ""})
+
+
+def test_server_that_is_gone_is_named_with_its_last_lines(
+    tmp_path: Path, load: Ask, serve: Callable[..., Server], heard: Heard
+) -> None:
+    (tmp_path / "log.start").write_text("loading weights\nCUDA out of memory\n")
+    with Server() as server:
+        client = load(server, options={"service_log": str(tmp_path)})
+    client.submit(1, 0)
+    error = heard.failure()
+    assert "the server does not answer" in error.problem
+    assert error.problem.endswith("the server's last lines:\nloading weights\nCUDA out of memory")
+    assert error.problem_class == "resources"
+
+
+def test_key_is_sent_and_never_told(
+    load: Ask, serve: Callable[..., Server], heard: Heard, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SERVER_KEY", KEY)
+    client = load(serve(), options={"api_key_env": "SERVER_KEY"})
+    client.submit(1, 0)
+    assert heard.wait(1) == {1: expected(0)}
+    assert KEY not in str(client.notes)
+    (tmp_path / "log.start").write_text(f"refused {KEY}\n")
+    with pytest.raises(HarnessError, match="the server refuses the API key") as caught:
+        load(serve("expired"), options={"api_key_env": "SERVER_KEY", "service_log": str(tmp_path)})
+    assert caught.value.problem.endswith("refused [key]")
+    assert "SERVER_KEY" not in caught.value.problem
+    monkeypatch.delenv("SERVER_KEY")
+    with pytest.raises(HarnessError, match="SERVER_KEY, which holds the API key, is not set"):
+        load(serve(), options={"api_key_env": "SERVER_KEY"})
+
+
+def test_key_that_expires_during_a_run_fails_it(
+    load: Ask, heard: Heard, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SERVER_KEY", KEY)
+    with Server(folder=tmp_path) as server:
+        client = load(server, options={"api_key_env": "SERVER_KEY"})
+        (tmp_path / "mischief").write_text("expired")
+        client.submit(1, 0)
+        error = heard.failure()
+    assert "the server refuses the API key (HTTP 401)" in error.problem
+    assert "api_key_env" in error.fix
+    assert KEY not in error.problem
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """A folder with a tokenizer that knows the numbers which the server says."""
+    tokenizers = pytest.importorskip("tokenizers")
+    words = tokenizers.models.WordLevel({"?": 0, **{str(number): number for number in range(1, 100)}}, unk_token="?")
+    tokenizer = tokenizers.Tokenizer(words)
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    return tmp_path
+
+
+@pytest.mark.parametrize("protocol", ["completions", "chat"])
+@pytest.mark.parametrize("streaming", [True, False])
+def test_text_is_made_of_tokens_and_tokens_of_text(
+    protocol: str, streaming: bool, checkpoint: Path, load: Ask, serve: Callable[..., Server], heard: Heard
+) -> None:
+    server = serve()
+    options = {"token_ids": False, "protocol": protocol}
+    client = load(server, source=checkpoint, streaming=streaming, options=options)
+    client.submit(1, 2)
+    assert heard.wait(1) == {1: expected(2)}
+    (asked,) = server.asked
+    prompt = asked["messages"][0]["content"] if protocol == "chat" else asked["prompt"]
+    assert prompt == "30 3 5"
+    assert client.notes["tokenizer_seconds"] >= 0
+
+
+def test_where_nobody_reads_tokens_the_server_counts_them(
+    checkpoint: Path, load: Ask, serve: Callable[..., Server], heard: Heard
+) -> None:
+    client = load(serve(), source=checkpoint, logged=False, options={"token_ids": False})
+    client.submit(1, 2)
+    assert heard.wait(1) == {1: TOKENS}
+    assert client.notes["tokenizer_seconds"] == 0
+
+
+def test_text_needs_the_tokenizer_of_the_model(tmp_path: Path, load: Ask, serve: Callable[..., Server]) -> None:
+    with pytest.raises(HarnessError, match=r"there is no tokenizer\.json") as caught:
+        load(serve(), source=tmp_path, options={"token_ids": False})
+    assert "model.path" in caught.value.fix

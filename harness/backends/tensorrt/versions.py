@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import re
 from collections.abc import Callable
@@ -24,6 +25,7 @@ _MODULES = {
     "tensorrt": ("tensorrt", "tensorrt_bindings"),
     "tensorrt-rtx": ("tensorrt_rtx", "tensorrt_rtx_bindings"),
 }
+_FIRST_FLAGS = 8601  # of the parser
 _FIRST_TYPED = 10
 _LIBRARIES = re.compile(r"lib(nvinfer|nvonnxparser|tensorrt)[^/]*\.so[^/]*$")
 _TABLES = "builder_resource"  # kernels of all devices, a gigabyte that only builds read
@@ -58,10 +60,11 @@ class Flavour:
         return builder.create_network(1 << int(flag.STRONGLY_TYPED if self.strongly_typed else flag.EXPLICIT_BATCH))
 
     def new_parser(self, network: Any, logger: Any) -> Any:
-        """Before 10, instance normalisation (3D U-Net has it) is a plug-in that needs cuDNN, unless asked otherwise."""
+        """Before 10, instance normalisation (3D U-Net has it) is a plug-in that needs cuDNN, unless asked otherwise.
+        Asking a library older than the bindings ends the process: 8.6.0 has no such flag."""
         parser = self.trt.OnnxParser(network, logger)
         flag = getattr(getattr(self.trt, "OnnxParserFlag", None), "NATIVE_INSTANCENORM", None)
-        if flag is not None:
+        if flag is not None and find_library_version() >= _FIRST_FLAGS:
             parser.set_flag(flag)
         return parser
 
@@ -130,13 +133,26 @@ def version_numbers(version: str) -> tuple[int, ...]:
 
 def libraries_digest() -> str:
     """Of TensorRT's libraries in this process, by their contents."""
+    used = _list_libraries()
+    return hash_files(Path("/"), used) if used else ""
+
+
+def find_library_version() -> int:
+    """What the library says of itself, 8601 for 8.6.1 and 101300 for 10.13.0; 0 where none is loaded."""
+    for path in _list_libraries():
+        ask = getattr(ctypes.CDLL(str(path)), "getInferLibVersion", None)
+        if ask is not None:
+            return int(ask())
+    return 0
+
+
+def _list_libraries() -> list[Path]:
     try:
         lines = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
     except OSError:
-        return ""
+        return []
     paths = {Path(line.split(maxsplit=5)[5]) for line in lines if line.count("/")}
-    used = sorted(path for path in paths if _LIBRARIES.search(path.name) and _TABLES not in path.name)
-    return hash_files(Path("/"), used) if used else ""
+    return sorted(path for path in paths if _LIBRARIES.search(path.name) and _TABLES not in path.name)
 
 
 def _monitor(trt: Any, started: Callable[[int], None], step: Callable[[], None]) -> Any:

@@ -116,10 +116,11 @@ def _change_precision(request: BuildRequest, benchmark: BenchmarkCode, counter: 
 
 
 def _comparable(benchmark: BenchmarkCode) -> Callable[[Outputs], np.ndarray]:
-    """What of a batch is compared: its responses, or where they take several batches the first output."""
-    if benchmark.loop:
+    """What of a batch is compared: its responses, or the first output where they take several batches or may differ in
+    size."""
+    if benchmark.loop or benchmark.names_samples:
         return lambda outputs: np.asarray(outputs[0])
-    return lambda outputs: np.asarray(benchmark.postprocess(outputs))
+    return lambda outputs: np.asarray(benchmark.postprocess(outputs, range(len(outputs[0]))))
 
 
 def _build_engine(request: BuildRequest, counter: Counter) -> Made:

@@ -247,6 +247,7 @@ class BuiltInBenchmark:
     libraries: tuple[tuple[str, ...], ...] = ()
 
 
+_OPENCV = ("opencv-python-headless", "opencv-python", "opencv-contrib-python-headless", "opencv-contrib-python")
 BENCHMARKS: dict[str, BuiltInBenchmark] = {
     "digits": BuiltInBenchmark("digits", 1, "handwritten digits (UCI, inside scikit-learn), a small convolutional net"),
     "resnet50": BuiltInBenchmark(
@@ -254,9 +255,7 @@ BENCHMARKS: dict[str, BuiltInBenchmark] = {
         1,
         "image classification: ResNet-50 v1.5 on ImageNet 2012",
         rehearsed=True,
-        libraries=(
-            ("opencv-python-headless", "opencv-python", "opencv-contrib-python-headless", "opencv-contrib-python"),
-        ),
+        libraries=(_OPENCV,),
     ),
     "bert": BuiltInBenchmark(
         "bert",
@@ -277,6 +276,20 @@ BENCHMARKS: dict[str, BuiltInBenchmark] = {
         1,
         "clicks of users on items: DLRM-DCNv2 on Criteo 1 TB",
         rehearsed=True,
+    ),
+    "retinanet": BuiltInBenchmark(
+        "retinanet",
+        1,
+        "objects in images: RetinaNet on Open Images v6",
+        rehearsed=True,
+        libraries=(_OPENCV, ("pycocotools",), ("onnx",)),
+    ),
+    "ssd_resnet34": BuiltInBenchmark(
+        "ssd_resnet34",
+        1,
+        "objects in large images: SSD-ResNet34 on COCO 2017",
+        rehearsed=True,
+        libraries=(_OPENCV, ("pycocotools",), ("onnx",)),
     ),
     "command": BuiltInBenchmark("command", 1, "the code of a harness command, which prepares model and data itself"),
     "external": BuiltInBenchmark("", 1, "code outside this project; its runs are imported", elsewhere=True),

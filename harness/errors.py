@@ -21,6 +21,7 @@ EXTRAS = {
     "sklearn": "cpu",
     "tokenizers": "bert",
     "nibabel": "unet3d",
+    "pycocotools": "retinanet",
     "scipy": "unet3d",
     "torch": "pytorch",
 }

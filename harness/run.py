@@ -121,7 +121,7 @@ def warm_up(session: Session, arrays: Arrays, benchmark: BenchmarkCode) -> None:
     session.place(warm_rows(arrays, count))
     for size in {1, count}:
         for _ in range(1 if benchmark.loop else _WARM_UP_BATCHES):
-            benchmark.postprocess(session.compute(slice(0, size)))
+            benchmark.postprocess(session.compute(slice(0, size)), range(size))
 
 
 def make_sut(

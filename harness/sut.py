@@ -23,7 +23,8 @@ from harness.contract import Counter
 from harness.qsl import Rows, SampleLibrary
 
 Responses = np.ndarray | Sequence[np.ndarray]
-Postprocess = Callable[[Outputs], Responses]
+Postprocess = Callable[[Outputs, Sequence[int]], Responses]
+"""The outputs of a batch and the indices of its samples -> their responses."""
 _NEVER = sys.maxsize
 
 
@@ -82,18 +83,19 @@ class Completer:
     def __init__(self, respond: Respond, postprocess: Postprocess, counter: Counter, guard: Guard) -> None:
         self.samples = self.batches = 0
         self._respond, self._postprocess, self._counter, self._guard = respond, postprocess, counter, guard
-        self._in_flight: dict[int, Token] = {}
+        self._in_flight: dict[int, tuple[Token, Sequence[int]]] = {}
         self._lock = threading.Lock()
 
-    def expect(self, token: Token) -> None:
+    def expect(self, token: Token, indices: Sequence[int]) -> None:
         """A batch is about to be submitted. LoadGen's ids are unique, so the first one names it."""
-        self._in_flight[token[0]] = token
+        self._in_flight[token[0]] = token, indices
 
     def completed(self, token: Token, outputs: Outputs) -> None:
-        if self._in_flight.pop(token[0], None) is None:
+        expected = self._in_flight.pop(token[0], None)
+        if expected is None:
             self._guard.record(RuntimeError("the backend completed a batch that was not in flight"))
             return
-        self.answer(token, outputs)
+        self.answer(token, expected[1], outputs)
 
     def failed(self, token: Token, error: BaseException) -> None:
         self._guard.record(error)
@@ -102,13 +104,13 @@ class Completer:
 
     def fail_all(self, error: BaseException) -> None:
         """The backend lost what is in flight."""
-        for token in list(self._in_flight.values()):
+        for token, _ in list(self._in_flight.values()):
             self.failed(token, error)
 
-    def answer(self, ids: Token, outputs: Outputs) -> None:
+    def answer(self, ids: Token, indices: Sequence[int], outputs: Outputs) -> None:
         """Complete a batch with what was computed; without bytes if that cannot be made into responses."""
         try:
-            made = self._postprocess(outputs)
+            made = self._postprocess(outputs, indices)
             responses = np.ascontiguousarray(made) if isinstance(made, np.ndarray) else made
             if len(responses) != len(ids):
                 raise ValueError(f"postprocess made {len(responses)} responses of a batch of {len(ids)}")
@@ -156,7 +158,7 @@ class _Base:
         if self._guard.failure is not None:
             self._completer.give_up(ids)
             return
-        self._completer.expect(ids)
+        self._completer.expect(ids, indices)
         try:
             self._session.submit(self._samples.rows(indices), ids)
         except Exception as error:
@@ -183,7 +185,7 @@ class StreamSut(_Base):
             self._guard.record(error)
             self._completer.give_up(ids)
             return
-        self._completer.answer(ids, outputs)
+        self._completer.answer(ids, indices, outputs)
 
 
 class OfflineSut(_Base):

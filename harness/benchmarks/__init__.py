@@ -19,7 +19,8 @@ A benchmark file is a Python module. Everything in it is optional but ``build_da
   model is quantized where ``model.settings.precision`` asks for it (harness.quantization). Default:
   ``calibration.npy``.
 - ``postprocess(outputs)``: the engine's outputs of one batch -> array of responses, one row per sample, all of one
-  size. Default: the class of the highest score in the first output.
+  size, or a list of arrays, one per sample, of any sizes. ``postprocess(outputs, indices)`` where a response names its
+  sample. Default: the class of the highest score in the first output.
 - ``loop(sample)``: where a sample takes several calls of the engine: a generator that yields inputs (name -> rows), is
   sent their outputs, and returns the response, of any size (harness.loops). ``sample``: input name -> its array.
   ``AT_ONCE: int`` (0): how many samples may be under way, where they are large. ``load_samples`` may then give
@@ -32,6 +33,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -58,7 +60,8 @@ Responses = np.ndarray | Sequence[np.ndarray]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkCode:
-    """A loaded benchmark, its defaults filled in. ``digest``: of a user's file, "" for a built-in one."""
+    """A loaded benchmark, its defaults filled in. ``digest``: of a user's file, "" for a built-in one.
+    ``names_samples``: its responses hold the numbers of their samples."""
 
     name: str
     digest: str
@@ -72,7 +75,8 @@ class BenchmarkCode:
     build_model: Callable[[Path | None, Settings, Mapping[str, Path], Path, Counter], None]
     load_samples: Callable[[Path], Mapping[str, np.ndarray]]
     load_calibration: Callable[[Path], Mapping[str, np.ndarray]]
-    postprocess: Callable[[Outputs], Responses]
+    postprocess: Callable[[Outputs, Sequence[int]], Responses]
+    names_samples: bool
     loop: Loop | None
     score: Callable[[AnswerLog, Path, Path], Metrics]
 
@@ -138,6 +142,10 @@ def _with_defaults(module: ModuleType, name: str, digest: str) -> BenchmarkCode:
         raise HarnessError(
             f"benchmark {name} has no function {wrong[0]}()", "input", f"write {wrong[0]}() in {module.__file__}"
         )
+    taken = inspect.signature(found["postprocess"]).parameters.values()
+    names_samples = sum(item.default is item.empty for item in taken) > 1
+    if not names_samples:
+        found["postprocess"] = _without_indices(found["postprocess"])
     outputs = getattr(module, "OUTPUTS", {"output": ((1,), "float32")})
     return BenchmarkCode(
         name=name,
@@ -146,11 +154,16 @@ def _with_defaults(module: ModuleType, name: str, digest: str) -> BenchmarkCode:
         response_dtype=np.dtype(dtype).name,
         tokens=bool(getattr(module, "TOKENS", False)),
         generation=dict(getattr(module, "GENERATION", {})),
+        names_samples=names_samples,
         at_once=int(getattr(module, "AT_ONCE", 0)),
         loop=getattr(module, "loop", None),
         outputs=tuple(Tensor(output, tuple(shape), kind) for output, (shape, kind) in outputs.items()),
         **found,
     )
+
+
+def _without_indices(postprocess: Callable[[Outputs], Responses]) -> Callable[[Outputs, Sequence[int]], Responses]:
+    return lambda outputs, _indices: postprocess(outputs)
 
 
 def copy_model(

@@ -36,6 +36,7 @@ from reconciler.rehearsals.rehearsal_spec import (
     Rehearsed,
     choose_round,
     find_rehearsed,
+    has_earlier,
     render_rehearsal_spec,
 )
 from reconciler.render.documents import render_document
@@ -57,7 +58,11 @@ _SIZE = click.Option(
     default="small",
     help="Networks that answer in milliseconds, or as deep as the published ones.",
 )
-_ROUND = click.Option(["--round", "round_name"], default="", help="Default: the newest round that has all of them.")
+_ROUND = click.Option(
+    ["--round", "round_name"],
+    default="",
+    help="Default: the newest round; benchmarks that it has no more go to the open division.",
+)
 _DIVISION = click.Option(["--division"], type=click.Choice(("closed", "open")), default="closed", show_default=True)
 _SAMPLES = click.Option(
     ["--samples"], type=click.IntRange(min=0), default=0, help="Samples to generate of each, instead of its own number."
@@ -106,7 +111,7 @@ def command(
     pass_report = carry_out(paths, options, as_json=as_json)
     if pass_report is None:
         return INTERRUPTED
-    return _report(pass_report, options, generated, round_name, as_json=as_json)
+    return _report(pass_report, options, generated, chosen, round_name, as_json=as_json)
 
 
 def _choose(words: Sequence[str]) -> list[Rehearsed]:
@@ -154,7 +159,13 @@ def _write(root: Path, spec: str) -> None:
 
 
 def _report(
-    pass_report: PassReport, options: Options, generated: dict[str, Generated], round_name: str, *, as_json: bool
+    pass_report: PassReport,
+    options: Options,
+    generated: dict[str, Generated],
+    chosen: Sequence[Rehearsed],
+    round_name: str,
+    *,
+    as_json: bool,
 ) -> int:
     if not any(pass_report.tree.glob("*/*/results")):  # every cell failed: there is nothing to check or to pack
         if as_json:
@@ -163,7 +174,8 @@ def _report(
         else:
             say_pass(pass_report, options, None)
         return choose_pass_code(pass_report)
-    checked = judge_rehearsal(check_tree(pass_report.tree, round_name=round_name))
+    report = check_tree(pass_report.tree, round_name=round_name)
+    checked = judge_rehearsal(report, earlier=has_earlier(round_name, chosen))
     refusals = find_refusals(load_packed_submission(pass_report.after), despite_embargo=False)
     marked = [refusal for refusal in refusals if refusal.reason.startswith(("it is a rehearsal", "its data"))]
     if as_json:

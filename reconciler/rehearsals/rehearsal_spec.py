@@ -52,16 +52,21 @@ def find_rehearsed(name: str, facts: Sequence[BenchmarkFacts]) -> Rehearsed:
 
 
 def choose_round(benchmarks: Sequence[Rehearsed]) -> str:
-    """The newest round that has all of them but those that only older rounds than the carried ones had. Raises
-    ReconcilerError where none has."""
-    rulesets = [load_ruleset(name) for name in reversed(list_rounds())]
+    """The newest round, whose seeds are LoadGen's own; benchmarks that only earlier ones had are open's. Raises
+    ReconcilerError where no round has all of them."""
     officials = {item.official for item in benchmarks}
-    carried = {name for name in officials if any(ruleset.benchmark(name) for ruleset in rulesets)}
-    found = next((ruleset for ruleset in rulesets if carried <= set(ruleset.benchmarks)), None)
-    if found is None or not all(list_scenarios(found, name) for name in officials):
-        without = ", ".join(sorted(officials))
-        raise ReconcilerError(f"no round that is carried here has all of {without}", fix="rehearse them one at a time")
-    return found.round
+    for name in reversed(list_rounds()):
+        ruleset = load_ruleset(name)
+        if all(list_scenarios(ruleset, official) for official in officials):
+            return name
+    without = ", ".join(sorted(officials))
+    raise ReconcilerError(f"no round that is carried here has all of {without}", fix="rehearse them one at a time")
+
+
+def has_earlier(round_name: str, benchmarks: Sequence[Rehearsed]) -> bool:
+    """Whether the round has one of them no more."""
+    ruleset = load_ruleset(round_name)
+    return any(ruleset.benchmark(item.official) is None for item in benchmarks)
 
 
 def choose_division(ruleset: Ruleset, official: str, asked: str) -> str:

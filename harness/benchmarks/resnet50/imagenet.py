@@ -6,9 +6,8 @@ for bit: decode, resize the short side to 256 by area, crop the middle 224 x 224
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +15,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.benchmarks.checking import FileRule, check_files
+from harness.benchmarks.checking import check_files
+from harness.benchmarks.images import decode_image, make_jpeg_rule, prepare_images
 from harness.benchmarks.sources import choose_dtype, is_rehearsal, read_list, require_source
 from harness.contract import Counter
 from harness.errors import HarnessError
@@ -27,9 +27,8 @@ MEANS = np.array([123.68, 116.78, 103.94], np.float32)  # red, green, blue
 COUNT = 50_000
 DTYPES = ("float32", "float16")
 MAP = "val_map.txt"
-_AHEAD = 8  # images decoded but not yet written, for each thread
-_JPEG_START, _JPEG_END = b"\xff\xd8\xff", b"\xff\xd9"
 _IMAGES = "ILSVRC2012_val_*"
+_AGAIN = "unpack ILSVRC2012_img_val.tar again"
 
 
 class Labelled(NamedTuple):
@@ -58,15 +57,16 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     whole = len(listed) == COUNT and not wanted
     check_files(
         source,
-        [FileRule(name, "JPEG file", _JPEG_START, _JPEG_END) for name in dict.fromkeys(named)],
+        [make_jpeg_rule(name) for name in dict.fromkeys(named)],
         only=_IMAGES if whole else "",
-        fix="unpack ILSVRC2012_img_val.tar again; nothing was prepared",
+        fix=f"{_AGAIN}; nothing was prepared",
     )
-    threads = int(settings.get("threads", 0)) or len(os.sched_getaffinity(0))
+    threads = int(settings.get("threads", 0))
     counter.stage("building", len(chosen) + len(calibration))
-    _prepare(source, [item.name for item in chosen], output / "samples.npy", dtype, threads, counter)
+    prepare = partial(prepare_images, preprocess=preprocess, shape=(3, SIDE, SIDE), dtype=dtype, threads=threads)
+    prepare([source / item.name for item in chosen], output / "samples.npy", counter=counter)
     if calibration:
-        _prepare(source, calibration, output / "calibration.npy", dtype, threads, counter)
+        prepare([source / name for name in calibration], output / "calibration.npy", counter=counter)
     np.save(output / "labels.npy", np.array([item.label for item in chosen], np.int64))
 
 
@@ -106,10 +106,7 @@ def _parse_line(line: str, where: str) -> Labelled:
 
 def preprocess(path: Path) -> NDArray[np.float32]:
     """An image file -> float32 [3, 224, 224], red first, means subtracted. Raises HarnessError."""
-    image = cv2.imread(str(path), cv2.IMREAD_COLOR)
-    if image is None:
-        raise HarnessError(f"{path} cannot be decoded", "input", "unpack ILSVRC2012_img_val.tar again")
-    rgb = cv2.cvtColor(image, cv2.COLOR_BGR2RGB)
+    rgb = cv2.cvtColor(decode_image(path, fix=_AGAIN), cv2.COLOR_BGR2RGB)
     height, width = rgb.shape[:2]
     size = (SHORT_SIDE, SHORT_SIDE * height // width) if height > width else (SHORT_SIDE * width // height, SHORT_SIDE)
     small = cv2.resize(rgb, size, interpolation=cv2.INTER_AREA)
@@ -117,24 +114,3 @@ def preprocess(path: Path) -> NDArray[np.float32]:
     crop = small[top : top + SIDE, left : left + SIDE].astype(np.float32)
     prepared: NDArray[np.float32] = (crop - MEANS).transpose(2, 0, 1)
     return prepared
-
-
-def _prepare(source: Path, names: Sequence[str], target: Path, dtype: str, threads: int, counter: Counter) -> None:
-    """Straight into the file: memory holds a few images for each thread, however many there are."""
-    array = np.lib.format.open_memmap(target, mode="w+", dtype=np.dtype(dtype), shape=(len(names), 3, SIDE, SIDE))
-    own = cv2.getNumThreads()
-    cv2.setNumThreads(1)  # one image a thread is faster than many threads an image
-    try:
-        for position, image in enumerate(_preprocess_all([source / name for name in names], threads)):
-            array[position] = image
-            counter.bump(1)
-        array.flush()
-    finally:
-        cv2.setNumThreads(own)
-
-
-def _preprocess_all(paths: Sequence[Path], threads: int) -> Iterator[NDArray[np.float32]]:
-    """In order. OpenCV lets go of the interpreter while it decodes and resizes."""
-    with ThreadPoolExecutor(threads) as pool:
-        for first in range(0, len(paths), threads * _AHEAD):
-            yield from pool.map(preprocess, paths[first : first + threads * _AHEAD])

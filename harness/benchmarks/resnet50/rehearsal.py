@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.benchmarks.images import draw_image, encode_image
 from harness.benchmarks.made_network import MadeNetwork, NetworkSession, Tensors
 from harness.benchmarks.resnet50.answers import CLASSES, postprocess
 from harness.benchmarks.resnet50.imagenet import MAP, SIDE, preprocess
@@ -37,20 +37,6 @@ def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: st
         lines.append(f"{name} {label}\n")
         counter.bump(1)
     (data / MAP).write_text("".join(lines), encoding="ascii")
-
-
-def draw_image(rng: np.random.Generator, height: int, width: int) -> NDArray[np.uint8]:
-    """Smooth colours with some grain, uint8 [height, width, 3]: what JPEG keeps, and no two alike."""
-    coarse = rng.integers(0, 256, (4, 5, 3)).astype(np.float32)
-    smooth = cv2.resize(coarse, (width, height), interpolation=cv2.INTER_CUBIC)
-    image: NDArray[np.uint8] = np.clip(smooth + rng.normal(0, 8, (height, width, 3)), 0, 255).astype(np.uint8)
-    return image
-
-
-def encode_image(image: NDArray[np.uint8]) -> bytes:
-    done, data = cv2.imencode(".JPEG", image)
-    assert done
-    return bytes(data)
 
 
 def write_network(path: Path, rng: np.random.Generator, images: NDArray[np.float32], *, full: bool) -> None:

@@ -32,7 +32,7 @@ def test_minimal_file_gets_defaults(tmp_path: Path) -> None:
     code = load_benchmark(user_file(tmp_path, MINIMAL))
     assert (code.response_dtype, code.synthetic, code.outputs) == ("int32", False, (Tensor("output", (1,), "float32"),))
     assert len(code.digest) == 64
-    assert code.postprocess([np.array([[1.0, 3.0], [5.0, 2.0]])]).tolist() == [1, 0]
+    assert code.postprocess([np.array([[1.0, 3.0], [5.0, 2.0]])], [0, 1]).tolist() == [1, 0]
     np.save(tmp_path / "samples.npy", np.zeros((3, 2)))
     assert code.load_samples(tmp_path)["samples"].shape == (3, 2)
     np.save(tmp_path / "labels.npy", np.array([0, 1, 1]))

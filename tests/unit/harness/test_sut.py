@@ -78,7 +78,9 @@ class Bench:
     def __init__(self, folder: Path, session: FakeSession) -> None:
         self.counter = folder / "counter"
         self.answers, self.guard, self.session = Answers(), Guard(), session
-        self.completer = Completer(self.answers, lambda outputs: outputs[0], Counter(self.counter), self.guard)
+        self.completer = Completer(
+            self.answers, lambda outputs, _indices: outputs[0], Counter(self.counter), self.guard
+        )
         session.completed = self.completer.completed
         self.library = SampleLibrary({"values": VALUES}, session.place, self.guard.record)
         self.library.load(random.Random(1).sample(range(40), 40))

@@ -59,7 +59,8 @@ def test_a_benchmark_under_another_name_still_brings_its_facts(tmp_path: Path) -
 def test_facts_name_what_the_program_and_the_rounds_have() -> None:
     facts = load_benchmark_facts()
     assert facts
-    official = {name for round_name in list_rounds() for name in load_ruleset(round_name).benchmarks}
+    rulesets = [load_ruleset(name) for name in list_rounds()]
+    official = {name for ruleset in rulesets for name in (*ruleset.benchmarks, *ruleset.earlier)}
     for name, found in facts.items():
         assert BENCHMARKS[name].module == name
         assert set(found.names.values()) <= official

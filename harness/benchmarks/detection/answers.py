@@ -1,0 +1,42 @@
+"""What a response holds: a row of seven float32 for each object that was found.
+
+The rows are those that tools/accuracy-coco.py and tools/accuracy-openimages.py of mlcommons/inference read: the index
+of the sample, ymin, xmin, ymax, xmax as parts of the image's height and width, the score, the label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.errors import HarnessError
+
+RESPONSE_DTYPE = "float32"
+WIDTH = 7  # of a row of a response
+FOUND = 6  # of a row of the network: xmin, ymin, xmax, ymax, score, label
+THRESHOLD = np.float32(0.05)  # of a score, where the reference stops; rows that only fill the output have none
+
+Rows = NDArray[np.float32]
+
+
+def make_response(index: int, found: Rows, side: int) -> Rows:
+    """[n, 6] as the network gives it, in parts of ``side`` (1 where it gives parts of the image) -> [m, 7]."""
+    kept = found[found[:, 4] >= THRESHOLD]
+    rows = np.empty((len(kept), WIDTH), np.float32)
+    rows[:, 0] = index
+    rows[:, 1:5] = kept[:, [1, 0, 3, 2]] / np.float32(side)
+    rows[:, 5:] = kept[:, 4:]
+    return rows
+
+
+def make_responses(found: Rows, indices: Sequence[int], side: int) -> list[Rows]:
+    """[n, most, 6] -> a response for each of the n images."""
+    if found.ndim != 3 or found.shape[2] != FOUND:
+        raise HarnessError(
+            f"the model gives {list(found.shape[1:])} for an image, not rows of {FOUND}",
+            "input",
+            "use the reference's model, or one whose output holds xmin, ymin, xmax, ymax, score and label",
+        )
+    return [make_response(index, rows, side) for index, rows in zip(indices, found, strict=True)]

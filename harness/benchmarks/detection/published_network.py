@@ -1,0 +1,84 @@
+"""Networks as they are published give boxes, scores and labels, as many as they found in one image.
+
+Engines give one row per sample: the three become one output [1, most, 6] of xmin, ymin, xmax, ymax, score and label,
+filled up with zeros. A network with other outputs stays as it is.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from harness.benchmarks import copy_model
+from harness.benchmarks.detection.answers import FOUND
+from harness.contract import Counter
+
+OUTPUT = "detections"
+_BOXES = ("boxes", "bboxes")
+
+
+def build_model(
+    source: Path | None,
+    settings: Mapping[str, Any],
+    inputs: Mapping[str, Path],
+    output: Path,
+    counter: Counter,
+    *,
+    most: int,
+) -> None:
+    """model.onnx of an ONNX file. ``most``: objects of an image that are kept; the published networks give no more."""
+    if source is None or source.suffix != ".onnx":
+        copy_model(source, settings, inputs, output, counter)
+    else:
+        _write_joined(source, output / "model.onnx", most)
+
+
+def _write_joined(source: Path, target: Path, most: int) -> None:
+    model = onnx.load(source)
+    given = {output.name for output in model.graph.output}
+    boxes = next((name for name in _BOXES if name in given), "")
+    if not boxes or not {"scores", "labels"} <= given:
+        shutil.copyfile(source, target)
+        return
+    model.graph.node.extend(_join(boxes, most))
+    del model.graph.output[:]
+    model.graph.output.append(helper.make_tensor_value_info(OUTPUT, TensorProto.FLOAT, [1, most, FOUND]))
+    onnx.save_model(model, target)
+
+
+def _join(boxes: str, most: int) -> list[Any]:
+    """Operators that every opset since 7 has; constants as nodes, which old formats need."""
+    constants = {
+        "four": np.array([-1, 4]),
+        "one": np.array([-1, 1]),
+        "whole": np.array([1, most, FOUND]),
+        "first": np.arange(most),
+        "zeros": np.zeros((most, FOUND), np.float32),
+    }
+    nodes = [
+        helper.make_node("Constant", [], [_name(name)], value=numpy_helper.from_array(value, _name(name)))
+        for name, value in constants.items()
+    ]
+    steps: tuple[tuple[str, tuple[str, ...], str, dict[str, Any]], ...] = (
+        ("Reshape", (boxes, _name("four")), "boxes", {}),
+        ("Reshape", ("scores", _name("one")), "scores", {}),
+        ("Cast", ("labels",), "float", {"to": TensorProto.FLOAT}),
+        ("Reshape", (_name("float"), _name("one")), "labels", {}),
+        ("Concat", tuple(map(_name, ("boxes", "scores", "labels"))), "rows", {"axis": 1}),
+        ("Concat", (_name("rows"), _name("zeros")), "filled", {"axis": 0}),
+        ("Gather", (_name("filled"), _name("first")), "kept", {"axis": 0}),
+    )
+    nodes += [helper.make_node(kind, list(taken), [_name(name)], **how) for kind, taken, name, how in steps]
+    nodes.append(helper.make_node("Reshape", [_name("kept"), _name("whole")], [OUTPUT]))
+    return nodes
+
+
+def _name(part: str) -> str:
+    """Of a value of ours, unlike those of any published network."""
+    return f"{OUTPUT}/{part}"

@@ -1,0 +1,77 @@
+"""Images of a dataset into one array, several at a time; and made-up ones for rehearsals."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.benchmarks.checking import FileRule
+from harness.contract import Counter
+from harness.errors import HarnessError
+
+Preprocess = Callable[[Path], NDArray[np.float32]]
+_AHEAD = 8  # images decoded but not yet written, for each thread
+
+
+def make_jpeg_rule(name: str) -> FileRule:
+    return FileRule(name, "JPEG file", b"\xff\xd8\xff", b"\xff\xd9")
+
+
+def decode_image(path: Path, *, fix: str) -> NDArray[np.uint8]:
+    """[height, width, 3], blue first, whatever the file holds. Raises HarnessError."""
+    image: NDArray[np.uint8] | None = cv2.imread(str(path), cv2.IMREAD_COLOR)
+    if image is None:
+        raise HarnessError(f"{path} cannot be decoded", "input", fix)
+    return image
+
+
+def prepare_images(
+    paths: Sequence[Path],
+    target: Path,
+    *,
+    preprocess: Preprocess,
+    shape: tuple[int, ...],
+    dtype: str,
+    threads: int,
+    counter: Counter,
+) -> None:
+    """Straight into the file: memory holds a few images for each thread, however many there are. ``shape``: of one as
+    ``preprocess`` gives it; ``threads`` 0 for as many as there are processors."""
+    threads = threads or len(os.sched_getaffinity(0))
+    array = np.lib.format.open_memmap(target, mode="w+", dtype=np.dtype(dtype), shape=(len(paths), *shape))
+    own = cv2.getNumThreads()
+    cv2.setNumThreads(1)  # one image a thread is faster than many threads an image
+    try:
+        for position, image in enumerate(_preprocess_all(paths, preprocess, threads)):
+            array[position] = image
+            counter.bump(1)
+        array.flush()
+    finally:
+        cv2.setNumThreads(own)
+
+
+def _preprocess_all(paths: Sequence[Path], preprocess: Preprocess, threads: int) -> Iterator[NDArray[np.float32]]:
+    """In order. OpenCV lets go of the interpreter while it decodes and resizes."""
+    with ThreadPoolExecutor(threads) as pool:
+        for first in range(0, len(paths), threads * _AHEAD):
+            yield from pool.map(preprocess, paths[first : first + threads * _AHEAD])
+
+
+def draw_image(rng: np.random.Generator, height: int, width: int) -> NDArray[np.uint8]:
+    """Smooth colours with some grain, uint8 [height, width, 3]: what JPEG keeps, and no two alike."""
+    coarse = rng.integers(0, 256, (4, 5, 3)).astype(np.float32)
+    smooth = cv2.resize(coarse, (width, height), interpolation=cv2.INTER_CUBIC)
+    image: NDArray[np.uint8] = np.clip(smooth + rng.normal(0, 8, (height, width, 3)), 0, 255).astype(np.uint8)
+    return image
+
+
+def encode_image(image: NDArray[np.uint8]) -> bytes:
+    done, data = cv2.imencode(".JPEG", image)
+    assert done
+    return bytes(data)

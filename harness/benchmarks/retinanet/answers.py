@@ -1,0 +1,28 @@
+"""What is sent back for an image, of engines that end at objects and of those that end at the network's heads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from harness.backends import Outputs
+from harness.benchmarks.detection.answers import FOUND, Rows, make_response, make_responses
+from harness.benchmarks.retinanet.heads import CLASSES, MOST, find_objects
+from harness.benchmarks.retinanet.openimages import SIDE
+from harness.errors import HarnessError
+
+OUTPUTS = {"detections": ((MOST, FOUND), "float32")}
+
+
+def postprocess(outputs: Outputs, indices: Sequence[int]) -> list[Rows]:
+    """Objects, or the scores [n, anchors, 264] and offsets [n, anchors, 4] of the heads in any order -> responses."""
+    if len(outputs) == 1:
+        return make_responses(outputs[0], indices, SIDE)
+    by_width = {np.shape(output)[-1]: output for output in outputs}
+    if set(by_width) != {CLASSES, 4}:
+        shapes = ", ".join(str(list(np.shape(output)[1:])) for output in outputs)
+        fix = f"use the reference's model, or heads of [anchors, {CLASSES}] and [anchors, 4]"
+        raise HarnessError(f"the model gives {shapes} for an image", "input", fix)
+    heads = zip(indices, by_width[CLASSES], by_width[4], strict=True)
+    return [make_response(index, find_objects(scores, offsets), SIDE) for index, scores, offsets in heads]

@@ -1,0 +1,101 @@
+"""From what RetinaNet's heads give to objects, for engines that end there, as those of most published submissions do.
+
+The steps and their constants are those of the reference's network (torchvision's RetinaNet): a box of each anchor, the
+thousand best scores of each level, no two boxes of one class that overlap by more than half, three hundred at most.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.benchmarks.detection.answers import FOUND, THRESHOLD
+from harness.benchmarks.retinanet.openimages import SIDE
+
+CLASSES = 264
+MOST = 300  # objects of an image
+_BEST = 1000  # scores of a level
+_OVERLAP = np.float32(0.5)
+_CELLS = (100, 50, 25, 13, 7)  # of each level, along a side
+_WIDTHS = (32, 64, 128, 256, 512)  # of its anchors
+_RATIOS = (0.5, 1.0, 2.0)  # height to width
+_LARGEST = np.float32(np.log(1000 / 16))  # of a box's growth
+
+Boxes = NDArray[np.float32]
+
+
+def find_objects(scores: NDArray[np.float32], offsets: NDArray[np.float32]) -> Boxes:
+    """[anchors, 264] before the sigmoid and [anchors, 4] -> [n, 6], the best first, in pixels of the input."""
+    anchors = make_anchors()
+    boxes, values, labels = [], [], []
+    start = 0
+    for cells in _CELLS:
+        level = slice(start, start := start + cells**2 * 9)
+        places, found, classes = _choose_best(scores[level])
+        boxes.append(decode(anchors[level][places], offsets[level][places]))
+        values.append(found)
+        labels.append(classes)
+    return _suppress(np.concatenate(boxes), np.concatenate(values), np.concatenate(labels))
+
+
+@cache
+def make_anchors() -> Boxes:
+    """[anchors, 4], xmin, ymin, xmax, ymax: level by level, row by row, nine at each place."""
+    parts = []
+    for cells, width in zip(_CELLS, _WIDTHS, strict=True):
+        scales = np.array([width, int(width * 2 ** (1 / 3)), int(width * 2 ** (2 / 3))], np.float32)
+        tall = np.sqrt(np.array(_RATIOS, np.float32))
+        wide, high = (1 / tall)[:, None] * scales, tall[:, None] * scales
+        base = np.stack([-wide.ravel(), -high.ravel(), wide.ravel(), high.ravel()], axis=1) / 2
+        steps = np.arange(cells, dtype=np.float32) * (SIDE // cells)
+        down, across = np.meshgrid(steps, steps, indexing="ij")
+        shifts = np.stack([across.ravel(), down.ravel()] * 2, axis=1)
+        parts.append((shifts[:, None] + np.rint(base)[None]).reshape(-1, 4))
+    anchors: Boxes = np.concatenate(parts).astype(np.float32)
+    return anchors
+
+
+def decode(anchors: Boxes, offsets: Boxes) -> Boxes:
+    """The box that each anchor was moved and grown to, within the image."""
+    size = anchors[:, 2:] - anchors[:, :2]
+    middle = anchors[:, :2] + np.float32(0.5) * size
+    moved = offsets[:, :2] * size + middle
+    half = np.float32(0.5) * np.exp(np.minimum(offsets[:, 2:], _LARGEST)) * size
+    boxes: Boxes = np.clip(np.concatenate([moved - half, moved + half], axis=1), 0, SIDE)
+    return boxes
+
+
+def _choose_best(scores: NDArray[np.float32]) -> tuple[NDArray[np.intp], NDArray[np.float32], NDArray[np.intp]]:
+    """Places, scores and classes of the best scores of a level."""
+    flat = scores.ravel()
+    likely = np.flatnonzero(flat > np.log(THRESHOLD / (1 - THRESHOLD)) - np.float32(1e-3))
+    values = (1 / (1 + np.exp(-flat[likely]))).astype(np.float32)
+    likely, values = likely[values > THRESHOLD], values[values > THRESHOLD]
+    order = np.argsort(-values, kind="stable")[:_BEST]
+    places, classes = np.divmod(likely[order], scores.shape[1])
+    return places, values[order], classes
+
+
+def _suppress(boxes: Boxes, scores: NDArray[np.float32], labels: NDArray[np.intp]) -> Boxes:
+    """Greedily, the best first; each class by itself."""
+    order = np.argsort(-scores, kind="stable")
+    boxes, scores, labels = boxes[order], scores[order], labels[order]
+    areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+    left, kept = np.ones(len(boxes), bool), []
+    for place in range(len(boxes)):
+        if not left[place]:
+            continue
+        kept.append(place)
+        if len(kept) == MOST:
+            break
+        rest = place + 1 + np.flatnonzero(left[place + 1 :] & (labels[place + 1 :] == labels[place]))
+        near = np.maximum(boxes[place, :2], boxes[rest, :2])
+        far = np.minimum(boxes[place, 2:], boxes[rest, 2:])
+        both = np.maximum(far - near, 0).prod(axis=1)
+        with np.errstate(invalid="ignore"):  # boxes without an area overlap nothing
+            left[rest[both / (areas[place] + areas[rest] - both) > _OVERLAP]] = False
+    objects = np.empty((len(kept), FOUND), np.float32)
+    objects[:, :4], objects[:, 4], objects[:, 5] = boxes[kept], scores[kept], labels[kept]
+    return objects

@@ -1,0 +1,27 @@
+"""A small COCO of generated images, and a network of the reference's signature that finds objects in them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.benchmarks.detection.made_detector import Detector, write_detection_rehearsal
+from harness.benchmarks.ssd_resnet34.coco2017 import LAYOUT, SIDE, preprocess
+from harness.contract import Counter
+
+_UNUSED = {12, 26, 29, 30, 45, 66, 68, 69, 71, 83}  # ids that COCO gives no category
+DETECTOR = Detector(
+    file="resnet34-ssd1200.onnx",
+    input="image",
+    boxes="bboxes",
+    side=SIDE,
+    scale=1,
+    batched=True,
+    first_label=1,
+    categories=[number for number in range(1, 91) if number not in _UNUSED],
+)
+
+
+def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: str, counter: Counter) -> None:
+    names = [f"{number:012d}.jpg" for number in range(1, count + 1)]
+    given = {"data": data, "models": models, "seed": seed, "full": size == "full", "counter": counter}
+    write_detection_rehearsal(DETECTOR, LAYOUT, preprocess, names, **given)  # type: ignore[arg-type]

@@ -1,0 +1,235 @@
+"""Detection on Open Images and COCO: what is on disk is checked, boxes become the official bytes, and score as mAP."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.contract import Benchmark, Counter, RehearseRequest
+from harness.errors import HarnessError
+
+for library in ("cv2", "onnx", "onnxruntime", "pycocotools"):
+    pytest.importorskip(library)
+
+from harness.benchmarks import load_benchmark, retinanet, ssd_resnet34  # noqa: E402
+from harness.benchmarks.accuracy import AnswerLog  # noqa: E402
+from harness.benchmarks.detection.answers import make_response, make_responses  # noqa: E402
+from harness.benchmarks.made_network import NetworkSession  # noqa: E402
+from harness.benchmarks.retinanet import heads, openimages  # noqa: E402
+from harness.benchmarks.sources import REHEARSAL  # noqa: E402
+from harness.benchmarks.ssd_resnet34 import coco2017  # noqa: E402
+from harness.rehearse import execute  # noqa: E402
+
+COUNT = 4
+BOTH = pytest.mark.parametrize(("module", "layout"), [(retinanet, openimages.LAYOUT), (ssd_resnet34, coco2017.LAYOUT)])
+
+
+@pytest.fixture(scope="module")
+def rehearsals(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of both, by the name of their code."""
+    folder = tmp_path_factory.mktemp("detection")
+    for name in ("retinanet", "ssd_resnet34"):
+        asked = RehearseRequest(
+            benchmark=Benchmark(name=name),
+            output=str(folder / name),
+            counter=str(folder / "counter"),
+            count=COUNT,
+            seed=1,
+        )
+        assert execute(asked, lambda _: None).done
+    return folder
+
+
+def copy_data(rehearsals: Path, module: ModuleType, folder: Path) -> Path:
+    name = module.__name__.rpartition(".")[2]
+    return Path(shutil.copytree(rehearsals / name / "data", folder / "data"))
+
+
+def build(module: ModuleType, data: Path, **settings: object) -> Path:
+    output = data.parent / "output"
+    output.mkdir()
+    module.build_dataset(data, settings, output, Counter(data.parent / "counter"))
+    return output
+
+
+def edit(path: Path, change: Any) -> None:
+    document = json.loads(path.read_text())
+    change(document)
+    path.write_text(json.dumps(document))
+
+
+@BOTH
+def test_the_networks_own_answers_are_the_annotations_and_have_the_samples_number(
+    rehearsals: Path, module: ModuleType, layout: Any, tmp_path: Path
+) -> None:
+    output = build(module, copy_data(rehearsals, module, tmp_path))
+    (source,) = (rehearsals / module.__name__.rpartition(".")[2] / "models").iterdir()
+    module.build_model(source, {}, {}, tmp_path, Counter(tmp_path / "counter"))
+    session = NetworkSession(tmp_path / "model.onnx")
+    name = {"retinanet": "images", "ssd_resnet34": "image"}[source.parent.parent.name]
+    answers = []
+    for index, sample in enumerate(np.load(output / "samples.npy")):
+        (found,) = session.compute({name: sample[None]})
+        (answer,) = module.postprocess([found], [index])
+        assert (answer[:, 0] == index).all()
+        assert answer.shape[1] == 7
+        answers.append(answer.tobytes())
+    log = AnswerLog(np.arange(COUNT), tuple(answers), 0, 0)
+    assert module.score(log, output, tmp_path)["mAP"] == 100.0
+    assert (tmp_path / "accuracy.txt").read_text() == "mAP=100.000%\n"
+    halved = AnswerLog(np.arange(COUNT), (*answers[:2], b"", b""), 0, 0)
+    assert 0 < module.score(halved, output, tmp_path)["mAP"] < 100
+    nothing = AnswerLog(np.arange(COUNT), (b"",) * COUNT, 0, 0)
+    assert module.score(nothing, output, tmp_path) == {"mAP": 0.0, "objects": 0}
+
+
+@BOTH
+def test_samples_are_in_the_order_of_the_annotations_and_of_the_declared_type(
+    rehearsals: Path, module: ModuleType, layout: Any, tmp_path: Path
+) -> None:
+    data = copy_data(rehearsals, module, tmp_path)
+    edit(data / layout.annotations, lambda document: document["images"].reverse())
+    output = build(module, data, dtype="float16", count=2, threads=2)
+    images = json.loads((output / "annotations.json").read_text())["images"]
+    assert [image["id"] for image in images] == [COUNT, COUNT - 1]
+    samples = np.load(output / "samples.npy", mmap_mode="r")
+    side = {retinanet: 800, ssd_resnet34: 1200}[module]
+    assert (samples.shape, samples.dtype) == ((2, 3, side, side), np.float16)
+    prepared = {retinanet: openimages, ssd_resnet34: coco2017}[module].preprocess
+    assert np.array_equal(samples[0], prepared(data / layout.images / images[0]["file_name"]).astype(np.float16))
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda d: d["images"][1].pop("width"), "image 1 has no width"),
+        (lambda d: d["images"][1].update(id=d["images"][0]["id"]), "names 1 images twice, by their id"),
+        (lambda d: d["images"][1].update(file_name="../../x.jpg"), "is not a path below the images' folder"),
+        (lambda d: d.pop("annotations"), "does not list images, annotations and categories"),
+        (lambda d: d["images"].clear(), "does not list images, annotations and categories"),
+        (lambda d: d["images"][2].update(file_name="gone.jpg"), "1 are missing: val2017/gone.jpg"),
+    ],
+)
+def test_annotations_that_cannot_be_used_are_refused_before_anything_is_prepared(
+    rehearsals: Path, change: Any, problem: str, tmp_path: Path
+) -> None:
+    data = copy_data(rehearsals, ssd_resnet34, tmp_path)
+    edit(data / coco2017.LAYOUT.annotations, change)
+    with pytest.raises(HarnessError) as caught:
+        build(ssd_resnet34, data)
+    assert problem in str(caught.value)
+    assert caught.value.fix
+    assert not list((tmp_path / "output").iterdir())
+
+
+@BOTH
+def test_a_damaged_image_and_a_cut_off_file_are_named_with_the_fix(
+    rehearsals: Path, module: ModuleType, layout: Any, tmp_path: Path
+) -> None:
+    data = copy_data(rehearsals, module, tmp_path)
+    first = sorted((data / layout.images).iterdir())[0]
+    whole = first.read_bytes()
+    first.write_bytes(whole[:-5000])
+    with pytest.raises(HarnessError, match=f"1 are cut off: {layout.images}/{first.name}") as caught:
+        build(module, data)
+    assert "reconcile fetch" in caught.value.fix
+    first.write_bytes(whole)
+    annotations = data / layout.annotations
+    annotations.write_bytes(annotations.read_bytes()[:-10])
+    (tmp_path / "output").rmdir()
+    with pytest.raises(HarnessError, match=f"{annotations.name} is cut off or not JSON"):
+        build(module, data)
+
+
+def test_fewer_images_than_the_benchmark_has_are_refused_unless_asked_for(rehearsals: Path, tmp_path: Path) -> None:
+    data = copy_data(rehearsals, retinanet, tmp_path)
+    (data / REHEARSAL).unlink()
+    with pytest.raises(HarnessError, match=f"names {COUNT} images, the benchmark has 24781"):
+        build(retinanet, data)
+
+
+def test_calibration_images_are_those_of_the_official_list_that_are_there(rehearsals: Path, tmp_path: Path) -> None:
+    data = copy_data(rehearsals, retinanet, tmp_path)
+    folder = data / openimages.LAYOUT.calibration
+    folder.mkdir(parents=True)
+    image = sorted((data / openimages.LAYOUT.images).iterdir())[0]
+    for name in ("dd51a1780bcb3d28.jpg", "not-of-the-list.jpg"):
+        shutil.copyfile(image, folder / name)
+    output = build(retinanet, data, count=1)
+    (calibration,) = load_benchmark(Benchmark(name="retinanet")).load_calibration(output).values()
+    assert calibration.shape == (1, 3, 800, 800)
+    assert np.array_equal(calibration[0], openimages.preprocess(image))
+
+
+def test_rows_are_index_ymin_xmin_ymax_xmax_score_label_and_weak_ones_are_left_out() -> None:
+    found = np.array([[80, 160, 400, 800, 0.9, 3], [0, 0, 8, 8, 0.049, 1], [0] * 6], np.float32)
+    assert make_response(5, found, 800).tolist() == [[5, *np.float32([0.2, 0.1, 1.0, 0.5, 0.9]).tolist(), 3]]
+    first, second = make_responses(np.stack([found, np.zeros_like(found)]), [7, 2], 800)
+    assert (first[0, 0], second.size) == (7, 0)
+    with pytest.raises(HarnessError, match=r"the model gives \[3, 5\] for an image"):
+        make_responses(np.zeros((1, 3, 5), np.float32), [0], 1)
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (np.zeros(6, np.float32), "has 24 bytes"),
+        (np.array([3, 0, 0, 1, 1, 0.5, 1], np.float32), "names sample 3"),
+        (np.array([0, 0, 0, 1, 1, 0.5, 81], np.float32), "has label 81 of 80"),
+        (np.array([0, 0, 0, 1, 1, 0.5, 0], np.float32), "has label 0 of 80"),
+    ],
+)
+def test_answers_that_no_detector_gives_are_refused(
+    rehearsals: Path, tmp_path: Path, answer: np.ndarray, problem: str
+) -> None:
+    output = build(ssd_resnet34, copy_data(rehearsals, ssd_resnet34, tmp_path), count=1)
+    with pytest.raises(HarnessError, match=problem):
+        ssd_resnet34.score(AnswerLog(np.array([0]), (answer.tobytes(),), 0, 0), output, tmp_path)
+
+
+def write_heads(*objects: tuple[int, int, float]) -> tuple[np.ndarray, np.ndarray]:
+    """Scores and offsets of heads that see the anchor, class and score of each object, and nothing else."""
+    count = len(heads.make_anchors())
+    scores, offsets = np.full((count, heads.CLASSES), -20, np.float32), np.zeros((count, 4), np.float32)
+    for anchor, label, score in objects:
+        scores[anchor, label] = np.log(score / (1 - score))
+    return scores, offsets
+
+
+def test_anchors_cover_five_levels_row_by_row() -> None:
+    anchors = heads.make_anchors()
+    assert anchors.shape == (120_087, 4)
+    assert anchors[3].tolist() == [-16, -16, 16, 16]  # the square one of the finest level
+    assert anchors[9 + 3].tolist() == [-8, -16, 24, 16]  # eight pixels to the right
+    assert anchors[-9 + 3].tolist() == [6 * 114 - 256] * 2 + [6 * 114 + 256] * 2
+
+
+def test_heads_give_objects_the_best_first_without_those_that_overlap_in_their_class() -> None:
+    middle = (50 * 100 + 50) * 9
+    scores, offsets = write_heads(
+        (middle + 3, 7, 0.6), (middle + 9 + 3, 7, 0.9), (middle + 3, 8, 0.5), (middle + 90 + 3, 7, 0.04)
+    )
+    found = heads.find_objects(scores, offsets)
+    assert found[:, 5].tolist() == [7, 8]
+    assert found[:, 4].tolist() == pytest.approx([0.9, 0.5])
+    assert found[0, :4].tolist() == [51 * 8 - 16, 50 * 8 - 16, 51 * 8 + 16, 50 * 8 + 16]
+    offsets[middle + 9 + 3] = [0.5, 0, np.log(2), 100]
+    wide = heads.find_objects(scores, offsets)[0]
+    assert wide[[0, 2]].tolist() == pytest.approx([51 * 8 + 16 - 32, 51 * 8 + 16 + 32])
+    assert wide[[1, 3]].tolist() == [0, 800], "growth is bounded, and so are boxes"
+
+
+def test_heads_in_any_order_answer_like_objects() -> None:
+    scores, offsets = write_heads((3, 1, 0.8))
+    (answer,) = retinanet.postprocess([offsets[None], scores[None]], [4])
+    (same,) = retinanet.postprocess([scores[None], offsets[None]], [4])
+    assert np.array_equal(answer, same)
+    assert answer[0, [0, 6]].tolist() == [4, 1]
+    with pytest.raises(HarnessError, match="the model gives"):
+        retinanet.postprocess([offsets[None], offsets[None]], [4])

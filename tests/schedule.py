@@ -6,25 +6,29 @@ from pathlib import PurePosixPath
 
 from xdist.scheduler import LoadScopeScheduling
 
-# Those of a few long tests, then the folders of whole passes. Whatever is not named comes last.
+# Those of a few long tests, most of them in processes of their own, then the folders of whole passes. Whatever is not
+# named comes last.
 LONG = (
     "tests/passes/test_tutorial.py",
     "tests/passes/test_crashes.py",
     "tests/passes/test_one_box.py",
-    "tests/unit/tree/check/test_damage.py",
-    "tests/unit/cli/test_signing.py",
-    "tests/unit/cli/test_inferred.py",
     "tests/acceptance",
+    "tests/unit/controller",
+    "tests/unit/tree/check/test_damage.py",
+    "tests/unit/tree/verify/test_hostile.py",
+    "tests/unit/harness/test_quantization.py",
+    "tests/unit/cli/test_signing.py",
+    "tests/unit/cli/test_package.py",
     "tests/passes/test_launchers.py",
     "tests/passes/test_services.py",
-    "tests/passes/test_log_sets.py",
+    "tests/passes/test_command_files.py",
     "tests/passes",
-    "tests/unit/controller",
     "tests/unit/cli",
     "tests/unit/tree/verify",
     "tests/unit/harness",
 )
-_APART = ("tests/passes/", "tests/acceptance/")  # what their modules begin with is made once for all processes
+# Made of long tests; what their modules begin with is made once for all processes.
+_APART = ("tests/passes/", "tests/acceptance/", "tests/unit/controller/")
 
 
 def rank(nodeid: str) -> int:

@@ -22,39 +22,61 @@ LARGEST_ANSWERS = 64 << 30
 DEEPEST = 40  # folders within each other; a submission tree has about ten
 _ANSWERS = "mlperf_log_accuracy.json"
 _GIT_FILE = 1 << 16  # bytes of a .git that is a file
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+_PIECE = 1 << 20  # bytes that are read at once of a file that is longer than it says
 _SPARSE = 64  # text that a file system compresses by itself shrinks less
 
 
 class StrangeFileError(OSError):
     """What is under a file's name is none that could be read; ``strerror`` says why."""
 
-    def __init__(self, path: Path, why: str) -> None:
+    def __init__(self, path: Path | str, why: str) -> None:
         super().__init__(errno.EINVAL, why, str(path))
 
 
 def open_regular(path: Path) -> BufferedReader:
     """A regular file, links followed, for reading. StrangeFileError for a pipe, which would be waited for without end,
     or a device."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    descriptor = os.open(path, _READ)
     try:
-        mode = os.fstat(descriptor).st_mode
-        if stat.S_ISDIR(mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        if not stat.S_ISREG(mode):
-            raise StrangeFileError(path, "it is not a regular file")
+        _require_regular(os.fstat(descriptor), path)
         return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
         raise
 
 
-def read_regular(path: Path, limit: int = LARGEST) -> bytes:
-    """The bytes of a regular file. StrangeFileError for more than ``limit``, before any is read."""
-    with open_regular(path) as stream:
-        size = os.fstat(stream.fileno()).st_size
-        data = stream.read(limit + 1) if size <= limit else b""
+def _require_regular(status: os.stat_result, path: Path | str) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(status.st_mode):
+        raise StrangeFileError(path, "it is not a regular file")
+
+
+def read_regular(path: Path | str, limit: int = LARGEST, *, follow: bool = True) -> bytes:
+    """The bytes of a regular file. StrangeFileError for more than ``limit``, before any is read. ``follow`` False:
+    OSError (ELOOP) for a link."""
+    descriptor = os.open(path, _READ if follow else _READ | os.O_NOFOLLOW)
+    try:
+        status = os.fstat(descriptor)
+        _require_regular(status, path)
+        size = status.st_size
+        data = _read_all(descriptor, size, limit) if size <= limit else b""
+    finally:
+        os.close(descriptor)
     if size > limit or len(data) > limit:
         raise StrangeFileError(path, f"it has {max(size, len(data)):,} bytes, too many to be what its name says")
+    return data
+
+
+def _read_all(descriptor: int, size: int, limit: int) -> bytes:
+    """To the end of the file, and no more than one byte beyond ``limit``: some file systems tell no size, or a wrong
+    one."""
+    data = os.read(descriptor, size + 1)
+    if len(data) == size:
+        return data
+    while len(data) <= limit and (more := os.read(descriptor, min(_PIECE, limit + 1 - len(data)))):
+        data += more
     return data
 
 

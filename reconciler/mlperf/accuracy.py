@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 
 from reconciler.mlperf.rules.values import Bar
 
@@ -95,15 +96,21 @@ def parse_accuracy(text: str, metrics: Iterable[str], file: str = "accuracy.txt"
     unknown = [name for name in names if name not in METRIC_LINES]
     if unknown:
         raise ValueError(f"no line shape for metric {', '.join(unknown)}")
+    return AccuracyReport(file, *_parse(text, names))
+
+
+@lru_cache(maxsize=32)  # each rule of a cell asks anew, and variants of a benchmark have the same texts
+def _parse(text: str, names: tuple[str, ...]) -> tuple[Mapping[str, tuple[Measured, ...]], str, int]:
+    """What the named metrics are, the hash and its line."""
     found: dict[str, list[Measured]] = {name: [] for name in names}
     digest, digest_line = "", 0
     for number, line in enumerate(_lines(text), start=1):
         for name in names:
             if match := METRIC_LINES[name].match(line):
                 found[name].append(Measured(Decimal(match["value"]), number, bool(match.groupdict().get("numpy"))))
-        if not digest and (match := _HASH.match(line)):
+        if not digest and line.startswith("hash=") and (match := _HASH.match(line)):
             digest, digest_line = match[1], number
-    return AccuracyReport(file, {name: tuple(values) for name, values in found.items()}, digest, digest_line)
+    return {name: tuple(values) for name, values in found.items()}, digest, digest_line
 
 
 def check_bars(report: AccuracyReport, bars: Iterable[Bar]) -> tuple[BarCheck, ...]:
@@ -174,7 +181,7 @@ def _within(value: Decimal, bar: Bar) -> bool:
 
 def _lines(text: str) -> list[str]:
     """As Python's text mode splits them, which is how the checkers read the file; progress bars leave lone returns."""
-    return _NEWLINE.split(text)
+    return _NEWLINE.split(text) if "\r" in text else text.split("\n")
 
 
 def add_hash(text: str, digest: str) -> str:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from reconciler.errors import LogError
 from reconciler.mlperf.log_files import ACCURACY_LOG
 
 # LoadGen writes the responses as they are in memory; all machines it runs on are little-endian.
 FORMATS = {"byte": "b", "int16": "h", "int32": "i", "int64": "q", "float32": "f"}
+_SIZES = {dtype: struct.calcsize(f"<{code}") for dtype, code in FORMATS.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """One logged answer. ``token_count`` and ``token_data`` (the first token) only of token benchmarks, else None."""
 
     index: int
@@ -28,13 +29,33 @@ class Entry:
         """The data as numbers. ValueError when its bytes are no whole number of them."""
         return unpack_entries(self.data, dtype)
 
+    def first(self, dtype: str) -> tuple[Any, ...]:
+        """The first of these numbers; empty where there is none."""
+        _count(self.data, dtype)
+        return unpack_entries(self.data[: _SIZES[dtype]], dtype)
+
+
+class _Logged(msgspec.Struct):
+    """An answer as LoadGen writes it; what else stands in it is passed over."""
+
+    qsl_idx: int
+    data: str
+    token_count: int | None = None
+    token_data: str | None = None
+
+
+_LOGGED = msgspec.json.Decoder(_Logged)
+
 
 def unpack_entries(data: bytes, dtype: str) -> tuple[Any, ...]:
-    code = FORMATS[dtype]
-    count, rest = divmod(len(data), struct.calcsize(f"<{code}"))
+    return struct.unpack(f"<{_count(data, dtype)}{FORMATS[dtype]}", data)
+
+
+def _count(data: bytes, dtype: str) -> int:
+    count, rest = divmod(len(data), _SIZES[dtype])
     if rest:
         raise ValueError(f"{len(data)} bytes are no whole number of {dtype}")
-    return struct.unpack(f"<{count}{code}", data)
+    return count
 
 
 def read_entries(lines: Iterable[bytes], file: str = ACCURACY_LOG) -> Iterator[Entry]:
@@ -62,8 +83,17 @@ def read_entries(lines: Iterable[bytes], file: str = ACCURACY_LOG) -> Iterator[E
         raise _broken(file, number, "the log ends before its list does")
 
 
-def _parse(text: bytes, file: str, number: int) -> Iterator[Entry]:
+def _parse(text: bytes, file: str, number: int) -> Iterable[Entry]:
     """Mostly one entry; a log that another program wrote may hold several in a line."""
+    try:
+        found = _LOGGED.decode(text)
+        first = None if found.token_data is None else bytes.fromhex(found.token_data)
+        return (Entry(found.qsl_idx, bytes.fromhex(found.data), found.token_count, first),)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return _parse_any(text, file, number)
+
+
+def _parse_any(text: bytes, file: str, number: int) -> Iterator[Entry]:
     try:
         for item in json.loads(f"[{text.decode()}]"):
             count = item.get("token_count")

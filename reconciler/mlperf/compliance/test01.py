@@ -101,7 +101,7 @@ def _compared(known: Mapping[int, bytes], audit: Iterable[Entry], dtype: str, co
 
 def _same_first(one: Entry, other: Entry, dtype: str) -> bool:
     """An answer without any element equals only another such one."""
-    left, right = one.values(dtype)[:1], other.values(dtype)[:1]
+    left, right = one.first(dtype), other.first(dtype)
     return len(left) == len(right) and all(a == b for a, b in zip(left, right, strict=True))
 
 

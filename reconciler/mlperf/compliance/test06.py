@@ -64,7 +64,9 @@ def _check(entry: Entry, dtype: str, eos: int, checks: _Checks, *, needs_first: 
     if needs_first and not checks.first_token:
         checks.first_token = _wrong_first(entry, tokens, dtype)
     # The official script looks no further than the second token from the front.
-    ending = next((n for n, token in enumerate(reversed(tokens[1:])) if token != eos), max(0, len(tokens) - 1))
+    ending = 0
+    if len(tokens) > 1 and tokens[-1] == eos:
+        ending = next((n for n, token in enumerate(reversed(tokens[1:])) if token != eos), len(tokens) - 1)
     if ending > 1 and not checks.eos:
         checks.eos = f"sample {entry.index} ends with {ending} tokens {eos} (end of sequence), one at most is allowed"
     if len(tokens) != entry.token_count and not checks.length:

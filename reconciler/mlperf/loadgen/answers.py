@@ -10,7 +10,7 @@ from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.mlperf.loadgen.settings import ACCURACY, LOADGEN_MODE
 from reconciler.mlperf.log_files import ACCURACY_LOG
 
-_INDEX = re.compile(rb'"qsl_idx"\s*:\s*(\d{1,18})(?!\d)')
+_INDEX = re.compile(rb'"qsl_idx"[^\S\r\n]*+:[^\S\r\n]*+(\d{1,18})(?!\d)')  # within one line
 _SPARE = 7  # samples that MultiStream asks twice in each of its series, so that the last query is whole
 _MOST = 50_000_000  # samples of one library, far above the largest dataset
 
@@ -20,8 +20,9 @@ def count_answered(lines: Iterable[bytes]) -> int:
     return len({int(found[1]) for line in lines for found in _INDEX.finditer(line)})
 
 
-def find_wrong_answers(lines: Iterable[bytes], log: DetailLog, *, whole: bool = True) -> Iterator[str]:
-    """What is wrong with the log of answers, whose ``lines`` LoadGen wrote; only the sample numbers are read.
+def find_wrong_answers(parts: Iterable[bytes], log: DetailLog, *, whole: bool = True) -> Iterator[str]:
+    """What is wrong with the log of answers, of which ``parts`` are lines, one or many each; only the sample numbers
+    are read.
 
     An accuracy run answers every sample once, but that MultiStream repeats a few. A test's run logs some of its
     answers; they are of samples that the library has. ``whole``: these are all answers; of a truncated log only what is
@@ -33,9 +34,8 @@ def find_wrong_answers(lines: Iterable[bytes], log: DetailLog, *, whole: bool = 
     if not total or not wanted or max(total, wanted) > _MOST:
         return
     seen, repeated, stranger = bytearray(max(total, wanted)), 0, -1
-    for line in lines:
-        for found in _INDEX.finditer(line):
-            index = int(found[1])
+    for part in parts:
+        for index in map(int, _INDEX.findall(part)):
             if index >= total:
                 stranger = index
                 continue

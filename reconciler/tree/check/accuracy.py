@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from decimal import Decimal
 
 from reconciler.mlperf.accuracy import METRIC_LINES, check_bars, parse_accuracy
-from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, is_truncated, log_hash, truncate_text
+from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, log_hash, truncate_text
 from reconciler.mlperf.rules.values import Bar
 from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints
 from reconciler.tree.check.runs import check_audit_absent
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
 from reconciler.tree.reading.cell import Folder
-from reconciler.tree.reading.files import UnreadableError, read_bytes
 from reconciler.tree.reading.values import find_at, number, parse_number, read_value, show_value
 from reconciler.tree.reading.view import CellView, RunView
 
@@ -126,13 +126,13 @@ def hash_of_log(view: CellView) -> Complaints:
     """Against the log itself where it is whole, against the archived original where there is an archive."""
     content = view.files.accuracy_text
     report = parse_accuracy(content.value or "", (), content.file)
-    data = view.files.bytes(view.files.accuracy.folder, ACCURACY_LOG, _WHOLE)
+    data = view.files.content(view.files.accuracy.folder, ACCURACY_LOG, _WHOLE)
     if not report.hash or data is None:
         return
     place, log = Place(report.file, report.hash_line), Place(f"{view.files.accuracy.folder.shown}/{ACCURACY_LOG}")
     own = log_hash(data)
-    if not is_truncated(data):
-        if report.hash.lower() not in _hashes(data):
+    if not data or view.files.whole_answers(view.files.accuracy.folder) is not None:
+        if report.hash.lower() != own and report.hash.lower() not in _hashes(data):
             yield Complaint(
                 place, f"hash={_short(report.hash)}", f"{_short(own)}, that of the log", other=log, fix=_RESCORE
             )
@@ -145,10 +145,14 @@ def hash_of_log(view: CellView) -> Complaints:
         yield from _archived(view, report.hash.lower(), data, place, log)
 
 
-def _hashes(log: bytes) -> tuple[str, ...]:
-    """Also with the line ends of the other systems, which git and archivers change in passing."""
+def _hashes(log: bytes) -> Iterator[str]:
+    """Also with the line ends of the other systems, which git and archivers change in passing; each made when the ones
+    before it do not fit."""
+    yield log_hash(log)
     plain = log.replace(b"\r\n", b"\n") if b"\r" in log else log
-    return log_hash(log), log_hash(plain) if plain is not log else "", log_hash(plain.replace(b"\n", b"\r\n"))
+    if plain is not log:
+        yield log_hash(plain)
+    yield log_hash(plain.replace(b"\n", b"\r\n"))
 
 
 def _archived(view: CellView, digest: str, data: bytes, place: Place, log: Place) -> Complaints:
@@ -190,15 +194,15 @@ def check_extra_files(view: CellView) -> Complaints:
 def check_test_hashes(view: CellView) -> Complaints:
     """The accuracy run and a compliance run each have a log of their own, and its hash."""
     accuracy = view.files.accuracy.folder
-    digest, line = _hash_in(accuracy)
-    log = view.files.bytes(accuracy, ACCURACY_LOG, _WHOLE)
-    text = Place(f"{accuracy.shown}/{ACCURACY_TEXT}", line)
+    digest, line = _hash_in(view, accuracy)
+    log = view.files.content(accuracy, ACCURACY_LOG, _WHOLE)
+    text, cut = Place(f"{accuracy.shown}/{ACCURACY_TEXT}", line), view.files.whole_answers(accuracy) is None
     for name, test in view.files.tests.items():
         folder = test / "accuracy"
-        theirs, their_line = _hash_in(folder)
-        their_log = view.files.bytes(folder, ACCURACY_LOG, _WHOLE)
+        theirs, their_line = _hash_in(view, folder)
+        their_log = view.files.content(folder, ACCURACY_LOG, _WHOLE)
         # What is left of a log of long answers may be all of one sample: there it is the hashes that tell.
-        differ = bool(log and is_truncated(log) and digest and theirs and digest != theirs)
+        differ = bool(log and cut and digest and theirs and digest != theirs)
         if log and log == their_log and not differ:
             yield Complaint(
                 Place(f"{folder.shown}/{ACCURACY_LOG}"),
@@ -227,12 +231,8 @@ def check_test_hashes(view: CellView) -> Complaints:
             )
 
 
-def _hash_in(folder: Folder) -> tuple[str, int]:
-    try:
-        data = read_bytes(folder.path / ACCURACY_TEXT, 8 << 20)
-    except UnreadableError:
-        data = None
-    report = parse_accuracy((data or b"").decode("utf-8", "replace"), ())
+def _hash_in(view: CellView, folder: Folder) -> tuple[str, int]:
+    report = parse_accuracy(view.files.text(folder, ACCURACY_TEXT).value or "", ())
     return report.hash, report.hash_line
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse
 from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.mlperf.loadgen.summary import SummaryLog, parse_summary
 from reconciler.mlperf.loadgen.user_conf import UserConf, parse_user_conf
-from reconciler.mlperf.log_files import ACCURACY_TEXT, DETAIL, SUMMARY
+from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY, is_truncated
 from reconciler.tree.reading.files import (
     LOG_LIMIT,
     Read,
@@ -33,29 +34,37 @@ USER_CONF, README, MEASUREMENTS = "user.conf", "README.md", "measurements.json"
 _TEST = re.compile(r"TEST\d\d(-[AB])?")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Folder:
-    """A folder on disk, and the same below the tree's root."""
+    """A folder on disk, and the same below the tree's root; as text, since a round has tens of thousands of files."""
 
-    path: Path
+    location: str
     shown: str
 
     def __truediv__(self, name: str) -> Folder:
-        return Folder(self.path / name, f"{self.shown}/{name}")
+        return Folder(f"{self.location}/{name}", f"{self.shown}/{name}")
+
+    @property
+    def path(self) -> Path:
+        return Path(self.location)
 
     @property
     def exists(self) -> bool:
         return self.path.is_dir()
 
+    def has(self, name: str) -> bool:
+        """Whether there is anything under a name, links followed."""
+        return os.path.exists(f"{self.location}/{name}")  # noqa: PTH110
+
     def files(self) -> tuple[str, ...]:
-        return list_files(self.path)
+        return list_files(self.location)
 
     def folders(self) -> tuple[str, ...]:
-        return list_folders(self.path)
+        return list_folders(self.location)
 
     def size(self, name: str) -> int | None:
         """In bytes; None when there is no such file."""
-        found = next((entry for entry in list_entries(self.path) if entry.name == name), None)
+        found = next((entry for entry in list_entries(self.location) if entry.name == name), None)
         try:
             return None if found is None or found.is_dir() else found.stat().st_size
         except OSError:
@@ -95,7 +104,7 @@ class RunFolder:
         return self._read(SUMMARY, parse_summary)
 
     def _read(self, name: str, parse: Any) -> Read[Any]:
-        return read_file(self.folder.path / name, f"{self.folder.shown}/{name}", parse, LOG_LIMIT)
+        return read_file(f"{self.folder.location}/{name}", f"{self.folder.shown}/{name}", parse, LOG_LIMIT)
 
 
 @dataclass(frozen=True)
@@ -108,10 +117,18 @@ class CellFiles:
     def _folder(self, area: str) -> Folder:
         cell, top = self.place.cell, self.submitter
         rest = f"{area}/{cell.system}/{cell.benchmark}/{self.place.folder}"
-        return Folder(top.path / rest, f"{top.shown}/{rest}")
+        return Folder(f"{top.path}/{rest}", f"{top.shown}/{rest}")
 
     @cached_property
-    def _kept(self) -> dict[tuple[Path, int], bytes | None]:
+    def _kept(self) -> dict[str, tuple[bytes | None, int]]:
+        return {}
+
+    @cached_property
+    def _whole(self) -> dict[str, bool]:
+        return {}
+
+    @cached_property
+    def _texts(self) -> dict[str, Read[str]]:
         return {}
 
     @cached_property
@@ -148,14 +165,14 @@ class CellFiles:
     def test_runs(self) -> Mapping[str, RunFolder]:
         return {name: RunFolder(name, folder / "performance" / "run_1") for name, folder in self.tests.items()}
 
-    @property
+    @cached_property
     def endpoints(self) -> bool:
         """Whether this is output of the endpoints harness: neither run has a LoadGen log (v6.1), and there is a sign of
         the other harness."""
-        if any((run.folder.path / DETAIL).exists() for run in (self.performance, self.accuracy)):
+        if any(run.folder.has(DETAIL) for run in (self.performance, self.accuracy)):
             return False
         signs = ("config.yaml", "config.yml", "performance/result_summary.json", "accuracy/accuracy_results.json")
-        return any((self.results.path / sign).exists() for sign in signs)
+        return any(map(self.results.has, signs))
 
     @cached_property
     def user_conf(self) -> Read[UserConf]:
@@ -179,14 +196,14 @@ class CellFiles:
         names = [n for n in self.measurements_folder.files() if n.startswith(system) and n.endswith(".json")]
         return names[0] if names else ""
 
-    @cached_property
+    @property
     def accuracy_text(self) -> Read[str]:
-        return self._read(self.accuracy.folder, ACCURACY_TEXT, decode_text)
+        return self.text(self.accuracy.folder, ACCURACY_TEXT)
 
     @cached_property
     def config(self) -> Read[ResultDocument]:
         """config.yaml of the endpoints harness."""
-        name = "config.yaml" if (self.results.path / "config.yaml").exists() else "config.yml"
+        name = "config.yaml" if self.results.has("config.yaml") else "config.yml"
         return self._read(self.results, name, parse_yaml_mapping)
 
     @cached_property
@@ -198,25 +215,37 @@ class CellFiles:
         return self._read(self.results / "accuracy", "accuracy_results.json", parse_json_object)
 
     def text(self, folder: Folder, name: str) -> Read[str]:
-        return self._read(folder, name, decode_text)
+        """Read once, as what ``content`` gives: several rules want the same texts and answers."""
+        place = f"{folder.location}/{name}"
+        if place not in self._texts:
+            self._texts[place] = self._read(folder, name, decode_text)
+        return self._texts[place]
 
     def document(self, folder: Folder, name: str) -> Read[ResultDocument]:
         return self._read(folder, name, parse_json_object)
 
-    def bytes(self, folder: Folder, name: str, limit: int) -> bytes | None:
-        """None where it is absent, larger than ``limit`` bytes, or cannot be read. Kept while the cell is looked at:
-        several rules want the answers of one run."""
-        path = folder.path / name
-        if (path, limit) not in self._kept:
+    def content(self, folder: Folder, name: str, limit: int) -> bytes | None:
+        """None where it is absent, larger than ``limit`` bytes, or cannot be read."""
+        place = f"{folder.location}/{name}"
+        data, allowed = self._kept.get(place, (None, -1))
+        if data is None and limit > allowed:
             try:
-                self._kept[path, limit] = read_bytes(path, limit)
+                data = read_bytes(place, limit)
             except UnreadableError:
-                self._kept[path, limit] = None
-        return self._kept[path, limit]
+                data = None
+            self._kept[place] = data, limit
+        return data if data is not None and len(data) <= limit else None
+
+    def whole_answers(self, folder: Folder) -> bytes | None:
+        """The accuracy log of a run, where the tree has all of it."""
+        data, place = self.content(folder, ACCURACY_LOG, LOG_LIMIT), folder.location
+        if data and place not in self._whole:
+            self._whole[place] = not is_truncated(data)
+        return data if data and self._whole[place] else None
 
     def runs(self) -> tuple[RunFolder, ...]:
         return (self.performance, self.accuracy, *self.test_runs.values())
 
     @staticmethod
     def _read(folder: Folder, name: str, parse: Any, limit: int = 8 << 20) -> Read[Any]:
-        return read_file(folder.path / name, f"{folder.shown}/{name}", parse, limit)
+        return read_file(f"{folder.location}/{name}", f"{folder.shown}/{name}", parse, limit)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import errno
 import os
-import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,29 +39,40 @@ class UnreadableError(ValueError):
     """A file is there and cannot be used."""
 
 
-def read_bytes(path: Path, limit: int) -> bytes | None:
+def read_bytes(path: Path | str, limit: int) -> bytes | None:
     """None when there is nothing at ``path``. UnreadableError for anything but a regular file within the limit."""
     try:
-        if stat.S_ISLNK(path.lstat().st_mode) and leads_out(path):
+        return read_regular(path, limit, follow=False)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return _read_link(Path(path), limit)
+        raise _unreadable(error) from error
+
+
+def _read_link(path: Path, limit: int) -> bytes | None:
+    try:
+        if leads_out(path):
             raise UnreadableError("it is a link that leads out of the tree")
         return read_regular(path, limit)
-    except (StrangeFileError, IsADirectoryError) as error:
-        raise UnreadableError(_why(error)) from error
     except FileNotFoundError:
-        if path.is_symlink():
-            raise UnreadableError("it is a broken link") from None
-        return None
+        raise UnreadableError("it is a broken link") from None
     except NotADirectoryError:
         return None
     except OSError as error:
-        raise UnreadableError(f"it cannot be read: {error.strerror}") from error
+        raise _unreadable(error) from error
 
 
-def _why(error: OSError) -> str:
-    return "it is not a regular file" if isinstance(error, IsADirectoryError) else str(error.strerror)
+def _unreadable(error: OSError) -> UnreadableError:
+    if isinstance(error, IsADirectoryError):
+        return UnreadableError("it is not a regular file")
+    if isinstance(error, StrangeFileError):
+        return UnreadableError(str(error.strerror))
+    return UnreadableError(f"it cannot be read: {error.strerror}")
 
 
-def read_file(path: Path, shown: str, parse: Callable[[bytes, str], T], limit: int = TEXT_LIMIT) -> Read[T]:
+def read_file(path: Path | str, shown: str, parse: Callable[[bytes, str], T], limit: int = TEXT_LIMIT) -> Read[T]:
     """Read and parse; ``parse`` takes the bytes and the shown name, and raises LogError or ValueError."""
     try:
         data = read_bytes(path, limit)
@@ -87,17 +98,17 @@ def decode_text(data: bytes, _: str) -> str:
     return data.decode("utf-8", "replace")
 
 
-def list_folders(path: Path) -> tuple[str, ...]:
+def list_folders(path: Path | str) -> tuple[str, ...]:
     """The names of the folders in a folder, sorted; none when it is not a folder or cannot be read."""
     return tuple(sorted(entry.name for entry in list_entries(path) if _is_folder(entry)))
 
 
-def list_files(path: Path) -> tuple[str, ...]:
+def list_files(path: Path | str) -> tuple[str, ...]:
     """The names of everything in a folder that is not a folder, sorted."""
     return tuple(sorted(entry.name for entry in list_entries(path) if not _is_folder(entry)))
 
 
-def list_entries(path: Path) -> list[os.DirEntry[str]]:
+def list_entries(path: Path | str) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(path) as found:
             return list(found)

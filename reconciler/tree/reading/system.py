@@ -54,7 +54,7 @@ class SubmitterFiles:
 
     def system(self, name: str) -> SystemFile:
         file = f"systems/{name}.json"
-        return SystemFile(name, read_file(self.place.path / file, f"{self.place.shown}/{file}", parse_json_object))
+        return SystemFile(name, read_file(f"{self.place.path}/{file}", f"{self.place.shown}/{file}", parse_json_object))
 
     @cached_property
     def described(self) -> tuple[str, ...]:
@@ -68,4 +68,4 @@ class SubmitterFiles:
         file = "model_mapping.json"
         if self.place.division != "open":
             return Read(f"{self.place.shown}/{file}")
-        return read_file(self.place.path / file, f"{self.place.shown}/{file}", parse_json_object)
+        return read_file(f"{self.place.path}/{file}", f"{self.place.shown}/{file}", parse_json_object)

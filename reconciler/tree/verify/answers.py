@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from reconciler.mlperf.accuracy import METRIC_LINES, find_impossible, parse_accuracy
 from reconciler.mlperf.loadgen.answers import find_wrong_answers
@@ -24,9 +24,8 @@ def verify_answers(view: CellView) -> Complaints:
     for run, folder in _answering(view):
         if not run.log.complete:
             continue
-        whole = read_answers(view, folder)
-        lines = whole() if whole else split_answers(view.files.bytes(folder, ACCURACY_LOG, LOG_LIMIT) or b"")[0]
-        for found in find_wrong_answers(lines, run.log, whole=whole is not None):
+        parts, whole = _read_parts(view, folder)
+        for found in find_wrong_answers(parts, run.log, whole=whole):
             yield Complaint(
                 Place(f"{folder.shown}/{ACCURACY_LOG}"),
                 found.removeprefix("answers: "),
@@ -34,6 +33,16 @@ def verify_answers(view: CellView) -> Complaints:
                 cause="a log of answers that was edited, or of another run",
                 other=find_at(run.log, _TOTAL),
             )
+
+
+def _read_parts(view: CellView, folder: Folder) -> tuple[Iterable[bytes], bool]:
+    """The log of answers in parts, and whether they are all of it."""
+    if (data := view.files.whole_answers(folder)) is not None:
+        return (data,), True
+    archived = read_answers(view, folder)
+    if archived is not None:
+        return archived(), True
+    return split_answers(view.files.content(folder, ACCURACY_LOG, LOG_LIMIT) or b"")[0], False
 
 
 def _answering(view: CellView) -> Iterator[tuple[RunView, Folder]]:

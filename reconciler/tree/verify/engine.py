@@ -131,5 +131,5 @@ def _facts(view: CellView) -> Facts:
         except (TypeError, ValueError, OverflowError):
             target = None
     facts = read_facts(view, target)
-    conf = view.files.bytes(view.files.measurements_folder, USER_CONF, TEXT_LIMIT)
+    conf = view.files.content(view.files.measurements_folder, USER_CONF, TEXT_LIMIT)
     return replace(facts, digests=(*facts.digests, ("user.conf", hash_bytes(conf)))) if conf else facts

@@ -3,34 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from reconciler.errors import LogError
 from reconciler.mlperf.accuracy import parse_accuracy
 from reconciler.mlperf.compliance.definition import MissingLogError, RunLogs
+from reconciler.mlperf.compliance.entries import Entry
 from reconciler.mlperf.compliance.judging import SAME, UNIQUE
 from reconciler.mlperf.compliance.published import Judged, Published, judge_files
 from reconciler.mlperf.compliance.verdict import FAIL, PASS
 from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.mlperf.loadgen.summary import SummaryLog
-from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, is_truncated
+from reconciler.mlperf.log_files import ACCURACY_TEXT
 from reconciler.mlperf.rules.values import TestRules
 from reconciler.tree.check.demands import Complaints
 from reconciler.tree.findings import Complaint, Place, Severity
 from reconciler.tree.reading.cell import Folder, RunFolder
-from reconciler.tree.reading.files import LOG_LIMIT, Read
+from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.view import CellView
 
 T = TypeVar("T")
+_SMALL = 8 << 20  # bytes of answers that are held while a test is judged
 
 
 @dataclass(frozen=True, slots=True)
 class TreeLogs(RunLogs):
-    """The logs of a run in a tree, read already."""
+    """The logs of a run in a tree, read already. ``small``: few enough answers to hold them."""
 
     files: RunFolder | None = None
+    small: bool = False
+    _entries: dict[str, tuple[Entry, ...]] = field(default_factory=dict, init=False, compare=False)
+
+    def entries(self, run: str) -> Iterable[Entry]:
+        """Those of a small log are kept: a test is judged once for each type that they may be read as."""
+        if self.small and run not in self._entries:
+            with suppress(LogError):  # which comes again where they are read
+                self._entries[run] = tuple(RunLogs.entries(self, run))
+        return self._entries.get(run) or RunLogs.entries(self, run)
 
     def detail_log(self, run: str) -> DetailLog:
         return _there(self.files.detail if self.files else None, run)
@@ -68,11 +81,16 @@ def _published(view: CellView, test: str, folder: Folder) -> Published:
         rules=_rules(view, test),
         scenario=view.cell.scenario,
         metrics=tuple(bar.metric for bar in view.rules.bars(view.cell.scenario)) if view.rules else (),
-        audit=TreeLogs(answers=read_answers(view, folder / "accuracy"), files=own),
+        audit=_audit_logs(view, folder / "accuracy", own),
         performance=TreeLogs(files=before),
         accuracy=TreeLogs(answers=read_answers(view, accuracy.folder), files=accuracy),
         text=partial(_text, view, folder),
     )
+
+
+def _audit_logs(view: CellView, folder: Folder, run: RunFolder | None) -> TreeLogs:
+    data = view.files.whole_answers(folder)
+    return TreeLogs(answers=read_answers(view, folder), files=run, small=data is not None and len(data) <= _SMALL)
 
 
 def _rules(view: CellView, test: str) -> TestRules | None:
@@ -88,9 +106,8 @@ def _text(view: CellView, folder: Folder, path: str) -> str | None:
 
 def read_answers(view: CellView, folder: Folder) -> Callable[[], Iterable[bytes]] | None:
     """The lines of the whole accuracy log: in the tree where it was small, else in the archive, if there is one."""
-    data = view.files.bytes(folder, ACCURACY_LOG, LOG_LIMIT)
-    if data and not is_truncated(data):
-        return lambda: iter(data.splitlines())
+    if (data := view.files.whole_answers(folder)) is not None:
+        return data.splitlines
     digest = parse_accuracy(_text(view, folder, ACCURACY_TEXT) or "", ()).hash
     path = view.original(digest.lower()) if view.original is not None and digest else None
     return None if path is None else lambda: _lines(path)

@@ -111,9 +111,11 @@ def _requested_settings(log: DetailLog) -> Iterator[Inconsistency]:
     """LoadGen takes a setting as it was requested, but for those that it derives."""
     for key in log.index:
         name = key.removeprefix("effective_")
-        asked = log.line(f"requested_{name}") if name != key and name not in _DERIVED else None
-        entry = log.index[key] if asked is not None else None
-        if asked is not None and entry is not None and asked.value != entry.value:
+        requested = f"requested_{name}"
+        if name == key or name in _DERIVED or requested not in log.index or log.index.is_same(key, requested):
+            continue
+        asked, entry = log.index[requested], log.index[key]
+        if asked.value != entry.value:
             yield Inconsistency(key, show_value(entry), f"{show_value(asked)} was requested", entry.line, asked.line)
 
 
@@ -168,8 +170,7 @@ def _samples(log: DetailLog) -> Iterator[Inconsistency]:
     if not entries or total is None or used is None:
         return
     short = [entry for entry in entries if len(entry.raw) <= _SHORT]
-    lists = [value for entry in short if isinstance(value := entry.read(), list)]
-    indices = {index for part in lists for index in part if isinstance(index, int)}
+    indices = set().union(*(entry.read_integers() for entry in short))
     if indices and not 0 <= min(indices) <= max(indices) < total:
         wrong = next(index for index in sorted(indices, reverse=True) if not 0 <= index < total)
         yield Inconsistency("loaded_qsl_set", f"sample {wrong}", f"the library has {total} samples", entries[0].line)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import Any, NamedTuple
 
 from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.mlperf.log_files import SUMMARY
@@ -79,8 +79,7 @@ _PER_QUERY = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryLine:
+class SummaryLine(NamedTuple):
     """The text behind a key, and its 1-based line."""
 
     value: str
@@ -144,11 +143,12 @@ def find_differing(summary: SummaryLog, log: DetailLog) -> Iterator[tuple[str, s
             yield name, key
     numbers = _NUMBERS | _PER_QUERY if log.scenario == "MultiStream" else _NUMBERS
     for name, key in numbers.items():
-        said, logged = summary.get(name), _value(log, key)
-        counts = isinstance(logged, (int, float, Decimal)) and not isinstance(logged, bool)
-        number = Decimal(logged) if counts else None
-        if said and number is not None and number.is_finite() and not is_same_number(said, number):
-            yield name, key
+        said = summary.get(name)
+        logged = _value(log, key) if said else None
+        if isinstance(logged, (int, float, Decimal)) and not isinstance(logged, bool):
+            number = Decimal(logged)
+            if number.is_finite() and not is_same_number(said, number):
+                yield name, key
 
 
 def _value(log: DetailLog, key: str) -> Any:
@@ -162,6 +162,8 @@ def is_same_number(said: str, logged: Decimal) -> bool:
         number = Decimal(said)
     except InvalidOperation:
         return False
+    if number == logged:
+        return True
     if not number.is_finite():
         return False
     exponent = number.as_tuple().exponent

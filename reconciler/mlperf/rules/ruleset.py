@@ -39,6 +39,7 @@ class BenchmarkRules:
     tables: Mapping[str, ScenarioTable]
     tables_ruled: RuledValue
     levels: Mapping[str, tuple[Fields, ...]]
+    _made: dict[tuple[str, str], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def ruled(self, name: str, scenario: str = "") -> RuledValue | None:
         """Looked up at benchmark and scenario, benchmark, scenario, general; None when the round says nothing."""
@@ -49,8 +50,11 @@ class BenchmarkRules:
 
     def names(self, scenario: str = "") -> tuple[str, ...]:
         """Every name that the round rules on for this benchmark and scenario, in the order of the round file."""
-        levels = reversed(self.levels.get(scenario, self.levels[""]))
-        return tuple(dict.fromkeys(name for level in levels for name in level))
+        known: tuple[str, ...] | None = self._made.get(("names", scenario))
+        if known is None:
+            levels = reversed(self.levels.get(scenario, self.levels[""]))
+            known = self._made["names", scenario] = tuple(dict.fromkeys(name for level in levels for name in level))
+        return known
 
     def value(self, name: str, scenario: str = "") -> Any:
         """The bare ruled value, None when the round says nothing."""
@@ -106,6 +110,12 @@ class BenchmarkRules:
 
     def test(self, name: str, scenario: str = "") -> TestRules:
         """The rules of a compliance test for this benchmark; KeyError when the round does not know the test."""
+        known: TestRules | None = self._made.get((name, scenario))
+        if known is None:
+            known = self._made[name, scenario] = self._test(name, scenario)
+        return known
+
+    def _test(self, name: str, scenario: str) -> TestRules:
         prefix = f"tests.{name}"
         if f"{prefix}.files" not in self.names(scenario):
             raise KeyError(f"round {self.round} has no test {name}")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from reconciler.mlperf.loadgen.log import DetailLog
 from reconciler.mlperf.loadgen.settings import name_loadgen_scenario
@@ -15,6 +15,8 @@ from reconciler.resource.kinds import Cell
 from reconciler.resource.records import REHEARSAL
 from reconciler.tree.reading.cell import CellFiles, RunFolder
 from reconciler.tree.reading.system import SystemFile
+
+T = TypeVar("T")
 
 # SHA-256 → where a file of that content is; None: nobody has it.
 FindOriginal = Callable[[str], "Path | None"]
@@ -45,6 +47,17 @@ class CellView:
 
     def binds(self, demand: str) -> bool:
         return self.ruleset.binds(self.division, demand)
+
+    def once(self, make: Callable[[CellView], T]) -> T:
+        """What a function makes of this cell, made when it is first asked for."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        found: T = self._made[make]
+        return found
+
+    @cached_property
+    def _made(self) -> dict[Callable[[CellView], Any], Any]:
+        return {}
 
     @property
     def rehearsal(self) -> bool:

@@ -36,6 +36,10 @@ def read_conf(view: CellView) -> ConfReading | None:
 
     Of the model keys in question the one under which less contradicts the log: what the submitter evidently used.
     """
+    return view.once(_read_conf)
+
+
+def _read_conf(view: CellView) -> ConfReading | None:
     conf, run = view.files.user_conf.value, view.performance
     if conf is None or run is None or conf.rejected or not run.log.scenario:
         return None
@@ -93,15 +97,21 @@ def _default(view: CellView, name: str, scenario: str) -> Any:
     rules = view.rules
     if rules is None:
         return None
-    copied = view.files.mlperf_conf.value
-    if copied is not None:
-        setting = read_settings(copied, str(rules.value("model_key", view.cell.scenario)), scenario).settings.get(name)
-        if setting is not None:
-            return Decimal(setting.value)
+    copied = view.once(_read_copied_conf)
+    if copied is not None and name in copied.settings:
+        return Decimal(copied.settings[name].value)
     if name in _BOUNDS:
         return Decimal(0)
     found = rules.value(name, view.cell.scenario if view.cell.scenario == "Interactive" else scenario)
     return Decimal(found) if isinstance(found, (int, str)) and not isinstance(found, bool) else None
+
+
+def _read_copied_conf(view: CellView) -> ConfReading | None:
+    """What the copy of mlperf.conf says for the scenario that ran."""
+    copied, rules, run = view.files.mlperf_conf.value, view.rules, view.performance
+    if copied is None or rules is None or run is None:
+        return None
+    return read_settings(copied, str(rules.value("model_key", view.cell.scenario)), run.log.scenario)
 
 
 def verify_rejected(view: CellView) -> Complaints:

@@ -5,13 +5,12 @@ On a warm cache it imports no YAML library, no pydantic and no git, and nothing 
 
 from __future__ import annotations
 
-import contextlib
-import gc
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from reconciler.collector import pause_collector
 from reconciler.desired.state import Desired
 from reconciler.desired_cache import DesiredCache, load_desired
 from reconciler.diff.change import Change, Difference, Finding, InputChange, Work
@@ -124,20 +123,6 @@ def compute_plan(paths: RepositoryPaths, options: Options, memory: PlanCache | N
         if memory is None:
             kept.save()
         return seen
-
-
-@contextlib.contextmanager
-def pause_collector() -> Iterator[None]:
-    """Nearly everything a look makes lives on, so that the garbage collector would only search it again and again: a
-    fifth of the time of a large plan."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        if was:
-            gc.enable()
 
 
 def _look(paths: RepositoryPaths, options: Options, memory: PlanCache) -> PlanResult:

@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 
 from reconciler import git
+from reconciler.collector import pause_collector
 from reconciler.desired.checks import check, load_ruleset_of
 from reconciler.desired.compile import compile_desired
 from reconciler.desired.requirements import list_needed_pins
@@ -28,7 +29,6 @@ from reconciler.git_history import find_day
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.observed.pins import collect_recorded_pins
 from reconciler.observed.state import Observed
-from reconciler.planning import pause_collector
 from reconciler.record.codec import decode, record_id, summarize
 from reconciler.record.decisions import ACCEPTED, FROZEN, is_decision, parse_decisions
 from reconciler.record.index import group_records

@@ -74,6 +74,7 @@ class TreeWalk:
                 self.progress(self._done, self.total, str(view.cell))
             yield from self.rules.cell(view, self._about(files.place, str(view.cell)))
             self.remember(view)
+            view.forget()
             self._done += 1
 
     def _about(self, place: SubmitterPlace, cell: str) -> About:

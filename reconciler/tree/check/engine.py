@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from reconciler.collector import pause_collector
 from reconciler.tree.check.accuracy import ACCURACY_RULES
 from reconciler.tree.check.cell_files import FILE_RULES, LOADGEN_FILE_RULES
 from reconciler.tree.check.compliance import COMPLIANCE_RULES, list_compliance_runs
@@ -60,7 +61,8 @@ def check_tree(
         origin or (lambda _: ""),
         progress,
     )
-    findings = tuple(finding for item in surveys for finding in walk.find(item))
+    with pause_collector():
+        findings = tuple(finding for item in surveys for finding in walk.find(item))
     return TreeReport(
         root=str(path),
         rounds=tuple(dict.fromkeys(item.ruleset.round for item in surveys)),

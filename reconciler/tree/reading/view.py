@@ -55,6 +55,12 @@ class CellView:
         found: T = self._made[make]
         return found
 
+    def forget(self) -> None:
+        """Let go of the runs and of all that was made of them: they hold this view as it holds them, so that their
+        logs would stay until the collector finds them."""
+        for name in ("performance", "accuracy", "test_views", "_made"):
+            vars(self).pop(name, None)
+
     @cached_property
     def _made(self) -> dict[Callable[[CellView], Any], Any]:
         return {}

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from reconciler.collector import pause_collector
 from reconciler.files import hash_bytes
 from reconciler.mlperf.loadgen.fingerprint import find_fingerprints
 from reconciler.mlperf.log_files import DETAIL
@@ -71,7 +72,8 @@ def verify_tree(
     memory = _Memory()
     rules = LevelRules(verify_cell, system=SYSTEM_CONTRADICTIONS, benchmark=BENCHMARK_CONTRADICTIONS)
     walk = TreeWalk(rules, sum(item.total for item in surveys), memory.add, progress=progress)
-    found = [finding for item in surveys for finding in walk.find(item)]
+    with pause_collector():
+        found = [finding for item in surveys for finding in walk.find(item)]
     pairs = frozenset((rule.scenario, rule.measured) for item in surveys for rule in item.ruleset.inferences)
     found += verify_copied_logs(memory.facts, memory.files, pairs)
     found += verify_edited_copies(memory.facts, memory.files, memory.fingerprints, pairs)

@@ -72,6 +72,7 @@ def stale(before: Desired, after: Desired) -> set[str]:
     ("change", "expected"),
     [
         ({"target_qps": "101"}, {"Run performance", "Result"}),
+        ({"policy__publish": "best"}, {"Result"}),
         ({"target_latency": 14000000}, {"Run performance", "Result"}),
         ({"min_duration": 600001}, {"Run performance", "Result"}),
         ({"min_query_count": 300000}, {"Run performance", "Result"}),

@@ -216,3 +216,12 @@ def test_program_that_escapes_from_a_harness_child_holds_no_lock(tmp_path: Path)
         Lock(tmp_path / "lock", purpose="the next").acquire().release()
     finally:
         escaped.kill()
+
+
+def test_a_child_that_left_no_result_is_told_with_its_last_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started(monkeypatch, "print('first'); print('out of memory'); raise SystemExit(3)")
+    result = run_child(an_attempt(tmp_path), ProbeRequest(), Watch(lambda _: None), executors(tmp_path))
+    assert (result.done, result.problem_class) == (False, "crash")
+    assert result.values == {"log": "first\nout of memory"}

@@ -6,18 +6,21 @@ import errno
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
-from harness.contract import Result
+from harness.contract import Benchmark, Result
 from reconciler.errors import StorageError
 from reconciler.execute import harvest as harvesting
 from reconciler.execute.attempt import Attempt, Intent, MachineFacts, ServerAccess, create, read
 from reconciler.execute.attempt_record import build_record
 from reconciler.execute.harvest import harvest
 from reconciler.execute.perform import Finished
+from reconciler.execute.requests import describe_benchmark
+from reconciler.files import RepositoryPaths
 from reconciler.mlperf.rules.context import EndpointsContext, RuleContext
 from reconciler.mlperf.rules.values import AccuracyLogRule, Bar, LatencyLimits, Metric
 from reconciler.record.codec import encode
@@ -114,6 +117,37 @@ def test_attempt_that_an_older_version_began_is_read_with_all_it_said(tmp_path: 
     assert intent.machine == MachineFacts(({"host": "one"},), ("570.1",), "PID 1 (init)")
     assert (intent.server, intent.known_answers) == (ServerAccess(8000, "/attempts/1/log"), {"reasons": []})
     assert intent.response_dtype == "int32"
+
+
+def test_attempt_of_before_answers_were_compared_compares_none(tmp_path: Path) -> None:
+    attempt = begin(tmp_path)
+    path = attempt.folder / "attempt.json"
+    settings = {name: value for name, value in OLD_SETTINGS.items() if name != "ruled.answers_compared"}
+    old = {**json.loads(path.read_bytes()), "format": 1, "settings": settings}
+    path.write_text(json.dumps({name: value for name, value in old.items() if name != "rules"}), encoding="utf-8")
+    read_again = read(attempt.folder)
+    assert read_again is not None
+    assert read_again.intent.rules is not None
+    assert not read_again.intent.rules.answers_compared
+    assert read_again.intent.rules.performance_checked
+
+
+@pytest.mark.parametrize(
+    ("locations", "name", "path"),
+    [
+        ({}, "", None),
+        ({"benchmark.code": "digits"}, "digits", None),
+        ({"benchmark.path": "own/photos.py"}, "photos", "own/photos.py"),
+    ],
+    ids=["none", "built in", "a file"],
+)
+def test_a_request_names_the_code_of_its_benchmark(
+    locations: dict[str, str], name: str, path: str | None, tmp_path: Path
+) -> None:
+    attempt = begin(tmp_path)
+    attempt = replace(attempt, intent=replace(attempt.intent, locations=locations))
+    whole = str(tmp_path.resolve() / path) if path else None
+    assert describe_benchmark(attempt, RepositoryPaths(tmp_path)) == Benchmark(name=name, path=whole)
 
 
 def test_facts_of_the_machine_stand_in_the_record_with_their_roles(tmp_path: Path) -> None:

@@ -112,3 +112,19 @@ def test_what_a_command_leaves_behind_ends_when_the_pass_is_killed(
     running.kill()
     running.communicate(timeout=60)
     wait_for(lambda: has_ended(left) and (tmp_path / "afterwards").exists())
+
+
+def test_all_that_a_command_printed_is_passed_on(tmp_path: Path) -> None:
+    """More than a pipe holds, and the last of it just before the end."""
+    (tmp_path / "command.py").write_text("print('line\\n' * 40_000 + 'the end')")
+    ended = subprocess.run(
+        [sys.executable, "-c", PASS],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.stdout == "ended 0\n", ended.stderr
+    assert (tmp_path / "output").read_text() == "line\n" * 40_000 + "the end\n"

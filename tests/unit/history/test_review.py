@@ -57,6 +57,12 @@ def test_an_edited_record_is_an_error(root: Path) -> None:
     ]
 
 
+def test_what_only_a_machine_writes_is_an_error_once(root: Path) -> None:
+    (found,) = remarks(root, {".reconcile/index/a": b"1", ".reconcile/index/b": b"2"})
+    assert (found.level, found.file, found.line) == ("error", ".reconcile/index/a", 0)
+    assert "git rm -r --cached .reconcile" in found.fix
+
+
 def test_a_deleted_record_is_a_warning(root: Path) -> None:
     (remark,) = remarks(root, {"state/records/Run/a.json": None})
     assert (remark.level, remark.file) == ("warning", "state/records/Run/a.json")

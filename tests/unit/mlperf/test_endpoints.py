@@ -52,6 +52,13 @@ def test_rates_count_in_loadgens_window_as_loadgen_does() -> None:
     assert (compute_rate(windowed, "qps"), compute_rate(windowed, "tps")) == (10, 100)
 
 
+def test_a_key_that_only_loadgen_has_says_nothing() -> None:
+    counted = document(n_samples_issued=10, duration_ns=10**9, latency={"early_stopping_percentiles": {"99": 5}})
+    assert read_measured(counted, "result_99.00_percentile_latency_ns") == 5
+    assert read_measured(counted, "result_query_count") is None
+    assert read_measured(counted, "early_stopping_latency_ss") is None
+
+
 def test_tokens_of_a_mean() -> None:
     summary = document(n_samples_completed=10, duration_ns=10**9, output_sequence_lengths={"avg": 2.5})
     assert compute_rate(summary, "tps") == 25

@@ -170,8 +170,8 @@ def test_known_comparison_of_answers_stands_without_logs() -> None:
 
 @pytest.mark.parametrize(
     ("declared", "response", "read_as"),
-    [("", "int32", "int32"), ("int64", "int32", "int64"), ("", "float16", ""), ("", "", "")],
-    ids=["as the run answered", "as declared", "not offered by the script", "nobody says"],
+    [("", "int32", "int32"), ("", "int64", "int64"), ("int64", "int32", "int64"), ("", "float16", ""), ("", "", "")],
+    ids=["as the run answered", "in its longer type", "as declared", "not offered by the script", "nobody says"],
 )
 def test_answers_are_read_as_what_the_run_answered_with(declared: str, response: str, read_as: str) -> None:
     assert choose_dtype("TEST01", declared, response) == read_as

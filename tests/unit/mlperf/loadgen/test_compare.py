@@ -150,6 +150,13 @@ def test_older_logs_give_the_dataset_size_for_the_accuracy_count(loadgen_run: Ru
     assert found.line == log.number("qsl_reported_total_count")
 
 
+def test_an_older_log_may_leave_out_that_all_samples_were_asked(loadgen_run: Runs) -> None:
+    whole = Asked("Offline", "accuracy", {}, whole=True)
+    data = loadgen_run("offline-accuracy").bytes("detail.txt")
+    assert find_contradictions(parse_detail(data), whole) == ()
+    assert find_contradictions(parse_detail(data.replace(b"effective_accuracy_sample_count", b"gone")), whole) == ()
+
+
 def test_a_log_without_its_end_is_a_contradiction(loadgen_run: Runs) -> None:
     data = loadgen_run("offline-valid").bytes("detail.txt")
     log = parse_detail(data[: data.index(b':::MLLOG {"key": "power_begin')])

@@ -133,3 +133,15 @@ def test_summary_keeps_first_values_lines_and_counts() -> None:
     assert summary.number("nothing") == 0
     assert (summary.warnings, summary.errors) == (1, 12)
     assert parse_summary(b"Result is : VALID\n").errors is None
+
+
+@pytest.mark.parametrize("number", ["1e401", "-1e401", "1e-999", "1e99999999999999999999"])
+def test_a_number_that_no_double_holds_breaks_its_line(number: str) -> None:
+    data = entry("fine", 1) + b':::MLLOG {"key": "large", "value": %s, "metadata": {}}\n' % number.encode()
+    with pytest.raises(LogError, match=r":2: broken log entry: a number is out of range"):
+        parse_detail(data)
+
+
+def test_a_number_at_the_edge_of_doubles_is_read() -> None:
+    data = b':::MLLOG {"key": "large", "value": 1.7e308, "metadata": {}}\n'
+    assert parse_detail(data).get("large") == Decimal("1.7e308")

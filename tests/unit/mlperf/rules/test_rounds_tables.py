@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from reconciler.mlperf.rules.inference import explain_variant_refusal
 from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
 from reconciler.mlperf.rules.ruleset import BenchmarkRules
 from reconciler.mlperf.rules.values import Bar, Presence
@@ -297,6 +298,19 @@ def test_aliases_lead_to_benchmarks_that_the_round_knows() -> None:
 def test_inferences(scenario: str, measured: str, category: str, key: str | None) -> None:
     found = load_ruleset("v6.1").inference(scenario, measured, category)
     assert (found.key if found else None) == key
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "refusal"),
+    [
+        ("bert-99.9", "bert-99", ""),
+        ("bert-99", "bert-99.9", "bert-99 does not have the stricter bar for F1"),
+        ("resnet", "bert-99", "resnet and bert-99 are not variants of one benchmark"),
+    ],
+)
+def test_a_laxer_variant_takes_the_runs_of_the_stricter_one(source: str, target: str, refusal: str) -> None:
+    rules = load_ruleset("v4.1").benchmarks
+    assert explain_variant_refusal(rules[source], rules[target], "Offline") == refusal
 
 
 def test_lists_of_the_tree() -> None:

@@ -95,6 +95,13 @@ def test_endpoints_results_are_read(tmp_path: Path) -> None:
     assert [facts.metric for facts in report.facts] == [pytest.approx(96.774, rel=1e-4), 967.74]
 
 
+def test_endpoints_results_of_no_benchmark_of_the_round_are_verified_as_far_as_they_go(tmp_path: Path) -> None:
+    folder = endpoints_tree(tmp_path).parent
+    folder.rename(folder.with_name("llama9-8b"))
+    assert "benchmark.known" in rules(tmp_path)
+    assert "endpoints.scored" not in contradictions(tmp_path)
+
+
 def changed(document: dict[str, Any], **fields: Any) -> str:
     return json.dumps({**document, **fields}, indent=2)
 

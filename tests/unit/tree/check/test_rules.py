@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from reconciler.tree.check.engine import ALL_RULES
+from reconciler.tree.check.engine import ALL_RULES, check_tree
 from reconciler.tree.findings import Severity
 from tests.unit.tree.check.conftest import checked
 from tests.unit.tree.check.mutations import MUTATIONS, Mutation
@@ -50,6 +51,17 @@ def test_every_finding_says_what_is_wanted(tree_of: Callable[[str], Path]) -> No
         assert finding.complaint.wanted
         assert finding.rule.sources
         assert (root / finding.complaint.place.file).exists() or "missing" in finding.complaint.found
+
+
+@pytest.mark.parametrize(("round_name", "severity"), [("v6.1", Severity.ERROR), ("v5.1", Severity.WARNING)])
+def test_a_count_in_words_is_an_error_only_where_the_round_asks_for_numbers(
+    round_name: str, severity: Severity, tree_of: Callable[[str], Path]
+) -> None:
+    root = tree_of("closed")
+    described = root / "closed/Acme/systems/sys1.json"
+    described.write_text(json.dumps({**json.loads(described.read_text()), "accelerators_per_node": "N/A"}))
+    found = [item for item in check_tree(root, round_name=round_name).findings if item.rule.id == "system.fields"]
+    assert [item.severity for item in found] == [severity]
 
 
 def test_rules_have_names_of_their_own() -> None:

@@ -434,6 +434,13 @@ def test_runs_of_one_system_at_one_time_are_asked_about(tree: Path) -> None:
     asked = [item for item in findings(tree) if item.rule.id == "runs.overlap"]
     assert [(item.cell, item.severity) for item in asked] == [("closed/sys1", NOTE)]
     assert "for 300 s" in asked[0].complaint.found or "for 1200 s" in asked[0].complaint.found
+    assert "the first of 5 such pairs" in asked[0].complaint.found
+    hours = {("SingleStream", "accuracy"): 8, ("MultiStream", "performance/run_1"): 11, ("MultiStream", "accuracy"): 10}
+    for (scenario, folder), hour in hours.items():
+        set_log(run(tree, scenario, folder), "power_begin", f'"01-02-2026 {hour:02}:00:00.000"')
+        set_log(run(tree, scenario, folder), "power_end", f'"01-02-2026 {hour:02}:20:00.000"')
+    (alone,) = (item for item in findings(tree) if item.rule.id == "runs.overlap")
+    assert "such pairs" not in alone.complaint.found
     for scenario in times:
         for folder in ("performance/run_1", "accuracy"):
             late = "21" if scenario == "MultiStream" else "11"

@@ -21,7 +21,7 @@ from typing import BinaryIO
 
 from reconciler.errors import RepositoryError
 from reconciler.git_index import PrivateIndex, end_killed_commits, open_private_index
-from reconciler.git_process import Answer, ask, converse
+from reconciler.git_process import GitAnswer, ask, converse
 from reconciler.storage_errors import refuse_storage_error
 
 # Options of `git log`: rows of what each commit changed, also on a branch whose changes a merge did not take, and what
@@ -354,7 +354,7 @@ def _commit(index: PrivateIndex, given: Sequence[str], message: str) -> str:
     return find_head(index.root) or ""
 
 
-def _in_turn(index: PrivateIndex, *arguments: str, stdin: bytes) -> Answer:
+def _in_turn(index: PrivateIndex, *arguments: str, stdin: bytes) -> GitAnswer:
     """A commit, once no other process of git holds the branch: they hold it for moments."""
     give_up = time.monotonic() + _TURN
     while True:

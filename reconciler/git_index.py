@@ -21,7 +21,7 @@ from pathlib import Path
 
 from reconciler.files import try_flock
 from reconciler.git_locks import end_turn, open_turn
-from reconciler.git_process import Answer, ask
+from reconciler.git_process import GitAnswer, ask
 
 log = logging.getLogger(__name__)
 
@@ -46,10 +46,10 @@ class PrivateIndex:
     def copy(self) -> Path:
         return self.folder / "index"
 
-    def ask(self, *arguments: str, stdin: bytes = b"") -> Answer:
+    def ask(self, *arguments: str, stdin: bytes = b"") -> GitAnswer:
         return ask(self.root, *arguments, stdin=stdin, own=True, index=self.copy)
 
-    def commit(self, *arguments: str, stdin: bytes) -> Answer:
+    def commit(self, *arguments: str, stdin: bytes) -> GitAnswer:
         """What kills this process and its group lets git end what it began."""
         with open_turn(self.folder) as turn:
             answer = ask(

@@ -65,7 +65,7 @@ _LACKING = ("promisor remote", "not allowed")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class GitAnswer:
     """How one call of git ended."""
 
     status: int
@@ -90,7 +90,7 @@ def ask(
     index: Path | None = None,
     alone: bool = False,
     inherits: tuple[int, ...] = (),
-) -> Answer:
+) -> GitAnswer:
     """``limit``: seconds after which git is ended, for what talks to other machines. ``own``: as the user would call
     it, with the hooks and programs of the clone. ``reach``: protocols that it may use. ``fetch``: what a partial clone
     left out may be fetched, as long as its configuration names no program for that. ``unfiltered``: files of the work
@@ -164,7 +164,7 @@ def _run(
     *,
     alone: bool = False,
     inherits: tuple[int, ...] = (),
-) -> Answer:
+) -> GitAnswer:
     chosen = [word for setting in settings for word in ("-c", setting)]
     try:
         with _own_repository(), _stream(stdin) as stream:
@@ -182,8 +182,8 @@ def _run(
             )
     except (git.exc.GitCommandNotFound, OSError) as problem:
         refuse_storage_error(problem.__cause__ if isinstance(problem.__cause__, OSError) else problem, root)
-        return Answer(127, b"", str(problem))
-    return Answer(int(status), _bytes(out), _bytes(error).decode(errors="replace").strip())
+        return GitAnswer(127, b"", str(problem))
+    return GitAnswer(int(status), _bytes(out), _bytes(error).decode(errors="replace").strip())
 
 
 def _has_terminal() -> bool:

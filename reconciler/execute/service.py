@@ -50,7 +50,7 @@ _KILLED = "signal 9 usually means that the kernel ran out of memory; see what th
 
 
 @dataclass(slots=True)
-class Server:
+class RunningServer:
     """One that is starting or runs. ``ended`` is where its child's own result will be; ``settings``: what an attempt
     needs to ask it."""
 
@@ -96,11 +96,11 @@ class Server:
 class Services:
     """The server of a pass, if there is one now. Leaving this ends it. ``seconds`` that ending servers took."""
 
-    server: Server | None = None
+    server: RunningServer | None = None
     lock: Lock | None = None
     seconds: float = 0.0
 
-    def runs(self, key: str) -> Server | None:
+    def runs(self, key: str) -> RunningServer | None:
         """The server of this key, while it is well."""
         return self.server if self.server is not None and self.server.key == key and not self.server.lost() else None
 
@@ -195,16 +195,16 @@ def _probe(settings: CellSettings, values: Mapping[str, str]) -> Ready:
     )
 
 
-def _started(key: str, attempt: Attempt, context: AttemptContext, port: int, lock: Lock | None) -> Server:
+def _started(key: str, attempt: Attempt, context: AttemptContext, port: int, lock: Lock | None) -> RunningServer:
     request = make_service_request(attempt, context.paths)
     executor = context.executors.choose(attempt, request)
     held = (*context.keep_open, *((lock.descriptor,) if lock else ()))
     # Its keeper sees to what the server started.
     handle = executor.submit(Submission(attempt, request, attempt.folder / ENDED, held, sweeps=False))
-    return Server(key, attempt, request, executor, handle, ServerAccess(port, request.log))
+    return RunningServer(key, attempt, request, executor, handle, ServerAccess(port, request.log))
 
 
-def _ready(server: Server, moved: Callable[[Progress], None], check: Callable[[], None]) -> bool:
+def _ready(server: RunningServer, moved: Callable[[Progress], None], check: Callable[[], None]) -> bool:
     """Whether it came to that; it has ended where it did not."""
     while not server.attempt.result.exists():
         if not server.executor.poll(server.handle, _LOOK).goes_on:
@@ -219,7 +219,7 @@ def _ready(server: Server, moved: Callable[[Progress], None], check: Callable[[]
     return True
 
 
-def _fail(server: Server) -> None:
+def _fail(server: RunningServer) -> None:
     """Leaves a result that says how, and all that it printed."""
     copy_log(Path(server.request.log), server.attempt.service_log)
     lost = server.lost()

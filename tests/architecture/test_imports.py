@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import graphlib
+from collections import defaultdict
 
 import pytest
 
@@ -90,3 +92,14 @@ def test_a_forbidden_import_is_caught(importer: str, text: str, rule: str) -> No
 )
 def test_an_allowed_import_passes(importer: str, text: str) -> None:
     assert not list(broken(imports_of(module(importer, text), {})))
+
+
+def test_no_public_class_name_is_defined_twice() -> None:
+    """Who reads a name where it is imported need not ask which of two is meant."""
+    defined = defaultdict[str, list[str]](list)
+    for found in modules().values():
+        for node in ast.walk(found.tree):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                defined[node.name].append(f"{found.file}:{node.lineno}")
+    assert defined["Address"], "the classes are not found"
+    assert not {name: places for name, places in defined.items() if len(places) > 1}

@@ -25,7 +25,7 @@ import numpy as np
 from harness.benchmarks import retinanet, ssd_resnet34
 from harness.benchmarks.accuracy import read_accuracy_log
 from harness.benchmarks.detection.answers import FOUND, make_response
-from harness.benchmarks.detection.coco import Layout
+from harness.benchmarks.detection.coco import CocoLayout
 from harness.benchmarks.retinanet import heads, openimages
 from harness.benchmarks.sources import REHEARSAL
 from harness.benchmarks.ssd_resnet34 import coco2017
@@ -37,7 +37,7 @@ _IMAGES = 30
 _OBJECTS = 12  # of an image
 
 
-def write_images(pictures: Path, folder: Path, layout: Layout, categories: list[int]) -> list[dict[str, Any]]:
+def write_images(pictures: Path, folder: Path, layout: CocoLayout, categories: list[int]) -> list[dict[str, Any]]:
     """Every picture that OpenCV reads, as JPEG, grey ones too, with boxes at random."""
     rng, images, annotations = np.random.default_rng(1), [], []
     (folder / layout.images).mkdir(parents=True)

@@ -8,7 +8,7 @@ import numpy as np
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
-from harness.benchmarks.bert.squad import Passage, Texts
+from harness.benchmarks.bert.squad import Passage, SquadTexts
 from harness.benchmarks.bert.windows import LENGTH, Window, find_widest, join_pieces
 
 BEST = 20  # starts and ends that are looked at
@@ -19,7 +19,7 @@ Logits = Mapping[int, np.ndarray]
 """Window -> float [at most 384, 2]."""
 
 
-def answer_all(texts: Texts, logits: Logits) -> list[str]:
+def answer_all(texts: SquadTexts, logits: Logits) -> list[str]:
     """The answer to each question, in their order."""
     windows: dict[int, list[int]] = {}
     for number, window in enumerate(texts.windows):

@@ -49,7 +49,7 @@ class Question(NamedTuple):
     answers: Sequence[str]
 
 
-class Texts(NamedTuple):
+class SquadTexts(NamedTuple):
     """What scoring must know beside the logits."""
 
     passages: Sequence[Passage]
@@ -91,9 +91,9 @@ def load_calibration(dataset: Path) -> Mapping[str, np.ndarray]:
     return {name: array[rows] for name, array in samples.items()} if rows else {}
 
 
-def load_texts(dataset: Path) -> Texts:
+def load_texts(dataset: Path) -> SquadTexts:
     passages, questions, windows = json.loads((dataset / TEXTS).read_text(encoding="utf-8"))
-    return Texts(
+    return SquadTexts(
         [Passage(*item) for item in passages], [Question(*item) for item in questions], [Window(*w) for w in windows]
     )
 
@@ -133,7 +133,7 @@ def read_articles(path: Path) -> list[Any]:
     return articles
 
 
-def _read_texts(articles: Sequence[Any], tokenizer: Tokenizer, counter: Counter) -> tuple[Texts, list[list[int]]]:
+def _read_texts(articles: Sequence[Any], tokenizer: Tokenizer, counter: Counter) -> tuple[SquadTexts, list[list[int]]]:
     """With the numbers of each question's tokens."""
     paragraphs = [paragraph for article in articles for paragraph in article["paragraphs"]]
     texts = [qa["question"] for paragraph in paragraphs for qa in paragraph["qas"]]
@@ -158,7 +158,7 @@ def _read_texts(articles: Sequence[Any], tokenizer: Tokenizer, counter: Counter)
     for number, question in enumerate(questions):
         windows += cut_windows(number, len(asked[number]), len(passages[question.passage].pieces))
         counter.bump(1)
-    return Texts(passages, questions, windows), asked
+    return SquadTexts(passages, questions, windows), asked
 
 
 def _tokenize(texts: Sequence[str], tokenizer: Tokenizer) -> Iterator[tuple[str, tuple[list[str], list[int]]]]:
@@ -169,7 +169,7 @@ def _tokenize(texts: Sequence[str], tokenizer: Tokenizer) -> Iterator[tuple[str,
             yield text, (encoded.tokens, encoded.ids)
 
 
-def _fill(texts: Texts, asked: Sequence[Sequence[int]], tokenizer: Tokenizer, dtype: str) -> list[np.ndarray]:
+def _fill(texts: SquadTexts, asked: Sequence[Sequence[int]], tokenizer: Tokenizer, dtype: str) -> list[np.ndarray]:
     """ids, mask and segments [windows, 384]: [CLS] question [SEP] passage [SEP], and zeros."""
     ids, mask, segments = (np.zeros((len(texts.windows), LENGTH), dtype) for _ in INPUTS)
     start, gap = tokenizer.token_to_id("[CLS]"), tokenizer.token_to_id("[SEP]")

@@ -29,7 +29,7 @@ _NEEDED = ("id", "file_name", "height", "width")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class CocoLayout:
     """Where a published dataset has what, below its folder. ``images`` and ``calibration`` are folders; ``count``: how
     many images the benchmark has; ``again``: how to get them once more."""
 
@@ -41,7 +41,7 @@ class Layout:
 
 
 def build_dataset(
-    layout: Layout,
+    layout: CocoLayout,
     preprocess: Preprocess,
     side: int,
     listed: Sequence[str],

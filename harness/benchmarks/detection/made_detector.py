@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.benchmarks.detection.answers import THRESHOLD, make_response
-from harness.benchmarks.detection.coco import Layout
+from harness.benchmarks.detection.coco import CocoLayout
 from harness.benchmarks.images import Preprocess, draw_image, encode_image
 from harness.benchmarks.made_network import MadeNetwork, NetworkSession, Tensors
 from harness.contract import Counter
@@ -46,7 +46,7 @@ class Detector:
 
 def write_detection_rehearsal(
     detector: Detector,
-    layout: Layout,
+    layout: CocoLayout,
     preprocess: Preprocess,
     names: Sequence[str],
     *,

@@ -25,7 +25,7 @@ _FIX = "bring the checkpoint again, as `reconcile fetch dlrm-v2-99` says; its fo
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class TensorPart:
     """Part of a tensor: where it begins in it, its shape, its file, and where its bytes begin there."""
 
     offsets: tuple[int, ...]
@@ -38,7 +38,7 @@ class Piece:
 class Checkpoint:
     """Tensors by the names that torchrec gives them, such as ``over_arch.model.1.weight``."""
 
-    def __init__(self, folder: Path, pieces: Mapping[str, Sequence[Piece]]) -> None:
+    def __init__(self, folder: Path, pieces: Mapping[str, Sequence[TensorPart]]) -> None:
         self._folder, self._pieces = folder, pieces
         self.shapes = {name: _join_shape(parts) for name, parts in pieces.items()}
 
@@ -94,9 +94,9 @@ def _read_manifest(path: Path) -> Mapping[str, Any]:
     return manifest
 
 
-def _read_pieces(manifest: Mapping[str, Any]) -> dict[str, dict[Piece, None]]:
+def _read_pieces(manifest: Mapping[str, Any]) -> dict[str, dict[TensorPart, None]]:
     """Of every tensor, whatever rank wrote it; what several ranks wrote alike counts once."""
-    found: dict[str, dict[Piece, None]] = {}
+    found: dict[str, dict[TensorPart, None]] = {}
     for path, entry in manifest.items():
         name = path.split("/")[-1]
         while name.startswith(_WRAPPERS):
@@ -109,7 +109,7 @@ def _read_pieces(manifest: Mapping[str, Any]) -> dict[str, dict[Piece, None]]:
     return {name: pieces for name, pieces in found.items() if pieces}
 
 
-def _list_pieces(name: str, entry: Mapping[str, Any]) -> Iterator[Piece]:
+def _list_pieces(name: str, entry: Mapping[str, Any]) -> Iterator[TensorPart]:
     match entry["type"]:
         case "Tensor":
             yield _make_piece(name, entry, [0] * len(entry["shape"]))
@@ -118,14 +118,14 @@ def _list_pieces(name: str, entry: Mapping[str, Any]) -> Iterator[Piece]:
                 yield _make_piece(name, shard["tensor"], shard["offsets"])
 
 
-def _make_piece(name: str, tensor: Mapping[str, Any], offsets: Sequence[int]) -> Piece:
+def _make_piece(name: str, tensor: Mapping[str, Any], offsets: Sequence[int]) -> TensorPart:
     if tensor["serializer"] != BUFFER or tensor["dtype"] not in _DTYPES:
         how = f"{tensor['dtype']}, written with {tensor['serializer']}"
         raise HarnessError(f"{name} of the checkpoint is {how}, which is not read here", "input", _FIX)
     start = (tensor.get("byte_range") or [0])[0]
-    return Piece(tuple(offsets), tuple(tensor["shape"]), tensor["location"], start, _DTYPES[tensor["dtype"]])
+    return TensorPart(tuple(offsets), tuple(tensor["shape"]), tensor["location"], start, _DTYPES[tensor["dtype"]])
 
 
-def _join_shape(pieces: Sequence[Piece]) -> tuple[int, ...]:
+def _join_shape(pieces: Sequence[TensorPart]) -> tuple[int, ...]:
     ends = (tuple(at + size for at, size in zip(piece.offsets, piece.shape, strict=True)) for piece in pieces)
     return tuple(max(sizes) for sizes in zip(*ends, strict=True))

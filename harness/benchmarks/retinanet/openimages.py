@@ -18,7 +18,7 @@ from harness.benchmarks.sources import read_list
 from harness.contract import Counter
 
 SIDE = 800
-LAYOUT = coco.Layout(
+LAYOUT = coco.CocoLayout(
     annotations="annotations/openimages-mlperf.json",
     images="validation/data",
     calibration="calibration/train/data",

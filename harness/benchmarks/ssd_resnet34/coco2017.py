@@ -20,7 +20,7 @@ from harness.contract import Counter
 SIDE = 1200
 MEANS = np.array([0.485, 0.456, 0.406], np.float32)  # red, green, blue
 DEVIATIONS = np.array([0.229, 0.224, 0.225], np.float32)
-LAYOUT = coco.Layout(
+LAYOUT = coco.CocoLayout(
     annotations="annotations/instances_val2017.json",
     images="val2017",
     calibration="train2017",

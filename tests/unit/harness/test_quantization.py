@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter as Tally
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +39,27 @@ def images(count: int = 16) -> dict[str, np.ndarray]:
     return {"image": np.random.default_rng(2).standard_normal((count, 3, SIDE, SIDE), dtype=np.float32)}
 
 
-def quantized(plain: Path, folder: Path, cache: Path | None = None, **settings: Any) -> tuple[Path, dict[str, Any]]:
+def quantized(plain: Path, folder: Path, ranges: Path | None = None, **settings: Any) -> tuple[Path, dict[str, Any]]:
     folder.mkdir(exist_ok=True)
     model = Path(shutil.copy(plain, folder / "model.onnx"))
     settings = {"precision": "int8", **settings}
-    made = change_precision(model, settings, images(), Counter(folder / "counter"), cache)
+    made = change_precision(model, settings, images(), Counter(folder / "counter"), ranges)
     return model, made
+
+
+Made = Callable[[str], tuple[Path, dict[str, Any]]]
+
+
+@pytest.fixture(scope="module")
+def in_precision(plain: Path, tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """The model in a precision, with what was told of it: made once, not to be changed. Ranges are beside it."""
+
+    @cache
+    def make(precision: str) -> tuple[Path, dict[str, Any]]:
+        folder = tmp_path_factory.mktemp(precision)
+        return quantized(plain, folder, folder / "cache", precision=precision)
+
+    return make
 
 
 class Graph:
@@ -63,8 +80,8 @@ class Graph:
         return [node for node in self.graph.node if node.op_type == kind]
 
 
-def test_inputs_and_weights_of_kernels_are_quantized_and_no_outputs(plain: Path, tmp_path: Path) -> None:
-    graph = Graph(quantized(plain, tmp_path)[0])
+def test_inputs_and_weights_of_kernels_are_quantized_and_no_outputs(in_precision: Made) -> None:
+    graph = Graph(in_precision("int8")[0])
     for node in (*graph.of("Conv"), *graph.of("Gemm")):
         assert graph.before(node)[:2] == ["DequantizeLinear", "DequantizeLinear"]
         assert graph.before(node)[2:] in ([], [""])  # the bias stays as it is
@@ -74,8 +91,8 @@ def test_inputs_and_weights_of_kernels_are_quantized_and_no_outputs(plain: Path,
     assert "Identity" not in graph.kinds()
 
 
-def test_one_branch_of_each_residual_sum_is_quantized(plain: Path, tmp_path: Path) -> None:
-    model, made = quantized(plain, tmp_path)
+def test_one_branch_of_each_residual_sum_is_quantized(plain: Path, in_precision: Made, tmp_path: Path) -> None:
+    model, made = in_precision("int8")
     graph = Graph(model)
     assert made["residual_sums"] == len(graph.of("Add")) == 4
     for node in graph.of("Add"):
@@ -93,8 +110,8 @@ def test_a_tensor_that_feeds_sum_and_kernel_has_one_pair(tmp_path: Path) -> None
     assert max(taken.values()) == 1
 
 
-def test_scales_are_symmetric_and_of_channels(plain: Path, tmp_path: Path) -> None:
-    graph = Graph(quantized(plain, tmp_path)[0])
+def test_scales_are_symmetric_and_of_channels(in_precision: Made) -> None:
+    graph = Graph(in_precision("int8")[0])
     values = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.graph.initializer}
     sizes = Tally()
     for node in graph.of("QuantizeLinear"):
@@ -105,27 +122,27 @@ def test_scales_are_symmetric_and_of_channels(plain: Path, tmp_path: Path) -> No
 
 
 def test_calibration_repeats_itself_and_is_kept(plain: Path, tmp_path: Path) -> None:
-    cache = tmp_path / "cache"
-    first, made = quantized(plain, tmp_path / "first", cache)
+    ranges = tmp_path / "cache"
+    first, made = quantized(plain, tmp_path / "first", ranges)
     assert read_progress(tmp_path / "first" / "counter").done == 16  # type: ignore[union-attr]
-    second, again = quantized(plain, tmp_path / "second", cache)
+    second, again = quantized(plain, tmp_path / "second", ranges)
     assert read_progress(tmp_path / "second" / "counter").done == 0  # type: ignore[union-attr]
     third, alone = quantized(plain, tmp_path / "third")
     assert first.read_bytes() == second.read_bytes() == third.read_bytes()
     assert made == again == alone
-    quantized(plain, tmp_path / "fourth", cache, calibration_method="percentile")
-    quantized(plain, tmp_path / "fifth", cache, calibration_count=8)
-    assert len(list(cache.glob("*.json"))) == 3
+    quantized(plain, tmp_path / "fourth", ranges, calibration_method="percentile")
+    quantized(plain, tmp_path / "fifth", ranges, calibration_count=8)
+    assert len(list(ranges.glob("*.json"))) == 3
 
 
 @pytest.mark.parametrize("content", [b"", b'{"data": {"im', b"[]", b'{"other": 1}'])
-def test_damaged_ranges_are_taken_again(plain: Path, tmp_path: Path, content: bytes) -> None:
-    cache = tmp_path / "cache"
-    first, made = quantized(plain, tmp_path / "first", cache)
-    (kept,) = cache.iterdir()
+def test_damaged_ranges_are_taken_again(plain: Path, in_precision: Made, tmp_path: Path, content: bytes) -> None:
+    first, made = in_precision("int8")
+    ranges = Path(shutil.copytree(first.parent / "cache", tmp_path / "cache"))
+    (kept,) = ranges.iterdir()
     whole = kept.read_bytes()
     kept.write_bytes(content)
-    second, again = quantized(plain, tmp_path / "second", cache)
+    second, again = quantized(plain, tmp_path / "second", ranges)
     assert (second.read_bytes(), again) == (first.read_bytes(), made)
     assert kept.read_bytes() == whole
 
@@ -137,8 +154,8 @@ def test_ranges_that_cannot_be_kept_cost_no_model(plain: Path, tmp_path: Path, c
 
 
 @pytest.mark.parametrize(("precision", "least"), [("int8", 30), ("fp8", 15), ("fp16", 55)])
-def test_what_it_costs_is_told(plain: Path, tmp_path: Path, precision: str, least: float) -> None:
-    model, made = quantized(plain, tmp_path, precision=precision)
+def test_what_it_costs_is_told(plain: Path, in_precision: Made, precision: str, least: float) -> None:
+    model, made = in_precision(precision)
     told = compared(plain, model, images(), lambda outputs: outputs[0].argmax(axis=-1))
     assert told["samples"] == 16
     assert told["signal_to_noise_db"][0] > least
@@ -229,11 +246,11 @@ def test_floats(plain: Path, tmp_path: Path, precision: str, half: bool, inner: 
     assert model.graph.output[0].type.tensor_type.elem_type == FLOAT
 
 
-def test_a_model_that_is_typed_already_is_taken_as_it_is(plain: Path, tmp_path: Path) -> None:
+def test_a_model_that_is_typed_already_is_taken_as_it_is(plain: Path, in_precision: Made, tmp_path: Path) -> None:
     assert floats.typed_model(plain, tmp_path, "fp32") == plain
     half = floats.typed_model(plain, tmp_path, "fp16")
     assert floats.typed_model(half, tmp_path, "fp16") == half
-    low, _ = quantized(plain, tmp_path / "int8")
+    low, _ = in_precision("int8")
     assert floats.typed_model(low, tmp_path, "int8") == low
 
 
@@ -246,9 +263,11 @@ def test_a_model_that_is_typed_already_is_taken_as_it_is(plain: Path, tmp_path: 
         ("bf16", "fp16"),
     ],
 )
-def test_a_model_of_another_precision_is_refused(plain: Path, tmp_path: Path, model: str, precision: str) -> None:
+def test_a_model_of_another_precision_is_refused(
+    in_precision: Made, tmp_path: Path, model: str, precision: str
+) -> None:
     """Its engine would compute in one precision and be recorded in another."""
-    made, _ = quantized(plain, tmp_path / "made", precision=model)
+    made, _ = in_precision(model)
     with pytest.raises(HarnessError, match=f"the model is {model} already, so no {precision} engine") as caught:
         floats.typed_model(made, tmp_path, precision)
     assert caught.value.fix.startswith(f"set engine.precision: {model}")

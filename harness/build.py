@@ -70,14 +70,18 @@ def _build_model(request: BuildRequest, counter: Counter) -> Made:
     output = Path(request.output)
     inputs = {kind: require(Path(path), f"the {kind}") for kind, path in request.inputs.items()}
     benchmark.build_model(_source(request), request.settings, inputs, output, counter)
-    written = [name for name in MODEL_FILES if (output / name).is_file()]
-    if not written and not benchmark.tokens:
-        raise HarnessError(
-            f"build_model() of the benchmark wrote neither {' nor '.join(MODEL_FILES)}",
-            "input",
-            "write one of them into the folder output",
-        )
+    written: list[str] = []
+    for part in benchmark.parts or ("",):
+        found = [name for name in MODEL_FILES if (output / part / name).is_file()]
+        if not found and not benchmark.tokens:
+            names = " nor ".join(str(Path(part) / name) for name in MODEL_FILES)
+            problem = f"build_model() of the benchmark wrote neither {names}"
+            raise HarnessError(problem, "input", "write one of them into the folder output")
+        written += found
     asked = str(request.settings.get("precision", "fp32"))
+    if asked != "fp32" and benchmark.parts:
+        problem = f"the model has parts, and model.settings.precision {asked} changes models of one network only"
+        raise HarnessError(problem, "input", "leave it out, and set engine.precision")
     if asked != "fp32" and MODEL_FILES[0] not in written:
         raise HarnessError(
             f"the model is {written[0]}, and model.settings.precision {asked} changes ONNX models only",
@@ -124,7 +128,8 @@ def _comparable(benchmark: BenchmarkCode) -> Callable[[Outputs], np.ndarray]:
 
 
 def _build_engine(request: BuildRequest, counter: Counter) -> Made:
-    """values: engine (what was built, as in engine.json), files (name -> sha256)."""
+    """values: engine (what was built, as in engine.json; by part where the model has several), files (name ->
+    sha256)."""
     if request.backend is None:
         raise HarnessError("an engine needs a backend", "input", "name one in the spec")
     backend = load_backend(request.backend)
@@ -134,24 +139,37 @@ def _build_engine(request: BuildRequest, counter: Counter) -> Made:
         raise HarnessError(
             f"{request.backend} builds no {precision} engine", "input", f"use one of {', '.join(offered)}"
         )
-    output = Path(request.output)
-    engine = backend.build(
-        BuildPlan(
-            model=_find_model(request.backend, Path(request.inputs["model"])),
-            output=output,
-            batch_size=int(request.settings.get("batch_size", 1)),
-            precision=precision,
-            options={name: value for name, value in request.settings.items() if name not in _OWN},
-            counter=counter,
-            caches={name: Path(path) for name, path in request.caches.items()},
+    model = Path(request.inputs["model"])
+    parts = list_parts(model)
+    facts, documents, timings = backend.facts(), {}, []
+    for part in parts or ("",):
+        output = Path(request.output) / part
+        output.mkdir(exist_ok=True)
+        engine = backend.build(
+            BuildPlan(
+                model=_find_model(request.backend, model / part),
+                output=output,
+                batch_size=int(request.settings.get("batch_size", 1)),
+                precision=precision,
+                options={name: value for name, value in request.settings.items() if name not in _OWN},
+                counter=counter,
+                caches={name: Path(path) for name, path in request.caches.items()},
+            )
         )
-    )
-    engine.write(output)
-    facts = backend.facts()
-    timing = engine.settings.get("tensorrt", {}).get("timing_cache")
-    if timing:
-        facts["timing_cache"] = Fact(value=timing, role="evidence")
-    return {"engine": engine.document(), "files": _digests(output), "marks": []}, facts
+        engine.write(output)
+        documents[part] = engine.document()
+        timings += [timing] if (timing := engine.settings.get("tensorrt", {}).get("timing_cache")) else []
+    if timings:
+        facts["timing_cache"] = Fact(value=" ".join(timings), role="evidence")
+    made = documents if parts else documents[""]
+    return {"engine": made, "files": _digests(Path(request.output)), "marks": []}, facts
+
+
+def list_parts(model: Path) -> list[str]:
+    """The networks of a model that is several of them, a folder each; none where it is one."""
+    if any((model / name).is_file() for name in MODEL_FILES):
+        return []
+    return sorted(folder.name for folder in model.glob("*/") if any((folder / name).is_file() for name in MODEL_FILES))
 
 
 def _find_model(backend: str, folder: Path) -> Path:

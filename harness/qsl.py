@@ -43,6 +43,21 @@ class Ragged:
         return (len(self), *(size[0] if len(set(size)) == 1 else -1 for size in sizes))
 
 
+class Consecutive(Sequence[np.ndarray]):
+    """Samples of different sizes that lie one after the other in an array, which may be a memory map. ``bounds``: where
+    each begins, and last the end of the last."""
+
+    def __init__(self, whole: np.ndarray, bounds: NDArray[np.int64]) -> None:
+        self._whole, self._bounds = whole.view(np.ndarray), bounds.tolist()
+
+    def __len__(self) -> int:
+        return len(self._bounds) - 1
+
+    def __getitem__(self, number: Any) -> Any:
+        first = range(len(self))[number]
+        return self._whole[self._bounds[first] : self._bounds[first + 1]]
+
+
 def take_rows(samples: Any, rows: NDArray[np.intp]) -> Any:
     """Samples in memory, in this order. One that is named twice is held once where they are of different sizes."""
     if not isinstance(samples, Ragged):

@@ -25,6 +25,9 @@ A benchmark file is a Python module. Everything in it is optional but ``build_da
   sent their outputs, and returns the response, of any size (harness.loops). ``sample``: input name -> its array.
   ``AT_ONCE: int`` (0): how many samples may be under way, where they are large. ``load_samples`` may then give
   ``harness.qsl.Ragged``, and ``postprocess`` is not called.
+- ``PARTS: tuple[str, ...]`` (none): where the model is several networks, their names. Each has an engine of its own:
+  ``build_model`` writes the folder NAME with model.onnx or model.pt2 for each, ``OUTPUTS`` is by name of the part, and
+  ``loop`` yields (name, inputs).
 - ``score(log, dataset, output)``: an AccuracyLog -> metrics by name; writes ``output/accuracy.txt``. Default: top-1
   against ``labels.npy``.
 """
@@ -71,6 +74,7 @@ class BenchmarkCode:
     generation: Mapping[str, Any]
     at_once: int
     outputs: tuple[Tensor, ...]
+    parts: Mapping[str, tuple[Tensor, ...]]
     build_dataset: Callable[[Path | None, Settings, Path, Counter], None]
     build_model: Callable[[Path | None, Settings, Mapping[str, Path], Path, Counter], None]
     load_samples: Callable[[Path], Mapping[str, np.ndarray]]
@@ -147,6 +151,7 @@ def _with_defaults(module: ModuleType, name: str, digest: str) -> BenchmarkCode:
     if not names_samples:
         found["postprocess"] = _without_indices(found["postprocess"])
     outputs = getattr(module, "OUTPUTS", {"output": ((1,), "float32")})
+    parts = {part: _describe_outputs(outputs[part]) for part in getattr(module, "PARTS", ())}
     return BenchmarkCode(
         name=name,
         digest=digest,
@@ -157,13 +162,18 @@ def _with_defaults(module: ModuleType, name: str, digest: str) -> BenchmarkCode:
         names_samples=names_samples,
         at_once=int(getattr(module, "AT_ONCE", 0)),
         loop=getattr(module, "loop", None),
-        outputs=tuple(Tensor(output, tuple(shape), kind) for output, (shape, kind) in outputs.items()),
+        outputs=() if parts else _describe_outputs(outputs),
+        parts=parts,
         **found,
     )
 
 
 def _without_indices(postprocess: Callable[[Outputs], Responses]) -> Callable[[Outputs, Sequence[int]], Responses]:
     return lambda outputs, _indices: postprocess(outputs)
+
+
+def _describe_outputs(outputs: Mapping[str, Any]) -> tuple[Tensor, ...]:
+    return tuple(Tensor(name, tuple(shape), kind) for name, (shape, kind) in outputs.items())
 
 
 def copy_model(

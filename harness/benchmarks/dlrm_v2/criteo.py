@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib import format as npy
-from numpy.typing import NDArray
 
 from harness.benchmarks.checking import FileRule, check_files
 from harness.benchmarks.dlrm_v2.grouping import count_evaluated, group_pairs
@@ -24,7 +23,7 @@ from harness.benchmarks.dlrm_v2.pairs import DENSE, MULTI_HOT, SPARSE
 from harness.benchmarks.sources import choose_dtype, is_rehearsal, require_source
 from harness.contract import Counter
 from harness.errors import HarnessError
-from harness.qsl import Ragged
+from harness.qsl import Consecutive, Ragged
 
 DENSE_FILE, LABELS_FILE, SPARSE_FILE = "day_23_dense.npy", "day_23_labels.npy", "day_23_sparse_multi_hot.npz"
 ROWS = 178_274_637  # of the day
@@ -42,20 +41,6 @@ class Day(NamedTuple):
     dense: np.ndarray
     labels: np.ndarray
     sparse: Sequence[np.ndarray]
-
-
-class Parts(Sequence[np.ndarray]):
-    """A long array as the samples that lie in it one after the other."""
-
-    def __init__(self, whole: np.ndarray, bounds: NDArray[np.int64]) -> None:
-        self._whole, self._bounds = whole.view(np.ndarray), bounds.tolist()
-
-    def __len__(self) -> int:
-        return len(self._bounds) - 1
-
-    def __getitem__(self, number: Any) -> Any:
-        first = range(len(self))[number]
-        return self._whole[self._bounds[first] : self._bounds[first + 1]]
 
 
 def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
@@ -86,11 +71,11 @@ def load_samples(dataset: Path) -> Mapping[str, Any]:
     """With the labels, which go into the answers as they are."""
     bounds = np.load(dataset / "bounds.npy")
     arrays = {name: np.load(dataset / f"{name}.npy", mmap_mode="r") for name in ("dense", "sparse", "labels")}
-    return {name: Ragged(Parts(array, bounds)) for name, array in arrays.items()}
+    return {name: Ragged(Consecutive(array, bounds)) for name, array in arrays.items()}
 
 
 def load_labels(dataset: Path) -> Sequence[np.ndarray]:
-    return Parts(np.load(dataset / "labels.npy", mmap_mode="r"), np.load(dataset / "bounds.npy"))
+    return Consecutive(np.load(dataset / "labels.npy", mmap_mode="r"), np.load(dataset / "bounds.npy"))
 
 
 def load_calibration(dataset: Path) -> Mapping[str, np.ndarray]:

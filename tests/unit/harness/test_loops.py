@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 from harness.backends import LoadPlan, Outputs, Session, Token
 from harness.loops import LoopSession
 from harness.qsl import Arrays, Ragged, Rows, SampleLibrary, count_rows, take_rows
+from harness.row_batches import Asked
 
 BATCH = 4
 
@@ -91,11 +94,14 @@ def load(told: Told, *, in_place: bool, streams: int = 2, at_once: int = 0) -> t
         inner.append(Doubling(plan, in_place=in_place))
         return inner[0]
 
-    plan = LoadPlan(
+    return LoopSession(make, make_plan(told, streams=streams), double_twice, at_once=at_once), inner[0]
+
+
+def make_plan(told: Told, *, streams: int) -> LoadPlan:
+    return LoadPlan(
         engine=None, scenario="Offline", batch_size=BATCH, streams=streams, threads=0, outputs=(), options={},
         completed=told.completed, failed=told.failed,
     )  # fmt: skip
-    return LoopSession(make, plan, double_twice, at_once=at_once), inner[0]
 
 
 def samples(count: int) -> Ragged:
@@ -167,3 +173,30 @@ def test_samples_of_different_sizes_are_held_once_and_found_by_their_index() -> 
 
 def test_rows_of_an_array_are_taken_in_their_order() -> None:
     assert take_rows(np.arange(5), np.array([3, 1])).tolist() == [3, 1]
+
+
+def test_parts_of_a_model_have_an_engine_each_and_samples_go_from_one_to_the_other(tmp_path: Path) -> None:
+    told, count, made = Told(), 30, {}
+
+    def make(plan: LoadPlan) -> Session:
+        assert plan.engine is not None
+        made[plan.engine.name] = Doubling(plan, in_place=True)
+        return made[plan.engine.name]
+
+    def go(sample: Arrays) -> Generator[Asked, Outputs, np.ndarray]:
+        (first,) = yield "front", {"x": sample["x"][:, None]}
+        (second,) = yield "back", {"x": first[:1].repeat(3, axis=1)}  # another shape than that of the front
+        if sample["x"][0] == 700:
+            yield "side", {"x": first}
+        return second
+
+    plan = replace(make_plan(told, streams=2), engine=tmp_path)
+    session = LoopSession(make, plan, go, parts={"front": (), "back": ()})
+    session.place({"x": samples(count)})
+    for row in range(count):
+        session.submit(slice(row, row + 1), [row])
+    session.drain()
+    assert told.answers == {row: [[400.0 * row] * 3] for row in range(count) if row != 7}
+    assert "asked for the part 'side'" in told.failures[7]
+    assert sum(made["back"].batches) == count
+    session.close()

@@ -291,6 +291,13 @@ BENCHMARKS: dict[str, BuiltInBenchmark] = {
         rehearsed=True,
         libraries=(_OPENCV, ("pycocotools",), ("onnx",)),
     ),
+    "rnnt": BuiltInBenchmark(
+        "rnnt",
+        1,
+        "speech to text: RNN-T on LibriSpeech dev-clean",
+        rehearsed=True,
+        libraries=(("soundfile",),),
+    ),
     "command": BuiltInBenchmark("command", 1, "the code of a harness command, which prepares model and data itself"),
     "external": BuiltInBenchmark("", 1, "code outside this project; its runs are imported", elsewhere=True),
 }

@@ -23,6 +23,7 @@ EXTRAS = {
     "nibabel": "unet3d",
     "pycocotools": "retinanet",
     "scipy": "unet3d",
+    "soundfile": "rnnt",
     "torch": "pytorch",
 }
 

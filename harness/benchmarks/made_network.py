@@ -30,11 +30,15 @@ class MadeNetwork:
         self._nodes.append(helper.make_node(kind, list(inputs), [name], **attributes))
         return name
 
+    def nodes(self, kind: str, inputs: Sequence[str], outputs: int, **attributes: Any) -> list[str]:
+        """An operator with several outputs."""
+        names = [f"value{len(self._nodes)}_{part}" for part in range(outputs)]
+        self._nodes.append(helper.make_node(kind, list(inputs), names, **attributes))
+        return names
+
     def split(self, source: str, sizes: Sequence[int], *, axis: int) -> list[str]:
         """The parts of a value along an axis, so many of it each."""
-        names = [f"value{len(self._nodes)}_{part}" for part in range(len(sizes))]
-        self._nodes.append(helper.make_node("Split", [source, self.constant(sizes, "int64")], names, axis=axis))
-        return names
+        return self.nodes("Split", [source, self.constant(sizes, "int64")], len(sizes), axis=axis)
 
     def stored(self, shape: Sequence[int], location: str, start: int) -> str:
         """float32 that lies in a file beside the graph, from its byte ``start`` on."""

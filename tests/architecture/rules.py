@@ -73,6 +73,7 @@ SLOW: dict[str, str] = {
     "reconciler.render.live": "rich",
     "reconciler.render.transfer_progress": "rich",
     "reconciler.spec.loading": "YAML and pydantic, only when the spec changed",
+    "soundfile": "only where waveforms are prepared: a run reads prepared ones",
     "scipy": "only where volumes are prepared: a run reads prepared ones",
 }
 
@@ -87,6 +88,7 @@ LATE: dict[str, str] = {
     "harness.benchmarks": "only the benchmark that was asked for, which may be a user's own file",
     "harness.benchmarks.digits": "onnx, only in the child that makes the model",
     "harness.benchmarks.dlrm_v2.model": "onnx or PyTorch, only in the child that writes a checkpoint as a model",
+    "harness.benchmarks.rnnt.model": "onnx and PyTorch, only in the child that writes a checkpoint as a model",
     "harness.machine": "NVML, where it is installed",
     "harness.probe": "LoadGen, only when its seeds are asked for",
     "reconciler.cli.command_table": "only the command that was called: --help stays fast",

@@ -1,0 +1,25 @@
+"""RNN-T on LibriSpeech dev-clean: what people say, letter by letter, by word error rate.
+
+Facts that planning needs are in ``benchmark.yaml``. The dataset's folder and what becomes of it: ``librispeech``; what
+the network hears of a waveform: ``features``; greedy decoding: ``transcribing``; the score: ``scoring``. The model has
+three parts, each an engine: ``network`` writes them, ``checkpoint`` reads the published weights.
+"""
+
+from harness.benchmarks.rnnt.librispeech import build_dataset, load_samples
+from harness.benchmarks.rnnt.model import build_model
+from harness.benchmarks.rnnt.scoring import score
+from harness.benchmarks.rnnt.transcribing import OUTPUTS, PARTS, RESPONSE_DTYPE, loop
+
+REVISION = 1
+
+__all__ = [
+    "OUTPUTS",
+    "PARTS",
+    "RESPONSE_DTYPE",
+    "REVISION",
+    "build_dataset",
+    "build_model",
+    "load_samples",
+    "loop",
+    "score",
+]

@@ -1,0 +1,158 @@
+"""LibriSpeech dev-clean as people have it on disk: FLAC files as published, or the WAV files and the manifest that the
+reference makes of them. Waveforms are samples; what the network hears of them is computed in a run.
+
+Utterances of at most 15 s are samples, in the order of the reference's manifest.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.lib import format as npy
+
+from harness.benchmarks.checking import FileRule, check_files
+from harness.benchmarks.rnnt.features import RATE
+from harness.benchmarks.rnnt.transcribing import LETTERS
+from harness.benchmarks.sources import is_rehearsal, read_json, read_list, require_source
+from harness.contract import Counter
+from harness.errors import HarnessError
+from harness.qsl import Consecutive, Ragged
+
+MANIFEST = "dev-clean-wav.json"
+UTTERANCES = 2703  # of dev-clean, of any length
+LONGEST = 15.0  # seconds
+_FLAC, _WAV = b"fLaC", b"RIFF"
+_FIX = "`reconcile fetch rnnt` brings LibriSpeech dev-clean; nothing was prepared"
+
+
+class Utterance(NamedTuple):
+    """``file``: relative to the dataset's folder."""
+
+    file: str
+    transcript: str
+
+
+def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
+    """samples.npy float32 in -1..1, all waveforms one after the other; bounds.npy, where they begin; transcripts.json.
+
+    ``settings``: count (the first so many utterances), threads.
+    """
+    source = require_source(source, "LibriSpeech dev-clean")
+    folder = source if (source / MANIFEST).is_file() else _find_folder(source)
+    utterances = list_utterances(folder)
+    if len(utterances) != UTTERANCES and not is_rehearsal(source):
+        raise HarnessError(f"{folder} names {len(utterances)} utterances, dev-clean has {UTTERANCES}", "input", _FIX)
+    rules = [_make_rule(utterance.file) for utterance in utterances]
+    check_files(folder, rules, fix=_FIX)
+    threads = int(settings.get("threads", 0)) or len(os.sched_getaffinity(0))
+    with ThreadPoolExecutor(threads) as pool:  # decoding lets go of the interpreter
+        sizes = list(pool.map(lambda utterance: count_samples(folder / utterance.file), utterances))
+        kept = [number for number, size in enumerate(sizes) if size <= LONGEST * RATE]
+        kept = kept[: int(settings.get("count", 0)) or None]
+        bounds = np.cumsum([0, *(sizes[number] for number in kept)], dtype=np.int64)
+        counter.stage("building", len(kept))
+        samples = npy.open_memmap(output / "samples.npy", "w+", np.dtype("float32"), (int(bounds[-1]),))
+
+        def copy(place: int) -> None:
+            file = folder / utterances[kept[place]].file
+            samples[bounds[place] : bounds[place + 1]] = read_waveform(file, sizes[kept[place]])
+            counter.bump(1)
+
+        list(pool.map(copy, range(len(kept))))
+    samples.flush()
+    np.save(output / "bounds.npy", bounds)
+    transcripts = [utterances[number].transcript for number in kept]
+    (output / "transcripts.json").write_text(json.dumps(transcripts), encoding="ascii")
+
+
+def load_samples(dataset: Path) -> Mapping[str, Any]:
+    whole = np.load(dataset / "samples.npy", mmap_mode="r")
+    return {"samples": Ragged(Consecutive(whole, np.load(dataset / "bounds.npy")))}
+
+
+def load_transcripts(dataset: Path) -> Sequence[str]:
+    found: list[str] = json.loads((dataset / "transcripts.json").read_text(encoding="ascii"))
+    return found
+
+
+def _find_folder(source: Path) -> Path:
+    """dev-clean itself, or the folder that it is in."""
+    return next((path for path in (source / "dev-clean", source / "LibriSpeech/dev-clean") if path.is_dir()), source)
+
+
+def list_utterances(folder: Path) -> list[Utterance]:
+    """Of the manifest where there is one, else of the published chapters; of a rehearsal those that are there. Raises
+    HarnessError naming what is missing or no transcript."""
+    if (folder / MANIFEST).is_file():
+        return list(_read_manifest(folder / MANIFEST))
+    chapters = read_list("rnnt", "chapters.txt")
+    if is_rehearsal(folder):
+        chapters = [chapter for chapter in chapters if (folder / chapter.replace("-", "/")).is_dir()]
+    files = {chapter: f"{chapter.replace('-', '/')}/{chapter}.trans.txt" for chapter in chapters}
+    check_files(folder, [FileRule(file) for file in files.values()], fix=_FIX)
+    return [
+        utterance for chapter, file in files.items() for utterance in _read_chapter(folder / file, Path(file).parent)
+    ]
+
+
+def _read_manifest(path: Path) -> Iterator[Utterance]:
+    document = read_json(path, _FIX)
+    try:
+        for entry in document:
+            (file,) = (item["fname"] for item in entry["files"] if item["speed"] == 1)
+            yield Utterance(file, _check_transcript(entry["transcript"], f"{path}: {file}"))
+    except (KeyError, TypeError, ValueError) as error:
+        raise HarnessError(f"{path} is not the manifest that the reference makes: {error}", "input", _FIX) from error
+
+
+def _read_chapter(path: Path, folder: Path) -> Iterator[Utterance]:
+    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+        name, _, text = line.partition(" ")
+        yield Utterance(f"{folder}/{name}.flac", _check_transcript(text, f"{path}:{number}"))
+
+
+def _check_transcript(text: str, place: str) -> str:
+    """In small letters. LibriSpeech spells out numbers and has no signs but apostrophes."""
+    found = " ".join(text.lower().split())
+    unknown = sorted(set(found) - set(LETTERS))
+    if unknown:
+        raise HarnessError(f"{place} has {unknown[0]!r}, which is no letter of a transcript", "input", _FIX)
+    return found
+
+
+def _make_rule(file: str) -> FileRule:
+    if file.endswith(".wav"):
+        return FileRule(file, kind="WAV file", start=_WAV)
+    return FileRule(file, kind="FLAC file", start=_FLAC)
+
+
+def count_samples(path: Path) -> int:
+    """As its header says. Raises HarnessError where it is not one channel of 16 kHz."""
+    import soundfile
+
+    try:
+        info = soundfile.info(path)
+    except soundfile.LibsndfileError as error:
+        raise HarnessError(f"{path} cannot be read: {error}", "input", _FIX) from error
+    if info.samplerate != RATE or info.channels != 1:
+        what = f"{info.channels} channels of {info.samplerate} Hz"
+        raise HarnessError(f"{path} has {what}, not one of {RATE}", "input", _FIX)
+    return int(info.frames)
+
+
+def read_waveform(path: Path, samples: int) -> np.ndarray:
+    import soundfile
+
+    try:
+        waveform: np.ndarray = soundfile.read(path, dtype="float32")[0]
+    except soundfile.LibsndfileError as error:
+        raise HarnessError(f"{path} is cut off or damaged: {error}", "input", _FIX) from error
+    if len(waveform) != samples:
+        raise HarnessError(f"{path} is cut off: {len(waveform)} of {samples} samples", "input", _FIX)
+    return waveform

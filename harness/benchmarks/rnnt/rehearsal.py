@@ -1,0 +1,181 @@
+"""A small dev-clean of made-up sounds, and a network of the reference's signature that writes letters to them.
+
+The transcripts are the network's own in fp32. It is narrower than the published one, but in its inputs and outputs.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import soundfile
+from numpy.typing import NDArray
+
+from harness.benchmarks.made_network import NetworkSession
+from harness.benchmarks.rnnt.features import FEATURES, RATE
+from harness.benchmarks.rnnt.librispeech import read_waveform
+from harness.benchmarks.rnnt.network import MODEL, POST, PRE, write_parts
+from harness.benchmarks.rnnt.transcribing import (
+    BLANK,
+    CLASSES,
+    HIDDEN,
+    LETTERS,
+    PARTS,
+    PREDICTED,
+    PREDICTION_LAYERS,
+    STACKED,
+    loop,
+)
+from harness.benchmarks.sources import read_list
+from harness.contract import Counter
+
+FOLDER = "parts"  # of the networks
+_CHAPTER = 16  # utterances
+_SIZES = {"small": (32, 16, 32), "full": (HIDDEN, PREDICTED, 512)}  # of encoder, prediction network, joint
+_CERTAIN, _SURE = 1000.0, 10.0
+_BALANCED = 3  # times
+
+
+def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: str, counter: Counter) -> None:
+    rng = np.random.default_rng(seed)
+    files = [_name_file(data, number) for number in range(count)]
+    for file in files:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        soundfile.write(file, draw_sound(rng), RATE, subtype="PCM_16")
+    waveforms = [read_waveform(file, soundfile.info(file).frames) for file in files]
+    weights = make_weights(rng, size, waveforms[:4], models)
+    (models / FOLDER).mkdir()
+    write_parts(weights, models / FOLDER)
+    network = load_parts(models / FOLDER)
+    for file, waveform in zip(files, waveforms, strict=True):
+        letters, _ = transcribe(network, waveform)
+        text = "".join(LETTERS[letter] for letter in letters)
+        with (file.parent / f"{file.stem.rpartition('-')[0]}.trans.txt").open("a", encoding="ascii") as stream:
+            stream.write(f"{file.stem} {' '.join(text.upper().split()) or 'A'}\n")
+        counter.bump(1)
+
+
+def _name_file(data: Path, number: int) -> Path:
+    chapter = read_list("rnnt", "chapters.txt")[number // _CHAPTER]
+    return data / chapter.replace("-", "/") / f"{chapter}-{number % _CHAPTER:04d}.flac"
+
+
+def draw_sound(rng: np.random.Generator) -> NDArray[np.float32]:
+    """One to four seconds of tones that come and go over noise."""
+    seconds = float(rng.uniform(1, 4))
+    time = np.arange(int(seconds * RATE)) / RATE
+    sound = rng.normal(0, 0.01, len(time))
+    for _ in range(int(8 * seconds)):
+        start, length, tone = rng.uniform(0, seconds), rng.uniform(0.05, 0.3), rng.uniform(100, 4000)
+        loudness = np.exp(-0.5 * ((time - start) / length) ** 2)
+        sound += 0.1 * loudness * np.sin(2 * np.pi * tone * time)
+    return sound.clip(-1, 1).astype(np.float32)
+
+
+def make_weights(
+    rng: np.random.Generator, size: str, waveforms: Sequence[np.ndarray], scratch: Path
+) -> dict[str, NDArray[np.float32]]:
+    """Such that most frames are blank, and what is written has words, of sounds like these."""
+    weights = draw_weights(rng, *_SIZES[size])
+    _balance(weights, waveforms, scratch)
+    return weights
+
+
+def draw_weights(rng: np.random.Generator, width: int, predicted: int, joint: int) -> dict[str, NDArray[np.float32]]:
+    """Their deviations keep the scale of values from layer to layer."""
+    found: dict[str, NDArray[np.float32]] = {}
+
+    def draw(name: str, shape: tuple[int, ...], deviation: float) -> None:
+        found[name] = rng.normal(0, deviation, shape).astype(np.float32)
+
+    layers = [("encoder.pre_rnn", layer, FEATURES if layer == 0 else width, width) for layer in range(PRE)]
+    layers += [("encoder.post_rnn", layer, width if layer else STACKED * width, width) for layer in range(POST)]
+    layers += [("prediction.dec_rnn", layer, predicted, predicted) for layer in range(PREDICTION_LAYERS)]
+    for name, layer, size, hidden in layers:
+        draw(f"{name}.lstm.weight_ih_l{layer}", (4 * hidden, size), 2 * size**-0.5)
+        draw(f"{name}.lstm.weight_hh_l{layer}", (4 * hidden, hidden), hidden**-0.5)
+        for which in ("ih", "hh"):
+            draw(f"{name}.lstm.bias_{which}_l{layer}", (4 * hidden,), 0.1)
+    draw("prediction.embed.weight", (CLASSES - 1, predicted), 1)
+    draw("joint.net.0.weight", (joint, predicted + width), 2 * width**-0.5)
+    draw("joint.net.0.bias", (joint,), 0.1)
+    draw("joint.net.3.weight", (CLASSES, joint), 4 * joint**-0.5)
+    draw("joint.net.3.bias", (CLASSES,), 0.1)
+    return found
+
+
+def _steer(weights: dict[str, NDArray[np.float32]], encoded: NDArray[np.float32]) -> None:
+    """Let a letter be taken where one unit of the encoder changes its sign, so that frames are mostly blank: the
+    prediction network keeps a sign that changes with each letter, and the joint holds the two side by side."""
+    for layer, (kind, unit) in enumerate((("hh", -_SURE), ("ih", _SURE))):
+        name = "prediction.dec_rnn.lstm"
+        hidden = len(weights[f"{name}.bias_ih_l{layer}"]) // 4
+        for gate, certain in enumerate((_SURE, -_SURE, 0, _SURE)):  # in, forget, cell, out
+            row = gate * hidden
+            for which in ("ih", "hh"):
+                weights[f"{name}.weight_{which}_l{layer}"][row] = 0
+                weights[f"{name}.bias_{which}_l{layer}"][row] = certain / 2
+        weights[f"{name}.weight_{kind}_l{layer}"][2 * hidden, 0] = unit
+    weights["prediction.dec_rnn.lstm.bias_ih_l0"][2 * (len(weights["prediction.dec_rnn.lstm.bias_ih_l0"]) // 4)] = 0.5
+    first, shift, last = (weights[f"joint.net.{name}"] for name in ("0.weight", "0.bias", "3.weight"))
+    scale, middle = 1 / encoded[:, 0].std(), np.median(encoded[:, 0])
+    # |e + p| - |e - p| is above 0 where e and p have the same sign.
+    for row, (heard, kept) in enumerate(((1, 1), (-1, -1), (1, -1), (-1, 1))):
+        first[row] = 0
+        first[row, 0], first[row, encoded.shape[1]] = heard * scale, kept
+        shift[row] = -heard * scale * middle
+    last[:, :4], last[BLANK] = 0, 0
+    last[BLANK, :4] = np.array([1, 1, -1, -1]) * _SURE
+
+
+def _balance(weights: dict[str, NDArray[np.float32]], waveforms: Sequence[np.ndarray], scratch: Path) -> None:
+    """Shift what the joint says, so that all letters are about as likely, and words are short."""
+    width = weights["encoder.pre_rnn.lstm.weight_hh_l0"].shape[1]
+    shift = weights["joint.net.3.bias"]
+    shift[BLANK] = _CERTAIN  # nothing is written: all frames are heard
+    encoded, _ = _listen(weights, waveforms, scratch)
+    _steer(weights, encoded[:, :width])
+    shift[BLANK] = 0
+    for _ in range(_BALANCED):
+        _, said = _listen(weights, waveforms, scratch)
+        change = -said.mean(axis=0)
+        change[LETTERS.index(" ")] += said.std(axis=0).mean()
+        change[BLANK] = (said + change)[:, :BLANK].max(axis=1).mean() - shift[BLANK]
+        shift += change
+
+
+def _listen(
+    weights: Mapping[str, NDArray[np.float32]], waveforms: Sequence[np.ndarray], scratch: Path
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """What the joint hears and says."""
+    with tempfile.TemporaryDirectory(dir=scratch) as folder:
+        write_parts(weights, Path(folder))
+        network = load_parts(Path(folder))
+        found = [said for waveform in waveforms for said in transcribe(network, waveform)[1]]
+    heard, said = zip(*found, strict=True)
+    return np.concatenate(heard), np.concatenate(said)
+
+
+Network = Mapping[str, NetworkSession]
+
+
+def load_parts(folder: Path) -> Network:
+    return {part: NetworkSession(folder / part / MODEL) for part in PARTS}
+
+
+def transcribe(network: Network, waveform: np.ndarray) -> tuple[list[int], list[tuple[np.ndarray, np.ndarray]]]:
+    """The letters, and what the joint heard and said on the way."""
+    steps = loop({"samples": waveform})
+    asked, said = next(steps), []
+    while True:
+        assert isinstance(asked, tuple)
+        part, inputs = asked
+        outputs = network[part].compute(inputs)
+        if part == "joint":
+            said.append((inputs["encoded"], outputs[0]))
+        try:
+            asked = steps.send(outputs)
+        except StopIteration as end:
+            return end.value.tolist(), said

@@ -1,0 +1,52 @@
+"""The word error rate, in the line that the official script prints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.benchmarks.accuracy import AnswerLog
+from harness.benchmarks.rnnt.librispeech import load_transcripts
+from harness.benchmarks.rnnt.transcribing import LETTERS
+from harness.errors import HarnessError
+
+
+def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
+    """wer and accuracy, percent, over the utterances that were answered; accuracy is below 0 where more words are
+    wrong than were said."""
+    transcripts = load_transcripts(dataset)
+    wrong = said = 0
+    for index, data in zip(log.indices, log.data, strict=True):
+        words = transcripts[int(index)].split()
+        wrong += count_edits(read_text(data).split(), words)
+        said += len(words)
+    if not said:
+        raise HarnessError("nothing was said in the utterances that were answered", "input", "score more samples")
+    rate = wrong / said
+    metrics = {"wer": rate * 100, "accuracy": (1 - rate) * 100}
+    text = f"Word Error Rate: {metrics['wer']}%, accuracy={metrics['accuracy']}%\n"
+    (output / "accuracy.txt").write_text(text, encoding="ascii")
+    return metrics
+
+
+def read_text(data: bytes) -> str:
+    """Of a response's letters, int64 each."""
+    letters = np.frombuffer(data, np.int64) if len(data) % 8 == 0 else None
+    if letters is None or (letters < 0).any() or (letters >= len(LETTERS)).any():
+        raise HarnessError("a response does not hold numbers of letters, int64 each", "input", "run accuracy again")
+    return "".join(LETTERS[letter] for letter in letters.tolist())
+
+
+def count_edits(ours: Sequence[str], theirs: Sequence[str]) -> int:
+    """Words to insert, delete or replace (Levenshtein)."""
+    line = list(range(len(theirs) + 1))
+    for row, word in enumerate(ours, 1):
+        diagonal, line[0] = line[0], row
+        for column, other in enumerate(theirs, 1):
+            replaced = diagonal + (word != other)
+            diagonal = line[column]
+            line[column] = min(replaced, diagonal + 1, line[column - 1] + 1)
+    return line[-1]

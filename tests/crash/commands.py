@@ -268,7 +268,7 @@ def find_wrong(folder: Path) -> list[str]:
     root = folder / "repository"
     repository = Repository(root)
     # Somebody else may be probing this machine: what a probe left goes with a pass once it is old.
-    probed = set((root / ".reconcile").glob("probe-*/*"))
+    probed = set((root / ".reconcile").glob("probe-*/**/*"))
     left = [p for p in folder.rglob("*") if p.name.endswith((".partial", ".gone")) and p not in probed]
     # The index that a killed git was about to commit: nobody waits for it, and its name is never used again.
     left += [p for p in (root / ".git").rglob("*.lock") if not p.name.startswith("next-index-")]

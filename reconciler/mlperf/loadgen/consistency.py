@@ -29,6 +29,7 @@ from reconciler.mlperf.loadgen.inconsistency import (
     show_value,
 )
 from reconciler.mlperf.loadgen.log import DetailLog
+from reconciler.mlperf.loadgen.origin import find_foreign_lines, find_unreadable_numbers
 from reconciler.mlperf.loadgen.rates import find_wrong_rates
 from reconciler.mlperf.loadgen.settings import ACCURACY, LOADGEN_MODE, PERFORMANCE
 
@@ -350,8 +351,10 @@ _ANY: tuple[Check, ...] = (
     _logger_clock,
     _sample_counts,
     _samples,
+    find_foreign_lines,
 )
 _PERFORMANCE: tuple[Check, ...] = (
+    find_unreadable_numbers,
     _errors,
     _verdict,
     _conditions,

@@ -108,6 +108,7 @@ class LogIndex(Mapping[str, LogLine]):
 
     def __init__(self, rows: list[_Row]) -> None:
         self._rows = rows
+        self._texts = tuple(rows)
         keys = [None if row is None else row.key if isinstance(row, LogLine) else _name(row[1]) for row in rows]
         last_to_first = range(len(rows) - 1, -1, -1)
         first = dict.fromkeys(keys, 0) | dict(zip(reversed(keys), last_to_first, strict=True))
@@ -162,6 +163,11 @@ class LogIndex(Mapping[str, LogLine]):
         if key in self._first:
             yield self[key]
             yield from (self.read(number) for name, number in self._others if name == key)
+
+    def list_texts(self) -> list[tuple[bytes, int, bytes]]:
+        """(key, 1-based line, text) of lines with plain values, as LoadGen itself writes them."""
+        rows = enumerate(self._texts, start=1)
+        return [(row[1], number, row[0]) for number, row in rows if isinstance(row, re.Match)]
 
     def lines(self) -> Iterator[LogLine]:
         return (self.read(number) for number, row in enumerate(self._rows) if row is not None)

@@ -84,6 +84,52 @@ def prepended(key: str, value: str) -> Edit:
     return edit
 
 
+def appended(key: str, value: str) -> Edit:
+    """A second line of a key behind LoadGen's own: some readers take the last."""
+
+    def edit(text: str) -> str:
+        lines = text.splitlines(keepends=True)
+        at = next(number for number, line in enumerate(lines) if f'"key": "{key}"' in line)
+        return "".join([*lines[: at + 1], setting(key, value)(lines[at]), *lines[at + 1 :]])
+
+    return edit
+
+
+def within(key: str, name: str, value: str) -> Edit:
+    """Another value of what LoadGen's logger writes on a line beside its key and value."""
+    shape = re.compile(rf'("key": "{key}".*"{name}": )("[^"]*"|[\d.]+)')
+
+    def edit(text: str) -> str:
+        changed, count = shape.subn(lambda found: f"{found[1]}{value}", text)
+        assert count, f"no line of {key}"
+        return changed
+
+    return edit
+
+
+def doubled(key: str, more: str) -> Edit:
+    """A line that says a second thing behind its value: readers of JSON take the last."""
+    shape = re.compile(rf'("key": "{re.escape(key)}", "value": (?:"[^"]*"|[^,]+))')
+
+    def edit(text: str) -> str:
+        changed, count = shape.subn(lambda found: f"{found[1]}, {more}", text, count=1)
+        assert count == 1, f"no line of {key}"
+        return changed
+
+    return edit
+
+
+def hundredth(text: str) -> str:
+    """Every latency a hundredth of what it was."""
+    shape = r'("key": "result_\S*latency_ns", "value": )(\d+)'
+    return re.sub(shape, lambda found: f"{found[1]}{int(found[2]) // 100}", text)
+
+
+def twice(text: str) -> str:
+    """The whole log again, with a better result."""
+    return text + times("result_samples_per_second", 10)(text)
+
+
 def without(key: str) -> Edit:
     def edit(text: str) -> str:
         kept = [line for line in text.splitlines(keepends=True) if f'"key": "{key}"' not in line]
@@ -567,6 +613,88 @@ LIES = (
         "offline-valid",
         "effective_qsl_rng_seed",
         (prepended("effective_qsl_rng_seed", "1"),),
+    ),
+    # Lines that LoadGen's logger did not write, or not then.
+    Lie(
+        "a rate that another process wrote",
+        "offline-valid",
+        "result_samples_per_second",
+        (within("result_samples_per_second", "pid", "4242424"),),
+    ),
+    Lie(
+        "the results of another process", "server-valid", "result_validity", (within(r"result_\S*", "pid", "4242424"),)
+    ),
+    Lie(
+        "a rate that was logged before the run",
+        "offline-valid",
+        "result_samples_per_second",
+        (within("result_samples_per_second", "time_ms", "0.000001"),),
+    ),
+    Lie(
+        "a rate of another logger",
+        "offline-valid",
+        "result_samples_per_second",
+        (within("result_samples_per_second", "namespace", '"mine"'),),
+    ),
+    Lie(
+        "a rate of another program",
+        "offline-valid",
+        "result_samples_per_second",
+        (within("result_samples_per_second", "file", '"mine.py"'),),
+    ),
+    Lie(
+        "a rate in quotes",
+        "offline-valid",
+        "result_samples_per_second",
+        (setting("result_samples_per_second", '"9999999"'),),
+    ),
+    Lie(
+        "a rate that is no number",
+        "offline-valid",
+        "result_samples_per_second",
+        (setting("result_samples_per_second", "NaN"),),
+    ),
+    Lie(
+        "a fastest query before it was asked",
+        "server-valid",
+        "result_min_latency_ns",
+        (setting("result_min_latency_ns", "-5"),),
+    ),
+    Lie(
+        "a better rate on a line behind",
+        "offline-valid",
+        "result_samples_per_second",
+        (appended("result_samples_per_second", "999999"),),
+    ),
+    Lie(
+        "a second verdict on its line",
+        "server-too-few",
+        "result_validity",
+        (doubled("result_validity", '"value": "VALID"'),),
+    ),
+    Lie(
+        "a rate on the line of another key",
+        "offline-valid",
+        "result_samples_per_second",
+        (doubled("num_errors", '"key": "result_samples_per_second", "value": 9999999'),),
+    ),
+    Lie("two logs in one file", "offline-valid", "result_samples_per_second", (twice,)),
+    Lie(
+        "a hundredth of every latency in Server, and VALID",
+        "server-too-fast",
+        "early_stopping_met",
+        (
+            *_VALID,
+            hundredth,
+            setting("early_stopping_result", '" * Run successful."'),
+            without("result_invalid_reason"),
+        ),
+    ),
+    Lie(
+        "a reason of INVALID left empty",
+        "server-too-few",
+        "early_stopping_met",
+        (*_VALID, setting("result_invalid_reason", '""'), setting("early_stopping_result", '" * Run successful."')),
     ),
     # Answers.
     Lie("a sample without a number", "offline-accuracy", "answers", answers=(negative,)),

@@ -143,17 +143,20 @@ def _place(logs: Path, folder: Path, lengthened: bool) -> None:
 def _same_score(reference: Path, audited: Path) -> str:
     """Runs this short differ by more than a verdict allows: the audited one is given the reference's results, all of
     them, so that its log does not contradict itself. Its fastest query and its clock stay those of another run."""
-    known = {_key(line): line for line in detail(reference).splitlines() if _key(line).startswith(_RESULTS)}
+    own = re.search(r'"pid": \d+', detail(audited))
+    assert own is not None
+    results = re.sub(r'"pid": \d+', own[0], detail(reference))
+    known = {_key(line): line for line in results.splitlines() if _key(line).startswith(_RESULTS)}
     kept = [known.pop(_key(line), line) for line in detail(audited).splitlines()]
     text = "\n".join([*kept, *known.values()]) + "\n"
     by = max((int(number) for number in re.findall(r"TEST(\d+)", str(audited))), default=9)
     text = re.sub(r'("key": "power_begin".*"time_ms": \d+\.)\d', rf"\g<1>98{by}", text)
     write(audited / "mlperf_log_detail.txt", re.sub(_FASTEST, lambda found: f"{found[1]}{int(found[2]) - by}", text))
     summary = audited / "mlperf_log_summary.txt"
-    results, parameters = (
+    told_results, parameters = (
         (folder / summary.name).read_text().partition(_PARAMETERS) for folder in (reference, audited)
     )
-    told = "".join((results[0], *parameters[1:]))
+    told = "".join((told_results[0], *parameters[1:]))
     summary.write_text(re.sub(r"(Min latency \(ns\) +: )(\d+)", lambda found: f"{found[1]}{int(found[2]) - by}", told))
     found = (re.search(rf'"key": "{key}", "value": ([0-9.e+]+)', detail(reference)) for key in _SCORES)
     return next((score[1] for score in found if score), "0")

@@ -1,0 +1,61 @@
+"""Whether the lines of a log come from one run: one process writes all of it, and LoadGen's logger takes the time of
+its results once, after the run. Of 6,471 published logs none is otherwise, so that a line of another log, or one that
+was made up, shows even where its value fits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+
+from reconciler.mlperf.loadgen.inconsistency import Inconsistency, show_value
+from reconciler.mlperf.loadgen.log import DetailLog
+
+_RESULT = b"result_"
+_STAMP = re.compile(
+    rb', "time_ms": (?P<time>[\d.]+), "namespace": "(?P<namespace>[^"\\]*+)"[^{]*+\{[^{]*?"file": "(?P<file>[^"\\]*+)"'
+)
+_WORDS = {"time": "ms of LoadGen's logger", "namespace": "as namespace", "file": "as LoadGen's source file"}
+_NUMBER = re.compile(r"result_(?:\S*_latency_ns|\S*_per_sec\w*|\S*_count|\S*_overhead)")
+
+
+def find_foreign_lines(log: DetailLog) -> Iterator[Inconsistency]:
+    texts = log.index.list_texts()
+    writer = _read_process(texts[0][2]) if texts else b""
+    own, first = b'"pid": %b,' % writer, None
+    for key, line, text in texts:
+        if own not in text:
+            stated = f"written by process {_decode(_read_process(text)[:20])}"
+            yield Inconsistency(_decode(key), stated, f"process {_decode(writer[:20])} wrote the log", line)
+        elif key.startswith(_RESULT) and (found := _STAMP.search(text)):
+            first = first or (found, line)
+            if found.groups() != first[0].groups():
+                yield from _compare(_decode(key), line, found, *first)
+
+
+def _read_process(text: bytes) -> bytes:
+    return text.partition(b'"pid": ')[2].partition(b",")[0]
+
+
+def _compare(
+    key: str, line: int, found: re.Match[bytes], first: re.Match[bytes], first_line: int
+) -> Iterator[Inconsistency]:
+    for name, words in _WORDS.items():
+        if found[name] != first[name]:
+            stated, derived = (match[name].decode(errors="replace")[:40] for match in (found, first))
+            yield Inconsistency(key, f"{stated} {words}", f"another of its results has {derived}", line, first_line)
+
+
+def find_unreadable_numbers(log: DetailLog) -> Iterator[Inconsistency]:
+    """A result in quotes, or one that no run has: who compares it finds nothing, and who prints it prints it."""
+    for key in log.index:
+        if key.startswith("result_") and _NUMBER.fullmatch(key):
+            value = log.get(key)
+            if isinstance(value, bool) or not isinstance(value, (int, Decimal)) or value < 0:
+                entry = log.index[key]
+                yield Inconsistency(key, show_value(entry), "LoadGen writes a number of at least 0", entry.line)
+
+
+def _decode(key: bytes) -> str:
+    return key.decode("utf-8", "replace")

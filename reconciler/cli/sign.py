@@ -9,6 +9,7 @@ from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.repository import find_repository
 from reconciler.errors import IN_SYNC
 from reconciler.files import Lock
+from reconciler.leftovers import sweep_repository
 from reconciler.plan.select import parse
 from reconciler.quantities import show_count
 from reconciler.record.index import load
@@ -28,6 +29,7 @@ def command(selectors: tuple[str, ...], as_json: bool) -> int:
     """
     paths, chosen = find_repository(), parse(selectors)
     with Lock(paths.pass_lock, purpose="signing of records").acquire():
+        sweep_repository(paths)
         summaries = {s.id: s for group in load(paths).recorded.by_key.values() for s in group}
         due = [
             i for i, s in sorted(summaries.items()) if chosen.matches(s.address) and not list_signature_paths(paths, i)

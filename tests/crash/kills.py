@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from reconciler.cli.main import main as reconcile
+from reconciler.leftovers import sweep
 from tests.crash.commands import COMMANDS, Written, find_uncommitted, find_wrong, make_starts, place, seen_by_git
 from tests.passes.crashing import wait_for_end_of
 from tests.passes.repository import Repository
@@ -192,6 +193,8 @@ def check(command: Written, folder: Path, status: int, met: str, kept: set[str],
     if exact and (now := seen_by_git(folder)) != reference.files:
         differing = sorted(p for p in {*now, *reference.files} if now.get(p) != reference.files.get(p))
         wrong.append(f"other files than after an undisturbed run: {', '.join(differing[:5])}")
+    # Every pass begins with that; what a command that only looks wrote for the next one waits for it.
+    sweep(Repository(folder / "repository").paths.index)
     if command.swept:
         assert finish(folder, command.at, ()) == 0, said(folder)
     wrong += [*find_wrong(folder), *(find_uncommitted(folder / "repository") if command.commits else ())]

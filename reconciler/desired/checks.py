@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from reconciler.desired.cell_settings import find_source_cell
 from reconciler.desired.compliance import ASKED, has_test, is_asked_for
@@ -15,6 +16,7 @@ from reconciler.mlperf.rules.inference import explain_refusal, explain_variant_r
 from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.mlperf.rules.values import Presence
 from reconciler.resource.inputs import Value
+from reconciler.resource.kinds import Cell
 from reconciler.result_formats.table import find_declared_format
 from reconciler.spec.declared import Declared, DeclaredCell
 
@@ -24,8 +26,23 @@ def check(declared: Declared, ruleset: Ruleset) -> None:
     problems: list[Problem] = []
     for cell in declared.cells:
         problems += _check_cell(declared, cell, ruleset)
+    problems += _entered_twice(declared, ruleset)
     if problems:
         raise SpecError(problems)
+
+
+def _entered_twice(declared: Declared, ruleset: Ruleset) -> Iterator[Problem]:
+    """Cells whose folders would be one, where folders have the round's names."""
+    entered: dict[Cell, DeclaredCell] = {}
+    for cell in declared.cells:
+        official = cell.settings.get("benchmark.official")
+        if official is None or ruleset.binds(cell.cell.division, "model_mapping"):
+            continue
+        first = entered.setdefault(replace(cell.cell, benchmark=str(official.value)), cell)
+        if first is not cell:
+            message = f"{cell.cell} and {first.cell} are both entered as {official.value}"
+            fix = "keep one of them, or move one to the open division, where folders may have names of their own"
+            yield _problem(cell, None, message, fix)
 
 
 def _problem(cell: DeclaredCell, value: Value | None, message: str, fix: str) -> Problem:

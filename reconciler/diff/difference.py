@@ -25,7 +25,7 @@ from reconciler.resource.kinds import ACCURACY, PERFORMANCE, Address, Cell, Kind
 from reconciler.resource.records import IMPORTED, SPARE_LOGS, Ended, Recorded, Summary
 from reconciler.resource.resources import Resource
 
-RENDERER = 1  # raised when the renderer writes other bytes for the same records
+RENDERER = 2  # raised when the renderer writes other bytes for the same records
 
 # Evidence that the rules let differ between a cell's runs (rules.md: LoadGen revisions may mix).
 ALLOWED_TO_DIFFER = frozenset({"loadgen.version", "loadgen.digest"})

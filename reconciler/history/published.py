@@ -5,7 +5,7 @@ A record and its log may be forged so that they fit; a summary, a user.conf or a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -21,17 +21,16 @@ _AT_ONCE = 64 << 20  # bytes of logs in memory
 
 
 def find_contradictions(
-    files: Mapping[str, Content], logs: Logs, round_name: str, cells: Iterable[str]
+    files: Mapping[str, Content], logs: Logs, round_name: str, cells: Mapping[str, str]
 ) -> Iterator[Claim]:
     """One claim for each contradiction. A log that is not in the commit as recorded is left out: its own claim says
-    so."""
-    known = frozenset(cells)
+    so. ``cells``: each as its folders are named -> its name."""
     with TemporaryDirectory() as folder:
         _write(Path(folder), files, logs)
         report = verify_tree(Path(folder), round_name=round_name)
     for finding in report.findings:
         if finding.severity is Severity.ERROR:
-            where = finding.cell if finding.cell in known else WHERE
+            where = cells.get(finding.cell, WHERE)
             yield Claim(where, f"published files: {finding.rule.id}", Proof.CONTRADICTED, _text(finding))
 
 

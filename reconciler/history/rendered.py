@@ -15,10 +15,12 @@ from reconciler.history.logs import Logs
 from reconciler.history.published import find_contradictions
 from reconciler.history.snapshot import Snapshot
 from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Artifact
 from reconciler.spec.files import compute_blob_id
 from reconciler.tree.assemble import assemble
 from reconciler.tree.content import Content, LogRef, hash_content
+from reconciler.tree.layout import name_folders
 from reconciler.tree.render import render
 
 WHERE, WHAT = "submission", "rendered tree"
@@ -35,7 +37,7 @@ def verify_tree_files(root: Path, at: Snapshot, logs: Logs) -> Iterator[Claim]:
     except (ReconcilerError, KeyError, OSError) as error:
         yield Claim(WHERE, WHAT, Proof.MISSING, f"cannot be rendered from this commit: {error}")
         return
-    yield from find_contradictions(files, logs, submission.round, map(str, at.difference.chosen))
+    yield from find_contradictions(files, logs, submission.round, _name_cells(at))
     listed = "".join(f"{path}\0{hash_content(content)}\n" for path, content in sorted(files.items()))
     whole = f"{len(files)} files, together SHA-256 {hash_bytes(listed.encode())[:16]}"
     committed = find_committed_tree(root, at.commit, submission.tree)
@@ -46,6 +48,17 @@ def verify_tree_files(root: Path, at: Snapshot, logs: Logs) -> Iterator[Claim]:
     for path, proof, why in wrong:
         yield Claim(WHERE, f"{WHAT}: {path}", proof, why)
     yield Claim(WHERE, WHAT, Proof.PROVEN, f"{whole}; {len(files) - len(wrong)} of them in this commit byte for byte")
+
+
+def _name_cells(at: Snapshot) -> dict[str, str]:
+    """Each cell as its folders are named -> its name."""
+    ruleset = load_ruleset(at.desired.submission.round)
+    named = {}
+    for cell in at.difference.chosen:
+        settings = at.desired.detail(Address(Kind.RESULT, str(cell))).settings
+        official = settings.text("benchmark.official", cell.benchmark)
+        named[str(name_folders(cell, official, ruleset))] = str(cell)
+    return named
 
 
 def render_commit(root: Path, at: Snapshot, logs: Logs) -> dict[str, Content]:

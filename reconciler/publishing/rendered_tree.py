@@ -18,6 +18,7 @@ from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Record
 from reconciler.tree.assemble import assemble
 from reconciler.tree.content import LogRef, SubmissionContent
+from reconciler.tree.layout import name_folders
 from reconciler.tree.render import render
 
 
@@ -79,7 +80,8 @@ def publish(
     for cell, records in chosen.items():
         result = desired.by_address[Address(Kind.RESULT, str(cell))]
         cells[str(cell)] = compute_fingerprint(result, list(records.all))
-    files = group_by_cell(written, chosen)
+    places = {name_folders(item.cell, item.official, ruleset): item.cell for item in content.cells}
+    files = group_by_cell(written, places)
     for cell in kept:
         cells[str(cell)], files[str(cell)] = before.cells[str(cell)], dict(before.files.get(str(cell), {}))
     if SHARED in names:

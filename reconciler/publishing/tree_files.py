@@ -47,9 +47,10 @@ def _remove_empty(tree: Path, folder: Path) -> None:
         folder = folder.parent
 
 
-def group_by_cell(files: Mapping[str, str], cells: Iterable[Cell]) -> dict[str, dict[str, str]]:
-    """Which rendered file belongs to which cell; the rest are shared."""
-    owners = {(c.division, f"/{c.system}/{c.benchmark}/{c.scenario}/"): str(c) for c in cells}
+def group_by_cell(files: Mapping[str, str], cells: Mapping[Cell, Cell]) -> dict[str, dict[str, str]]:
+    """Which rendered file belongs to which cell; the rest are shared. ``cells``: each cell as its folders are named ->
+    the cell."""
+    owners = {(c.division, f"/{c.system}/{c.benchmark}/{c.scenario}/"): str(cell) for c, cell in cells.items()}
     found: dict[str, dict[str, str]] = {SHARED: {}}
     for path, sha256 in files.items():
         division = path.split("/", 1)[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from reconciler.errors import ReconcilerError
 from reconciler.mlperf.rules.ruleset import Ruleset
@@ -77,6 +77,12 @@ LAYOUTS: Mapping[str, Layout] = {
 def choose_layout(ruleset: Ruleset) -> Layout:
     """The layout of a round."""
     return LAYOUTS[ruleset.layout]
+
+
+def name_folders(cell: Cell, official: str, ruleset: Ruleset) -> Cell:
+    """The cell as its folders are named. Where a division has no model_mapping.json, which would explain another name,
+    the benchmark's folder has the round's."""
+    return cell if ruleset.binds(cell.division, "model_mapping") else replace(cell, benchmark=official)
 
 
 def make_cell_path(template: str, submitter: str, cell: Cell, **names: str) -> str:

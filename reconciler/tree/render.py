@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from reconciler.errors import ReconcilerError
 from reconciler.mlperf.accuracy import add_hash, parse_accuracy
 from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, CONFIG
 from reconciler.mlperf.rules.ruleset import Ruleset
+from reconciler.quantities import join_listing
 from reconciler.resource.kinds import Cell
 from reconciler.resource.records import REHEARSAL
 from reconciler.tree.content import AccuracyLog, CellContent, Content, LogRef, SubmissionContent, hash_content
@@ -19,7 +20,7 @@ from reconciler.tree.documents import (
     render_cell_readme,
     render_source_readme,
 )
-from reconciler.tree.layout import Layout, choose_layout, make_cell_path, make_path
+from reconciler.tree.layout import Layout, choose_layout, make_cell_path, make_path, name_folders
 
 _OURS = (ACCURACY_LOG, ACCURACY_TEXT)
 
@@ -55,8 +56,10 @@ def _files(submission: SubmissionContent, ruleset: Ruleset) -> Iterator[Rendered
 
 
 def _cell(content: CellContent, submitter: str, layout: Layout, ruleset: Ruleset) -> Iterator[Rendered]:
+    place = name_folders(content.cell, content.official, ruleset)
+
     def at(template: str, **names: str) -> str:
-        return make_cell_path(template, submitter, content.cell, **names)
+        return make_cell_path(template, submitter, place, **names)
 
     yield at(layout.measurements), encode_json(collect_measurements_fields(_marked(content), ruleset))
     yield at(layout.readme), render_cell_readme(content, ruleset)
@@ -116,20 +119,36 @@ def _division(division: str, submission: SubmissionContent, layout: Layout, rule
     """What a division has once: code, documents and, in open, the model mapping."""
     names = {"division": division, "submitter": submission.submitter}
     cells = [content for content in submission.cells if content.cell.division == division]
-    for benchmark in sorted({content.cell.benchmark for content in cells}):
-        code = dict(submission.code.get(benchmark, {}))
+    folders: dict[str, list[CellContent]] = {}
+    for content in cells:
+        folders.setdefault(name_folders(content.cell, content.official, ruleset).benchmark, []).append(content)
+    for folder, entered in sorted(folders.items()):
+        code = _join_code({content.cell.benchmark for content in entered}, submission)
         if "README.md" not in code:
-            notes = {content.code for content in cells if content.cell.benchmark == benchmark and content.code}
-            code["README.md"] = render_source_readme(benchmark, tuple(sorted(notes)))
-        for name, content in code.items():
-            yield make_path(layout.source, **names, benchmark=benchmark, file=name), content
-    for name, content in submission.documents.items():
+            notes = {content.code for content in entered if content.code}
+            code["README.md"] = render_source_readme(folder, tuple(sorted(notes)))
+        for name, file in code.items():
+            yield make_path(layout.source, **names, benchmark=folder, file=name), file
+    for name, document in submission.documents.items():
         if name in submission.official_only and not ruleset.binds(division, "accuracy"):
             continue
-        yield make_path(layout.document, **names, file=name), content
+        yield make_path(layout.document, **names, file=name), document
     mapping = _model_mapping(cells)
     if mapping and ruleset.binds(division, "model_mapping"):
         yield make_path(layout.model_mapping, **names), encode_json(mapping)
+
+
+def _join_code(benchmarks: Collection[str], submission: SubmissionContent) -> dict[str, Content]:
+    """The files of a folder that several benchmarks of the spec, on different systems, are entered as."""
+    code: dict[str, Content] = {}
+    for benchmark in sorted(benchmarks):
+        for name, content in submission.code.get(benchmark, {}).items():
+            if hash_content(code.setdefault(name, content)) != hash_content(content):
+                fix = "name the benchmarks in the spec alike, or their files of one name apart"
+                raise ReconcilerError(
+                    f"{join_listing(sorted(benchmarks))} are entered as one, with two {name}", fix=fix
+                )
+    return code
 
 
 def _model_mapping(cells: list[CellContent]) -> dict[str, str]:

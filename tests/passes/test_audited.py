@@ -217,7 +217,11 @@ def test_a_pass_that_the_logs_deny_is_contradicted(clone: Repository) -> None:
     )
     clone.commit()
     found = claims(clone)
-    assert of(found, Proof.CONTRADICTED) == {"TEST04 verdict", "published files: summary.contradicts"}
+    assert of(found, Proof.CONTRADICTED) == {
+        "TEST04 verdict",
+        "published files: compliance.passes",
+        "published files: summary.contradicts",
+    }
     assert "recorded TEST PASS, the logs say the score 4000000 is +" in found[CELL, "TEST04 verdict"][1]
 
 
@@ -339,14 +343,14 @@ def test_a_tree_in_the_commit_is_compared_file_by_file(recorded: Repository, tmp
     found = claims(repository)
     assert of(found, Proof.CONTRADICTED, Proof.MISSING) == set()
     assert "in this commit byte for byte" in found["submission", "rendered tree"][1]
-    folder = repository.root / "submission/closed/ACME/results/box/tiny/Offline"
+    folder = repository.root / "submission/closed/ACME/results/box/resnet/Offline"
     fields = json.loads((folder / "measurements.json").read_text())
     (folder / "measurements.json").write_text(json.dumps({**fields, "retraining": "Yes"}))
     (folder / "user.conf").unlink()
     (folder / "more.txt").write_text("more\n")
     repository.commit()
     found = claims(repository)
-    name = "rendered tree: closed/ACME/results/box/tiny/Offline"
+    name = "rendered tree: closed/ACME/results/box/resnet/Offline"
     assert of(found, Proof.CONTRADICTED) == {f"{name}/measurements.json", f"{name}/more.txt"}
     assert of(found, Proof.MISSING) == {f"{name}/user.conf"}
 

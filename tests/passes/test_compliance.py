@@ -200,7 +200,7 @@ def test_second_pass_has_nothing_to_do(audited: Repository, tmp_path: Path) -> N
 def test_tree_holds_what_the_scripts_leave_and_what_they_forget(audited: Repository, tmp_path: Path) -> None:
     repository = audited.copy(tmp_path / "copy")
     repository.reconcile()
-    top = "closed/ACME/results/box/tiny/Offline/{}"
+    top = "closed/ACME/results/box/resnet/Offline/{}"
     run = ["performance/run_1/mlperf_log_detail.txt", "performance/run_1/mlperf_log_summary.txt"]
     answers = ["accuracy/accuracy.txt", "accuracy/mlperf_log_accuracy.json"]
     expected = [f"TEST01/{name}" for name in [*answers, *run, "verify_accuracy.txt", "verify_performance.txt"]]
@@ -315,7 +315,7 @@ def test_a_target_of_the_tests_own_makes_only_that_test_stale(audited: Repositor
     due = {str(step.change.address) for step in repository.look().plan.steps if step.change.address.cell}
     assert due == {f"ComplianceTest:{CELL}/TEST01", f"Verdict:{CELL}/TEST01", f"Result:{CELL}"}
     repository.reconcile()
-    tree = repository.paths.tree / "closed/ACME/results/box/tiny/Offline"
+    tree = repository.paths.tree / "closed/ACME/results/box/resnet/Offline"
     assert "target_qps = 400" in (tree / "user.conf").read_text()
     test = parse_detail((tree / "TEST01/performance/run_1/mlperf_log_detail.txt").read_bytes())
     assert test.effective("target_qps") == 300

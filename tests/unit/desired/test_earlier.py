@@ -1,4 +1,4 @@
-"""Benchmarks that only rounds before the declared one had: open takes them and says so, closed refuses them."""
+"""What a benchmark may be entered as: names of the round once each, and in open those of earlier rounds."""
 
 from __future__ import annotations
 
@@ -63,3 +63,20 @@ def test_closed_and_unknown_names_are_refused(tmp_path: Path, division: str, nam
     (problem,) = caught.value.problems
     assert problem.message == message
     assert problem.fix.startswith(fix)
+
+
+TWICE = SPEC.replace(
+    "  divisions:",
+    "    resnet50: {dataset: {path: data}, model: {path: m.onnx}, engine: {backend: onnxruntime}}\n  divisions:",
+).replace("{photos: {Offline: {target_qps: 54}}}", "{photos: {Offline: {}}, resnet50: {Offline: {}}}")
+
+
+def test_two_benchmarks_of_closed_may_not_be_entered_as_one(tmp_path: Path) -> None:
+    text = HEADER + TWICE.replace("NAME", "resnet")
+    check(load_texts(tmp_path, main=text.replace("DIVISION", "open")), load_ruleset("v6.1"))
+    with pytest.raises(SpecError) as caught:
+        check(load_texts(tmp_path, main=text.replace("DIVISION", "closed")), load_ruleset("v6.1"))
+    (problem,) = caught.value.problems
+    message = "closed/box/resnet50/Offline and closed/box/photos/Offline are both entered as resnet"
+    assert problem.message == message
+    assert "open division" in problem.fix

@@ -17,8 +17,11 @@ import pytest
 from reconciler.errors import ReconcilerError
 from reconciler.mlperf.accuracy import parse_accuracy
 from reconciler.mlperf.rules.ruleset import Ruleset
+from reconciler.publishing.tree_files import group_by_cell
+from reconciler.resource.kinds import Cell
 from reconciler.tree.content import AccuracyLog, LogRef, SubmissionContent
 from reconciler.tree.documents import collect_system_fields
+from reconciler.tree.layout import name_folders
 from reconciler.tree.render import render
 
 from .conftest import ACCURACY_LOG, MEASUREMENTS, reference
@@ -98,6 +101,39 @@ def test_model_mapping_only_in_open_and_only_where_names_differ(
     assert "closed/ACME/model_mapping.json" not in files
     named = replace(submission, cells=submission.cells[2:])
     assert not [path for path in tree(named, ruleset) if path.endswith("model_mapping.json")]
+
+
+def test_a_division_without_a_mapping_has_the_rounds_names_for_its_folders(
+    submission: SubmissionContent, ruleset: Ruleset
+) -> None:
+    entered = next(content for content in submission.cells if content.cell.division == "closed")
+    assert entered.cell.benchmark == entered.official == "resnet"
+    renamed = replace(entered, cell=replace(entered.cell, benchmark="resnet50"))
+    code = {"resnet50": submission.code["resnet"]}
+    before = {path for path in tree(submission, ruleset) if path.startswith("closed/")}
+    after = tree(replace(submission, cells=(renamed,), code=code), ruleset)
+    assert before == {path for path in after if path.startswith("closed/")}
+    assert b"/resnet50/" in after["closed/ACME/results/box/resnet/Offline/README.md"], "commands have the spec's name"
+
+
+def test_benchmarks_that_share_a_folder_must_not_differ_in_its_files(
+    submission: SubmissionContent, ruleset: Ruleset
+) -> None:
+    entered = next(content for content in submission.cells if content.cell.division == "closed")
+    other = replace(entered, cell=replace(entered.cell, benchmark="resnet50", scenario="SingleStream"))
+    both = replace(submission, cells=(entered, other), code={"resnet": {"a.py": b"1"}, "resnet50": {"b.py": b"2"}})
+    assert {"closed/ACME/src/resnet/a.py", "closed/ACME/src/resnet/b.py"} <= tree(both, ruleset).keys()
+    unlike = replace(both, code={"resnet": {"a.py": b"1"}, "resnet50": {"a.py": b"2"}})
+    with pytest.raises(ReconcilerError, match=r"resnet and resnet50 are entered as one, with two a\.py"):
+        tree(unlike, ruleset)
+
+
+def test_rendered_files_are_known_by_the_cells_own_name(submission: SubmissionContent, ruleset: Ruleset) -> None:
+    cell = Cell("closed", "box", "resnet50", "Offline")
+    files = {"closed/ACME/results/box/resnet/Offline/user.conf": "1", "closed/ACME/systems/box.json": "2"}
+    found = group_by_cell(files, {name_folders(cell, "resnet", ruleset): cell})
+    assert found[str(cell)] == {"closed/ACME/results/box/resnet/Offline/user.conf": "1"}
+    assert name_folders(replace(cell, division="open"), "resnet", ruleset).benchmark == "resnet50"
 
 
 def test_source_readme_points_at_the_code(submission: SubmissionContent, ruleset: Ruleset) -> None:

@@ -108,9 +108,10 @@ class OnnxRuntimeSession(StreamSession):
         options.graph_optimization_level = _LEVELS["none"]  # the build has done it
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
-        # Threads that spin for work take the core that LoadGen's thread needs when queries arrive at their own pace.
-        waits_for_result = self._plan.scenario in ("SingleStream", "MultiStream")
-        spinning = waits_for_result or (self._plan.scenario == "Offline" and self._plan.streams == 1)
+        # Threads that spin for work take the cores of LoadGen's thread and of ours, which hand the batches of a query
+        # over to each other: spinning is only good where neither has anything to do meanwhile.
+        alone = self._plan.scenario == "Offline" and self._plan.streams == 1
+        spinning = alone or self._plan.scenario == "SingleStream"
         options.add_session_config_entry("session.intra_op.allow_spinning", "1" if spinning else "0")
         return options
 

@@ -6,7 +6,7 @@ compared; a log that two records share byte for byte is one run that was recorde
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
 from reconciler.diff.claims import Claim, Proof
@@ -26,13 +26,23 @@ def find_copies(at: Snapshot, logs: Logs) -> Iterator[Claim]:
         if counting.keys().isdisjoint(group):
             continue
         seen = {identity: _read_fingerprints(at.records[identity], logs) for identity in group}
-        for one, other in combinations(sorted(group, key=lambda i: (at.records[i].started, i)), 2):
-            first, second = seen[one], seen[other]
+        ordered = sorted(group, key=lambda i: (at.records[i].started, i))
+        for one, other in _pair_alike(ordered, seen):
             cell = counting.get(other) or counting.get(one)
-            if cell and first.keys() & second.keys() and set(first.values()) != set(second.values()):
+            if cell and set(seen[one].values()) != set(seen[other].values()):
                 earlier, later = at.records[one], at.records[other]
                 detail = f"its log has the latencies or the clock of {one}, a run of {earlier.started}, and other bytes"
                 yield Claim(cell, f"{later.address.label}: a run of its own", Proof.CONTRADICTED, detail)
+
+
+def _pair_alike(ordered: Sequence[str], seen: Mapping[str, Mapping[str, bytes]]) -> Iterator[tuple[str, str]]:
+    """The pairs that have a fingerprint in common, in this order. Thousands of runs may have one result."""
+    holders: dict[str, list[int]] = {}
+    for number, identity in enumerate(ordered):
+        for fingerprint in seen[identity]:
+            holders.setdefault(fingerprint, []).append(number)
+    pairs = {pair for numbers in holders.values() for pair in combinations(numbers, 2)}
+    return ((ordered[one], ordered[other]) for one, other in sorted(pairs))
 
 
 def _group_candidates(at: Snapshot) -> list[set[str]]:

@@ -41,19 +41,21 @@ def _text(finding: TreeFinding) -> str:
 
 
 def _write(folder: Path, files: Mapping[str, Content], logs: Logs) -> None:
+    for parent in {path.rpartition("/")[0] for path in files}:
+        (folder / parent).mkdir(parents=True, exist_ok=True)
     for batch in _batches(files):
         good = logs.read(Artifact(path, ref.sha256, ref.size, "logs") for path, ref in batch.items())
         for path, ref in batch.items():
             if ref.sha256 in good:
-                _put(folder / path, good[ref.sha256])
+                _put(f"{folder}/{path}", good[ref.sha256])
     for path, content in files.items():
         if not isinstance(content, LogRef):
-            _put(folder / path, content)
+            _put(f"{folder}/{path}", content)
 
 
-def _put(target: Path, data: bytes) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_bytes(data)
+def _put(target: str, data: bytes) -> None:
+    with open(target, "wb", buffering=0) as stream:  # noqa: PTH123 - tens of thousands of small files
+        stream.write(data)
 
 
 def _batches(files: Mapping[str, Content]) -> Iterator[dict[str, LogRef]]:

@@ -85,7 +85,8 @@ def _with_addresses(document: Any, of: Any) -> Any:
         return document
     hints = _field_types(of)
     if hints and isinstance(document, Mapping):
-        return {name: _with_addresses(item, hints.get(name)) for name, item in document.items()}
+        known = ((name, hints[name]) for name in _find_address_fields(of) if name in document)
+        return {**document, **{name: _with_addresses(document[name], hint) for name, hint in known}}
     inner = next((item for item in get_args(of) if _holds_addresses(item)), None)
     if get_origin(of) in (Union, UnionType):
         return _with_addresses(document, inner)
@@ -97,6 +98,11 @@ def _with_addresses(document: Any, of: Any) -> Any:
 @cache
 def _field_types(of: Hashable) -> Mapping[str, Any]:
     return get_type_hints(of) if is_dataclass(of) else {}
+
+
+@cache
+def _find_address_fields(of: Hashable) -> tuple[str, ...]:
+    return tuple(name for name, held in _field_types(of).items() if _holds_addresses(held))
 
 
 @cache

@@ -64,7 +64,7 @@ def use_test_settings(reader: Reader, test: str) -> Reader:
     own = {name: value for name in _OWN if (value := reader.settings.get(f"{ASKED}{test}.{name}")) is not None}
     if has_own_dataset(reader, test):
         own["performance_sample_count"] = Value(0)
-    return replace(reader, settings={**reader.settings, **own}, noted=reader.noted)
+    return replace(reader, settings={**reader.settings, **own}, noted=reader.noted, ordered=[])
 
 
 def count_attempts(reader: Reader, address: Address) -> int:
@@ -82,7 +82,7 @@ def use_own_dataset(reader: Reader, test: str) -> Reader:
     own = {n.removeprefix(prefix): v for n, v in reader.settings.items() if n.startswith(f"{prefix}{_DATASET}")}
     kept = {n: v for n, v in reader.settings.items() if n not in (f"{_DATASET}path", f"{_DATASET}sha256")}
     named = {f"{_DATASET}name": Value(f"{reader.text('cell')}/{test}")}
-    return replace(reader, settings={**kept, **named, **own}, noted=set())
+    return replace(reader, settings={**kept, **named, **own}, noted=set(), ordered=[])
 
 
 def collect_test_inputs(

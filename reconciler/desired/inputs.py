@@ -6,6 +6,7 @@ spec field (which kinds it makes stale) is derived from those notes, so the prin
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -29,6 +30,7 @@ class Reader:
     rules: Mapping[str, Value]
     pins: Pins
     noted: set[str] = field(default_factory=set)
+    ordered: list[str] = field(default_factory=list)  # names of the settings, once for all readers of a cell
 
     def get(self, name: str) -> Value | None:
         self.noted.add(name)
@@ -46,8 +48,12 @@ class Reader:
     def under(self, prefix: str, *, but: str = "") -> list[Input]:
         """Every setting below a prefix, sorted by name, ``but`` one that only says how an attempt is watched."""
         self.noted.add(f"{prefix}.*")
-        names = sorted(name for name in self.settings if name.startswith(f"{prefix}.") and name != but)
-        return [Input(n, self.settings[n].value, self.settings[n].origin) for n in names]
+        if not self.ordered:
+            self.ordered += sorted(self.settings)
+        # "/" is the character behind ".".
+        begin, end = (bisect_left(self.ordered, f"{prefix}{mark}") for mark in "./")
+        below = ((name, self.settings[name]) for name in self.ordered[begin:end] if name != but)
+        return [Input(name, value.value, value.origin) for name, value in below]
 
     def pinned(self, pin: Pin) -> list[Input]:
         """An input whose value the world supplies: a source's digest, a backend's version."""

@@ -105,7 +105,7 @@ def _summarize(record: Record, identity: str) -> Summary:
     values, metric = record.values, record.values.get("metric")
     pins = [(name, record.inputs[name].value) for name in _PINS if name in record.inputs]
     pins += [(name, item.value) for name, item in sorted(record.inputs.items()) if name.startswith(_COMMAND_PINS)]
-    evidence = ((name, _SORTED.encode(value)) for name, value in record.evidence().items())
+    evidence = ((name, _show_evidence(value)) for name, value in record.evidence().items())
     return Summary(
         id=identity,
         address=record.address,
@@ -125,6 +125,16 @@ def _summarize(record: Record, identity: str) -> Summary:
         shared=record.shared,
         dirty=record.dirty,
     )
+
+
+def _show_evidence(value: Any) -> str:
+    return _show_text(value) if type(value) is str else _SORTED.encode(value)
+
+
+@lru_cache(maxsize=4096)
+def _show_text(value: str) -> str:
+    """Thousands of records name the same versions and digests."""
+    return _SORTED.encode(value)
 
 
 def _failing(values: Mapping[str, Any]) -> str:

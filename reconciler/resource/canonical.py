@@ -12,10 +12,13 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
+import msgspec
+
 _PLAIN = (int, bool, type(None))
 _AS_THEY_ARE = frozenset({str, *_PLAIN})
 
 
+_FAST = msgspec.json.Encoder(order="sorted")
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -44,7 +47,20 @@ def canonicalise(value: Any) -> Any:
 
 
 def encode_canonical_json(value: Any) -> bytes:
-    return _ENCODER.encode(canonicalise(value)).encode()
+    """A key is made of each resource of each look: msgspec writes the same bytes in a fraction of the time, wherever no
+    character needs an escape and no integer more than 64 bits."""
+    try:
+        data = _FAST.encode(_simplify(value))
+    except (OverflowError, UnicodeEncodeError, RecursionError):
+        data = b"\\"
+    return _ENCODER.encode(canonicalise(value)).encode() if b"\\" in data else data
+
+
+def _simplify(value: Any) -> Any:
+    """The normal form, but for the order of names, which the encoder sees to."""
+    if type(value) is dict and all(type(name) is str for name in value):
+        return {name: item if type(item) in _AS_THEY_ARE else _simplify(item) for name, item in value.items()}
+    return canonicalise(value)
 
 
 def digest(value: Any) -> str:

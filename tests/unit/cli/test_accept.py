@@ -247,6 +247,10 @@ def test_pr_shows_an_acceptance_to_its_reviewer(recorded: Path, reconcile: Recon
     (remark,) = found["remarks"]
     assert (remark["level"], remark["file"]) == ("warning", path.as_posix())
     assert f"{CELL}: accepts engine.batch_size 8 → 16" in remark["message"]
+    (recorded / "notes.md").write_text("nothing to do with it\n")
+    commit(recorded, "Write a note")
+    found = json.loads(reconcile("pr", "--base", "HEAD~1", "--json")[1])
+    assert "accepted" not in [cell["effect"] for cell in found["cells"]]
     git(recorded, "rm", "--quiet", "-r", "state/accepted")
     commit(recorded, "Take it back")
     code, out, _ = reconcile("pr", "--base", "HEAD~1", "--json")

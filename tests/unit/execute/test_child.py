@@ -228,3 +228,12 @@ def test_a_child_that_left_no_result_is_told_with_its_last_lines(
     result = run_child(an_attempt(tmp_path), ProbeRequest(), Watch(lambda _: None), executors(tmp_path))
     assert (result.done, result.problem_class) == (False, "crash")
     assert result.values == {"log": "first\nout of memory"}
+
+
+def test_a_run_without_a_completed_sample_is_ended_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    attempt = an_attempt(tmp_path)
+    counts = f"from harness.contract import Counter; counter = Counter({str(attempt.counter)!r})"
+    started(monkeypatch, f"{counts}; counter.stage('running'); import time; time.sleep(600)")
+    result = run_child(attempt, ProbeRequest(), Watch(lambda _: None, stall=0.2), executors(tmp_path))
+    assert (result.done, result.problem_class) == (False, "resources")
+    assert "no sample was completed for" in result.problem

@@ -17,7 +17,10 @@ from reconciler.errors import StorageError
 from reconciler.execute import harvest as harvesting
 from reconciler.execute.attempt import Attempt, Intent, MachineFacts, ServerAccess, create, read
 from reconciler.execute.attempt_record import build_record
+from reconciler.execute.child import Watch
+from reconciler.execute.executors.table import Executors
 from reconciler.execute.harvest import harvest
+from reconciler.execute.judging import judge_attempt
 from reconciler.execute.perform import Finished
 from reconciler.execute.requests import describe_benchmark
 from reconciler.files import RepositoryPaths
@@ -247,3 +250,17 @@ def test_run_without_a_log_is_a_failure_whatever_its_child_said(tmp_path: Path) 
 
 def _fields(intent: Intent) -> dict[str, object]:
     return {name: getattr(intent, name) for name in intent.__slots__}
+
+
+def test_a_test_whose_logs_cannot_be_read_is_not_done(tmp_path: Path) -> None:
+    attempt = begin(tmp_path / "attempts", kind=Kind.VERDICT)
+    inputs = {"test": ("TEST01", ""), "scenario": ("Offline", "")}
+    attempt = replace(attempt, intent=replace(attempt.intent, inputs=inputs))
+    for run in ("audit", "accuracy"):
+        (attempt.inputs / run).mkdir(parents=True)
+        (attempt.inputs / run / "mlperf_log_accuracy.json").write_bytes(b"[\n{broken},\n]\n")
+    paths = RepositoryPaths(tmp_path)
+    judge_attempt(attempt, paths, Watch(lambda _: None), Executors.of(paths))
+    result = Result.read(attempt.result)
+    assert (result.done, result.problem_class) == (False, "input")
+    assert "--rerun" in result.fix

@@ -130,6 +130,11 @@ def test_what_refers_to_a_secret_or_is_too_short_for_one_is_none(root: Path, dat
     assert remarks(root, {"file": data}) == []
 
 
+def test_a_file_with_secrets_of_several_kinds_is_named_once(root: Path) -> None:
+    (remark,) = remarks(root, {"env": b"export PASSWORD=correct-horse-battery\n" + TOKEN + b"\n"})
+    assert (remark.level, remark.file) == ("error", "env")
+
+
 def test_secrets_are_looked_for_in_what_changed_and_not_in_logs(root: Path) -> None:
     assert remarks(root, {"state/logs/dddd": TOKEN, "other.txt": b"more"}) == []
 

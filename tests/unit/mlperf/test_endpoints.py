@@ -9,7 +9,11 @@ import pytest
 
 from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse_yaml_mapping
 from reconciler.mlperf.endpoints import (
+    AskedResults,
+    Results,
+    collect_result_settings,
     compute_rate,
+    find_differences,
     find_over_limits,
     find_shortcomings,
     list_scenarios,
@@ -57,6 +61,19 @@ def test_a_key_that_only_loadgen_has_says_nothing() -> None:
     assert read_measured(counted, "result_99.00_percentile_latency_ns") == 5
     assert read_measured(counted, "result_query_count") is None
     assert read_measured(counted, "early_stopping_latency_ss") is None
+
+
+@pytest.mark.parametrize(("written", "asked"), [("10.0", "10"), ("10.5", "10.5"), ("25", "25")])
+def test_a_whole_rate_of_a_configuration_is_asked_for_as_one(written: str, asked: str) -> None:
+    config = parse_yaml_mapping(f"settings: {{load_pattern: {{target_qps: {written}}}}}\n".encode())
+    assert str(collect_result_settings(config)["target_qps"]) == asked
+
+
+@pytest.mark.parametrize(("state", "ended"), [("complete", True), (None, True), ("aborted", False)])
+def test_a_run_ends_where_its_results_say_so(state: str | None, ended: bool) -> None:
+    results = Results(document(), document(duration_ns=10**9, **({"state": state} if state else {})), None)
+    found = [item.field for item in find_differences(results, AskedResults("Offline", "performance", "", {}, {}))]
+    assert ("end" not in found) is ended
 
 
 def test_tokens_of_a_mean() -> None:

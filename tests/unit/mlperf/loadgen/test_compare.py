@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.mlperf.loadgen.compare import Asked, Contradiction, find_contradictions
+from reconciler.mlperf.loadgen.compare import Asked, Contradiction, find_contradictions, read_logged_settings
 from reconciler.mlperf.loadgen.log import parse_detail
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.result_formats.loadgen_logs import collect_asked
@@ -155,6 +155,12 @@ def test_an_older_log_may_leave_out_that_all_samples_were_asked(loadgen_run: Run
     data = loadgen_run("offline-accuracy").bytes("detail.txt")
     assert find_contradictions(parse_detail(data), whole) == ()
     assert find_contradictions(parse_detail(data.replace(b"effective_accuracy_sample_count", b"gone")), whole) == ()
+
+
+def test_what_a_log_says_of_no_bound_is_nothing_to_ask_for(loadgen_run: Runs) -> None:
+    found = read_logged_settings(loadgen_run("offline-valid").detail)
+    assert (found["target_qps"], found["min_duration"]) == ("1000", 0)
+    assert not {"max_duration", "max_query_count"} & found.keys()
 
 
 def test_a_log_without_its_end_is_a_contradiction(loadgen_run: Runs) -> None:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.errors import LogError
+from reconciler.mlperf.loadgen.inconsistency import show_value
 from reconciler.mlperf.loadgen.log import LogLine, parse_detail
 from reconciler.mlperf.loadgen.summary import parse_summary
 from tests.unit.mlperf.conftest import RUNS, TOTAL, Run
@@ -145,3 +146,10 @@ def test_a_number_that_no_double_holds_breaks_its_line(number: str) -> None:
 def test_a_number_at_the_edge_of_doubles_is_read() -> None:
     data = b':::MLLOG {"key": "large", "value": 1.7e308, "metadata": {}}\n'
     assert parse_detail(data).get("large") == Decimal("1.7e308")
+
+
+@pytest.mark.parametrize(("length", "shown"), [(60, "x" * 60), (61, "x" * 57 + "...")])
+def test_a_long_value_is_shown_by_its_beginning(length: int, shown: str) -> None:
+    line = parse_detail(entry("name", "x" * length)).line("name")
+    assert line is not None
+    assert show_value(line) == shown

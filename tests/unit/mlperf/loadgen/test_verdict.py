@@ -120,6 +120,17 @@ def test_a_slack_server_run_is_offered_a_higher_rate(loadgen_run: Runs) -> None:
     assert judge(tight).suggestion is None
 
 
+def test_an_offline_run_that_lasted_as_asked_is_offered_nothing(loadgen_run: Runs) -> None:
+    log = changed(
+        loadgen_run("offline-valid"),
+        effective_min_duration_ms="100",
+        effective_samples_per_query="3000",
+        result_max_latency_ns="105000000",
+        result_samples_per_second="400.2",
+    )
+    assert judge(log).suggestion is None
+
+
 def test_a_slack_offline_run_is_offered_a_lower_rate(loadgen_run: Runs) -> None:
     log = changed(
         loadgen_run("offline-valid"),

@@ -377,6 +377,14 @@ def test_a_log_that_was_edited_contradicts_itself(key: str, tree: Path) -> None:
     }
 
 
+def test_tests_of_the_scenario_from_which_a_cell_is_inferred_are_at_their_place(tree: Path) -> None:
+    shutil.rmtree(cell(tree))
+    shutil.copytree(cell(tree, "SingleStream"), cell(tree))
+    assert "placement.compliance" not in {item.rule.id for item in findings(tree)}
+    shutil.rmtree(cell(tree) / "performance")
+    assert "placement.compliance" in {item.rule.id for item in findings(tree)}
+
+
 def test_one_log_in_two_cells(tree: Path) -> None:
     for name in ("mlperf_log_detail.txt", "mlperf_log_summary.txt"):
         copied(f"Offline/performance/run_1/{name}", f"MultiStream/performance/run_1/{name}", tree)

@@ -1,0 +1,31 @@
+"""What a cell may not declare in a round, unless it is a rehearsal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from reconciler.desired.checks import check
+from reconciler.errors import SpecError
+from reconciler.resource.inputs import Value
+from tests.unit.desired.test_inputs import RULES, declare
+
+
+@pytest.mark.parametrize(
+    ("scenario", "setting", "value", "message"),
+    [
+        ("Offline", "min_duration", 599_999, "min_duration is 599999 ms; round v6.1 requires at least 600000 ms"),
+        ("Offline", "performance_sample_count", 1023, "is 1023 samples; round v6.1 requires at least 1024 samples"),
+        ("Server", "target_latency", 16_000_000, "is 16000000 ns; round v6.1 requires at most 15000000 ns"),
+    ],
+)
+def test_what_no_checker_would_accept_is_refused_but_in_a_rehearsal(
+    scenario: str, setting: str, value: int, message: str
+) -> None:
+    declared = declare(scenario, **{setting: value})
+    with pytest.raises(SpecError) as caught:
+        check(declared, RULES)
+    assert message in str(caught.value)
+    check(replace(declared, rehearsal=Value(True)), RULES)
+    check(declare(scenario), RULES)

@@ -1,0 +1,36 @@
+"""Which samples a log of answers may answer, and how many."""
+
+from __future__ import annotations
+
+import pytest
+
+from reconciler.mlperf.loadgen.answers import find_wrong_answers
+from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
+
+
+def accuracy_run(total: int, asked: int | None) -> DetailLog:
+    values = {"effective_test_mode": '"AccuracyOnly"', "qsl_reported_total_count": total}
+    values |= {"effective_accuracy_sample_count": asked} if asked is not None else {}
+    lines = (f':::MLLOG {{"key": "{key}", "value": {value}, "metadata": {{}}}}\n' for key, value in values.items())
+    return parse_detail("".join(lines).encode())
+
+
+def answers(*samples: int) -> list[bytes]:
+    return [b'{ "seq_id" : %d, "qsl_idx" : %d, "data" : "00" },\n' % item for item in enumerate(samples)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "samples", "wrong"),
+    [
+        (2, (0, 3), []),
+        (2, (0, 1, 2, 3), ["answers: expected those to 2 samples, mlperf_log_accuracy.json answers 4"]),
+        (None, (0, 1, 2, 3), []),
+        (None, (0, 3), ["answers: expected those to 4 samples, mlperf_log_accuracy.json answers 2"]),
+        (2, (0, 4, 1), ["answers: mlperf_log_accuracy.json answers sample 4, and the library has 4 samples"]),
+    ],
+    ids=["as many as asked", "more than asked", "all", "not all", "one that is not there"],
+)
+def test_an_accuracy_run_answers_the_samples_that_it_was_asked(
+    asked: int | None, samples: tuple[int, ...], wrong: list[str]
+) -> None:
+    assert list(find_wrong_answers(answers(*samples), accuracy_run(4, asked))) == wrong

@@ -1,0 +1,23 @@
+"""How many samples a target rate lets LoadGen ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from reconciler.mlperf.loadgen.consistency import find_inconsistencies
+from tests.unit.mlperf.conftest import Run
+from tests.unit.mlperf.loadgen.test_verdict import changed
+
+
+@pytest.mark.parametrize("name", ["unique", "same"])
+def test_more_samples_than_the_target_needs_are_inconsistent_but_where_few_are_issued(
+    loadgen_run: Callable[[str], Run], name: str
+) -> None:
+    run, key = loadgen_run("offline-valid"), "generated_samples_per_query"
+    many = changed(run, **{key: "9000000"})
+    assert key in {item.key for item in find_inconsistencies(many)}
+    few = changed(run, **{key: "9000000", f"effective_performance_issue_{name}": "true"})
+    why = [item.derived for item in find_inconsistencies(few) if item.key == key]
+    assert not any("need no more than" in text for text in why)

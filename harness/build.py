@@ -180,7 +180,9 @@ def _find_model(backend: str, folder: Path) -> Path:
         raise HarnessError(
             f"{backend} builds engines from {wanted}, and the model is {other}",
             "input",
-            f"name a {Path(wanted).suffix} file as model.path, or use a backend that takes {Path(other).suffix} files",
+            f"name a {Path(wanted).suffix} file as model.path, or where its benchmark writes either set "
+            f"model.settings.format to {Path(wanted).suffix.removeprefix('.')}, or use a backend that takes "
+            f"{Path(other).suffix} files",
         )
     return require(folder / wanted, "the model")
 

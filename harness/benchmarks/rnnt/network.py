@@ -80,7 +80,11 @@ def _write_joint(net: MadeNetwork, weights: Weights) -> Tensors:
     predicted = weights["prediction.embed.weight"].shape[1]
     first, last = (weights[f"joint.net.{layer}.weight"] for layer in (0, 3))
     encoded = first.shape[1] - predicted
-    both = net.node("Concat", [_narrow(net, "encoded", 1, encoded), _narrow(net, "predicted", 1, predicted)], axis=1)
+    both = net.node(
+        "Concat",
+        [_narrow(net, "encoded", 1, encoded, HIDDEN), _narrow(net, "predicted", 1, predicted, PREDICTED)],
+        axis=1,
+    )
     inner = net.node("MatMul", [both, net.constant(first.T)])
     inner = net.node("Relu", [net.node("Add", [inner, net.constant(weights["joint.net.0.bias"])])])
     product = net.node("MatMul", [inner, net.constant(last.T)])
@@ -95,7 +99,7 @@ class _State:
         self._net, self._rest = net, whole - width
         self._given = {}
         for name in ("hidden", "cell"):
-            narrow = _narrow(net, name, 2, width)
+            narrow = _narrow(net, name, 2, width, whole)
             self._given[name] = net.split(net.node("Transpose", [narrow], perm=[1, 0, 2]), [1] * layers, axis=0)
         self._made: dict[str, list[str]] = {"hidden": [], "cell": []}
 
@@ -136,7 +140,10 @@ def _order_gates(weight: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.concatenate([i, o, f, g])
 
 
-def _narrow(net: MadeNetwork, source: str, axis: int, width: int) -> str:
+def _narrow(net: MadeNetwork, source: str, axis: int, width: int, whole: int) -> str:
+    """The first ``width`` values of an axis."""
+    if width == whole:
+        return source
     bounds = [net.constant([value], "int64") for value in (0, width, axis)]
     return net.node("Slice", [source, *bounds])
 

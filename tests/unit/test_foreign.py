@@ -59,6 +59,14 @@ def test_what_is_no_file_of_a_sensible_size_is_not_read(tmp_path: Path, trap: st
     assert found[0] == path
 
 
+def test_a_file_whose_size_is_not_told_is_read_to_its_end() -> None:
+    path = Path("/proc/self/status")
+    assert path.stat().st_size == 0
+    assert read_regular(path).endswith(b"\n")
+    with pytest.raises(StrangeFileError, match="bytes"):
+        read_regular(path, 10)
+
+
 @pytest.mark.parametrize("trap", ["pipe", "device"])
 def test_digests_and_copies_wait_for_nobody(tmp_path: Path, trap: str) -> None:
     TRAPS[trap](tmp_path / "log")

@@ -32,6 +32,14 @@ def test_canonical_form_is_its_own(value: Any) -> None:
 
 
 @few
+@given(values)
+def test_bytes_are_those_of_the_standard_library(value: Any) -> None:
+    """Keys that stand in records were made of these: whatever writes them, they stay."""
+    plain = json.dumps(canonicalise(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    assert encode_canonical_json(value) == plain.encode()
+
+
+@few
 @given(st.dictionaries(st.text(max_size=5), values, max_size=5), st.randoms())
 def test_order_of_a_mapping_does_not_matter(value: dict[str, Any], draw: Any) -> None:
     items = list(value.items())

@@ -1,0 +1,32 @@
+"""The walk over a tree holds one cell at a time."""
+
+from __future__ import annotations
+
+import weakref
+from pathlib import Path
+
+from reconciler.collector import pause_collector
+from reconciler.tree.reading.survey import survey_tree
+from reconciler.tree.reading.view import CellView
+from reconciler.tree.verify.engine import verify_cell
+from reconciler.tree.walk import LevelRules, TreeWalk
+from tests.unit.tree.check.conftest import logs
+from tests.unit.tree.verify.conftest import consistent
+
+__all__ = ["consistent", "logs"]
+
+
+def test_a_cell_that_was_looked_at_is_gone_without_the_collector(consistent: Path) -> None:
+    views: list[weakref.ref[CellView]] = []
+    read: list[weakref.ref[object]] = []
+
+    def remember(view: CellView) -> None:
+        assert view.performance is not None
+        views.append(weakref.ref(view))
+        read.append(weakref.ref(view.performance))
+
+    (survey,) = survey_tree(consistent)
+    with pause_collector():
+        list(TreeWalk(LevelRules(verify_cell), survey.total, remember).find(survey))
+        assert len(views) == survey.total > 1
+        assert [ref() for ref in (*views[:-1], *read)] == [None] * (len(views) - 1 + len(read))

@@ -154,6 +154,23 @@ BACKENDS: dict[str, BackendFacts] = {
         run=_CUDA_RUN,
         model_file="model.pt2",
     ),
+    "openvino-genai": BackendFacts(
+        distributions=("openvino-genai",),
+        extra="openvino-genai",
+        revision=1,
+        builds_engine=False,
+        precisions=("fp32", "bf16", "fp16"),
+        generates=True,
+        run={
+            "threads": _COMMON_RUN["threads"],
+            "device": Option("choice", "CPU", "what computes", ("CPU", "GPU")),
+            "cache_gib": Option("int", 1, "memory of the cache of keys and values, in GiB"),
+            "batched_tokens": Option("int", 256, "most tokens that one step computes"),
+            "sequences": Option("int", 256, "most answers under way at once"),
+            "split_prompts": Option("flag", True, "a step may compute a part of a long prompt"),
+            **_TOKENS,
+        },
+    ),
     "openai": BackendFacts(
         distributions=("aiohttp",),
         extra="openai",
@@ -234,8 +251,8 @@ class BuiltInBenchmark:
     """A built-in benchmark: its module in ``harness.benchmarks`` and the revision that enters every key.
 
     ``elsewhere``: there is no such module, its runs are imported. ``rehearsed``: its folder generates a dataset and a
-    network. ``libraries``: what its children import beside numpy, each as packages any one of which provides it; the
-    extra of its module's name brings them.
+    network. ``libraries``: what its children import beside numpy, each as packages any one of which provides it;
+    ``extra`` brings them, by default the one of its module's name.
     """
 
     module: str
@@ -245,6 +262,7 @@ class BuiltInBenchmark:
     elsewhere: bool = False
     rehearsed: bool = False
     libraries: tuple[tuple[str, ...], ...] = ()
+    extra: str = ""
 
 
 _OPENCV = ("opencv-python-headless", "opencv-python", "opencv-contrib-python-headless", "opencv-contrib-python")
@@ -297,6 +315,13 @@ BENCHMARKS: dict[str, BuiltInBenchmark] = {
         "speech to text: RNN-T on LibriSpeech dev-clean",
         rehearsed=True,
         libraries=(("soundfile",),),
+    ),
+    "pydoc": BuiltInBenchmark(
+        "language.pydoc",
+        1,
+        "paragraphs of Python's documentation, continued: a small language model, trained here",
+        libraries=(("rouge-score",), ("tokenizers",)),
+        extra="language",
     ),
     "command": BuiltInBenchmark("command", 1, "the code of a harness command, which prepares model and data itself"),
     "external": BuiltInBenchmark("", 1, "code outside this project; its runs are imported", elsewhere=True),

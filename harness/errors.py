@@ -18,6 +18,8 @@ EXTRAS = {
     "onnx": "cpu",
     "onnxruntime": "cpu",
     "openvino": "cpu",
+    "openvino_genai": "openvino-genai",
+    "rouge_score": "language",
     "sklearn": "cpu",
     "tokenizers": "bert",
     "nibabel": "unet3d",

@@ -56,6 +56,7 @@ def load_generator(
         streaming=streaming,
         logged=prepared.logs_responses,
         threads=int(request.settings.get("threads", 0)),
+        precision=str(request.settings.get("precision", "fp32")),
         options=_collect_options(request),
         first=relay.first,
         completed=relay.completed,

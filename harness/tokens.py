@@ -65,6 +65,7 @@ class GenerationPlan:
     streaming: bool
     logged: bool
     threads: int
+    precision: str
     options: Mapping[str, Any]
     first: Callable[[int, Sequence[int]], None]
     completed: Callable[[int, Sequence[int] | int], None]

@@ -28,6 +28,7 @@ MODULES = {
     "onnxruntime-cuda": "harness.backends.onnxruntime_cuda",
     "pytorch": "harness.backends.pytorch.cpu",
     "pytorch-cuda": "harness.backends.pytorch.cuda",
+    "openvino-genai": "harness.backends.openvino_genai",
     "openai": "harness.backends.openai",
     "tensorrt": "harness.backends.tensorrt.standard",
     "tensorrt-rtx": "harness.backends.tensorrt.rtx",

@@ -125,6 +125,8 @@ def _run(attempt: Attempt, paths: RepositoryPaths) -> RunRequest:
     values = {name: value for name, (value, _) in intent.inputs.items()}
     settings, server, path = select_run_settings(intent.settings), intent.server, intent.locations.get("model.path")
     key = settings.get("api_key_env")
+    if "engine.precision" in intent.settings:  # of a backend without an engine, which would tell it
+        settings["precision"] = intent.settings.get("engine.precision")
     return RunRequest(
         benchmark=describe_benchmark(attempt, paths),
         backend=intent.settings.text("engine.backend"),

@@ -134,8 +134,9 @@ def find_obstacle(
     loads = address.kind in _LOADS_BENCHMARK and (ours or not runs) and "benchmark.path" not in locations
     lacking = find_missing_libraries(code, distributions) if loads and code and distributions is not None else []
     if code is not None and lacking:
+        name = locations["benchmark.code"]
         return Obstacle(
-            f"{', '.join(lacking)} of benchmark {code.module} is not installed here", installing(code.module)
+            f"{', '.join(lacking)} of benchmark {name} is not installed here", installing(code.extra or code.module)
         )
     return None
 

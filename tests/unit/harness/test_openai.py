@@ -78,6 +78,7 @@ def load(heard: Heard) -> Iterator[Ask]:
                 "streaming": True,
                 "logged": True,
                 "threads": 0,
+                "precision": "fp32",
                 "options": {**known, **(options or {})},
                 "first": heard.first,
                 "completed": heard.result,

@@ -35,7 +35,14 @@ def test_it_is_a_schema() -> None:
     assert set(json.loads(render_schema())["properties"]) == set(Document.model_fields)
 
 
-@pytest.mark.parametrize("text", [(ROOT / "specs/quickstart.yaml").read_text(), VALID, render_starter_spec()])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *((ROOT / "specs" / name).read_text() for name in ("quickstart.yaml", ".examples/llm.yaml")),
+        VALID,
+        render_starter_spec(),
+    ],
+)
 def test_valid_specs_fit(text: str) -> None:
     assert errors(text) == []
 

@@ -1,0 +1,181 @@
+"""OpenVINO GenAI in this process: continuous batching over a paged cache, on Intel CPUs and GPUs.
+
+One thread admits prompts and steps the pipeline: each step computes the next token of whatever is under way, and the
+whole or a part of new prompts.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any
+
+import numpy as np
+import openvino as ov
+import openvino_genai as genai
+
+from harness.contract import Fact
+from harness.digests import hash_files
+from harness.errors import HarnessError
+from harness.machine import find_distribution_version
+from harness.tokens import GenerationPlan, Sampling
+
+MODEL = "openvino_model.xml"
+_PRECISIONS = {"fp32": "f32", "bf16": "bf16", "fp16": "f16"}
+_DISTRIBUTION = "openvino-genai"
+
+
+def facts() -> dict[str, Fact]:
+    folder = Path(genai.__file__).parent
+    return {
+        "backend.version": Fact(value=find_distribution_version(_DISTRIBUTION), role="evidence"),
+        "backend.digest": Fact(value=hash_files(folder, folder.glob("*.so*")), role="evidence"),
+        "openvino.version": Fact(value=find_distribution_version("openvino"), role="evidence"),
+    }
+
+
+def load(plan: GenerationPlan) -> Pipeline:
+    """Raises HarnessError where there is no model in OpenVINO's format, or it cannot be compiled."""
+    return Pipeline(plan, find_model(plan))
+
+
+def find_model(plan: GenerationPlan) -> Path:
+    """The folder of the model: what the benchmark made, else what the spec names."""
+    for folder in (plan.model, plan.source):
+        if folder is not None and (folder / MODEL).is_file():
+            return folder
+    raise HarnessError(
+        f"{plan.source or plan.model} has no {MODEL}",
+        "missing",
+        "export the checkpoint to OpenVINO's format (optimum-cli export openvino), and name that folder as model.path",
+    )
+
+
+@dataclass(slots=True)
+class _Request:
+    """A prompt under way. ``tokens``: those that were read of it."""
+
+    identity: int
+    handle: Any
+    tokens: list[int] = field(default_factory=list)
+
+
+class Pipeline:
+    """A generator. What is below ``_serve`` runs on its own thread."""
+
+    def __init__(self, plan: GenerationPlan, folder: Path) -> None:
+        self._plan = plan
+        options = plan.options
+        scheduler = genai.SchedulerConfig()
+        scheduler.cache_size = int(options.get("cache_gib", 1))
+        scheduler.max_num_batched_tokens = int(options.get("batched_tokens", 256))
+        scheduler.max_num_seqs = int(options.get("sequences", 256))
+        scheduler.dynamic_split_fuse = bool(options.get("split_prompts", True))
+        device = str(options.get("device", "CPU"))
+        try:
+            self._pipeline = genai.ContinuousBatchingPipeline(
+                str(folder), scheduler, device, describe_properties(device, plan)
+            )
+        except RuntimeError as error:
+            raise HarnessError(
+                f"OpenVINO GenAI cannot load {folder.name}: {error}",
+                "backend",
+                "export the checkpoint again with the installed version of OpenVINO",
+            ) from error
+        self._config = make_config(self._pipeline.get_config(), plan.sampling)
+        self._prompts: list[ov.Tensor] = []
+        self._work: SimpleQueue[tuple[int, int] | None] = SimpleQueue()
+        self._active: list[_Request] = []
+        self._number = 0
+        self.notes: Mapping[str, Any] = {
+            "device": device,
+            "threads": plan.threads,
+            "cache_gib": scheduler.cache_size,
+            "batched_tokens": scheduler.max_num_batched_tokens,
+            "sequences": scheduler.max_num_seqs,
+        }
+        self._thread = threading.Thread(target=self._serve, name="openvino-genai", daemon=True)
+        self._thread.start()
+
+    def place(self, prompts: Sequence[np.ndarray]) -> None:
+        self._prompts = [ov.Tensor(np.array(prompt, np.int64)[None]) for prompt in prompts]
+
+    def submit(self, identity: int, row: int) -> None:
+        self._work.put((identity, row))
+
+    def close(self) -> None:
+        self._work.put(None)
+        self._thread.join()
+
+    def _serve(self) -> None:
+        while self._admit():
+            try:
+                self._pipeline.step()
+                self._active = [request for request in self._active if not self._read(request)]
+            except Exception as error:  # whatever the library raises belongs to all that is under way
+                for request in self._active:
+                    self._plan.failed(request.identity, error)
+                self._active = []
+
+    def _admit(self) -> bool:
+        """Take what waits; sleep where nothing is under way. False at the end."""
+        try:
+            while True:
+                item = self._work.get(block=not self._active)
+                if item is None:
+                    return False
+                identity, row = item
+                try:
+                    handle = self._pipeline.add_request(self._number, self._prompts[row], self._config)
+                except Exception as error:
+                    self._plan.failed(identity, error)
+                    continue
+                self._number += 1
+                self._active.append(_Request(identity, handle))
+        except Empty:
+            return True
+
+    def _read(self, request: _Request) -> bool:
+        """Tell of new tokens; whether the answer has ended. Where nobody waits for a first token, all are read then."""
+        status = request.handle.get_status()
+        ended = status != genai.GenerationStatus.RUNNING
+        fresh = not request.tokens
+        while (ended or self._plan.streaming) and request.handle.can_read():
+            for output in request.handle.read().values():
+                request.tokens += output.generated_ids
+        if fresh and request.tokens and self._plan.streaming:
+            self._plan.first(request.identity, request.tokens[:1])
+        if not ended:
+            return False
+        if status == genai.GenerationStatus.FINISHED:
+            self._plan.completed(request.identity, request.tokens)
+        else:
+            problem = f"a prompt was given up by the pipeline ({status.name})"
+            fix = "raise run.options.cache_gib: the cache has no room for it"
+            self._plan.failed(request.identity, HarnessError(problem, "resources", fix))
+        return True
+
+
+def describe_properties(device: str, plan: GenerationPlan) -> dict[str, Any]:
+    """In fp32 nothing is rounded on the way, the cache neither; else the device's own defaults hold for the cache."""
+    found: dict[str, Any] = {"INFERENCE_PRECISION_HINT": _PRECISIONS[plan.precision]}
+    if plan.precision == "fp32":
+        found["KV_CACHE_PRECISION"] = "f32"
+    if plan.threads and device == "CPU":
+        found["INFERENCE_NUM_THREADS"] = plan.threads
+    return found
+
+
+def make_config(config: Any, sampling: Sampling) -> Any:
+    """The model's own, with how this run chooses tokens."""
+    config.max_new_tokens, config.min_new_tokens = sampling.max_new_tokens, sampling.min_new_tokens
+    config.do_sample = sampling.temperature > 0
+    if config.do_sample:
+        config.temperature, config.top_p, config.top_k = sampling.temperature, sampling.top_p, sampling.top_k
+        config.rng_seed = sampling.seed
+    if sampling.stop:
+        config.eos_token_id, config.stop_token_ids = sampling.stop[0], set(sampling.stop)
+    return config

@@ -1,0 +1,1 @@
+"""What benchmarks of language models share: prompts on disk, and the scores that official scripts print of texts."""

@@ -1,0 +1,31 @@
+"""Prompts as a prepared dataset holds them: rows of token ids of any length, one after the other in one file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from harness.errors import HarnessError
+from harness.qsl import Ragged
+from harness.tokens import PROMPTS
+
+_TOKENS, _ENDS = "prompts.npy", "prompt_ends.npy"
+
+
+def write_prompts(output: Path, prompts: Sequence[Sequence[int]]) -> None:
+    """Raises HarnessError for an empty prompt: no server answers one."""
+    lengths = [len(prompt) for prompt in prompts]
+    if not lengths or 0 in lengths:
+        where = f"prompt {lengths.index(0)} is empty" if lengths else "there is no prompt"
+        raise HarnessError(where, "input", "see the file of the dataset")
+    np.save(output / _TOKENS, np.concatenate([np.asarray(prompt, np.int32) for prompt in prompts]))
+    np.save(output / _ENDS, np.cumsum(lengths))
+
+
+def load_prompts(dataset: Path) -> Mapping[str, Ragged]:
+    """What a run takes as samples: views of a memory map."""
+    tokens = np.load(dataset / _TOKENS, mmap_mode="r")
+    ends = np.load(dataset / _ENDS).tolist()
+    return {PROMPTS: Ragged([tokens[start:end] for start, end in zip([0, *ends], ends, strict=False)])}

@@ -1,0 +1,83 @@
+"""Paragraphs of Python's documentation, continued: a language model for trying things out, on any CPU.
+
+192 paragraphs are held out. Their beginnings are the prompts, of different lengths; what follows is compared with the
+answers. The others train a small transformer with a vocabulary of 1024 tokens, in well under a minute.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from harness.benchmarks.accuracy import AnswerLog
+from harness.benchmarks.language.prompts import load_prompts, write_prompts
+from harness.benchmarks.language.pydoc.network import TransformerShape, train
+from harness.benchmarks.language.pydoc.text import END, TOKENIZER, learn_tokenizer, read_passages
+from harness.contract import Counter
+
+REVISION = 1
+TOKENS = True
+RESPONSE_DTYPE = "int32"
+ANSWER = 16  # tokens
+# At least two: LoadGen cannot tell the time per token of an answer of one.
+GENERATION = {"min_new_tokens": 2, "max_new_tokens": ANSWER, "stop": (END,)}
+
+HELD_OUT = 192
+_WORDS = 1024
+_SHORTEST, _LONGEST = 12, 40  # tokens of a prompt
+_CHARACTERS = 330  # of a paragraph that has as many tokens as a prompt and what follows it
+_STREAM, _TARGETS = "stream.npy", "targets.json"
+
+
+def build_dataset(_source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
+    """The prompts, the texts that follow them (targets.json), the tokenizer, and what is learned from (stream.npy).
+
+    ``settings``: seed (of the split and of where prompts end).
+    """
+    seed = int(settings.get("seed", 1))
+    passages = read_passages(seed=seed, held_out=HELD_OUT, shortest=_CHARACTERS)
+    tokenizer = learn_tokenizer(passages.learned, _WORDS)
+    rng = np.random.default_rng(seed)
+    prompts, targets = [], []
+    for text in passages.held_out:
+        tokens, cut = tokenizer.encode(text).ids, int(rng.integers(_SHORTEST, _LONGEST + 1))
+        prompts.append(tokens[:cut])
+        targets.append(tokenizer.decode(tokens[cut : cut + ANSWER]))
+    write_prompts(output, prompts)
+    (output / _TARGETS).write_text(json.dumps(targets), encoding="utf-8")
+    np.save(output / _STREAM, [token for text in passages.learned for token in (*tokenizer.encode(text).ids, END)])
+    tokenizer.save(str(output / TOKENIZER))
+    counter.bump(len(prompts))
+
+
+load_samples = load_prompts
+
+
+def build_model(
+    _source: Path | None, settings: Mapping[str, Any], inputs: Mapping[str, Path], output: Path, counter: Counter
+) -> None:
+    """Train, and write the network in OpenVINO's format. ``settings``: seed (of weights and order), steps."""
+    from harness.benchmarks.language.pydoc.export import write_model
+
+    stream, steps = np.load(inputs["dataset"] / _STREAM), int(settings.get("steps", 900))
+    counter.stage("building", steps)
+    parameters = train(
+        stream, TransformerShape(_WORDS), seed=int(settings.get("seed", 1)), steps=steps, bump=counter.bump
+    )
+    write_model(parameters, TransformerShape(_WORDS), output, end=END)
+    (output / TOKENIZER).write_bytes((inputs["dataset"] / TOKENIZER).read_bytes())
+
+
+def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
+    """ROUGE of the answers against what the paragraphs go on with."""
+    from harness.benchmarks.language.rouge import score_texts, write_scores
+
+    targets = json.loads((dataset / _TARGETS).read_text(encoding="utf-8"))
+    tokenizer = Tokenizer.from_file(str(dataset / TOKENIZER))
+    answers = [tokenizer.decode(np.frombuffer(data, RESPONSE_DTYPE).tolist()) for data in log.data]
+    return write_scores(score_texts(answers, [targets[index] for index in log.indices.tolist()]), output)

@@ -1,0 +1,197 @@
+"""A small transformer, trained in numpy: tokens and places in, a score for each next token out.
+
+Layers are normalized before they compute (root mean square), attend to what came before, and have one rectified
+layer each. Training starts from how often two tokens stand together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+Tokens = NDArray[np.int64]
+Parameters = dict[str, Floats]
+EPSILON = 1e-5
+_BATCH, _PASSAGE = 8, 64  # passages of one step, and tokens of each
+_AWAY = np.float32(-1e9)
+
+
+@dataclass(frozen=True, slots=True)
+class TransformerShape:
+    vocabulary: int
+    width: int = 64
+    heads: int = 2
+    layers: int = 2
+    inner: int = 256
+    places: int = 192  # tokens of a prompt and its answer, at most
+
+    @property
+    def head(self) -> int:
+        return self.width // self.heads
+
+
+def draw_parameters(shape: TransformerShape, rng: np.random.Generator) -> Parameters:
+    width, inner = shape.width, shape.inner
+    sizes = {"places": (shape.places, width)}
+    for layer in range(shape.layers):
+        sizes |= {f"{layer}.{name}": (width, width) for name in ("query", "key", "value", "out")}
+        sizes |= {f"{layer}.up": (inner, width), f"{layer}.down": (width, inner)}
+    made = {name: rng.standard_normal(size).astype(np.float32) * np.float32(0.05) for name, size in sizes.items()}
+    scales = ["scale", *(f"{layer}.{name}" for layer in range(shape.layers) for name in ("scale", "inner_scale"))]
+    return made | {name: np.ones(width, np.float32) for name in scales}
+
+
+def factor_pairs(stream: Tokens, shape: TransformerShape) -> Parameters:
+    """Matrices by which each token alone scores the next one as often as the two stand together: where training
+    starts, so that the layers need only learn what more tokens say."""
+    pairs = np.full((shape.vocabulary, shape.vocabulary), 0.02, np.float32)
+    np.add.at(pairs, (stream[:-1], stream[1:]), 1)
+    likely = np.log(pairs / pairs.sum(axis=1, keepdims=True))
+    left, strength, right = np.linalg.svd(likely - likely.mean(axis=1, keepdims=True), full_matrices=False)
+    rows = left[:, : shape.width] * strength[: shape.width]
+    size = np.sqrt((rows * rows).mean(axis=1, keepdims=True) + EPSILON)
+    return {"tokens": rows / size, "scores": right[: shape.width].T * size.mean()}
+
+
+def train(
+    stream: Tokens, shape: TransformerShape, *, seed: int, steps: int, bump: Callable[[int], None] = lambda _: None
+) -> Parameters:
+    """Adam over passages of the stream at random places, with a step size that falls to zero."""
+    rng = np.random.default_rng(seed)
+    parameters = draw_parameters(shape, rng) | factor_pairs(stream, shape)
+    first = {name: np.zeros_like(value) for name, value in parameters.items()}
+    second = {name: np.zeros_like(value) for name, value in parameters.items()}
+    for step in range(1, steps + 1):
+        starts = rng.integers(0, len(stream) - _PASSAGE - 1, _BATCH)
+        passages = stream[starts[:, None] + np.arange(_PASSAGE + 1)]
+        rate = 2e-3 * (1 - step / (steps + 1))
+        for name, gradient in differentiate(parameters, shape, passages)[1].items():
+            first[name] += 0.1 * (gradient - first[name])
+            second[name] += 0.01 * (gradient * gradient - second[name])
+            scale = np.sqrt(second[name] / (1 - 0.99**step)) + 1e-8
+            parameters[name] -= (rate / (1 - 0.9**step) * first[name] / scale).astype(np.float32)
+        bump(1)
+    return parameters
+
+
+def continue_greedily(parameters: Parameters, shape: TransformerShape, tokens: list[int], count: int) -> list[int]:
+    """The likeliest next tokens, one after the other: what any engine must say of this network in fp32."""
+    found = list(tokens)
+    for _ in range(count):
+        found.append(int(_score(parameters, shape, np.array([found], np.int64))[0][-1].argmax()))
+    return found[len(tokens) :]
+
+
+def differentiate(parameters: Parameters, shape: TransformerShape, passages: Tokens) -> tuple[float, Parameters]:
+    """Mean cross-entropy (nats) of each token after those before it, and its gradients. ``passages`` [batch, n + 1]."""
+    inputs, targets = passages[:, :-1], passages[:, 1:]
+    scores, top, back_top, tapes = _score(parameters, shape, inputs)
+    flat = top.reshape(-1, shape.width)
+    scores -= scores.max(axis=1, keepdims=True)
+    likely = np.exp(scores)
+    likely /= likely.sum(axis=1, keepdims=True)
+    rows, wanted = np.arange(targets.size), targets.reshape(-1)
+    loss = float(-np.log(likely[rows, wanted] + 1e-30).mean())
+    likely[rows, wanted] -= 1
+    likely /= np.float32(targets.size)
+    gradients = {
+        "scores": likely.T @ flat,
+        "tokens": np.zeros_like(parameters["tokens"]),
+        "places": np.zeros_like(parameters["places"]),
+    }
+    back, gradients["scale"] = back_top((likely @ parameters["scores"]).reshape(top.shape))
+    for layer in reversed(range(shape.layers)):
+        back = tapes[layer](back, gradients)
+    np.add.at(gradients["tokens"], inputs.reshape(-1), back.reshape(-1, shape.width))
+    gradients["places"][: inputs.shape[1]] = back.sum(axis=0)
+    return loss, gradients
+
+
+def _score(
+    parameters: Parameters, shape: TransformerShape, inputs: Tokens
+) -> tuple[Floats, Floats, _BackNormal, list[_Back]]:
+    """Scores [tokens, vocabulary], what they are of, and the ways back."""
+    hidden = parameters["tokens"][inputs] + parameters["places"][: inputs.shape[1]]
+    tapes = []
+    for layer in range(shape.layers):
+        hidden, tape = _run_layer(parameters, shape, layer, hidden)
+        tapes.append(tape)
+    top, back_top = _normalize(hidden, parameters["scale"])
+    return top.reshape(-1, shape.width) @ parameters["scores"].T, top, back_top, tapes
+
+
+_Back = Callable[[Floats, Parameters], Floats]
+_BackNormal = Callable[[Floats], tuple[Floats, Floats]]
+
+
+def _run_layer(parameters: Parameters, shape: TransformerShape, layer: int, hidden: Floats) -> tuple[Floats, _Back]:
+    """The layer's output, and the function that takes gradients back through it."""
+    own = {name: parameters[f"{layer}.{name}"] for name in _NAMES}
+    batch, count, width = hidden.shape
+    seen, back_seen = _normalize(hidden, own["scale"])
+    query, key, value = (_split(seen @ own[name].T, shape) for name in ("query", "key", "value"))
+    root = np.float32(1 / np.sqrt(shape.head))
+    weights = query @ key.swapaxes(2, 3) * root
+    weights += np.triu(np.full((count, count), _AWAY), 1)
+    weights = np.exp(weights - weights.max(axis=-1, keepdims=True))
+    weights /= weights.sum(axis=-1, keepdims=True)
+    mixed = (weights @ value).swapaxes(1, 2).reshape(batch, count, width)
+    middle = hidden + mixed @ own["out"].T
+    inner_seen, back_inner = _normalize(middle, own["inner_scale"])
+    active = np.maximum(inner_seen @ own["up"].T, 0)
+
+    def back(slope: Floats, gradients: Parameters) -> Floats:
+        back_active = (slope @ own["down"]) * (active > 0)
+        gradients[f"{layer}.down"] = _outer(slope, active)
+        gradients[f"{layer}.up"] = _outer(back_active, inner_seen)
+        through, gradients[f"{layer}.inner_scale"] = back_inner(back_active @ own["up"])
+        slope = slope + through
+        gradients[f"{layer}.out"] = _outer(slope, mixed)
+        back_mixed = _split(slope @ own["out"], shape)
+        back_weights = back_mixed @ value.swapaxes(2, 3)
+        back_weights = weights * (back_weights - (back_weights * weights).sum(axis=-1, keepdims=True)) * root
+        parts = {
+            "query": back_weights @ key,
+            "key": back_weights.swapaxes(2, 3) @ query,
+            "value": weights.swapaxes(2, 3) @ back_mixed,
+        }
+        back_seen_by = np.zeros_like(seen)
+        for name, part in parts.items():
+            joined = part.swapaxes(1, 2).reshape(batch, count, width)
+            gradients[f"{layer}.{name}"] = _outer(joined, seen)
+            back_seen_by += joined @ own[name]
+        through, gradients[f"{layer}.scale"] = back_seen(back_seen_by)
+        return slope + through
+
+    return middle + active @ own["down"].T, back
+
+
+_NAMES = ("scale", "query", "key", "value", "out", "inner_scale", "up", "down")
+
+
+def _split(rows: Floats, shape: TransformerShape) -> Floats:
+    """[batch, n, width] -> [batch, heads, n, head]."""
+    batch, count, _ = rows.shape
+    return rows.reshape(batch, count, shape.heads, shape.head).swapaxes(1, 2)
+
+
+def _outer(slopes: Floats, inputs: Floats) -> Floats:
+    found: Floats = slopes.reshape(-1, slopes.shape[-1]).T @ inputs.reshape(-1, inputs.shape[-1])
+    return found
+
+
+def _normalize(rows: Floats, scale: Floats) -> tuple[Floats, _BackNormal]:
+    """Rows divided by their root mean square, times ``scale``; and the way back."""
+    inverse = (1 / np.sqrt((rows * rows).mean(axis=-1, keepdims=True) + EPSILON)).astype(rows.dtype)
+    plain = rows * inverse
+
+    def back(slope: Floats) -> tuple[Floats, Floats]:
+        scaled = slope * scale
+        through = inverse * (scaled - plain * (scaled * plain).mean(axis=-1, keepdims=True))
+        return through, (slope * plain).reshape(-1, len(scale)).sum(axis=0)
+
+    return plain * scale, back

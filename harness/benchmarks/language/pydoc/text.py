@@ -1,0 +1,62 @@
+"""The text of Python's own documentation (``pydoc``'s topics) as paragraphs, and a small tokenizer learned from it.
+
+Every Python brings it; another minor version brings another edition.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from tokenizers import Tokenizer
+from tokenizers.decoders import ByteLevel as JoinBytes
+from tokenizers.models import BPE
+from tokenizers.pre_tokenizers import ByteLevel
+from tokenizers.trainers import BpeTrainer
+
+TOKENIZER = "tokenizer.json"
+END = 0  # of a paragraph, and of an answer
+_END = "<end>"
+_PROSE = 0.85  # of its characters are letters and spaces, in a paragraph that is neither code nor grammar
+
+
+class Passages(NamedTuple):
+    """Paragraphs to learn from, and those that are held out."""
+
+    learned: list[str]
+    held_out: list[str]
+
+
+def read_passages(*, seed: int, held_out: int, shortest: int) -> Passages:
+    """Each paragraph of prose once, on one line; ``held_out`` of those with at least ``shortest`` characters are drawn
+    from the seed."""
+    from pydoc_data.topics import topics
+
+    joined = "\n\n".join(topics[name] for name in sorted(topics))
+    blocks = (" ".join(block.split()) for block in re.split(r"\n\s*\n", joined))
+    paragraphs = list(dict.fromkeys(block for block in blocks if is_prose(block)))
+    long = [number for number, text in enumerate(paragraphs) if len(text) >= shortest]
+    drawn = set(np.random.default_rng(seed).permutation(long)[:held_out].tolist())
+    return Passages(
+        [text for number, text in enumerate(paragraphs) if number not in drawn],
+        [text for number, text in enumerate(paragraphs) if number in drawn],
+    )
+
+
+def is_prose(text: str) -> bool:
+    plain = sum(character.isalpha() or character == " " for character in text)
+    return text.endswith((".", ":")) and plain >= _PROSE * len(text)
+
+
+def learn_tokenizer(texts: Sequence[str], size: int) -> Tokenizer:
+    """Byte pairs by how often they occur (BPE); token 0 ends a text."""
+    tokenizer = Tokenizer(BPE())
+    tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = JoinBytes()
+    trainer = BpeTrainer(
+        vocab_size=size, special_tokens=[_END], initial_alphabet=ByteLevel.alphabet(), show_progress=False
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return tokenizer

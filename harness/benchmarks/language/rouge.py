@@ -1,0 +1,34 @@
+"""ROUGE of answers against texts, in the line that the official scripts of the language benchmarks print.
+
+As ``evaluate`` computes it, with the library that it uses: words are stemmed, each answer counts alike, percentages
+have four decimals. ROUGE-Lsum takes a line as a sentence; ``split`` puts each on its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rouge_score.rouge_scorer import RougeScorer
+
+_KINDS = ("rouge1", "rouge2", "rougeL", "rougeLsum")
+
+
+def score_texts(
+    answers: Sequence[str], wanted: Sequence[str], split: Callable[[str], str] = lambda text: text
+) -> dict[str, float]:
+    """Metric -> mean percentage; gen_len: characters of all answers, gen_num: how many answers."""
+    scorer = RougeScorer(_KINDS, use_stemmer=True)
+    cleaned = [split(answer.strip()) for answer in answers]
+    pairs = zip(cleaned, wanted, strict=True)
+    found = [scorer.score(split(target.strip()), answer) for answer, target in pairs]
+    means = {kind: round(float(np.mean([item[kind].fmeasure for item in found])) * 100, 4) for kind in _KINDS}
+    return {**means, "gen_len": sum(map(len, cleaned)), "gen_num": len(cleaned)}
+
+
+def write_scores(scores: dict[str, Any], output: Path) -> dict[str, Any]:
+    """accuracy.txt as the official scripts print it, and the scores under the names of rounds."""
+    (output / "accuracy.txt").write_text(f"\nResults\n\n{scores}\n", encoding="ascii")
+    return scores

@@ -14,7 +14,8 @@ from reconciler.mlperf.loadgen.log import DetailLog
 
 _RESULT = b"result_"
 _STAMP = re.compile(
-    rb', "time_ms": (?P<time>[\d.]+), "namespace": "(?P<namespace>[^"\\]*+)"[^{]*+\{[^{]*?"file": "(?P<file>[^"\\]*+)"'
+    rb'(?P<stamp>, "time_ms": (?P<time>[\d.]+), "namespace": "(?P<namespace>[^"\\]*+)",).*?'
+    rb'(?P<source>"file": "(?P<file>[^"\\]*+)",)'
 )
 _WORDS = {"time": "ms of LoadGen's logger", "namespace": "as namespace", "file": "as LoadGen's source file"}
 _NUMBER = re.compile(r"result_(?:\S*_latency_ns|\S*_per_sec\w*|\S*_count|\S*_overhead)")
@@ -23,14 +24,16 @@ _NUMBER = re.compile(r"result_(?:\S*_latency_ns|\S*_per_sec\w*|\S*_count|\S*_ove
 def find_foreign_lines(log: DetailLog) -> Iterator[Inconsistency]:
     texts = log.index.list_texts()
     writer = _read_process(texts[0][2]) if texts else b""
-    own, first = b'"pid": %b,' % writer, None
+    own, first, stamps = b'"pid": %b,' % writer, None, (b"", b"")
     for key, line, text in texts:
         if own not in text:
             stated = f"written by process {_decode(_read_process(text)[:20])}"
             yield Inconsistency(_decode(key), stated, f"process {_decode(writer[:20])} wrote the log", line)
-        elif key.startswith(_RESULT) and (found := _STAMP.search(text)):
-            first = first or (found, line)
-            if found.groups() != first[0].groups():
+        elif key.startswith(_RESULT) and (first is None or stamps[0] not in text or stamps[1] not in text):
+            found = _STAMP.search(text)
+            if found is not None and first is None:
+                first, stamps = (found, line), (found["stamp"], found["source"])
+            elif found is not None and first is not None:
                 yield from _compare(_decode(key), line, found, *first)
 
 

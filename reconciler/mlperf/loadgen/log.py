@@ -41,6 +41,7 @@ _VALUES = (2, 3, 4, 5)  # the groups of a value; those behind them match in an e
 # What a list of loaded samples looks like: there is one for each set, each of many kilobytes.
 _LIST = re.compile(rb'\{"key": "([^"\\]++)", "value": \[')
 _CLOCK = re.compile(rb', "time_ms": (\d{1,15}\.\d{1,9})')
+_PROCESS = b'"pid": '
 _NO_FLAGS, _TAIL = b'"metadata": {"is_error": false, "is_warning": false, ', 256
 
 # strict=False: a git log message that LoadGen records may hold control characters.
@@ -103,10 +104,11 @@ class LogIndex(Mapping[str, LogLine]):
     """The first line of each key, in the order of the log; a value is made of its text when it is asked for.
 
     ``began_at``, ``ended_at``: milliseconds from the start of LoadGen's logger to its lines of power_begin and of
-    power_end; None where it wrote none.
+    power_end; None where it wrote none. ``one_process``: all lines name the same one.
     """
 
-    def __init__(self, rows: list[_Row]) -> None:
+    def __init__(self, rows: list[_Row], *, one_process: bool = True) -> None:
+        self.one_process = one_process
         self._rows = rows
         self._texts = tuple(rows)
         keys = [None if row is None else row.key if isinstance(row, LogLine) else _name(row[1]) for row in rows]
@@ -164,10 +166,11 @@ class LogIndex(Mapping[str, LogLine]):
             yield self[key]
             yield from (self.read(number) for name, number in self._others if name == key)
 
-    def list_texts(self) -> list[tuple[bytes, int, bytes]]:
-        """(key, 1-based line, text) of lines with plain values, as LoadGen itself writes them."""
-        rows = enumerate(self._texts, start=1)
-        return [(row[1], number, row[0]) for number, row in rows if isinstance(row, re.Match)]
+    def list_texts(self, beginning: str = "") -> list[tuple[str, int, bytes]]:
+        """(key, 1-based line, text) of the first lines of keys that begin so, of those with plain values, as LoadGen
+        itself writes them."""
+        found = ((key, at, self._texts[at]) for key, at in self._first.items() if key.startswith(beginning))
+        return [(key, at + 1, row[0]) for key, at, row in found if isinstance(row, re.Match)]
 
     def lines(self) -> Iterator[LogLine]:
         return (self.read(number) for number, row in enumerate(self._rows) if row is not None)
@@ -325,7 +328,14 @@ def parse_detail(data: bytes, file: str = DETAIL) -> DetailLog:
             # One blank behind the marker, as LoadGen writes it: a long list is then copied once.
             begin = len(MARKER) + texts[number].startswith(b" ", len(MARKER))
             rows[number] = _parse_line(texts[number][begin:], file, number + 1)
-    return DetailLog(file, LogIndex(rows), len(texts))
+    return DetailLog(file, LogIndex(rows, one_process=_is_of_one_process(data)), len(texts))
+
+
+def _is_of_one_process(data: bytes) -> bool:
+    """Within a text these quotes would be escaped."""
+    begin = data.find(_PROCESS)
+    own = data[begin : data.find(b",", begin) + 1]
+    return begin < 0 or data.count(_PROCESS) == data.count(own)
 
 
 def _parse_line(raw: bytes, file: str, number: int) -> LogLine:

@@ -12,7 +12,7 @@ from decimal import Decimal
 from reconciler.mlperf.loadgen.inconsistency import Inconsistency, show_value
 from reconciler.mlperf.loadgen.log import DetailLog
 
-_RESULT = b"result_"
+_RESULT = "result_"
 _STAMP = re.compile(
     rb'(?P<stamp>, "time_ms": (?P<time>[\d.]+), "namespace": "(?P<namespace>[^"\\]*+)",).*?'
     rb'(?P<source>"file": "(?P<file>[^"\\]*+)",)'
@@ -22,23 +22,28 @@ _NUMBER = re.compile(r"result_(?:\S*_latency_ns|\S*_per_sec\w*|\S*_count|\S*_ove
 
 
 def find_foreign_lines(log: DetailLog) -> Iterator[Inconsistency]:
-    texts = log.index.list_texts()
-    writer = _read_process(texts[0][2]) if texts else b""
-    own, first, stamps = b'"pid": %b,' % writer, None, (b"", b"")
-    for key, line, text in texts:
-        if own not in text:
-            stated = f"written by process {_decode(_read_process(text)[:20])}"
-            yield Inconsistency(_decode(key), stated, f"process {_decode(writer[:20])} wrote the log", line)
-        elif key.startswith(_RESULT) and (first is None or stamps[0] not in text or stamps[1] not in text):
+    if not log.index.one_process:
+        yield from _find_other_process(log)
+    first, stamps = None, (b"", b"")
+    for key, line, text in log.index.list_texts(_RESULT):
+        if first is None or stamps[0] not in text or stamps[1] not in text:
             found = _STAMP.search(text)
             if found is not None and first is None:
                 first, stamps = (found, line), (found["stamp"], found["source"])
             elif found is not None and first is not None:
-                yield from _compare(_decode(key), line, found, *first)
+                yield from _compare(key, line, found, *first)
 
 
-def _read_process(text: bytes) -> bytes:
-    return text.partition(b'"pid": ')[2].partition(b",")[0]
+def _find_other_process(log: DetailLog) -> Iterator[Inconsistency]:
+    texts = log.index.list_texts()
+    writer = _read_process(texts[0][2]) if texts else ""
+    for key, line, text in texts:
+        if (process := _read_process(text)) != writer:
+            yield Inconsistency(key, f"written by process {process}", f"process {writer} wrote the log", line)
+
+
+def _read_process(text: bytes) -> str:
+    return text.partition(b'"pid": ')[2].partition(b",")[0][:20].decode(errors="replace")
 
 
 def _compare(
@@ -53,12 +58,8 @@ def _compare(
 def find_unreadable_numbers(log: DetailLog) -> Iterator[Inconsistency]:
     """A result in quotes, or one that no run has: who compares it finds nothing, and who prints it prints it."""
     for key in log.index:
-        if key.startswith("result_") and _NUMBER.fullmatch(key):
+        if key.startswith(_RESULT) and _NUMBER.fullmatch(key):
             value = log.get(key)
             if isinstance(value, bool) or not isinstance(value, (int, Decimal)) or value < 0:
                 entry = log.index[key]
                 yield Inconsistency(key, show_value(entry), "LoadGen writes a number of at least 0", entry.line)
-
-
-def _decode(key: bytes) -> str:
-    return key.decode("utf-8", "replace")

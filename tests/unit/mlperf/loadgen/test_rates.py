@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from reconciler.mlperf.loadgen.consistency import find_inconsistencies
+from reconciler.mlperf.loadgen.log import parse_detail
 from tests.unit.mlperf.conftest import Run
 from tests.unit.mlperf.loadgen.test_verdict import changed
 
@@ -21,3 +22,11 @@ def test_more_samples_than_the_target_needs_are_inconsistent_but_where_few_are_i
     few = changed(run, **{key: "9000000", f"effective_performance_issue_{name}": "true"})
     why = [item.derived for item in find_inconsistencies(few) if item.key == key]
     assert not any("need no more than" in text for text in why)
+
+
+@pytest.mark.parametrize(
+    "key", ["effective_min_duration_ms", "effective_target_qps", "effective_performance_sample_count"]
+)
+def test_a_log_that_leaves_out_a_figure_is_not_judged_by_it(loadgen_run: Callable[[str], Run], key: str) -> None:
+    data = loadgen_run("offline-valid").bytes("detail.txt").replace(f'"{key}"'.encode(), b'"gone"')
+    assert "generated_samples_per_query" not in {item.key for item in find_inconsistencies(parse_detail(data))}

@@ -78,6 +78,7 @@ def _check_cell(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> lis
         problems.append(_problem(cell, None, "no backend is declared for this cell", fix))
     if not declared.rehearsal.value:
         problems += _too_lenient(cell, rules, ruleset)
+        problems += _other_lengths(cell, rules, ruleset)
     return problems
 
 
@@ -190,6 +191,24 @@ def _too_lenient(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) ->
         bound = "at least" if sign > 0 else "at most"
         message = f"{setting} is {value.value} {unit}; round {ruleset.round} requires {bound} {ruled} {unit}"
         fix = f"remove {setting}, or set `rehearsal: true` (its results are marked and never packaged)"
+        problems.append(_problem(cell, value, message, fix))
+    return problems
+
+
+def _other_lengths(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
+    """Bounds of answers that are not those of the round, where its accuracy binds: shorter ones are faster."""
+    problems: list[Problem] = []
+    if not ruleset.binds(cell.cell.division, "accuracy"):
+        return problems
+    for name in ("min_new_tokens", "max_new_tokens"):
+        value = cell.settings.get(f"run.options.{name}")
+        ruled = {
+            str(found.value) for at, found in rules.generation(cell.cell.scenario).items() if at.endswith(f".{name}")
+        }
+        if value is None or not ruled or not int(value.value) or {str(value.value)} == ruled:
+            continue
+        message = f"{name} is {value.value}; round {ruleset.round} rules {' or '.join(sorted(ruled))}"
+        fix = f"take {name} out, or move the cell to the open division"
         problems.append(_problem(cell, value, message, fix))
     return problems
 

@@ -1,0 +1,52 @@
+"""How long answers are is the round's to say, where its accuracy binds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reconciler.desired.checks import check
+from reconciler.errors import SpecError
+from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.spec.files import Source, compute_blob_id
+from reconciler.spec.loading import load_sources
+
+SPEC = """\
+apiVersion: mlperf-reconciler/v1
+kind: Submission
+metadata: {name: acme}
+spec:
+  round: v6.1
+  submitter: ACME
+  systems: {box: {category: datacenter, status: available}}
+  benchmarks:
+    digits:
+      as: llama3.1-8b
+      engine: {backend: openai}
+      run: {options: {url: "http://127.0.0.1:8000", BOUND}}
+  divisions: {DIVISION: {box: {digits: {Offline: {target_qps: 1}}}}}
+"""
+
+
+def judge(bound: str, division: str) -> None:
+    text = SPEC.replace("BOUND", bound).replace("DIVISION", division)
+    check(load_sources([Source("a.yaml", text, compute_blob_id(text.encode()))], Path(), {}), load_ruleset("v6.1"))
+
+
+@pytest.mark.parametrize("bound", ["max_new_tokens: 16", "min_new_tokens: 2"])
+def test_other_bounds_are_refused_in_the_closed_division(bound: str) -> None:
+    with pytest.raises(SpecError) as found:
+        judge(bound, "closed")
+    (problem,) = found.value.problems
+    name, _, value = bound.partition(": ")
+    assert problem.message.startswith(f"{name} is {value}; round v6.1 rules ")
+    assert problem.line == 12
+
+
+@pytest.mark.parametrize(
+    ("bound", "division"),
+    [("max_new_tokens: 128", "closed"), ("max_new_tokens: 0", "closed"), ("max_new_tokens: 16", "open")],
+)
+def test_the_rounds_own_and_those_of_the_open_division_are_taken(bound: str, division: str) -> None:
+    judge(bound, division)

@@ -104,7 +104,11 @@ def test_series() -> None:
     [
         (HarnessError("p", "input", "f"), "input", "f"),
         (ModuleNotFoundError("No module named 'onnx'", name="onnx"), "missing", "mlperf-reconciler[cpu]"),
-        (ModuleNotFoundError("No module named 'torch'", name="torch"), "missing", "install torch"),
+        (
+            ModuleNotFoundError("No module named 'torch'", name="torch"),
+            "missing",
+            "pip install 'mlperf-reconciler[pytorch]'",
+        ),
         (MemoryError(), "resources", "batch_size"),
         (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "resources", "disk space"),
         (OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)), "resources", "memory"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from harness.contract import Progress
 from reconciler.cli.rehearse import command
 from reconciler.errors import IN_SYNC, ReconcilerError
 from reconciler.mlperf.benchmark_facts import load_benchmark_facts
+from reconciler.mlperf.loadgen.early_stopping import compute_least_queries
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.rehearsals import rehearsal_spec
 from reconciler.rehearsals.generated_data import Generated, generate
@@ -34,6 +36,17 @@ def quiet(_code: str, _progress: Progress) -> None:
 def libraries() -> None:
     for name in ("cv2", "onnx", "onnxruntime", "mlperf_loadgen"):
         pytest.importorskip(name)
+
+
+@pytest.mark.parametrize("code", sorted(load_benchmark_facts()))
+def test_a_rehearsed_scenario_has_queries_enough_for_its_percentile(code: str) -> None:
+    """LoadGen calls fewer INVALID however fast they are answered."""
+    percentiles = {"SingleStream": 90, "MultiStream": 99, "Server": 99}
+    for scenario, declared in load_benchmark_facts()[code].rehearsal.scenarios.items():
+        if scenario in percentiles:
+            over = 0 if scenario == "Server" else 1  # the streams discard the slowest, and report the next
+            least = compute_least_queries(over, Decimal(percentiles[scenario]))
+            assert declared["min_query_count"] >= least, (code, scenario)
 
 
 @pytest.mark.parametrize("round_name", ["v4.1", "v5.1", "v6.1"])

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.schedule import LongFirst, arrange
+from tests.schedule import LongFirst, rank
 from tests.warm.children import Warm, warm_children
 
 # How long an example takes says nothing on a machine that others share. Whatever else is on by default stays on.
@@ -44,7 +44,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LongFirst:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if hasattr(config, "workerinput"):  # a process among others
-        items[:] = arrange(items)
+        items.sort(key=lambda item: rank(item.nodeid))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -59,22 +59,3 @@ def test_what_is_named_as_long_is_there_and_comes_first() -> None:
         for name in ("tests/passes/test_tutorial.py::a", "tests/passes/test_new.py::a", "tests/x.py")
     )
     assert first < folder < other == len(schedule.LONG)
-
-
-class _Named:
-    def __init__(self, nodeid: str) -> None:
-        self.nodeid = nodeid
-
-
-def test_passes_that_wait_run_beside_tests_that_compute_and_none_is_last() -> None:
-    passes = [_Named(f"tests/passes/test_new.py::test_{number}") for number in range(40)]
-    units = [_Named(f"tests/unit/test_{module}.py::test_{number}") for module in range(20) for number in range(5)]
-    arranged = [item.nodeid for item in schedule.arrange([*units, *passes])]
-    assert sorted(arranged) == sorted(item.nodeid for item in [*units, *passes])
-    waits = [number for number, name in enumerate(arranged) if name.startswith("tests/passes/")]
-    assert waits[0] < 2
-    assert waits[-1] < len(arranged) - len(units) // 5
-    halves = [sum(number < len(arranged) / 2 for number in waits), len(waits)]
-    assert halves[0] < 0.8 * halves[1], "the rest runs beside them from the beginning"
-    modules = [name.partition("::")[0] for name in arranged if name.startswith("tests/unit/")]
-    assert modules == sorted(modules, key=modules.index), "a module stays together"

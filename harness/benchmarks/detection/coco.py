@@ -7,7 +7,7 @@ take a sample's index as its place in that file.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from harness.benchmarks.checking import check_files
 from harness.benchmarks.images import Preprocess, decode_image, make_jpeg_rule, prepare_images
-from harness.benchmarks.sources import choose_dtype, is_rehearsal, read_json, require_source
+from harness.benchmarks.sources import choose_dtype, is_rehearsal, read_json, read_list, require_source
 from harness.contract import Counter
 from harness.errors import HarnessError
 
@@ -44,15 +44,14 @@ def build_dataset(
     layout: CocoLayout,
     preprocess: Preprocess,
     side: int,
-    listed: Sequence[str],
-    *,
+    benchmark: str,
     source: Path | None,
     settings: Mapping[str, Any],
     output: Path,
     counter: Counter,
 ) -> None:
     """samples.npy [count, 3, side, side] in the order of the annotations, annotations.json of those images, and
-    calibration.npy of the listed images that are there.
+    calibration.npy of those images of the benchmark's official list that are there.
 
     ``settings``: dtype ("float32" or "float16"), count (the first so many images, all where it is absent), threads.
     Everything on disk is looked at before the first image is prepared.
@@ -68,6 +67,7 @@ def build_dataset(
         raise HarnessError(f"{path} names {found}", "input", fix)
     chosen = take_first(whole, wanted) if wanted else whole
     names = [f"{layout.images}/{image['file_name']}" for image in chosen["images"]]
+    listed = read_list(benchmark, "calibration.txt")
     calibration = [name for item in listed if (source / (name := f"{layout.calibration}/{item}")).is_file()]
     rules = [make_jpeg_rule(name) for name in (*names, *calibration)]
     check_files(source, rules, fix=f"{layout.again}; nothing was prepared")

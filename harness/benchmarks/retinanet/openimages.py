@@ -6,16 +6,13 @@ mlcommons/inference bit for bit: resize to 800 x 800, red first, 0 to 1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.benchmarks.detection import coco
-from harness.benchmarks.sources import read_list
-from harness.contract import Counter
 
 SIDE = 800
 LAYOUT = coco.CocoLayout(
@@ -27,15 +24,11 @@ LAYOUT = coco.CocoLayout(
 )
 
 
-def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
-    """As ``coco.build_dataset``."""
-    listed = read_list("retinanet", "calibration.txt")
-    given = {"source": source, "settings": settings, "output": output, "counter": counter}
-    coco.build_dataset(LAYOUT, preprocess, SIDE, listed, **given)  # type: ignore[arg-type]
-
-
 def preprocess(path: Path) -> NDArray[np.float32]:
     """An image file -> float32 [3, 800, 800]. Raises HarnessError."""
     scaled = coco.read_scaled(path, SIDE, again=LAYOUT.again)
     scaled /= 255.0
     return scaled.transpose(2, 0, 1)
+
+
+build_dataset = partial(coco.build_dataset, LAYOUT, preprocess, SIDE, "retinanet")

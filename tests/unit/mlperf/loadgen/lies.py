@@ -26,40 +26,33 @@ class Lie:
     listed: bool = False
 
 
-def setting(key: str, value: str) -> Edit:
-    """Another value on the line of a key."""
-    shape = re.compile(rf'("key": "{re.escape(key)}", "value": )("(?:[^"\\]|\\.)*"|[^,]+)')
+def _substitute(key: str, shape: str, change: Callable[[re.Match[str]], str], *, most: int = 1) -> Edit:
+    """What ``shape`` finds on lines of a key, changed; on the first, or on all where ``most`` is 0."""
 
     def edit(text: str) -> str:
-        changed, count = shape.subn(lambda found: f"{found[1]}{value}", text, count=1)
-        assert count == 1, f"no line of {key}"
+        changed, count = re.subn(shape, change, text, count=most)
+        assert count, f"no line of {key}"
         return changed
 
     return edit
+
+
+def setting(key: str, value: str) -> Edit:
+    """Another value on the line of a key."""
+    shape = rf'("key": "{re.escape(key)}", "value": )("(?:[^"\\]|\\.)*"|[^,]+)'
+    return _substitute(key, shape, lambda found: f"{found[1]}{value}")
 
 
 def times(key: str, factor: float) -> Edit:
     """A number that many times as large, as LoadGen prints doubles."""
-    shape = re.compile(rf'("key": "{re.escape(key)}", "value": )([\d.e+]+)')
-
-    def edit(text: str) -> str:
-        changed, count = shape.subn(lambda found: f"{found[1]}{float(found[2]) * factor:.6g}", text, count=1)
-        assert count == 1, f"no line of {key}"
-        return changed
-
-    return edit
+    shape = rf'("key": "{re.escape(key)}", "value": )([\d.e+]+)'
+    return _substitute(key, shape, lambda found: f"{found[1]}{float(found[2]) * factor:.6g}")
 
 
 def whole(key: str, factor: float) -> Edit:
     """The same of an integer."""
-    shape = re.compile(rf'("key": "{re.escape(key)}", "value": )(\d+)')
-
-    def edit(text: str) -> str:
-        changed, count = shape.subn(lambda found: f"{found[1]}{int(int(found[2]) * factor)}", text, count=1)
-        assert count == 1, f"no line of {key}"
-        return changed
-
-    return edit
+    shape = rf'("key": "{re.escape(key)}", "value": )(\d+)'
+    return _substitute(key, shape, lambda found: f"{found[1]}{int(int(found[2]) * factor)}")
 
 
 def times_another(key: str, other: str, factor: float) -> Edit:
@@ -75,48 +68,34 @@ def times_another(key: str, other: str, factor: float) -> Edit:
 
 def prepended(key: str, value: str) -> Edit:
     """A second line of a key before LoadGen's own: readers take the first."""
-
-    def edit(text: str) -> str:
-        lines = text.splitlines(keepends=True)
-        at = next(number for number, line in enumerate(lines) if f'"key": "{key}"' in line)
-        return "".join([*lines[:at], setting(key, value)(lines[at]), *lines[at:]])
-
-    return edit
+    return _repeat(key, value, after=0)
 
 
 def appended(key: str, value: str) -> Edit:
     """A second line of a key behind LoadGen's own: some readers take the last."""
+    return _repeat(key, value, after=1)
 
+
+def _repeat(key: str, value: str, *, after: int) -> Edit:
     def edit(text: str) -> str:
         lines = text.splitlines(keepends=True)
         at = next(number for number, line in enumerate(lines) if f'"key": "{key}"' in line)
-        return "".join([*lines[: at + 1], setting(key, value)(lines[at]), *lines[at + 1 :]])
+        lines.insert(at + after, setting(key, value)(lines[at]))
+        return "".join(lines)
 
     return edit
 
 
 def within(key: str, name: str, value: str) -> Edit:
     """Another value of what LoadGen's logger writes on a line beside its key and value."""
-    shape = re.compile(rf'("key": "{key}".*"{name}": )("[^"]*"|[\d.]+)')
-
-    def edit(text: str) -> str:
-        changed, count = shape.subn(lambda found: f"{found[1]}{value}", text)
-        assert count, f"no line of {key}"
-        return changed
-
-    return edit
+    shape = rf'("key": "{key}".*"{name}": )("[^"]*"|[\d.]+)'
+    return _substitute(key, shape, lambda found: f"{found[1]}{value}", most=0)
 
 
 def doubled(key: str, more: str) -> Edit:
     """A line that says a second thing behind its value: readers of JSON take the last."""
-    shape = re.compile(rf'("key": "{re.escape(key)}", "value": (?:"[^"]*"|[^,]+))')
-
-    def edit(text: str) -> str:
-        changed, count = shape.subn(lambda found: f"{found[1]}, {more}", text, count=1)
-        assert count == 1, f"no line of {key}"
-        return changed
-
-    return edit
+    shape = rf'("key": "{re.escape(key)}", "value": (?:"[^"]*"|[^,]+))'
+    return _substitute(key, shape, lambda found: f"{found[1]}, {more}")
 
 
 def hundredth(text: str) -> str:

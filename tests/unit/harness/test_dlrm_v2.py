@@ -26,6 +26,7 @@ from harness.benchmarks.dlrm_v2.grouping import count_evaluated, group_pairs  # 
 from harness.benchmarks.dlrm_v2.layers import Shape, list_weights, name_table  # noqa: E402
 from harness.benchmarks.dlrm_v2.rehearsal import CHECKPOINT, write_rehearsal  # noqa: E402
 from harness.benchmarks.sources import REHEARSAL  # noqa: E402
+from tests.unit.harness.generated import generate  # noqa: E402
 
 SAMPLES = 3
 # Of dlrm_trace_of_aggregated_samples.txt, as the README of the reference gives it.
@@ -34,13 +35,7 @@ TRACE = "3db90209564316f2506c99cc994ad0b2"
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("dlrm_v2")
-    for name in ("data", "models"):
-        (folder / name).mkdir()
-    counter = Counter(folder / "counter")
-    write_rehearsal(folder / "data", folder / "models", count=SAMPLES, seed=1, size="small", counter=counter)
-    (folder / "data" / REHEARSAL).write_text("{}")
-    return folder
+    return generate(tmp_path_factory, "dlrm_v2", write_rehearsal, SAMPLES)
 
 
 @pytest.fixture

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -13,44 +12,13 @@ import pytest
 
 from harness.errors import HarnessError
 from harness.tokens import GenerationPlan, Sampling
+from tests.unit.harness.heard import Heard
 from tests.unit.harness.openai_server import KEY, MODEL, Server
 
 pytest.importorskip("aiohttp")
 
 TOKENS = 4
-LIMIT = 20  # seconds after which an answer counts as never coming
 PROMPTS = [np.array([10 * (row + 1), 3, 5], np.int32) for row in range(8)]
-
-
-class Heard:
-    """What the client told: first tokens and results by id."""
-
-    def __init__(self) -> None:
-        self.firsts: dict[int, list[int]] = {}
-        self.results: dict[int, Any] = {}
-        self._changed = threading.Condition()
-
-    def first(self, identity: int, tokens: Sequence[int]) -> None:
-        assert identity not in self.firsts
-        self.firsts[identity] = list(tokens)
-
-    def result(self, identity: int, result: Any) -> None:
-        with self._changed:
-            assert identity not in self.results, "answered twice"
-            self.results[identity] = result
-            self._changed.notify_all()
-
-    def wait(self, count: int) -> dict[int, Any]:
-        with self._changed:
-            assert self._changed.wait_for(lambda: len(self.results) >= count, LIMIT), self.results
-        return self.results
-
-    def failure(self, count: int = 1) -> HarnessError:
-        """The one that all prompts ended with."""
-        found = {str(result): result for result in self.wait(count).values()}
-        (error,) = found.values()
-        assert isinstance(error, HarnessError)
-        return error
 
 
 Ask = Callable[..., Any]
@@ -58,7 +26,7 @@ Ask = Callable[..., Any]
 
 @pytest.fixture
 def heard() -> Heard:
-    return Heard()
+    return Heard(20)
 
 
 @pytest.fixture

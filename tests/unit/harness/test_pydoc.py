@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +21,10 @@ from harness.benchmarks.language.pydoc.network import (
 from harness.contract import Counter
 from harness.errors import HarnessError
 from harness.tokens import PROMPTS, GenerationPlan, Sampling
+from tests.unit.harness.heard import Heard
 
 SHAPE = TransformerShape(vocabulary=40, width=32, heads=2, layers=2, inner=48, places=32)
-LIMIT = 60  # seconds after which an answer counts as never coming
+LIMIT = 60  # seconds
 
 
 def make_parameters(seed: int = 3) -> network.Parameters:
@@ -113,28 +112,6 @@ def test_prompts_of_any_length_are_kept_in_their_order(tmp_path: Path) -> None:
         write_prompts(tmp_path, [[5], []])
 
 
-class Heard:
-    def __init__(self) -> None:
-        self.firsts: dict[int, list[int]] = {}
-        self.results: dict[int, Any] = {}
-        self._changed = threading.Condition()
-
-    def first(self, identity: int, tokens: Sequence[int]) -> None:
-        assert identity not in self.firsts
-        self.firsts[identity] = list(tokens)
-
-    def result(self, identity: int, result: Any) -> None:
-        with self._changed:
-            assert identity not in self.results, "answered twice"
-            self.results[identity] = result
-            self._changed.notify_all()
-
-    def wait(self, count: int) -> dict[int, Any]:
-        with self._changed:
-            assert self._changed.wait_for(lambda: len(self.results) >= count, LIMIT), self.results
-        return self.results
-
-
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("openvino_genai")
@@ -167,7 +144,7 @@ def make_plan(heard: Heard, **changed: Any) -> GenerationPlan:
 def test_openvino_genai_says_what_numpy_says(streaming: bool, model: Path) -> None:
     from harness.backends import openvino_genai
 
-    parameters, heard = make_parameters(), Heard()
+    parameters, heard = make_parameters(), Heard(LIMIT)
     prompts = [np.arange(1, 3 + row, dtype=np.int32) * 3 % 40 for row in range(6)]
     wanted = {}
     for row, prompt in enumerate(prompts):
@@ -193,5 +170,5 @@ def test_folder_without_a_model_is_named(tmp_path: Path) -> None:
     from harness.backends import openvino_genai
 
     with pytest.raises(HarnessError, match=r"has no openvino_model\.xml") as caught:
-        openvino_genai.load(make_plan(Heard(), source=tmp_path))
+        openvino_genai.load(make_plan(Heard(LIMIT), source=tmp_path))
     assert "optimum-cli" in caught.value.fix

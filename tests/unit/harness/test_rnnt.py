@@ -24,6 +24,7 @@ from harness.benchmarks.accuracy import AnswerLog  # noqa: E402
 from harness.benchmarks.rnnt import features, librispeech, scoring, transcribing  # noqa: E402
 from harness.benchmarks.rnnt.rehearsal import FOLDER, load_parts, transcribe, write_rehearsal  # noqa: E402
 from harness.benchmarks.sources import REHEARSAL  # noqa: E402
+from tests.unit.harness.generated import generate  # noqa: E402
 
 SAMPLES = 3
 CHAPTER = "2277/149896"  # the first of the reference's manifest
@@ -33,13 +34,7 @@ TRANSCRIPTS = f"{CHAPTER}/2277-149896.trans.txt"
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("rnnt")
-    for name in ("data", "models"):
-        (folder / name).mkdir()
-    counter = Counter(folder / "counter")
-    write_rehearsal(folder / "data", folder / "models", count=SAMPLES, seed=1, size="small", counter=counter)
-    (folder / "data" / REHEARSAL).write_text("{}")
-    return folder
+    return generate(tmp_path_factory, "rnnt", write_rehearsal, SAMPLES)
 
 
 @pytest.fixture

@@ -141,7 +141,9 @@ def _build_engine(request: BuildRequest, counter: Counter) -> Made:
         )
     model = Path(request.inputs["model"])
     parts = list_parts(model)
-    facts, documents, timings = backend.facts(), {}, []
+    facts = backend.facts()
+    documents: dict[str, Any] = {}
+    timings: dict[str, Any] = {}
     for part in parts or ("",):
         output = Path(request.output) / part
         output.mkdir(exist_ok=True)
@@ -158,9 +160,10 @@ def _build_engine(request: BuildRequest, counter: Counter) -> Made:
         )
         engine.write(output)
         documents[part] = engine.document()
-        timings += [timing] if (timing := engine.settings.get("tensorrt", {}).get("timing_cache")) else []
+        if timing := engine.settings.get("tensorrt", {}).get("timing_cache"):
+            timings[part] = timing
     if timings:
-        facts["timing_cache"] = Fact(value=" ".join(timings), role="evidence")
+        facts["timing_cache"] = Fact(value=timings if parts else timings[""], role="evidence")
     made = documents if parts else documents[""]
     return {"engine": made, "files": _digests(Path(request.output)), "marks": []}, facts
 

@@ -17,7 +17,6 @@ import pytest
 from reconciler.cli.main import main
 from reconciler.desired import cells
 from reconciler.diff.change import Reason
-from reconciler.execute.outcome import Status
 from reconciler.files import remove
 from reconciler.mlperf.compliance.judging import find_test
 from reconciler.mlperf.loadgen.log import parse_detail
@@ -25,7 +24,7 @@ from reconciler.reconcile import PassReport
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import Ended, Record
 from reconciler.result_formats import loadgen_logs
-from tests.passes.repository import SPEC, Repository, make_repository
+from tests.passes.repository import SPEC, Repository, make_repository, make_whole, unfinished
 from tests.shared import make_once, need
 
 pytest.importorskip("mlperf_loadgen")
@@ -134,10 +133,7 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> Repository:
 
 
 def _audit(folder: Path) -> Repository:
-    repository = make(folder / "repository")
-    report = repository.reconcile()
-    assert {o.status for o in report.outcomes} == {Status.DONE}, [o.message for o in report.outcomes]
-    return repository
+    return make_whole(folder, make)
 
 
 @pytest.fixture(scope="module")
@@ -147,13 +143,10 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Repository:
 
 
 def _audit_large(folder: Path) -> Repository:
-    repository = make(folder / "repository")
     with pytest.MonkeyPatch.context() as patch:
         for module in (cells, loadgen_logs):
             patch.setattr(module, "find_test", lambda name: replace(find_test(name), reads_answers=()))
-        report = repository.reconcile()
-    assert {o.status for o in report.outcomes} == {Status.DONE}, [o.message for o in report.outcomes]
-    return repository
+        return make_whole(folder, make)
 
 
 def records_of(repository: Repository, kind: str) -> list[Record]:
@@ -253,11 +246,14 @@ def with_engine(tmp_path_factory: pytest.TempPathFactory) -> Repository:
 
 
 def _build_engine(folder: Path) -> Repository:
-    repository = make(folder / "repository")
+    return make_whole(folder, _with_weights)
+
+
+def _with_weights(root: Path) -> Repository:
+    repository = make(root)
     own_bytes = '\n    (output / "model.onnx").write_bytes(os.urandom(16))\n'
     repository.edit("benchmarks/tiny.py", own_bytes, WEIGHTS)
     repository.edit(SPEC, 'backend: "null"', "backend: onnxruntime")
-    assert {outcome.status for outcome in repository.reconcile().outcomes} == {Status.DONE}
     return repository
 
 
@@ -275,7 +271,7 @@ def test_an_engine_made_again_with_other_bytes_makes_no_run_stale(with_engine: R
     repository.edit(SPEC, "target_qps: 400, min_query_count: 320", "target_qps: 390, min_query_count: 320")
     repository.reconcile(select=("kind=run", "mode=performance"))
     assert _published(repository) == published
-    repository.reconcile()
+    repository.settle()
     assert len(_published(repository)) == len(published) == 4
     assert not _published(repository) & published
 
@@ -305,7 +301,7 @@ def test_new_engine_bytes_and_the_plan_names_accuracy_and_tests(with_engine: Rep
     assert unlike == {f"Run:{CELL}/accuracy", *(f"ComplianceTest:{CELL}/{test}" for test in TESTS)}
     assert all("engine.model.onnx" in steps[name].note for name in unlike)
     assert f"Run:{CELL}/performance" not in steps
-    repository.reconcile()
+    repository.settle()
     assert not repository.look().plan.steps
 
 
@@ -355,8 +351,7 @@ def test_verdict_waits_for_logs_that_are_elsewhere(large: Repository, tmp_path: 
 
 
 def test_varying_answers_are_compared_by_their_accuracy(tmp_path: Path) -> None:
-    repository = make(tmp_path / "repository", VARYING)
-    repository.reconcile()
+    repository = make_whole(tmp_path, lambda root: make(root, VARYING))
     (verdict,) = [r for r in records_of(repository, "Verdict") if r.address.label == "TEST01 verdict"]
     assert verdict.values["passed"]
     assert verdict.values["notes"][0].startswith("compared by accuracy, because ")
@@ -389,8 +384,7 @@ def test_killed_in_a_test_leaves_no_audit_settings_for_others(audited: Repositor
         os.kill(child.pid, signal.SIGKILL)
         child.wait()
     assert left_behind(repository.root) == []
-    report = repository.reconcile()
-    assert {o.status for o in report.outcomes} == {Status.DONE}
+    assert unfinished(repository.settle()) == []
     assert left_behind(repository.root) == []
     assert repository.leftovers() == []
     assert all(record.ended is Ended.DONE for record in repository.records().values())

@@ -16,7 +16,7 @@ from reconciler.history.audit import audit
 from reconciler.history.snapshot import read_snapshot
 from reconciler.mlperf.log_files import ACCURACY_LOG, VERIFY_ACCURACY
 from reconciler.resource.records import Record
-from tests.passes.repository import SPEC, Repository, make_repository
+from tests.passes.repository import SPEC, Repository, make_repository, make_whole
 from tests.shared import make_once
 
 pytest.importorskip("mlperf_loadgen")
@@ -97,10 +97,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Repository:
 
 
 def _make(folder: Path) -> Repository:
-    repository = make(folder / "repository")
-    report = repository.reconcile()
-    assert {o.status for o in report.outcomes} == {Status.DONE}, [o.message for o in report.outcomes]
-    return repository
+    return make_whole(folder, make)
 
 
 def record_of(repository: Repository, address: str) -> Record:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -12,6 +13,7 @@ from reconciler.cli.shared.decisions import add_commit_option, conclude
 from reconciler.cli.shared.options import json_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
+from reconciler.desired_cache import list_spec_paths
 from reconciler.diff.pruning import Prunable, list_prunable
 from reconciler.errors import ERROR, IN_SYNC, ReconcilerError
 from reconciler.files import Lock, remove
@@ -28,6 +30,7 @@ from reconciler.render.explanation import render_table
 from reconciler.resource.decisions import find_freeze
 from reconciler.resource.kinds import Kind
 from reconciler.spec.files import compute_blob_id
+from reconciler.spec.loading import list_left_out
 
 _SHARE = 0.25
 _OPTIONS: list[click.Parameter] = [
@@ -59,7 +62,9 @@ def command(yes: bool, measured: bool, max_share: float, commit: bool, as_json: 
         rendered = read_rendered(paths)
         cells = frozenset(rendered.cells) - {SHARED} if seen.observed.tree_present else frozenset()
         stored = frozenset(path.name for path in paths.objects.glob("*/*"))
-        found = list_prunable(seen.desired, seen.recorded, seen.decisions, cells, stored, measured=measured)
+        apart = [replace(options, specs=(name,)) for name in list_left_out(list_spec_paths(paths, ()), paths.root)]
+        declared = [seen.desired, *(compute_plan(paths, alone).desired for alone in apart)]
+        found = list_prunable(declared, seen.recorded, seen.decisions, cells, stored, measured=measured)
         refused = _refusals(seen, found, max_share)
         if not as_json:
             say(_table(found))

@@ -19,7 +19,7 @@ from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.quantities import join_listing, show_count
 from reconciler.render.documents import render_document
 from reconciler.spec.declared import Declared
-from reconciler.spec.loading import load
+from reconciler.spec.loading import list_left_out, load
 
 _SPECS = click.Argument(["specs"], nargs=-1, metavar="[SPEC]...", type=click.Path())
 
@@ -31,16 +31,18 @@ def command(specs: tuple[str, ...], as_json: bool) -> int:
 
     Needs no model, data or device. Every problem is named in one run.
     """
-    declared, desired = _read(specs)
+    declared, desired, left_out = _read(specs)
     files = [file.path for file in declared.files]
     if as_json:
         counts = {"cells": len(declared.cells), "resources": len(desired.resources)}
         missing = list(desired.missing_cells)
-        said = {"missing_cells": missing, "notes": list(desired.notes), **counts}
+        said = {"missing_cells": missing, "notes": list(desired.notes), "left_out": list(left_out), **counts}
         say_json(render_document("validate", valid=True, problems=[], files=files, **said))
         return IN_SYNC
     cells, resources = show_count(len(declared.cells), "cell"), show_count(len(desired.resources), "resource")
     say(f"Valid: {join_listing(files)} ({cells}, {resources}, round {declared.round.value}).")
+    if left_out:
+        say(f"Left out, since they apply only when they are named: {join_listing(left_out)}")
     for cell in desired.missing_cells:
         say(f"Not declared, but required by the round: {cell}")
     for note in desired.notes:
@@ -48,10 +50,10 @@ def command(specs: tuple[str, ...], as_json: bool) -> int:
     return IN_SYNC
 
 
-def _read(specs: Sequence[str]) -> tuple[Declared, Desired]:
+def _read(specs: Sequence[str]) -> tuple[Declared, Desired, tuple[str, ...]]:
     paths = find_repository(specs)
     spec_paths = list_spec_paths(paths, [show_from_root(paths, spec) for spec in specs])
     declared = load(spec_paths, paths.root, os.environ)
     ruleset = load_ruleset_of(declared, load_ruleset)
     check(declared, ruleset)
-    return declared, compile_desired(declared, ruleset, Pins())[0]
+    return declared, compile_desired(declared, ruleset, Pins())[0], list_left_out(spec_paths, paths.root)

@@ -6,6 +6,7 @@ never; what anything kept was made from stays with it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reconciler.desired.state import Desired
@@ -41,7 +42,7 @@ class Prunable:
 
 
 def list_prunable(
-    desired: Desired,
+    declared: Sequence[Desired],
     recorded: Recorded,
     decisions: Decisions,
     rendered: frozenset[str],
@@ -49,12 +50,13 @@ def list_prunable(
     *,
     measured: bool,
 ) -> Prunable:
-    """``rendered``: cells in the tree; ``stored``: digests in the object store. ``measured``: records of runs, scores
-    and tests may go, too."""
+    """``declared``: by all specs together, and by each that applies only when it is named. ``rendered``: cells in the
+    tree; ``stored``: digests in the object store. ``measured``: records of runs, scores and tests may go, too."""
     every = {s.id: s for group in recorded.by_key.values() for s in group}
-    keys = {resource.key for resource in desired.resources}
+    resources = [resource for desired in declared for resource in desired.resources]
+    keys = {resource.key for resource in resources}
     keys |= {item.key.before for held in decisions.acceptances.values() for item in held.accepted}
-    wanted = {s.id for s in every.values() if s.key in keys or _wanted(s, desired, decisions)}
+    wanted = {s.id for s in every.values() if s.key in keys or _wanted(s, declared, decisions)}
     used = {a.sha256 for identity in _with_upstream(wanted, every) for a in every[identity].artifacts}
     files = {
         a.sha256: (s, a)
@@ -65,7 +67,7 @@ def list_prunable(
     gone = {sha256: item for sha256, item in files.items() if sha256 not in used}
     kept = {s.id for s in every.values() if s.id in wanted or not (measured or s.address.kind in BUILT)}
     kept = _with_upstream(kept, every)
-    names = {str(r.cell) for r in desired.resources if r.kind is Kind.RESULT}
+    names = {str(r.cell) for r in resources if r.kind is Kind.RESULT}
     return Prunable(
         records=tuple(s for s in every.values() if s.id not in kept),
         files=tuple(sorted(gone.values(), key=lambda item: (item[0].address, item[1].name))),
@@ -76,10 +78,10 @@ def list_prunable(
     )
 
 
-def _wanted(summary: Summary, desired: Desired, decisions: Decisions) -> bool:
+def _wanted(summary: Summary, declared: Sequence[Desired], decisions: Decisions) -> bool:
     """Whether a declared resource has its address, or a freeze covers it."""
     addresses = (summary.address, *summary.shared)
-    if any(address in desired.by_address for address in addresses):
+    if any(address in desired.by_address for desired in declared for address in addresses):
         return True
     return any(address.cell and find_freeze(address.cell, decisions.frozen) for address in addresses)
 

@@ -152,7 +152,9 @@ def _snapshot(root: Path, commit: str, specs: tuple[str, ...], today: date | Non
         raise SpecError([Problem(", ".join(specs), 0, 0, "", f"commit {commit[:12]} has no spec", fix)])
     contents = git.read_blobs(root, files.values())
     read = [decode_spec(contents[blob], path) for path, blob in files.items()]
-    sources = [replace(item, blob=files[item.name]) for item in read if isinstance(item, Source)]
+    sources = [
+        replace(item, blob=files[item.name], named=item.name in specs) for item in read if isinstance(item, Source)
+    ]
     unread = [item for item in read if isinstance(item, Problem)]
     records, damaged = read_records(root, commit, shared.records)
     recorded = group_records(_summaries(records, damaged, shared.summaries))
@@ -164,7 +166,8 @@ def _snapshot(root: Path, commit: str, specs: tuple[str, ...], today: date | Non
     desired, _ = compile_desired(declared, ruleset, pins, shared.reuse)
     decisions = read_decisions(root, commit, today)
     difference = compare(desired, recorded, Observed(), decisions=decisions)
-    return Snapshot(commit, files, desired, recorded, difference, records, damaged, decisions)
+    applied = {file.path: file.blob for file in declared.files}
+    return Snapshot(commit, applied, desired, recorded, difference, records, damaged, decisions)
 
 
 def _is_spec(path: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from reconciler.errors import Problem
@@ -19,18 +19,20 @@ _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One file as read. ``name`` is its path relative to the repository; ``blob`` the git blob id of its bytes."""
+    """One file as read. ``name`` is its path relative to the repository; ``blob`` the git blob id of its bytes.
+    ``named``: it was asked for itself, and not found in a folder."""
 
     name: str
     text: str
     blob: str
+    named: bool = True
 
 
 def read_sources(paths: Sequence[Path], root: Path) -> tuple[list[Source], list[Problem]]:
     """Every spec file in ``paths`` (files, or folders with .yaml and .yml files), each once."""
     sources: list[Source] = []
     problems: list[Problem] = []
-    seen: set[Path] = set()
+    chosen: dict[Path, tuple[Path, bool]] = {}  # resolved: as it is spelled, and whether it was named itself
     for path in paths:
         try:
             found, missing = _expand(path, root)
@@ -39,10 +41,15 @@ def read_sources(paths: Sequence[Path], root: Path) -> tuple[list[Source], list[
             found, missing = [], [Problem(str(path), 1, 1, "", f"the path cannot be read: {why}", "check the path")]
         problems += missing
         for file in found:
-            if (resolved := file.resolve()) not in seen:
-                seen.add(resolved)
-                source = _read(file, root)
-                (sources if isinstance(source, Source) else problems).append(source)  # type: ignore[arg-type]
+            resolved = file.resolve()
+            spelled, named = chosen.get(resolved, (file, False))
+            chosen[resolved] = spelled, named or file is path
+    for file, named in chosen.values():
+        source = _read(file, root)
+        if isinstance(source, Source):
+            sources.append(replace(source, named=named))
+        else:
+            problems.append(source)
     if not paths:
         problems.append(
             Problem("", 0, 0, "", "no spec file is named", "name a spec file, such as specs/quickstart.yaml")

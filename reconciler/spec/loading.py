@@ -10,7 +10,7 @@ from reconciler.spec.declaration import Declaring
 from reconciler.spec.declared import Declared, SpecFile
 from reconciler.spec.files import Source, read_sources
 from reconciler.spec.locations import Variables, find_misplaced
-from reconciler.spec.merging import check_header, merge
+from reconciler.spec.merging import applies_only_when_named, check_header, merge
 from reconciler.spec.nodes import MapNode, parse
 from reconciler.spec.validation import validate
 
@@ -28,15 +28,11 @@ def load(paths: Sequence[Path], root: Path, environment: Mapping[str, str]) -> D
 def load_sources(
     sources: Sequence[Source], root: Path, environment: Mapping[str, str], problems: Sequence[Problem] = ()
 ) -> Declared:
-    """As ``load``, from texts already read (a commit's, say) and the problems met in reading them."""
+    """As ``load``, from texts already read (a commit's, say) and the problems met in reading them. What applies only
+    when it is named, and was not, is left out as if it were not there."""
     found = list(problems)
-    trees: list[MapNode] = []
-    for source in sources:
-        tree, wrong = parse(source.text, source.name)
-        found += wrong
-        if tree is not None:
-            trees.append(tree)
-            found += check_header(tree)
+    sources, trees, wrong = _parse(sources)
+    found += wrong
     merged, twice = merge(trees)
     complete = len(trees) == len(sources) and not problems
     declared = None
@@ -50,6 +46,36 @@ def load_sources(
     if found or declared is None:
         raise SpecError(list(dict.fromkeys(found)))
     return declared
+
+
+def list_left_out(paths: Sequence[Path], root: Path) -> tuple[str, ...]:
+    """The files in these folders that apply only when they are named."""
+    sources, _ = read_sources(paths, root)
+    return tuple(source.name for source in sources if _is_left_out(source, parse(source.text, source.name)[0]))
+
+
+def _is_left_out(source: Source, tree: MapNode | None) -> bool:
+    return tree is not None and not source.named and applies_only_when_named(tree)
+
+
+def _parse(sources: Sequence[Source]) -> tuple[list[Source], list[MapNode], list[Problem]]:
+    """The files that declare the submission together, their trees, and what is wrong in them."""
+    taken: list[Source] = []
+    trees: list[MapNode] = []
+    problems: list[Problem] = []
+    for source in sources:
+        tree, wrong = parse(source.text, source.name)
+        if _is_left_out(source, tree):
+            continue
+        taken.append(source)
+        problems += wrong
+        if tree is not None:
+            trees.append(tree)
+            problems += check_header(tree)
+    if sources and not taken:
+        fix = f"name one, such as {sources[0].name}"
+        problems.append(Problem(sources[0].name, 1, 1, "", "every spec here applies only when it is named", fix))
+    return taken, trees, problems
 
 
 def _declare(

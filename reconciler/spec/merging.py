@@ -11,6 +11,7 @@ from reconciler.spec.quantities import show_quantity
 API_VERSION = "mlperf-reconciler/v1"
 KIND = "Submission"
 _HEADER = {"apiVersion": API_VERSION, "kind": KIND}
+_ONLY_WHEN_NAMED = "only_when_named"
 
 
 def check_header(root: MapNode) -> list[Problem]:
@@ -30,6 +31,11 @@ def check_header(root: MapNode) -> list[Problem]:
     return problems
 
 
+def applies_only_when_named(root: MapNode) -> bool:
+    """Whether the file stays out of what a folder of specs declares together."""
+    return getattr(root.items.get(_ONLY_WHEN_NAMED), "value", None) is True
+
+
 def merge(roots: Iterable[MapNode]) -> tuple[MapNode | None, list[Problem]]:
     """All roots as one; None when there are none."""
     problems: list[Problem] = []
@@ -40,7 +46,7 @@ def merge(roots: Iterable[MapNode]) -> tuple[MapNode | None, list[Problem]]:
         else:
             later = MapNode(
                 root.origin,
-                {name: item for name, item in root.items.items() if name not in _HEADER},
+                {name: item for name, item in root.items.items() if name not in (*_HEADER, _ONLY_WHEN_NAMED)},
                 root.keys,
             )
             merged = _merge(merged, later, "", problems)

@@ -341,5 +341,10 @@ class Document(Group):
 
     apiVersion: Literal["mlperf-reconciler/v1"] = Field(description="Format of this file.")  # noqa: N815
     kind: Literal["Submission"] = Field(description="What this file declares.")
+    only_when_named: fields.Flag = Field(
+        None,
+        description="true: this file is a spec of its own, read where a command names it and left out of what all "
+        "files in specs/ declare together.",
+    )
     metadata: Metadata = Field(description="What the spec is called.")
     spec: Spec = Field(description="The submission.")

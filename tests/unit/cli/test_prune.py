@@ -121,3 +121,17 @@ def test_prune_leaves_what_is_frozen(swapped: Path, reconcile: Reconcile) -> Non
     assert reconcile("freeze", "--all", "--reason", "the deadline is over")[0] == 0
     code, _, err = reconcile("prune", *ALL, "--yes")
     assert (code, "frozen since" in err) == (1, True)
+
+
+def test_records_of_a_spec_that_applies_only_when_named_stay(swapped: Path, reconcile: Reconcile) -> None:
+    apart = (
+        (swapped / "specs/one.yaml")
+        .read_text()
+        .replace(SECOND, ROW)
+        .replace("spec:", "only_when_named: true\nspec:", 1)
+    )
+    (swapped / "specs/apart.yaml").write_text(apart)
+    commit(swapped, "Keep the first in a spec of its own")
+    before = records(swapped)
+    assert "Nothing to prune" in reconcile("prune", *ALL, "--yes")[1]
+    assert records(swapped) == before

@@ -23,7 +23,7 @@ def pruned(
     world.settle(desire([ONE, OTHER]))
     stored = frozenset(a.sha256 for s in world.summaries for a in s.artifacts if not cloned)
     cells = frozenset(str(wish.cell) for wish in (ONE, OTHER) if not cloned)
-    return world, list_prunable(desire(wishes), world.recorded, decisions, cells, stored, measured=measured)
+    return world, list_prunable([desire(wishes)], world.recorded, decisions, cells, stored, measured=measured)
 
 
 def test_all_that_is_declared_stays() -> None:
@@ -74,7 +74,7 @@ def test_what_two_cells_share_stays_while_one_is_frozen() -> None:
     assert shared
     freeze = Freeze(frozen.cell, "why", "Ada", "2026-03-01", None, "")
     decisions = Decisions({}, {"state/frozen/x": freeze}, {}, date(2026, 3, 15))
-    found = list_prunable(desire([]), world.recorded, decisions, frozenset(), frozenset(), measured=True)
+    found = list_prunable([desire([])], world.recorded, decisions, frozenset(), frozenset(), measured=True)
     assert shared.isdisjoint(s.id for s in found.records)
 
 
@@ -82,3 +82,13 @@ def test_what_is_frozen_stays() -> None:
     freeze = Freeze(OTHER.cell, "why", "Ada", "2026-03-01", None, "")
     decisions = Decisions({}, {"state/frozen/x": freeze}, {}, date(2026, 3, 15))
     assert pruned(ONE, decisions=decisions, measured=True)[1].empty
+
+
+def test_what_another_spec_declares_stays() -> None:
+    """One that applies only when it is named."""
+    world = World()
+    world.settle(desire([ONE, OTHER]))
+    cells = frozenset({str(OTHER.cell)})
+    declared = [desire([ONE]), desire([OTHER])]
+    found = list_prunable(declared, world.recorded, NOTHING, cells, frozenset(), measured=True)
+    assert found.empty

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.errors import Problem, SpecError
 from reconciler.resource.canonical import digest
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Cell
 from reconciler.spec.declared import Declared
 from reconciler.spec.files import compute_blob_id
-from reconciler.spec.loading import load
-from tests.unit.spec.writing import HEADER, VALID, load_texts, problems_in, replaced
+from reconciler.spec.loading import list_left_out, load
+from tests.unit.spec.writing import HEADER, VALID, load_texts, problems_in, replaced, write
 
 ROOT = Path(__file__).parents[3]
 
@@ -198,3 +199,39 @@ def calls_while_loading(folder: Path, text: str, cells: int) -> int:
     declared = profile.runcall(load_texts, folder, main=text)
     assert len(declared.cells) == cells
     return sum(entry.callcount for entry in profile.getstats())
+
+
+def test_spec_of_its_own_applies_only_when_its_file_is_named(tmp_path: Path) -> None:
+    main, apart = write(tmp_path, main=VALID, apart=VALID.replace("spec:\n", "only_when_named: true\nspec:\n", 1))
+    assert [file.path for file in load([tmp_path], tmp_path, {}).files] == ["main.yaml"]
+    assert [file.path for file in load([apart], tmp_path, {}).files] == ["apart.yaml"]
+    for paths in ([tmp_path, apart], [apart, tmp_path], [main, apart]):
+        with pytest.raises(SpecError, match="set here and in"):
+            load(paths, tmp_path, {})
+    assert list_left_out([tmp_path], tmp_path) == ("apart.yaml",)
+    assert list_left_out([main, apart], tmp_path) == ()
+
+
+def test_parts_of_a_spec_of_its_own_are_named_together(tmp_path: Path) -> None:
+    first = replaced("spec:\n", "only_when_named: true\nspec:\n")
+    more = "spec: {systems: {crate: {category: edge, status: available}}}\n"
+    paths = write(tmp_path, first=first, second=f"{HEADER}only_when_named: true\n{more}")
+    declared = load(paths, tmp_path, {})
+    assert sorted(declared.systems) == ["box", "crate"]
+
+
+def test_mistakes_in_a_spec_of_its_own_do_not_stop_the_others(tmp_path: Path) -> None:
+    write(tmp_path, main=VALID, apart=f"{HEADER}only_when_named: true\nspec: {{rounds: v6.1}}\n")
+    assert load([tmp_path], tmp_path, {}).name == "acme"
+
+
+def test_folder_of_nothing_but_specs_of_their_own_declares_nothing(tmp_path: Path) -> None:
+    (problem,) = problems_in_folder(write(tmp_path, apart=f"{HEADER}only_when_named: true\n")[0].parent)
+    assert problem.message == "every spec here applies only when it is named"
+    assert problem.fix == "name one, such as apart.yaml"
+
+
+def problems_in_folder(folder: Path) -> list[Problem]:
+    with pytest.raises(SpecError) as caught:
+        load([folder], folder, {})
+    return caught.value.problems

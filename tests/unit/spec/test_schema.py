@@ -38,7 +38,7 @@ def test_it_is_a_schema() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *((ROOT / "specs" / name).read_text() for name in ("quickstart.yaml", ".examples/llm.yaml")),
+        *((ROOT / "specs" / name).read_text() for name in ("quickstart.yaml", "llm.yaml")),
         VALID,
         render_starter_spec(),
     ],

@@ -1,7 +1,8 @@
 """The compliance tests of a cell: which record of a test counts, whether its verdict still does, and what to repeat.
 
 A test is run again only when its own inputs changed, when its evidence is not that of the published run, or when its
-verdict fails and attempts are left. A verdict that was made with other runs is made again, from stored logs.
+verdict fails and attempts are left. Where it fails by speed alone, nobody knows which of the two runs is the outlier:
+test and performance run are repeated in turn. A verdict that was made with other runs is made again, from stored logs.
 """
 
 from __future__ import annotations
@@ -187,11 +188,19 @@ def _judge_again(walk: ComparisonState, verdict: Resource) -> None:
 
 
 def _failed(walk: ComparisonState, audit: CellTest, tried: int, verdict: Summary) -> None:
-    if tried < audit.test.attempts:
-        note = f"its verdict was a failure, attempt {tried + 1} of {audit.test.attempts}"
+    name, most = audit.test.address.label, audit.test.attempts
+    performance = walk.desired.by_address[_performance_of(audit)]
+    measured = len(walk.done(performance))
+    if verdict.by_speed and measured < performance.attempts and (measured < tried or tried >= most):
+        note = f"{name} was not as fast, attempt {measured + 1} of {performance.attempts}"
+        walk.change(performance, Action.REPLACE, Reason.PREVIOUS_ATTEMPT_FAILED, note)
+        _judge_again(walk, audit.verdict)
+    elif tried < most:
+        note = f"its verdict was a failure, attempt {tried + 1} of {most}"
         walk.change(audit.test, Action.REPLACE, Reason.PREVIOUS_ATTEMPT_FAILED, note)
         _judge_again(walk, audit.verdict)
-        return
-    name = audit.test.address.label
-    fix = f"correct the system, raise compliance.{name}.attempts, or repeat with --rerun kind={name}"
-    walk.findings.append(Finding(AUDIT_FAILS, str(audit.test.cell), f"{name}: {verdict.problem}", fix))
+    else:
+        fix = f"correct the system, raise compliance.{name}.attempts, or repeat with --rerun kind={name}"
+        if verdict.by_speed:
+            fix = f"quiet the machine, raise `attempts`, or repeat with --rerun cell={audit.test.cell}"
+        walk.findings.append(Finding(AUDIT_FAILS, str(audit.test.cell), f"{name}: {verdict.problem}", fix))

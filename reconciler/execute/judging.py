@@ -142,6 +142,8 @@ def _values(verdict: AuditVerdict, answers: Part | None, *, taken_over: bool) ->
         "notes": list(verdict.notes),
         "figures": dict(verdict.figures),
     }
+    if verdict.by_speed:
+        values["by_speed"] = True
     if answers is not None:
         values["answers"] = {"reasons": list(answers.reasons), "figures": dict(answers.figures)}
         values["answers_taken_over"] = taken_over

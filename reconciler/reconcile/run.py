@@ -23,7 +23,7 @@ from reconciler.reconcile.recorder import Recorder
 from reconciler.reconcile.worker import Worker
 from reconciler.storage_errors import convert_storage_errors
 
-_LOOKS = 20  # of one pass; each but the last has done something, so the bound only guards against a bug of ours
+_LOOKS = 40  # of one pass; each but the last has done something, so the bound only guards against a bug of ours
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,6 +124,7 @@ def _summarize(record: Record, identity: str) -> Summary:
         problem=record.problem or _invalid(values) or _below(values) or _failing(values),
         shared=record.shared,
         dirty=record.dirty,
+        by_speed=values.get("by_speed") is True,
     )
 
 

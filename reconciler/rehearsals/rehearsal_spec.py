@@ -26,7 +26,7 @@ CALIBRATION = "calibration.md"
 CALIBRATION_TEXT = (
     "# Calibration\n\nA rehearsal: networks of random weights, in the precision in which they were generated.\n"
 )
-_ATTEMPTS = 10  # a machine that rehearses does other things meanwhile
+_ATTEMPTS = 6  # of runs and tests, in turn: a machine that rehearses does other things meanwhile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -101,7 +101,7 @@ class Summary:
     ``validity`` is "VALID", "INVALID" or "" (no performance run). ``evidence``: sorted (name, canonical text)
     pairs. ``noted``: likewise of what may differ and is told (host, kernel). ``metric``: (value, unit) of a run or
     score. ``pins``: what the record knew of sources and versions,
-    by the names of its inputs.
+    by the names of its inputs. ``by_speed``: a verdict that fails only because two runs were not equally fast.
     """
 
     id: str
@@ -121,6 +121,7 @@ class Summary:
     shared: tuple[Address, ...] = ()
     dirty: bool = False
     noted: tuple[tuple[str, str], ...] = ()
+    by_speed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,7 +132,11 @@ class SettingsGroup(Group):
     accuracy_sample_count: fields.Count = Field(
         None, description="Samples of the accuracy run, when not the whole dataset."
     )
-    attempts: fields.Attempts = Field(None, description="How often an invalid or failed run is tried, 1 to 10.")
+    attempts: fields.Attempts = Field(
+        None,
+        description="How often a run is tried that is invalid or failed, or from whose speed a compliance test's "
+        "differs, 1 to 10.",
+    )
     publish: fields.Publish = Field(None, description="Which valid performance run is published.")
     compliance: Annotated[
         dict[fields.TestName, Audit],

@@ -93,6 +93,26 @@ def score(log, dataset, output):
     (output / "accuracy.txt").write_text(f"accuracy={{log.array('int32')[0, 0]}}%\\n")
     return {{}}
 """
+# The first two runs, accuracy and performance, take three times as long as those that come after them.
+SLOW_AT_FIRST = """time.sleep(0.08 if RUNS() <= 2 else 0)
+    return np.argmax(outputs[0], axis=1).astype(np.int32)
+
+
+class Runs:
+    def __init__(self):
+        self.number = 0
+
+    def __call__(self):
+        if not self.number:
+            path = os.path.join(os.path.dirname(__file__), "runs")
+            with open(path, "a") as stream:
+                stream.write(".")
+            self.number = os.path.getsize(path)
+        return self.number
+
+
+RUNS = Runs()
+"""
 DOCUMENT = """\
 apiVersion: mlperf-reconciler/v1
 kind: Submission
@@ -371,6 +391,28 @@ def test_failing_verdict_repeats_its_test_while_attempts_last(tmp_path: Path) ->
     assert last.message == f"TEST FAIL: {finding.message.removeprefix('TEST01: ')}"
     assert not any("/results/" in path for path in repository.tree())
     assert made(repository.reconcile()) == {}
+
+
+def test_outlying_performance_run_is_repeated_where_tests_fail_by_speed_alone(tmp_path: Path) -> None:
+    repository = make(tmp_path / "repository", SLOW_AT_FIRST, ", attempts: 4")
+    report = repository.reconcile()
+    assert [found for found in report.after.plan.findings if found.kind == "AuditFails"] == []
+    first = min((r for r in records_of(repository, "Verdict") if r.address.label == "TEST01 verdict"), key=_started)
+    assert first.values["by_speed"]
+    assert not first.values["passed"]
+    runs = Counter(str(record.address) for record in records_of(repository, "Run"))
+    assert runs[f"Run:{CELL}/performance"] >= 2
+    assert runs[f"Run:{CELL}/accuracy"] == 1
+    assert audits(repository)[f"ComplianceTest:{CELL}/TEST01"] < 4
+    assert any("TEST01 was not as fast" in o.step.change.note for o in report.outcomes)
+    assert made(repository.reconcile()) == {}
+
+
+def test_test_that_fails_by_its_answers_repeats_no_performance_run(tmp_path: Path) -> None:
+    repository = make(tmp_path / "repository", DRIFTING, ", attempts: 2, compliance: {TEST01: {attempts: 2}}")
+    repository.reconcile()
+    runs = Counter(str(record.address) for record in records_of(repository, "Run"))
+    assert runs[f"Run:{CELL}/performance"] == 1
 
 
 def test_killed_in_a_test_leaves_no_audit_settings_for_others(audited: Repository, tmp_path: Path) -> None:

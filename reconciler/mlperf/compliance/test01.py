@@ -50,6 +50,7 @@ def judge_test01(accuracy: Part, performance: Part, fallback: Part | None = None
             VERIFY_PERFORMANCE: verify_text("TEST01: the audit run's speed against the performance run's", performance),
         },
         merge_parts(parts),
+        by_speed=performance.by_speed and tuple(reasons) == performance.reasons,
     )
 
 
@@ -121,6 +122,7 @@ def compare_speed(reference: DetailLog, audit: DetailLog, slack: Slack) -> Part:
     for name, run in (("performance", before), ("audit", after)):
         if run.errors:
             reasons.append(f"the {name} run's log has {run.errors} ERROR lines")
+    by_speed = False
     names = ("effective_target_latency_ns",)
     if before.scenario == after.scenario == "Server" and any(reference.get(n) != audit.get(n) for n in names):
         had, has = reference.get(names[0]), audit.get(names[0])
@@ -130,11 +132,11 @@ def compare_speed(reference: DetailLog, audit: DetailLog, slack: Slack) -> Part:
         allowed = slack.of(before.scenario, before.score)
         figures |= {"difference": measure_distance(before.score, after.score), "allowed": f"+-{allowed:.0%}"}
         if not reasons and not before.score * (1 - allowed) <= after.score <= before.score * (1 + allowed):
-            off = measure_distance(before.score, after.score)
+            off, by_speed = measure_distance(before.score, after.score), True
             reasons.append(
                 f"the score {show_score(after.score)} is {off} of {show_score(before.score)}; {allowed:.0%} allowed"
             )
-    return Part(tuple(reasons), figures)
+    return Part(tuple(reasons), figures, by_speed)
 
 
 def compare_accuracies(fallback: Fallback) -> Part:

@@ -20,7 +20,7 @@ from reconciler.resource.kinds import AUDIT
 def judge_test04(reference: SummaryLog, audit: SummaryLog, slack: Slack) -> AuditVerdict:
     part = compare_speed(read_from_summary(reference), read_from_summary(audit), slack)
     text = verify_text("TEST04: the audit run's speed against the performance run's", part)
-    return AuditVerdict("TEST04", part.reasons, (), {VERIFY_PERFORMANCE: text}, part.figures)
+    return AuditVerdict("TEST04", part.reasons, (), {VERIFY_PERFORMANCE: text}, part.figures, part.by_speed)
 
 
 def compare_speed(before: Scored, after: Scored, slack: Slack) -> Part:
@@ -28,16 +28,16 @@ def compare_speed(before: Scored, after: Scored, slack: Slack) -> Part:
     holds while those are few: 200,000 in SingleStream, 1,600,000 in MultiStream, which is nearly always."""
     reasons = find_unfit(before, after)
     reference, test = _rate(before), _rate(after)
-    figures = {"performance run": show_score(reference), "audit run": show_score(test)}
+    figures, by_speed = {"performance run": show_score(reference), "audit run": show_score(test)}, False
     if reference is not None and test is not None:
         allowed = slack.of(before.scenario, reference)
         figures |= {"difference": measure_distance(reference, test), "allowed": f"less than +{allowed:.0%}"}
         if not reasons and not test < reference * (1 + allowed):
-            off = measure_distance(reference, test)
+            off, by_speed = measure_distance(reference, test), True
             reasons.append(
                 f"the score {show_score(test)} is {off} of {show_score(reference)}; less than +{allowed:.0%} allowed"
             )
-    return Part(tuple(reasons), figures)
+    return Part(tuple(reasons), figures, by_speed)
 
 
 def _rate(run: Scored) -> float | None:

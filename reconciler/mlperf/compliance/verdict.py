@@ -12,13 +12,15 @@ PASS, FAIL = "TEST PASS", "TEST FAIL"  # the lines that the submission checkers 
 class AuditVerdict:
     """``reasons`` say with figures why it fails; empty when it passes. ``notes``: what is worth knowing though it
     passes, such as why the fallback was taken. ``files``: the texts of the verify files by name. ``figures``: what was
-    compared, as text."""
+    compared, as text. ``by_speed``: it fails only because the scores of two runs are too far apart, so that either may
+    be the outlier."""
 
     test: str
     reasons: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     figures: Mapping[str, str] = field(default_factory=dict)
+    by_speed: bool = False
 
     @property
     def passed(self) -> bool:
@@ -27,10 +29,12 @@ class AuditVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One comparison of a test: its figures in the order of its text, and why it fails."""
+    """One comparison of a test: its figures in the order of its text, and why it fails. ``by_speed``: two scores are
+    too far apart, and nothing else is wrong."""
 
     reasons: tuple[str, ...] = ()
     figures: Mapping[str, str] = field(default_factory=dict)
+    by_speed: bool = False
 
     @property
     def passed(self) -> bool:

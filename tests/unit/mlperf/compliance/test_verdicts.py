@@ -14,6 +14,20 @@ from tests.shared import make_once, need
 from tests.unit.mlperf.compliance.cases import CASES, Case
 from tests.unit.mlperf.compliance.runs import ANSWERS, DETAIL, SUMMARY, make_all
 
+BY_SPEED = {
+    "TEST01-more-than-10-percent-slower",
+    "TEST01-more-than-10-percent-faster",
+    "TEST01-server-slower",
+    "TEST01-single-stream-short-more",
+    "TEST01-single-stream-long-11-percent",
+    "TEST01-multi-stream-long-15-percent",
+    "TEST04-offline-10-percent-faster",
+    "TEST04-offline-faster",
+    "TEST04-server-faster",
+    "TEST04-single-stream-25-percent-faster",
+    "TEST04-single-stream-very-short-15-percent-faster",
+    "TEST04-multi-stream-30-percent-faster",
+}  # nothing is wrong but that two runs were not equally fast
 LIMITS = {
     "threshold": "least_accuracy",
     "least": "least_mean_tokens",
@@ -62,6 +76,7 @@ def test_verdict(case: Case, runs: Path, tmp_path: Path) -> None:
     case.lay_out(runs, tmp_path)
     verdict = judged(case, tmp_path)
     assert verdict.passed is case.passes, verdict.reasons
+    assert verdict.by_speed is (case.id in BY_SPEED)
     texts = "".join(verdict.files.values())
     if case.test == "TEST06":
         checks = [line for line in texts.splitlines() if " check pass: " in line]

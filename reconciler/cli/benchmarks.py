@@ -22,7 +22,7 @@ from reconciler.render.documents import convert_plain_value, render_document
 @takes([json_option()])
 @click.pass_context
 def command(context: click.Context, as_json: bool) -> int:
-    """List the benchmarks of MLPerf that a spec may name without any code; `benchmarks show NAME` says all of one."""
+    """List the benchmarks of MLPerf that a spec may name without any code; `benchmarks show NAME` shows one in full."""
     if context.invoked_subcommand is not None:
         return IN_SYNC
     found = list(load_benchmark_facts().values())

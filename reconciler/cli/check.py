@@ -75,7 +75,7 @@ def command(
 ) -> int:
     """Check the rendered tree, or the tree at PATH, against the submission rules.
 
-    Holds all checks of both official checkers, and stricter ones where those let errors through.
+    Applies all checks of both official checkers, and stricter ones where those let errors through.
     """
     original = open_archive(originals)
     origin: Callable[[str], str] | None = None

@@ -123,9 +123,11 @@ def test_files_that_are_named_exist(path: Path) -> None:
 
 
 def test_every_place_of_the_program_is_in_the_table_of_rooms() -> None:
-    rooms = set(re.findall(r"`(?:reconciler/)?([\w]+)(?:\.py|/)`", section(DOCS / "architecture.md", "The rooms")))
+    packages = set(
+        re.findall(r"`(?:reconciler/)?([\w]+)(?:\.py|/)`", section(DOCS / "architecture.md", "The packages"))
+    )
     places = {path.stem for path in (ROOT / "reconciler").iterdir() if not path.name.startswith(("_", "py.", "."))}
-    assert places <= rooms, sorted(places - rooms)
+    assert places <= packages, sorted(places - packages)
 
 
 def test_a_typical_change_takes_four_files_at_most() -> None:

@@ -16,6 +16,7 @@ from harness.contract import BACKENDS
 from reconciler.desired.compile import compile_desired
 from reconciler.desired.inputs import STALL_TIMEOUT
 from reconciler.desired.state import Pins
+from reconciler.launch.launcher import LAUNCHING
 from reconciler.mlperf.compliance.judging import TESTS
 from reconciler.mlperf.loadgen.settings import RESULTS
 from reconciler.mlperf.rules.rounds import load_ruleset
@@ -92,7 +93,8 @@ def find_field_effects() -> Mapping[str, tuple[str, ...]]:
     names = sorted(set().union(*noted.values()))
     found = {name: [kind for kind in _ORDER if name in noted.get(kind, ())] for name in names}
     found["compliance"] = ["Compliance test", "Result"]
-    for name in _RENDERED:
+    published = [name for name in found if name.startswith(("hardware.", "system.")) and name not in LAUNCHING]
+    for name in dict.fromkeys((*_RENDERED, *published)):
         found[name] = [*found.get(name, []), "Submission"]
     return {name: tuple(kinds) for name, kinds in found.items()}
 

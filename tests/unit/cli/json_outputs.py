@@ -58,6 +58,7 @@ _INTRODUCTION = """\
 
 Each command that reports takes `--json`, and then prints one JSON object: `version` (of this format; a field may be
 added under the same version), `report` (what it is) and the fields below. Exit codes are the same as without it.
+`adopt`, `import`, `move`, `rehearse`, `sign` and `unpack` take it too; their fields are not listed here.
 
 The tables are inferred from what the commands print in an example repository
 (`python -m tests.unit.cli.json_outputs`). A field that is only `null` or empty there may hold more elsewhere; `[]`

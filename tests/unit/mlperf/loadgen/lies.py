@@ -309,21 +309,23 @@ LIES = (
     ),
     # The verdict.
     Lie(
-        "INVALID repainted VALID, with all of its conditions",
+        "INVALID changed to VALID, with all of its conditions",
         "server-too-few",
         "early_stopping_met",
         _VALID,
         listed=True,
     ),
-    Lie("INVALID repainted VALID alone", "server-too-few", "result_validity", (setting("result_validity", '"VALID"'),)),
     Lie(
-        "early stopping repainted without its text",
+        "INVALID changed to VALID alone", "server-too-few", "result_validity", (setting("result_validity", '"VALID"'),)
+    ),
+    Lie(
+        "early stopping changed to met without its text",
         "server-too-few",
         "early_stopping_met",
         (*_VALID, without("early_stopping_result"), without("result_invalid_reason")),
     ),
     Lie(
-        "early stopping repainted in a text that its counts deny",
+        "early stopping changed in a text that its counts contradict",
         "server-valid",
         "early_stopping_met",
         (setting("early_stopping_result", '" * Run unsuccessful."'),),
@@ -345,13 +347,13 @@ LIES = (
         ),
     ),
     Lie(
-        "a minimum duration met by word",
+        "a minimum duration falsely logged as met",
         "single-stream-out-of-queries",
         "result_min_duration_met",
         (setting("result_min_duration_met", "true"),),
     ),
     Lie(
-        "a minimum of queries met by word",
+        "a minimum of queries falsely logged as met",
         "single-stream-valid",
         "result_min_queries_met",
         (setting("effective_min_query_count", "100000"),),
@@ -518,7 +520,7 @@ LIES = (
         listed=True,
     ),
     Lie(
-        "an older log with new dates, and none to deny them",
+        "an older log with new dates, with no other date left to contradict them",
         "server-valid",
         "test_datetime",
         (
@@ -582,7 +584,7 @@ LIES = (
         (setting("result_min_latency_ns", "9999999999"),),
     ),
     Lie(
-        "ten minutes that were asked, and met by word",
+        "ten minutes that were asked, and falsely logged as met",
         "server-long",
         "result_min_duration_met",
         (setting("effective_min_duration_ms", "600000"), setting("requested_min_duration_ms", "600000")),

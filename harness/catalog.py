@@ -11,12 +11,14 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A setting that a backend reads. ``kind`` is "int", "text", "flag" or "choice"; None means the default."""
+    """A setting that a backend reads. ``kind`` is "int", "text", "flag" or "choice"; None means the default.
+    ``identity`` False: it says where something is, or how long to wait for it, and makes no run stale."""
 
     kind: Literal["int", "text", "flag", "choice"]
     default: int | str | bool | None
     help: str
     choices: tuple[str, ...] = ()
+    identity: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,9 +183,14 @@ BACKENDS: dict[str, BackendFacts] = {
         serves=True,
         run={
             "url": Option(
-                "text", "", "addresses of replicas, comma between them; default: what harness.service starts"
+                "text",
+                "",
+                "addresses of replicas, comma between them; default: what harness.service starts",
+                identity=False,
             ),
-            "model": Option("text", "", "the model as the server names it; default: the only one that it serves"),
+            "model": Option(
+                "text", "", "the model as the server names it; needed with url; default: the only one that it serves"
+            ),
             "protocol": Option(
                 "choice",
                 "completions",
@@ -193,10 +200,10 @@ BACKENDS: dict[str, BackendFacts] = {
             "token_ids": Option(
                 "flag", True, "prompts and answers are token ids; false: text, with the tokenizer here"
             ),
-            "api_key_env": Option("text", "", "the environment variable that holds the API key"),
+            "api_key_env": Option("text", "", "the environment variable that holds the API key", identity=False),
             "concurrency": Option("int", 512, "requests under way at each replica; the others wait here"),
-            "timeout_s": Option("int", 1800, "seconds that an answer may take in all"),
-            "idle_timeout_s": Option("int", 120, "seconds between two pieces of a streamed answer"),
+            "timeout_s": Option("int", 1800, "seconds that an answer may take in all", identity=False),
+            "idle_timeout_s": Option("int", 120, "seconds between two pieces of a streamed answer", identity=False),
             "extra": Option("text", "", "more fields of each request, as a JSON object"),
             **_TOKENS,
         },

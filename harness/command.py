@@ -47,7 +47,8 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
     }
     # A scorer computes the same on any machine; what runs must have had the same devices and driver each time.
     facts |= device_evidence() if request.purpose != "score" and list_accelerators() else {}
-    output = BoundedOutput(sys.stdout.fileno(), Path(request.counter).with_name(LAST_LINE))
+    last_line, secrets = Path(request.counter).with_name(LAST_LINE), list_secrets(request)
+    output = BoundedOutput(sys.stdout.fileno(), last_line, secrets=secrets)
     before = list_written(request) if request.purpose == "build" else {}
     stop = StopRequest()
     if is_launched():
@@ -78,9 +79,16 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
 def build_command_environment(request: CommandRequest | ServiceRequest) -> dict[str, str]:
     """The allow-listed environment of this child, the declared variables, and secrets under the names they go by."""
     found = read_declared_secrets(request.secrets)
-    passed = {name: value for name, value in os.environ.items() if name not in found and name not in _OURS}
+    kept = {*found, *_OURS, *(request.hides if isinstance(request, ServiceRequest) else ())}
+    passed = {name: value for name, value in os.environ.items() if name not in kept}
     secrets = {name: found[source] for name, source in request.secrets.items()}
     return {**passed, **request.env, **secrets}
+
+
+def list_secrets(request: CommandRequest | ServiceRequest) -> list[str]:
+    """Values that nothing may show which the command prints."""
+    hides = request.hides if isinstance(request, ServiceRequest) else ()
+    return [os.environ[name] for name in (*request.secrets.values(), *hides) if name in os.environ]
 
 
 def read_declared_secrets(declared: Mapping[str, str]) -> dict[str, str]:

@@ -240,7 +240,8 @@ class ServiceRequest(FileMessage):
 
     A result in ``ready`` says that it is ready, with the facts of it; the child's own result says how it ended. What it
     prints lies in ``log``, a folder that ``harness.output`` reads and writes. ``stop_signal`` by name, then
-    ``stop_grace`` seconds until what is left of it is killed.
+    ``stop_grace`` seconds until what is left of it is killed. ``hides``: variables whose values the server is not
+    given, and which nothing may show that it prints.
     """
 
     verb: ClassVar[str] = "serve"
@@ -255,6 +256,7 @@ class ServiceRequest(FileMessage):
     stop_signal: str = "SIGTERM"
     stop_grace: float = 30.0
     code: str = ""
+    hides: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

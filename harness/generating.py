@@ -89,6 +89,7 @@ def load_generator(
         },
         samples=lambda: completer.counts.samples,
         close=generator.close,
+        evidence=generator.evidence,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
+from collections.abc import Collection
 from pathlib import Path
 
 from harness.contract import LOG_PARTS
@@ -13,12 +14,53 @@ HEAD = TAIL = 8 << 20  # bytes of a log that are kept from its start and from it
 CAPTURED = 1 << 20  # bytes that a scorer may print
 _LINE = 200
 _EVERY = 0.5  # seconds between two last lines
+_HIDDEN, _SHORTEST = b"[secret]", 6  # what stands for a secret; a shorter value would be hidden where it is none
+
+
+class SecretFilter:
+    """Takes secrets out of what is printed, also where one comes in pieces."""
+
+    def __init__(self, secrets: Collection[str]) -> None:
+        known = {secret.encode() for secret in secrets if len(secret) >= _SHORTEST}
+        self._secrets = sorted(known, key=len, reverse=True)
+        self._held = b""
+
+    def take(self, data: bytes) -> bytes:
+        """What may be shown by now: an end that could begin a secret waits for what follows."""
+        data = self._hide(self._held + data)
+        kept = self._count_begun(data)
+        self._held = data[len(data) - kept :]
+        return data[: len(data) - kept]
+
+    def flush(self) -> bytes:
+        rest, self._held = self._held, b""
+        return rest
+
+    def _hide(self, data: bytes) -> bytes:
+        for secret in self._secrets:
+            data = data.replace(secret, _HIDDEN)
+        return data
+
+    def _count_begun(self, data: bytes) -> int:
+        """Bytes of the longest end of ``data`` with which a secret begins."""
+        most = min(len(data), len(self._secrets[0]) - 1) if self._secrets else 0
+        ends = (count for count in range(most, 0, -1) if any(s.startswith(data[-count:]) for s in self._secrets))
+        return next(ends, 0)
 
 
 class BoundedOutput:
-    """Not for several threads. ``captured``: the first bytes as they came."""
+    """Not for several threads. ``captured``: the first bytes as they came. ``secrets`` are shown nowhere."""
 
-    def __init__(self, descriptor: int, last_line: Path, *, head: int = HEAD, tail: int = TAIL) -> None:
+    def __init__(
+        self,
+        descriptor: int,
+        last_line: Path,
+        *,
+        head: int = HEAD,
+        tail: int = TAIL,
+        secrets: Collection[str] = (),
+    ) -> None:
+        self._filter = SecretFilter(secrets)
         self._descriptor, self._last_line, self._left, self._most = descriptor, last_line, head, tail
         self._tail: deque[bytes] = deque()
         self._held = self._dropped = 0
@@ -27,6 +69,9 @@ class BoundedOutput:
         self.captured = b""
 
     def take(self, data: bytes) -> None:
+        self._show(self._filter.take(data))
+
+    def _show(self, data: bytes) -> None:
         self.captured += data[: CAPTURED - len(self.captured)]
         self._recent = (self._recent + data)[-8192:]
         first, rest = data[: self._left], data[self._left :]
@@ -48,6 +93,7 @@ class BoundedOutput:
         return "\n".join(self._recent.decode(errors="replace").splitlines()[-count:])
 
     def close(self) -> None:
+        self._show(self._filter.flush())
         if self._dropped:
             _write(self._descriptor, f"\n[{self._dropped} bytes left out]\n".encode())
         for chunk in self._tail:
@@ -66,11 +112,13 @@ class BoundedOutput:
 class StandingOutput(BoundedOutput):
     """That of a server, which others read while it goes on: its start in one file, its end in two that take turns."""
 
-    def __init__(self, folder: Path, last_line: Path, *, head: int = HEAD, tail: int = TAIL) -> None:
+    def __init__(
+        self, folder: Path, last_line: Path, *, head: int = HEAD, tail: int = TAIL, secrets: Collection[str] = ()
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._start = os.open(folder / LOG_PARTS[0], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        super().__init__(self._start, last_line, head=head, tail=tail)
+        super().__init__(self._start, last_line, head=head, tail=tail, secrets=secrets)
 
     def _take_rest(self, data: bytes) -> None:
         older, newer = (self._folder / name for name in LOG_PARTS[1:])
@@ -81,6 +129,7 @@ class StandingOutput(BoundedOutput):
             newer.replace(older)
 
     def close(self) -> None:
+        self._show(self._filter.flush())
         os.close(self._start)
 
 

@@ -14,7 +14,8 @@ import numpy as np
 from harness import generating
 from harness.backends import LoadPlan, Session, load_backend
 from harness.benchmarks import BenchmarkCode, load_benchmark
-from harness.contract import BACKENDS, Counter, Fact, Result, RunRequest
+from harness.command import SERVICE_LOG
+from harness.contract import BACKENDS, Counter, Fact, Result, RunRequest, copy_log
 from harness.digests import hash_code, hash_folder
 from harness.errors import HarnessError, require
 from harness.loadgen import Prepared, Responder, Test, collect_loadgen_facts, prepare, run_test
@@ -62,6 +63,9 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
         **_facts(request, benchmark),
     }
     facts |= {f"backend.{name}": Fact(value=value, role="note") for name, value in driven.notes.items()}
+    facts |= {name: Fact(value=value, role="evidence") for name, value in driven.evidence.items()}
+    if request.service_log:
+        copy_log(Path(request.service_log), Path(request.counter).with_name(SERVICE_LOG))
     counter.stage("done")
     return Result(
         done=True,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harness.command import LAST_LINE, build_command_environment, find_code_commit
+from harness.command import LAST_LINE, build_command_environment, find_code_commit, list_secrets
 from harness.contract import Counter, Fact, Ready, Result, ServiceRequest
 from harness.digests import hash_code
 from harness.errors import HarnessError
@@ -41,7 +41,8 @@ def execute(request: ServiceRequest, _give_up: Callable[[BaseException], None]) 
         stop_grace=request.stop_grace,
     )
     _refuse_stranger(request.probe)
-    output = WatchedOutput(Path(request.log), Path(request.counter).with_name(LAST_LINE))
+    last_line = Path(request.counter).with_name(LAST_LINE)
+    output = WatchedOutput(Path(request.log), last_line, secrets=list_secrets(request))
     output.line = request.probe.line.encode()
     watch = _Watch(request, output, stop, facts)
     ended = run_group(command, output, lambda: None, watch, stop)

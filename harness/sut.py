@@ -12,7 +12,7 @@ import threading
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol
 
@@ -66,6 +66,7 @@ class Sut(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Driven:
     """What a run hands to LoadGen, loaded and warmed up, whatever computes: batches of tensors, or streams of tokens.
+    ``evidence``: what was found while loading and must be the same in all runs of a cell.
     ``values``: what the result tells of it afterwards; ``samples``: completed so far; ``close`` ends threads and frees
     devices."""
 
@@ -75,6 +76,7 @@ class Driven:
     values: Callable[[], dict[str, Any]]
     samples: Callable[[], int]
     close: Callable[[], None]
+    evidence: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Completer:

@@ -79,6 +79,10 @@ class Generator(Protocol):
     def notes(self) -> Mapping[str, Any]:
         """What is in fact used."""
 
+    @property
+    def evidence(self) -> Mapping[str, Any]:
+        """What must be the same in all runs of a cell and was found only now, such as what a server is."""
+
     def place(self, prompts: Sequence[np.ndarray]) -> None:
         """Make these the resident prompts. Nothing is in flight; whatever can be prepared of a request is prepared
         now, since no clock runs."""

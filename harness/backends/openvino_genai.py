@@ -97,6 +97,7 @@ class Pipeline:
             "batched_tokens": scheduler.max_num_batched_tokens,
             "sequences": scheduler.max_num_seqs,
         }
+        self.evidence: Mapping[str, Any] = {}
         self._thread = threading.Thread(target=self._serve, name="openvino-genai", daemon=True)
         self._thread.start()
 

@@ -7,7 +7,7 @@ spec field (which kinds it makes stale) is derived from those notes, so the prin
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
 from harness.contract import BACKENDS, BENCHMARKS
@@ -45,14 +45,15 @@ class Reader:
         found = ((name, self.get(name)) for name in names)
         return [Input(name, v.value, v.origin) for name, v in found if v is not None and v.value is not None]
 
-    def under(self, prefix: str, *, but: str = "") -> list[Input]:
-        """Every setting below a prefix, sorted by name, ``but`` one that only says how an attempt is watched."""
+    def under(self, prefix: str, *, but: Container[str] = ()) -> list[Input]:
+        """Every setting below a prefix, sorted by name, ``but`` those that only say where something is, or how an
+        attempt is watched."""
         self.noted.add(f"{prefix}.*")
         if not self.ordered:
             self.ordered += sorted(self.settings)
         # "/" is the character behind ".".
         begin, end = (bisect_left(self.ordered, f"{prefix}{mark}") for mark in "./")
-        below = ((name, self.settings[name]) for name in self.ordered[begin:end] if name != but)
+        below = ((name, self.settings[name]) for name in self.ordered[begin:end] if name not in but)
         return [Input(name, value.value, value.origin) for name, value in below]
 
     def pinned(self, pin: Pin) -> list[Input]:
@@ -152,6 +153,13 @@ def _collect_generation_inputs(reader: Reader, mode: str) -> list[Input]:
     return [Input(f"generation.{at[2]}", value.value, value.origin) for at, value in ruled if at[1] in ("both", mode)]
 
 
+def _list_unread(reader: Reader) -> set[str]:
+    """Settings of ``run`` that are no part of what a run measures."""
+    facts = BACKENDS.get(reader.text("engine.backend"))
+    options = facts.run.items() if facts is not None else ()
+    return {STALL_TIMEOUT, *(f"run.options.{name}" for name, option in options if not option.identity)}
+
+
 def collect_run_inputs(reader: Reader, scenario: str, mode: str, made_from: Input, dataset: Input) -> list[Input]:
     """``made_from`` is the engine, or the model where the backend builds none."""
     own = [] if made_from.name == "engine" else _collect_computing_inputs(reader)
@@ -164,7 +172,7 @@ def collect_run_inputs(reader: Reader, scenario: str, mode: str, made_from: Inpu
         *own,
         *find_benchmark_code(reader),
         *reader.take(*find_declared_format(reader.settings).list_asked(mode, scenario, reader.settings)),
-        *reader.under("run", but=STALL_TIMEOUT),
+        *reader.under("run", but=_list_unread(reader)),
         *_collect_generation_inputs(reader, mode),
         *reader.take("system.name", "rehearsal"),
         *hardware,

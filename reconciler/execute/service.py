@@ -178,6 +178,7 @@ def make_service_request(attempt: Attempt, paths: RepositoryPaths) -> ServiceReq
         stop_signal=settings.text(f"{SERVICE}.stop.signal", "SIGTERM"),
         stop_grace=settings.seconds(f"{SERVICE}.stop.timeout", _STOP),
         code=find_part_location(settings, SERVICE, "code", values, paths.root),
+        hides=(key,) if (key := settings.text("run.options.api_key_env")) else (),
     )
 
 

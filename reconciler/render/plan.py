@@ -140,7 +140,7 @@ def _notes(plan: Plan, limit: int | None, paint: Paint) -> list[str]:
         lines.append(f"{paint('frozen', Tone.DOUBT)} {freeze.cell or 'the whole submission'}: {text}")
     if plan.undeclared:
         names = join_listing(map(str, plan.undeclared), most=3)
-        lines.append(f"{paint('not declared', Tone.FAINT)} {names}: recorded, no longer in a spec; kept")
+        lines.append(f"{paint('not declared', Tone.FAINT)} {names}: recorded, not declared by what was read; kept")
     return lines
 
 

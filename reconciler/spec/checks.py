@@ -29,6 +29,9 @@ def check_cell(settings: Block) -> Iterator[Problem]:
         written = str(precision[0].value.value)
         fix = f"{_quantized(facts, written) or give_advice(written, facts.precisions)}{_other_backends(written)}"
         yield make_problem(precision[0], f"backend {backend} does not compute in {written}", fix)
+    if facts.serves and "run.options.url" in settings and "run.options.model" not in settings:
+        fix = "write 'run: {options: {model: NAME}}'; GET /v1/models of the server lists the names"
+        yield make_problem(settings["run.options.url"][0], "a server's address does not say which model it serves", fix)
     for name, layers in settings.items():
         for part, other in (("engine", "run"), ("run", "engine")):
             prefix = f"{part}.options."

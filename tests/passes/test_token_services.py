@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.execute.outcome import Outcome, Status
-from reconciler.resource.records import Ended
+from reconciler.resource.records import SERVICE_LOG, Ended
 from tests.passes.repository import Repository, make_repository
 from tests.shared import make_once
 from tests.unit.harness import openai_server
@@ -57,7 +57,7 @@ SPEC = f"""\
       min_duration: 0
       performance_sample_count: 40
       accuracy_sample_count: 40
-      run: {{options: {{max_new_tokens: 4, api_key_env: SERVER_KEY, idle_timeout_s: 20}}}}
+      run: {{options: {{max_new_tokens: 4, model: tiny-model, api_key_env: SERVER_KEY, idle_timeout_s: 20}}}}
       harness:
         service:
           command: ["{sys.executable}", openai_server.py, "{{port}}", "."]
@@ -127,6 +127,13 @@ def test_round_rules_how_long_answers_are_and_that_is_identity(made: Repository)
     assert inputs["run.options.max_new_tokens"] == 4
 
 
+def test_what_the_server_printed_is_kept_with_the_run(made: Repository) -> None:
+    (kept,) = made.objects_of(RUN, SERVICE_LOG)
+    assert kept.read_text(encoding="utf-8") == "loading weights\nusing key [secret]\nready to serve\n"
+    (record,) = made.records_of(RUN).values()
+    assert record.evidence()["server.version"] == "1.2"
+
+
 def test_key_is_written_nowhere(made: Repository) -> None:
     secret = openai_server.KEY.encode()
     holding = [p for p in made.root.rglob("*") if p.is_file() and secret in p.read_bytes()]
@@ -138,6 +145,10 @@ def test_key_is_written_nowhere(made: Repository) -> None:
     [
         ("expired", "the server refuses the API key (HTTP 401)"),
         ("dies", "out of imagined memory"),
+        ("few", "an answer has 1 tokens, and must have at least 2"),
+        ("twice", "the server answered twice"),
+        ("endless", "the stream goes on after 4 tokens"),
+        ("wrong model", "the server serves another-model, and not tiny-model"),
     ],
 )
 def test_misbehaving_server_fails_the_run_and_the_next_pass_recovers(

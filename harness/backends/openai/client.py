@@ -65,10 +65,13 @@ class Client:
         notes: dict[str, Any] = {
             "replicas": len(self._replicas),
             "model": self._model,
-            "server": self._versions,
             "token_ids": self._server.token_ids,
         }
         return {**notes, "tokenizer_seconds": round(self._texts.seconds, 3)} if self._texts else notes
+
+    @property
+    def evidence(self) -> Mapping[str, Any]:
+        return {"server.version": ", ".join(sorted({*self._versions} - {""}))}
 
     # On the thread of the caller.
 

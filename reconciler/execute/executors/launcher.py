@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -67,9 +68,16 @@ def put_behind_launcher(attempt: Attempt, request: FileMessage, paths: Repositor
         counter_there=str(counter_there),
         cwd=str(paths.root),
         ending=started.ending,
-        secrets=dict(request.secrets) if isinstance(request, CommandRequest | RunRequest | ServiceRequest) else {},
+        secrets=_list_secrets(request),
         stop_grace=request.stop_grace + _MARGIN if isinstance(request, ServiceRequest) else 0.0,
     )
+
+
+def _list_secrets(request: FileMessage) -> dict[str, str]:
+    """Those that the child is given; and those which it only hides, where they are set."""
+    given = dict(request.secrets) if isinstance(request, CommandRequest | RunRequest | ServiceRequest) else {}
+    hides = request.hides if isinstance(request, ServiceRequest) else ()
+    return given | {name: name for name in hides if name in os.environ}
 
 
 def _locations(request: FileMessage) -> Iterator[Path]:

@@ -94,7 +94,8 @@ def _leftovers_ended(request: FileMessage) -> Iterator[dict[str, str]]:
 def _build_environment(request: FileMessage) -> dict[str, str]:
     """With the variables that a command refers to: they pass from environment to environment, and through no file."""
     asking = CommandRequest | LaunchRequest | RunRequest | ServiceRequest
-    names = request.secrets.values() if isinstance(request, asking) else ()
+    names = [*request.secrets.values()] if isinstance(request, asking) else []
+    names += request.hides if isinstance(request, ServiceRequest) else ()
     extra = {name: os.environ[name] for name in names if name in os.environ}
     if isinstance(request, LaunchRequest):
         return build_launched_environment() | extra

@@ -24,7 +24,7 @@ spec:
     digits:
       as: llama3.1-8b
       engine: {backend: openai}
-      run: {options: {url: "http://127.0.0.1:8000", BOUND}}
+      run: {options: {url: "http://127.0.0.1:8000", model: llama, BOUND}}
   divisions: {DIVISION: {box: {digits: {Offline: {target_qps: 1}}}}}
 """
 

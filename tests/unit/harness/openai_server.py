@@ -28,6 +28,8 @@ class Handler(BaseHTTPRequestHandler):
             self._send(200, {})
         elif self._refused():
             return
+        elif self.path == "/version":
+            self._send(200, {"version": "1.2"})
         elif self.path == "/v1/models":
             name = "another-model" if self.server.mischief == "wrong model" else MODEL
             self._send(200, {"data": [{"id": name}]})
@@ -146,5 +148,5 @@ class Server(ThreadingHTTPServer):
 
 if __name__ == "__main__":
     with Server(int(sys.argv[1]), folder=Path(sys.argv[2])):
-        print("loading weights\nready to serve", flush=True)
+        print(f"loading weights\nusing key {KEY}\nready to serve", flush=True)
         time.sleep(3600)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from pathlib import Path
+
+import pytest
 
 from harness.contract import copy_log
 from harness.output import BoundedOutput, StandingOutput
 
 
-def written(tmp_path: Path, chunks: list[bytes]) -> tuple[str, BoundedOutput]:
+def written(tmp_path: Path, chunks: list[bytes], secrets: Collection[str] = ()) -> tuple[str, BoundedOutput]:
     log = tmp_path / "log"
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT)
-    output = BoundedOutput(descriptor, tmp_path / "last", head=10, tail=10)
+    output = BoundedOutput(descriptor, tmp_path / "last", head=10, tail=10, secrets=secrets)
     for chunk in chunks:
         output.take(chunk)
     output.close()
@@ -48,3 +51,31 @@ def test_a_servers_output_can_be_read_while_it_goes_on_and_is_bounded(tmp_path: 
         assert len(text) <= 20 + 40
     output.close()
     assert output.last_lines(1) == "line 0999"
+
+
+SECRET = "sk-0123456789"
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_secrets_are_hidden_however_they_come(size: int, tmp_path: Path) -> None:
+    data = f"key {SECRET}, again sk-012 and {SECRET}{SECRET} end sk-01".encode()
+    chunks = [data[start : start + size] for start in range(0, len(data), size)]
+    text, output = written(tmp_path, chunks, secrets=[SECRET])
+    hidden = "key [secret], again sk-012 and [secret][secret] end sk-01"
+    assert hidden.startswith(text[:10])
+    assert SECRET not in text + output.last_lines() + output.captured.decode()
+    assert output.last_lines() == output.captured.decode() == hidden
+
+
+def test_value_too_short_to_be_a_secret_is_shown(tmp_path: Path) -> None:
+    text, _ = written(tmp_path, [b"a = 1\n"], secrets=["", "1"])
+    assert text == "a = 1\n"
+
+
+def test_servers_output_hides_its_secrets_in_both_its_parts(tmp_path: Path) -> None:
+    output = StandingOutput(tmp_path / "log", tmp_path / "last", head=30, tail=400, secrets=[SECRET])
+    for _ in range(10):
+        output.take(f"Authorization: {SECRET}\n".encode())
+    output.close()
+    copy_log(tmp_path / "log", tmp_path / "copied")
+    assert (tmp_path / "copied").read_text(encoding="utf-8") == "Authorization: [secret]\n" * 10

@@ -57,7 +57,9 @@ SPEC = f"""\
       min_duration: 0
       performance_sample_count: 40
       accuracy_sample_count: 40
-      run: {{options: {{max_new_tokens: 4, model: tiny-model, api_key_env: SERVER_KEY, idle_timeout_s: 20}}}}
+      run:
+        options:
+          {{min_new_tokens: 2, max_new_tokens: 4, model: tiny-model, api_key_env: SERVER_KEY, idle_timeout_s: 20}}
       harness:
         service:
           command: ["{sys.executable}", openai_server.py, "{{port}}", "."]

@@ -273,6 +273,7 @@ class BuiltInBenchmark:
 
 
 _OPENCV = ("opencv-python-headless", "opencv-python", "opencv-contrib-python-headless", "opencv-contrib-python")
+_TEXTS = (("rouge-score",), ("tokenizers",))
 BENCHMARKS: dict[str, BuiltInBenchmark] = {
     "digits": BuiltInBenchmark("digits", 1, "handwritten digits (UCI, inside scikit-learn), a small convolutional net"),
     "resnet50": BuiltInBenchmark(
@@ -328,6 +329,22 @@ BENCHMARKS: dict[str, BuiltInBenchmark] = {
         1,
         "paragraphs of Python's documentation, continued: a small language model, trained here",
         libraries=(("rouge-score",), ("tokenizers",)),
+        extra="language",
+    ),
+    "llama3_1_8b": BuiltInBenchmark(
+        "llama3_1_8b",
+        1,
+        "summaries of news: Llama 3.1 8B on CNN/DailyMail",
+        rehearsed=True,
+        libraries=_TEXTS,
+        extra="language",
+    ),
+    "llama3_1_8b_edge": BuiltInBenchmark(
+        "llama3_1_8b_edge",
+        1,
+        "summaries of news on edge systems: Llama 3.1 8B on CNN/DailyMail",
+        rehearsed=True,
+        libraries=_TEXTS,
         extra="language",
     ),
     "command": BuiltInBenchmark("command", 1, "the code of a harness command, which prepares model and data itself"),

@@ -9,6 +9,7 @@ from decimal import Decimal
 from harness.contract import BACKENDS, BENCHMARKS
 from reconciler.desired.inputs import Reader
 from reconciler.desired.state import Pins
+from reconciler.mlperf.accuracy import WHOLE_SET
 from reconciler.mlperf.endpoints import LIMITS, MEAN_TOKENS, MEAN_TOKENS_LIMITS
 from reconciler.mlperf.rules.context import EndpointsContext, RuleContext
 from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
@@ -62,13 +63,13 @@ class CellReaders:
         if rules is None:
             return None
         scenario, endpoints = cell.cell.scenario, find_declared_format(cell.settings).TESTS_ITSELF
-        metric = rules.metric(scenario)
+        metric, rehearsed = rules.metric(scenario), bool(self.declared.rehearsal.value)
         if endpoints:
             metric = self.ruleset.endpoints.metric(rules.name, scenario, metric)
         return RuleContext(
             metric=metric,
             accuracy_log=self.ruleset.accuracy_log,
-            bars=tuple(rules.bars(scenario)),
+            bars=tuple(bar for bar in rules.bars(scenario) if bar.metric not in WHOLE_SET or not rehearsed),
             bars_bind=self.ruleset.binds(cell.cell.division, "accuracy"),
             endpoints=self.endpoints_context(rules, cell) if endpoints else None,
         )

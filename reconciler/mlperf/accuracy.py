@@ -52,6 +52,8 @@ _PERCENT = (
     *("DLRM_ACC", "DLRM_AUC"),
 )
 _MOST: Mapping[str, Decimal] = {**dict.fromkeys(_PERCENT, Decimal(100)), "DICE": Decimal(1)}
+# What only answers to the whole validation set have, by a model that answers at length.
+WHOLE_SET = frozenset({"GEN_LEN", "TOKENS_PER_SAMPLE"})
 # What the scorers of image classification say beside their accuracy in percent.
 _COUNTED = re.compile(r"accuracy=(?P<value>[\d.]+)%, good=(?P<good>\d+), total=(?P<total>\d+)", re.ASCII)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from reconciler.tree.findings import TreeReport
 
-# A rehearsal has neither the round's durations nor its number of samples.
+# A rehearsal has neither the round's durations nor its number of samples, nor answers as long as those of its model.
 SHORT = frozenset(
     {
         "run.duration",
@@ -16,6 +16,7 @@ SHORT = frozenset(
         "run.samples-per-query",
         "run.early-stopping",
         "accuracy.samples",
+        "accuracy.lengths",
     }
 )
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from decimal import Decimal
 
-from reconciler.mlperf.accuracy import METRIC_LINES, check_bars, parse_accuracy
+from reconciler.mlperf.accuracy import METRIC_LINES, WHOLE_SET, check_bars, parse_accuracy
 from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, log_hash, truncate_text
 from reconciler.mlperf.rules.values import Bar
 from reconciler.tree.check.demands import NEW, OLD, OURS, Complaints
@@ -71,10 +71,18 @@ def count_key(run: RunView) -> str:
 
 
 def check_accuracy_bars(view: CellView) -> Complaints:
+    yield from _check_bars(view, METRIC_LINES.keys() - WHOLE_SET)
+
+
+def check_lengths(view: CellView) -> Complaints:
+    yield from _check_bars(view, WHOLE_SET)
+
+
+def _check_bars(view: CellView, metrics: Set[str]) -> Complaints:
     content = view.files.accuracy_text
     if content.value is None or view.rules is None or not view.binds("accuracy"):
         return
-    known = [bar for bar in view.rules.bars(view.cell.scenario) if bar.metric in METRIC_LINES]
+    known = [bar for bar in view.rules.bars(view.cell.scenario) if bar.metric in metrics]
     report = parse_accuracy(content.value, [bar.metric for bar in known], content.file)
     for check in check_bars(report, known):
         if check.measured is None:
@@ -251,6 +259,7 @@ ACCURACY_RULES = (
     (Rule("accuracy.audit", "no audit.config took part", (OURS,)), audit),
     (Rule("accuracy.samples", "the whole validation set", (_CHECK,)), check_samples),
     (Rule("accuracy.bars", "the accuracy bars", (_CHECK, OLD)), check_accuracy_bars),
+    (Rule("accuracy.lengths", "the lengths of answers in all", (_CHECK, OLD)), check_lengths),
     (Rule("accuracy.number", "numbers that the official checkers read", (_CHECK, OLD)), check_number_form),
     (Rule("accuracy.hash", "accuracy.txt has a hash line", (_CHECK, OLD)), check_hash_line),
     (Rule("accuracy.size", "the accuracy log is truncated", (_CHECK, OLD)), check_log_size),

@@ -1,0 +1,140 @@
+"""The prompts of a language benchmark as they are published, and as a run and a score take them.
+
+A benchmark says what it has (``PromptSet``); all of it is looked at before anything is written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from harness.benchmarks.language.prompts import write_prompts
+from harness.benchmarks.language.tables import Columns, read_table
+from harness.benchmarks.language.texts import find_sentence_tables, find_tokenizer, keep_texts, read_tokenizer
+from harness.benchmarks.sources import is_rehearsal, require_source
+from harness.contract import Counter
+from harness.errors import HarnessError
+
+REFERENCES = "references.json"
+
+Encode = Callable[[Tokenizer, Mapping[str, Any]], list[int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptSet:
+    """What is published. ``name``: of the benchmark, for `reconcile fetch`. ``files``: the names under which people
+    have the rows, any of which will do. ``tokens``: the column of token ids; or ``encode`` makes them of ``asked``
+    columns. ``references``: what a score needs of each row. ``vocabulary``: token ids are below it; ``longest``: tokens
+    of the longest prompt, 0 where that is not known. ``checkpoints``: folders below ``models`` of a scratch space in
+    which people have the checkpoint, whose tokenizer it is. ``sentences``: the score takes texts apart.
+    """
+
+    name: str
+    files: tuple[str, ...]
+    samples: int
+    vocabulary: int
+    references: tuple[str, ...]
+    checkpoints: tuple[str, ...]
+    tokens: str = "tok_input"
+    encode: Encode | None = None
+    asked: tuple[str, ...] = ()
+    longest: int = 0
+    sentences: bool = True
+    numeric: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def fix(self) -> str:
+        return f"`reconcile fetch {self.name}` says where it comes from and where it belongs"
+
+
+def build_prompt_set(
+    published: PromptSet, source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter
+) -> None:
+    """prompts.npy with prompt_ends.npy, references.json, the tokenizer, and the tables of sentences.
+
+    ``settings``: count (the first so many rows), unpublished (true: rows may be more or fewer than the published ones).
+    """
+    source = require_source(source, published.files[0])
+    folder, fix = (source.parent if source.is_file() else source), published.fix
+    path = source if source.is_file() else find_rows(published, folder)
+    places = [f"../../models/{name}" for name in published.checkpoints]
+    tokenizer = find_tokenizer(folder, places, f"copy it there from the checkpoint {published.checkpoints[0]}")
+    sentences = find_sentence_tables(folder, fix) if published.sentences else None
+    encoder = read_tokenizer(tokenizer, fix)
+    columns = published.asked if published.encode else (published.tokens,)
+    table = read_table(path, [*columns, *published.references], fix)
+    count = len(table[columns[0]])
+    if count != published.samples and not is_rehearsal(folder) and not settings.get("unpublished"):
+        raise HarnessError(f"{path} has {count} rows, and {published.samples} are published", "input", fix)
+    count = int(settings.get("count", 0)) or count
+    counter.stage("building", count)
+    prompts = _collect_prompts(published, table, count, encoder, path, counter)
+    references = {name: table[name][:count] for name in published.references}
+    _check_references(references, path, fix, published.numeric)
+    write_prompts(output, prompts)
+    (output / REFERENCES).write_text(json.dumps(references), encoding="utf-8")
+    keep_texts(tokenizer, sentences, output, fix)
+
+
+def find_rows(published: PromptSet, folder: Path) -> Path:
+    for name in published.files:
+        if (folder / name).is_file():
+            return folder / name
+    missing = " nor ".join(published.files)
+    raise HarnessError(
+        f"{folder} has {'neither ' if len(published.files) > 1 else 'no '}{missing}", "missing", published.fix
+    )
+
+
+def load_references(dataset: Path) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = json.loads((dataset / REFERENCES).read_text(encoding="utf-8"))
+    return found
+
+
+def _collect_prompts(
+    published: PromptSet, table: Columns, count: int, tokenizer: Tokenizer, path: Path, counter: Counter
+) -> list[list[int]]:
+    found: list[list[int]] = []
+    for number in range(count):
+        if published.encode:
+            row = {name: table[name][number] for name in published.asked}
+            tokens = published.encode(tokenizer, row)
+        else:
+            tokens = _read_tokens(table[published.tokens][number])
+        if wrong := _find_wrong(tokens, published, tokenizer):
+            raise HarnessError(f"{path}: row {number} {wrong}", "input", published.fix)
+        found.append(tokens)
+        counter.bump(1)
+    return found
+
+
+def _read_tokens(value: Any) -> list[int]:
+    """A list, or an array of numpy's; nothing of what is neither."""
+    listed = value.tolist() if isinstance(value, np.ndarray) else value
+    whole = isinstance(listed, list) and all(type(token) is int for token in listed)
+    return listed if whole else []
+
+
+def _find_wrong(tokens: Sequence[int], published: PromptSet, tokenizer: Tokenizer) -> str:
+    if not tokens:
+        return "is not a prompt of token ids"
+    known = max(published.vocabulary, tokenizer.get_vocab_size()) if published.vocabulary else 0
+    if min(tokens) < 0 or (known and max(tokens) >= known):
+        return f"names token {min(tokens) if min(tokens) < 0 else max(tokens)}, and there are {known}"
+    if published.longest and len(tokens) > published.longest:
+        return f"is a prompt of {len(tokens)} tokens, and the longest published one has {published.longest}"
+    return ""
+
+
+def _check_references(references: Columns, path: Path, fix: str, numeric: frozenset[str]) -> None:
+    for name, values in references.items():
+        kinds = (str, int, float) if name in numeric else (str,)
+        for number, value in enumerate(values):
+            if not isinstance(value, kinds):
+                raise HarnessError(f"{path}: row {number} has no text as {name}, but {value!r}", "input", fix)

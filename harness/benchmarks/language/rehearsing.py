@@ -1,0 +1,118 @@
+"""A small set of prompts and a small network of the published architecture, for any benchmark that continues texts.
+
+The texts are Python's own documentation, cut to lengths as the published prompts have them, a good deal shorter in all;
+the tokenizer is learned from them. The answers of the network are the references.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from nltk.tokenize.punkt import PunktTrainer
+from tokenizers import Tokenizer
+
+from harness.benchmarks.language.made_decoder import DecoderShape, GreedyDecoder, write_decoder
+from harness.benchmarks.language.pydoc.text import END, learn_tokenizer, read_passages
+from harness.benchmarks.language.texts import SENTENCES, TOKENIZER, TOKENIZER_FACTS
+from harness.contract import Counter
+
+_WORDS = 1024
+
+Row = dict[str, Any]
+Encode = Callable[[Tokenizer, Mapping[str, Any]], list[int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadePrompts:
+    """``mean`` and ``longest``: tokens of prompts. ``least`` and ``most``: tokens of answers. ``model``: the folder of
+    the network. ``finish``: the row of a text, without what the answer gives; ``refer``: what it gives. ``encode``:
+    makes tokens of a row where they are not its text's."""
+
+    shape: DecoderShape
+    model: str
+    mean: int
+    longest: int
+    least: int
+    most: int
+    finish: Callable[[str, list[int], int], Row]
+    refer: Callable[[Row, str], None]
+    encode: Encode | None = None
+
+
+def write_prompts_and_network(
+    made: MadePrompts, data: Path, models: Path, *, count: int, seed: int, size: str, counter: Counter
+) -> list[Row]:
+    """The rows, which the benchmark writes in its own format; all else is written here."""
+    rng = np.random.default_rng(seed)
+    passages = read_passages(seed=seed, held_out=0, shortest=0).learned
+    tokenizer = learn_tokenizer(passages, _WORDS)
+    model = models / made.model
+    model.mkdir(parents=True)
+    shape = replace(made.shape, vocabulary=tokenizer.get_vocab_size())
+    if size == "full":
+        shape = replace(shape, width=1024, heads=16, groups=8, layers=16, inner=4096, rotated=64)
+    write_decoder(shape, model, rng, end=END)
+    for folder in (data, model):
+        _write_tokenizer(tokenizer, folder)
+    _write_sentence_tables(passages, data / "nltk_data" / SENTENCES)
+    texts = _cut_texts(passages, tokenizer, rng, draw_lengths(rng, count, made.mean, made.longest))
+    decoder = GreedyDecoder(model)
+    rows: list[Row] = []
+    counter.stage("building", count)
+    for number, (text, tokens) in enumerate(texts):
+        row = made.finish(text, tokens, number)
+        prompt = made.encode(tokenizer, row) if made.encode else tokens
+        answer = decoder.answer(prompt, least=made.least, most=made.most, end=END)
+        made.refer(row, tokenizer.decode(answer, skip_special_tokens=True))
+        rows.append(row)
+        counter.bump(1)
+    return rows
+
+
+def draw_lengths(rng: np.random.Generator, count: int, mean: int, longest: int) -> list[int]:
+    """Many short ones and a few long ones, as published prompts are: logarithms are spread evenly around."""
+    spread = 0.6
+    drawn = rng.lognormal(np.log(mean) - spread**2 / 2, spread, count)
+    found: list[int] = np.clip(drawn, 4, longest).astype(int).tolist()
+    return found
+
+
+def turn_rows(rows: Sequence[Row]) -> dict[str, list[Any]]:
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def _cut_texts(
+    passages: Sequence[str], tokenizer: Tokenizer, rng: np.random.Generator, lengths: Sequence[int]
+) -> list[tuple[str, list[int]]]:
+    """So many tokens of the documentation each, from anywhere, with the text that they are."""
+    stream = tokenizer.encode(" ".join(passages)).ids
+    found = []
+    for length in lengths:
+        start = int(rng.integers(0, len(stream) - length))
+        tokens = stream[start : start + length]
+        found.append((tokenizer.decode(tokens), tokens))
+    return found
+
+
+def _write_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:
+    """As transformers reads it, too."""
+    tokenizer.save(str(folder / TOKENIZER))
+    facts = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
+    facts["eos_token"] = tokenizer.id_to_token(END)
+    (folder / TOKENIZER_FACTS).write_text(json.dumps(facts), encoding="utf-8")
+
+
+def _write_sentence_tables(passages: Sequence[str], folder: Path) -> None:
+    """What NLTK learns of the ends of sentences in these texts, as it keeps such tables."""
+    learned = PunktTrainer("\n".join(passages)).get_params()
+    pairs = {"collocations.tab": learned.collocations, "ortho_context.tab": learned.ortho_context.items()}
+    lines = {name: [f"{first}\t{second}" for first, second in sorted(found)] for name, found in pairs.items()}
+    lines |= {"sent_starters.txt": sorted(learned.sent_starters), "abbrev_types.txt": sorted(learned.abbrev_types)}
+    folder.mkdir(parents=True)
+    for name, found in lines.items():
+        (folder / name).write_text("".join(f"{line}\n" for line in found), encoding="utf-8")

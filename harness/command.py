@@ -15,7 +15,7 @@ from harness import collecting, collecting_results
 from harness.audit_config import audit_config
 from harness.building import collect_built, list_written
 from harness.collecting import Collector, bring_outputs
-from harness.contract import CommandRequest, Counter, Fact, Result, ServiceRequest, copy_log
+from harness.contract import TELEMETRY, CommandRequest, Counter, Fact, Result, ServiceRequest, copy_log
 from harness.cuda.nvml import device_evidence
 from harness.digests import hash_code
 from harness.errors import HarnessError
@@ -56,7 +56,8 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
         signal.signal(signal.SIGTERM, lambda *_: stop.ask())
     with audit_config(request.place_audit, cwd, request.lock) as clear:
         command = Command(request.command, cwd, environment, request.timeout)
-        telemetry = Telemetry([str(gpu["bus"]) for gpu in list_accelerators() if "bus" in gpu])
+        readings = Path(request.counter).with_name(TELEMETRY) if request.purpose == "run" else None
+        telemetry = Telemetry([str(gpu["bus"]) for gpu in list_accelerators() if "bus" in gpu], readings)
         ended = run_group(command, output, clear, telemetry, stop)
     if stop.asked:
         os._exit(ORPHANED)

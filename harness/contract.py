@@ -357,6 +357,9 @@ def copy_log(folder: Path, target: Path) -> None:
                     shutil.copyfileobj(stream, out)
 
 
+# Beside the counter: what was read of the machine during a run, a JSON object a line.
+TELEMETRY = "telemetry.jsonl"
+
 STAGES = (
     *("starting", "loading", "building", "warming up", "running", "completing", "scoring", "done"),
     *("starting service", "serving"),
@@ -390,6 +393,11 @@ class Counter:
         """Add finished work. Called per batch, never per sample."""
         self._done += count
         self._write()
+
+    @property
+    def done(self) -> int:
+        """Finished work of this stage."""
+        return self._done
 
     def _write(self) -> None:
         _COUNTER.pack_into(self._map, 0, self._stage, 0, self._done, self._expected, self._began, time.monotonic_ns())

@@ -15,7 +15,7 @@ from harness import generating
 from harness.backends import LoadPlan, Session, load_backend
 from harness.benchmarks import BenchmarkCode, load_benchmark
 from harness.command import SERVICE_LOG
-from harness.contract import BACKENDS, Counter, Fact, Result, RunRequest, copy_log
+from harness.contract import BACKENDS, TELEMETRY, Counter, Fact, Result, RunRequest, copy_log
 from harness.digests import hash_code, hash_folder
 from harness.errors import HarnessError, require
 from harness.loadgen import Prepared, Responder, Test, collect_loadgen_facts, prepare, run_test
@@ -49,7 +49,8 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
     driven = load(request, benchmark, arrays, prepared, counter, guard)
     _require_different(request.audit_config, driven.library.performance_count)
     counter.stage("running", prepared.expected_samples(driven.library.total_count))
-    with Telemetry(driven.notes.get("devices", ())) as telemetry:
+    readings = Path(request.counter).with_name(TELEMETRY)
+    with Telemetry(driven.notes.get("devices", ()), readings, lambda: counter.done) as telemetry:
         run_test(prepared, driven.sut, driven.library)
     if guard.failure is not None:
         raise _as_backend_error(request.backend, guard.failure, telemetry.faults())

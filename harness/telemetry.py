@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
@@ -20,6 +21,7 @@ PROCESSORS = Path("/sys/devices/system/cpu")
 _INTERVAL = 1.0  # seconds between readings
 _SHARE = 0.005  # a reading may use at most this share of the time: a machine with hundreds of cores reads slowly
 _MOST_CORES = 16  # cores whose frequency is read
+_THINNED = 600.0  # a series of readings gets a line after each 600th of the run so far: hours stay a short file
 
 
 class Series:
@@ -54,11 +56,16 @@ def find_flags(values: dict[str, Any], flags: Mapping[str, int]) -> dict[str, An
 class Telemetry:
     """Context manager around a run; ``facts()`` afterwards. What the machine does not offer is left out.
 
-    ``devices``: PCI addresses of the GPUs that take part.
+    ``devices``: PCI addresses of the GPUs that take part. ``log``: a file that gets the readings as they come, with the
+    samples that are ``done`` by then.
     """
 
-    def __init__(self, devices: Sequence[str] = ()) -> None:
+    def __init__(
+        self, devices: Sequence[str] = (), log: Path | None = None, done: Callable[[], int] | None = None
+    ) -> None:
         self._series: defaultdict[str, Series] = defaultdict(Series)
+        self._log, self._done = log, done
+        self._began, self._logged = 0.0, 0.0
         self._gpus = Gpus(devices)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="telemetry", daemon=True)
@@ -73,6 +80,7 @@ class Telemetry:
         self._processor_seconds = -_processor_seconds(self._process)
         self._throttled = _sum(self._throttle_files)
         psutil.cpu_percent()  # the first call only sets the point that the next one measures from
+        self._began = self._logged = time.monotonic()
         self._thread.start()
         return self
 
@@ -106,24 +114,44 @@ class Telemetry:
         pause = _INTERVAL
         while not self._stop.wait(pause):
             began = time.thread_time()
-            self._read()
+            self._write(self._read())
             pause = max(_INTERVAL, (time.thread_time() - began) / _SHARE)
 
-    def _read(self) -> None:
-        self._series["load_percent"].add(psutil.cpu_percent())
-        self._series["memory_bytes"].add(float(self._process.memory_info().rss))
+    def _read(self) -> dict[str, list[float]]:
+        """Name → a value for each device, core or sensor that has one; also added to what the facts sum up."""
+        values: defaultdict[str, list[float]] = defaultdict(list)
+        values["load_percent"].append(psutil.cpu_percent())
+        values["memory_bytes"].append(float(self._process.memory_info().rss))
         for name, value in self._gpus.read():
-            self._series[name].add(value)
+            values[name].append(value)
         for path in self._frequency_files:
-            self._add_number("frequency_mhz", path, 1e-3)
+            values["frequency_mhz"] += _read_number(path, 1e-3)
         for path in self._temperature_files:
-            self._add_number("temperature_celsius", path, 1e-3)
+            values["temperature_celsius"] += _read_number(path, 1e-3)
+        for name, found in values.items():
+            for value in found:
+                self._series[name].add(value)
+        return values
 
-    def _add_number(self, name: str, path: Path, scale: float) -> None:
-        try:
-            self._series[name].add(int(path.read_text(encoding="ascii")) * scale)
-        except (OSError, ValueError):
+    def _write(self, values: Mapping[str, Sequence[float]]) -> None:
+        """A line: seconds since the beginning, samples done, the mean of each name."""
+        now = time.monotonic()
+        if self._log is None or now - self._logged < (now - self._began) / _THINNED:
             return
+        self._logged = now
+        line: dict[str, float] = {"seconds": round(now - self._began, 3)}
+        if self._done is not None:
+            line["done"] = self._done()
+        line |= {name: round(sum(found) / len(found), 3) for name, found in values.items() if found}
+        with suppress(OSError), self._log.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(line) + "\n")
+
+
+def _read_number(path: Path, scale: float) -> list[float]:
+    try:
+        return [int(path.read_text(encoding="ascii")) * scale]
+    except (OSError, ValueError):
+        return []
 
 
 def _processor_seconds(process: psutil.Process) -> float:

@@ -14,6 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from harness.contract import TELEMETRY
 from reconciler.codec import encode_canonical, make_versioned, read_document
 from reconciler.files import replace
 from reconciler.mlperf.rules.context import RuleContext
@@ -163,6 +164,11 @@ class Attempt:
     def service_log(self) -> Path:
         """What the server had printed when the command that asked it ended."""
         return self.folder / SERVICE_LOG
+
+    @property
+    def telemetry(self) -> Path:
+        """What was read of the machine while the run went on."""
+        return self.folder / TELEMETRY
 
     def settle(self) -> None:
         """Its record is written, though its folder is still in use: nobody shall harvest it."""

@@ -17,6 +17,7 @@ from reconciler.resource.records import (
     LOG_LIMIT,
     REHEARSAL,
     SERVICE_LOG,
+    TELEMETRY_LOG,
     Artifact,
     Ended,
     Record,
@@ -127,6 +128,8 @@ def _kept(attempt: Attempt, *, failed: bool) -> Iterator[KeptFile]:
         yield KeptFile(attempt.log, CHILD_LOG)
     if attempt.service_log.exists():
         yield KeptFile(attempt.service_log, SERVICE_LOG)
+    if attempt.telemetry.exists():
+        yield KeptFile(attempt.telemetry, TELEMETRY_LOG)
 
 
 def _kept_of_run(attempt: Attempt) -> Iterator[KeptFile]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.resource.records import SPARE_LOGS
 from tests.acceptance.conftest import console
 from tests.passes.repository import Repository
 from tests.shared import make_once, need
@@ -126,8 +127,8 @@ def test_records_are_of_the_same_kinds(own: Repository, theirs: Repository) -> N
         ours = set(one[name].values) - (OURS_COUNTS if name.startswith("Run:") else set())
         assert set(record.values) - {"exit_status", "logs"} == ours, name
     for name, record in other.items():
-        files = {artifact.name for artifact in record.artifacts} - {"child.log"}
-        assert files == {artifact.name for artifact in one[name].artifacts} - {"child.log"}, name
+        files = {artifact.name for artifact in record.artifacts} - SPARE_LOGS
+        assert files == {artifact.name for artifact in one[name].artifacts} - SPARE_LOGS, name
     engine = {name: one[name].artifacts for name in one if name.startswith("Engine:")}
     assert {name: other[name].artifacts for name in engine} == engine
 

@@ -19,7 +19,7 @@ from reconciler.files import RepositoryPaths, hash_bytes, hash_file
 from reconciler.planning import Options, PlanResult, compute_plan
 from reconciler.reconcile import PassReport, run_pass
 from reconciler.record.codec import decode
-from reconciler.resource.records import Ended, Record
+from reconciler.resource.records import SPARE_LOGS, Ended, Record
 from tests.shared import make_once
 
 HERE = Path(__file__).parent
@@ -118,9 +118,9 @@ class Repository:
         return Counter(record.key for record in self.records().values() if record.ended is Ended.DONE)
 
     def objects_of(self, address: str, name: str = "") -> list[Path]:
-        """Stored files of the records at an address, child logs left out."""
+        """Stored files of the records at an address, spare logs left out."""
         artifacts = [a for r in self.records_of(address).values() for a in r.artifacts]
-        digests = {a.sha256 for a in artifacts if (a.name == name if name else a.name != "child.log")}
+        digests = {a.sha256 for a in artifacts if (a.name == name if name else a.name not in SPARE_LOGS)}
         return [path for digest in sorted(digests) if (path := self.object_path(digest)).exists()]
 
     def object_path(self, digest: str) -> Path:

@@ -12,6 +12,7 @@ from reconciler.files import RepositoryPaths
 from reconciler.record.index import load
 from reconciler.record.store import find_readable
 from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.records import SPARE_LOGS
 
 from .conftest import CELL, Reconcile, edit
 
@@ -24,7 +25,7 @@ def export(source: Path, folder: Path, mode: str) -> Path:
     folder.mkdir(parents=True)
     recorded = load(paths).recorded
     for artifact in recorded.by_address[Address(Kind.RUN, f"{CELL}/{mode}")][-1].artifacts:
-        if "truncated" not in artifact.name and artifact.name != "child.log":
+        if "truncated" not in artifact.name and artifact.name not in SPARE_LOGS:
             shutil.copyfile(find_readable(paths, artifact), folder / artifact.name)
     if mode == "accuracy":
         score = recorded.by_address[Address(Kind.SCORE, CELL)][-1].artifacts[0]

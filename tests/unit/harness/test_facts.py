@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -89,6 +91,26 @@ def test_telemetry_is_notes() -> None:
     facts = telemetry.facts()
     assert {"telemetry.load_percent", "telemetry.memory_bytes"} <= set(facts)
     assert {fact.role for fact in facts.values()} == {"note"}
+
+
+def test_readings_are_logged_as_they_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.telemetry._INTERVAL", 0.01)
+    monkeypatch.setattr("harness.telemetry._SHARE", 1.0)
+    log, done = tmp_path / "telemetry.jsonl", iter(range(10, 10_000, 10))
+    with Telemetry(log=log, done=lambda: next(done)):
+        while not log.exists() or len(log.read_text().splitlines()) < 3:
+            time.sleep(0.01)
+    rows = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [row["done"] for row in rows[:3]] == [10, 20, 30]
+    assert all({"seconds", "load_percent", "memory_bytes"} <= row.keys() for row in rows)
+    assert [row["seconds"] for row in rows] == sorted(row["seconds"] for row in rows)
+
+
+def test_a_log_that_cannot_be_written_ends_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.telemetry._INTERVAL", 0.01)
+    with Telemetry(log=tmp_path / "none" / "telemetry.jsonl") as telemetry:
+        time.sleep(0.05)
+    assert "telemetry.load_percent" in telemetry.facts()
 
 
 def test_series() -> None:

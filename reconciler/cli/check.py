@@ -95,6 +95,11 @@ def command(
     return IN_SYNC if tree_report.clean else NOT_IN_SYNC
 
 
+def check_rendered(seen: PlanResult) -> TreeReport:
+    """The rendered tree, with what only its own repository knows of it."""
+    return check_tree(seen.tree, round_name=_round(seen), original=_stored(seen), origin=_origins(seen))
+
+
 def _seen(specs: tuple[str, ...]) -> PlanResult:
     seen = compute_plan(*find_asked_cells(specs))
     if not seen.tree.is_dir():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -10,7 +11,7 @@ from reconciler import git
 from reconciler.cli.shared.options import json_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.repository import find_repository
-from reconciler.diff.timeline import Side
+from reconciler.diff.timeline import ResultComparison, Side
 from reconciler.errors import IN_SYNC
 from reconciler.history.compare import compare, read_sides
 from reconciler.history.snapshot import read_snapshot
@@ -31,20 +32,25 @@ def command(one: str, other: str, as_json: bool) -> int:
     """
     found = compare((one, other), _sides(one), _sides(other))
     if as_json:
-        pairs = [
-            {**convert_plain_value(p), "ratio": p.ratio, "per_accelerator": p.per_accelerator} for p in found.pairs
-        ]
-        say_json(render_document("compare", names=found.names, pairs=pairs, alone=found.alone))
+        say_json(report_comparison(found))
     else:
         say(render_comparison_text(found))
     return IN_SYNC
 
 
+def report_comparison(found: ResultComparison) -> dict[str, Any]:
+    """For ``--json`` and for the page."""
+    pairs = [{**convert_plain_value(p), "ratio": p.ratio, "per_accelerator": p.per_accelerator} for p in found.pairs]
+    return render_document("compare", names=found.names, pairs=pairs, alone=found.alone)
+
+
 def _sides(name: str) -> dict[Cell, Side]:
-    """A folder is a tree; a system is one that HEAD declares; anything else is a commit."""
-    if Path(name).is_dir():
-        return read_tree_sides(Path(name))
-    root = find_repository().root
+    """A folder is a tree; anything else is of this repository."""
+    return read_tree_sides(Path(name)) if Path(name).is_dir() else read_own_sides(find_repository().root, name)
+
+
+def read_own_sides(root: Path, name: str) -> dict[Cell, Side]:
+    """A system is one that HEAD declares; anything else is a commit."""
     here = read_snapshot(root, git.resolve(root, "HEAD"))
     if any(resource.cell is not None and resource.cell.system == name for resource in here.desired.resources):
         return {cell: side for cell, side in read_sides(here).items() if cell.system == name}

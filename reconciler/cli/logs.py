@@ -37,7 +37,7 @@ _PREFERRED = ("failed", "performance", "accuracy", "score")
 
 
 @dataclass(frozen=True, slots=True)
-class _Log:
+class CellLog:
     """``folder``: "performance", "accuracy", "score", "engine", with "failed " before the last failed attempt's."""
 
     folder: str
@@ -57,11 +57,11 @@ def command(cell: str, name: str | None, specs: tuple[str, ...], as_json: bool) 
     seen = compute_plan(paths, options)
     by_cell = trace_lineages(seen.desired)
     chosen = find_cell(cell, by_cell)
-    logs = [log for resource in by_cell[chosen] for log in _logs(seen, resource)]
+    logs = [log for resource in by_cell[chosen] for log in list_logs(seen, resource)]
     if name is not None:
-        _print(paths, _find(name, logs))
+        _print(paths, find_log(name, logs))
     elif as_json:
-        say_json(render_document("logs", cell=chosen, logs=[_part(paths, log) for log in logs]))
+        say_json(render_document("logs", cell=chosen, logs=[render_log_part(paths, log) for log in logs]))
     else:
         say(_text(paths, str(chosen), logs))
     return IN_SYNC
@@ -71,7 +71,7 @@ def _folder(resource: Resource) -> str:
     return label(resource.address).removeprefix("Run ").lower().replace("perf", "performance")
 
 
-def _logs(seen: PlanResult, resource: Resource) -> Iterator[_Log]:
+def list_logs(seen: PlanResult, resource: Resource) -> Iterator[CellLog]:
     """Of the record that counts, and of the last attempt if it failed."""
     known = seen.recorded.by_address.get(resource.address, ()) or seen.recorded.by_key.get(resource.key, ())
     record = seen.difference.recorded_as.get(resource.address, "")
@@ -81,13 +81,13 @@ def _logs(seen: PlanResult, resource: Resource) -> Iterator[_Log]:
     whole = resource.kind in (Kind.RUN, Kind.SCORE, Kind.COMPLIANCE_TEST, Kind.VERDICT)
     if chosen is not None:
         kept = (artifact for artifact in chosen.artifacts if whole or artifact.name == CHILD_LOG)
-        yield from (_Log(_folder(resource), artifact, chosen) for artifact in kept)
+        yield from (CellLog(_folder(resource), artifact, chosen) for artifact in kept)
     if known and known[-1].ended is Ended.FAILED:
         for artifact in known[-1].artifacts:
-            yield _Log(f"failed {_folder(resource)}", artifact, known[-1])
+            yield CellLog(f"failed {_folder(resource)}", artifact, known[-1])
 
 
-def _find(name: str, logs: list[_Log]) -> _Log:
+def find_log(name: str, logs: list[CellLog]) -> CellLog:
     found = [log for log in logs if name in (log.name, log.artifact.name)]
     if not found:
         near = difflib.get_close_matches(name, [log.name for log in logs], 2, 0.4)
@@ -96,7 +96,7 @@ def _find(name: str, logs: list[_Log]) -> _Log:
     return min(found, key=lambda log: next((i for i, p in enumerate(_PREFERRED) if log.folder.startswith(p)), 9))
 
 
-def _print(paths: RepositoryPaths, log: _Log) -> None:
+def _print(paths: RepositoryPaths, log: CellLog) -> None:
     path = find_readable(paths, log.artifact)
     try:
         data = path.read_bytes()
@@ -112,7 +112,7 @@ def _print(paths: RepositoryPaths, log: _Log) -> None:
     sys.stdout.buffer.flush()
 
 
-def _text(paths: RepositoryPaths, cell: str, logs: list[_Log]) -> str:
+def _text(paths: RepositoryPaths, cell: str, logs: list[CellLog]) -> str:
     lines = [choose_paint()(cell.replace("/", " / "), Tone.HEADING)]
     if not logs:
         return "\n".join([*lines, "  no logs yet: nothing of this cell was run"])
@@ -123,6 +123,6 @@ def _text(paths: RepositoryPaths, cell: str, logs: list[_Log]) -> str:
     return "\n".join(lines)
 
 
-def _part(paths: RepositoryPaths, log: _Log) -> dict[str, object]:
+def render_log_part(paths: RepositoryPaths, log: CellLog) -> dict[str, object]:
     file = convert_plain_value(describe_file(paths, log.artifact))
     return {**file, "name": log.name, "record": log.summary.id, "problem": log.summary.problem or None}

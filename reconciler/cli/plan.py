@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -23,6 +25,7 @@ from reconciler.plan import saved
 from reconciler.planning import PlanResult
 from reconciler.render.documents import render_cells_part
 from reconciler.render.plan import LIMIT, collect_shown_origins, render_plan_text, render_scratch_sources
+from reconciler.resource.conditions import CellStatus
 
 log = logging.getLogger(__name__)
 _OUTPUT = click.Option(
@@ -59,7 +62,7 @@ def command(
     if output is not None:
         saved.save(seen.plan, output)
     if as_json:
-        say_json({**saved.encode_plan(seen.plan), "cells": render_cells_part(list_cells(seen, options), seen.plan)})
+        say_json(report_plan(seen, list_cells(seen, options)))
         return choose_exit_code(seen.plan)
     limit = None if show_all else LIMIT
     commits = find_line_commits(paths, collect_shown_origins(seen.plan, limit))
@@ -69,6 +72,11 @@ def command(
     if output is not None:
         say(f"Saved as {output}; carry it out with: reconcile apply {output}")
     return choose_exit_code(seen.plan)
+
+
+def report_plan(seen: PlanResult, cells: Sequence[CellStatus]) -> dict[str, Any]:
+    """For ``--json`` and for the page."""
+    return {**saved.encode_plan(seen.plan), "cells": render_cells_part(cells, seen.plan)}
 
 
 def _tell(seen: PlanResult, seconds: float) -> None:

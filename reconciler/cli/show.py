@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -15,7 +16,7 @@ from reconciler.desired_cache import list_spec_paths
 from reconciler.diff.conditions import trace_lineages
 from reconciler.errors import IN_SYNC
 from reconciler.files import RepositoryPaths
-from reconciler.planning import Options, PlanResult, compute_plan
+from reconciler.planning import PlanResult, compute_plan
 from reconciler.record.store import find_readable
 from reconciler.render.cell import Showing, Shown, ShownFile, render_showing_part, render_showing_text
 from reconciler.render.documents import render_document
@@ -38,11 +39,8 @@ def command(cell: str, specs: tuple[str, ...], as_json: bool) -> int:
     seen = compute_plan(paths, options)
     by_cell = trace_lineages(seen.desired)
     chosen = find_cell(cell, by_cell)
-    showing = Showing(
-        chosen,
-        describe_settings(paths, options, seen, chosen),
-        tuple(_shown(paths, seen, resource) for resource in by_cell[chosen]),
-    )
+    declared = load(list_spec_paths(paths, options.specs), paths.root, os.environ)
+    showing = show_cell(paths, seen, declared, chosen, by_cell[chosen])
     if as_json:
         say_json(render_document("show", **render_showing_part(showing)))
     else:
@@ -50,13 +48,21 @@ def command(cell: str, specs: tuple[str, ...], as_json: bool) -> int:
     return IN_SYNC
 
 
-def describe_settings(paths: RepositoryPaths, options: Options, seen: PlanResult, cell: Cell) -> dict[str, Value]:
+def show_cell(
+    paths: RepositoryPaths, seen: PlanResult, declared: Declared, cell: Cell, lineage: Sequence[Resource]
+) -> Showing:
+    settings = _describe_settings(seen, declared, cell, lineage)
+    return Showing(cell, settings, tuple(_shown(paths, seen, resource) for resource in lineage))
+
+
+def _describe_settings(
+    seen: PlanResult, declared: Declared, cell: Cell, lineage: Sequence[Resource]
+) -> dict[str, Value]:
     """What the spec sets for the cell, and what the round, defaults and this machine add to it."""
-    declared: Declared = load(list_spec_paths(paths, options.specs), paths.root, os.environ)
     found = next(entry for entry in declared.cells if entry.cell == cell)
     system = declared.systems[cell.system]
     values = {"round": declared.round, "submitter": declared.submitter, **system.settings, **found.settings}
-    for resource in trace_lineages(seen.desired)[cell]:
+    for resource in lineage:
         for item in seen.desired.detail(resource.address).inputs:
             if item.upstream is None and item.name not in ("mode", "scenario"):
                 values.setdefault(item.name, Value(item.value, item.origin))

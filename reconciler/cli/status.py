@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import click
 
 from reconciler.cli.shared.options import reporting_options, selection_options, split_words, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.plan_options import choose_exit_code, compute_selected_plan, find_asked_cells, list_cells
+from reconciler.planning import PlanResult
 from reconciler.render.documents import render_cells_part, render_document
 from reconciler.render.plan import LIMIT
 from reconciler.render.status import render_status_text
+from reconciler.resource.conditions import CellStatus
 
 
 @click.command("status")
@@ -27,8 +32,13 @@ def command(
     seen = compute_selected_plan(paths, options)
     cells = list_cells(seen, options)
     if as_json:
-        parts = render_cells_part(cells, seen.plan)
-        say_json(render_document("status", in_sync=seen.plan.in_sync, cells=parts, findings=seen.plan.findings))
+        say_json(report_status(seen, cells))
     else:
         say(render_status_text(cells, limit=None if show_all else LIMIT, paint=choose_paint()))
     return choose_exit_code(seen.plan)
+
+
+def report_status(seen: PlanResult, cells: Sequence[CellStatus]) -> dict[str, Any]:
+    """For ``--json`` and for the page."""
+    parts = render_cells_part(cells, seen.plan)
+    return render_document("status", in_sync=seen.plan.in_sync, cells=parts, findings=seen.plan.findings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from datetime import datetime
 
 import click
@@ -28,6 +29,7 @@ from reconciler.render.explanation import (
     render_explanation_text,
 )
 from reconciler.resource.kinds import Address, Cell
+from reconciler.resource.resources import Resource
 
 
 @click.command("why")
@@ -42,8 +44,10 @@ def command(cell: str, specs: tuple[str, ...], as_json: bool) -> int:
     seen = compute_plan(paths, options)
     by_cell = trace_lineages(seen.desired)
     chosen = find_cell(cell, by_cell)
-    explanation, links = explain(seen, chosen), build_why_chain(seen, chosen)
-    commits = {origin: _line(commit) for origin, commit in find_commits(paths, collect_origins(explanation)).items()}
+    explanation, links = explain(seen, chosen, by_cell[chosen]), build_why_chain(seen, chosen)
+    commits = {
+        origin: show_line_commit(commit) for origin, commit in find_commits(paths, collect_origins(explanation)).items()
+    }
     if as_json:
         say_json(
             render_document("why", **render_explanation_part(explanation, commits), links=render_chain_part(links))
@@ -60,7 +64,7 @@ def command(cell: str, specs: tuple[str, ...], as_json: bool) -> int:
     return IN_SYNC if explanation.in_sync else NOT_IN_SYNC
 
 
-def explain(seen: PlanResult, cell: Cell) -> Explanation:
+def explain(seen: PlanResult, cell: Cell, lineage: Sequence[Resource]) -> Explanation:
     steps: dict[Address, Step] = {}
     for step in seen.plan.steps:
         steps.update(dict.fromkeys((step.change.address, *step.shared), step))
@@ -68,7 +72,7 @@ def explain(seen: PlanResult, cell: Cell) -> Explanation:
     now = time.time()
     parts = []
     accepted = seen.difference.accepted
-    for resource in trace_lineages(seen.desired)[cell]:
+    for resource in lineage:
         record = seen.difference.recorded_as.get(resource.address, "")
         inputs = seen.desired.detail(resource.address).inputs
         # What accepted results were made from may be made again, for others.
@@ -88,7 +92,7 @@ def _ago(started: str, now: float) -> str:
         return ""
 
 
-def _line(commit: LineCommitText) -> str:
+def show_line_commit(commit: LineCommitText) -> str:
     """ "3f2c1ab, Ada, 2 days ago: Raise the batch size"."""
     if not commit.committed:
         return "not committed yet"

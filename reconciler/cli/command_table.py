@@ -22,6 +22,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "apply": ("reconciler.cli.apply", "Carry out a saved plan, or what selectors choose of the present one."),
     "watch": ("reconciler.cli.watch", "Pass whenever the specs, records, tree or branch changed."),
     "status": ("reconciler.cli.status", "Show the matrix of cells and conditions with the results."),
+    "page": ("reconciler.cli.page", "Show the submission in a browser, a pass as it goes, and plots."),
     "show": ("reconciler.cli.show", "Show every resolved value of a cell with the line that sets it."),
     "why": ("reconciler.cli.why", "Say why a cell is, or is not, made again."),
     "accept": ("reconciler.cli.accept", "Let results count although their inputs differ, for a while."),

@@ -50,6 +50,7 @@ ONLY_TYPES_OF_STAGES = frozenset({"render"})
 SLOW: dict[str, str] = {
     "fsspec": "comes with an extra, only where a store elsewhere is opened",
     "importlib.metadata": "only for --version",
+    "matplotlib": "comes with an extra, only where a plot is drawn",
     "nibabel": "only where volumes are prepared: a run reads prepared ones",
     "reconciler.cli.shared.crash_report": "only where there is a bug to report",
     "reconciler.desired.checks": "rules, only when the spec changed",
@@ -73,6 +74,9 @@ SLOW: dict[str, str] = {
     "reconciler.render.live": "rich",
     "reconciler.render.transfer_progress": "rich",
     "reconciler.spec.loading": "YAML and pydantic, only when the spec changed",
+    "starlette": "comes with an extra, only where the page is served",
+    "uvicorn": "comes with an extra, only where the page is served",
+    "webbrowser": "only with --open",
     "soundfile": "only where waveforms are prepared: a run reads prepared ones",
     "scipy": "only where volumes are prepared: a run reads prepared ones",
 }

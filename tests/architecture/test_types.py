@@ -27,6 +27,7 @@ EDGES = (
     "reconciler.record.decisions",
     "reconciler.record.index",
     "reconciler.render.documents",
+    "reconciler.render.page",
     "reconciler.spec",
     "reconciler.tree.documents",
 )

@@ -1,0 +1,103 @@
+"""`reconcile page`: the submission in a browser, served here or written as files."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from datetime import UTC, datetime
+from ipaddress import ip_address
+from pathlib import Path
+
+import click
+
+from reconciler.cli.shared.options import spec_option, takes
+from reconciler.cli.shared.output import say
+from reconciler.cli.shared.page_source import RepositoryPage
+from reconciler.cli.shared.plan_options import find_asked_cells
+from reconciler.errors import IN_SYNC, ReconcilerError
+from reconciler.render.page.guard import LOOPBACK
+from reconciler.render.page.server import make_application, open_socket, serve
+from reconciler.render.page.site import Site
+from reconciler.resource.embargo import explain_refusal, make_embargo
+
+_NICE = 19  # a timed run beside the server comes first
+_HOST = click.Option(["--host"], default=LOOPBACK[0], metavar="ADDRESS", show_default=True, help="Where to listen.")
+_PORT = click.Option(
+    ["--port"],
+    type=click.IntRange(0, 65535),
+    default=8765,
+    metavar="PORT",
+    show_default=True,
+    help="Its port; 0 takes any that is free.",
+)
+_TOKEN = click.Option(
+    ["--token/--no-token"],
+    default=None,
+    help="Ask for a token that only the printed address holds. Default: except on the loopback interface.",
+)
+_OPEN = click.Option(["--open", "browse"], is_flag=True, help="Open it in a browser.")
+_TREE = click.Option(
+    ["--tree", "trees"],
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="PATH",
+    help="Another submission tree to compare with and to verify. May be repeated.",
+)
+
+
+@click.command("page")
+@takes([spec_option(), _HOST, _PORT, _TOKEN, _OPEN, _TREE])
+def command(
+    specs: tuple[str, ...],
+    host: str,
+    port: int,
+    token: bool | None,
+    browse: bool,
+    trees: tuple[Path, ...],
+) -> int:
+    """Serve the submission as a page: matrix, live pass, cells, plots.
+
+    Only reads, and may run beside a pass or watch. Until Ctrl-C.
+    """
+    paths, options = find_asked_cells(specs)
+    page = RepositoryPage(paths, options, {str(tree): tree for tree in trees})
+    _serve(page, host, port, token, browse)
+    return IN_SYNC
+
+
+def _serve(page: RepositoryPage, host: str, port: int, token: bool | None, browse: bool) -> None:
+    loopback = _is_loopback(host)
+    if token is False and not loopback:
+        fix = "leave --no-token out, or listen on 127.0.0.1 and forward the port through ssh"
+        raise ReconcilerError(f"anybody who reaches {host} could read everything", fix=fix)
+    application = make_application(Site(page))
+    if not loopback:
+        _refuse_embargoed(page, f"http://{host}")
+    page.read_matrix()
+    listening = open_socket(host, port)
+    secret = secrets.token_urlsafe(24) if token or not loopback else ""
+    shown = f"[{host}]" if ":" in host else host
+    address = f"http://{shown}:{listening.getsockname()[1]}/" + (f"?token={secret}" if secret else "")
+    say(f"Serving {page.name} at {address} (Ctrl-C ends it)")
+    if browse:
+        import webbrowser
+
+        webbrowser.open(address)
+    os.nice(_NICE - os.nice(0))
+    serve(application, listening, secret, LOOPBACK if loopback else ())
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _refuse_embargoed(page: RepositoryPage, address: str) -> None:
+    embargo = make_embargo(page.look().seen.desired.submission)
+    if why := explain_refusal(embargo, address, datetime.now(UTC).date()):
+        fix = f"serve on 127.0.0.1, or name {address} in spec.embargo.allow if only your own people reach it"
+        raise ReconcilerError(why, fix=fix)

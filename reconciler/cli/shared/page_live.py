@@ -1,0 +1,156 @@
+"""The pass in progress, from what it leaves on disk as it goes: its log, the counters and the readings of its children.
+
+Cheap enough to be asked every second beside a timed run: a few small files, the ends of two logs, no process, no lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from harness.contract import Progress, read_progress
+from reconciler.cli.shared.page_cell import parse_series
+from reconciler.execute.attempt import Attempt, read
+from reconciler.files import RepositoryPaths
+from reconciler.render.causes import label
+from reconciler.render.documents import render_document
+from reconciler.render.progress import measure_pace
+from reconciler.resource.kinds import PERFORMANCE, Kind
+
+_TAIL = 16 << 10  # bytes at the end of a log
+_LINES = 12  # of it that are shown
+_PASS_LOG = 4 << 20  # bytes of a pass's log that are read
+_STEPS = 30  # that ended last
+_READINGS = 120  # of a run, the last
+
+
+def report_live(paths: RepositoryPaths, planned: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """``planned``: steps of the last plan that was made, of which those are told that have not begun."""
+    log = _newest_log(paths.log)
+    lines = _read_lines(log) if log is not None else []
+    running = bool(lines) and lines[-1]["message"] not in _ENDED and _is_alive(log)
+    attempts = [_attempt(attempt) for attempt in _attempts(paths)] if running else []
+    steps = [line for line in lines if line["message"] == "step ended"]
+    begun = {str(line.get("resource")) for line in lines if line["message"] == "step started"}
+    at_first = next((line for line in lines if line["message"] == "planned"), {})
+    return render_document(
+        "live",
+        running=running,
+        timed=any(attempt["timed"] for attempt in attempts),
+        began=lines[0].get("time", "") if lines else "",
+        ended="" if running or not lines else lines[-1].get("time", ""),
+        outcome="" if running or not lines else lines[-1]["message"],
+        id=str(lines[0].get("reconcile", "")) if lines else "",
+        submission=str(at_first.get("submission", "")),
+        steps=at_first.get("steps"),
+        done=len(steps),
+        attempts=attempts,
+        next=[step for step in planned if step["address"] not in begun] if running else [],
+        recent=[_told(line) for line in reversed(steps[-_STEPS:])],
+        problems=[_told(line) for line in steps if line.get("problem")][-_STEPS:],
+    )
+
+
+_ENDED = ("pass ended", "pass broken off")
+
+
+def is_timed(paths: RepositoryPaths) -> bool:
+    """Whether a run is being timed in this repository now."""
+    return any(_is_timed(attempt, read_progress(attempt.counter)) for attempt in _attempts(paths))
+
+
+def _is_timed(attempt: Attempt, progress: Progress | None) -> bool:
+    kind, mode = attempt.intent.address.kind, attempt.intent.address.mode
+    measured = kind is Kind.COMPLIANCE_TEST or (kind is Kind.RUN and mode == PERFORMANCE)
+    return measured and progress is not None and progress.stage in ("warming up", "running")
+
+
+def _attempts(paths: RepositoryPaths) -> Iterator[Attempt]:
+    """That have begun, have no result yet, and whose pass is alive."""
+    try:
+        folders = sorted(Path(entry.path) for entry in os.scandir(paths.attempts))
+    except OSError:
+        return
+    for folder in folders:
+        if not (folder / "result.json").exists() and _is_alive(folder):
+            with contextlib.suppress(OSError):
+                attempt = read(folder)
+                if attempt is not None:
+                    yield attempt
+
+
+def _attempt(attempt: Attempt) -> dict[str, Any]:
+    progress = read_progress(attempt.counter)
+    address, values = attempt.intent.address, attempt.intent.inputs
+    timed = _is_timed(attempt, progress)
+    minimum = float(values.get("min_duration", (0, ""))[0] or 0) / 1000 if timed else 0.0
+    pace = measure_pace(progress, minimum) if progress else None
+    return {
+        "address": str(address),
+        "label": label(address),
+        "cell": str(address.cell) if address.cell else "",
+        "timed": timed,
+        "stage": progress.stage if progress else "starting",
+        "done": progress.done if progress else 0,
+        "expected": progress.expected if progress else 0,
+        "seconds": progress.seconds if progress else 0.0,
+        "idle": progress.idle if progress else 0.0,
+        "minimum": minimum,
+        "rate": pace.per_second if pace else None,
+        "left": pace.left if pace else None,
+        "fraction": pace.fraction if pace else None,
+        "readings": parse_series(_tail(attempt.telemetry, 4 * _TAIL))[-_READINGS:],
+        "log": _tail(attempt.log, _TAIL).decode("utf-8", "replace").splitlines()[-_LINES:],
+    }
+
+
+def _told(line: dict[str, Any]) -> dict[str, Any]:
+    names = ("time", "resource", "cell", "status", "seconds", "problem")
+    return {name: line.get(name, "") for name in names}
+
+
+def _newest_log(folder: Path) -> Path | None:
+    """Of passes: those of plans and audits begin with a word."""
+    with contextlib.suppress(OSError):
+        names = [entry.name for entry in os.scandir(folder) if entry.name[:1].isdigit()]
+        return folder / max(names) if names else None
+    return None
+
+
+def _read_lines(path: Path) -> list[dict[str, Any]]:
+    """What is not a whole line yet is left out."""
+    found = []
+    for line in _head(path).splitlines():
+        with contextlib.suppress(ValueError):
+            row = json.loads(line)
+            if isinstance(row, dict) and isinstance(row.get("message"), str):
+                found.append(row)
+    return found
+
+
+def _head(path: Path) -> bytes:
+    """All of a log, or of a very long one its end."""
+    return _tail(path, _PASS_LOG)
+
+
+def _tail(path: Path, size: int) -> bytes:
+    try:
+        with path.open("rb") as stream:
+            length = stream.seek(0, os.SEEK_END)
+            stream.seek(max(0, length - size))
+            data = stream.read(size)
+    except OSError:
+        return b""
+    return data if length <= size else data.partition(b"\n")[2]
+
+
+def _is_alive(path: Path | None) -> bool:
+    """Whether the pass that this file or folder names still runs: its id ends in the number of its process."""
+    number = path.stem.rpartition("-")[2] if path is not None else ""
+    return number.isdigit() and psutil.pid_exists(int(number))

@@ -1,0 +1,55 @@
+"""Where a view is: an address of the server, or a file of an export. Always relative to the view that links to it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from urllib.parse import quote
+
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """``root``: the way from the view that is shown to the top, such as "../../". ``files``: of an export."""
+
+    root: str = ""
+    files: bool = False
+
+    def view(self, name: str) -> str:
+        """``name``: "" for the matrix, "live", "plan"."""
+        if self.files:
+            return f"{self.root}{name or 'index'}.html"
+        return f"{self.root}{name}" or "./"
+
+    def cell(self, cell: str) -> str:
+        return f"{self.root}{name_cell_file(cell)}" if self.files else f"{self.root}cell/{quote(cell)}"
+
+    def plot(self, cell: str, chart: str, theme: str) -> str:
+        if self.files:
+            return f"{self.root}{name_plot_file(cell, chart, theme)}"
+        return f"{self.root}plot/{theme}/{chart}.svg?cell={quote(cell, safe='')}"
+
+    def log(self, cell: str, log: str) -> str:
+        """ "" in an export: logs stay where they are."""
+        return "" if self.files else f"{self.root}log?cell={quote(cell, safe='')}&name={quote(log, safe='')}"
+
+    def static(self, name: str) -> str:
+        return f"{self.root}static/{name}"
+
+
+def find_root(path: str) -> str:
+    """The way from an address or file to the top."""
+    return "../" * path.count("/")
+
+
+def name_cell_file(cell: str) -> str:
+    """The name of a cell where it is a plain path, else its digest: a name is data, a path is not."""
+    plain = all(_PLAIN.fullmatch(part) for part in cell.split("/"))
+    return f"cell/{cell if plain else hashlib.sha256(cell.encode(errors='surrogatepass')).hexdigest()[:20]}.html"
+
+
+def name_plot_file(cell: str, chart: str, theme: str) -> str:
+    folder = name_cell_file(cell).removesuffix(".html")
+    return f"{folder}.{chart}.{theme}.svg"

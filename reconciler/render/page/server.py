@@ -1,0 +1,139 @@
+"""The views over HTTP, by Starlette and uvicorn, which come with the extra `page`."""
+
+from __future__ import annotations
+
+import socket
+from collections import OrderedDict
+from collections.abc import Callable
+from importlib.resources import files
+from typing import Any
+
+from reconciler.errors import ReconcilerError
+from reconciler.render.page.charts import draw_charts
+from reconciler.render.page.feed import LiveFeed
+from reconciler.render.page.guard import Application, RequestGuard
+from reconciler.render.page.links import Links, find_root
+from reconciler.render.page.plots import THEMES, draw_plot
+from reconciler.render.page.site import Site
+
+STATIC = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
+_MOST_DRAWN = 64  # plots that are kept
+
+
+def read_static(name: str) -> bytes:
+    return (files("reconciler.render.page") / "static" / name).read_bytes()
+
+
+def make_application(site: Site) -> Application:
+    """Raises ReconcilerError without Starlette."""
+    try:
+        from starlette.applications import Starlette
+        from starlette.concurrency import run_in_threadpool
+        from starlette.requests import Request
+        from starlette.responses import HTMLResponse, Response, StreamingResponse
+        from starlette.routing import Route
+    except ImportError as error:
+        fix = "pip install 'mlperf-reconciler[page]', or write files: reconcile page --export FOLDER"
+        raise ReconcilerError("the page is served by Starlette, which is not installed", fix=fix) from error
+    drawings, feed = Drawings(site), LiveFeed(site.read_live_part)
+
+    def shown(show: Callable[[Request, Links], str]) -> Callable[[Request], Any]:
+        async def answer(request: Request) -> Response:
+            links = Links(find_root(request.url.path[1:]))
+            try:
+                return HTMLResponse(await run_in_threadpool(show, request, links))
+            except ReconcilerError as error:
+                page = site.show_problem("This cannot be shown", error.message, error.fix, links)
+                return HTMLResponse(page, 404)
+
+        return answer
+
+    async def plot(request: Request) -> Response:
+        chosen = (request.query_params.get("cell", ""), request.path_params["chart"], request.path_params["theme"])
+        try:
+            return Response(await run_in_threadpool(drawings.draw, *chosen), media_type="image/svg+xml")
+        except ReconcilerError as error:
+            return Response(error.message, 404, media_type="text/plain")
+
+    async def static(request: Request) -> Response:
+        name = request.path_params["name"]
+        known = name in STATIC
+        return Response(read_static(name), media_type=STATIC[name]) if known else Response("not found", 404)
+
+    async def live(_: Request) -> Response:
+        return StreamingResponse(feed.follow(), media_type="text/event-stream")
+
+    async def missing(request: Request, _: Exception) -> Response:
+        links = Links(find_root(request.url.path[1:]))
+        return HTMLResponse(site.show_problem("There is no such view", "The address leads nowhere.", "", links), 404)
+
+    routes = [Route(path, shown(show)) for path, show in _list_views(site).items()]
+    routes += [
+        Route("/live/events", live),
+        Route("/plot/{theme}/{chart}.svg", plot),
+        Route("/static/{name}", static),
+    ]
+    application: Application = Starlette(routes=routes, exception_handlers={404: missing})
+    return application
+
+
+def _list_views(site: Site) -> dict[str, Callable[[Any, Links], str]]:
+    """Path → what it shows, of a request's parameters."""
+    return {
+        "/": lambda _, links: site.show_matrix(links),
+        "/cell/{cell:path}": lambda request, links: site.show_cell(request.path_params["cell"], links),
+        "/live": lambda _, links: site.show_live(links),
+        "/log": lambda request, links: site.show_log(_word(request, "cell"), _word(request, "name"), links),
+    }
+
+
+def _word(request: Any, name: str) -> str:
+    """Of the address; "" where it is not there."""
+    return str(request.query_params.get(name, ""))
+
+
+class Drawings:
+    """Plots that were drawn, by the numbers that they show; none is drawn while a run is timed."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._drawn: OrderedDict[tuple[object, str], bytes] = OrderedDict()
+
+    def draw(self, cell: str, name: str, theme: str) -> bytes:
+        charts = {chart.name: chart for chart in draw_charts(self._site.source.read_cell(cell))}
+        if name not in charts or theme not in THEMES:
+            raise ReconcilerError(f"{cell} has no plot {name!r}", fix="reconcile plot CELL --help")
+        key = charts[name], theme
+        if key not in self._drawn:
+            if self._site.source.is_timed():
+                raise ReconcilerError("a run is being timed: plots are drawn when it has ended")
+            self._drawn[key] = draw_plot(charts[name], theme=theme)
+            while len(self._drawn) > _MOST_DRAWN:
+                self._drawn.popitem(last=False)
+        return self._drawn[key]
+
+
+def open_socket(host: str, port: int) -> socket.socket:
+    """``port`` 0: any that is free. Raises ReconcilerError."""
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        fix = "name another port: --port 0 takes any that is free"
+        raise ReconcilerError(f"cannot serve on {host}, port {port}: {error.strerror or error}", fix=fix) from error
+
+
+def serve(application: Application, listening: socket.socket, token: str, names: tuple[str, ...]) -> None:
+    """Until SIGINT or SIGTERM."""
+    import uvicorn
+
+    guarded = RequestGuard(application, token, names)
+    config = uvicorn.Config(
+        guarded,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        lifespan="off",
+        timeout_graceful_shutdown=1,
+    )
+    uvicorn.Server(config).run(sockets=[listening])

@@ -1,0 +1,94 @@
+"use strict";
+// Filters in the address bar, keys, and the stream of the live view. All views can be read without this.
+
+function filterRows(form) {
+  const wanted = new Map();
+  const address = new URLSearchParams();
+  for (const field of form.elements) {
+    if (!field.name || (field.type === "checkbox" && !field.checked)) continue;
+    if (field.value) {
+      wanted.set(field.name, field.value);
+      address.set(field.name, field.value);
+    }
+  }
+  const words = (wanted.get("q") || "").toLowerCase().split(/\s+/).filter(Boolean);
+  wanted.delete("q");
+  let shown = 0;
+  for (const group of document.querySelectorAll("[data-group]")) {
+    let here = 0;
+    for (const row of group.querySelectorAll("[data-row]")) {
+      let fits = true;
+      for (const [name, value] of wanted) fits = fits && row.dataset[name] === value;
+      if (fits && words.length) {
+        const text = Object.values(row.dataset).join(" ").toLowerCase();
+        fits = words.every((word) => text.includes(word));
+      }
+      row.hidden = !fits;
+      if (fits) here += 1;
+    }
+    group.hidden = here === 0;
+    shown += here;
+  }
+  const told = form.querySelector("[data-count]");
+  if (told) told.textContent = shown + " " + told.dataset.count + (shown === 1 ? "" : "s") + " shown";
+  const query = address.toString();
+  history.replaceState(null, "", query ? "?" + query : location.pathname);
+}
+
+function startFilters(form) {
+  for (const [name, value] of new URLSearchParams(location.search)) {
+    const field = form.elements.namedItem(name);
+    if (field) field.value = value;
+  }
+  form.addEventListener("input", () => filterRows(form));
+  form.addEventListener("submit", (event) => event.preventDefault());
+  filterRows(form);
+}
+
+function moveAmongRows(step) {
+  const links = [...document.querySelectorAll("[data-row]:not([hidden]) [data-open]")];
+  if (!links.length) return;
+  const at = links.indexOf(document.activeElement);
+  const next = at < 0 ? (step > 0 ? 0 : links.length - 1) : Math.min(links.length - 1, Math.max(0, at + step));
+  links[next].focus();
+  links[next].scrollIntoView({ block: "nearest" });
+}
+
+function startKeys() {
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
+    const field = document.querySelector("[data-filters] input[type=search]");
+    if (event.key === "/" && !typing && field) {
+      event.preventDefault();
+      field.focus();
+    } else if (event.key === "Escape" && typing) {
+      event.target.blur();
+    } else if ((event.key === "ArrowDown" || event.key === "ArrowUp") && document.activeElement.matches("[data-open], [data-filters] input[type=search]")) {
+      event.preventDefault();
+      moveAmongRows(event.key === "ArrowDown" ? 1 : -1);
+    }
+  });
+}
+
+function followStream(status) {
+  const target = document.getElementById("live");
+  const stream = new EventSource(status.dataset.stream);
+  const tell = (state, words) => {
+    status.dataset.state = state;
+    status.textContent = words;
+  };
+  stream.addEventListener("open", () => tell("open", "Connected: what changes appears by itself."));
+  stream.addEventListener("error", () => tell("lost", "The connection is lost; trying again."));
+  stream.addEventListener("message", (event) => {
+    // Our own server's HTML, escaped there; the policy of this page lets nothing in it run.
+    const pre = [...target.querySelectorAll("pre")].map((log) => log.scrollTop);
+    target.innerHTML = event.data;
+    target.querySelectorAll("pre").forEach((log, i) => { log.scrollTop = pre[i] ?? log.scrollHeight; });
+  });
+  addEventListener("pagehide", () => stream.close());
+}
+
+document.querySelectorAll("form[data-filters]").forEach(startFilters);
+document.querySelectorAll("[data-stream]").forEach(followStream);
+startKeys();

@@ -1,0 +1,204 @@
+"""The page of a real repository with one recorded cell, asked over HTTP."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from datetime import UTC, datetime, timedelta
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconciler.cli.shared.page_live import report_live
+from reconciler.cli.shared.page_source import RepositoryPage
+from reconciler.files import RepositoryPaths
+from reconciler.planning import Options
+from reconciler.render.page.guard import RequestGuard
+from reconciler.render.page.links import Links
+from reconciler.render.page.server import make_application
+from reconciler.render.page.site import Site
+from tests.shared import need
+
+from .conftest import CELL, Reconcile, edit
+
+
+class Page(HTMLParser):
+    """Its text, and its elements with their attributes."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.text, self.found = "", list[tuple[str, dict[str, str | None]]]()
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.found if name == tag]
+
+
+def open_page(root: Path, **trees: Path) -> RepositoryPage:
+    return RepositoryPage(RepositoryPaths(root), Options(), trees)
+
+
+@pytest.fixture
+def client(recorded: Path) -> Any:
+    need("starlette", "httpx2")
+    from starlette.testclient import TestClient
+
+    application = RequestGuard(make_application(Site(open_page(recorded))))
+    return TestClient(application, base_url="http://localhost:8765")
+
+
+def test_the_matrix_shows_every_cell_with_its_conditions(recorded: Path) -> None:
+    page = Page(Site(open_page(recorded)).show_matrix(Links()))
+    (row,) = [attributes for attributes in page.all("tr") if "data-row" in attributes]
+    assert (row["data-benchmark"], row["data-scenario"], row["data-state"]) == ("digits", "Offline", "ready")
+    assert "1 of 1 cell ready" in page.text
+    assert "Performed" in page.text
+    assert "Audited" not in page.text, "a condition that nothing asks for has no column"
+
+
+def test_a_cell_that_is_not_ready_says_why(recorded: Path) -> None:
+    edit(recorded, "target_qps: 1000", "target_qps: 1100")
+    site = Site(open_page(recorded))
+    matrix = Page(site.show_matrix(Links()))
+    assert [a["data-state"] for a in matrix.all("tr") if "data-row" in a] == ["due"]
+    assert any("InputChanged" in (cell.get("title") or "") for cell in matrix.all("td"))
+    cell = Page(site.show_cell(CELL, Links()))
+    assert "specs/one.yaml:" in cell.text
+    assert "1000" in cell.text
+    assert "1100" in cell.text
+    assert "not committed yet" in cell.text
+
+
+def test_a_cell_shows_settings_runs_logs_and_files_of_the_tree(recorded: Path) -> None:
+    page = Page(Site(open_page(recorded)).show_cell(CELL, Links()))
+    for said in (
+        "target_qps",
+        "specs/one.yaml:",
+        "Declare one cell",
+        "Run perf",
+        "samples/s",
+        "performance/mlperf_log_summary.txt",
+    ):
+        assert said in page.text
+    assert re.search(r"open/Tester/results/box/digits/Offline/performance/run_1/\S+", page.text)
+    assert {image["alt"] for image in page.all("img")} >= {
+        "Latency by percentile: the numbers are in the table beneath."
+    }
+
+
+def test_every_view_and_every_link_answers(client: Any) -> None:
+    ahead, seen = ["/"], set[str]()
+    while ahead:
+        path = ahead.pop()
+        answer = client.get(path)
+        assert answer.status_code == 200, path
+        seen.add(path)
+        if "html" in answer.headers["content-type"]:
+            page = Page(answer.text)
+            linked = [a["href"] for a in page.all("a")] + [a["src"] for a in page.all("img")]
+            linked += [a["srcset"] for a in page.all("source")] + [a["src"] for a in page.all("script")]
+            for link in linked:
+                assert link is not None
+                found = str(client.base_url.join(path).join(link).raw_path, "ascii").partition("#")[0]
+                ahead += [found] if found not in seen and found not in ahead else []
+    assert {"/", "/live", f"/cell/{CELL}", "/static/page.js"} <= seen
+    assert any(path.startswith("/log?") for path in seen)
+    assert any(path.startswith("/plot/dark/latency.svg") for path in seen)
+
+
+def test_what_is_not_there_is_said_and_not_found(client: Any) -> None:
+    for path in (
+        "/cell/nothing",
+        "/nowhere",
+        "/log?cell=x&name=y",
+        "/cell/..%2f..%2fetc/passwd",
+        "/static/..%2fguard.py",
+    ):
+        answer = client.get(path)
+        assert answer.status_code == 404, path
+    assert client.get(f"/plot/light/nothing.svg?cell={CELL}").status_code == 404
+    assert client.get(f"/plot/%2e%2e/runs.svg?cell={CELL}").status_code == 404
+    assert "did you mean" in client.get(f"/log?cell={CELL}&name=performance/mlperf_log_sumary.txt").text
+
+
+def test_no_script_and_no_style_stands_in_a_page(client: Any) -> None:
+    for path in ("/", "/live", f"/cell/{CELL}", "/nowhere"):
+        page = Page(client.get(path).text)
+        assert not page.all("style")
+        assert [script["src"] for script in page.all("script")] == [f"{'../' * (path.count('/') - 1)}static/page.js"]
+        attributes = {name for _, named in page.found for name in named}
+        assert not [name for name in attributes if name.startswith("on") or name == "style"]
+
+
+def test_the_matrix_follows_the_spec(recorded: Path) -> None:
+    page = open_page(recorded)
+    before = page.read_matrix()
+    assert page.read_matrix() is before, "nothing changed"
+    edit(recorded, "target_qps: 1000", "target_qps: 1100")
+    assert page.read_matrix()["cells"][0]["ready"] != before["cells"][0]["ready"]
+
+
+def test_reading_changes_nothing_but_caches(recorded: Path) -> None:
+    def files() -> dict[str, bytes]:
+        ours = (path for path in recorded.rglob("*") if path.is_file() and ".reconcile" not in path.parts)
+        return {str(path): path.read_bytes() for path in ours}
+
+    before = files()
+    site = Site(open_page(recorded))
+    site.show_matrix(Links())
+    site.show_cell(CELL, Links())
+    site.show_live(Links())
+    assert files() == before
+
+
+def test_no_pass_is_live_when_none_runs(recorded: Path) -> None:
+    document = report_live(RepositoryPaths(recorded), ())
+    assert not document["running"]
+    assert document["outcome"] == "pass ended"
+    assert document["done"] == document["steps"] - 1 > 0, "rendering is no step of its own"
+    assert not report_live(RepositoryPaths(recorded / "specs"), ())["id"]
+
+
+def test_a_pass_that_left_off_is_not_live(recorded: Path) -> None:
+    """Its process is gone, though nobody wrote that it ended."""
+    log = recorded / ".reconcile/log/99991231T000000.000000-999999999.jsonl"
+    log.write_text(json.dumps({"message": "pass began", "time": "9999-12-31T00:00:00", "reconcile": "x"}) + "\n")
+    assert not report_live(RepositoryPaths(recorded), ())["running"]
+    ours = log.with_name(f"99991231T000001.000000-{os.getpid()}.jsonl")
+    ours.write_text(log.read_text() + '{"message": "planned", "steps": 3}\n{"message": "step st')
+    document = report_live(RepositoryPaths(recorded), ({"address": "Dataset:digits", "seconds": 1.0},))
+    assert document["running"]
+    assert (document["steps"], document["done"]) == (3, 0)
+    assert [step["address"] for step in document["next"]] == ["Dataset:digits"]
+
+
+def test_elsewhere_than_on_loopback_a_token_and_no_embargo_are_asked_for(recorded: Path, reconcile: Reconcile) -> None:
+    need("starlette")
+    code, _, err = reconcile("page", "--host", "192.0.2.1", "--no-token")
+    assert code == 1
+    assert "anybody who reaches 192.0.2.1" in err
+    until = datetime.now(UTC).date() + timedelta(days=9)
+    edit(recorded, "  submitter: Tester", f"  submitter: Tester\n  embargo: {{until: {until}}}")
+    code, _, err = reconcile("page", "--host", "192.0.2.1")
+    assert code == 1
+    assert f"embargo until {until}" in err
+    assert "spec.embargo.allow" in err
+
+
+def test_a_port_in_use_is_named(recorded: Path, reconcile: Reconcile) -> None:
+    need("starlette")
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        code, _, err = reconcile("page", "--port", str(taken.getsockname()[1]))
+    assert code == 1
+    assert "--port 0" in err

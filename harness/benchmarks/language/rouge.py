@@ -32,3 +32,11 @@ def write_scores(scores: dict[str, Any], output: Path) -> dict[str, Any]:
     """accuracy.txt as the official scripts print it, and the scores under the names of rounds."""
     (output / "accuracy.txt").write_text(f"\nResults\n\n{scores}\n", encoding="ascii")
     return scores
+
+
+_LONGEST = RougeScorer(["rougeL"], use_stemmer=True)
+
+
+def score_longest(answer: str, wanted: str) -> float:
+    """ROUGE-L of one answer, in percent."""
+    return 100 * float(_LONGEST.score(wanted, answer)["rougeL"].fmeasure)

@@ -1,8 +1,8 @@
-"""The ROUGE of answers, in the line that the official script of a language benchmark prints."""
+"""The scores of texts, in the lines that the official scripts of the language benchmarks print."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +23,61 @@ def score_summaries(
     as text; the others also count tokens."""
     from harness.benchmarks.language.rouge import score_texts, write_scores
 
-    answers = read_answers(log)
-    decode = load_decoder(dataset, cleans=cleans)
-    texts = [decode(answer) for answer in answers]
+    texts = read_texts(log, dataset, cleans=cleans)
     wanted = load_references(dataset)[reference]
     scores = score_texts(texts, [wanted[index] for index in log.indices.tolist()], load_sentence_splitter(dataset))
     if not quoted:
-        return write_scores({**scores, **count_tokens(answers)}, output)
+        return write_scores({**scores, **_count_tokens(log)}, output)
     write_scores({name: f"{value}" if name.startswith("rouge") else value for name, value in scores.items()}, output)
     return scores
+
+
+def score_mixed(
+    log: AnswerLog,
+    texts: Sequence[str],
+    wanted: Sequence[str],
+    split: Callable[[str], str],
+    exact: Mapping[str, Any],
+    output: Path,
+) -> Mapping[str, Any]:
+    """ROUGE of some of the answers, what ``exact`` says of others, and counts of all."""
+    from harness.benchmarks.language.rouge import score_texts, write_scores
+
+    scores = score_texts(texts, wanted, split) if texts else {"gen_len": 0}
+    counts = {"gen_len": scores.pop("gen_len"), "gen_num": len(log.data), **_count_tokens(log)}
+    scores.pop("gen_num", None)
+    return write_scores({**scores, **exact, **counts}, output)
+
+
+def write_counted(log: AnswerLog, scores: Mapping[str, float], texts: Sequence[str], output: Path) -> Mapping[str, Any]:
+    """Scores with what answers hold in all."""
+    from harness.benchmarks.language.rouge import write_scores
+
+    counts = {"gen_len": sum(map(len, texts)), "gen_num": len(texts), **_count_tokens(log)}
+    return write_scores({**scores, **counts}, output)
+
+
+def compare_longest(answer: str, wanted: str) -> float:
+    """ROUGE-L in percent."""
+    from harness.benchmarks.language.rouge import score_longest
+
+    return score_longest(answer, wanted)
+
+
+def refuse_programs(found: bool, what: str) -> None:
+    """Raises HarnessError where answers are programs: nothing here runs them."""
+    if found:
+        raise HarnessError(
+            f"answers to {what} are programs, which only the official script runs, in a sandbox",
+            "input",
+            "declare it as harness.score.command (`reconcile benchmarks show` says how); the accuracy run is kept",
+        )
+
+
+def read_texts(log: AnswerLog, dataset: Path, *, cleans: bool) -> list[str]:
+    """What each answer says. ``cleans``: as of ``load_decoder``."""
+    decode = load_decoder(dataset, cleans=cleans)
+    return [decode(answer) for answer in read_answers(log)]
 
 
 def read_answers(log: AnswerLog) -> list[Sequence[int]]:
@@ -43,6 +89,6 @@ def read_answers(log: AnswerLog) -> list[Sequence[int]]:
     return [np.frombuffer(data, RESPONSE_DTYPE).tolist() for data in log.data]
 
 
-def count_tokens(answers: Sequence[Sequence[int]]) -> dict[str, Any]:
-    count = sum(map(len, answers))
-    return {"gen_tok_len": count, "tokens_per_sample": round(count / len(answers), 1)}
+def _count_tokens(log: AnswerLog) -> dict[str, Any]:
+    count = sum(len(data) // 4 for data in log.data)
+    return {"gen_tok_len": count, "tokens_per_sample": round(count / len(log.data), 1)}

@@ -1,0 +1,40 @@
+"""Questions made of Python's documentation in a frame like the published one, and a small Llama that answers them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from harness.benchmarks.language.made_decoder import DecoderShape
+from harness.benchmarks.language.made_frames import write_frame
+from harness.benchmarks.language.rehearsing import MadePrompts, Row, turn_rows, write_prompts_and_network
+from harness.benchmarks.llama2_70b import PUBLISHED
+
+MODEL = "Llama-2-70b-chat-hf"
+
+
+def _finish(text: str, tokens: list[int], _number: int) -> Row:
+    system = "You are an AI assistant."
+    asked = {"system_prompt": system, "question": text, "input": f"[INST] {text} [/INST]"}
+    return {**asked, "output": "", "tok_input": tokens, "tok_input_length": len(tokens), "origin": "flan"}
+
+
+def _refer(row: Row, answer: str) -> None:
+    row["output"] = answer
+
+
+MADE = MadePrompts(
+    shape=DecoderShape(architecture="llama", vocabulary=0, heads=8, groups=2),
+    model=MODEL,
+    mean=32,
+    longest=1024 // 16,
+    least=8,
+    most=24,
+    finish=_finish,
+    refer=_refer,
+)
+
+
+def write_rehearsal(data: Path, models: Path, **asked: Any) -> None:
+    rows = write_prompts_and_network(MADE, data, models, **asked)
+    write_frame(data / PUBLISHED.files[0], turn_rows(rows))

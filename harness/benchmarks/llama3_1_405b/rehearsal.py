@@ -1,0 +1,39 @@
+"""Long texts with questions in a frame like the published one, and a small Llama that answers them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from harness.benchmarks.language.made_decoder import DecoderShape
+from harness.benchmarks.language.made_frames import write_frame
+from harness.benchmarks.language.rehearsing import MadePrompts, Row, turn_rows, write_prompts_and_network
+from harness.benchmarks.llama3_1_405b import PUBLISHED
+
+MODEL = "Llama-3.1-405B-Instruct"
+
+
+def _finish(text: str, tokens: list[int], number: int) -> Row:
+    metric = ("rouge", "qa_em")[number % 2]
+    return {"input": text, "tok_input": tokens, "tok_input_len": len(tokens), "gt_output": "", "metric": metric}
+
+
+def _refer(row: Row, answer: str) -> None:
+    row["gt_output"] = answer
+
+
+MADE = MadePrompts(
+    shape=DecoderShape(architecture="llama", vocabulary=0, layers=3, heads=8, groups=1),
+    model=MODEL,
+    mean=9400 // 32,
+    longest=20_000 // 32,
+    least=8,
+    most=24,
+    finish=_finish,
+    refer=_refer,
+)
+
+
+def write_rehearsal(data: Path, models: Path, **asked: Any) -> None:
+    rows = write_prompts_and_network(MADE, data, models, **asked)
+    write_frame(data / PUBLISHED.files[0], turn_rows(rows))

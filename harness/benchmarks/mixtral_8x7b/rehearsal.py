@@ -1,0 +1,49 @@
+"""Questions in a frame like the published one, without programs, and a small Mixtral that answers them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from harness.benchmarks.language.exact import find_number
+from harness.benchmarks.language.made_decoder import DecoderShape
+from harness.benchmarks.language.made_frames import write_frame
+from harness.benchmarks.language.rehearsing import MadePrompts, Row, turn_rows, write_prompts_and_network
+from harness.benchmarks.mixtral_8x7b import PUBLISHED
+
+MODEL = "Mixtral-8x7B-Instruct-v0.1"
+
+
+def _finish(text: str, tokens: list[int], number: int) -> Row:
+    return {
+        "dataset": "OpenOrca",
+        "id": f"made_{number}",
+        "question": text,
+        "input": text,
+        "tok_input": tokens,
+        "tok_input_len": len(tokens),
+        "gt_output": "",
+    }
+
+
+def _refer(row: Row, answer: str) -> None:
+    """The answer itself; of one that has a number in it, that number."""
+    number = find_number(answer)
+    row.update(dataset="GSM8K", gt_output=number) if number else row.update(gt_output=answer)
+
+
+MADE = MadePrompts(
+    shape=DecoderShape(architecture="mixtral", vocabulary=0),
+    model=MODEL,
+    mean=32,
+    longest=1024 // 16,
+    least=8,
+    most=16,
+    finish=_finish,
+    refer=_refer,
+)
+
+
+def write_rehearsal(data: Path, models: Path, **asked: Any) -> None:
+    rows = write_prompts_and_network(MADE, data, models, **asked)
+    write_frame(data / PUBLISHED.files[0], turn_rows(rows))

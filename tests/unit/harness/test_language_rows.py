@@ -1,0 +1,139 @@
+"""MLPerf's language models: what each makes of its published format, and what its network's own answers score."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("tokenizers")
+pytest.importorskip("rouge_score")
+pytest.importorskip("openvino")
+
+from tokenizers import Tokenizer
+
+from harness.benchmarks.accuracy import AnswerLog
+from harness.benchmarks.language.exact import compare_any, compare_needles, is_right_number
+from harness.benchmarks.language.made_decoder import GreedyDecoder
+from harness.benchmarks.language.prompt_sets import load_references
+from harness.benchmarks.language.scoring import refuse_programs
+from harness.benchmarks.language.texts import TOKENIZER, clean
+from harness.contract import Counter
+from harness.errors import HarnessError
+from harness.tokens import PROMPTS
+from reconciler.mlperf.accuracy import METRIC_LINES, parse_accuracy
+from reconciler.mlperf.benchmark_facts import load_benchmark_facts
+from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
+from tests.unit.harness.generated import generate
+
+COUNT = 12
+ROWS = ["llama2_70b", "llama3_1_8b", "llama3_1_8b_edge", "llama3_1_405b", "mixtral_8x7b"]
+UNIQUE = "00000000-1111-2222-3333-444444444444"
+
+
+class Row:
+    """A benchmark with a rehearsal's dataset of it, prepared, and the answers of the rehearsal's network."""
+
+    def __init__(self, name: str, folder: Path, made: Path) -> None:
+        self.code: Any = importlib.import_module(f"harness.benchmarks.{name}")
+        self.output = folder
+        self.code.build_dataset(made / "data", {}, folder, Counter(folder.with_name("counter")))
+        rehearsal: Any = importlib.import_module(f"harness.benchmarks.{name}.rehearsal")
+        shape = (
+            getattr(rehearsal, "MADE", None) or importlib.import_module("harness.benchmarks.llama3_1_8b.rehearsal").MADE
+        )
+        (model,) = (made / "models").iterdir()
+        decoder = GreedyDecoder(model)
+        prompts = self.code.load_samples(folder)[PROMPTS]
+        self.answers = [
+            decoder.answer(prompt.tolist(), least=shape.least, most=shape.most, end=0) for prompt in prompts
+        ]
+
+    def score(self, answers: list[list[int]]) -> Any:
+        data = tuple(np.array(tokens, np.int32).tobytes() for tokens in answers)
+        return self.code.score(AnswerLog(np.arange(len(answers), dtype=np.intp), data, 0, 0), self.output, self.output)
+
+    def half(self) -> list[list[int]]:
+        """The first half of the answers; then one token each that says nothing."""
+        return [*self.answers[: COUNT // 2], *([[1, 1]] * (COUNT // 2))]
+
+
+@pytest.fixture(scope="module", params=ROWS)
+def row(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Row:
+    rehearsal = importlib.import_module(f"harness.benchmarks.{request.param}.rehearsal")
+    made = generate(tmp_path_factory, request.param, rehearsal.write_rehearsal, COUNT)
+    return Row(request.param, tmp_path_factory.mktemp("output"), made)
+
+
+def test_the_networks_own_answers_score_highest(row: Row) -> None:
+    scores = row.score(row.answers)
+    highest = {name: value for name, value in scores.items() if not name.startswith(("gen_", "tokens", "mbxp"))}
+    assert highest
+    assert set(highest.values()) == {100.0}
+    half = row.score(row.half())
+    assert all(half[name] < 100 for name in highest)
+
+
+def test_every_bar_of_the_rounds_finds_its_line(row: Row) -> None:
+    row.score(row.answers)
+    text = (row.output / "accuracy.txt").read_text()
+    facts = load_benchmark_facts()[row.code.__name__.rpartition(".")[2]]
+    rules = [load_ruleset(name).benchmark(official) for name in list_rounds() for official in facts.names.values()]
+    metrics = {bar.metric for found in rules if found is not None for bar in found.bars("Offline")}
+    assert metrics
+    found = parse_accuracy(text, metrics & METRIC_LINES.keys()).metrics
+    assert {name for name, values in found.items() if not values} == set()
+
+
+def test_a_reference_for_each_prompt_is_kept_with_the_tokenizer(row: Row) -> None:
+    references = load_references(row.output)
+    assert set(references) == set(row.code.PUBLISHED.references)
+    assert {len(values) for values in references.values()} == {COUNT}
+    assert Tokenizer.from_file(str(row.output / TOKENIZER)).get_vocab_size() <= row.code.PUBLISHED.vocabulary
+
+
+@pytest.mark.parametrize(
+    ("answer", "wanted", "right"),
+    [
+        ("so 3 and 4 make 7", "7", True),
+        ("The answer is 5,600 dollars, of 9", 5600, True),
+        ("The answer is unknown, but 12 fits", "12", True),
+        ("It is 8.\nQ: What is 9?", "8.0", True),
+        ("no number at all", "8", False),
+        ("nor here", "none", False),
+    ],
+)
+def test_the_number_that_counts(answer: str, wanted: object, right: bool) -> None:
+    assert is_right_number(answer, wanted) is right
+
+
+def test_needles_count_by_their_characters_in_place() -> None:
+    assert compare_needles(f"it is {UNIQUE}", UNIQUE) == 100.0
+    assert compare_needles("nothing", UNIQUE) == 0.0
+    assert compare_needles(f"{UNIQUE} {UNIQUE}", UNIQUE) == 50.0
+
+
+@pytest.mark.parametrize(
+    ("answer", "wanted", "percent"),
+    [
+        ("Answer: the Hague", "The  Hague|Den Haag", 100.0),
+        ("first Answer: no, then Answer: Den Haag indeed", "The Hague|Den Haag", 100.0),
+        ("Answer: Delft", "The Hague|Den Haag", 0.0),
+    ],
+)
+def test_any_of_the_right_answers_will_do(answer: str, wanted: str, percent: float) -> None:
+    assert compare_any(answer, wanted) == percent
+
+
+def test_programs_are_left_to_the_official_script() -> None:
+    with pytest.raises(HarnessError, match="answers to MBXP are programs") as caught:
+        refuse_programs(found=True, what="MBXP")
+    assert "harness.score.command" in caught.value.fix
+    refuse_programs(found=False, what="MBXP")
+
+
+def test_blanks_before_signs_go_as_tokenizers_ask() -> None:
+    assert clean("He said : no , it is n't ' mine ' , we 've 's .") == "He said : no, it isn't'mine ', we've's."

@@ -403,6 +403,14 @@ def list_remotes(root: Path) -> tuple[tuple[str, str], ...]:
     return tuple(dict.fromkeys((name, address.rpartition(" (")[0]) for name, _, address in found))
 
 
+def list_refs(root: Path, most: int = 200) -> tuple[str, ...]:
+    """Short names of branches and tags, the newest first; none outside a repository."""
+    kinds = ("refs/heads", "refs/remotes", "refs/tags")
+    shown = ("--format=%(refname:short)", "--sort=-creatordate", f"--count={most}")
+    answer = ask(root, "for-each-ref", *shown, *kinds)
+    return tuple(answer.out.decode(errors="replace").split()) if answer.status == 0 else ()
+
+
 def list_kept_files(folder: Path) -> frozenset[str]:
     """Files below a folder that git has or would take, relative to it; empty where git knows none."""
     answer = ask(folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard", limit=_FOREIGN)

@@ -23,6 +23,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "watch": ("reconciler.cli.watch", "Pass whenever the specs, records, tree or branch changed."),
     "status": ("reconciler.cli.status", "Show the matrix of cells and conditions with the results."),
     "page": ("reconciler.cli.page", "Show the submission in a browser, a pass as it goes, and plots."),
+    "plot": ("reconciler.cli.plot", "Plot a cell's runs, latencies, throughput or telemetry as SVG or PNG."),
     "show": ("reconciler.cli.show", "Show every resolved value of a cell with the line that sets it."),
     "why": ("reconciler.cli.why", "Say why a cell is, or is not, made again."),
     "accept": ("reconciler.cli.accept", "Let results count although their inputs differ, for a while."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import secrets
 from datetime import UTC, datetime
@@ -10,11 +11,15 @@ from pathlib import Path
 
 import click
 
+from reconciler.cli.pr import render_pages
 from reconciler.cli.shared.options import spec_option, takes
 from reconciler.cli.shared.output import say
 from reconciler.cli.shared.page_source import RepositoryPage
 from reconciler.cli.shared.plan_options import find_asked_cells
+from reconciler.cli.shared.tree_options import show_progress
 from reconciler.errors import IN_SYNC, ReconcilerError
+from reconciler.quantities import show_count
+from reconciler.render.page.export import export_site
 from reconciler.render.page.guard import LOOPBACK
 from reconciler.render.page.server import make_application, open_socket, serve
 from reconciler.render.page.site import Site
@@ -45,8 +50,26 @@ _TREE = click.Option(
 )
 
 
+_EXPORT = click.Option(
+    ["--export"],
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Write it as files that need no server.",
+)
+_BASE = click.Option(
+    ["--base"], default="", metavar="REF", help="Of an export: also what merging HEAD into REF would do."
+)
+_COMPARE = click.Option(
+    ["--compare", "compared"],
+    type=(str, str),
+    default=None,
+    metavar="A B",
+    help="Of an export: also two commits, systems or trees of --tree beside each other.",
+)
+
+
 @click.command("page")
-@takes([spec_option(), _HOST, _PORT, _TOKEN, _OPEN, _TREE])
+@takes([spec_option(), _HOST, _PORT, _TOKEN, _OPEN, _TREE, _EXPORT, _BASE, _COMPARE])
 def command(
     specs: tuple[str, ...],
     host: str,
@@ -54,15 +77,43 @@ def command(
     token: bool | None,
     browse: bool,
     trees: tuple[Path, ...],
+    export: Path | None,
+    base: str,
+    compared: tuple[str, str] | None,
 ) -> int:
-    """Serve the submission as a page: matrix, live pass, cells, plots.
+    """Serve the submission as a page: matrix, live pass, cells, plan, history, findings.
 
     Only reads, and may run beside a pass or watch. Until Ctrl-C.
     """
+    if export is None and (base or compared):
+        raise click.UsageError("--base and --compare go with --export: the page asks for them itself")
     paths, options = find_asked_cells(specs)
     page = RepositoryPage(paths, options, {str(tree): tree for tree in trees})
-    _serve(page, host, port, token, browse)
+    if export is None:
+        _serve(page, host, port, token, browse)
+    else:
+        _export(page, export, base, compared)
     return IN_SYNC
+
+
+def _export(page: RepositoryPage, folder: Path, base: str, compared: tuple[str, str] | None) -> None:
+    """Files on this machine are no exit; what a workflow writes is on its page."""
+    if os.environ.get("CI"):
+        for address in render_pages(page.paths.root):
+            _refuse_embargoed(page, address, "wait for that day, or name the address if it is private")
+    with show_progress(quiet=False) as report:
+        count = len(page.read_matrix()["cells"])
+        told = itertools.count(1)
+        made = export_site(
+            Site(page, files=True),
+            folder.absolute(),
+            base=base,
+            compared=compared,
+            told=lambda cell: report(next(told), count, cell) if report else None,
+        )
+    say(f"Wrote {show_count(made.cells, 'cell')} in {show_count(made.files, 'file')}: {folder / 'index.html'}")
+    if made.undrawn:
+        say(f"Without plots: {made.undrawn}.")
 
 
 def _serve(page: RepositoryPage, host: str, port: int, token: bool | None, browse: bool) -> None:
@@ -72,7 +123,8 @@ def _serve(page: RepositoryPage, host: str, port: int, token: bool | None, brows
         raise ReconcilerError(f"anybody who reaches {host} could read everything", fix=fix)
     application = make_application(Site(page))
     if not loopback:
-        _refuse_embargoed(page, f"http://{host}")
+        fix = f"serve on 127.0.0.1, or name http://{host} in spec.embargo.allow if only your own people reach it"
+        _refuse_embargoed(page, f"http://{host}", fix)
     page.read_matrix()
     listening = open_socket(host, port)
     secret = secrets.token_urlsafe(24) if token or not loopback else ""
@@ -96,8 +148,7 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _refuse_embargoed(page: RepositoryPage, address: str) -> None:
+def _refuse_embargoed(page: RepositoryPage, address: str, fix: str) -> None:
     embargo = make_embargo(page.look().seen.desired.submission)
     if why := explain_refusal(embargo, address, datetime.now(UTC).date()):
-        fix = f"serve on 127.0.0.1, or name {address} in spec.embargo.allow if only your own people reach it"
         raise ReconcilerError(why, fix=fix)

@@ -27,7 +27,7 @@ _BELIEVED = 60.0  # seconds for which a look counts although no file that is com
 _MOST_FILES = 1000  # of specs, that are compared
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Look:
     """A plan, and what several views of it need; each is worked out when it is asked for first."""
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from reconciler import git
+from reconciler.cli.check import check_rendered
+from reconciler.cli.compare import read_own_sides, report_comparison
 from reconciler.cli.logs import find_log, list_logs
 from reconciler.cli.plan import report_plan
+from reconciler.cli.pr import compare_commits
 from reconciler.cli.shared.cells import find_cell
 from reconciler.cli.shared.page_cell import report_cell
 from reconciler.cli.shared.page_live import is_timed, report_live
@@ -18,9 +23,17 @@ from reconciler.cli.status import report_status
 from reconciler.errors import ReconcilerError
 from reconciler.files import RepositoryPaths
 from reconciler.foreign import read_regular
+from reconciler.history.compare import compare
+from reconciler.history.record_history import RecordHistory, read_record_history
+from reconciler.history.trees import read_tree_sides
 from reconciler.planning import Options
 from reconciler.record.store import find_readable
+from reconciler.render.documents import convert_plain_value, render_document
+from reconciler.render.findings import render_findings_part
+from reconciler.render.pull_request import render_document as render_impact
 from reconciler.resource.kinds import Cell
+from reconciler.tree.check.engine import check_tree
+from reconciler.tree.verify.engine import verify_tree
 
 _LOG_TAIL = 256 << 10  # bytes of a log that are shown
 _LARGEST_LOG = 1 << 30
@@ -35,9 +48,11 @@ class RepositoryPage:
     options: Options
     trees: Mapping[str, Path] = field(default_factory=dict)
     _kept: dict[tuple[str, ...], tuple[object, dict[str, Any]]] = field(default_factory=dict)
+    _history: RecordHistory | None = None
+    _alone: threading.RLock = field(default_factory=threading.RLock)
 
     def __post_init__(self) -> None:
-        self._looks = Looks(self.paths, self.options, self.is_timed)
+        self._looks = Looks(self.paths, self.options, lambda: self.is_timed())
 
     @property
     def name(self) -> str:
@@ -48,6 +63,10 @@ class RepositoryPage:
 
     def look(self) -> Look:
         return self._looks.take()
+
+    def find(self, cell: str) -> str:
+        """The name of the one cell meant. Raises ReconcilerError that lists the candidates."""
+        return str(_cell(self.look(), cell))
 
     def read_matrix(self) -> dict[str, Any]:
         look = self.look()
@@ -87,6 +106,72 @@ class RepositoryPage:
         look = self.look()
         return self._keep(look, ("plan",), lambda: {**report_plan(look.seen, look.cells), "looked": _now()})
 
+    def read_impact(self, base: str, head: str) -> dict[str, Any]:
+        root = self.paths.root
+        at = tuple(git.resolve(root, name) for name in (base, head))
+        return self._keep_slow(at, ("impact",), lambda: render_impact(compare_commits(root, *at).impact))
+
+    def read_history(self, cell: str) -> dict[str, Any]:
+        tip = git.resolve(self.paths.root, "HEAD")
+        past = self._past(tip)
+        known = {str(item): item for item in past.cells}
+        chosen = known.get(cell) or find_cell(cell, known.values())
+        return self._keep_slow(tip, ("history", str(chosen)), lambda: _report_history(past, chosen))
+
+    def _past(self, tip: str) -> RecordHistory:
+        if self._history is None or self._history.tip != tip:
+            self._refuse_timed()
+            self._history = read_record_history(self.paths.root, tip)
+        return self._history
+
+    def read_comparison(self, one: str, other: str) -> dict[str, Any]:
+        at = tuple(self._identify(name) for name in (one, other))
+        return self._keep_slow(at, ("compare",), lambda: self._compare(one, other))
+
+    def _identify(self, name: str) -> str:
+        """What a side's name stands for now."""
+        known = name in self.trees or name in self.list_systems()
+        return f"{name} {git.resolve(self.paths.root, 'HEAD')}" if known else git.resolve(self.paths.root, name)
+
+    def _compare(self, one: str, other: str) -> dict[str, Any]:
+        """A path is never taken for a tree: only those that the command line named are read."""
+        sides = [
+            read_tree_sides(self.trees[name]) if name in self.trees else read_own_sides(self.paths.root, name)
+            for name in (one, other)
+        ]
+        return report_comparison(compare((one, other), *sides))
+
+    def list_systems(self) -> tuple[str, ...]:
+        return tuple(self.look().seen.desired.submission.systems)
+
+    def list_refs(self) -> tuple[str, ...]:
+        return git.list_refs(self.paths.root)
+
+    def list_trees(self) -> tuple[str, ...]:
+        return (RENDERED, *self.trees)
+
+    def read_findings(self, tree: str, command: str) -> dict[str, Any]:
+        look = self.look()
+        if tree not in self.list_trees() or command not in ("check", "verify-tree"):
+            raise ReconcilerError(f"there is no tree {tree!r} to look at", fix="name it: reconcile page --tree PATH")
+        path = look.seen.tree if tree == RENDERED else self.trees[tree]
+        if not path.is_dir():
+            raise ReconcilerError("there is no rendered tree yet", fix="`reconcile` renders it")
+        return self._keep_slow(look, ("findings", tree, command), lambda: _report_findings(look, tree, command, path))
+
+    def _keep_slow(self, at: object, name: tuple[str, ...], make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """As ``_keep``, for what takes long."""
+
+        def make_quietly() -> dict[str, Any]:
+            self._refuse_timed()
+            return make()
+
+        return self._keep(at, name, make_quietly)
+
+    def _refuse_timed(self) -> None:
+        if self.is_timed():
+            raise ReconcilerError("a run is being timed: this is worked out when it has ended", fix="look again then")
+
     def read_live(self) -> dict[str, Any]:
         planned = self._planned() if any(self.paths.attempts.glob("*/attempt.json")) else []
         return {**report_live(self.paths, planned), "looked": _now()}
@@ -98,16 +183,31 @@ class RepositoryPage:
         return [{"address": str(step.change.address), "seconds": step.seconds} for step in steps]
 
     def _keep(self, at: object, name: tuple[str, ...], make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """``at``: what it was made from; it is made again where that is another."""
-        kept = self._kept.get(name)
-        if kept is None or kept[0] is not at:
-            if len(self._kept) >= _MOST_KEPT:
-                self._kept.clear()
-            kept = self._kept[name] = (at, make())
-        return kept[1]
+        """``at``: what it was made from; it is made again where that is another. One at a time."""
+        with self._alone:
+            kept = self._kept.get(name)
+            if kept is None or kept[0] != at:
+                if len(self._kept) >= _MOST_KEPT:
+                    self._kept.clear()
+                kept = self._kept[name] = (at, make())
+            return kept[1]
 
 
 _MOST_KEPT = 256
+RENDERED = "the rendered tree"
+
+
+def _report_history(past: RecordHistory, cell: Cell) -> dict[str, Any]:
+    steps = [{**convert_plain_value(step), "change": step.change} for step in past.steps(cell)]
+    return render_document("history", cell=cell, results=past.measured(cell), steps=steps)
+
+
+def _report_findings(look: Look, tree: str, command: str, path: Path) -> dict[str, Any]:
+    if command == "verify-tree":
+        report = verify_tree(path)
+    else:
+        report = check_rendered(look.seen) if tree == RENDERED else check_tree(path)
+    return render_document(command, **render_findings_part(report))
 
 
 def _cell(look: Look, name: str) -> Cell:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ _QUANTITIES = {"watts": ("power", "Power", "W"), "mhz": ("clocks", "Clocks", "MH
     "celsius": ("temperature", "Temperature", "°C"),
     "percent": ("load", "Load", "%"),
 }
+CHARTS = ("runs", "latency", "throughput", *(name for name, _, _ in _QUANTITIES.values()), "history")
 _MOST_ROWS = 40  # of a table beneath a plot
 
 
@@ -63,17 +65,13 @@ def _chart_runs(document: Document) -> Iterator[Chart]:
         return
     unit = runs[-1]["metric"]["unit"]
     places = [(float(i), _number(run) or 0.0, run) for i, run in enumerate(runs)]
-    valid = tuple((x, y) for x, y, run in places if run["validity"] != "INVALID")
-    invalid = tuple((x, y) for x, y, run in places if run["validity"] == "INVALID")
-    curves = [Curve("", tuple((x, y) for x, y, _ in places))] if len(places) > 1 else []
-    curves += [Curve("valid", valid, Stroke.POINTS)] if valid else []
-    curves += [Curve("INVALID", invalid, Stroke.CROSSES)] if invalid else []
+    curves = _curve_results([(x, y, run["validity"]) for x, y, run in places])
     yield Chart(
         "runs",
         "Runs over time",
         "oldest to newest",
         unit,
-        tuple(curves),
+        curves,
         ("Started", "Result", "Validity", "Inputs", "Record"),
         tuple((r["started"][:19], r["metric"]["value"], r["validity"], _inputs(r), r["record"]) for _, _, r in places),
         describe_spread(document["runs"]),
@@ -81,15 +79,47 @@ def _chart_runs(document: Document) -> Iterator[Chart]:
     )
 
 
+def chart_history(document: Document) -> Chart | None:
+    """Every committed performance run of a cell, of all commits."""
+    found = [r for r in document["results"] if r["what"] == "Run performance" and _is_number(r["value"])]
+    if not found:
+        return None
+    places = [(float(i), float(r["value"]), r) for i, r in enumerate(found)]
+    return Chart(
+        "history",
+        "Results over commits",
+        "commit that brought the record, oldest to newest",
+        found[-1]["unit"],
+        _curve_results([(x, y, r["validity"]) for x, y, r in places]),
+        ("Commit", "Started", "Result", "Validity"),
+        tuple((r["written"]["commit"][:10], r["started"][:19], r["value"], r["validity"]) for r in found),
+        ticks=tuple(r["written"]["commit"][:7] for r in found),
+    )
+
+
+def _curve_results(places: Sequence[tuple[float, float, str]]) -> tuple[Curve, ...]:
+    """A line through all, and points of one shape for each verdict."""
+    curves = [Curve("", tuple((x, y) for x, y, _ in places))] if len(places) > 1 else []
+    for label, stroke, invalid in (("valid", Stroke.POINTS, False), ("INVALID", Stroke.CROSSES, True)):
+        points = tuple((x, y) for x, y, validity in places if (validity == "INVALID") is invalid)
+        curves += [Curve(label, points, stroke)] if points else []
+    return tuple(curves)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
 def _inputs(run: Document) -> str:
     return "as declared now" if run["same"] else "earlier"
 
 
 def _number(run: Document) -> float | None:
-    try:
-        return float(run["metric"]["value"])
-    except ValueError:
-        return None
+    value = run["metric"]["value"]
+    return float(value) if _is_number(value) else None
 
 
 def describe_spread(runs: Sequence[Document]) -> str:

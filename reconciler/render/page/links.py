@@ -35,6 +35,15 @@ class Links:
         """ "" in an export: logs stay where they are."""
         return "" if self.files else f"{self.root}log?cell={quote(cell, safe='')}&name={quote(log, safe='')}"
 
+    def history(self, cell: str) -> str:
+        return f"{self.root}history.html" if self.files else f"{self.root}history?cell={quote(cell, safe='')}"
+
+    def findings(self, tree: str, command: str, number: int) -> str:
+        """``number``: of the tree among those of an export."""
+        if self.files:
+            return f"{self.root}{name_findings_file(command, number)}"
+        return f"{self.root}findings?tree={quote(tree, safe='')}&command={command}"
+
     def static(self, name: str) -> str:
         return f"{self.root}static/{name}"
 
@@ -53,3 +62,8 @@ def name_cell_file(cell: str) -> str:
 def name_plot_file(cell: str, chart: str, theme: str) -> str:
     folder = name_cell_file(cell).removesuffix(".html")
     return f"{folder}.{chart}.{theme}.svg"
+
+
+def name_findings_file(command: str, number: int) -> str:
+    """The first of all is the view that others lead to."""
+    return "findings.html" if (command, number) == ("check", 0) else f"findings-{command}-{number}.html"

@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 from reconciler.errors import ReconcilerError
-from reconciler.render.page.charts import draw_charts
+from reconciler.render.page.charts import Chart
 from reconciler.render.page.feed import LiveFeed
 from reconciler.render.page.guard import Application, RequestGuard
 from reconciler.render.page.links import Links, find_root
@@ -82,14 +82,17 @@ def _list_views(site: Site) -> dict[str, Callable[[Any, Links], str]]:
     return {
         "/": lambda _, links: site.show_matrix(links),
         "/cell/{cell:path}": lambda request, links: site.show_cell(request.path_params["cell"], links),
+        "/plan": lambda request, links: site.show_plan(links, *_words(request, "base", "head")),
+        "/history": lambda request, links: site.show_history(links, *_words(request, "cell", "one", "other")),
+        "/findings": lambda request, links: site.show_findings(links, *_words(request, "tree", "command")),
         "/live": lambda _, links: site.show_live(links),
-        "/log": lambda request, links: site.show_log(_word(request, "cell"), _word(request, "name"), links),
+        "/log": lambda request, links: site.show_log(links, *_words(request, "cell", "name")),
     }
 
 
-def _word(request: Any, name: str) -> str:
-    """Of the address; "" where it is not there."""
-    return str(request.query_params.get(name, ""))
+def _words(request: Any, *names: str) -> list[str]:
+    """Of the address; "" where one is not there."""
+    return [str(request.query_params.get(name, "")).strip() for name in names]
 
 
 class Drawings:
@@ -97,17 +100,16 @@ class Drawings:
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._drawn: OrderedDict[tuple[object, str], bytes] = OrderedDict()
+        self._drawn: OrderedDict[tuple[Chart, str], bytes] = OrderedDict()
 
     def draw(self, cell: str, name: str, theme: str) -> bytes:
-        charts = {chart.name: chart for chart in draw_charts(self._site.source.read_cell(cell))}
-        if name not in charts or theme not in THEMES:
-            raise ReconcilerError(f"{cell} has no plot {name!r}", fix="reconcile plot CELL --help")
-        key = charts[name], theme
+        if theme not in THEMES:
+            raise ReconcilerError(f"there is no theme {theme!r}")
+        key = chart, _ = self._site.draw_chart(cell, name), theme
         if key not in self._drawn:
             if self._site.source.is_timed():
                 raise ReconcilerError("a run is being timed: plots are drawn when it has ended")
-            self._drawn[key] = draw_plot(charts[name], theme=theme)
+            self._drawn[key] = draw_plot(chart, theme=theme)
             while len(self._drawn) > _MOST_DRAWN:
                 self._drawn.popitem(last=False)
         return self._drawn[key]

@@ -9,15 +9,20 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from reconciler.errors import ReconcilerError
 from reconciler.escaping import escape_hidden
 from reconciler.quantities import show_count, show_duration, show_rate, show_size
 from reconciler.render.page.cell_view import arrange_cell
+from reconciler.render.page.charts import Chart, chart_history, draw_charts
+from reconciler.render.page.findings_view import arrange_findings
+from reconciler.render.page.history_view import arrange_comparison, arrange_history
 from reconciler.render.page.links import Links
 from reconciler.render.page.live_view import arrange_live
 from reconciler.render.page.matrix_view import arrange_matrix
-from reconciler.render.page.source import PageSource
+from reconciler.render.page.plan_view import arrange_plan
+from reconciler.render.page.source import Document, PageSource
 
-VIEWS = (("", "Matrix"), ("live", "Live"))
+VIEWS = (("", "Matrix"), ("live", "Live"), ("plan", "Plan"), ("history", "History"), ("findings", "Findings"))
 _POLL, _POLL_TIMED, _POLL_IDLE = 1.0, 2.0, 3.0  # seconds between looks at a pass; where nothing runs
 
 
@@ -69,7 +74,68 @@ class Site:
         pause = _POLL_TIMED if document["timed"] else _POLL if document["running"] else _POLL_IDLE
         return self.render("live_part.html", Links(), "live", **arrange_live(document)), pause
 
-    def show_log(self, cell: str, name: str, links: Links) -> str:
+    def show_plan(self, links: Links, base: str = "", head: str = "") -> str:
+        """``base``: a commit that ``head`` would be merged into."""
+        impact = self.source.read_impact(base, head or "HEAD") if base else None
+        asked = {"base": base, "head": head, "refs": self.source.list_refs()}
+        return self.render("plan.html", links, "plan", **arrange_plan(self.source.read_plan(), impact), **asked)
+
+    def show_history(self, links: Links, cell: str = "", one: str = "", other: str = "") -> str:
+        known = {
+            "refs": self.source.list_refs(),
+            "systems": self.source.list_systems(),
+            "trees": self.source.list_trees()[1:],
+            "cells": [entry["cell"] for entry in self.source.read_matrix()["cells"]],
+        }
+        histories = [arrange_history(self.source.read_history(cell))] if cell else []
+        comparisons = [arrange_comparison(self.source.read_comparison(one, other))] if one and other else []
+        asked = {"cell": cell, "one": one, "other": other}
+        found = {"histories": histories, "comparisons": comparisons}
+        return self.render("history.html", links, "history", title="History", **known, **asked, **found)
+
+    def show_all_history(self, links: Links, compared: tuple[str, str] | None = None) -> str:
+        """Every cell of the matrix that any commit has results of, below each other; and one comparison."""
+        documents = [self._read_history(entry["cell"]) for entry in self.source.read_matrix()["cells"]]
+        histories = [arrange_history(document) for document in documents if document is not None]
+        comparisons = [arrange_comparison(self.source.read_comparison(*compared))] if compared else []
+        found = {"histories": histories, "comparisons": comparisons}
+        return self.render("history.html", links, "history", title="History", **found)
+
+    def list_history_charts(self, cell: str) -> list[Chart]:
+        document = self._read_history(cell)
+        chart = chart_history(document) if document is not None else None
+        return [chart] if chart is not None else []
+
+    def _read_history(self, cell: str) -> Document | None:
+        """None of a cell that no commit has a result of, and where there is no commit."""
+        try:
+            return self.source.read_history(cell)
+        except ReconcilerError:
+            return None
+
+    def show_findings(self, links: Links, tree: str = "", command: str = "") -> str:
+        trees = self.source.list_trees()
+        tree, command = tree or trees[0], command or "check"
+        asked = {"trees": trees, "tree": tree, "command": command, "title": "Findings", "problem": None}
+        if tree not in trees:
+            raise ReconcilerError(f"there is no tree {tree!r} to look at", fix="name it: reconcile page --tree PATH")
+        try:
+            document = arrange_findings(self.source.read_findings(tree, command))
+        except ReconcilerError as error:
+            document = {"problem": error}
+        return self.render("findings.html", links, "findings", **{**asked, **document})
+
+    def draw_chart(self, cell: str, name: str) -> Chart:
+        """Raises ReconcilerError where there is nothing to plot."""
+        if name == "history":
+            found = [chart] if (chart := chart_history(self.source.read_history(cell))) else []
+        else:
+            found = [chart for chart in draw_charts(self.source.read_cell(cell)) if chart.name == name]
+        if not found:
+            raise ReconcilerError(f"{cell}: there is nothing to plot as {name!r}", fix="`reconcile` measures it")
+        return found[0]
+
+    def show_log(self, links: Links, cell: str = "", name: str = "") -> str:
         return self.render("log.html", links, "", **self.source.read_log(cell, name))
 
     def show_problem(self, title: str, message: str, fix: str, links: Links) -> str:

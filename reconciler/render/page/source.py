@@ -29,5 +29,26 @@ class PageSource(Protocol):
     def read_plan(self) -> Document:
         """`plan`."""
 
+    def read_impact(self, base: str, head: str) -> Document:
+        """`pr`."""
+
+    def read_history(self, cell: str) -> Document:
+        """`history` and `blame`: results, and steps from each to the next."""
+
+    def read_comparison(self, one: str, other: str) -> Document:
+        """`compare`: two commits or systems, or trees by the names that ``list_trees`` gives."""
+
+    def list_systems(self) -> tuple[str, ...]:
+        """That the specs declare."""
+
+    def list_refs(self) -> tuple[str, ...]:
+        """Branches and tags, for people to choose from."""
+
+    def list_trees(self) -> tuple[str, ...]:
+        """Names of the trees that may be looked at; the first is the rendered one."""
+
+    def read_findings(self, tree: str, command: str) -> Document:
+        """``command``: `check` or `verify-tree`."""
+
     def read_live(self) -> Document:
         """The pass in progress; cheap, and asked again and again."""

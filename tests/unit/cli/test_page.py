@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -9,11 +10,13 @@ from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
 from reconciler.cli.shared.page_live import report_live
 from reconciler.cli.shared.page_source import RepositoryPage
+from reconciler.errors import ReconcilerError
 from reconciler.files import RepositoryPaths
 from reconciler.planning import Options
 from reconciler.render.page.guard import RequestGuard
@@ -22,7 +25,7 @@ from reconciler.render.page.server import make_application
 from reconciler.render.page.site import Site
 from tests.shared import need
 
-from .conftest import CELL, Reconcile, edit
+from .conftest import CELL, Reconcile, edit, git
 
 
 class Page(HTMLParser):
@@ -110,7 +113,9 @@ def test_every_view_and_every_link_answers(client: Any) -> None:
                 assert link is not None
                 found = str(client.base_url.join(path).join(link).raw_path, "ascii").partition("#")[0]
                 ahead += [found] if found not in seen and found not in ahead else []
-    assert {"/", "/live", f"/cell/{CELL}", "/static/page.js"} <= seen
+    assert {"/", "/live", "/plan", "/history", "/findings", f"/cell/{CELL}", "/static/page.js"} <= seen
+    assert any(path.startswith("/history?cell=") for path in seen)
+    assert any("verify-tree" in path for path in seen)
     assert any(path.startswith("/log?") for path in seen)
     assert any(path.startswith("/plot/dark/latency.svg") for path in seen)
 
@@ -145,6 +150,114 @@ def test_the_matrix_follows_the_spec(recorded: Path) -> None:
     assert page.read_matrix() is before, "nothing changed"
     edit(recorded, "target_qps: 1000", "target_qps: 1100")
     assert page.read_matrix()["cells"][0]["ready"] != before["cells"][0]["ready"]
+
+
+def test_the_plan_and_what_a_merge_would_do(recorded: Path) -> None:
+    edit(recorded, "target_qps: 1000", "target_qps: 1100")
+    git(recorded, "commit", "--quiet", "--all", "--message", "Ask for more")
+    page = Page(Site(open_page(recorded)).show_plan(Links(), "HEAD~1"))
+    assert "to replace" in page.text
+    assert "target_qps 1000 → 1100" in page.text
+    assert "Merging makes due: 1 x Run performance" in page.text
+    assert "specs/one.yaml:" in page.text
+
+
+def test_history_compares_commits_systems_and_named_trees_only(recorded: Path) -> None:
+    tree = recorded / ".reconcile/tree"
+    site = Site(open_page(recorded, theirs=tree))
+    shown = Page(site.show_history(Links(), CELL, "HEAD", "theirs")).text
+    assert "Record 5 outcomes" in shown or re.search(r"Record \d+ outcomes", shown)
+    assert re.search(r"Ratio.*1\.0", shown, re.DOTALL)
+    assert "box" in Page(site.show_history(Links(), "", "box", "HEAD")).text
+    for path in (str(tree), "..", "/etc", "--upload-pack=x", "theirs/open"):
+        with pytest.raises(ReconcilerError):
+            site.show_history(Links(), "", "HEAD", path)
+        with pytest.raises(ReconcilerError, match="there is no tree"):
+            site.show_findings(Links(), path)
+
+
+def test_findings_of_each_tree_and_command_have_a_view(recorded: Path) -> None:
+    site = Site(open_page(recorded))
+    page = Page(site.show_findings(Links()))
+    rows = [attributes for attributes in page.all("tr") if "data-row" in attributes]
+    document = open_page(recorded).read_findings("the rendered tree", "check")
+    assert len(rows) == len(document["findings"]) > 0
+    assert {row["data-rule"] for row in rows} == {finding["rule"] for finding in document["findings"]}
+    assert "1 result of v6.1" in Page(site.show_findings(Links(), "the rendered tree", "verify-tree")).text
+
+
+def test_what_takes_long_waits_for_a_timed_run(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = open_page(recorded)
+    before = page.read_matrix()
+    monkeypatch.setattr(RepositoryPage, "is_timed", lambda _: True)
+    edit(recorded, "target_qps: 1000", "target_qps: 1100")
+    assert page.read_matrix() is before, "no new look is taken"
+    for ask in (lambda: page.read_findings("the rendered tree", "check"), lambda: page.read_impact("HEAD", "HEAD")):
+        with pytest.raises(ReconcilerError, match="a run is being timed"):
+            ask()
+
+
+def test_an_export_needs_no_server(recorded: Path, reconcile: Reconcile) -> None:
+    assert reconcile("page", "--export", "out", "--base", "HEAD~1", "--compare", "HEAD", "HEAD")[0] == 0
+    out = recorded / "out"
+    pages = sorted(out.rglob("*.html"))
+    assert out / f"cell/{CELL}.html" in pages
+    for path in pages:
+        page = Page(path.read_text())
+        linked = [a["href"] for a in page.all("a")] + [a["src"] for a in page.all("script")]
+        linked += [a["href"] for a in page.all("link")]
+        if importlib.util.find_spec("matplotlib"):
+            linked += [a["src"] for a in page.all("img")] + [a["srcset"] for a in page.all("source")]
+        for link in linked:
+            assert link is not None
+            assert not urlsplit(link).scheme
+            assert (path.parent / unquote(link.partition("#")[0] or path.name)).is_file(), f"{path}: {link}"
+        assert not page.all("form") or "data-filters" in page.all("form")[0], "nothing asks a server"
+    assert "Merging makes" in (out / "plan.html").read_text()
+    assert "HEAD against HEAD" in (out / "history.html").read_text()
+
+
+def test_an_export_goes_over_an_earlier_one_and_over_nothing_else(recorded: Path, reconcile: Reconcile) -> None:
+    assert reconcile("page", "--export", "out")[0] == 0
+    (recorded / "out/index.html").write_text("old")
+    assert reconcile("page", "--export", "out")[0] == 0
+    assert "old" not in (recorded / "out/index.html").read_text()[:9]
+    code, _, err = reconcile("page", "--export", "specs")
+    assert code == 1
+    assert "holds something else" in err
+    assert reconcile("page", "--base", "HEAD")[0] == 1
+
+
+def test_a_workflow_exports_nothing_under_an_embargo(
+    recorded: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    until = datetime.now(UTC).date() + timedelta(days=9)
+    edit(recorded, "  submitter: Tester", f'  submitter: Tester\n  embargo: {{until: {until}, allow: ["git.acme/*"]}}')
+    monkeypatch.setenv("CI", "true")
+    monkeypatch.setenv("CI_PROJECT_URL", "https://public.example/x")
+    code, _, err = reconcile("page", "--export", "out")
+    assert code == 1
+    assert f"embargo until {until}" in err
+    assert not (recorded / "out").exists()
+    monkeypatch.setenv("CI_PROJECT_URL", "https://git.acme/x")
+    assert reconcile("page", "--export", "out")[0] == 0
+
+
+def test_a_plot_is_written_as_its_name_says(recorded: Path, reconcile: Reconcile) -> None:
+    need("matplotlib")
+    for name, head in (("a.svg", b"<?xml"), ("b.png", b"\x89PNG")):
+        code, out, err = reconcile("plot", "digits", "-o", name)
+        assert code == 0, err
+        assert f"Wrote {name}: runs over time. One valid run" in out
+        assert (recorded / name).read_bytes().startswith(head)
+    assert reconcile("plot", "digits", "--of", "latency", "-o", "l.svg")[0] == 0
+    assert reconcile("plot", "digits", "--of", "history", "--theme", "dark", "-o", "h.svg")[0] == 0
+    code, _, err = reconcile("plot", "digits", "-o", "a.pdf")
+    assert code == 1
+    assert "-o a.svg" in err
+    code, _, err = reconcile("plot", "digits", "--of", "power", "-o", "p.svg")
+    assert code == 1
+    assert "nothing to plot as 'power'" in err
 
 
 def test_reading_changes_nothing_but_caches(recorded: Path) -> None:

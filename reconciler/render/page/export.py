@@ -1,0 +1,87 @@
+"""The page as files that need no server: every view, every cell, and its plots in both colours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from reconciler.errors import ReconcilerError
+from reconciler.files import replace
+from reconciler.render.page.charts import Chart, draw_charts
+from reconciler.render.page.links import Links, find_root, name_cell_file, name_findings_file, name_plot_file
+from reconciler.render.page.plots import THEMES, draw_plot
+from reconciler.render.page.server import STATIC, read_static
+from reconciler.render.page.site import Site
+
+_OURS = ("cell", "static")  # folders of an export; another file of its folder is somebody's
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """``undrawn``: why there are no plots, "" where there are."""
+
+    files: int
+    cells: int
+    undrawn: str
+
+
+def export_site(
+    site: Site, folder: Path, *, base: str = "", compared: tuple[str, str] | None = None, told: Callable[[str], None]
+) -> Exported:
+    """Over an earlier export; never into a folder that holds anything else. ``base``: also what merging HEAD into it
+    would do; ``told`` each cell."""
+    _require_ours(folder)
+    cells = [entry["cell"] for entry in site.source.read_matrix()["cells"]]
+    written = 0
+    for name, data in _views(site, base, compared):
+        replace(folder / name, data, durable=False)
+        written += 1
+    undrawn = ""
+    for cell in cells:
+        told(cell)
+        name = name_cell_file(cell)
+        replace(folder / name, site.show_cell(cell, _links(name)).encode(), durable=False)
+        written += 1
+        for file, chart, theme in _plots(site, cell) if not undrawn else ():
+            try:
+                replace(folder / file, draw_plot(chart, theme=theme), durable=False)
+                written += 1
+            except ReconcilerError as error:
+                undrawn = error.message
+                break
+    return Exported(written, len(cells), undrawn)
+
+
+def _views(site: Site, base: str, compared: tuple[str, str] | None) -> Iterator[tuple[str, bytes]]:
+    top = Links(files=True)
+    for name in STATIC:
+        yield f"static/{name}", read_static(name)
+    yield "index.html", site.show_matrix(top).encode()
+    yield "live.html", site.show_live(top).encode()
+    yield "plan.html", site.show_plan(top, base).encode()
+    yield "history.html", site.show_all_history(top, compared).encode()
+    for number, tree in enumerate(site.source.list_trees()):
+        for command in ("check", "verify-tree"):
+            yield name_findings_file(command, number), site.show_findings(top, tree, command).encode()
+
+
+def _plots(site: Site, cell: str) -> Iterator[tuple[str, Chart, str]]:
+    for chart in [*draw_charts(site.source.read_cell(cell)), *site.list_history_charts(cell)]:
+        yield from ((name_plot_file(cell, chart.name, theme), chart, theme) for theme in THEMES)
+
+
+def _links(name: str) -> Links:
+    return Links(find_root(name), files=True)
+
+
+def _require_ours(folder: Path) -> None:
+    """An empty folder, one to be made, or an earlier export."""
+    try:
+        found = {path.name for path in folder.iterdir()}
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise ReconcilerError(f"cannot write into {folder}: {error.strerror}", fix="name another folder") from error
+    if found and not {"index.html", *_OURS} <= found:
+        raise ReconcilerError(f"{folder} holds something else than an export", fix="name a new or an empty folder")

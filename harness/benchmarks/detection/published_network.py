@@ -1,7 +1,8 @@
 """Networks as they are published give boxes, scores and labels, as many as they found in one image.
 
 Engines give one row per sample: the three become one output [1, most, 6] of xmin, ymin, xmax, ymax, score and label,
-filled up with zeros. A network with other outputs stays as it is.
+filled up with zeros. A network with other outputs stays as it is. One that was converted from TensorFlow is refused:
+it takes channels last.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from onnx import TensorProto, helper, numpy_helper
 from harness.benchmarks import copy_model
 from harness.benchmarks.detection.answers import FOUND
 from harness.contract import Counter
+from harness.errors import HarnessError
 
 OUTPUT = "detections"
 _BOXES = ("boxes", "bboxes")
@@ -41,6 +43,7 @@ def build_model(
 
 def _write_joined(source: Path, target: Path, most: int) -> None:
     model = onnx.load(source)
+    _require_channels_first(source, model)
     given = {output.name for output in model.graph.output}
     boxes = next((name for name in _BOXES if name in given), "")
     if not boxes or not {"scores", "labels"} <= given:
@@ -50,6 +53,18 @@ def _write_joined(source: Path, target: Path, most: int) -> None:
     del model.graph.output[:]
     model.graph.output.append(helper.make_tensor_value_info(OUTPUT, TensorProto.FLOAT, [1, most, FOUND]))
     onnx.save_model(model, target)
+
+
+def _require_channels_first(source: Path, model: Any) -> None:
+    initial = {item.name for item in model.graph.initializer}
+    image = next((item for item in model.graph.input if item.name not in initial), None)
+    sizes = [dim.dim_value for dim in image.type.tensor_type.shape.dim] if image is not None else []
+    if image is not None and len(sizes) == 4 and sizes[3] == 3 != sizes[1]:
+        raise HarnessError(
+            f"{source} takes channels last, {image.name} {sizes[1:]}, as networks converted from TensorFlow do",
+            "input",
+            "name the ONNX file that the reference converted from PyTorch, which `reconcile fetch` brings",
+        )
 
 
 def _join(boxes: str, most: int) -> list[Any]:

@@ -17,6 +17,9 @@ from harness.errors import HarnessError
 for library in ("cv2", "onnx", "onnxruntime", "pycocotools"):
     pytest.importorskip(library)
 
+import onnx  # noqa: E402
+from onnx import TensorProto, helper  # noqa: E402
+
 from harness.benchmarks import load_benchmark, retinanet, ssd_resnet34  # noqa: E402
 from harness.benchmarks.accuracy import AnswerLog  # noqa: E402
 from harness.benchmarks.detection.answers import make_response, make_responses  # noqa: E402
@@ -152,6 +155,17 @@ def test_fewer_images_than_the_benchmark_has_are_refused_unless_asked_for(rehear
     (data / REHEARSAL).unlink()
     with pytest.raises(HarnessError, match=f"names {COUNT} images, the benchmark has 24781"):
         build(retinanet, data)
+
+
+def test_a_network_converted_from_tensorflow_is_refused(tmp_path: Path) -> None:
+    image = helper.make_tensor_value_info("image:0", TensorProto.FLOAT, ["batch", 1200, 1200, 3])
+    boxes = helper.make_tensor_value_info("detection_bboxes:0", TensorProto.FLOAT, None)
+    node = helper.make_node("Identity", ["image:0"], ["detection_bboxes:0"])
+    network = tmp_path / "ssd_resnet34_mAP_20.2.onnx"
+    onnx.save(helper.make_model(helper.make_graph([node], "tf", [image], [boxes])), network)
+    with pytest.raises(HarnessError, match=r"20\.2\.onnx takes channels last, image:0 \[1200, 1200, 3\]") as caught:
+        ssd_resnet34.build_model(network, {}, {}, tmp_path, Counter(tmp_path / "counter"))
+    assert "converted from PyTorch" in caught.value.fix
 
 
 def test_calibration_images_are_those_of_the_official_list_that_are_there(rehearsals: Path, tmp_path: Path) -> None:

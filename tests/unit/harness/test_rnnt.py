@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import shutil
 from collections.abc import Callable
@@ -241,3 +242,42 @@ def test_the_rate_is_of_all_words_and_the_line_is_the_official_one(tmp_path: Pat
 def test_an_answer_that_holds_no_letters_is_refused(data: bytes) -> None:
     with pytest.raises(HarnessError, match="numbers of letters"):
         scoring.read_text(data)
+
+
+STATE = {"state_dict": {"joint_net.0.weight": [1.0]}}
+
+
+@pytest.mark.parametrize(
+    ("document", "damage", "problem"),
+    [
+        pytest.param(STATE, lambda data: data[: len(data) // 2], "is cut off$", id="cut"),
+        pytest.param(STATE, lambda _: b"", "is empty$", id="empty"),
+        pytest.param(STATE, lambda _: b"<html>404</html>", "is not a file that PyTorch saved$", id="html"),
+        pytest.param(STATE, None, "a state_dict that is not one of tensors$", id="lists"),
+        pytest.param({"epoch": 1, "model": 2}, None, "it holds epoch, model, and no state_dict$", id="other"),
+        pytest.param([1.0], None, "it holds a list$", id="list"),
+        pytest.param({"state_dict": Path("x")}, None, "holds what is not loaded as weights: .*eights", id="objects"),
+    ],
+)
+@pytest.mark.parametrize("zipped", [True, False])
+def test_a_checkpoint_that_is_not_one_is_refused_for_what_is_wrong(
+    tmp_path: Path, document: object, damage: Callable[[bytes], bytes] | None, problem: str, zipped: bool
+) -> None:
+    torch = pytest.importorskip("torch")
+    checkpoint = importlib.import_module("harness.benchmarks.rnnt.checkpoint")
+    path = tmp_path / "rnnt.pt"
+    torch.save(document, path, _use_new_zipfile_serialization=zipped)
+    if damage is not None:
+        path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(HarnessError, match=problem) as caught:
+        checkpoint.read_weights(path)
+    assert "reconcile fetch rnnt" in caught.value.fix
+
+
+def test_weights_of_a_checkpoint_are_those_that_were_saved(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    checkpoint = importlib.import_module("harness.benchmarks.rnnt.checkpoint")
+    state = {"joint_net.0.weight": torch.ones(2, 3).half(), "audio_preprocessor.window": torch.ones(4)}
+    torch.save({"state_dict": state, "epoch": 1}, tmp_path / "rnnt.pt")
+    found = checkpoint.read_weights(tmp_path / "rnnt.pt")
+    assert {name: array.tolist() for name, array in found.items()} == {"joint.net.0.weight": [[1.0] * 3] * 2}

@@ -1,0 +1,100 @@
+"""What LoadGen and the harness cost on the engines of rehearsals: ``python -m tests.benchmarks.rehearsed [--json]
+[--rounds N] [--only P]``.
+
+Of each benchmark that can be rehearsed the data and the network are generated and the engine is built; then samples/s
+of an Offline run, as the rehearsal runs it, over those of plain threads that call the same engine with the same batch.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.benchmarks import load_benchmark
+from harness.contract import BENCHMARKS, Benchmark
+from reconciler.mlperf.benchmark_facts import BenchmarkFacts, load_benchmark_facts
+from reconciler.rehearsals.generated_data import generate
+from tests.benchmarks.children import build, run, start
+from tests.benchmarks.rounds import Measure, arguments, interleave, median, medians, report, spread
+
+SECONDS = 3  # of the bare loop
+OFFLINE = "Offline"
+
+
+class Rehearsed:
+    """A benchmark with its generated data, and its engine as the rehearsal declares it."""
+
+    def __init__(self, folder: Path, facts: BenchmarkFacts) -> None:
+        self.folder, self.benchmark = folder, Benchmark(name=facts.code)
+        made = generate(folder, facts, size="small", seed=1, samples=0, moved=lambda *_: None)
+        declared = facts.rehearsal.benchmark
+        engine = dict(declared["engine"])
+        self.backend, self.batch = engine.pop("backend"), engine["batch_size"]
+        self.dataset = build(folder, "Dataset", self.benchmark, source=str(folder / made.data))
+        inputs = {"dataset": str(self.dataset)}
+        model = build(folder, "Model", self.benchmark, source=str(folder / made.model), inputs=inputs)
+        inputs = {"model": str(model)}
+        self.engine = build(folder, "Engine", self.benchmark, backend=self.backend, settings=engine, inputs=inputs)
+        offline = facts.rehearsal.scenarios.get(OFFLINE, {})
+        self.run = {"threads": 1, "streams": 1, **declared.get("run", {}), **offline.get("run", {})}
+        loaded = load_benchmark(self.benchmark).load_samples(self.dataset)
+        self.count = len(next(iter(loaded.values())))
+
+    def bare(self, passes: int) -> float:
+        settings: dict[str, Any] = {
+            "benchmark": self.benchmark.name,
+            "dataset": str(self.dataset),
+            "engine": str(self.engine),
+            "batch": self.batch,
+            "passes": passes,
+            **self.run,
+        }
+        told = start(["-m", "tests.benchmarks.bare_rehearsed", json.dumps(settings)], self.folder)
+        return float(json.loads(told)["rate"])
+
+    def offline(self, passes: int) -> float:
+        """Samples/s; LoadGen asks for each sample equally often, since they may differ in size."""
+        count = passes * self.count
+        conf = {"min_duration": 0, "min_query_count": count, "target_qps": 1, "sample_concatenate_permutation": 1}
+        log = run(
+            self.folder,
+            OFFLINE,
+            benchmark=self.benchmark,
+            backend=self.backend,
+            dataset=self.dataset,
+            engine=self.engine,
+            conf=conf,
+            settings={"batch_size": self.batch, **self.run},
+        )
+        return float(log["result_samples_per_second"])
+
+
+def measure(folder: Path, facts: BenchmarkFacts, rounds: int) -> Measure:
+    case = Rehearsed(folder, facts)
+    passes = max(2, int(np.ceil(case.bare(2) * SECONDS / case.count)))
+    measured = interleave({"bare": partial(case.bare, passes), "LoadGen": partial(case.offline, passes)}, rounds)
+
+    def ratio(item: dict[str, float]) -> float:
+        return item["LoadGen"] / item["bare"]
+
+    detail = f"{medians(measured)} samples/s, {spread(measured, ratio)}"
+    return Measure(f"{facts.code} Offline, {case.backend}", median(measured, ratio), 0.98, detail=detail)
+
+
+def main() -> int:
+    options = arguments(__doc__ or "")
+    known = (facts for code, facts in load_benchmark_facts().items() if BENCHMARKS[code].rehearsed)
+    chosen = [facts for facts in known if options.only in facts.code]
+    with tempfile.TemporaryDirectory() as folder:
+        measures = [measure(Path(folder), facts, options.rounds) for facts in chosen]
+    return report("rehearsed", measures, as_json=options.json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -78,26 +78,34 @@ def _build_model(request: BuildRequest, counter: Counter) -> Made:
             problem = f"build_model() of the benchmark wrote neither {names}"
             raise HarnessError(problem, "input", "write one of them into the folder output")
         written += found
-    asked = str(request.settings.get("precision", "fp32"))
-    if asked != "fp32" and benchmark.parts:
-        problem = f"the model has parts, and model.settings.precision {asked} changes models of one network only"
+    asked = _list_changes(request.settings)
+    if asked and benchmark.parts:
+        problem = f"the model has parts, and model.settings.{asked[0]} changes models of one network only"
         raise HarnessError(problem, "input", "leave it out, and set engine.precision")
-    if asked != "fp32" and MODEL_FILES[0] not in written:
+    if asked and MODEL_FILES[0] not in written:
         raise HarnessError(
-            f"the model is {written[0]}, and model.settings.precision {asked} changes ONNX models only",
+            f"the model is {written[0] if written else 'a checkpoint'}, and model.settings.{asked[0]} changes ONNX "
+            "models only",
             "input",
             "leave it out, and set engine.precision",
         )
-    made = _change_precision(request, benchmark, counter) if asked != "fp32" else {}
+    made = _change_model(request, benchmark, counter) if asked else {}
     return {"files": _digests(output), **made, "marks": []}, _benchmark_facts(benchmark.digest)
 
 
-def _change_precision(request: BuildRequest, benchmark: BenchmarkCode, counter: Counter) -> dict[str, Any]:
+def _list_changes(settings: Mapping[str, Any]) -> list[str]:
+    """What is changed of the model, as "precision int8"."""
+    usual = {"sparsity": "", "weights": "", "precision": "fp32"}
+    return [f"{name} {settings[name]}" for name, same in usual.items() if str(settings.get(name, same)) != same]
+
+
+def _change_model(request: BuildRequest, benchmark: BenchmarkCode, counter: Counter) -> dict[str, Any]:
     """values: quantization (how, the calibration document, what it cost against fp32 on the calibration samples)."""
     from harness.quantization.calibrating import change_precision
     from harness.quantization.comparing import compared, score_with
-    from harness.quantization.onnx_files import copy, gather
+    from harness.quantization.onnx_files import copy, gather, load, save
     from harness.quantization.settings import count_of
+    from harness.quantization.weights import change_weights
 
     model, settings = Path(request.output) / "model.onnx", request.settings
     dataset = Path(request.inputs["dataset"]) if "dataset" in request.inputs else None
@@ -107,7 +115,11 @@ def _change_precision(request: BuildRequest, benchmark: BenchmarkCode, counter: 
     with tempfile.TemporaryDirectory(dir=model.parent.parent) as folder:
         gather(model)
         plain = copy(model, Path(folder))
-        made = change_precision(model, settings, samples, counter, Path(cache) if cache else None)
+        changed, made = change_weights(load(model), settings)
+        if made:
+            save(changed, model)
+        if str(settings.get("precision", "fp32")) != "fp32":
+            made |= change_precision(model, settings, samples, counter, Path(cache) if cache else None)
         scales = made.get("input_scales", {})
         if count and samples:
             few = {name: array[:count] for name, array in samples.items()}

@@ -31,7 +31,8 @@ class BackendFacts:
     (a change makes the engine stale), ``run`` options by a run only. ``elsewhere``: nothing runs here, its runs are
     imported. ``builds_without_device``: where there is no GPU, a build makes an engine for any that its library knows.
     ``model_file``: of the model, what an engine is built from. ``generates``: it answers prompts with tokens.
-    ``serves``: what computes is a server, which ``harness.service`` of a spec may start.
+    ``serves``: what computes is a server, which ``harness.service`` of a spec may start. ``weights``: the types,
+    beside those of its precisions, in which it reads a model's weights.
     """
 
     distributions: tuple[str, ...]
@@ -47,6 +48,7 @@ class BackendFacts:
     model_file: str = "model.onnx"
     generates: bool = False
     serves: bool = False
+    weights: tuple[str, ...] = ()
 
 
 _COMMON_RUN = {
@@ -113,6 +115,7 @@ BACKENDS: dict[str, BackendFacts] = {
             )
         },
         run=_COMMON_RUN,
+        weights=("int4",),
     ),
     "openvino": BackendFacts(
         distributions=("openvino",),
@@ -130,6 +133,7 @@ BACKENDS: dict[str, BackendFacts] = {
             ),
         },
         run=_COMMON_RUN,
+        weights=("int4",),
     ),
     "pytorch": BackendFacts(
         distributions=("torch",),

@@ -13,6 +13,7 @@ from onnxruntime.quantization.onnx_model import ONNXModel
 from onnxruntime.transformers.float16 import convert_float_to_float16
 
 from harness.backends import Tensor
+from harness.contract import BACKENDS
 from harness.errors import HarnessError
 from harness.quantization.onnx_files import load, save
 
@@ -80,6 +81,9 @@ def float_types(model: Any) -> set[int]:
 def require_precision(model: Any, precision: str) -> None:
     """Raises HarnessError when an engine of this model would compute in another precision than the one declared."""
     quantized = quantized_to(model)
+    if quantized == "int4":
+        able = " or ".join(name for name, facts in BACKENDS.items() if quantized in facts.weights)
+        raise HarnessError("the model has weights of four bits, which are not read here", "input", f"choose {able}")
     if precision in _LOW and not quantized:
         raise HarnessError(
             f"the model holds no Q/DQ pairs, so no {precision} engine can be made of it",
@@ -98,9 +102,11 @@ def require_precision(model: Any, precision: str) -> None:
 
 
 def quantized_to(model: Any) -> str:
-    """ "int8" or "fp8" where the model holds Q/DQ pairs, else ""."""
+    """ "int8" or "fp8" where the model holds Q/DQ pairs, "int4" where its weights are of four bits, else ""."""
     if not any(node.op_type == "DequantizeLinear" for node in model.graph.node):
         return ""
+    if any(tensor.data_type in (TensorProto.INT4, TensorProto.UINT4) for tensor in model.graph.initializer):
+        return "int4"
     eighths = {TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT8E5M2}
     return "fp8" if any(tensor.data_type in eighths for tensor in model.graph.initializer) else "int8"
 

@@ -68,7 +68,7 @@ def _check_cell(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> lis
         choice = f"set `as:` in benchmarks.{cell.cell.benchmark} to the official one it is entered as"
         fix = f"{suggest_nearest(name, known)}{choice}: {', '.join(known)}"
         return [_problem(cell, official, message, fix)]
-    problems = _forbidden(declared, cell, rules, ruleset) + _unsayable(cell)
+    problems = _forbidden(declared, cell, rules, ruleset) + _unsayable(cell) + _pruned(cell, ruleset)
     own_tests = find_declared_format(cell.settings).TESTS_ITSELF
     problems += _unfit_for_endpoints(cell, rules, ruleset) if own_tests else _unknown_tests(cell, rules)
     if "infer_from" in cell.settings:
@@ -98,6 +98,17 @@ def _forbidden(declared: Declared, cell: DeclaredCell, rules: BenchmarkRules, ru
     )
     allowed_text = f"allowed here: {', '.join(allowed)}" if allowed else f"no scenario of {rules.name} is allowed here"
     return [_problem(cell, None, message, f"remove the cell or move it to the open division; {allowed_text}")]
+
+
+def _pruned(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
+    """A division that holds results to the reference's accuracy holds them to its weights as well."""
+    sparsity = cell.settings.get("model.settings.sparsity")
+    if sparsity is None or not ruleset.binds(cell.cell.division, "accuracy"):
+        return []
+    message = f"the {cell.cell.division} division does not allow weights to be discarded"
+    return [
+        _problem(cell, sparsity, message, "take model.settings.sparsity out, or move the cell to the open division")
+    ]
 
 
 def _unknown_tests(cell: DeclaredCell, rules: BenchmarkRules) -> list[Problem]:

@@ -32,11 +32,24 @@ def check_cell(settings: Block) -> Iterator[Problem]:
     if facts.serves and "run.options.url" in settings and "run.options.model" not in settings:
         fix = "write 'run: {options: {model: NAME}}'; GET /v1/models of the server lists the names"
         yield make_problem(settings["run.options.url"][0], "a server's address does not say which model it serves", fix)
+    yield from _check_weights(settings, backend, facts)
     for name, layers in settings.items():
         for part, other in (("engine", "run"), ("run", "engine")):
             prefix = f"{part}.options."
             if name.startswith(prefix):
                 yield from _check_option(layers[0], name.removeprefix(prefix), backend, part, other)
+
+
+def _check_weights(settings: Block, backend: str, facts: BackendFacts) -> Iterator[Problem]:
+    """A model whose weights have fewer bits than this backend reads."""
+    if "model.settings.weights" not in settings:
+        return
+    asked = settings["model.settings.weights"][0]
+    kind = str(asked.value.value)
+    if facts.builds_engine and kind not in facts.weights:
+        able = [name for name, other in BACKENDS.items() if kind in other.weights]
+        why = f"backend {backend} does not read weights of type {kind}"
+        yield make_problem(asked, why, f"choose backend {' or '.join(able)}" if able else 'write "int4"')
 
 
 def make_problem(setting: LayeredSetting, message: str, fix: str) -> Problem:

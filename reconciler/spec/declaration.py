@@ -239,6 +239,7 @@ class Declaring:
 
 
 _INPUTS, _PRECISION, _QUANTIZED = "dataset.settings.dtype", "engine.precision", "model.settings.precision"
+_WEIGHTS, _SPARSITY = "model.settings.weights", "model.settings.sparsity"
 
 
 def _add_facts(name: str, block: Block, facts: BenchmarkFacts) -> None:
@@ -257,12 +258,15 @@ def _add_types(block: Block) -> None:
     facts = find_benchmark_facts(str(code[0].value.value)) if code else None
     if facts is None:
         return
-    written = {key: str(block[key][0].value.value) for key in (_INPUTS, _PRECISION, _QUANTIZED) if key in block}
-    quantized = written.get(_QUANTIZED, "fp32")
+    names = (_INPUTS, _PRECISION, _QUANTIZED, _WEIGHTS, _SPARSITY)
+    written = {key: str(block[key][0].value.value) for key in names if key in block}
+    quantized = written.get(_WEIGHTS, written.get(_QUANTIZED, "fp32"))
+    changes = [f"pruned to {written[_SPARSITY]} sparsity"] if _SPARSITY in written else []
+    changes += [f"quantized to {quantized}"] if quantized != "fp32" else []
     known = {
         "measurements.input_data_types": _name_type(written.get(_INPUTS, facts.dataset.type)),
         "measurements.weight_data_types": quantized if quantized != "fp32" else written.get(_PRECISION, "fp32"),
-        "measurements.weight_transformations": "none" if quantized == "fp32" else f"quantized to {quantized}",
+        "measurements.weight_transformations": ", ".join(changes) or "none",
     }
     _add_known(block, facts, known)
 

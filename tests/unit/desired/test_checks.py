@@ -29,3 +29,12 @@ def test_what_no_checker_would_accept_is_refused_but_in_a_rehearsal(
     assert message in str(caught.value)
     check(replace(declared, rehearsal=Value(True)), RULES)
     check(declare(scenario), RULES)
+
+
+def test_weights_are_discarded_in_the_open_division_alone() -> None:
+    declared = declare("Offline", model__settings__sparsity="2:4")
+    check(declared, RULES)
+    (cell,) = declared.cells
+    closed = replace(cell, cell=replace(cell.cell, division="closed"))
+    with pytest.raises(SpecError, match="the closed division does not allow weights to be discarded"):
+        check(replace(declared, cells=(closed,)), RULES)

@@ -84,3 +84,7 @@ def test_measurements_tell_the_types_that_a_cell_computes_in(tmp_path: Path) -> 
     assert changed["measurements.input_data_types"] == "fp16"
     assert changed["measurements.weight_data_types"] == "int8"
     assert changed["measurements.weight_transformations"] == "quantized to int8"
+    block = "{model: {settings: {weights: int4, sparsity: '2:4'}}, engine: {backend: onnxruntime}}"
+    fewer = declare(tmp_path, "resnet50", block)
+    assert fewer["measurements.weight_data_types"] == "int4"
+    assert fewer["measurements.weight_transformations"] == "pruned to 2:4 sparsity, quantized to int4"

@@ -161,6 +161,19 @@ BROKEN = {
         replaced("batch_size: 1", "precision: bf16"),
         *(15, 49, "spec.benchmarks.digits.engine.precision", "does not compute in bf16", "openvino"),
     ),
+    "weights of fewer bits than a backend reads": (
+        replaced(
+            "engine: {backend: onnxruntime, batch_size: 1}",
+            "engine: {backend: tensorrt, batch_size: 1}\n      model: {settings: {weights: int4}}",
+        ),
+        *(
+            16,
+            35,
+            "spec.benchmarks.digits.model.settings.weights",
+            "tensorrt does not read weights of type int4",
+            "choose backend onnxruntime or openvino",
+        ),
+    ),
     "int8 asked of an engine that takes it from the model": (
         replaced("batch_size: 1", "precision: int8"),
         *(

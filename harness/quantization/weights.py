@@ -1,0 +1,180 @@
+"""Weights of fewer bits, and weights of which half are zero: changes of a model that need no samples.
+
+Four bits: int4 with a scale for each output channel, or for each ``weight_block`` rows of a matrix, read by
+DequantizeLinear; arithmetic stays as it is. 2:4: of each four consecutive weights along what a product sums over, which
+are the input channels of a convolution, two at least are zero, as sparse tensor cores want it. A model that was trained
+so stays as it is; of others the two largest of each four are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper, version_converter
+
+from harness.errors import HarnessError
+from harness.quantization.settings import count_of
+
+BITS, SPARSITY = "weights", "sparsity"  # in model.settings
+INT4, PATTERN = "int4", "2:4"
+_KINDS = ("Conv", "Gemm", "MatMul")
+_OPSET = 21  # the first with weights of four bits
+_IR = 10
+_LEAST, _MOST = -7, 7  # symmetric
+_GROUP, _KEPT = 4, 2
+Weights = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """The weights of a node. ``output``, ``summed``: which axis counts output channels, and which is summed over."""
+
+    tensor: Any
+    node: Any
+    output: int
+    summed: int
+
+    def read(self) -> Weights:
+        return numpy_helper.to_array(self.tensor).astype(np.float32)
+
+
+def read_changes(settings: Mapping[str, Any]) -> dict[str, str]:
+    """The changes that model.settings ask for, by the name of the setting. Raises HarnessError at one that is not
+    known."""
+    found = {}
+    for name, known in ((BITS, INT4), (SPARSITY, PATTERN)):
+        if name in settings:
+            if str(settings[name]) != known:
+                raise HarnessError(f"no model.settings.{name} {settings[name]!r}", "input", f'write "{known}"')
+            found[name] = known
+    if BITS in found and str(settings.get("precision", "fp32")) != "fp32":
+        problem = f"model.settings.{BITS} {INT4} leaves the arithmetic as it is, and precision changes it"
+        raise HarnessError(problem, "input", "leave one of them out")
+    return found
+
+
+def change_weights(model: Any, settings: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The model with the weights that ``settings`` ask for, and what the record tells of each change."""
+    changes, told = read_changes(settings), {}
+    if SPARSITY in changes:
+        told[SPARSITY] = prune(model)
+    if BITS in changes:
+        model, told[BITS] = store_in_four_bits(model, count_of(settings, "weight_block"))
+    return model, told
+
+
+def list_weights(model: Any) -> Iterator[Weight]:
+    """Those of products: each tensor once, and none that something else reads as well."""
+    tensors = {tensor.name: tensor for tensor in model.graph.initializer if tensor.data_type == TensorProto.FLOAT}
+    readers = [name for node in model.graph.node for name in node.input]
+    for node in model.graph.node:
+        if node.op_type not in _KINDS or len(node.input) < 2 or node.input[1] not in tensors:
+            continue
+        tensor = tensors[node.input[1]]
+        if readers.count(tensor.name) > 1:
+            continue
+        transposed = node.op_type == "Gemm" and any(a.name == "transB" and a.i for a in node.attribute)
+        if node.op_type == "Conv" or transposed:
+            yield Weight(tensor, node, output=0, summed=1)
+        elif len(tensor.dims) == 2:
+            yield Weight(tensor, node, output=1, summed=0)
+
+
+def prune(model: Any) -> dict[str, Any]:
+    """Into the pattern, in place. Raises HarnessError where no weight can have it."""
+    tensors = changed = zeroed = left = 0
+    for weight in list_weights(model):
+        before = weight.read()
+        if before.shape[weight.summed] % _GROUP:
+            left += 1
+            continue
+        after = keep_largest(before, weight.summed)
+        require_pattern(after, weight.summed, weight.tensor.name)
+        tensors, zeroed = tensors + 1, zeroed + int((before != after).sum())
+        if not np.array_equal(before, after):
+            changed += 1
+            weight.tensor.CopyFrom(numpy_helper.from_array(after, weight.tensor.name))
+    if not tensors:
+        raise HarnessError(
+            f"the model has no weights in which each {_GROUP} of what is summed can be {PATTERN} sparse",
+            "input",
+            f"leave model.settings.{SPARSITY} out",
+        )
+    return {"pattern": PATTERN, "tensors": tensors, "pruned": changed, "zeroed": zeroed, "dense": left}
+
+
+def keep_largest(weights: Weights, axis: int) -> Weights:
+    """The two of the largest magnitude of each four along the axis, whose length four divides; ties go to the first."""
+    groups = _cut(weights, axis)
+    smallest = np.argsort(-np.abs(groups), axis=-1, kind="stable")[..., _KEPT:]
+    kept = groups.copy()
+    np.put_along_axis(kept, smallest, 0, axis=-1)
+    moved = np.moveaxis(weights, axis, -1).shape
+    return np.ascontiguousarray(np.moveaxis(kept.reshape(moved), -1, axis))
+
+
+def require_pattern(weights: Weights, axis: int, name: str) -> None:
+    """Raises HarnessError where more than two of four along the axis are not zero."""
+    full = int(((_cut(weights, axis) != 0).sum(axis=-1) > _KEPT).sum())
+    if full:
+        problem = f"{full} groups of {_GROUP} in {name} have more than {_KEPT} weights that are not zero"
+        raise HarnessError(problem, "input", f"set model.settings.{SPARSITY}, or train the model so")
+
+
+def _cut(weights: Weights, axis: int) -> Weights:
+    moved = np.moveaxis(weights, axis, -1)
+    return moved.reshape(*moved.shape[:-1], -1, _GROUP)
+
+
+def store_in_four_bits(model: Any, block: int) -> tuple[Any, dict[str, Any]]:
+    """``block``: rows of a matrix that share a scale, 0 for all; a matrix that it does not divide has one scale each
+    channel. Raises HarnessError where there are no weights of products."""
+    if next((item.version for item in model.opset_import if item.domain == ""), 0) < _OPSET:
+        model = version_converter.convert_version(model, _OPSET)
+    model.ir_version = max(model.ir_version, _IR)
+    found = list(list_weights(model))
+    if not found:
+        raise HarnessError("the model has no weights of products", "input", f"leave model.settings.{BITS} out")
+    before = after = 0
+    for weight in found:
+        given = weight.read()
+        rows = given.shape[weight.summed]
+        size = block if block and given.ndim == 2 and rows % block == 0 else 0
+        steps, scales = round_weights(given, weight, size)
+        _read_by_dequantizing(model.graph, weight, steps, scales, size)
+        before, after = before + given.nbytes, after + steps.size // 2 + scales.nbytes
+    made = {"precision": INT4, "tensors": len(found), "block": block, "bytes_before": before, "bytes": after}
+    return model, made
+
+
+def round_weights(given: Weights, weight: Weight, block: int) -> tuple[NDArray[np.int8], Weights]:
+    """The nearest of fifteen steps, and the scale of each channel or block."""
+    if block:
+        shape = [*given.shape]
+        shape[weight.summed : weight.summed + 1] = [given.shape[weight.summed] // block, block]
+        largest = np.abs(given.reshape(shape)).max(axis=weight.summed + 1)
+        scales = _scale(largest)
+        spread = scales.repeat(block, axis=weight.summed)
+    else:
+        others = tuple(axis for axis in range(given.ndim) if axis != weight.output)
+        scales = _scale(np.abs(given).max(axis=others))
+        spread = scales.reshape([-1 if axis == weight.output else 1 for axis in range(given.ndim)])
+    return np.clip(np.rint(given / spread), _LEAST, _MOST).astype(np.int8), scales
+
+
+def _scale(largest: NDArray[np.float32]) -> Weights:
+    return np.where(largest > 0, largest / _MOST, 1).astype(np.float32)
+
+
+def _read_by_dequantizing(graph: Any, weight: Weight, steps: NDArray[np.int8], scales: Weights, block: int) -> None:
+    name = weight.tensor.name
+    how = {"axis": weight.summed, "block_size": block} if block else {"axis": weight.output}
+    read = helper.make_node("DequantizeLinear", [name, f"{name}/scale"], [f"{name}/read"], f"{name}/dequantize", **how)
+    graph.node.insert(list(graph.node).index(weight.node), read)
+    weight.node.input[1] = f"{name}/read"
+    weight.tensor.CopyFrom(helper.make_tensor(name, TensorProto.INT4, steps.shape, steps.ravel().tolist()))
+    graph.initializer.append(numpy_helper.from_array(scales, f"{name}/scale"))

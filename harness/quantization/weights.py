@@ -39,7 +39,8 @@ class Weight:
     summed: int
 
     def read(self) -> Weights:
-        return numpy_helper.to_array(self.tensor).astype(np.float32)
+        read: Weights = numpy_helper.to_array(self.tensor).astype(np.float32)
+        return read
 
 
 def read_changes(settings: Mapping[str, Any]) -> dict[str, str]:

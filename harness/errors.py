@@ -19,6 +19,7 @@ EXTRAS = {
     "onnxruntime": "cpu",
     "openvino": "cpu",
     "openvino_genai": "openvino-genai",
+    "vllm": "vllm",
     "rouge_score": "language",
     "sklearn": "cpu",
     "tokenizers": "bert",

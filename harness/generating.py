@@ -108,8 +108,9 @@ def choose_sampling(own: Mapping[str, Any], ruled: Mapping[str, Any], settings: 
 
 
 def _collect_options(request: RunRequest) -> dict[str, Any]:
-    """The backend's own; where a server is that this pass started, its address and the folder of what it prints."""
-    known = BACKENDS[request.backend].run
+    """The backend's own, of the engine and of the run; where a server is that this pass started, its address and the
+    folder of what it prints."""
+    known = (*BACKENDS[request.backend].engine, *BACKENDS[request.backend].run)
     options = {name: request.settings[name] for name in known if name in request.settings}
     return {**options, "service_url": request.service_url, "service_log": request.service_log}
 

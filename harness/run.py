@@ -25,6 +25,7 @@ from harness.qsl import Arrays, SampleLibrary
 from harness.sut import Completer, Driven, Guard, OfflineSut, ServerSut, StreamSut
 from harness.telemetry import Telemetry, find_flags
 
+RANDOM_WEIGHTS = "random_weights"  # an option of backends that can draw a model's weights
 _GRACE = 2.0  # seconds that LoadGen gets to end by itself after a failure
 _WARM_UP_BATCHES = 3
 
@@ -203,7 +204,8 @@ def _facts(request: RunRequest, benchmark: BenchmarkCode) -> dict[str, Fact]:
 
 
 def _values(request: RunRequest, benchmark: BenchmarkCode, prepared: Prepared, driven: Driven) -> dict[str, Any]:
-    synthetic = benchmark.synthetic or BACKENDS[request.backend].synthetic
+    drawn = bool(request.settings.get(RANDOM_WEIGHTS))
+    synthetic = benchmark.synthetic or BACKENDS[request.backend].synthetic or drawn
     return {
         **driven.values(),
         "marks": ["synthetic"] if synthetic else [],

@@ -29,6 +29,7 @@ MODULES = {
     "pytorch": "harness.backends.pytorch.cpu",
     "pytorch-cuda": "harness.backends.pytorch.cuda",
     "openvino-genai": "harness.backends.openvino_genai",
+    "vllm": "harness.backends.vllm",
     "openai": "harness.backends.openai",
     "tensorrt": "harness.backends.tensorrt.standard",
     "tensorrt-rtx": "harness.backends.tensorrt.rtx",

@@ -162,7 +162,9 @@ def _list_unread(reader: Reader) -> set[str]:
 
 def collect_run_inputs(reader: Reader, scenario: str, mode: str, made_from: Input, dataset: Input) -> list[Input]:
     """``made_from`` is the engine, or the model where the backend builds none."""
-    own = [] if made_from.name == "engine" else _collect_computing_inputs(reader)
+    own = []
+    if made_from.name != "engine":
+        own = [*_collect_computing_inputs(reader), *reader.under("engine.options")]
     hardware = reader.under("hardware")
     return [
         Input("scenario", scenario),

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.contract import (
+    BACKENDS,
     Benchmark,
     BuildRequest,
     FileMessage,
@@ -125,7 +126,9 @@ def _run(attempt: Attempt, paths: RepositoryPaths) -> RunRequest:
     values = {name: value for name, (value, _) in intent.inputs.items()}
     settings, server, path = select_run_settings(intent.settings), intent.server, intent.locations.get("model.path")
     key = settings.get("api_key_env")
-    if "engine.precision" in intent.settings:  # of a backend without an engine, which would tell it
+    if not BACKENDS[intent.settings.text("engine.backend")].builds_engine:  # an engine would tell these
+        settings |= intent.settings.below("engine.options.")
+    if "engine.precision" in intent.settings:
         settings["precision"] = intent.settings.get("engine.precision")
     return RunRequest(
         benchmark=describe_benchmark(attempt, paths),

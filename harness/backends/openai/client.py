@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
 import numpy as np
 
+from harness.backends.loop_thread import LoopThread
 from harness.backends.openai.answers import Answer, EventReader, decode_event
 from harness.backends.openai.serving import Server
 from harness.backends.openai.texts import Texts, load_texts
@@ -50,12 +49,10 @@ class Client:
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._failure: HarnessError | None = None
         self._tokenized = 0
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="openai", daemon=True)
-        self._thread.start()
-        self._session: aiohttp.ClientSession = self._call(self._open())
+        self._loop = LoopThread("openai")
+        self._session: aiohttp.ClientSession = self._loop.call(self._open())
         try:
-            self._model, self._versions = self._call(self._look())
+            self._model, self._versions = self._loop.call(self._look())
         except BaseException:
             self.close()
             raise
@@ -79,17 +76,11 @@ class Client:
         self._prompts = _Prompts([self._make_body(prompt) for prompt in prompts])
 
     def submit(self, identity: int, row: int) -> None:
-        self._loop.call_soon_threadsafe(self._admit, identity, row)
+        self._loop.post(self._admit, identity, row)
 
     def close(self) -> None:
-        self._call(self._shut())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    def _call(self, work: Any) -> Any:
-        future: Future[Any] = asyncio.run_coroutine_threadsafe(work, self._loop)
-        return future.result()
+        self._loop.call(self._shut())
+        self._loop.stop()
 
     def _make_body(self, prompt: np.ndarray) -> bytes:
         tokens = [int(token) for token in prompt]

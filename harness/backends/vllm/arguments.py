@@ -1,0 +1,133 @@
+"""What vLLM's engine is told: from the options of the spec, and from the checkpoint's own documents."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.errors import HarnessError
+from harness.tokens import GenerationPlan
+
+_CONFIG, _GENERATION = "config.json", "generation_config.json"
+_PLAIN = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+_WHOLE = 100  # percent
+# Option of the spec → argument of vLLM, where a value of 0 or "" leaves vLLM's own.
+_NAMES = {
+    "quantization": "quantization",
+    "kv_cache": "kv_cache_dtype",
+    "tensor_parallel": "tensor_parallel_size",
+    "pipeline_parallel": "pipeline_parallel_size",
+    "replicas": "data_parallel_size",
+    "context": "max_model_len",
+    "sequences": "max_num_seqs",
+    "batched_tokens": "max_num_batched_tokens",
+    "block_size": "block_size",
+    "stream_interval": "stream_interval",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A folder as Hugging Face lays it out. ``config``: config.json; ``ends``: tokens that end an answer."""
+
+    folder: Path
+    config: Mapping[str, Any]
+    ends: tuple[int, ...]
+
+    @property
+    def quantization(self) -> str:
+        """What its weights are quantized by; "" for plain ones."""
+        declared = self.config.get("quantization_config") or {}
+        return str(declared.get("quant_method") or declared.get("quant_algo") or "")
+
+
+def find_checkpoint(plan: GenerationPlan) -> Checkpoint:
+    """What the spec names, else what the benchmark made."""
+    for folder in (plan.source, plan.model):
+        if folder is not None and (folder / _CONFIG).is_file():
+            return Checkpoint(folder, _read(folder / _CONFIG), _read_ends(folder))
+    raise HarnessError(
+        f"{plan.source or plan.model} has no {_CONFIG}",
+        "missing",
+        "name the folder of a checkpoint in Hugging Face's layout as model.path",
+    )
+
+
+def choose_arguments(plan: GenerationPlan, checkpoint: Checkpoint) -> dict[str, Any]:
+    """Of ``AsyncEngineArgs``. Nothing computed for one query serves another unless the spec declares prefix caching."""
+    options = plan.options
+    said = {argument: options[name] for name, argument in _NAMES.items() if options.get(name)}
+    if memory := int(options.get("memory_percent") or 0):
+        said["gpu_memory_utilization"] = memory / _WHOLE
+    return {
+        "model": str(checkpoint.folder),
+        "skip_tokenizer_init": True,
+        "seed": plan.sampling.seed,
+        "dtype": _choose_dtype(plan, checkpoint),
+        "load_format": "dummy" if options.get("random_weights") else "auto",
+        "enforce_eager": not options.get("graphs", True),
+        "enable_prefix_caching": bool(options.get("prefix_caching", False)),
+        "enable_chunked_prefill": bool(options.get("split_prompts", True)),
+        "enable_expert_parallel": bool(options.get("expert_parallel", False)),
+        "disable_log_stats": True,
+        **said,
+        **_read_extra(str(options.get("extra") or "")),
+    }
+
+
+def choose_environment(plan: GenerationPlan) -> dict[str, str]:
+    """Variables that vLLM reads. Nothing is looked up or reported elsewhere during a run; processes of the engine are
+    started afresh, since this one has threads."""
+    cores = f"0-{plan.threads - 1}"
+    return {
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
+        "VLLM_CPU_KVCACHE_SPACE": str(plan.options.get("cache_gib") or 1),
+        **({"VLLM_CPU_OMP_THREADS_BIND": cores, "OMP_NUM_THREADS": str(plan.threads)} if plan.threads else {}),
+    }
+
+
+def _choose_dtype(plan: GenerationPlan, checkpoint: Checkpoint) -> str:
+    """Raises HarnessError where the weights are not what the spec declares."""
+    declared = str(plan.options.get("quantization") or "")
+    plain, own = _PLAIN.get(plan.precision), checkpoint.quantization
+    if plain is not None and (declared or own):
+        by = f"engine.options.quantization: {declared}" if declared else f"the checkpoint's own {own}"
+        fix = "write the precision of the quantized weights, such as engine.precision: fp8"
+        raise HarnessError(f"engine.precision is {plan.precision}, and weights are quantized by {by}", "input", fix)
+    if plain is None and not (declared or own):
+        fix = "name what quantizes them as engine.options.quantization, or take a quantized checkpoint"
+        raise HarnessError(f"engine.precision is {plan.precision}, and nothing quantizes the weights", "input", fix)
+    return plain or "auto"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise HarnessError(f"{path.name} of the checkpoint cannot be read: {error}", "input", "see the file") from error
+    return found if isinstance(found, dict) else {}
+
+
+def _read_ends(folder: Path) -> tuple[int, ...]:
+    """generation_config.json says it, else config.json."""
+    for name in (_GENERATION, _CONFIG):
+        ends = _read(folder / name).get("eos_token_id") if (folder / name).is_file() else None
+        if ends is not None:
+            return tuple(ends) if isinstance(ends, list) else (int(ends),)
+    return ()
+
+
+def _read_extra(text: str) -> dict[str, Any]:
+    problem = "run.options.extra is not an object of vLLM's engine arguments"
+    try:
+        found = json.loads(text) if text else {}
+    except ValueError as error:
+        raise HarnessError(f"{problem}: {error}", "input", "write '{\"name\": value}'") from error
+    if not isinstance(found, dict):
+        raise HarnessError(problem, "input", "write '{\"name\": value}'")
+    return found

@@ -1,0 +1,137 @@
+"""Asks vLLM's engine: one thread with an event loop, a task for each prompt under way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from vllm.engine.arg_utils import AsyncEngineArgs
+from vllm.sampling_params import RequestOutputKind, SamplingParams
+from vllm.v1.engine.async_llm import AsyncLLM
+
+from harness.backends.loop_thread import LoopThread
+from harness.backends.vllm.arguments import Checkpoint
+from harness.errors import HarnessError
+from harness.tokens import GenerationPlan, Sampling
+
+_FIX = "see the log of this run: vLLM prints the cause before it ends"
+_ENDED = ("stop", "length")
+
+
+class Engine:
+    """A generator. Coroutines run on its own thread."""
+
+    def __init__(self, plan: GenerationPlan, checkpoint: Checkpoint, arguments: Mapping[str, Any]) -> None:
+        self._plan = plan
+        self._parameters = make_parameters(plan.sampling, checkpoint.ends, streaming=plan.streaming)
+        self._prompts: list[dict[str, list[int]]] = []
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._failure: HarnessError | None = None
+        self._loop = LoopThread("vllm")
+        try:
+            self._engine: AsyncLLM = self._loop.call(_start(arguments))
+        except BaseException:
+            self._loop.stop()
+            raise
+        self.evidence: Mapping[str, Any] = {}
+        self.notes: Mapping[str, Any] = describe(self._engine.vllm_config)
+
+    def place(self, prompts: Sequence[np.ndarray]) -> None:
+        self._prompts = [{"prompt_token_ids": prompt.tolist()} for prompt in prompts]
+
+    def submit(self, identity: int, row: int) -> None:
+        self._loop.post(self._admit, identity, row)
+
+    def close(self) -> None:
+        self._loop.call(self._shut())
+        self._loop.stop()
+
+    def _admit(self, identity: int, row: int) -> None:
+        if self._failure is not None:
+            self._plan.failed(identity, self._failure)
+            return
+        self._tasks[identity] = asyncio.create_task(self._ask(identity, self._prompts[row]))
+
+    async def _ask(self, identity: int, prompt: dict[str, list[int]]) -> None:
+        try:
+            tokens = await self._follow(identity, prompt)
+        except asyncio.CancelledError:
+            self._plan.failed(identity, self._failure or HarnessError("the run ends", "backend"))
+        except Exception as error:  # whatever it is, the prompt must be answered
+            self._give_up(identity, error)
+        else:
+            self._plan.completed(identity, tokens)
+        finally:
+            self._tasks.pop(identity, None)
+
+    async def _follow(self, identity: int, prompt: dict[str, list[int]]) -> list[int]:
+        """All tokens of an answer; the first of a stream are told at once."""
+        tokens: list[int] = []
+        ended: str | None = None
+        async for output in self._engine.generate(prompt, self._parameters, str(identity)):
+            (part,) = output.outputs
+            if self._plan.streaming and not tokens and part.token_ids:
+                self._plan.first(identity, part.token_ids[:1])
+            tokens += part.token_ids
+            ended = part.finish_reason
+        if ended not in _ENDED:
+            raise HarnessError(f"vLLM gave up a prompt ({ended or 'without a reason'})", "backend", _FIX)
+        return tokens
+
+    def _give_up(self, identity: int, error: Exception) -> None:
+        """The run has failed: what is under way is cancelled, so that nothing is computed for it."""
+        own = error if isinstance(error, HarnessError) else None
+        problem = f"vLLM failed: {type(error).__name__}: {error}"
+        first, self._failure = self._failure is None, self._failure or own or HarnessError(problem, "backend", _FIX)
+        self._plan.failed(identity, self._failure)
+        if first:
+            for other, task in list(self._tasks.items()):
+                if other != identity:
+                    task.cancel()
+
+    async def _shut(self) -> None:
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        self._engine.shutdown()
+
+
+async def _start(arguments: Mapping[str, Any]) -> AsyncLLM:
+    """On the loop that will serve: the engine ties itself to it."""
+    return AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
+
+
+def make_parameters(sampling: Sampling, ends: Sequence[int], *, streaming: bool) -> SamplingParams:
+    """Without a tokenizer vLLM does not know which tokens end an answer: they are told with each prompt."""
+    chosen = {"temperature": sampling.temperature}
+    if sampling.temperature:
+        chosen |= {"top_p": sampling.top_p, "top_k": sampling.top_k, "seed": sampling.seed}
+    return SamplingParams(
+        **chosen,
+        max_tokens=sampling.max_new_tokens,
+        min_tokens=sampling.min_new_tokens,
+        stop_token_ids=list(sampling.stop or ends),
+        detokenize=False,
+        output_kind=RequestOutputKind.DELTA if streaming else RequestOutputKind.FINAL_ONLY,
+    )
+
+
+def describe(config: Any) -> dict[str, Any]:
+    """What vLLM decided where the spec left it to it."""
+    parts = {
+        "dtype": ("model_config", "dtype"),
+        "quantization": ("model_config", "quantization"),
+        "context": ("model_config", "max_model_len"),
+        "kv_cache": ("cache_config", "cache_dtype"),
+        "prefix_caching": ("cache_config", "enable_prefix_caching"),
+        "block_size": ("cache_config", "block_size"),
+        "cache_blocks": ("cache_config", "num_gpu_blocks"),
+        "sequences": ("scheduler_config", "max_num_seqs"),
+        "batched_tokens": ("scheduler_config", "max_num_batched_tokens"),
+        "tensor_parallel": ("parallel_config", "tensor_parallel_size"),
+        "replicas": ("parallel_config", "data_parallel_size"),
+    }
+    found = {name: getattr(getattr(config, part, None), field, None) for name, (part, field) in parts.items()}
+    return {name: value if isinstance(value, int | bool) else str(value) for name, value in found.items()}

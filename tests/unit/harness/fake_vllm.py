@@ -1,0 +1,78 @@
+"""What the vLLM backend asks of its library, without the library.
+
+The answer to a prompt that begins with token t is t, t + 1, …
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+VERSION = "9.9.9"
+
+
+class Engine:
+    """``mischief``: what goes wrong with prompts that begin with 66; ``made``: the last engine."""
+
+    mischief = ""
+    made: Engine
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        if Engine.mischief == "load":
+            raise RuntimeError("Engine core initialization failed")
+        self.arguments, self.closed, self.cancelled = dict(arguments), False, 0
+        scheduler = SimpleNamespace(max_num_seqs=arguments.get("max_num_seqs", 256), max_num_batched_tokens=2048)
+        self.vllm_config = SimpleNamespace(scheduler_config=scheduler, model_config=SimpleNamespace(dtype="float32"))
+        Engine.made = self
+
+    @classmethod
+    def from_engine_args(cls, arguments: Mapping[str, Any]) -> Engine:
+        asyncio.get_running_loop()  # it ties itself to the loop that it is made on
+        return cls(arguments)
+
+    async def generate(self, prompt: Any, parameters: Any, identity: str) -> AsyncIterator[Any]:
+        assert identity
+        start = prompt["prompt_token_ids"][0]
+        if start == 66 and Engine.mischief == "dies":
+            raise RuntimeError("EngineCore encountered an issue")
+        try:
+            while start == 67:
+                await asyncio.sleep(0.01)
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        tokens = [start + place for place in range(parameters.max_tokens)]
+        whole = parameters.output_kind == "final only"
+        pieces = [tokens] if whole else [[], tokens[:2], tokens[2:]]
+        for place, piece in enumerate(pieces):
+            await asyncio.sleep(0)
+            last = place == len(pieces) - 1
+            reason = ("abort" if start == 66 and Engine.mischief == "aborts" else "length") if last else None
+            yield SimpleNamespace(outputs=[SimpleNamespace(token_ids=piece, finish_reason=reason)], finished=last)
+
+    def shutdown(self) -> None:
+        self.closed = True
+
+
+def make_modules(folder: str) -> dict[str, ModuleType]:
+    """By name, for ``sys.modules``."""
+    made = {name: ModuleType(name) for name in _PARTS}
+    for name, parts in _PARTS.items():
+        for key, value in parts.items():
+            setattr(made[name], key, value)
+    made["vllm"].__file__ = f"{folder}/__init__.py"
+    return made
+
+
+_KINDS = SimpleNamespace(DELTA="delta", FINAL_ONLY="final only")
+_PARTS: dict[str, dict[str, Any]] = {
+    "vllm": {"__version__": VERSION},
+    "vllm.engine": {},
+    "vllm.engine.arg_utils": {"AsyncEngineArgs": dict},
+    "vllm.sampling_params": {"RequestOutputKind": _KINDS, "SamplingParams": SimpleNamespace},
+    "vllm.v1": {},
+    "vllm.v1.engine": {},
+    "vllm.v1.engine.async_llm": {"AsyncLLM": Engine},
+}

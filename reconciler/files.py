@@ -18,7 +18,7 @@ import stat
 import tempfile
 import time
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from io import BufferedWriter
 from pathlib import Path
@@ -255,12 +255,17 @@ def hash_bytes(data: bytes) -> str:
 
 
 def hash_tree(path: Path) -> str:
-    """Digest of a file, or of a folder's file names and contents (a checkpoint directory)."""
+    """Digest of a file, or of a folder's file names and contents."""
     if path.is_file():
         return hash_file(path)
+    return hash_files(path, ((item, hash_file(item)) for item in sorted(p for p in path.rglob("*") if p.is_file())))
+
+
+def hash_files(folder: Path, digests: Iterable[tuple[Path, str]]) -> str:
+    """Digest of a folder from those of its files, which are sorted as paths."""
     total = hashlib.sha256()
-    for item in sorted(p for p in path.rglob("*") if p.is_file()):
-        total.update(f"{item.relative_to(path).as_posix()}\0{hash_file(item)}\n".encode())
+    for item, digest in digests:
+        total.update(f"{item.relative_to(folder).as_posix()}\0{digest}\n".encode())
     return total.hexdigest()
 
 

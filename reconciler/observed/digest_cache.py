@@ -7,14 +7,24 @@ other is hashed (hash tier). The deep tier hashes everything, which also finds a
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from reconciler.files import RepositoryPaths, hash_bytes, hash_file, hash_tree, read_checked, read_version, write_cache
+from reconciler.files import (
+    RepositoryPaths,
+    hash_bytes,
+    hash_file,
+    hash_files,
+    read_checked,
+    read_version,
+    write_cache,
+)
 from reconciler.storage_errors import refuse_storage_error
 
+_LARGE, _AT_ONCE = 64 << 20, 4  # bytes of a file in a folder that is remembered by itself; files hashed at a time
 UNREADABLE = ""  # in place of a digest: no file's digest equals it
 
 Stated = tuple[str, int, int]  # path, size in bytes, modification time in ns
@@ -62,8 +72,8 @@ class DigestCache:
         return found
 
     def source(self, path: Path) -> str | None:
-        """Digest of a source: a file, or a folder as a whole (its size and newest time stand for it); None when it
-        cannot be read."""
+        """Digest of a source: a file, or a folder as a whole, such as a checkpoint in shards; None when it cannot be
+        read. Hidden folders below it do not count: what git or a download keeps there differs from clone to clone."""
         try:
             return self._source(path)
         except OSError as error:
@@ -74,15 +84,20 @@ class DigestCache:
         if path.is_file():
             status = path.stat()
             return self._digest(self._sources, str(path), status.st_size, status.st_mtime_ns) or None
-        statuses = [p.stat() for p in path.rglob("*") if p.is_file()]
-        size, newest = sum(s.st_size for s in statuses), max((s.st_mtime_ns for s in statuses), default=0)
-        name = f"{path}/ ({len(statuses)} files)"
-        known = self._sources.rows.get(name)
-        if known is not None and not self._deep and known[:2] == [size, newest]:
-            return str(known[2])
-        found = hash_tree(path)
-        self._sources.put(name, [size, newest, found])
-        return found
+        files = [item for item in sorted(path.rglob("*")) if item.is_file() and not _is_in_hidden(item, path)]
+        stated = [(item, s.st_size, s.st_mtime_ns) for item in files for s in (item.stat(),)]
+        now = seal("folder", ((item.relative_to(path).as_posix(), size, time) for item, size, time in stated))
+        return self.remembered(f"{path}/ (files)", now, lambda: self._hash_folder(path, stated))
+
+    def _hash_folder(self, folder: Path, files: Sequence[tuple[Path, int, int]]) -> str:
+        """Several large files at once, each remembered by itself: one new shard does not mean reading them all."""
+        large = [(str(item), size, time) for item, size, time in files if size >= _LARGE]
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            found = dict(zip([path for path, *_ in large], pool.map(self._digest_source, large), strict=True))
+        return hash_files(folder, ((item, found.get(str(item)) or hash_file(item)) for item, *_ in files))
+
+    def _digest_source(self, stated: Stated) -> str:
+        return self._digest(self._sources, *stated)
 
     def remembered(self, name: str, now: str, take: Callable[[], str]) -> str:
         """A digest that stands as long as the seal of its files does."""
@@ -104,6 +119,10 @@ class DigestCache:
     def save(self) -> None:
         for table in (self._files, self._sources, self._seals):
             table.save()
+
+
+def _is_in_hidden(item: Path, top: Path) -> bool:
+    return any(part.startswith(".") for part in item.relative_to(top).parts[:-1])
 
 
 def seal(of: str, files: Iterable[Stated]) -> str:

@@ -1,0 +1,97 @@
+"""Digests of sources: whole folders by what is in each of their files, and no file read twice for nothing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from reconciler.files import RepositoryPaths, hash_tree
+from reconciler.observed import digest_cache
+from reconciler.observed.digest_cache import DigestCache
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """Two shards of one size, an older and a newer one, and a small document."""
+    folder = tmp_path / "checkpoint"
+    folder.mkdir()
+    for number, name in enumerate(("model-1-of-2.safetensors", "model-2-of-2.safetensors", "config.json")):
+        (folder / name).write_bytes(bytes([number]) * 100)
+        os.utime(folder / name, (1000 + number, 1000 + number))
+    return folder
+
+
+@pytest.fixture
+def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the files that were read, in any order. Shards count as large ones."""
+    read: list[str] = []
+    own = digest_cache.hash_file
+
+    def note(path: Path) -> str:
+        read.append(path.name)
+        return own(path)
+
+    monkeypatch.setattr(digest_cache, "hash_file", note)
+    monkeypatch.setattr(digest_cache, "_LARGE", 100)
+    return read
+
+
+def make_cache(root: Path, *, deep: bool = False) -> DigestCache:
+    return DigestCache(RepositoryPaths(root), deep=deep)
+
+
+def test_digest_is_of_all_names_and_bytes(checkpoint: Path, tmp_path: Path) -> None:
+    assert make_cache(tmp_path).source(checkpoint) == hash_tree(checkpoint)
+
+
+def test_shard_of_the_same_size_that_is_older_than_another_is_noticed(checkpoint: Path, tmp_path: Path) -> None:
+    cache = make_cache(tmp_path)
+    before = cache.source(checkpoint)
+    shard = checkpoint / "model-1-of-2.safetensors"
+    shard.write_bytes(b"x" * 100)
+    os.utime(shard, (999, 999))
+    assert cache.source(checkpoint) != before
+    names = sorted(path.name for path in checkpoint.iterdir())
+    shard.rename(checkpoint / "aside")
+    (checkpoint / "model-2-of-2.safetensors").rename(shard)
+    (checkpoint / "aside").rename(checkpoint / "model-2-of-2.safetensors")
+    assert sorted(path.name for path in checkpoint.iterdir()) == names
+    assert len({before, cache.source(checkpoint), hash_tree(checkpoint)}) == 2, "shards that changed places"
+
+
+def test_only_the_shard_that_changed_is_read_again(checkpoint: Path, tmp_path: Path, hashed: list[str]) -> None:
+    cache = make_cache(tmp_path)
+    cache.source(checkpoint)
+    assert sorted(hashed) == sorted(path.name for path in checkpoint.iterdir())
+    cache.save()
+    hashed.clear()
+    again = make_cache(tmp_path)
+    assert again.source(checkpoint) == hash_tree(checkpoint)
+    assert hashed == []
+    (checkpoint / "model-2-of-2.safetensors").write_bytes(b"y" * 100)
+    assert again.source(checkpoint) == hash_tree(checkpoint)
+    assert hashed == ["model-2-of-2.safetensors"]
+
+
+def test_deep_look_reads_everything(checkpoint: Path, tmp_path: Path, hashed: list[str]) -> None:
+    cache = make_cache(tmp_path)
+    before = cache.source(checkpoint)
+    cache.save()
+    hashed.clear()
+    shard = checkpoint / "model-1-of-2.safetensors"
+    shard.write_bytes(b"x" * 100)
+    os.utime(shard, (1000, 1000))
+    assert make_cache(tmp_path).source(checkpoint) == before
+    assert make_cache(tmp_path, deep=True).source(checkpoint) == hash_tree(checkpoint) != before
+    assert len(hashed) == 3
+
+
+def test_what_a_download_keeps_beside_the_files_does_not_count(checkpoint: Path, tmp_path: Path) -> None:
+    before = make_cache(tmp_path).source(checkpoint)
+    (checkpoint / ".cache/huggingface").mkdir(parents=True)
+    (checkpoint / ".cache/huggingface/config.json.metadata").write_text("downloaded at noon")
+    assert make_cache(tmp_path).source(checkpoint) == before
+    (checkpoint / ".gitattributes").write_text("*.safetensors lfs")
+    assert make_cache(tmp_path).source(checkpoint) != before

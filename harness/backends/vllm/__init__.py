@@ -12,7 +12,7 @@ from pathlib import Path
 import vllm
 
 from harness.backends.vllm.arguments import choose_arguments, choose_environment, find_checkpoint
-from harness.backends.vllm.engine import Engine
+from harness.backends.vllm.engine import VllmEngine
 from harness.contract import BACKENDS, Fact
 from harness.digests import hash_files
 from harness.errors import HarnessError
@@ -30,13 +30,13 @@ def facts() -> dict[str, Fact]:
     }
 
 
-def load(plan: GenerationPlan) -> Engine:
+def load(plan: GenerationPlan) -> VllmEngine:
     """Raises HarnessError where there is no checkpoint, it is not of the declared precision, or vLLM refuses it."""
     checkpoint = find_checkpoint(plan)
     arguments = choose_arguments(plan, checkpoint)
     os.environ.update(choose_environment(plan))
     try:
-        return Engine(plan, checkpoint, arguments)
+        return VllmEngine(plan, checkpoint, arguments)
     except (RuntimeError, ValueError, TypeError, AssertionError, OSError) as error:
         problem = f"vLLM cannot load {checkpoint.folder.name}: {error}"
         raise HarnessError(problem, "backend", "its own messages are in the log of this run") from error

@@ -30,7 +30,7 @@ _NAMES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
+class TransformersCheckpoint:
     """A folder as Hugging Face lays it out. ``config``: config.json; ``ends``: tokens that end an answer."""
 
     folder: Path
@@ -44,11 +44,11 @@ class Checkpoint:
         return str(declared.get("quant_method") or declared.get("quant_algo") or "")
 
 
-def find_checkpoint(plan: GenerationPlan) -> Checkpoint:
+def find_checkpoint(plan: GenerationPlan) -> TransformersCheckpoint:
     """What the spec names, else what the benchmark made."""
     for folder in (plan.source, plan.model):
         if folder is not None and (folder / _CONFIG).is_file():
-            return Checkpoint(folder, _read(folder / _CONFIG), _read_ends(folder))
+            return TransformersCheckpoint(folder, _read(folder / _CONFIG), _read_ends(folder))
     raise HarnessError(
         f"{plan.source or plan.model} has no {_CONFIG}",
         "missing",
@@ -56,7 +56,7 @@ def find_checkpoint(plan: GenerationPlan) -> Checkpoint:
     )
 
 
-def choose_arguments(plan: GenerationPlan, checkpoint: Checkpoint) -> dict[str, Any]:
+def choose_arguments(plan: GenerationPlan, checkpoint: TransformersCheckpoint) -> dict[str, Any]:
     """Of ``AsyncEngineArgs``. Nothing computed for one query serves another unless the spec declares prefix caching."""
     options = plan.options
     said = {argument: options[name] for name, argument in _NAMES.items() if options.get(name)}
@@ -91,7 +91,7 @@ def choose_environment(plan: GenerationPlan) -> dict[str, str]:
     }
 
 
-def _choose_dtype(plan: GenerationPlan, checkpoint: Checkpoint) -> str:
+def _choose_dtype(plan: GenerationPlan, checkpoint: TransformersCheckpoint) -> str:
     """Raises HarnessError where the weights are not what the spec declares."""
     declared = str(plan.options.get("quantization") or "")
     plain, own = _PLAIN.get(plan.precision), checkpoint.quantization

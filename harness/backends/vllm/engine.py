@@ -12,7 +12,7 @@ from vllm.sampling_params import RequestOutputKind, SamplingParams
 from vllm.v1.engine.async_llm import AsyncLLM
 
 from harness.backends.loop_thread import LoopThread
-from harness.backends.vllm.arguments import Checkpoint
+from harness.backends.vllm.arguments import TransformersCheckpoint
 from harness.errors import HarnessError
 from harness.tokens import GenerationPlan, Sampling
 
@@ -20,10 +20,10 @@ _FIX = "see the log of this run: vLLM prints the cause before it ends"
 _ENDED = ("stop", "length")
 
 
-class Engine:
+class VllmEngine:
     """A generator. Coroutines run on its own thread."""
 
-    def __init__(self, plan: GenerationPlan, checkpoint: Checkpoint, arguments: Mapping[str, Any]) -> None:
+    def __init__(self, plan: GenerationPlan, checkpoint: TransformersCheckpoint, arguments: Mapping[str, Any]) -> None:
         self._plan = plan
         self._parameters = make_parameters(plan.sampling, checkpoint.ends, streaming=plan.streaming)
         self._prompts: list[dict[str, list[int]]] = []

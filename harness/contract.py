@@ -342,6 +342,9 @@ class Result(FileMessage):
 # Progress
 # --------------------------------------------------------------------------------------------------------------
 
+# In the place of what would be made of a model or a dataset that is used as it is: its digest.
+SOURCE_NOTE = "source.json"
+
 # Files of a server's output: its start, then two that take turns.
 LOG_PARTS = ("log.start", "log.older", "log.newer")
 

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.contract import Counter
+from harness.contract import SOURCE_NOTE, Counter
 from harness.digests import hash_file, hash_folder
 
 
 def note_source(source: Path | None, output: Path) -> dict[str, Any]:
     """What was there when the command's first run was due, and no path: paths differ from machine to machine."""
     digest = "" if source is None else hash_folder(source) if source.is_dir() else hash_file(source)
-    (output / "source.json").write_text(json.dumps({"sha256": digest}) + "\n", encoding="utf-8")
+    (output / SOURCE_NOTE).write_text(json.dumps({"sha256": digest}) + "\n", encoding="utf-8")
     return {"source": digest, "marks": []}
 
 

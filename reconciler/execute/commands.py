@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.contract import CommandRequest
+from harness.contract import SOURCE_NOTE, CommandRequest
 from reconciler.execute.attempt import Attempt
 from reconciler.files import RepositoryPaths, hash_bytes, hash_file, make_machine_lock
 from reconciler.mlperf.loadgen.settings import ACCURACY, LOADGEN_MODE
@@ -184,12 +184,14 @@ def _said(value: Any) -> str:
 
 
 def _made(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[str, str], kind: str) -> str:
-    """What was made here of the model or the dataset; the source itself where the command does that."""
+    """What was made here of the model or the dataset; the source itself where a command does that, or where it is used
+    as it is, such as the checkpoint of a language model."""
     path = attempt.intent.locations.get(f"{kind}.path")
     source = str((paths.root / path).resolve()) if path else ""
     if attempt.intent.locations.get("benchmark.code") == "command":
         return source
-    return inputs.get(kind, source)
+    made = inputs.get(kind, source)
+    return source if source and (Path(made) / SOURCE_NOTE).is_file() else made
 
 
 def _devices(hardware: Hardware) -> str:

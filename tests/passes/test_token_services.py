@@ -51,7 +51,7 @@ SPEC = f"""\
     prompts:
       as: llama3.1-8b
       code: benchmarks/prompts.py
-      model: {{retraining: "No", starting_weights_filename: none, weight_transformations: none}}
+      model: {{path: checkpoint, retraining: "No", starting_weights_filename: none, weight_transformations: none}}
       engine: {{backend: openai, precision: bf16}}
       measurements: {{input_data_types: int32}}
       min_duration: 0
@@ -62,7 +62,7 @@ SPEC = f"""\
           {{min_new_tokens: 2, max_new_tokens: 4, model: tiny-model, api_key_env: SERVER_KEY, idle_timeout_s: 20}}
       harness:
         service:
-          command: ["{sys.executable}", openai_server.py, "{{port}}", "."]
+          command: ["{sys.executable}", openai_server.py, "{{port}}", ".", "{{model}}"]
           code: server/openai_server.py
           ready: {{url: "{{service_url}}/health", timeout: 20 s}}
 """
@@ -83,6 +83,8 @@ def make(root: Path) -> Repository:
     code = Path(openai_server.__file__).read_text(encoding="utf-8")
     repository.write("server/openai_server.py", code)
     repository.write("benchmarks/prompts.py", BENCHMARK)
+    repository.write("checkpoint/config.json", "{}")
+    repository.write("checkpoint/model.safetensors", "weights")
     spec = (repository.root / "specs/spec.yaml").read_text(encoding="utf-8")
     head, _, rest = spec.partition("  benchmarks:\n")
     assert rest
@@ -131,7 +133,9 @@ def test_round_rules_how_long_answers_are_and_that_is_identity(made: Repository)
 
 def test_what_the_server_printed_is_kept_with_the_run(made: Repository) -> None:
     (kept,) = made.objects_of(RUN, SERVICE_LOG)
-    assert kept.read_text(encoding="utf-8") == "loading weights\nusing key [secret]\nready to serve\n"
+    assert kept.read_text(encoding="utf-8") == (
+        "loading config.json, model.safetensors\nusing key [secret]\nready to serve\n"
+    )
     (record,) = made.records_of(RUN).values()
     assert record.evidence()["server.version"] == "1.2"
 

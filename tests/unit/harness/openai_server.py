@@ -1,7 +1,8 @@
 """A server of the OpenAI protocol that computes nothing, and that misbehaves in the way that MISCHIEF names.
 
-As a program: openai_server.py PORT FOLDER. The file FOLDER/mischief is read anew for each request. The answer to a
-prompt that begins with token t is t, t + 1, … as many as are asked for; as text, the same numbers with spaces.
+As a program: openai_server.py PORT FOLDER MODEL. It lists the files of MODEL; FOLDER/mischief is read anew for each
+request. The answer to a prompt that begins with token t is t, t + 1, … as many as are asked for; as text, the same
+numbers with spaces.
 """
 
 from __future__ import annotations
@@ -148,5 +149,6 @@ class Server(ThreadingHTTPServer):
 
 if __name__ == "__main__":
     with Server(int(sys.argv[1]), folder=Path(sys.argv[2])):
-        print(f"loading weights\nusing key {KEY}\nready to serve", flush=True)
+        files = ", ".join(sorted(path.name for path in Path(sys.argv[3]).iterdir()))
+        print(f"loading {files}\nusing key {KEY}\nready to serve", flush=True)
         time.sleep(3600)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import compileall
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -40,6 +41,16 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LongFirst:
     return LongFirst(config, log)
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """Thousands of tests and all they import live on: the collector need not search them while they are made."""
+    gc.disable()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    gc.freeze()  # nor ever again
+    gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

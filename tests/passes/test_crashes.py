@@ -81,7 +81,7 @@ def check_all(fault: str, every: int, start: Repository, whole: Repository, scra
 
 
 def test_kill_before_some_durable_steps(unscored: Repository, whole: Repository, tmp_path: Path) -> None:
-    check_all("kill", 13, unscored, whole, tmp_path, {-signal.SIGKILL})
+    check_all("kill", 17, unscored, whole, tmp_path, {-signal.SIGKILL})
 
 
 @pytest.mark.slow
@@ -100,7 +100,7 @@ def test_kill_before_each_third_step_of_a_first_pass(whole: Repository, tmp_path
 
 def test_full_disk_at_some_steps(unscored: Repository, whole: Repository, tmp_path: Path) -> None:
     """It is an error that names the file and says what to do, never a bug; with space again, the next pass goes on."""
-    check_all("full", 13, unscored, whole, tmp_path, {0, REFUSED})
+    check_all("full", 17, unscored, whole, tmp_path, {0, REFUSED})
 
 
 @pytest.mark.slow

@@ -82,7 +82,7 @@ BENCHMARK = """\
 ELSEWHERE = ("single-stream-max-count", "offline-audit")
 TOLD = [lie for lie in LIES if lie.run not in ELSEWHERE]
 # Told in every run of the tests; the others in the slow ones.
-NEWEST = 40
+NEWEST = 16
 
 
 def make_settings(case: RunCase) -> str:

@@ -29,10 +29,18 @@ class Entry(msgspec.Struct, frozen=True):
         """The data as numbers. ValueError when its bytes are no whole number of them."""
         return unpack_entries(self.data, dtype)
 
-    def first(self, dtype: str) -> tuple[Any, ...]:
-        """The first of these numbers; empty where there is none."""
+    def count(self, dtype: str) -> int:
+        """How many numbers the data is. ValueError as ``values``."""
+        return _count(self.data, dtype)
+
+    def first(self, dtype: str, count: int = 1) -> tuple[Any, ...]:
+        """The first of these numbers; fewer, or none, where there are no more."""
         _count(self.data, dtype)
-        return unpack_entries(self.data[: _SIZES[dtype]], dtype)
+        return unpack_entries(self.data[: count * _SIZES[dtype]], dtype)
+
+    def last(self, dtype: str, count: int) -> tuple[Any, ...]:
+        """The last of these numbers, of which there are at least as many."""
+        return unpack_entries(self.data[len(self.data) - count * _SIZES[dtype] :], dtype)
 
 
 class _Logged(msgspec.Struct):

@@ -31,7 +31,8 @@ def judge_test06(audit: Iterable[Entry], scenario: str, *, eos_token_id: int = 2
     try:
         for entry in audit:
             checks.answers += 1
-            _check(entry, dtype, eos_token_id, checks, needs_first=needs_first)
+            if not (checks.eos and checks.length and (checks.first_token or not needs_first)):
+                _check(entry, dtype, eos_token_id, checks, needs_first=needs_first)
     except LogError as error:
         return _failed(str(error))
     first = str(not checks.first_token) if needs_first else "Skipped"
@@ -55,33 +56,36 @@ def _failed(why: str) -> AuditVerdict:
 
 def _check(entry: Entry, dtype: str, eos: int, checks: _Checks, *, needs_first: bool) -> None:
     try:
-        tokens = entry.values(dtype)
+        count = entry.count(dtype)
     except ValueError as error:
         why = f"sample {entry.index}: {error}"
         checks.eos, checks.length = checks.eos or why, checks.length or why
         checks.first_token = checks.first_token or (why if needs_first else "")
         return
     if needs_first and not checks.first_token:
-        checks.first_token = _wrong_first(entry, tokens, dtype)
-    # The official script looks no further than the second token from the front.
-    ending = 0
-    if len(tokens) > 1 and tokens[-1] == eos:
-        ending = next((n for n, token in enumerate(reversed(tokens[1:])) if token != eos), len(tokens) - 1)
-    if ending > 1 and not checks.eos:
+        checks.first_token = _wrong_first(entry, dtype)
+    if not checks.eos and count > 2 and entry.last(dtype, 2) == (eos, eos):
+        ending = _count_ending(entry.last(dtype, count - 1), eos)
         checks.eos = f"sample {entry.index} ends with {ending} tokens {eos} (end of sequence), one at most is allowed"
-    if len(tokens) != entry.token_count and not checks.length:
-        checks.length = f"sample {entry.index} has {len(tokens)} tokens, and {entry.token_count} were reported"
+    if count != entry.token_count and not checks.length:
+        checks.length = f"sample {entry.index} has {count} tokens, and {entry.token_count} were reported"
 
 
-def _wrong_first(entry: Entry, tokens: tuple[object, ...], dtype: str) -> str:
+def _count_ending(tokens: tuple[object, ...], eos: int) -> int:
+    """The official script looks no further than the second token from the front, which is the first of these."""
+    return next((n for n, token in enumerate(reversed(tokens)) if token != eos), len(tokens))
+
+
+def _wrong_first(entry: Entry, dtype: str) -> str:
     if entry.token_data is None:
         return f"sample {entry.index}: no first token was logged"
     try:
         first = unpack_entries(entry.token_data, dtype)
     except ValueError as error:
         return f"sample {entry.index}: first token: {error}"
+    tokens = entry.first(dtype, len(first))
     same = all(a == b for a, b in zip(tokens, first, strict=False))
-    return "" if same else f"sample {entry.index} begins with {tokens[: len(first)]}, and {first} was reported first"
+    return "" if same else f"sample {entry.index} begins with {tokens}, and {first} was reported first"
 
 
 def _judge(inputs: VerdictInputs) -> AuditVerdict:

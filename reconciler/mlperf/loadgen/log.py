@@ -37,11 +37,13 @@ _PLAIN = re.compile(
     rb'\{"is_error": (?:false|(true)), "is_warning": (?:false|(true)), "file": "[^"\\]*+", "line_no": \d++, '
     rb'"pid": \d++, "tid": \d++\}\}\s*+'
 )
-_VALUES = (2, 3, 4, 5)  # the groups of a value; those behind them match in an error or a warning of LoadGen's
+_VALUES = (2, 3, 4, 5)  # the groups of a value
+_LAST = _VALUES[-1]  # those behind it match in an error or a warning of LoadGen's
 # What a list of loaded samples looks like: there is one for each set, each of many kilobytes.
 _LIST = re.compile(rb'\{"key": "([^"\\]++)", "value": \[')
 _CLOCK = re.compile(rb', "time_ms": (\d{1,15}\.\d{1,9})')
 _PROCESS = b'"pid": '
+_ENDING, _ENDING_LENGTH = re.compile(rb'"pid": (\d++), "tid": \d++\}\}\s*+\Z'), 48
 _NO_FLAGS, _TAIL = b'"metadata": {"is_error": false, "is_warning": false, ', 256
 
 # strict=False: a git log message that LoadGen records may hold control characters.
@@ -111,7 +113,7 @@ class LogIndex(Mapping[str, LogLine]):
         self.one_process = one_process
         self._rows = rows
         self._texts = tuple(rows)
-        keys = [None if row is None else row.key if isinstance(row, LogLine) else _name(row[1]) for row in rows]
+        keys = [None if row is None else row.key if isinstance(row, LogLine) else _NAMES[row[1]] for row in rows]
         last_to_first = range(len(rows) - 1, -1, -1)
         first = dict.fromkeys(keys, 0) | dict(zip(reversed(keys), last_to_first, strict=True))
         self._others = [(key, at) for at, key in enumerate(keys) if key is not None and first[key] != at]
@@ -177,9 +179,12 @@ class LogIndex(Mapping[str, LogLine]):
 
     def flagged(self) -> Iterator[LogLine]:
         """Lines that LoadGen calls an error or a warning."""
-        for number, row in enumerate(self._rows):
-            if row is not None and (row.error or row.warning if isinstance(row, LogLine) else _is_flagged(row)):
-                yield self.read(number)
+        marked = [
+            number
+            for number, row in enumerate(self._rows)
+            if row is not None and (row[3] or row[4] if isinstance(row, LogLine) else (row.lastindex or 0) > _LAST)
+        ]
+        return map(self.read, marked)
 
 
 def _read_clock(row: _Row) -> Decimal | None:
@@ -187,13 +192,18 @@ def _read_clock(row: _Row) -> Decimal | None:
     return Decimal(found[1].decode()) if found else None
 
 
-@functools.lru_cache(maxsize=4096)
-def _name(key: bytes) -> str:
-    return key.decode("utf-8", "replace")
+class _Names(dict[bytes, str]):
+    """Keys as text: a round's logs have the same few hundred."""
+
+    def __missing__(self, key: bytes) -> str:
+        if len(self) >= _MOST_NAMES:
+            self.clear()
+        name = self[key] = key.decode("utf-8", "replace")
+        return name
 
 
-def _is_flagged(row: re.Match[bytes]) -> bool:
-    return (row.lastindex or 0) > _VALUES[-1]
+_MOST_NAMES = 4096
+_NAMES = _Names()
 
 
 @dataclass(frozen=True)
@@ -328,11 +338,16 @@ def parse_detail(data: bytes, file: str = DETAIL) -> DetailLog:
             # One blank behind the marker, as LoadGen writes it: a long list is then copied once.
             begin = len(MARKER) + texts[number].startswith(b" ", len(MARKER))
             rows[number] = _parse_line(texts[number][begin:], file, number + 1)
-    return DetailLog(file, LogIndex(rows, one_process=_is_of_one_process(data)), len(texts))
+    return DetailLog(file, LogIndex(rows, one_process=_are_of_one_process(texts)), len(texts))
 
 
-def _is_of_one_process(data: bytes) -> bool:
-    """Within a text these quotes would be escaped."""
+def _are_of_one_process(texts: list[bytes]) -> bool:
+    """As the ends of the lines say, of which there are few; long lists are in front of them."""
+    named = set(map(_ENDING.search, {text[-_ENDING_LENGTH:] for text in texts}))
+    if None not in named:
+        return len({found[1] for found in named if found}) == 1
+    # Within a text these quotes would be escaped.
+    data = b"\n".join(texts)
     begin = data.find(_PROCESS)
     own = data[begin : data.find(b",", begin) + 1]
     return begin < 0 or data.count(_PROCESS) == data.count(own)
@@ -370,7 +385,7 @@ def _read_plain(plain: re.Match[bytes], number: int) -> LogLine:
         value = Decimal(decimal.decode())
     elif flag is not None:
         value = flag == b"true"
-    return LogLine(_name(key), value, number, error is not None, warning is not None)
+    return LogLine(_NAMES[key], value, number, error is not None, warning is not None)
 
 
 def _decode(raw: bytes) -> Any:

@@ -29,16 +29,17 @@ _LONG = 1 << 16
 _TIME = "%m-%d-%Y %H:%M:%S.%f"
 
 # A line as LoadGen itself writes it, with a plain value: it needs no JSON reader. Lists, escaped text and numbers of
-# hundreds of digits do.
+# hundreds of digits do. The process is that of a line which is neither error nor warning.
+_SOURCE = rb'"file": "[^"\\\n]*+", "line_no": \d++, "pid": '
 _PLAIN = re.compile(
-    rb':::MLLOG\s*+\{"key": "([^"\\]++)", "value": (?:(true|false)|(-?(?:0|[1-9]\d{0,99}+)(?![.eE\d]))|'
-    rb'(-?(?:0|[1-9]\d{0,99}+)(?:\.\d{1,99}+)?(?:[eE][+-]?\d{1,3}+)?(?!\d))|"([^"\\]*+)")'
-    rb', "time_ms": \d++\.\d++, "namespace": "[^"\\]*+", "event_type": "[^"\\]*+", "metadata": '
-    rb'\{"is_error": (?:false|(true)), "is_warning": (?:false|(true)), "file": "[^"\\]*+", "line_no": \d++, '
-    rb'"pid": \d++, "tid": \d++\}\}\s*+'
+    rb':::MLLOG[^\S\n]*+\{"key": "([^"\\\n]++)", "value": (?:(true|false)|(-?(?:0|[1-9]\d{0,99}+)(?![.eE\d]))|'
+    rb'(-?(?:0|[1-9]\d{0,99}+)(?:\.\d{1,99}+)?(?:[eE][+-]?\d{1,3}+)?(?!\d))|"([^"\\\n]*+)")'
+    rb', "time_ms": \d++\.\d++, "namespace": "[^"\\\n]*+", "event_type": "[^"\\\n]*+", "metadata": \{'
+    rb'(?:"is_error": false, "is_warning": false, ' + _SOURCE + rb"(\d++)|"
+    rb'"is_error": (?:false|(true)), "is_warning": (?:false|(true)), ' + _SOURCE + rb"\d++)"
+    rb', "tid": \d++\}\}[^\S\n]*+(?:\n|\Z)'
 )
-_VALUES = (2, 3, 4, 5)  # the groups of a value
-_LAST = _VALUES[-1]  # those behind it match in an error or a warning of LoadGen's
+_VALUES, _WRITER = (2, 3, 4, 5), 6  # the groups of a value, of the process; those behind match in an error or a warning
 # What a list of loaded samples looks like: there is one for each set, each of many kilobytes.
 _LIST = re.compile(rb'\{"key": "([^"\\]++)", "value": \[')
 _CLOCK = re.compile(rb', "time_ms": (\d{1,15}\.\d{1,9})')
@@ -182,7 +183,7 @@ class LogIndex(Mapping[str, LogLine]):
         marked = [
             number
             for number, row in enumerate(self._rows)
-            if row is not None and (row[3] or row[4] if isinstance(row, LogLine) else (row.lastindex or 0) > _LAST)
+            if row is not None and (row[3] or row[4] if isinstance(row, LogLine) else (row.lastindex or 0) > _WRITER)
         ]
         return map(self.read, marked)
 
@@ -329,28 +330,46 @@ def parse_detail(data: bytes, file: str = DETAIL) -> DetailLog:
             f"{file}:1: the first line does not begin with {MARKER.decode()}",
             fix="this is not a LoadGen detail log, or it was edited; import the log that LoadGen wrote",
         )
-    texts = data.split(b"\n")
-    if not texts[-1]:
-        texts.pop()
-    rows: list[_Row] = list(map(_PLAIN.fullmatch, texts))
-    for number, row in enumerate(rows):
-        if row is None and texts[number].startswith(MARKER):
-            # One blank behind the marker, as LoadGen writes it: a long list is then copied once.
-            begin = len(MARKER) + texts[number].startswith(b" ", len(MARKER))
-            rows[number] = _parse_line(texts[number][begin:], file, number + 1)
-    return DetailLog(file, LogIndex(rows, one_process=_are_of_one_process(texts)), len(texts))
+    rows: list[_Row] = []
+    writers, at = set[bytes | None](), 0
+    while at < len(data):
+        # A scanner matches line after line without a copy of any, in two thirds of the time of splitting them first.
+        plain: list[re.Match[bytes]] = list(iter(_PLAIN.scanner(data, at).match, None))  # type: ignore[attr-defined]
+        if plain:
+            rows += plain
+            writers.update([row[_WRITER] or _read_writer(data, row.start(), row.end()) for row in plain])
+            at = plain[-1].end()
+        if at < len(data):
+            found = data.find(b"\n", at)
+            end = len(data) if found < 0 else found
+            rows.append(_parse_other(data, at, end, file, len(rows) + 1))
+            writers.add(_read_writer(data, at, end))
+            at = end + 1
+    return DetailLog(file, LogIndex(rows, one_process=_are_of_one_process(writers, data)), len(rows))
 
 
-def _are_of_one_process(texts: list[bytes]) -> bool:
-    """As the ends of the lines say, of which there are few; long lists are in front of them."""
-    named = set(map(_ENDING.search, {text[-_ENDING_LENGTH:] for text in texts}))
-    if None not in named:
-        return len({found[1] for found in named if found}) == 1
+def _read_writer(data: bytes, begin: int, end: int) -> bytes | None:
+    """The process that the end of a line names; None where there is none."""
+    found = _ENDING.search(data, max(begin, end - _ENDING_LENGTH), end)
+    return found[1] if found else None
+
+
+def _are_of_one_process(writers: set[bytes | None], data: bytes) -> bool:
+    """``writers``: those that the lines name, None among them where it takes a closer look."""
+    if None not in writers:
+        return len(writers) == 1
     # Within a text these quotes would be escaped.
-    data = b"\n".join(texts)
     begin = data.find(_PROCESS)
     own = data[begin : data.find(b",", begin) + 1]
     return begin < 0 or data.count(_PROCESS) == data.count(own)
+
+
+def _parse_other(data: bytes, begin: int, end: int, file: str, number: int) -> LogLine | None:
+    if not data.startswith(MARKER, begin, end):
+        return None
+    # One blank behind the marker, as LoadGen writes it: a long list is then copied once.
+    begin += len(MARKER)
+    return _parse_line(data[begin + data.startswith(b" ", begin, end) : end], file, number)
 
 
 def _parse_line(raw: bytes, file: str, number: int) -> LogLine:
@@ -377,7 +396,7 @@ def _parse_line(raw: bytes, file: str, number: int) -> LogLine:
 
 
 def _read_plain(plain: re.Match[bytes], number: int) -> LogLine:
-    key, flag, integer, decimal, text, error, warning = plain.groups()
+    key, flag, integer, decimal, text, _, error, warning = plain.groups()
     value: Any = text.decode("utf-8", "replace") if text is not None else None
     if integer is not None:
         value = int(integer)

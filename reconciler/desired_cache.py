@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from reconciler import __version__
 from reconciler.desired.cache_file import Compiled, digest_variables, read, write
 from reconciler.desired.reuse import Reuse
-from reconciler.desired.state import Pins
+from reconciler.desired.state import Desired, Pins
 from reconciler.files import RepositoryPaths, hash_bytes
 from reconciler.foreign import read_regular, walk_files
 from reconciler.leftovers import sweep_folders
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _PACKAGE = Path(__file__).parent
 _SPECS = (".yaml", ".yml")
+_COMMITTED, _KEPT = "committed-desired-", 4  # caches of commits: a base, and heads that came lately
 _LARGEST_SPEC = 8 << 20  # bytes; a larger one is refused where it is read
 # Our own code that a compiled state is a function of: a developer's edit counts like a new version.
 _SOURCES = (
@@ -88,7 +89,11 @@ def _fingerprint(paths: RepositoryPaths, spec_paths: Sequence[Path]) -> str:
             specs.append([ascii(os.path.relpath(path, paths.root)), hash_bytes(read_regular(path, _LARGEST_SPEC))])
         except OSError:
             specs.append([ascii(str(path)), ""])
-    code = []
+    return digest({"version": __version__, "specs": specs, "code": _stamp_code()})
+
+
+def _stamp_code() -> list[list[object]]:
+    code: list[list[object]] = []
     for source in _SOURCES:
         path = _PACKAGE / source
         for entry in sorted(path.iterdir()) if path.is_dir() else [path]:
@@ -98,7 +103,7 @@ def _fingerprint(paths: RepositoryPaths, spec_paths: Sequence[Path]) -> str:
     for entry in sorted(_PACKAGE.parent.glob("harness/benchmarks/*/*.yaml")):
         status = entry.stat()
         code.append([f"{entry.parent.name}/{entry.name}", status.st_size, status.st_mtime_ns])
-    return digest({"version": __version__, "specs": specs, "code": code})
+    return code
 
 
 def load_desired(
@@ -153,6 +158,42 @@ def _cold(
     return _compile(paths, load(spec_paths, paths.root, os.environ), fingerprint, recorded, stamps, reuse)
 
 
+def load_committed(
+    index: Path | None,
+    specs: tuple[Mapping[str, str], Sequence[str]],
+    declare: Callable[[], Declared],
+    observe: Callable[[Iterable[Pin]], Pins],
+    reuse: Reuse,
+) -> Compiled:
+    """The desired state of a commit, which names no location of this machine. ``specs``: path → blob id of its files,
+    and what was named of them. ``index``: the folder of caches, None to believe none. Raises SpecError."""
+    blobs, names = specs
+    code = {"version": __version__, "code": _stamp_code()}
+    fingerprint = digest({**code, "blobs": sorted(blobs.items()), "named": list(names)})
+    cache = None if index is None else index / f"{_COMMITTED}{fingerprint[:16]}.jsonl"
+    known = read(cache) if cache is not None else None
+    same = known is not None and known.fingerprint == fingerprint and _is_same_world(known)
+    if known is not None and same and observe(known.pins.values).values == known.pins.values:
+        return known
+    declared, whole = declare(), not reuse.cells
+    desired, pins = _derive(declared, observe, reuse)
+    applied = {file.path: file.blob for file in declared.files}
+    compiled = Compiled(desired, fingerprint, {}, pins, applied, declared.looked)
+    if cache is not None and whole:  # else most details are still to be made, which takes as long as all of this
+        with contextlib.suppress(OSError):  # a read-only checkout keeps what it has
+            for old in sorted(cache.parent.glob(f"{_COMMITTED}*"), key=_read_age)[_KEPT - 1 :]:
+                old.unlink(missing_ok=True)
+        write(cache, compiled)
+    return compiled
+
+
+def _read_age(path: Path) -> int:
+    try:
+        return -path.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
 def compile_sources(
     paths: RepositoryPaths, sources: Sequence[Source], recorded: Recorded, stamps: DigestCache
 ) -> Compiled:
@@ -170,17 +211,24 @@ def _compile(
     stamps: DigestCache,
     reuse: Reuse,
 ) -> Compiled:
+    from reconciler.desired.published import collect_systems
+
+    def observe(needed: Iterable[Pin]) -> Pins:
+        return observe_pins_here(needed, collect_systems(declared), paths, recorded, stamps)
+
+    desired, pins = _derive(declared, observe, reuse)
+    spec = {file.path: file.blob for file in declared.files}
+    variables = digest_variables(declared.variables)
+    return Compiled(desired, fingerprint, variables, pins, spec, declared.looked, declared.written)
+
+
+def _derive(declared: Declared, observe: Callable[[Iterable[Pin]], Pins], reuse: Reuse) -> tuple[Desired, Pins]:
     from reconciler.desired.checks import check, load_ruleset_of
     from reconciler.desired.compile import compile_desired
-    from reconciler.desired.published import collect_systems
     from reconciler.desired.requirements import list_needed_pins
     from reconciler.mlperf.rules.rounds import load_ruleset
 
     ruleset = load_ruleset_of(declared, load_ruleset)
     check(declared, ruleset)
-    needed = list_needed_pins(declared, ruleset)
-    pins = observe_pins_here(needed, collect_systems(declared), paths, recorded, stamps)
-    desired, _ = compile_desired(declared, ruleset, pins, reuse)
-    spec = {file.path: file.blob for file in declared.files}
-    variables = digest_variables(declared.variables)
-    return Compiled(desired, fingerprint, variables, pins, spec, declared.looked, declared.written)
+    pins = observe(list_needed_pins(declared, ruleset))
+    return compile_desired(declared, ruleset, pins, reuse)[0], pins

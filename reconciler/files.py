@@ -191,6 +191,11 @@ def read_version(path: Path) -> tuple[int, int, int] | None:
     return status.st_ino, status.st_mtime_ns, status.st_size
 
 
+def stamp_sources(paths: Iterable[Path]) -> tuple[tuple[int, int], ...]:
+    """Of our own code that a cache is a function of: an edit of it counts like a new version."""
+    return tuple((status.st_size, status.st_mtime_ns) for status in map(Path.stat, paths))
+
+
 def copy(source: Path, path: Path) -> None:
     """Copy a file of any size atomically."""
     with _written_aside(path) as target, open_regular(source) as origin:

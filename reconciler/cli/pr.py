@@ -15,7 +15,7 @@ from reconciler.cli.shared.output import choose_paint, say, say_commands, say_js
 from reconciler.cli.shared.repository import find_repository
 from reconciler.diff.impact import Impact, Remark
 from reconciler.errors import ERROR, IN_SYNC, NOT_IN_SYNC, SpecError
-from reconciler.files import write_output
+from reconciler.files import RepositoryPaths, write_output
 from reconciler.history.forgeries import find_forgeries
 from reconciler.history.pull_request import compute_impact
 from reconciler.history.review import review, review_specs
@@ -60,7 +60,7 @@ def command(
     that does not allow the repository's address, comment, annotations and workflow pages hold nothing measured.
     """
     paths = find_repository(())
-    compared = compare_commits(paths.root, base, head)
+    compared = compare_commits(paths, base, head)
     # What is printed in a workflow is on its page, too.
     found = compared.outside if os.environ.get("CI") else compared.impact
     if markdown is not None:
@@ -84,14 +84,15 @@ class Compared:
     outside: Impact
 
 
-def compare_commits(root: Path, base: str, head: str) -> Compared:
+def compare_commits(paths: RepositoryPaths, base: str, head: str) -> Compared:
     """Against the commit where the two part, as a merge would be. Raises RepositoryError for a commit that is not
     here."""
+    root = paths.root
     tip, wanted = git.resolve(root, base), git.resolve(root, head)
     parted = git.merge_base(root, tip, wanted)
     base_commit = parted or tip
     apart = () if parted or tip in git.find_parents(root, wanted) else (_apart(root, tip),)
-    today, shared = datetime.now(UTC).date(), Shared()
+    today, shared = datetime.now(UTC).date(), Shared(paths.index)
     try:
         after = read_snapshot(root, wanted, today=today, shared=shared)
     except SpecError as error:
@@ -104,6 +105,7 @@ def compare_commits(root: Path, base: str, head: str) -> Compared:
     except SpecError as error:
         before = _nothing(after, base_commit)
         remarks = (*remarks, Remark("notice", "", 0, f"the base has no valid spec: {_first(error)}"))
+    shared.reader.save()
     found = compute_impact(before, after, _predict, (*remarks, *find_forgeries(root, base_commit, after)))
     why = check_embargo_of_page(root, before, after)
     if not why:
@@ -143,7 +145,7 @@ def render_pages(root: Path) -> list[str]:
 def _nothing(after: Snapshot, base: str) -> Snapshot:
     """A base without a readable spec declares no cell."""
     empty = type(after.desired)(digest="", resources=(), detail=after.desired.detail, name="", by_address={})
-    return Snapshot(base, {}, empty, after.recorded, type(after.difference)(changes=()), after.records)
+    return Snapshot(base, {}, empty, after.recorded, type(after.difference)(changes=()), after.committed)
 
 
 def _predict(address: Address, at: Snapshot) -> float | None:

@@ -20,7 +20,6 @@ from reconciler.history.rendered import verify_tree_files
 from reconciler.history.runs import verify_candidates, verify_runs
 from reconciler.history.snapshot import Snapshot
 from reconciler.history.verdicts import verify_imported, verify_verdict
-from reconciler.record.codec import summarize
 from reconciler.resource.inputs import Input, make_key
 from reconciler.resource.kinds import Cell, Kind
 from reconciler.resource.records import IMPORTED, UNKNOWN, Record
@@ -160,10 +159,9 @@ def _marks(cell: Cell, name: str, record: Record, at: Snapshot) -> Iterator[Clai
 
 
 def _evidence(cell: Cell, chosen: Chosen, at: Snapshot) -> Iterator[Claim]:
-    pair = [at.records.get(chosen.performance), at.records.get(chosen.accuracy)]
-    if pair[0] is None or pair[1] is None:
+    if chosen.performance not in at.records or chosen.accuracy not in at.records:
         return
-    one, other = summarize(pair[0], chosen.performance), summarize(pair[1], chosen.accuracy)
+    one, other = (at.committed.summaries[identity] for identity in (chosen.performance, chosen.accuracy))
     unequal = find_differing_evidence(one, other, ALLOWED_TO_DIFFER)
     proof = Proof.CONTRADICTED if unequal else Proof.PROVEN
     names = ", ".join(name for name, _, _ in unequal)

@@ -16,7 +16,7 @@ from reconciler.history.snapshot import Snapshot
 from reconciler.mlperf.loadgen.fingerprint import find_fingerprints
 from reconciler.mlperf.loadgen.log import parse_detail
 from reconciler.mlperf.log_files import DETAIL
-from reconciler.resource.records import Ended, Record
+from reconciler.resource.records import Ended, Summary
 
 
 def find_copies(at: Snapshot, logs: Logs) -> Iterator[Claim]:
@@ -25,12 +25,13 @@ def find_copies(at: Snapshot, logs: Logs) -> Iterator[Claim]:
     for group in _group_candidates(at):
         if counting.keys().isdisjoint(group):
             continue
-        seen = {identity: _read_fingerprints(at.records[identity], logs) for identity in group}
-        ordered = sorted(group, key=lambda i: (at.records[i].started, i))
+        known = {identity: at.committed.summaries[identity] for identity in group}
+        seen = {identity: _read_fingerprints(summary, logs) for identity, summary in known.items()}
+        ordered = sorted(group, key=lambda i: (known[i].started, i))
         for one, other in _pair_alike(ordered, seen):
             cell = counting.get(other) or counting.get(one)
             if cell and set(seen[one].values()) != set(seen[other].values()):
-                earlier, later = at.records[one], at.records[other]
+                earlier, later = known[one], known[other]
                 detail = f"its log has the latencies or the clock of {one}, a run of {earlier.started}, and other bytes"
                 yield Claim(cell, f"{later.address.label}: a run of its own", Proof.CONTRADICTED, detail)
 
@@ -48,19 +49,18 @@ def _pair_alike(ordered: Sequence[str], seen: Mapping[str, Mapping[str, bytes]])
 def _group_candidates(at: Snapshot) -> list[set[str]]:
     """Ids of records that one run may have made, of those with different logs."""
     groups: dict[tuple[object, ...], dict[str, str]] = {}
-    for identity, record in at.records.items():
-        digest = next((a.sha256 for a in record.artifacts if a.name == DETAIL), "")
-        if not digest or record.ended is not Ended.DONE:
+    for identity, summary in at.committed.summaries.items():
+        digest = next((a.sha256 for a in summary.artifacts if a.name == DETAIL), "")
+        if not digest or summary.ended is not Ended.DONE:
             continue
-        metric = record.values.get("metric")
-        groups.setdefault(("address", record.address), {})[identity] = digest
-        if isinstance(metric, dict):
-            groups.setdefault(("metric", str(metric.get("value")), str(metric.get("unit"))), {})[identity] = digest
+        groups.setdefault(("address", summary.address), {})[identity] = digest
+        if summary.metric is not None:
+            groups.setdefault(("metric", *summary.metric), {})[identity] = digest
     found = {frozenset(group) for group in groups.values() if len(set(group.values())) > 1}
     return sorted(map(set, found), key=sorted)
 
 
-def _read_fingerprints(record: Record, logs: Logs) -> dict[str, bytes]:
+def _read_fingerprints(record: Summary, logs: Logs) -> dict[str, bytes]:
     """Fingerprint → the log, whatever its line ends. Nothing of a log that is not here or cannot be read."""
     own = [a for a in record.artifacts if a.name == DETAIL and a.place == "logs"]
     good = logs.read(own)

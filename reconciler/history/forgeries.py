@@ -11,14 +11,11 @@ from reconciler.diff.claims import Claim, Proof
 from reconciler.diff.difference import list_published_cells
 from reconciler.diff.impact import Remark
 from reconciler.errors import ReconcilerError
-from reconciler.history.audit import audit_cell
-from reconciler.history.copies import find_copies
+from reconciler.history.commit_records import RECORDS
 from reconciler.history.logs import Logs, open_logs
-from reconciler.history.rendered import find_committed_tree, find_unlike_files, render_commit
-from reconciler.history.snapshot import RECORDS, Snapshot
+from reconciler.history.snapshot import Snapshot
 from reconciler.resource.kinds import Cell
 
-_MOST = 40  # cells whose new results are derived again; more take their time in `audit`
 _RENDER = "render the tree again (`reconcile`), and commit what it wrote"
 _MEASURE = "restore the records and logs as the pass left them, or measure again; `reconcile audit` shows every claim"
 
@@ -34,24 +31,28 @@ def _find_denied(
     at: Snapshot, changed: Mapping[str, tuple[str, str]], logs: Logs, *, withheld: bool
 ) -> Iterator[Remark]:
     cells = sorted(cell for cell in at.difference.chosen if _is_touched(cell, at, changed))
+    if not cells:
+        return
+    from reconciler.history.audit import audit_cell
+    from reconciler.history.copies import find_copies
+
     published = list_published_cells(at.difference.chosen)
-    for cell in cells[:_MOST]:
+    at.records.fetch(identity for cell in cells for identity in at.difference.chosen[cell].all)
+    for cell in cells:
         for claim in audit_cell(cell, at, logs, published=str(cell) in published):
             if claim.proof is Proof.CONTRADICTED:
                 yield Remark("error", "", 0, _explain(claim, withheld=withheld), _MEASURE)
     touched = set(map(str, cells))
-    for claim in find_copies(at, logs) if touched else ():
+    for claim in find_copies(at, logs):
         if claim.where in touched:
             yield Remark("error", "", 0, _explain(claim, withheld=withheld), _MEASURE)
-    if len(cells) > _MOST:
-        text = f"new results of {len(cells)} cells; those of {_MOST} were derived again from their logs"
-        yield Remark("warning", "", 0, text, "see `reconcile audit` for the others")
 
 
 def _is_touched(cell: Cell, at: Snapshot, changed: Mapping[str, tuple[str, str]]) -> bool:
     """Whether a record or a log that its result rests on is new."""
-    records = [identity for identity in at.difference.chosen[cell].all if identity in at.records]
-    logs = (a.sha256 for identity in records for a in at.records[identity].artifacts if a.place == "logs")
+    known = at.committed.summaries
+    records = [identity for identity in at.difference.chosen[cell].all if identity in known]
+    logs = (a.sha256 for identity in records for a in known[identity].artifacts if a.place == "logs")
     return any(f"{RECORDS}/{i}.json" in changed for i in records) or any(f"state/logs/{d}" in changed for d in logs)
 
 
@@ -63,7 +64,11 @@ def _find_edited(root: Path, at: Snapshot, changed: Mapping[str, tuple[str, str]
     """Of the tree in the commit, where the pull request touches it."""
     tree = at.desired.submission.tree.rstrip("/")
     touched = {path for path in changed if tree and path.startswith(f"{tree}/")}
-    committed = find_committed_tree(root, at.commit, tree) if touched else {}
+    if not touched:
+        return
+    from reconciler.history.rendered import find_committed_tree, find_unlike_files, render_commit
+
+    committed = find_committed_tree(root, at.commit, tree)
     if not committed or not list_published_cells(at.difference.chosen):
         return
     try:

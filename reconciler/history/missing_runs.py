@@ -9,7 +9,8 @@ from reconciler import git
 from reconciler.diff.claims import Claim, Proof
 from reconciler.errors import RecordError
 from reconciler.git_history import find_appearances
-from reconciler.history.snapshot import RECORDS, Snapshot
+from reconciler.history.commit_records import RECORDS
+from reconciler.history.snapshot import Snapshot
 from reconciler.record.codec import decode, summarize
 from reconciler.resource.kinds import Cell
 from reconciler.resource.records import Ended

@@ -4,7 +4,6 @@ reading."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from decimal import Decimal
 
 from reconciler.desired.state import Desired
 from reconciler.diff.acceptance import BUILT
@@ -13,11 +12,7 @@ from reconciler.diff.explain import list_input_changes
 from reconciler.diff.impact import CellEffect, Effect, Impact, Remark
 from reconciler.history.decision_review import review_decisions
 from reconciler.history.snapshot import Snapshot
-from reconciler.quantities import parse_decimal
 from reconciler.resource.kinds import Address, Cell, Kind
-
-THIN = Decimal(2)  # per cent of headroom below which a margin is called thin
-
 
 Predict = Callable[[Address, Snapshot], float | None]
 
@@ -28,6 +23,7 @@ def compute_impact(
     """Both snapshots are of one repository; ``predict`` gives seconds of a step, None when it is unknown.
     ``withheld``: why no measured figure may be in it, "" when all may."""
     before, after = _due(base.desired, base.difference), _due(head.desired, head.difference)
+    head.records.fetch(change.previous for change in head.difference.changes)
     cells = [*after, *(cell for cell in before if cell not in after)]
     found = tuple(_cell(cell, before, after, head, base, predict) for cell in sorted(cells))
     steps = {c.key: c for c in head.difference.changes if c.how is Work.MAKE}
@@ -120,13 +116,9 @@ def _causes(change: Change, head: Snapshot, base: Snapshot) -> list[InputChange]
 
 def _margins(head: Snapshot) -> list[Remark]:
     """Published runs that met a constraint only just: the next run may not."""
-    remarks = []
-    for cell, chosen in head.difference.chosen.items():
-        record = head.records.get(chosen.performance)
-        for margin in record.values.get("margins", ()) if record else ():
-            room = parse_decimal(margin.get("headroom"))
-            latency = "latency" in str(margin.get("name"))
-            if latency and room is not None and 0 <= room < THIN:
-                text = f"{cell}: {margin['name']} has {room} % of headroom ({margin['measured']} of {margin['limit']})"
-                remarks.append(Remark("warning", "", 0, text, "lower the target a little, or expect a repeat"))
-    return remarks
+    fix = "lower the target a little, or expect a repeat"
+    return [
+        Remark("warning", "", 0, f"{cell}: {text}", fix)
+        for cell, chosen in head.difference.chosen.items()
+        for text in head.committed.thin.get(chosen.performance, ())
+    ]

@@ -11,7 +11,7 @@ from reconciler import git
 from reconciler.diff.timeline import ChangeCause, MeasuredValue, TimelineStep, Written
 from reconciler.errors import RecordError
 from reconciler.git_history import Commit, find_appearances
-from reconciler.history.snapshot import RECORDS
+from reconciler.history.commit_records import RECORDS
 from reconciler.record.codec import decode, summarize
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import PERFORMANCE, Cell, Kind

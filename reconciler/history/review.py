@@ -11,7 +11,7 @@ from pathlib import Path
 from reconciler import git
 from reconciler.diff.impact import Remark
 from reconciler.errors import SpecError
-from reconciler.history.snapshot import RECORDS
+from reconciler.history.commit_records import RECORDS
 from reconciler.spec.locations import SECRETS
 
 LARGE = 1 << 20  # bytes: what one log in git may have

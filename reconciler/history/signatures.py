@@ -13,7 +13,8 @@ from reconciler import git
 from reconciler.diff.change import Chosen
 from reconciler.diff.claims import AuditReport, Claim, Proof
 from reconciler.errors import RepositoryError
-from reconciler.history.snapshot import RECORDS, Snapshot
+from reconciler.history.commit_records import RECORDS
+from reconciler.history.snapshot import Snapshot
 from reconciler.record.signing import SUFFIX, Checked, SignatureStatus, check, read_allowed_signers, read_revoked_keys
 from reconciler.resource.records import Record
 

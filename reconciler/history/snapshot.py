@@ -7,55 +7,60 @@ two people who look at one commit see the same, whatever they have installed.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from reconciler import git
 from reconciler.collector import pause_collector
-from reconciler.desired.checks import check, load_ruleset_of
-from reconciler.desired.compile import compile_desired
-from reconciler.desired.requirements import list_needed_pins
 from reconciler.desired.reuse import Reuse
-from reconciler.desired.state import Desired
+from reconciler.desired.state import Desired, Pins
+from reconciler.desired_cache import load_committed
 from reconciler.diff.change import Difference
 from reconciler.diff.difference import compare
-from reconciler.errors import Problem, RecordError, SpecError
+from reconciler.errors import Problem, SpecError
 from reconciler.files import hash_bytes, hash_listing
 from reconciler.foreign import LARGEST_RECORD
 from reconciler.git_history import find_day
-from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.history.commit_records import CommitRecords, Committed, RecordReader
 from reconciler.observed.pins import collect_recorded_pins
 from reconciler.observed.state import Observed
-from reconciler.record.codec import decode, record_id, summarize
 from reconciler.record.decisions import ACCEPTED, FROZEN, is_decision, parse_decisions
 from reconciler.record.index import group_records
 from reconciler.resource.decisions import NONE, Decisions
 from reconciler.resource.pins import Pin, PinKind
-from reconciler.resource.records import Record, Recorded, Summary
+from reconciler.resource.records import Record, Recorded
 from reconciler.resource.resources import Resource
-from reconciler.spec.files import LARGEST_FILE, Source
-from reconciler.spec.files import decode as decode_spec
-from reconciler.spec.loading import load_sources
+from reconciler.spec.files import LARGEST_FILE, Source, decode
 
-RECORDS = "state/records"
+if TYPE_CHECKING:
+    from reconciler.spec.declared import Declared
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """``specs``: path → blob id. ``records``: record id → the record. ``damaged``: path of a record file → what is
-    wrong."""
+    """``specs``: path → blob id."""
 
     commit: str
     specs: Mapping[str, str]
     desired: Desired
     recorded: Recorded
     difference: Difference
-    records: Mapping[str, Record] = field(default_factory=dict)
-    damaged: Mapping[str, str] = field(default_factory=dict)
+    committed: Committed
     decisions: Decisions = NONE
+
+    @property
+    def records(self) -> CommitRecords:
+        """By id."""
+        return self.committed.records
+
+    @property
+    def damaged(self) -> Mapping[str, str]:
+        """Path of a record file → what is wrong."""
+        return self.committed.damaged
 
     def declared(self, record: Record) -> Resource | None:
         """What the spec asks a record for: by its key, under the names it was made for or, where a benchmark has
@@ -74,57 +79,14 @@ class Snapshot:
 @dataclass(slots=True)
 class Shared:
     """What snapshots of one repository have in common, which the second need not make again: most records, and cells.
-    ``records``: (path, blob id) → the record, ``summaries``: record id → its summary."""
+    ``index``: the folder of this machine's caches; None to believe none."""
 
-    records: dict[tuple[str, str], Record] = field(default_factory=dict)
-    summaries: dict[str, Summary] = field(default_factory=dict)
+    index: Path | None = None
     reuse: Reuse = field(default_factory=Reuse)
+    reader: RecordReader = field(init=False)
 
-
-def read_records(
-    root: Path, commit: str, known: dict[tuple[str, str], Record] | None = None
-) -> tuple[dict[str, Record], dict[str, str]]:
-    """Every record of a commit by id, and those that are not what their names say; one batch of git objects. ``known``:
-    those by path and blob that need not be read; more are added."""
-    known = {} if known is None else known
-    files = {path: at for path, at in git.list_files_at(root, commit, [RECORDS]).items() if path.endswith(".json")}
-    due = [blob for path, (blob, size) in files.items() if (path, blob) not in known and size <= LARGEST_RECORD]
-    contents = git.read_blobs(root, due)
-    records: dict[str, Record] = {}
-    damaged: dict[str, str] = {}
-    for path, (blob, size) in files.items():
-        identity = path.removeprefix(f"{RECORDS}/").removesuffix(".json")
-        data = contents.get(blob)
-        if (path, blob) in known:
-            records[identity] = known[path, blob]
-        elif size > LARGEST_RECORD:
-            damaged[path] = f"it has {size:,} bytes, too many for a record"
-        elif data is None:
-            damaged[path] = "its bytes are not in this clone"
-        elif hash_bytes(data)[:20] != identity.rpartition("-")[2]:
-            damaged[path] = "it was changed after it was written"
-        else:
-            try:
-                record = decode(data, path)
-            except RecordError as error:
-                damaged[path] = error.message
-                continue
-            if record_id(record.address, record.key, data) == identity:
-                records[identity] = known[path, blob] = record
-            else:
-                damaged[path] = "it is stored under another record's name"
-    return records, damaged
-
-
-def _summaries(records: dict[str, Record], damaged: dict[str, str], known: dict[str, Summary]) -> list[Summary]:
-    """What cannot be summed up is damaged, and no record."""
-    for identity, record in list(records.items()):
-        try:
-            known[identity] = known.get(identity) or summarize(record, identity)
-        except RecordError as error:
-            damaged[f"{RECORDS}/{identity}.json"] = error.message
-            del records[identity]
-    return [known[identity] for identity in records]
+    def __post_init__(self) -> None:
+        self.reader = RecordReader(self.index)
 
 
 def read_snapshot(
@@ -150,24 +112,28 @@ def _snapshot(root: Path, commit: str, specs: tuple[str, ...], today: date | Non
     if not files:
         fix = "`reconcile init` writes a starter; a commit that has one: git log -- specs"
         raise SpecError([Problem(", ".join(specs), 0, 0, "", f"commit {commit[:12]} has no spec", fix)])
+    committed = shared.reader.read(root, commit)
+    recorded = group_records(committed.summaries.values())
+
+    def observe(needed: Iterable[Pin]) -> Pins:
+        return collect_recorded_pins(needed, recorded, _digest_sources(root, commit, needed))
+
+    made = load_committed(shared.index, (files, specs), lambda: _declare(root, files, specs), observe, shared.reuse)
+    decisions = read_decisions(root, commit, today)
+    difference = compare(made.desired, recorded, Observed(), decisions=decisions)
+    return Snapshot(commit, made.spec, made.desired, recorded, difference, committed, decisions)
+
+
+def _declare(root: Path, files: Mapping[str, str], specs: Sequence[str]) -> Declared:
+    from reconciler.spec.loading import load_sources
+
     contents = git.read_blobs(root, files.values())
-    read = [decode_spec(contents[blob], path) for path, blob in files.items()]
+    read = [decode(contents[blob], path) for path, blob in files.items()]
     sources = [
         replace(item, blob=files[item.name], named=item.name in specs) for item in read if isinstance(item, Source)
     ]
     unread = [item for item in read if isinstance(item, Problem)]
-    records, damaged = read_records(root, commit, shared.records)
-    recorded = group_records(_summaries(records, damaged, shared.summaries))
-    declared = load_sources(sources, root, _Unset(os.environ), unread)
-    ruleset = load_ruleset_of(declared, load_ruleset)
-    check(declared, ruleset)
-    needed = list_needed_pins(declared, ruleset)
-    pins = collect_recorded_pins(needed, recorded, _committed(root, commit, needed))
-    desired, _ = compile_desired(declared, ruleset, pins, shared.reuse)
-    decisions = read_decisions(root, commit, today)
-    difference = compare(desired, recorded, Observed(), decisions=decisions)
-    applied = {file.path: file.blob for file in declared.files}
-    return Snapshot(commit, applied, desired, recorded, difference, records, damaged, decisions)
+    return load_sources(sources, root, _Unset(os.environ), unread)
 
 
 def _is_spec(path: str) -> bool:
@@ -183,7 +149,7 @@ def read_decisions(root: Path, commit: str, today: date | None) -> Decisions:
     return parse_decisions(found, today or find_day(root, commit))
 
 
-def _committed(root: Path, commit: str, needed: Iterable[Pin]) -> dict[str, str]:
+def _digest_sources(root: Path, commit: str, needed: Iterable[Pin]) -> dict[str, str]:
     """sha256 of the sources that are in the repository itself, as a user's own benchmark does."""
     paths = {os.path.normpath(pin.location) for pin in needed if pin.kind is PinKind.SOURCE}
     here = {path for path in paths if not path.startswith(("/", ".."))}

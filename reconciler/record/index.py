@@ -13,7 +13,7 @@ from pathlib import Path
 
 from reconciler.codec import CodecError, decode_packed, encode_packed
 from reconciler.errors import RecordError
-from reconciler.files import RepositoryPaths, hash_bytes, read_checked, read_version, write_cache
+from reconciler.files import RepositoryPaths, hash_bytes, read_checked, read_version, stamp_sources, write_cache
 from reconciler.foreign import LARGEST_RECORD, read_regular
 from reconciler.record.codec import decode, record_id, summarize
 from reconciler.resource.kinds import Address
@@ -24,7 +24,7 @@ Stamp = tuple[int, int]
 _PACKAGE = Path(__file__).parents[1]
 # What makes a summary of a record, and says how it is written: an edit of it counts like a new version.
 _WRITERS = ("codec.py", "record/codec.py", "record/index.py", "resource/kinds.py", "resource/records.py")
-_SOURCES = tuple(_PACKAGE / name for name in _WRITERS)
+SUMMARY_SOURCES = tuple(_PACKAGE / name for name in _WRITERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +147,6 @@ def group_records(summaries: Iterable[Summary]) -> Recorded:
     )
 
 
-def _code() -> tuple[tuple[int, int], ...]:
-    return tuple((status.st_size, status.st_mtime_ns) for status in map(Path.stat, _SOURCES))
-
-
 @dataclass(frozen=True, slots=True)
 class _IndexFile:
     code: tuple[tuple[int, int], ...]
@@ -158,7 +154,7 @@ class _IndexFile:
 
 
 def _write_index(path: Path, entries: dict[str, tuple[Stamp, Summary]]) -> None:
-    write_cache(path, encode_packed(_IndexFile(_code(), tuple(entries.values()))))
+    write_cache(path, encode_packed(_IndexFile(stamp_sources(SUMMARY_SOURCES), tuple(entries.values()))))
 
 
 def _read_index(path: Path) -> dict[str, tuple[Stamp, Summary]]:
@@ -166,4 +162,4 @@ def _read_index(path: Path) -> dict[str, tuple[Stamp, Summary]]:
         found = decode_packed(read_checked(path) or b"", _IndexFile)
     except CodecError:
         return {}
-    return {row[1].id: row for row in found.rows} if found.code == _code() else {}
+    return {row[1].id: row for row in found.rows} if found.code == stamp_sources(SUMMARY_SOURCES) else {}

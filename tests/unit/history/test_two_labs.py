@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from reconciler import git
 from reconciler.files import RepositoryPaths
-from reconciler.history.snapshot import read_records
+from reconciler.history.commit_records import RecordReader
 from reconciler.record.store import write_record
 from reconciler.resource.inputs import Input, make_key
 from reconciler.resource.kinds import Address, Kind
@@ -64,6 +64,6 @@ def test_records_of_two_labs_merge_without_conflict(acts: list[tuple[str, str, i
                 run(root, "merge", "--quiet", "--no-edit", "origin/main")  # ends with 1 on a conflict
                 run(root, "push", "--quiet", "origin", "HEAD:main")
         for lab in _LABS:
-            records, damaged = read_records(top / lab, "HEAD")
-            assert set(records) == written
-            assert not damaged
+            committed = RecordReader().read(top / lab, "HEAD")
+            assert set(committed.records) == written
+            assert not committed.damaged

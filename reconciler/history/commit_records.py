@@ -1,0 +1,175 @@
+"""The records of commits: each is read from git and checked once, and then known by its path and git's name for its
+bytes, which never change under one name.
+
+What is known is kept with this machine's other caches, so that the next process opens only what is new. Who audits
+keeps nothing and believes nothing: all of a commit's records are read from its bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import NamedTuple
+
+from reconciler import git
+from reconciler.codec import CodecError, decode_packed, encode_packed
+from reconciler.errors import RecordError
+from reconciler.files import hash_bytes, read_checked, stamp_sources, write_cache
+from reconciler.foreign import LARGEST_RECORD
+from reconciler.quantities import parse_decimal
+from reconciler.record.codec import decode, record_id, summarize
+from reconciler.record.index import SUMMARY_SOURCES
+from reconciler.resource.records import Record, Summary
+
+RECORDS = "state/records"
+THIN = Decimal(2)  # per cent of headroom below which a margin is called thin
+_CACHE = "committed-records.msgpack"
+_FEW = 16  # records that are read one by one, before all that are left are read at once
+
+
+class KnownRecord(NamedTuple):
+    """What comparing needs of a record. ``thin``: latency bounds that its run met only just, as text."""
+
+    path: str
+    blob: str
+    summary: Summary
+    thin: tuple[str, ...]
+
+
+class CommitRecords(Mapping[str, Record]):
+    """By id; read when they are asked for, ``fetch`` many at once. Iterating gives the ids alone."""
+
+    def __init__(self, root: Path, files: Mapping[str, tuple[str, str]], read: Mapping[str, Record]) -> None:
+        self._root, self._files, self._read, self._asked = root, files, dict(read), 0
+
+    def fetch(self, identities: Iterable[str]) -> None:
+        """RecordError for one that is not here as it was when it was checked."""
+        due = {identity: self._files[identity] for identity in set(identities) & self._files.keys() - self._read.keys()}
+        contents = git.read_blobs(self._root, [blob for _, blob in due.values()]) if due else {}
+        for identity, (path, blob) in due.items():
+            self._read[identity] = _check(path, contents.get(blob))
+
+    def __getitem__(self, identity: str) -> Record:
+        if identity not in self._read:
+            if identity not in self._files:
+                raise KeyError(identity)
+            self._asked += 1
+            self.fetch([identity] if self._asked < _FEW else self._files)
+        return self._read[identity]
+
+    def __contains__(self, identity: object) -> bool:
+        return identity in self._files
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """``records``, ``summaries`` and ``thin`` by id; ``damaged``: path of a record file → what is wrong."""
+
+    records: CommitRecords
+    summaries: Mapping[str, Summary]
+    thin: Mapping[str, tuple[str, ...]]
+    damaged: Mapping[str, str]
+
+
+@dataclass(slots=True)
+class RecordReader:
+    """``index``: the folder of what other processes know; None to believe nobody."""
+
+    index: Path | None = None
+    _known: dict[tuple[str, str], KnownRecord] | None = None
+    _records: dict[tuple[str, str], Record] = field(default_factory=dict)
+    _new: bool = False
+
+    def read(self, root: Path, commit: str) -> Committed:
+        """Every record of a commit, and those that are not what their names say."""
+        if self._known is None:
+            self._known = _load(self.index)
+        files = {path: at for path, at in git.list_files_at(root, commit, [RECORDS]).items() if path.endswith(".json")}
+        due = [b for path, (b, size) in files.items() if (path, b) not in self._known and size <= LARGEST_RECORD]
+        contents = git.read_blobs(root, due)
+        summaries: dict[str, Summary] = {}
+        thin: dict[str, tuple[str, ...]] = {}
+        places: dict[str, tuple[str, str]] = {}
+        damaged: dict[str, str] = {}
+        for path, (blob, size) in files.items():
+            try:
+                known = self._known.get((path, blob)) or self._learn(path, blob, size, contents.get(blob))
+            except RecordError as error:
+                damaged[path] = error.message
+                continue
+            identity = known.summary.id
+            summaries[identity], places[identity] = known.summary, (path, blob)
+            if known.thin:
+                thin[identity] = known.thin
+        read = {i: self._records[place] for i, place in places.items() if place in self._records}
+        return Committed(CommitRecords(root, places, read), summaries, thin, damaged)
+
+    def _learn(self, path: str, blob: str, size: int, data: bytes | None) -> KnownRecord:
+        if size > LARGEST_RECORD:
+            raise RecordError(f"it has {size:,} bytes, too many for a record")
+        record = _check(path, data)
+        known = KnownRecord(path, blob, summarize(record, name_record(path)), tuple(_list_thin_margins(record)))
+        assert self._known is not None
+        self._known[path, blob], self._records[path, blob], self._new = known, record, True
+        return known
+
+    def save(self) -> None:
+        """For the next process, where there is anything new."""
+        if self.index is not None and self._new and self._known is not None:
+            stored = _Stored(stamp_sources(_SOURCES), tuple(self._known.values()))
+            with contextlib.suppress(OverflowError, ValueError):  # a number that somebody made up: no cache then
+                write_cache(self.index / _CACHE, encode_packed(stored))
+            self._new = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    code: tuple[tuple[int, int], ...]
+    rows: tuple[KnownRecord, ...]
+
+
+_SOURCES = (*SUMMARY_SOURCES, Path(__file__))
+
+
+def _load(index: Path | None) -> dict[tuple[str, str], KnownRecord]:
+    try:
+        found = decode_packed(read_checked(index / _CACHE) or b"", _Stored) if index is not None else None
+    except CodecError:
+        return {}
+    current = found is not None and found.code == stamp_sources(_SOURCES)
+    return {(row.path, row.blob): row for row in found.rows} if found is not None and current else {}
+
+
+def name_record(path: str) -> str:
+    """The id that a record has by its path."""
+    return path.removeprefix(f"{RECORDS}/").removesuffix(".json")
+
+
+def _check(path: str, data: bytes | None) -> Record:
+    """RecordError for bytes that are not the record which the path names."""
+    identity = name_record(path)
+    if data is None:
+        raise RecordError("its bytes are not in this clone")
+    if hash_bytes(data)[:20] != identity.rpartition("-")[2]:
+        raise RecordError("it was changed after it was written")
+    record = decode(data, path)
+    if record_id(record.address, record.key, data) != identity:
+        raise RecordError("it is stored under another record's name")
+    return record
+
+
+def _list_thin_margins(record: Record) -> Iterator[str]:
+    margins = record.values.get("margins", ())
+    for margin in margins if isinstance(margins, (list, tuple)) else ():
+        room = parse_decimal(margin.get("headroom")) if isinstance(margin, dict) else None
+        if room is not None and "latency" in str(margin.get("name")) and 0 <= room < THIN:
+            yield f"{margin['name']} has {room} % of headroom ({margin.get('measured')} of {margin.get('limit')})"

@@ -1,0 +1,130 @@
+"""What is kept of commits between two processes: believed where it fits, and never by who audits."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from reconciler import git
+from reconciler.errors import RecordError
+from reconciler.files import RepositoryPaths
+from reconciler.history.commit_records import CommitRecords, Committed, RecordReader
+from reconciler.record.codec import decode
+from reconciler.record.store import write_record
+from tests.benchmarks.history import make
+from tests.passes.repository import Repository
+from tests.unit.cli.conftest import Reconcile, edit, reconcile, recorded, recorded_once
+
+__all__ = ["reconcile", "recorded", "recorded_once"]
+
+CACHE = ".reconcile/index/committed-records.msgpack"
+
+
+def read(root: Path, index: Path | None, commit: str = "HEAD") -> Committed:
+    reader = RecordReader(index)
+    found = reader.read(root, git.resolve(root, commit))
+    reader.save()
+    return found
+
+
+def test_pr_says_the_same_from_what_it_kept(recorded: Path, reconcile: Reconcile) -> None:
+    edit(recorded, "target_qps: 1000", "target_qps: 1100")
+    Repository(recorded).commit()
+    told = [reconcile("pr", "--base", "HEAD~1", "--json") for _ in range(4)]
+    assert told[1:] == told[:1] * 3
+    assert json.loads(told[0][1])["counts"] == {"Run performance": 1}
+    kept = sorted(path.name for path in (recorded / ".reconcile/index").glob("committed-*"))
+    assert len(kept) == 3  # two specs, and the records
+
+
+def test_pr_keeps_the_specs_of_few_commits(recorded: Path, reconcile: Reconcile) -> None:
+    for number in range(6):
+        edit(recorded, f"target_qps: {1000 + number}", f"target_qps: {1001 + number}")
+        Repository(recorded).commit()
+        reconcile("pr", "--base", "HEAD~1")
+    assert len(list((recorded / ".reconcile/index").glob("committed-desired-*"))) == 4
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:-9], lambda _: b"", lambda data: data.replace(b"Done", b"Dome")])
+def test_what_was_damaged_is_read_again(recorded: Path, damage: object) -> None:
+    index = recorded / ".reconcile/index"
+    first = read(recorded, index)
+    assert first.summaries
+    path = recorded / CACHE
+    path.write_bytes(damage(path.read_bytes()))  # type: ignore[operator]
+    assert read(recorded, index).summaries == first.summaries
+
+
+def test_records_of_another_commit_are_told_apart_and_opened_when_asked_for(recorded: Path) -> None:
+    index = recorded / ".reconcile/index"
+    assert not read(recorded, index, "HEAD~1").summaries
+    before = read(recorded, index)
+    again = read(recorded, index)
+    assert dict(again.summaries) == dict(before.summaries)
+    assert {identity: again.records[identity] for identity in again.records} == dict(before.records)
+    with pytest.raises(KeyError):
+        again.records["Run/none"]
+
+
+def test_an_edited_record_is_damaged_whatever_was_kept_of_it(recorded: Path) -> None:
+    index = recorded / ".reconcile/index"
+    known = read(recorded, index)
+    path = min((recorded / "state/records/Run").glob("*.json"))
+    path.write_text(path.read_text().replace('"Done"', '"Failed"'))
+    Repository(recorded).commit()
+    found = read(recorded, index)
+    name = path.relative_to(recorded).as_posix()
+    assert found.damaged == {name: "it was changed after it was written"}
+    assert known.summaries.keys() - found.summaries.keys() == {f"Run/{path.stem}"}
+
+
+def test_an_audit_believes_no_cache(recorded: Path, reconcile: Reconcile) -> None:
+    """The words of a cache are replaced under a checksum that fits."""
+    before = reconcile("audit", "--json")
+    reconcile("pr", "--base", "HEAD~1")
+    for path in (recorded / ".reconcile/index").glob("committed-*"):
+        data = path.read_bytes().partition(b"\n")[2].replace(b"VALID", b"LAVID")
+        path.write_bytes(b"%08x\n" % zlib.crc32(data) + data)
+    assert reconcile("audit", "--json") == before
+
+
+def test_a_record_that_left_the_clone_is_an_error_that_says_so(recorded: Path) -> None:
+    found = read(recorded, None)
+    (identity, *_) = found.records
+    lost = CommitRecords(recorded, {identity: (f"state/records/{identity}.json", "0" * 40)}, {})
+    with pytest.raises(RecordError, match="not in this clone"):
+        lost[identity]
+
+
+def test_runs_that_met_a_bound_only_just_are_told_in_pr_each_time(recorded: Path, reconcile: Reconcile) -> None:
+    margin = {"name": "p99 latency", "headroom": "1.5", "measured": "9.85", "limit": "10", "unit": "ms", "met": True}
+    for path in (recorded / "state/records/Run").glob("*.json"):
+        record = decode(path.read_bytes(), path.name)
+        if record.address.mode == "performance":
+            path.unlink()
+            values = {**record.values, "margins": [margin, "no margin"]}
+            write_record(RepositoryPaths(recorded), replace(record, values=values))
+    Repository(recorded).commit()
+    for _ in range(2):
+        remarks = json.loads(reconcile("pr", "--base", "HEAD~1", "--json")[1])["remarks"]
+        assert [r["message"] for r in remarks if "headroom" in r["message"]] == [
+            "open/box/digits/Offline: p99 latency has 1.5 % of headroom (9.85 of 10)"
+        ]
+
+
+def test_pr_derives_the_results_of_every_cell_that_it_touches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reconcile: Reconcile
+) -> None:
+    """Made-up runs, whose logs say nothing of what their records say."""
+    make(tmp_path, 4, 3)
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = reconcile("pr", "--base", "HEAD~1", "--json")
+    found = json.loads(out)
+    denied = {remark["message"].partition(":")[0] for remark in found["remarks"] if remark["level"] == "error"}
+    assert code == 1
+    assert denied == {cell["cell"] for cell in found["cells"]}
+    assert len(denied) == 48

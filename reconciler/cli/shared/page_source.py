@@ -109,7 +109,7 @@ class RepositoryPage:
     def read_impact(self, base: str, head: str) -> dict[str, Any]:
         root = self.paths.root
         at = tuple(git.resolve(root, name) for name in (base, head))
-        return self._keep_slow(at, ("impact",), lambda: render_impact(compare_commits(root, *at).impact))
+        return self._keep_slow(at, ("impact",), lambda: render_impact(compare_commits(self.paths, *at).impact))
 
     def read_history(self, cell: str) -> dict[str, Any]:
         tip = git.resolve(self.paths.root, "HEAD")

@@ -369,6 +369,14 @@ BENCHMARKS: dict[str, BuiltInBenchmark] = {
         libraries=(("rouge-score",), ("tokenizers",)),
         extra="language",
     ),
+    "gptj": BuiltInBenchmark(
+        "gptj",
+        1,
+        "summaries of news: GPT-J on CNN/DailyMail",
+        rehearsed=True,
+        libraries=_TEXTS,
+        extra="language",
+    ),
     "llama3_1_8b": BuiltInBenchmark(
         "llama3_1_8b",
         1,

@@ -39,8 +39,9 @@ def load_generator(
     if not benchmark.tokens:
         fix = "choose another backend, or another benchmark"
         raise HarnessError(f"{benchmark.name} has no tokens for {request.backend} to generate", "input", fix)
-    streaming = request.scenario != "Offline"
-    if not prepared.settings.use_token_latencies:
+    told = prepared.settings.use_token_latencies
+    streaming = told and request.scenario != "Offline"
+    if not told and not prepared.settings.infer_token_latencies:
         raise HarnessError(
             f"LoadGen does not count tokens for the model {request.model_key}",
             "input",

@@ -30,7 +30,8 @@ _WARM_UP_LIMIT = 600.0  # seconds; a server may compile for its first request
 class Sampling:
     """How the tokens of an answer are chosen, and when it ends. ``temperature`` 0 takes the likeliest each time.
 
-    ``stop``: token ids that end an answer; empty for what the model itself says.
+    ``stop``: token ids that end an answer; empty for what the model itself says. ``beams``: how many beginnings of an
+    answer are followed side by side, of which the likeliest whole one is the answer.
     """
 
     min_new_tokens: int = 1
@@ -40,6 +41,7 @@ class Sampling:
     top_k: int = 1
     seed: int = 42
     stop: tuple[int, ...] = ()
+    beams: int = 1
 
     def __post_init__(self) -> None:
         if not 1 <= self.min_new_tokens <= self.max_new_tokens:

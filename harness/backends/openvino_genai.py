@@ -145,7 +145,10 @@ class Pipeline:
         ended = status != genai.GenerationStatus.RUNNING
         fresh = not request.tokens
         while (ended or self._plan.streaming) and request.handle.can_read():
-            for output in request.handle.read().values():
+            outputs = request.handle.read().values()
+            if self._plan.sampling.beams > 1:  # all beams, at the end
+                outputs = [max(outputs, key=lambda output: output.score)]
+            for output in outputs:
                 request.tokens += output.generated_ids
         if fresh and request.tokens and self._plan.streaming:
             self._plan.first(request.identity, request.tokens[:1])
@@ -177,6 +180,9 @@ def make_config(config: Any, sampling: Sampling) -> Any:
     if config.do_sample:
         config.temperature, config.top_p, config.top_k = sampling.temperature, sampling.top_p, sampling.top_k
         config.rng_seed = sampling.seed
+    if sampling.beams > 1:
+        config.num_beams, config.num_return_sequences = sampling.beams, 1
+        config.stop_criteria = genai.StopCriteria.EARLY
     if sampling.stop:
         config.eos_token_id, config.stop_token_ids = sampling.stop[0], set(sampling.stop)
     return config

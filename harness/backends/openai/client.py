@@ -270,7 +270,11 @@ class Client:
 
 
 def describe_sampling(sampling: Sampling) -> dict[str, Any]:
-    """In the words of the protocol, with those that vLLM, SGLang and trtllm-serve added where they are needed."""
+    """In the words of the protocol, with those that vLLM, SGLang and trtllm-serve added where they are needed. Raises
+    HarnessError for what there are no words for."""
+    if sampling.beams > 1:
+        problem = f"an answer is the best of {sampling.beams} beams, for which the OpenAI protocol has no word"
+        raise HarnessError(problem, "input", "use the backend openvino-genai, or declare a harness command")
     said: dict[str, Any] = {"max_tokens": sampling.max_new_tokens, "temperature": sampling.temperature}
     if sampling.temperature:
         said |= {"top_p": sampling.top_p, "top_k": sampling.top_k, "seed": sampling.seed}

@@ -18,7 +18,6 @@ from harness.benchmarks.language.decoder_graph import MODEL, DecoderGraph, numbe
 
 Architecture = Literal["llama", "gptj", "mixtral"]
 _EPSILON, _BASE = 1e-5, 10_000.0
-_ENDS = 1.5  # how much likelier than another token the end is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +31,7 @@ class DecoderShape:
     inner: int = 128
     experts: int = 8
     rotated: int = 8  # numbers of a head, in GPT-J
+    ends: float = 1.5  # how much likelier than another token the end is
 
     @property
     def head(self) -> int:
@@ -47,7 +47,7 @@ def write_decoder(shape: DecoderShape, output: Path, rng: np.random.Generator, *
         hidden = made.add_layer(hidden, layer)
     scores = graph.multiply(made.normalize(hidden), made.draw(shape.vocabulary, shape.width))
     bias = np.zeros(shape.vocabulary, np.float32)
-    bias[end] = _ENDS
+    bias[end] = shape.ends
     scores = op.add(scores, op.constant(bias))
     graph.save(scores, output, kind=shape.architecture, vocabulary=shape.vocabulary, end=end)
 
@@ -134,30 +134,66 @@ class _Layers:
         return mixed
 
 
-class GreedyDecoder:
-    """A network's own answers: the likeliest token each time, one prompt after the other."""
+class OwnAnswers:
+    """A network's own answers, one prompt after the other."""
 
     def __init__(self, folder: Path) -> None:
         hints = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32"}
         self._request = ov.Core().compile_model(str(folder / MODEL), "CPU", hints).create_infer_request()
 
     def answer(self, prompt: list[int], *, least: int, most: int, end: int) -> list[int]:
-        """Up to and with the end, which is not chosen before there are ``least`` tokens."""
+        """The likeliest token each time, up to the end, which comes after ``least`` other tokens at the earliest."""
         self._request.reset_state()
         found: list[int] = []
-        tokens, seen = prompt, 0
+        rows, seen = [prompt], 0
         while len(found) < most and (not found or found[-1] != end):
-            seen += len(tokens)
-            scores = self._request.infer(
-                {
-                    "input_ids": np.array([tokens], np.int64),
-                    "attention_mask": np.ones((1, seen), np.int64),
-                    "position_ids": np.arange(seen - len(tokens), seen, dtype=np.int64)[None],
-                    "beam_idx": np.zeros(1, np.int32),
-                }
-            )[0][0, -1]
-            if len(found) + 1 < least:
+            (scores,) = self._step(rows, seen, [0])
+            seen += len(rows[0])
+            if len(found) < least:
                 scores[end] = -np.inf
-            tokens = [int(scores.argmax())]
-            found += tokens
+            found.append(int(scores.argmax()))
+            rows = [found[-1:]]
         return found
+
+    def answer_by_beams(self, prompt: list[int], *, beams: int, least: int, most: int, end: int) -> list[int]:
+        """The likeliest answer per token among the first ``beams`` that ended, or that were as long as they may be."""
+        self._request.reset_state()
+        open_beams: list[tuple[float, list[int]]] = [(0.0, [])]
+        ended: list[tuple[float, list[int]]] = []
+        rows, seen, order = [prompt], 0, [0]
+        for length in range(1, most + 1):
+            scores = self._step(rows, seen, order)
+            seen += len(rows[0])
+            if length <= least:
+                scores[:, end] = -np.inf
+            likely = scores - np.log(np.exp(scores - scores.max(1, keepdims=True)).sum(1, keepdims=True))
+            likely = likely - scores.max(1, keepdims=True) + np.array([[score] for score, _ in open_beams])
+            best = np.argsort(-likely, axis=None, kind="stable")[: 2 * beams].tolist()
+            following: list[tuple[int, float, list[int]]] = []
+            for rank, place in enumerate(best):
+                beam, token = divmod(place, scores.shape[1])
+                score, tokens = float(likely[beam, token]), [*open_beams[beam][1], token]
+                if token != end:
+                    following.append((beam, score, tokens))
+                elif rank < beams:
+                    ended.append((score / length, tokens))
+            if len(ended) >= beams:
+                break
+            open_beams = [(score, tokens) for _, score, tokens in following[:beams]]
+            order, rows = [beam for beam, _, _ in following[:beams]], [tokens[-1:] for _, tokens in open_beams]
+        else:
+            ended += [(score / most, tokens) for score, tokens in open_beams]
+        return max(ended)[1]
+
+    def _step(self, rows: list[list[int]], seen: int, order: list[int]) -> np.ndarray:
+        """Scores of what follows each row [rows, vocabulary]; ``order``: the row of the step before that each goes on
+        with."""
+        count = len(rows[0])
+        inputs = {
+            "input_ids": np.array(rows, np.int64),
+            "attention_mask": np.ones((len(rows), seen + count), np.int64),
+            "position_ids": np.tile(np.arange(seen, seen + count, dtype=np.int64), (len(rows), 1)),
+            "beam_idx": np.array(order, np.int32),
+        }
+        scores: np.ndarray = self._request.infer(inputs)[0][:, -1].astype(np.float64)
+        return scores

@@ -16,7 +16,7 @@ import numpy as np
 from nltk.tokenize.punkt import PunktTrainer
 from tokenizers import Tokenizer
 
-from harness.benchmarks.language.made_decoder import DecoderShape, GreedyDecoder, write_decoder
+from harness.benchmarks.language.made_decoder import DecoderShape, OwnAnswers, write_decoder
 from harness.benchmarks.language.pydoc.text import END, learn_tokenizer, read_passages
 from harness.benchmarks.language.texts import SENTENCES, TOKENIZER, TOKENIZER_FACTS
 from harness.contract import Counter
@@ -42,6 +42,7 @@ class MadePrompts:
     finish: Callable[[str, list[int], int], Row]
     refer: Callable[[Row, str], None]
     encode: Encode | None = None
+    beams: int = 1
 
 
 def write_prompts_and_network(
@@ -61,17 +62,23 @@ def write_prompts_and_network(
         _write_tokenizer(tokenizer, folder)
     _write_sentence_tables(passages, data / "nltk_data" / SENTENCES)
     texts = _cut_texts(passages, tokenizer, rng, draw_lengths(rng, count, made.mean, made.longest))
-    decoder = GreedyDecoder(model)
+    decoder = OwnAnswers(model)
     rows: list[Row] = []
     counter.stage("building", count)
     for number, (text, tokens) in enumerate(texts):
         row = made.finish(text, tokens, number)
         prompt = made.encode(tokenizer, row) if made.encode else tokens
-        answer = decoder.answer(prompt, least=made.least, most=made.most, end=END)
+        answer = answer_prompt(decoder, made, prompt)
         made.refer(row, tokenizer.decode(answer, skip_special_tokens=True))
         rows.append(row)
         counter.bump(1)
     return rows
+
+
+def answer_prompt(decoder: OwnAnswers, made: MadePrompts, prompt: list[int]) -> list[int]:
+    if made.beams == 1:
+        return decoder.answer(prompt, least=made.least, most=made.most, end=END)
+    return decoder.answer_by_beams(prompt, beams=made.beams, least=made.least, most=made.most, end=END)
 
 
 def draw_lengths(rng: np.random.Generator, count: int, mean: int, longest: int) -> list[int]:

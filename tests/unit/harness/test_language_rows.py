@@ -17,8 +17,9 @@ from tokenizers import Tokenizer
 
 from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.language.exact import compare_any, compare_needles, is_right_number
-from harness.benchmarks.language.made_decoder import GreedyDecoder
+from harness.benchmarks.language.made_decoder import OwnAnswers
 from harness.benchmarks.language.prompt_sets import load_references
+from harness.benchmarks.language.rehearsing import answer_prompt
 from harness.benchmarks.language.scoring import refuse_programs
 from harness.benchmarks.language.texts import TOKENIZER, clean
 from harness.contract import Counter
@@ -30,7 +31,7 @@ from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
 from tests.unit.harness.generated import generate
 
 COUNT = 12
-ROWS = ["llama2_70b", "llama3_1_8b", "llama3_1_8b_edge", "llama3_1_405b", "mixtral_8x7b"]
+ROWS = ["gptj", "llama2_70b", "llama3_1_8b", "llama3_1_8b_edge", "llama3_1_405b", "mixtral_8x7b"]
 UNIQUE = "00000000-1111-2222-3333-444444444444"
 
 
@@ -46,11 +47,9 @@ class Row:
             getattr(rehearsal, "MADE", None) or importlib.import_module("harness.benchmarks.llama3_1_8b.rehearsal").MADE
         )
         (model,) = (made / "models").iterdir()
-        decoder = GreedyDecoder(model)
+        decoder = OwnAnswers(model)
         prompts = self.code.load_samples(folder)[PROMPTS]
-        self.answers = [
-            decoder.answer(prompt.tolist(), least=shape.least, most=shape.most, end=0) for prompt in prompts
-        ]
+        self.answers = [answer_prompt(decoder, shape, prompt.tolist()) for prompt in prompts]
 
     def score(self, answers: list[list[int]]) -> Any:
         data = tuple(np.array(tokens, np.int32).tobytes() for tokens in answers)

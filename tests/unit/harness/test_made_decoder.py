@@ -1,0 +1,75 @@
+"""Small networks of published architectures: OpenVINO GenAI answers with what they themselves compute."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("openvino_genai")
+
+from harness.backends import openvino_genai
+from harness.backends.openai.client import describe_sampling
+from harness.benchmarks.language.made_decoder import Architecture, DecoderShape, OwnAnswers, write_decoder
+from harness.errors import HarnessError
+from harness.tokens import GenerationPlan, Sampling
+from tests.unit.harness.heard import Heard
+
+LIMIT, END, WORDS = 60, 0, 256
+
+
+def make_plan(heard: Heard, model: Path, sampling: Sampling) -> GenerationPlan:
+    return GenerationPlan(
+        model=model,
+        source=None,
+        scenario="Offline",
+        sampling=sampling,
+        streaming=False,
+        logged=True,
+        threads=0,
+        precision="fp32",
+        options={},
+        first=heard.first,
+        completed=heard.result,
+        failed=heard.result,
+    )
+
+
+@pytest.mark.parametrize(
+    ("architecture", "beams"), [("llama", 1), ("gptj", 1), ("gptj", 4), ("mixtral", 1), ("llama", 3)]
+)
+def test_openvino_genai_answers_as_the_network_does(architecture: Architecture, beams: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(7)
+    write_decoder(DecoderShape(architecture=architecture, vocabulary=WORDS), tmp_path, rng, end=END)
+    own, prompts = OwnAnswers(tmp_path), [rng.integers(1, WORDS, size).tolist() for size in (1, 3, 9, 27, 60)]
+    most = 12
+    if beams == 1:
+        wanted = [own.answer(prompt, least=1, most=most, end=END) for prompt in prompts]
+    else:
+        wanted = [own.answer_by_beams(prompt, beams=beams, least=0, most=most, end=END) for prompt in prompts]
+    heard = Heard(LIMIT)
+    sampling = Sampling(min_new_tokens=1, max_new_tokens=most, beams=beams)
+    generator = openvino_genai.load(make_plan(heard, tmp_path, sampling))
+    generator.place([np.array(prompt) for prompt in prompts])
+    for row in range(len(prompts)):
+        generator.submit(row, row)
+    found = heard.wait(len(prompts))
+    generator.close()
+    assert [found[row] for row in range(len(prompts))] == wanted
+    assert any(len(answer) < most for answer in wanted)
+    assert all(answer[-1] == END for answer in wanted if len(answer) < most)
+
+
+def test_an_answer_does_not_end_before_it_may(tmp_path: Path) -> None:
+    rng = np.random.default_rng(7)
+    write_decoder(DecoderShape(architecture="llama", vocabulary=WORDS, ends=50.0), tmp_path, rng, end=END)
+    own = OwnAnswers(tmp_path)
+    assert own.answer([5, 6], least=0, most=8, end=END) == [END]
+    assert [len(own.answer([5, 6], least=least, most=8, end=END)) for least in (1, 3, 8)] == [2, 4, 8]
+    assert len(own.answer_by_beams([5, 6], beams=2, least=3, most=8, end=END)) == 4
+
+
+def test_a_server_is_not_asked_for_beams() -> None:
+    with pytest.raises(HarnessError, match="the best of 4 beams, for which the OpenAI protocol has no word"):
+        describe_sampling(Sampling(beams=4))

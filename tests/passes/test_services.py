@@ -255,8 +255,15 @@ def seen(repository: Repository, event: Event) -> Iterator[str]:
         yield f"{event.step.change.address.cell.benchmark}: {'up' if up else 'down'}"  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-@pytest.mark.parametrize("during", ["starts", "waiting"])
+@pytest.mark.parametrize(
+    ("during", "number"),
+    [
+        pytest.param("starts", signal.SIGINT, id="interrupted while it starts"),
+        pytest.param("starts", signal.SIGKILL, id="killed while it starts", marks=pytest.mark.slow),
+        pytest.param("waiting", signal.SIGINT, id="interrupted while a run waits", marks=pytest.mark.slow),
+        pytest.param("waiting", signal.SIGKILL, id="killed while a run waits"),
+    ],
+)
 def test_it_ends_with_the_pass(tmp_path: Path, number: signal.Signals, during: str) -> None:
     repository = with_service(tmp_path, env="        env: {WAITS: performance}\n")
     process = start_doomed_pass(repository)

@@ -1,0 +1,89 @@
+"""Which steps of a plan may begin, where several machines work at a time. Pure: whoever walks says what has ended."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+
+from reconciler.plan.plan import Step
+from reconciler.resource.kinds import Address
+
+_UNKNOWN = 60.0  # seconds: of a step that nobody can predict, for the order alone
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Where a step belongs: ``places`` of its steps may be under way at a time."""
+
+    name: str
+    places: int = 1
+
+
+@dataclass(slots=True)
+class Dispatch:
+    """``waiting`` and ``running`` steps. ``needs``: address → what must have ended before it begins, where this plan
+    makes that; ``limit``: steps under way on all machines together, 0 for no limit. ``first``: keys that go before all
+    others, since they run already."""
+
+    waiting: list[Step]
+    needs: Mapping[Address, AbstractSet[Address]]
+    machines: Mapping[Address, Machine]
+    limit: int = 0
+    first: frozenset[str] = frozenset()
+    running: dict[Address, Step] = field(default_factory=dict)
+    unmade: set[Address] = field(init=False)
+
+    def __post_init__(self) -> None:
+        chains = measure_chains(self.waiting, self.needs)
+        self.unmade = {address for step in self.waiting for address in list_made(step)}
+        place = {id(step): number for number, step in enumerate(self.waiting)}
+        self.waiting.sort(
+            key=lambda step: (
+                step.change.key not in self.first,
+                -chains[step.change.address],
+                place[id(step)],
+            )
+        )
+
+    def take(self) -> list[Step]:
+        """The steps that begin now: of those that wait for nothing, the ones with the longest way to go first."""
+        busy = Counter(self.machines[address].name for address in self.running)
+        taken: list[Step] = []
+        left: list[Step] = []
+        for step in self.waiting:
+            address = step.change.address
+            machine = self.machines[address]
+            room = busy[machine.name] < machine.places and not (self.limit and len(self.running) >= self.limit)
+            if room and not self.needs[address] & self.unmade:
+                busy[machine.name] += 1
+                self.running[address] = step
+                taken.append(step)
+            else:
+                left.append(step)
+        self.waiting = left
+        return taken
+
+    def end(self, step: Step) -> None:
+        """It has ended, well or not."""
+        self.running.pop(step.change.address, None)
+        self.unmade.difference_update(list_made(step))
+
+
+def list_made(step: Step) -> tuple[Address, ...]:
+    return (step.change.address, *step.shared)
+
+
+def measure_chains(steps: Sequence[Step], needs: Mapping[Address, AbstractSet[Address]]) -> dict[Address, float]:
+    """Seconds from the beginning of each step to the end of the longest chain of steps that follow from it. ``steps``
+    in the order of a plan: each after what it needs."""
+    chains: dict[Address, float] = {}
+    after: dict[Address, float] = {}
+    for step in reversed(steps):
+        longest = max((after.get(address, 0.0) for address in list_made(step)), default=0.0)
+        whole = longest + (_UNKNOWN if step.seconds is None else step.seconds)
+        chains[step.change.address] = whole
+        for address in needs[step.change.address]:
+            after[address] = max(after.get(address, 0.0), whole)
+    return chains

@@ -1,0 +1,125 @@
+"""Which steps begin where several machines work at a time: simulated, nothing sleeps."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from reconciler.diff.change import Action, Change, Reason
+from reconciler.execute.dispatch import Dispatch, Machine, measure_chains
+from reconciler.plan.plan import Step
+from reconciler.resource.kinds import Address, Kind
+
+
+def make_step(name: str, seconds: float | None = None, shared: tuple[Address, ...] = ()) -> Step:
+    address = Address(Kind.RUN, name)
+    change = Change(address, name, Action.CREATE, Reason.NOT_RECORDED)
+    return Step(change, shared=shared, seconds=seconds)
+
+
+def at(name: str) -> Address:
+    return Address(Kind.RUN, name)
+
+
+def make_dispatch(
+    steps: Sequence[Step], needs: Mapping[str, Sequence[str]], places: int = 1, limit: int = 0
+) -> Dispatch:
+    needed = {step.change.address: {at(name) for name in needs.get(step.change.key, ())} for step in steps}
+    machines = {step.change.address: Machine("lab", places) for step in steps}
+    return Dispatch(list(steps), needed, machines, limit)
+
+
+def names(steps: Sequence[Step]) -> list[str]:
+    return [step.change.key for step in steps]
+
+
+def test_nothing_begins_before_what_it_is_made_from_has_ended() -> None:
+    engine, run, score = make_step("engine"), make_step("run"), make_step("score")
+    dispatch = make_dispatch([engine, run, score], {"run": ["engine"], "score": ["run"]}, places=9)
+    assert names(dispatch.take()) == ["engine"]
+    assert dispatch.take() == []
+    dispatch.end(engine)
+    assert names(dispatch.take()) == ["run"]
+    dispatch.end(run)
+    assert names(dispatch.take()) == ["score"]
+
+
+def test_who_shares_an_outcome_waits_for_it_too() -> None:
+    engine = make_step("engine", shared=(at("twin"),))
+    dispatch = make_dispatch([engine, make_step("run")], {"run": ["twin"]}, places=9)
+    assert names(dispatch.take()) == ["engine"]
+    dispatch.end(engine)
+    assert names(dispatch.take()) == ["run"]
+
+
+def test_machine_takes_as_many_as_it_has_places_and_others_go_on() -> None:
+    steps = [make_step(name) for name in ("a1", "a2", "a3", "b1", "b2")]
+    machines = {
+        step.change.address: Machine(step.change.key[0], 2 if step.change.key[0] == "a" else 1) for step in steps
+    }
+    dispatch = Dispatch(steps, {step.change.address: set() for step in steps}, machines)
+    assert names(dispatch.take()) == ["a1", "a2", "b1"]
+    dispatch.end(steps[0])
+    assert names(dispatch.take()) == ["a3"]
+
+
+def test_limit_counts_all_machines_together() -> None:
+    steps = [make_step(name) for name in "abcd"]
+    machines = {step.change.address: Machine(step.change.key) for step in steps}
+    dispatch = Dispatch(steps, {step.change.address: set() for step in steps}, machines, limit=3)
+    assert names(dispatch.take()) == ["a", "b", "c"]
+
+
+def test_longest_way_to_go_begins_first() -> None:
+    steps = [make_step("short", 5), make_step("build", 1), make_step("long", 50), make_step("middle", 20)]
+    dispatch = make_dispatch(steps, {"long": ["build"]}, places=1)
+    assert names(dispatch.take()) == ["build"]
+    assert measure_chains(steps, dispatch.needs)[at("build")] == 51
+    dispatch.end(steps[1])
+    assert names(dispatch.take()) == ["long"]
+    dispatch.end(steps[2])
+    assert names(dispatch.take()) == ["middle"]
+
+
+def test_what_runs_already_goes_before_all_others() -> None:
+    steps = [make_step("long", 50), make_step("running", 1)]
+    dispatch = Dispatch(
+        steps,
+        {at("long"): set(), at("running"): set()},
+        {at(n): Machine("lab") for n in ("long", "running")},
+        first=frozenset({"running"}),
+    )
+    assert names(dispatch.take()) == ["running"]
+
+
+def simulate(dispatch: Dispatch, seconds: Mapping[str, float]) -> tuple[float, Counter[str]]:
+    """The whole plan on a clock of its own: when it ends, and how often each step began."""
+    now, began = 0.0, Counter[str]()
+    ends: list[tuple[float, int, Step]] = []
+    while dispatch.waiting or ends:
+        for step in dispatch.take():
+            began[step.change.key] += 1
+            heapq.heappush(ends, (now + seconds[step.change.key], len(began), step))
+        now, _, step = heapq.heappop(ends)
+        dispatch.end(step)
+    return now, began
+
+
+def test_seventy_two_nodes_with_two_thousand_cells_end_near_the_lower_bound() -> None:
+    """An engine for each ten cells, then an accuracy and a performance run of each; lengths differ by forty times."""
+    steps: list[Step] = []
+    needs: dict[str, list[str]] = {}
+    for engine in range(200):
+        steps.append(make_step(f"engine{engine}", 120.0 + engine % 7 * 90))
+    for cell in range(2000):
+        for kind, long in (("accuracy", 60.0 + cell * 37 % 1200), ("performance", 600.0 + cell * 53 % 1800)):
+            steps.append(make_step(f"{kind}{cell}", long))
+            needs[f"{kind}{cell}"] = [f"engine{cell // 10}"]
+    seconds = {step.change.key: step.seconds or 0.0 for step in steps}
+    makespan, began = simulate(make_dispatch(steps, needs, places=72), seconds)
+    chain = max(measure_chains(steps, {at(n): {at(x) for x in needs.get(n, ())} for n in seconds}).values())
+    lower_bound = max(sum(seconds.values()) / 72, chain)
+    assert set(began.values()) == {1}
+    assert len(began) == len(steps)
+    assert makespan <= 1.1 * lower_bound

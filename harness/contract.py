@@ -432,3 +432,27 @@ def read_progress(path: str | Path) -> Progress | None:
     now = time.monotonic_ns()
     name = STAGES[stage] if stage < len(STAGES) else STAGES[0]
     return Progress(name, done, expected, (now - began) / 1e9 if began else 0.0, (now - last) / 1e9 if last else 0.0)
+
+
+class CounterCopy:
+    """Copies the progress of a child whose clock is another machine's into a counter of this one."""
+
+    def __init__(self, there: str | Path, here: str | Path) -> None:
+        self._there, self._here = there, Counter(here)
+        self._here.stage(STAGES[0])
+        self._seen: Progress | None = None
+
+    def copy(self) -> None:
+        found = read_progress(self._there)
+        if found is None:
+            return
+        seen = self._seen
+        if seen is None or (seen.stage, seen.expected) != (found.stage, found.expected) or found.done < seen.done:
+            self._here.stage(found.stage, found.expected)
+            self._here.bump(found.done)
+        elif found.done > seen.done:
+            self._here.bump(found.done - seen.done)
+        self._seen = found
+
+    def close(self) -> None:
+        self._here.close()

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 
 from harness.command import LAST_LINE, read_declared_secrets
-from harness.contract import STAGES, Counter, LaunchRequest, Progress, Result, read_progress
+from harness.contract import CounterCopy, LaunchRequest, Result
 from harness.errors import HarnessError
 from harness.group import Command, GroupEnd, StopRequest, run_group
 from harness.output import BoundedOutput
@@ -43,7 +43,7 @@ def execute(request: LaunchRequest, _give_up: Callable[[BaseException], None]) -
     stop = StopRequest()
     if request.stop_grace:
         signal.signal(signal.SIGTERM, lambda *_: stop.ask())
-    relay = CounterRelay(Path(request.counter_there), Counter(request.counter))
+    relay = CounterRelay(CounterCopy(request.counter_there, request.counter))
     ended = run_group(command, output, lambda: _end(request.ending), relay, stop)
     answer = Path(request.answer)
     if not answer.exists():
@@ -70,35 +70,21 @@ def _end(command: tuple[str, ...]) -> None:
 
 
 class CounterRelay:
-    """Context manager: copies the progress of a child whose clock is another machine's into a counter of this one."""
+    """Context manager: brings the progress of a child on another machine here while it is entered."""
 
-    def __init__(self, there: Path, here: Counter) -> None:
-        self._there, self._here = there, here
+    def __init__(self, copy: CounterCopy) -> None:
+        self._copy = copy
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="relay", daemon=True)
-        self._seen: Progress | None = None
 
     def __enter__(self) -> None:
-        self._here.stage(STAGES[0])
         self._thread.start()
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self._stop.set()
         self._thread.join()
-        self.copy()
+        self._copy.copy()
 
     def _watch(self) -> None:
         while not self._stop.wait(_LOOK):
-            self.copy()
-
-    def copy(self) -> None:
-        found = read_progress(self._there)
-        if found is None:
-            return
-        seen = self._seen
-        if seen is None or (seen.stage, seen.expected) != (found.stage, found.expected) or found.done < seen.done:
-            self._here.stage(found.stage, found.expected)
-            self._here.bump(found.done)
-        elif found.done > seen.done:
-            self._here.bump(found.done - seen.done)
-        self._seen = found
+            self._copy.copy()

@@ -53,6 +53,8 @@ class Options:
 
     ``deep`` hashes every artifact and opens every record; ``busy`` times runs although others use the machine;
     ``wait``: seconds to wait for another pass to end. ``sign`` False: no record is signed, whatever the spec says.
+    ``jobs``: steps under way at a time on all machines together, 0 for no limit; ``detach``: leave jobs of a queue to
+    it once nothing else is to be done; ``attach``: begin nothing, follow what an earlier pass left.
     """
 
     specs: tuple[str, ...] = ()
@@ -65,6 +67,9 @@ class Options:
     busy: bool = False
     wait: float = 0.0
     sign: bool = True
+    jobs: int = 0
+    detach: bool = False
+    attach: bool = False
 
 
 @dataclass(frozen=True, slots=True)

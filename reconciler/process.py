@@ -163,10 +163,6 @@ def call(command: Sequence[str], *, folder: Path, stdin: bytes, limit: float) ->
         raise ReconcilerError(f"{command[0]}: ended with {ended.returncode} {said}".rstrip(), fix="see what it says")
 
 
-# What programs that sign, and their agents, read of the caller's environment.
-_KEYS = ("SSH_AUTH_SOCK", "GNUPGHOME", "GPG_AGENT_INFO", "XDG_RUNTIME_DIR", "SSH_SK_PROVIDER")
-
-
 @dataclass(frozen=True, slots=True)
 class ChildEnd:
     """How a short program ended; its output, and the text that it wrote beside."""
@@ -176,14 +172,28 @@ class ChildEnd:
     error: str
 
 
+def ask(command: Sequence[str], limit: float) -> ChildEnd:
+    """A short question to a cluster, with what its programs read of the caller's environment. Never raises for what
+    becomes of it: 127 when the program is not there, 124 when it takes longer than ``limit`` seconds."""
+    return _run_short(command, build_launched_environment(), b"", limit)
+
+
+# What programs that sign, and their agents, read of the caller's environment.
+_KEYS = ("SSH_AUTH_SOCK", "GNUPGHOME", "GPG_AGENT_INFO", "XDG_RUNTIME_DIR", "SSH_SK_PROVIDER")
+
+
 def describe_end(command: Sequence[str], stdin: bytes, limit: float) -> ChildEnd:
     """Run a program of the user's keys to its end. Never raises for what the program does: 127 when it is not there,
     124 when it takes longer than ``limit`` seconds. It has no terminal, so that it cannot wait for a passphrase."""
     keys = {name: os.environ[name] for name in _KEYS if name in os.environ}
+    return _run_short(command, build_child_environment(keys), stdin, limit)
+
+
+def _run_short(command: Sequence[str], environment: Mapping[str, str], stdin: bytes, limit: float) -> ChildEnd:
     try:
         done = subprocess.run(
             list(command),
-            env=build_child_environment(keys),
+            env=dict(environment),
             input=stdin,
             capture_output=True,
             timeout=limit,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -23,6 +24,8 @@ def command(
     commit: bool,
     busy: bool,
     wait: float,
+    jobs: int,
+    detach: bool,
     as_json: bool,
     show_all: bool,
 ) -> int:
@@ -38,6 +41,7 @@ def command(
         others, exclude=exclude, only=only, rerun=rerun, deep=deep, commit=commit, busy=busy, wait=wait
     )
     plan = saved.load(Path(plans[0])) if plans else None
+    options = replace(options, jobs=jobs, detach=detach)
     return run(paths, options, saved=plan, as_json=as_json, show_all=show_all)
 
 

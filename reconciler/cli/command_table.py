@@ -20,6 +20,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "validate": ("reconciler.cli.validate", "Check the specs; name every problem with file, line, column and fix."),
     "plan": ("reconciler.cli.plan", "Show what a pass would do, why, and how long it takes."),
     "apply": ("reconciler.cli.apply", "Carry out a saved plan, or what selectors choose of the present one."),
+    "attach": ("reconciler.cli.attach", "Follow jobs that an earlier pass left in a queue; begin nothing new."),
     "watch": ("reconciler.cli.watch", "Pass whenever the specs, records, tree or branch changed."),
     "status": ("reconciler.cli.status", "Show the matrix of cells and conditions with the results."),
     "page": ("reconciler.cli.page", "Show the submission in a browser, a pass as it goes, and plots."),

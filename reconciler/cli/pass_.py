@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 
 from reconciler.cli.shared.options import pass_options, split_words, takes
@@ -20,6 +22,8 @@ def command(
     commit: bool,
     busy: bool,
     wait: float,
+    jobs: int,
+    detach: bool,
     as_json: bool,
     show_all: bool,
 ) -> int:
@@ -27,4 +31,5 @@ def command(
     paths, options = find_asked_cells(
         words, exclude=exclude, only=only, rerun=rerun, deep=deep, commit=commit, busy=busy, wait=wait
     )
+    options = replace(options, jobs=jobs, detach=detach)
     return run(paths, options, as_json=as_json, show_all=show_all)

@@ -10,10 +10,12 @@ import click
 from reconciler.cli.shared.options import reporting_options, selection_options, split_words, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.plan_options import choose_exit_code, compute_selected_plan, find_asked_cells, list_cells
+from reconciler.execute.outcome import UnderWay
+from reconciler.execute.under_way import list_under_way
 from reconciler.planning import PlanResult
 from reconciler.render.documents import render_cells_part, render_document
 from reconciler.render.plan import LIMIT
-from reconciler.render.status import render_status_text
+from reconciler.render.status import render_status_text, render_under_way_text
 from reconciler.resource.conditions import CellStatus
 
 
@@ -30,15 +32,19 @@ def command(
     """Show each cell: is it built, accurate, performed, audited, valid, rendered, ready, and what it measured."""
     paths, options = find_asked_cells(words, exclude=exclude, only=only, deep=deep)
     seen = compute_selected_plan(paths, options)
-    cells = list_cells(seen, options)
+    cells, under_way = list_cells(seen, options), list_under_way(paths)
     if as_json:
-        say_json(report_status(seen, cells))
+        say_json(report_status(seen, cells, under_way))
     else:
         say(render_status_text(cells, limit=None if show_all else LIMIT, paint=choose_paint()))
+        if under_way:
+            say(render_under_way_text(under_way))
     return choose_exit_code(seen.plan)
 
 
-def report_status(seen: PlanResult, cells: Sequence[CellStatus]) -> dict[str, Any]:
+def report_status(seen: PlanResult, cells: Sequence[CellStatus], under_way: Sequence[UnderWay] = ()) -> dict[str, Any]:
     """For ``--json`` and for the page."""
     parts = render_cells_part(cells, seen.plan)
-    return render_document("status", in_sync=seen.plan.in_sync, cells=parts, findings=seen.plan.findings)
+    return render_document(
+        "status", in_sync=seen.plan.in_sync, cells=parts, findings=seen.plan.findings, under_way=under_way
+    )

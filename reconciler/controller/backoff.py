@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-# Class → (first wait, longest wait), in seconds. "resources": a child lacked memory or hung.
+# Class → (first wait, longest wait), in seconds. "resources": a child lacked memory or hung; "preempted",
+# "node-failure", "requeued" and "lost": how a cluster's queue ended its job.
 WAITS = {
     "locked": (2.0, 30.0),
     "storage": (10.0, 300.0),
     "remote": (15.0, 300.0),
     "repository": (10.0, 300.0),
     "resources": (30.0, 300.0),
+    "preempted": (30.0, 300.0),
+    "node-failure": (30.0, 300.0),
+    "requeued": (30.0, 300.0),
+    "lost": (30.0, 300.0),
     "failed": (60.0, 900.0),
 }
 

@@ -17,6 +17,7 @@ from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.mlperf.rules.values import Presence
 from reconciler.resource.inputs import Value
 from reconciler.resource.kinds import Cell
+from reconciler.resource.settings import SERVICE_COMMAND, SLURM
 from reconciler.result_formats.table import find_declared_format
 from reconciler.spec.declared import Declared, DeclaredCell
 
@@ -69,6 +70,7 @@ def _check_cell(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> lis
         fix = f"{suggest_nearest(name, known)}{choice}: {', '.join(known)}"
         return [_problem(cell, official, message, fix)]
     problems = _forbidden(declared, cell, rules, ruleset) + _unsayable(cell) + _pruned(cell, ruleset)
+    problems += _unreachable(declared, cell)
     own_tests = find_declared_format(cell.settings).TESTS_ITSELF
     problems += _unfit_for_endpoints(cell, rules, ruleset) if own_tests else _unknown_tests(cell, rules)
     if "infer_from" in cell.settings:
@@ -109,6 +111,15 @@ def _pruned(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
     return [
         _problem(cell, sparsity, message, "take model.settings.sparsity out, or move the cell to the open division")
     ]
+
+
+def _unreachable(declared: Declared, cell: DeclaredCell) -> list[Problem]:
+    """A server of the pass, where each run is a job of its own on whichever node is free."""
+    service = cell.settings.get(SERVICE_COMMAND)
+    if service is None or SLURM not in declared.systems[cell.cell.system].settings:
+        return []
+    message = "a service needs a machine that stays, and the steps of this system are jobs of a queue"
+    return [_problem(cell, service, message, "start the server in the harness's command, or use a launcher")]
 
 
 def _unknown_tests(cell: DeclaredCell, rules: BenchmarkRules) -> list[Problem]:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from reconciler.desired.cell_settings import strip_origins
 from reconciler.desired.state import Pins
-from reconciler.launch.launcher import LAUNCHING
 from reconciler.resource.inputs import Input, Value
 from reconciler.resource.pins import Pin, make_source_pin
-from reconciler.resource.settings import Settings, SubmissionSettings, SystemSettings
+from reconciler.resource.settings import Settings, SubmissionSettings, SystemSettings, is_placing
 from reconciler.spec.declared import Declared, DeclaredCell
 
 
 def collect_submission_values(declared: Declared) -> dict[str, Value]:
     values = {"round": declared.round, "submitter": declared.submitter}
     for system in declared.systems.values():
-        shown = {name: value for name, value in system.settings.items() if name not in LAUNCHING}
+        shown = {name: value for name, value in system.settings.items() if not is_placing(name)}
         for name, value in {**shown, **system.description}.items():
             values[f"systems.{system.name}.{name}"] = value
     return values

@@ -139,6 +139,21 @@ class Attempt:
         return self.folder / "last-line"
 
     @property
+    def begun(self) -> Path:
+        """A folder that the job of a queue makes as it begins: who finds it there comes too late."""
+        return self.folder / "begun"
+
+    @property
+    def twice(self) -> Path:
+        """Left by a job that found ``begun``."""
+        return self.folder / "twice"
+
+    @property
+    def placed(self) -> Path:
+        """On which nodes the job of a queue runs."""
+        return self.folder / "placed"
+
+    @property
     def inputs(self) -> Path:
         return self.folder / "inputs"
 
@@ -173,6 +188,30 @@ class Attempt:
     def settle(self) -> None:
         """Its record is written, though its folder is still in use: nobody shall harvest it."""
         (self.folder / "attempt.json").unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where the job of a queue ran: ``job`` as "slurm 4711", and the names of its nodes. Empty before it began."""
+
+    job: str = ""
+    nodes: tuple[str, ...] = ()
+
+    def facts(self) -> dict[str, RecordedFact]:
+        if not self.job:
+            return {}
+        nodes = [{"host": node} for node in self.nodes]
+        return {"machine.job": RecordedFact(self.job, Role.NOTE), "machine.nodes": RecordedFact(nodes, Role.NOTE)}
+
+
+def read_placement(placed: Path) -> Placement:
+    """As the job wrote it: its own name, then a line for each node."""
+    try:
+        job, *nodes = placed.read_text(encoding="utf-8").splitlines() or [""]
+    except OSError as error:
+        refuse_storage_error(error, placed)
+        return Placement()
+    return Placement(job, tuple(nodes))
 
 
 def make_attempt_id(now: datetime) -> str:

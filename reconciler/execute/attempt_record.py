@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 
 from harness.contract import Result
-from reconciler.execute.attempt import Attempt
+from reconciler.execute.attempt import Attempt, read_placement
 from reconciler.execute.commands import has_command
 from reconciler.files import hash_file
 from reconciler.resource.inputs import Role
@@ -48,6 +48,7 @@ def build_record(attempt: Attempt) -> tuple[Record, tuple[KeptFile, ...]]:
         inputs={name: RecordedInput(value, origin) for name, (value, origin) in intent.inputs.items()},
         facts={n: RecordedFact(f.value, Role(f.role)) for n, f in result.facts.items()}
         | _made_from(attempt)
+        | read_placement(attempt.placed).facts()
         | intent.machine.facts(),
         artifacts=tuple(describe_artifact(item) for item in kept),
         values=verdict.values,

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.contract import STAGES, FileMessage, Progress, Result, copy_log, read_progress
-from reconciler.execute.attempt import Attempt
-from reconciler.execute.executors.executor import START, Executor, Handle, Submission
+from reconciler.execute.attempt import Attempt, read_placement
+from reconciler.execute.executors.executor import START, Executor, Handle, Progressing, State, Submission
 from reconciler.execute.executors.table import Executors
 from reconciler.resource.kinds import Kind
 
@@ -32,6 +32,10 @@ class Watch:
     lost: Callable[[], Result | None] = lambda: None
 
 
+class Detached(BaseException):
+    """Raised by ``Watch.check``: what was submitted goes on without this pass, and a later one takes it over."""
+
+
 def run_child(attempt: Attempt, request: FileMessage, watch: Watch, executors: Executors) -> Result:
     """Submit a request and follow it to its end, as ``follow_submission`` does."""
     executor = executors.choose(attempt, request)
@@ -44,18 +48,24 @@ def follow_submission(executor: Executor, handle: Handle, attempt: Attempt, watc
     it died.
 
     KeyboardInterrupt, and what ``watch.check`` raises, pass through after the child has ended: an interrupted attempt
-    leaves no result.
+    leaves no result. Detached passes through at once.
     """
     reason = ""
-    began = time.monotonic()
+    began, queued = time.monotonic(), 0.0
     try:
         while (found := executor.poll(handle, _LOOK)).goes_on:
             watch.check()
             progress = read_progress(attempt.counter)
-            if progress is not None:
-                watch.moved(replace(progress, text=_last_line(attempt)))
-            if watch.lost() or (reason := _hung(watch, progress, time.monotonic() - began)):
+            if found.state is State.QUEUED:
+                watch.moved(Progress(State.QUEUED, 0, 0, time.monotonic() - began, 0.0, found.note))
+                queued = time.monotonic() - began
+            elif progress is not None:
+                watch.moved(replace(progress, text=", ".join(filter(None, (_last_line(attempt), found.note)))))
+            idle = time.monotonic() - began - queued
+            if watch.lost() or (found.state is State.RUNNING and (reason := _hung(watch, progress, idle))):
                 executor.cancel(handle)
+    except Detached:
+        raise
     except BaseException:
         executor.cancel(handle)
         raise
@@ -66,7 +76,7 @@ def follow_submission(executor: Executor, handle: Handle, attempt: Attempt, watc
         copy_log(Path(attempt.intent.server.log), attempt.service_log)
         lost.write(attempt.result)
         return lost
-    return _result(attempt, reason, found.status)
+    return _result(attempt, reason, found)
 
 
 def _hung(watch: Watch, progress: Progress | None, seconds: float) -> str:
@@ -89,7 +99,8 @@ def _last_line(attempt: Attempt) -> str:
         return ""
 
 
-def _result(attempt: Attempt, reason: str, status: int | None) -> Result:
+def _result(attempt: Attempt, reason: str, found: Progressing) -> Result:
+    status = found.status
     if attempt.result.exists():
         try:
             return Result.read(attempt.result)
@@ -99,7 +110,12 @@ def _result(attempt: Attempt, reason: str, status: int | None) -> Result:
         problem, kind, fix = reason, "resources", "see in the child's log what it is waiting for"
         if attempt.intent.address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST):
             fix += "; raise run.stall_timeout for slow models"
-    elif status is not None and status < 0:
+    elif found.why is not None:
+        problem, kind, fix = found.why.problem, found.why.problem_class, found.why.fix
+    elif status is None:
+        problem, kind = f"its job ended and left no result{_where(attempt)}", "crash"
+        fix = f"see the child's log; what it starts must see {attempt.folder.parent} and have this mlperf-reconciler"
+    elif status < 0:
         problem, kind = f"the child process was ended by signal {-status}", "resources"
         fix = (
             "signal 9 usually means that the kernel ran out of memory: lower batch_size or streams; see the child's log"
@@ -118,6 +134,11 @@ def _result(attempt: Attempt, reason: str, status: int | None) -> Result:
     result = Result(done=False, seconds=0.0, problem=problem, problem_class=kind, fix=fix, values={"log": tail})
     result.write(attempt.result)
     return result
+
+
+def _where(attempt: Attempt) -> str:
+    nodes = read_placement(attempt.placed).nodes
+    return f", on {', '.join(nodes)}" if nodes else "; it never began"
 
 
 def read_last_lines(log: Path, count: int = 20) -> str:

@@ -17,8 +17,8 @@ def find_busy(settings: CellSettings, paths: RepositoryPaths, *, look: float = L
     ``look``: seconds for which the processors must be loaded; a tenth of a second at least. Raises ReconcilerError when
     the nodes behind a launcher cannot be seen.
     """
-    if not settings.runs_here and not settings.launcher.words:
-        return None  # whoever queues a run keeps others off its machine
+    if settings.is_queued:
+        return None  # a job of a timed run has its nodes alone
     request = ProbeRequest(quiet=look, gpus=list_gpus(settings))
     try:
         nodes = probe_nodes(request, settings.launcher, paths.work, (paths.root.resolve(),))

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from harness.contract import Progress
 from reconciler.plan.plan import Step
+from reconciler.resource.kinds import Address
 from reconciler.resource.records import Record
 
 
@@ -57,6 +58,19 @@ class Message:
     """An event of a pass: something worth a line (harvested, waiting for a lock, repaired)."""
 
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnderWay:
+    """A step that a queue has. ``state``: "queued" or "running"; ``note``: its job, and what it waits for; ``done`` and
+    ``expected``: samples, 0 where they are not known."""
+
+    address: Address
+    state: str
+    note: str
+    nodes: tuple[str, ...] = ()
+    done: int = 0
+    expected: int = 0
 
 
 Event = StepStarted | StepProgress | Message | Outcome

@@ -13,7 +13,7 @@ from harness.contract import Progress, Result
 from reconciler.desired.state import Detail
 from reconciler.execute.attempt import Attempt, Intent, MachineFacts, ServerAccess, create, make_attempt_id
 from reconciler.execute.attempt_record import build_record
-from reconciler.execute.child import STALL, Watch, follow_submission, run_child
+from reconciler.execute.child import STALL, Detached, Watch, follow_submission, run_child
 from reconciler.execute.commands import has_command
 from reconciler.execute.executors.executor import PATIENCE, read_handle
 from reconciler.execute.executors.table import Executors
@@ -31,7 +31,8 @@ from reconciler.resource.records import SPARE_LOGS, Artifact, Record, Summary
 from reconciler.result_formats.format import KeptFile
 from reconciler.result_formats.table import find_format
 
-TRANSIENT = frozenset({"resources"})
+INTERRUPTED = frozenset({"preempted", "node-failure", "requeued", "lost"})  # by a queue: no fault of the step
+TRANSIENT = frozenset({"resources"}) | INTERRUPTED
 
 
 # Called while a step waits and before it begins (False), and several times a second while it is under way (True). What
@@ -183,6 +184,8 @@ def perform(
             _make(attempt, context, watch)
         seconds = time.monotonic() - began
         record, kept = build_record(attempt)
+    except Detached:
+        raise
     except BaseException:
         if not attempt.result.exists():
             remove(attempt.folder)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
@@ -11,24 +11,27 @@ from harness.contract import Progress
 from reconciler.desired.state import Desired, Detail
 from reconciler.diff.change import Work
 from reconciler.errors import ReconcilerError
+from reconciler.execute.executors.executor import Capacity
 from reconciler.execute.machine_idle import LOOK, find_busy
 from reconciler.execute.machine_turns import MachineTurns
 from reconciler.execute.outcome import Event, Outcome, Status, StepProgress, StepStarted
-from reconciler.execute.perform import AttemptContext, Finished, derive_outcome, perform
+from reconciler.execute.perform import INTERRUPTED, AttemptContext, Finished, derive_outcome, perform
 from reconciler.execute.service import Services
 from reconciler.files import Lock, make_machine_lock
 from reconciler.plan.plan import Plan, Step
 from reconciler.resource.kinds import PERFORMANCE, Address, Kind, RunAddress
 from reconciler.resource.records import REHEARSAL, Summary
+from reconciler.resource.settings import SLURM
 from reconciler.storage_errors import convert_storage_errors
 
+RETRIES = 3  # of a step that a queue ended, where the spec does not say how many
 NOT_QUIET = "end it, or wait; `--busy` times the run all the same, and its record says so"
 
 
 @dataclass(slots=True)
 class PlanExecutor:
     """One walk. ``used``: the record that satisfies each address, kept up to date; ``failures`` and ``made``: key →
-    failed and successful attempts in this pass.
+    failed and successful attempts in this pass; ``interrupted``: those that a queue ended, which count apart.
 
     ``store`` makes an attempt permanent and gives its summary. ``turns`` on the machine, for timed runs and servers.
     ``busy``: a timed run may share the machine, and its record says so. ``servers``: key → the step that starts it,
@@ -42,6 +45,7 @@ class PlanExecutor:
     used: dict[Address, Summary]
     failures: dict[str, int] = field(default_factory=dict)
     made: dict[str, int] = field(default_factory=dict)
+    interrupted: dict[str, int] = field(default_factory=dict)
     stuck: set[Address] = field(default_factory=set)
     turns: MachineTurns = field(init=False)
     busy: bool = False
@@ -56,17 +60,24 @@ class PlanExecutor:
         for step in plan.steps:
             if step.change.how not in (Work.MAKE, Work.START):
                 continue
-            resource = self.desired.by_address[step.change.address]
-            waits = self.stuck.intersection(resource.upstream) or self.unproven(step.change.address)
-            if step.blocked or waits or self.given_up(step):
-                self.stuck.update((step.change.address, *step.shared))
-            elif step.change.how is Work.START:
+            if self.drops(step):
+                continue
+            if step.change.how is Work.START:
                 self.servers[step.change.key] = step
             else:
                 for outcome in self.served(step):
                     if outcome.status is not Status.DONE:
                         self.stuck.update((outcome.step.change.address, *outcome.step.shared))
                     yield outcome
+
+    def drops(self, step: Step) -> bool:
+        """Whether it is not tried now; then nothing that hangs on it is."""
+        resource = self.desired.by_address[step.change.address]
+        waits = self.stuck.intersection(resource.upstream) or self.unproven(step.change.address)
+        dropped = bool(step.blocked or waits or self.given_up(step))
+        if dropped:
+            self.stuck.update((step.change.address, *step.shared))
+        return dropped
 
     def unproven(self, address: Address) -> bool:
         """A compliance test of a run that failed or is INVALID would prove nothing: it comes after a valid one."""
@@ -82,6 +93,10 @@ class PlanExecutor:
         again all the same, as a run whose evidence never agrees, is left to people; so is what has another key each
         time, as a command's run that edits the command's code."""
         attempts = max(1, self.desired.by_address[step.change.address].attempts)
+        if interrupted := self.interrupted.get(step.change.key, 0):
+            settings = self.desired.detail(step.change.address).settings
+            if interrupted > settings.number(f"{SLURM}.retries", RETRIES):
+                return True
         names = _counted(step)
         return any(self.failures.get(name, 0) >= attempts or self.made.get(name, 0) > attempts for name in names)
 
@@ -124,35 +139,51 @@ class PlanExecutor:
         return outcome
 
     def attempt(self, step: Step) -> Outcome:
-        address = step.change.address
-        detail = self.desired.detail(address)
-        server = self.services.server if self.service_of(address) else None
-        minimum = compute_minimum_seconds(address, detail)
-        upstream = self.upstream(detail)
-        resource = self.desired.by_address[address]
+        server = self.services.server if self.service_of(step.change.address) else None
+        if lacking := self.lacks(step):
+            return lacking
+        context = self.context
+        if server is not None:
+            context = replace(context, server=server.access, lost=server.lost)
+        detail = self.desired.detail(step.change.address)
+        ended = self.carry_out(step, detail, self.upstream(detail), context, self.turns)
+        if isinstance(ended, Outcome):
+            self.report(ended)
+            return ended
+        return self.settle(step, ended)
+
+    def lacks(self, step: Step) -> Outcome | None:
+        """What it is made from and is not there; None where nothing is missing."""
+        resource = self.desired.by_address[step.change.address]
         missing = [str(up) for up in resource.upstream if up not in self.used]
-        if missing:
-            return Outcome(step, Status.BLOCKED, f"waits for {', '.join(missing)}")
+        return Outcome(step, Status.BLOCKED, f"waits for {', '.join(missing)}") if missing else None
+
+    def carry_out(
+        self,
+        step: Step,
+        detail: Detail,
+        upstream: Mapping[str, Summary],
+        context: AttemptContext,
+        turns: MachineTurns,
+    ) -> Finished | Outcome:
+        """One attempt, or why none was made. Changes nothing of this walk: several may be under way at a time."""
+        address, report = step.change.address, turns.report
+        minimum = compute_minimum_seconds(address, detail)
         with ExitStack() as stack:
-            context = self.quiet(step, detail, stack)
-            if server is not None:
-                context = replace(context, server=server.access, lost=server.lost)
-            found = self.shared_with(address, detail)
+            context = self.quiet(step, detail, stack, context, turns)
+            found = self.shared_with(address, detail, turns)
             if found and not (self.busy or REHEARSAL in detail.marks):
-                outcome = Outcome(step, Status.BLOCKED, f"the machine is not idle: {found}", NOT_QUIET)
-                self.report(outcome)
-                return outcome
+                return Outcome(step, Status.BLOCKED, f"the machine is not idle: {found}", NOT_QUIET)
             if found:
                 context = replace(context, shared_with=found)
             context.check(step, False)
-            self.report(StepStarted(step, minimum, self.failures.get(step.change.key, 0) + 1))
+            report(StepStarted(step, minimum, self.failures.get(step.change.key, 0) + 1))
 
             def moved(progress: Progress) -> None:
-                self.report(StepProgress(step, progress, minimum))
+                report(StepProgress(step, progress, minimum))
 
             with convert_storage_errors(context.paths.attempts):
-                finished = perform(step, detail, upstream, context, moved)
-        return self.settle(step, finished)
+                return perform(step, detail, upstream, context, moved)
 
     def settle(self, step: Step, finished: Finished) -> Outcome:
         """Store what an attempt left, and count it."""
@@ -163,6 +194,8 @@ class PlanExecutor:
         if outcome.status is Status.DONE:
             self.made.update({name: self.made.get(name, 0) + 1 for name in names})
             self.used.update(dict.fromkeys((address, *step.shared), summary))
+        elif finished.record.problem_class in INTERRUPTED:
+            self.interrupted[step.change.key] = self.interrupted.get(step.change.key, 0) + 1
         else:
             more = outcome.status is Status.RETRY
             attempts = self.desired.by_address[address].attempts
@@ -176,7 +209,7 @@ class PlanExecutor:
         found = ((item, self.used.get(item.upstream)) for item in detail.inputs if item.upstream is not None)
         return {item.name: made for item, made in found if made is not None and made.key == item.value}
 
-    def shared_with(self, address: Address, detail: Detail) -> str:
+    def shared_with(self, address: Address, detail: Detail, turns: MachineTurns) -> str:
         """Who else uses the machine of a timed run; "" for nobody. A rehearsal only glances."""
         if not is_timed(address):
             return ""
@@ -187,18 +220,25 @@ class PlanExecutor:
         except ReconcilerError as error:
             return f"its nodes cannot be probed: {error.message}"
         finally:
-            self.turns.waited += time.monotonic() - began
+            turns.waited += time.monotonic() - began
         return str(found) if found else ""
 
-    def quiet(self, step: Step, detail: Detail, stack: ExitStack) -> AttemptContext:
+    def quiet(
+        self, step: Step, detail: Detail, stack: ExitStack, context: AttemptContext, turns: MachineTurns
+    ) -> AttemptContext:
         """A timed run has the machine to itself: no other pass of any repository here times one meanwhile."""
-        if not is_timed(step.change.address):
-            return self.context
-        executor = self.context.executors.choose_for_system(detail.settings)
-        lock = make_machine_lock(executor.capacity(detail.settings).lock)
-        self.turns.take(lock, step)
+        name = self.capacity_for(step, detail).lock if is_timed(step.change.address) else ""
+        if not name:
+            return context
+        lock = make_machine_lock(name)
+        turns.take(lock, step)
         stack.enter_context(lock)
-        return replace(self.context, keep_open=(*self.context.keep_open, lock.descriptor))
+        return replace(context, keep_open=(*context.keep_open, lock.descriptor))
+
+    def capacity_for(self, step: Step, detail: Detail) -> Capacity:
+        """Of the machine that it belongs to."""
+        executors = self.context.executors
+        return executors.choose_for_kind(step.change.address.kind, detail.settings).capacity(detail.settings)
 
 
 _ON_DEVICE = (Kind.ENGINE, Kind.RUN, Kind.COMPLIANCE_TEST)

@@ -3,9 +3,12 @@ nothing."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import shutil
 from pathlib import Path
 
+from harness.contract import installing
 from reconciler.observed.state import Obstacle
 from reconciler.resource.settings import Hardware
 
@@ -30,6 +33,15 @@ def list_accelerators(proc: Path = Path("/proc/driver/nvidia/gpus")) -> list[str
             if name.strip() == "Model":
                 names.append(value.strip())
     return names
+
+
+def find_missing_queue() -> Obstacle | None:
+    """Why this machine cannot submit jobs to Slurm; None when nothing speaks against it."""
+    if shutil.which("sbatch") is None:
+        return Obstacle("Slurm is not reached from this machine: there is no sbatch", "pass on a login node of it")
+    if importlib.util.find_spec("submitit") is None:
+        return Obstacle("submitit is not installed here", installing("slurm"))
+    return None
 
 
 def find_unlike(hardware: Hardware) -> Obstacle | None:

@@ -11,7 +11,7 @@ from reconciler.files import RepositoryPaths
 from reconciler.observed.artifacts import observe_artifacts
 from reconciler.observed.digest_cache import DigestCache
 from reconciler.observed.installed import find_backend_version, find_missing_libraries
-from reconciler.observed.machine import find_unlike, list_accelerators
+from reconciler.observed.machine import find_missing_queue, find_unlike, list_accelerators
 from reconciler.observed.probed_nodes import (
     ProbedNodes,
     find_unlike_nodes,
@@ -64,6 +64,8 @@ def find_unlike_systems(systems: Mapping[str, SystemSettings], reached: ProbedNo
 
 def _unlike(settings: SystemSettings, reached: ProbedNodes) -> Obstacle | None:
     """Nodes that nobody has looked at yet are believed: the first pass with something to do there looks."""
+    if settings.is_queued:
+        return find_missing_queue()
     here = find_unlike(settings.hardware) if settings.runs_here else None
     seen = reached.get(name_nodes(settings)) if needs_probe(settings) else None
     return here or (find_unlike_nodes(settings, seen) if seen is not None else None)
@@ -77,6 +79,8 @@ def list_installed_for(
     for name, system in systems.items():
         if system.runs_here:
             found[name] = here
+        elif system.is_queued:
+            found[name] = None
         else:
             seen = reached.get(name_nodes(system))
             found[name] = list_distributions_there(seen) if seen is not None and seen.nodes else None

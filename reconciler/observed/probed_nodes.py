@@ -38,6 +38,8 @@ ProbedNodes = Mapping[str, NodeFacts]
 def needs_probe(settings: Settings) -> bool:
     """Whether a probe can tell what this process cannot see for itself: that a system is what is declared. No probe
     reaches a machine that only a queue gives out."""
+    if settings.is_queued:
+        return False
     return bool(settings.launcher.words) or (settings.runs_here and bool(settings.hardware.power_limit))
 
 

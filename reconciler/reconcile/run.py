@@ -30,7 +30,7 @@ _LOOKS = 40  # of one pass; each but the last has done something, so the bound o
 class PassReport:
     """``after``: how the world is after the pass. ``own_seconds`` is the pass's own time, ``child_seconds`` that of its
     child processes. ``rendered``: files of the tree, 0 when it was not rendered. ``not_committed``: why git took
-    nothing. ``id``: in the log."""
+    nothing. ``id``: in the log. ``left``: jobs of a queue that go on without this pass."""
 
     after: PlanResult
     outcomes: tuple[Outcome, ...]
@@ -42,6 +42,7 @@ class PassReport:
     rendered: int = 0
     not_committed: RepositoryError | None = None
     id: str = ""
+    left: int = 0
 
 
 def run_pass(
@@ -104,9 +105,11 @@ class Pass:
             result = self.planner.look()  # what a restored record says need not be done again
         with self.worker.services as services:
             for _ in range(_LOOKS):
-                if not self.worker.execute(result, saved):
+                did = self.worker.execute(result, saved)
+                if did or self.worker.left:
+                    result = self.planner.look_again()
+                if not did or self.worker.left:
                     break
-                result = self.planner.look_again()
         rendered = self.worker.render(result)
         if rendered is not None:
             result = self.planner.look_again()
@@ -125,6 +128,7 @@ class Pass:
             rendered or 0,
             self.recorder.not_committed,
             self.journal.id,
+            len(self.worker.list_left()),
         )
         self.journal.end(result, own, tries.child_seconds)
         return report

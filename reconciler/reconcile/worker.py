@@ -11,6 +11,7 @@ from pathlib import Path
 from reconciler import __version__
 from reconciler.diff.change import Difference, Work
 from reconciler.execute.attempt import Attempt, MachineFacts
+from reconciler.execute.child import Detached
 from reconciler.execute.executors.table import Executors
 from reconciler.execute.harvest import find_under_way, harvest
 from reconciler.execute.outcome import Event, Message, Outcome, Status
@@ -18,6 +19,7 @@ from reconciler.execute.perform import AttemptContext, Check
 from reconciler.execute.plan_executor import PlanExecutor
 from reconciler.execute.record_clock import RecordClock
 from reconciler.execute.service import Services
+from reconciler.execute.side_by_side import SideBySide, spreads
 from reconciler.files import RepositoryPaths, remove
 from reconciler.observed.probed_nodes import ProbedNodes, name_nodes, note_facts, read_probed_nodes
 from reconciler.observed.rendered import read_rendered
@@ -36,12 +38,14 @@ TOOL = f"mlperf-reconciler {__version__}"
 
 @dataclass(slots=True)
 class Tries:
-    """Of one pass. ``failures`` and ``made``: key → failed and successful attempts; ``lost``: addresses whose logs are
-    gone; ``child_seconds`` that child processes took, ``waited`` that it waited for machines and servers."""
+    """Of one pass. ``failures`` and ``made``: key → failed and successful attempts, ``interrupted``: those that a queue
+    ended; ``lost``: addresses whose logs are gone; ``child_seconds`` that child processes took, ``waited`` that it
+    waited for machines and servers."""
 
     outcomes: list[Outcome] = field(default_factory=list)
     failures: dict[str, int] = field(default_factory=dict)
     made: dict[str, int] = field(default_factory=dict)
+    interrupted: dict[str, int] = field(default_factory=dict)
     lost: set[Address] = field(default_factory=set)
     child_seconds: float = 0.0
     waited: float = 0.0
@@ -50,7 +54,8 @@ class Tries:
 @dataclass(slots=True)
 class Worker:
     """``under_way``: key → the attempt of an earlier pass that still runs somewhere. ``began`` is monotonic, ``wall``
-    the time of day then; ``keep_open``: the lock of this pass, which children hold as well."""
+    the time of day then; ``keep_open``: the lock of this pass, which children hold as well. ``left``: what is under way
+    was left to its queue."""
 
     paths: RepositoryPaths
     options: Options
@@ -61,6 +66,7 @@ class Worker:
     executors: Executors
     tries: Tries = field(default_factory=Tries)
     under_way: dict[str, Attempt] = field(default_factory=dict)
+    left: bool = False
     services: Services = field(default_factory=Services)
     order: RecordClock = field(default_factory=RecordClock)
     began: float = field(default_factory=time.monotonic)
@@ -76,6 +82,11 @@ class Worker:
             taken += 1
         return taken
 
+    def list_left(self) -> list[Attempt]:
+        """What goes on in a queue without this pass."""
+        going = find_under_way(self.paths.attempts, self.executors) if self.left or self.under_way else {}
+        return list(going.values())
+
     def end_unasked(self, result: PlanResult) -> None:
         """What an earlier pass started, and that still runs, for what no spec asks for any more."""
         asked = {step.change.key for step in result.plan.steps}
@@ -90,17 +101,30 @@ class Worker:
         if saved is not None:
             keys = {step.change.key for step in saved.steps}
             plan = replace(plan, steps=tuple(step for step in plan.steps if step.change.key in keys))
+        if self.options.attach:
+            plan = replace(plan, steps=tuple(step for step in plan.steps if step.change.key in self.under_way))
         did = False
         for step in plan.steps:
             if step.change.how is Work.RESTORE:
                 did |= self.restore(step, result.tree)
         executor = self.make_executor(result)
-        for outcome in executor.steps(plan):
-            self.tries.outcomes.append(outcome)
-            self.tries.child_seconds += outcome.seconds
-            did |= outcome.record is not None
+        side_by_side = self._side_by_side(executor) if spreads(executor, plan) else None
+        began = time.monotonic()
+        try:
+            for outcome in (side_by_side or executor).steps(plan):
+                self.tries.outcomes.append(outcome)
+                self.tries.child_seconds += outcome.seconds if side_by_side is None else 0.0
+                did |= outcome.record is not None
+        except Detached:
+            self.left = True
+        if side_by_side is not None:  # some child runs at any moment, and mostly several
+            self.tries.child_seconds += time.monotonic() - began
         self.tries.waited += executor.turns.waited
         return did
+
+    def _side_by_side(self, executor: PlanExecutor) -> SideBySide:
+        options = self.options
+        return SideBySide(executor, options.jobs, options.detach, options.detach or options.attach)
 
     def make_executor(self, result: PlanResult) -> PlanExecutor:
         from reconciler import git
@@ -131,6 +155,7 @@ class Worker:
             used,
             self.tries.failures,
             self.tries.made,
+            self.tries.interrupted,
             busy=self.options.busy,
             services=self.services,
         )
@@ -196,7 +221,7 @@ def collect_node_facts(systems: Mapping[str, SystemSettings], reached: ProbedNod
     """System → what the record of its runs says of the nodes that its launcher reached."""
     told = {}
     for name, system in systems.items():
-        found = reached.get(name_nodes(system)) if not system.runs_here else None
+        found = reached.get(name_nodes(system)) if not (system.runs_here or system.is_queued) else None
         if found is not None:
             drivers = {str(gpu["driver"]) for node in found.nodes for gpu in node["gpus"] if "driver" in gpu}
             told[name] = MachineFacts(tuple(map(note_facts, found.nodes)), tuple(sorted(drivers)))

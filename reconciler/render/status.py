@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from reconciler.execute.outcome import UnderWay
 from reconciler.quantities import show_count, show_rate
+from reconciler.render.causes import label
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.plan import LIMIT
 from reconciler.resource.conditions import CONDITIONS, NOT_REQUIRED, CellStatus, Condition, ConditionStatus
@@ -42,6 +44,15 @@ def render_status_text(standings: Sequence[CellStatus], *, limit: int | None = L
     lines += _reasons(shown)
     lines.append(_summary(standings, paint))
     return "\n".join(lines)
+
+
+def render_under_way_text(steps: Sequence[UnderWay]) -> str:
+    """ "  open/box/resnet/Offline  Run perf: running, 1,200 of 5,000, job 4711 on n3"."""
+    lines = []
+    for step in steps:
+        far = [f"{step.done:,} of {step.expected:,}"] if step.expected else [f"{step.done:,} done"] if step.done else []
+        lines.append(f"  {step.address.cell or ''}  {label(step.address)}: {', '.join([step.state, *far, step.note])}")
+    return "\n".join(["In a queue:", *lines])
 
 
 def _all(standings: Sequence[CellStatus]) -> Iterator[Condition]:

@@ -6,12 +6,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from reconciler.launch.launcher import LAUNCHER, PYTHON, Launcher
+from reconciler.launch.launcher import LAUNCHER, LAUNCHING, PYTHON, Launcher
 
 # Names that several stages read: a harness's own command, and its parts.
 HARNESS, SERVICE, BUILD = "harness", "harness.service", "harness.build"
 COMMAND, SCORE_COMMAND = "harness.command", "harness.score.command"
 SERVICE_COMMAND, BUILD_COMMAND = f"{SERVICE}.command", f"{BUILD}.command"
+
+SLURM = "executor.slurm"  # a system whose steps are jobs of Slurm
+
+
+def is_placing(name: str) -> bool:
+    """Whether a setting of a system only says where and through whom its commands run."""
+    return name in LAUNCHING or name == SLURM or name.startswith(f"{SLURM}.")
 
 
 _MILLISECONDS = 1000
@@ -73,7 +80,12 @@ class Settings:
     def runs_here(self) -> bool:
         """Whether the system's commands run on this machine. Whatever asks for another place to run is asked for here,
         and nowhere else."""
-        return not self.launcher.words
+        return not self.launcher.words and not self.is_queued
+
+    @property
+    def is_queued(self) -> bool:
+        """Whether a queue gives its machines out: then nobody sees them before a job runs there."""
+        return SLURM in self.values
 
     @property
     def hardware(self) -> Hardware:

@@ -24,6 +24,8 @@ them. Only what some layer sets is there, except for benchmark.official and benc
     system.<field>                  category ("datacenter", "edge", "datacenter,edge"), status; launcher (a tuple of
                                     words) and python, of the machine its commands run on
     hardware.<field>                accelerator, count, cpu, nodes, power_limit (integer milliwatts)
+    executor.slurm                  True: jobs of Slurm are asked for; partition, account, qos, constraint, nodes,
+                                    exclusive, time (integer milliseconds), machines, retries, options.<name> lie below
     policy.publish                  latest | median | best
     compliance.<test>               True: the test is asked for; its own settings lie below: target_qps, target_latency,
                                     attempts, dtype, eos_token_id

@@ -15,9 +15,10 @@ def _empty_is_a_group(value: Any) -> Any:
 
 class Group(BaseModel):
     """A mapping with fixed names. ``PREFIX``: before the flat names of its own values, where the group is not within
-    another that names them."""
+    another that names them. ``NAMED``: that it is written says something, even with nothing under it."""
 
     PREFIX: ClassVar[str] = ""
+    NAMED: ClassVar[bool] = False
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 

@@ -56,6 +56,8 @@ def flatten(group: Group, node: Node | None, path: str, inside: str = "") -> Blo
             continue
         full, below = f"{inside}{written}", f"{path}.{written}"
         if isinstance(value, Group):
+            if value.NAMED:
+                block[full] = (LayeredSetting(Value(True, child.origin), below),)
             block |= flatten(value, child, below, f"{full}.")
         elif written == "compliance":
             block |= _tests(value, child, below)

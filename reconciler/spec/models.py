@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from reconciler.spec import fields
+from reconciler.spec.executor_models import ExecutorGroup
 from reconciler.spec.groups import Empty, Group, Options
 from reconciler.spec.harness_models import Harness
 
@@ -237,6 +238,9 @@ class System(Group):
         None,
         description="Interpreter of Python behind the launcher that has mlperf-reconciler; default: python3 in a "
         "container, else the one that is running.",
+    )
+    executor: ExecutorGroup = Field(
+        ExecutorGroup(), description="How its machines are reached where a queue gives them out."
     )
     description: Annotated[dict[fields.DescriptionName, fields.DescriptionValue], Empty] = Field(
         {},

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from reconciler.errors import Problem
 from reconciler.resource.inputs import Origin
-from reconciler.spec import harness_models, models
+from reconciler.spec import executor_models, harness_models, models
 from reconciler.spec.groups import Group
 from reconciler.spec.locations import Variables
 from reconciler.spec.names import find_nearest, give_advice
@@ -47,6 +47,7 @@ _HOMES: dict[str, type[Group]] = {
     "dataset": models.Dataset,
     "measurements": models.Measurements,
     "hardware": models.HardwareGroup,
+    "slurm": executor_models.Slurm,
 }
 _ROUNDS_OF_REPAIR = 8
 

@@ -98,12 +98,31 @@ def running_options() -> list[click.Parameter]:
     ]
 
 
+def queue_options() -> list[click.Parameter]:
+    """Of what is done on other machines."""
+    return [
+        click.Option(
+            ["--jobs"],
+            type=click.IntRange(min=0),
+            default=0,
+            metavar="N",
+            help="At most this many steps under way at a time, on all machines together; 0, the default: no limit.",
+        ),
+        click.Option(
+            ["--detach"],
+            is_flag=True,
+            help="Leave jobs of a queue to it once nothing else is to be done; `reconcile attach` follows them. Ctrl-C "
+            "leaves them as well, instead of cancelling them.",
+        ),
+    ]
+
+
 def reporting_options() -> list[click.Parameter]:
     return [json_option(), _all()]
 
 
 def pass_options() -> list[click.Parameter]:
-    return [*selection_options(), *running_options(), *reporting_options()]
+    return [*selection_options(), *running_options(), *queue_options(), *reporting_options()]
 
 
 def cell_argument() -> click.Argument:

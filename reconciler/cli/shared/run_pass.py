@@ -70,8 +70,11 @@ def carry_out(
             pass_report = run_pass(paths, options, report=report, saved=saved)
     except KeyboardInterrupt:
         kept = sum(1 for outcome in ended if outcome.status is Status.DONE)
+        rest = "the one under way is dropped"
+        if options.detach or options.attach:
+            rest = "jobs of a queue go on (`reconcile attach` follows them), what was under way here is dropped"
         say(
-            f"Interrupted: {show_count(kept, 'step')} done and kept, the one under way is dropped. "
+            f"Interrupted: {show_count(kept, 'step')} done and kept, {rest}. "
             "Run the same command again to go on from there.",
             err=True,
         )
@@ -117,6 +120,9 @@ def say_pass(pass_report: PassReport, options: Options, limit: int | None) -> No
     took = f"{whole}, of which {show_duration(pass_report.own_seconds)} in reconcile itself"
     harvested = f", {pass_report.harvested} taken over from an earlier pass" if pass_report.harvested else ""
     say(f"This pass: {count_outcomes(pass_report.outcomes)}{harvested}, in {took}.")
+    if pass_report.left:
+        going = f"{show_count(pass_report.left, 'job')} of a queue {'go' if pass_report.left > 1 else 'goes'} on"
+        say(f"{going} without this pass: reconcile attach")
     if pass_report.commit:
         say(f"Committed the records as {pass_report.commit[:7]}.")
     if pass_report.tree.is_dir():
@@ -138,5 +144,6 @@ def render_pass_part(pass_report: PassReport, options: Options) -> dict[str, Any
         "child_seconds": pass_report.child_seconds,
         "harvested": pass_report.harvested,
         "rendered": pass_report.rendered,
+        "left": pass_report.left,
         "commit": pass_report.commit or None,
     }

@@ -24,7 +24,7 @@ from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.resource.inputs import Value
 from reconciler.resource.settings import BUILD_COMMAND, COMMAND, SCORE_COMMAND, SERVICE_COMMAND
 from reconciler.result_formats.table import FORMATS
-from reconciler.spec import harness_models, models
+from reconciler.spec import executor_models, harness_models, models
 from reconciler.spec.declared import Declared
 from reconciler.spec.files import Source, compute_blob_id
 from reconciler.spec.groups import Group
@@ -40,6 +40,7 @@ _GROUPS: tuple[tuple[str, str, type[Group], str | None], ...] = (
     ("Store", "`spec.stores.NAME:`", models.Store, "stores."),
     ("System", "`spec.systems.NAME:`", models.System, "system."),
     ("Hardware", "`hardware:` of a system", models.HardwareGroup, "hardware."),
+    ("Slurm", "`executor: {slurm: …}` of a system", executor_models.Slurm, "executor.slurm."),
     ("Benchmark", "`spec.benchmarks.NAME:`, beside the settings of a cell", models.BenchmarkGroup, "benchmark."),
     ("Model", "`model:` of a benchmark", models.Model, "model."),
     ("Dataset", "`dataset:` of a benchmark", models.Dataset, "dataset."),

@@ -17,6 +17,8 @@ from reconciler.storage_errors import refuse_storage_error
 PATIENCE = 6 * 3600.0  # seconds: TensorRT, a benchmark's own code, or a cluster's queue may be silent for long
 START = 900.0  # seconds in which a child says for the first time what it does; mostly it is a few
 
+HERE = "here"  # this machine, and whatever is reached from it by one command after another
+
 _HANDLE = "handle.json"
 
 
@@ -52,11 +54,23 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Interruption:
+    """Why something ended that left no result, as its queue tells: the class of the problem, what it is and the fix."""
+
+    problem_class: str
+    problem: str
+    fix: str
+
+
+@dataclass(frozen=True, slots=True)
 class Progressing:
-    """``status``: its exit status once it has ended; negative for the signal that ended it."""
+    """``status``: its exit status once it has ended; negative for the signal that ended it. ``note``: where it runs or
+    what it waits for; ``why`` it ended, where its queue knows."""
 
     state: State
     status: int | None = None
+    note: str = ""
+    why: Interruption | None = None
 
     @property
     def goes_on(self) -> bool:
@@ -65,11 +79,16 @@ class Progressing:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """``lock``: name of the machine's lock that one timed run at a time holds. ``start``: seconds that a submission
-    may take until it says what it does."""
+    """``lock``: name of the machine's lock that one timed run at a time holds; "" where the executor sees to that.
+    ``start``: seconds that a submission may take until it says what it does. ``machine``: whose steps come one after
+    another, or up to ``places`` of them at a time, while those of other machines go on. ``lasts``: what is submitted
+    there outlives the pass."""
 
     lock: str
     start: float
+    machine: str = HERE
+    places: int = 1
+    lasts: bool = False
 
 
 class Executor(Protocol):

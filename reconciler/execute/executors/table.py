@@ -13,9 +13,10 @@ from reconciler.execute.executors.executor import Executor, Handle, read_handle
 from reconciler.execute.executors.launcher import LauncherExecutor
 from reconciler.execute.executors.local import LocalExecutor
 from reconciler.execute.executors.logged import LoggedExecutor
+from reconciler.execute.executors.slurm import SlurmExecutor
 from reconciler.files import RepositoryPaths
 from reconciler.resource.kinds import Kind
-from reconciler.resource.settings import CellSettings
+from reconciler.resource.settings import SCORE_COMMAND, CellSettings
 
 # What belongs to the machine of a system. Data sets, models and scores are the same wherever they are made; a command
 # that scores, or a server, comes with the image of the command that runs.
@@ -30,17 +31,26 @@ class Executors:
 
     @classmethod
     def of(cls, paths: RepositoryPaths) -> Self:
-        executors: tuple[Executor, ...] = (LocalExecutor(), LauncherExecutor(paths))
+        executors: tuple[Executor, ...] = (LocalExecutor(), LauncherExecutor(paths), SlurmExecutor(paths))
         return cls({executor.name: LoggedExecutor(executor) for executor in executors})
 
     def choose_for_system(self, settings: CellSettings) -> Executor:
         """The one that reaches the machine of a system."""
+        if settings.is_queued:
+            return self.by_name["slurm"]
         return self.by_name["local" if settings.runs_here else "launcher"]
+
+    def choose_for_kind(self, kind: Kind, settings: CellSettings) -> Executor:
+        """The one that is asked to make a resource of this kind, as far as is known before its request."""
+        scores = kind in (Kind.SCORE, Kind.VERDICT) and SCORE_COMMAND in settings
+        return self.choose_for_system(settings if kind in _OF_THE_MACHINE or scores else CellSettings({}))
 
     def choose(self, attempt: Attempt, request: FileMessage) -> Executor:
         users = isinstance(request, CommandRequest | ServiceRequest)
-        of_the_machine = attempt.intent.address.kind in _OF_THE_MACHINE or users
-        return self.choose_for_system(attempt.intent.settings if of_the_machine else CellSettings({}))
+        settings = attempt.intent.settings
+        return (
+            self.choose_for_system(settings) if users else self.choose_for_kind(attempt.intent.address.kind, settings)
+        )
 
     def end(self, folder: Path) -> None:
         """What was submitted for this folder, if anything was."""

@@ -1,0 +1,29 @@
+"""`reconcile attach`: follow what an earlier pass left in a queue."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import click
+
+from reconciler.cli.shared.options import reporting_options, split_words, takes
+from reconciler.cli.shared.plan_options import find_asked_cells
+from reconciler.cli.shared.run_pass import run
+
+
+@click.command("attach")
+@takes([split_words("[SPEC]..."), *reporting_options()])
+def command(words: tuple[str, ...], as_json: bool, show_all: bool) -> int:
+    """Follow the jobs that an earlier pass left in a queue, and record what they leave. Nothing new begins; Ctrl-C
+    leaves the jobs alone."""
+    paths, options = find_asked_cells(words)
+    return run(
+        paths,
+        replace(
+            options,
+            attach=True,
+            detach=True,
+        ),
+        as_json=as_json,
+        show_all=show_all,
+    )

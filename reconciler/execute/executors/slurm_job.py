@@ -1,0 +1,78 @@
+"""A submission as a batch job: its script, and the options that the system declares for it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Mapping
+
+from harness.contract import CommandRequest, FileMessage, LaunchRequest, RunRequest, ServiceRequest
+from reconciler.execute.attempt import Attempt
+from reconciler.execute.executors.executor import Submission
+from reconciler.process import ALLOWED, CHOSEN_DEVICES, FIXED, LAUNCHERS, build_harness_command
+from reconciler.resource.kinds import PERFORMANCE, Kind
+from reconciler.resource.settings import SLURM, CellSettings
+
+_MINUTE = 60
+_TEXTS = ("partition", "account", "qos", "constraint")
+GONE, TWICE = 74, 73  # exit statuses of a job whose attempt is not there any more, or that is another's double
+
+
+def make_script(submission: Submission) -> str:
+    """What the job does. It begins once: a job that the queue starts again, or that was submitted twice, would find
+    what the first left. What it works in is gone when no pass waits for it any more."""
+    attempt = submission.attempt
+    folder = shlex.quote(str(attempt.folder))
+    request = attempt.launch if isinstance(submission.request, LaunchRequest) else attempt.request
+    words = build_harness_command(submission.request.verb, request, submission.result, _interpreter(attempt))
+    command = shlex.join(["env", *(f"{name}={value}" for name, value in sorted(FIXED.items())), *words])
+    hosts = 'scontrol show hostnames "$SLURM_JOB_NODELIST" 2>/dev/null || echo "$SLURM_JOB_NODELIST"'
+    return "\n".join(
+        (
+            f"cd {folder} || exit {GONE}",
+            f"mkdir {attempt.begun.name} || {{ touch {attempt.twice.name}; exit {TWICE}; }}",
+            f'{{ echo "slurm $SLURM_JOB_ID"; {hosts}; }} > {attempt.placed.name}.partial',
+            f"mv {attempt.placed.name}.partial {attempt.placed.name}",
+            f"exec >> {shlex.quote(str(attempt.log))} 2>&1",
+            f"exec {command}",
+        )
+    )
+
+
+def _interpreter(attempt: Attempt) -> str:
+    settings = attempt.intent.settings
+    return sys.executable if settings.launcher.words else settings.launcher.python or sys.executable
+
+
+def choose_options(settings: CellSettings, *, alone: bool) -> dict[str, object]:
+    """Arguments of submitit's executor. ``alone``: the job must have its nodes for itself."""
+    own = f"{SLURM}."
+    chosen: dict[str, object] = {name: settings.text(own + name) for name in _TEXTS if own + name in settings}
+    limit = settings.seconds(f"{own}time")
+    chosen["time"] = max(1, -(-int(limit) // _MINUTE)) if limit else None
+    chosen["nodes"] = settings.number(f"{own}nodes") or settings.hardware.nodes or 1
+    if alone or settings.get(f"{own}exclusive") is not False:
+        chosen["exclusive"] = True
+    return chosen
+
+
+def choose_more_options(settings: CellSettings) -> dict[str, object]:
+    """Further options of sbatch. Slurm never starts a job again by itself: the attempt that it was for is over then."""
+    declared = {name: value for name, value in settings.below(f"{SLURM}.options.").items() if value is not False}
+    return {"no-requeue": True, "wckey": "mlperf-reconciler", **declared}
+
+
+def list_hidden(request: FileMessage, environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
+    """Names of the variables of this process that a job does not get: all but those that any child has, those that
+    Slurm reads, and the secrets that the spec asks for."""
+    asking = CommandRequest | LaunchRequest | RunRequest | ServiceRequest
+    secrets = tuple(request.secrets.values()) if isinstance(request, asking) else ()
+    seen = {*ALLOWED, *secrets}.difference(CHOSEN_DEVICES)
+    return tuple(sorted(name for name in environment if name not in seen and not name.startswith(LAUNCHERS)))
+
+
+def must_be_alone(attempt: Attempt) -> bool:
+    """A timed run shares its machine with nobody, whatever the spec says."""
+    address = attempt.intent.address
+    return address.mode == PERFORMANCE or address.kind is Kind.COMPLIANCE_TEST

@@ -1,0 +1,41 @@
+"""submitit, where it is installed: writes a batch script with its options, and submits it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from submitit import SlurmExecutor
+from submitit.core.utils import FailedJobError, FailedSubmissionError
+
+from reconciler.errors import ReconcilerError
+
+
+class _Sbatch(SlurmExecutor):
+    """``hidden``: variables of this process that no job is to see. Slurm hands on the others as they are; told by name
+    what to hand on, it would start a login shell on the node first."""
+
+    hidden: Sequence[str] = ()
+
+    def _make_submission_command(self, submission_file_path: Path) -> list[str]:
+        without = [word for name in self.hidden for word in ("-u", name)]
+        return ["env", *without, *super()._make_submission_command(submission_file_path)]
+
+    def submit_script(self, script: str) -> str:
+        return str(self._submit_command(script).job_id)
+
+
+def submit_job(
+    folder: Path, script: str, options: Mapping[str, object], more: Mapping[str, object], hidden: Sequence[str]
+) -> str:
+    """Its number. ``options``: arguments of submitit's executor, ``more``: options of sbatch that it does not know.
+    Raises ReconcilerError with what Slurm said."""
+    folder.mkdir(exist_ok=True)
+    try:
+        sbatch = _Sbatch(folder)
+        sbatch.hidden = hidden
+        sbatch.update_parameters(use_srun=False, stderr_to_stdout=True, additional_parameters=dict(more), **options)
+        return sbatch.submit_script(script)
+    except (FailedJobError, FailedSubmissionError, RuntimeError, ValueError) as error:
+        said = " ".join(str(error).split()) or type(error).__name__
+        raise ReconcilerError(f"Slurm refuses the job: {said}", fix="see executor.slurm of the system") from error

@@ -1,0 +1,256 @@
+"""Passes over a real Slurm of four nodes: what runs where, and what is left when something is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeGuard
+
+import pytest
+
+from reconciler.execute.outcome import Event, Status, StepProgress
+from reconciler.planning import Options
+from reconciler.reconcile import PassReport, run_pass
+from reconciler.resource.records import Ended, Record
+from tests.cluster import Slurm, find_missing
+from tests.passes.repository import SPEC, Repository, make_repository
+
+pytest.importorskip("mlperf_loadgen")
+pytest.importorskip("submitit")
+pytestmark = pytest.mark.skipif(bool(find_missing()), reason=find_missing() or "Slurm is here")
+
+CHECKOUT = Path(__file__).parents[2]
+_CELLS = """\
+          Offline: {target_qps: 100, min_query_count: 100}
+          SingleStream: {target_latency: 10 ms, min_query_count: 100}
+"""
+_SYSTEM = """\
+    NAME:
+      category: edge
+      status: available
+      executor: {slurm: {partition: lab, time: 10 minMORE}}
+"""
+_SLOW = """
+
+def postprocess(outputs):
+    import time
+    time.sleep({})
+    return outputs[0].argmax(axis=1)
+"""
+ODD, EVEN, ANY = ", constraint: h200", ", constraint: b200", ""
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
+    found = Slurm(tmp_path_factory.mktemp("slurm"))
+    found.do("start", "4")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in found.variables.items():
+            patch.setenv(name, value)
+        yield found
+    found.do("stop")
+
+
+@pytest.fixture
+def healthy(slurm: Slurm) -> Iterator[Slurm]:
+    """Whatever a test kills is there again for the next."""
+    yield slurm
+    for name in ("controller", "n1", "n2", "n3", "n4"):
+        slurm.do("revive", name)
+    wait_for(lambda: "\n".join(sorted(set(idle_nodes(slurm)))) == "n1\nn2\nn3\nn4", 60)
+
+
+def idle_nodes(slurm: Slurm) -> list[str]:
+    return slurm.do("run", "sinfo", "-h", "-N", "-p", "lab", "-t", "idle", "-o", "%N").split()
+
+
+def make_lab(root: Path, systems: dict[str, str], *, seconds: float = 0.0) -> Repository:
+    """``seconds``: how long a performance run of SingleStream lasts at least; one of Offline a quarter of that."""
+    repository = make_repository(root)
+    text = (root / SPEC).read_text(encoding="utf-8")
+    head, _, rest = text.partition("    box:\n")
+    benchmarks = rest[rest.index("  benchmarks:") : rest.index("  divisions:")]
+    declared = "".join(_SYSTEM.replace("NAME", name).replace("MORE", more) for name, more in systems.items())
+    cells = "".join(f"      {name}:\n        tiny:\n{_CELLS}" for name in systems)
+    code = (root / "benchmarks/tiny.py").read_text(encoding="utf-8")
+    repository.write("benchmarks/tiny.py", f"{code}{_SLOW.format(seconds / 100)}")
+    repository.write(SPEC, f"{head}{declared}{benchmarks}  divisions:\n    open:\n{cells}")
+    return repository
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+    give_up = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < give_up, "it did not come to that"
+        time.sleep(0.1)
+
+
+def start_pass(repository: Repository, *words: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "reconciler.cli.main", *words]
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+    with (repository.root / "said").open("ab") as out:
+        return subprocess.Popen(command, cwd=repository.root, env=environment, stdout=out, stderr=out)
+
+
+def runs_of(repository: Repository) -> list[Record]:
+    return [record for record in repository.records().values() if "machine.job" in record.facts]
+
+
+def said(report: PassReport) -> str:
+    return "\n".join(f"{outcome.step.change.address}: {outcome.message}" for outcome in report.outcomes)
+
+
+def running(slurm: Slurm) -> list[str]:
+    return [name for name, state, _ in slurm.jobs() if state == "RUNNING"]
+
+
+def is_timed_run(event: Event, scenario: str) -> TypeGuard[StepProgress]:
+    """Whether it tells that a performance run of the scenario answers queries."""
+    return (
+        isinstance(event, StepProgress)
+        and event.progress.stage == "running"
+        and event.step.change.address.label == "Run performance"
+        and scenario in str(event.step.change.address)
+    )
+
+
+def assert_nothing_is_lost_or_repeated(repository: Repository) -> None:
+    assert repository.look().plan.in_sync
+    assert max(repository.done().values()) == 1
+    assert repository.leftovers() == []
+
+
+def test_systems_are_measured_on_their_nodes_at_the_same_time(tmp_path: Path, slurm: Slurm) -> None:
+    repository = make_lab(tmp_path / "lab", {"odd": ODD, "even": EVEN, "any": ANY}, seconds=1)
+    under_way: set[frozenset[str]] = set()
+    now: set[str] = set()
+
+    def note(event: Event) -> None:
+        if isinstance(event, StepProgress) and event.progress.stage == "running":
+            now.add(str(event.step.change.address))
+            under_way.add(frozenset(now))
+        elif hasattr(event, "status"):
+            now.discard(str(event.step.change.address))
+
+    report = run_pass(repository.paths, Options(), report=note)
+    assert report.after.plan.in_sync, said(report)
+    assert max(map(len, under_way)) > 1
+    placed = {str(r.address): [n["host"] for n in r.facts["machine.nodes"].value] for r in runs_of(repository)}
+    assert len(placed) == 12
+    assert {node for address, (node,) in placed.items() if "/odd/" in address} <= {"n1", "n3"}
+    assert {node for address, (node,) in placed.items() if "/even/" in address} <= {"n2", "n4"}
+    assert all(record.facts["machine.job"].value.startswith("slurm ") for record in runs_of(repository))
+    assert repository.reconcile().outcomes == ()
+    assert len(runs_of(repository)) == 12
+
+
+def test_jobs_of_a_killed_pass_are_found_and_none_is_repeated(tmp_path: Path, slurm: Slurm) -> None:
+    repository = make_lab(tmp_path / "lab", {"odd": ODD, "any": ANY}, seconds=4)
+    before = len(slurm.jobs())
+    process = start_pass(repository, "--busy")
+    wait_for(lambda: len(running(slurm)) >= 2)
+    process.kill()
+    process.wait()
+    assert running(slurm), "its jobs outlive it"
+    report = repository.reconcile()
+    assert report.after.plan.in_sync, said(report)
+    assert_nothing_is_lost_or_repeated(repository)
+    assert len(slurm.jobs()) - before == len(runs_of(repository)) == 8
+
+
+def test_failed_node_costs_one_attempt_and_the_pass_ends_green(tmp_path: Path, healthy: Slurm) -> None:
+    repository = make_lab(tmp_path / "lab", {"odd": ODD}, seconds=3)
+    nodes: list[str] = []
+
+    def kill_one(event: Event) -> None:
+        if is_timed_run(event, "SingleStream") and not nodes:
+            nodes.append(event.progress.text.rpartition(" on ")[2])
+            healthy.do("kill", nodes[0])
+
+    report = run_pass(repository.paths, Options(), report=kill_one)
+    assert report.after.plan.in_sync, said(report)
+    failed = [record for record in runs_of(repository) if record.ended is Ended.FAILED]
+    assert {record.problem_class for record in failed} == {"node-failure"}
+    assert {record.facts["machine.nodes"].value[0]["host"] for record in failed} == {nodes[0]}
+    assert_nothing_is_lost_or_repeated(repository)
+
+
+def test_preempted_run_is_queued_again(tmp_path: Path, healthy: Slurm) -> None:
+    repository = make_lab(tmp_path / "lab", {"odd": ", constraint: h200, machines: 1"}, seconds=3)
+    asked: list[str] = []
+
+    def preempt(event: Event) -> None:
+        if is_timed_run(event, "SingleStream") and not asked:
+            asked.append(healthy.do("run", "sbatch", "-p", "urgent", "-N4", "-o", "/dev/null", "--wrap", "sleep 1"))
+
+    report = run_pass(repository.paths, Options(), report=preempt)
+    assert report.after.plan.in_sync, said(report)
+    assert Counter(r.problem_class for r in runs_of(repository) if r.problem) == {"preempted": 1}
+
+
+def test_run_that_the_queue_cancels_has_failed_and_says_so(tmp_path: Path, slurm: Slurm) -> None:
+    repository = make_lab(tmp_path / "lab", {"odd": ODD}, seconds=20)
+    cancelled: list[str] = []
+
+    def cancel(event: Event) -> None:
+        if is_timed_run(event, "Offline") and not cancelled:
+            cancelled.extend(running(slurm))
+            slurm.do("run", "scancel", "--me")
+
+    report = run_pass(repository.paths, Options(select=("scenario=Offline",)), report=cancel)
+    failed = [outcome for outcome in report.outcomes if outcome.status is Status.FAILED]
+    assert failed
+    assert all("was cancelled in the queue" in outcome.message for outcome in failed)
+
+
+def test_interrupted_pass_cancels_its_jobs_and_the_next_makes_them(tmp_path: Path, slurm: Slurm) -> None:
+    repository = make_lab(tmp_path / "lab", {"odd": ODD}, seconds=20)
+    process = start_pass(repository, "--busy")
+    wait_for(lambda: bool(running(slurm)))
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 130
+    wait_for(lambda: not running(slurm), 30)
+    assert repository.leftovers() == []
+    assert all(record.ended is Ended.DONE for record in repository.records().values())
+
+
+def test_detached_jobs_go_on_and_attach_records_them(tmp_path: Path, slurm: Slurm) -> None:
+    repository = make_lab(tmp_path / "lab", {"odd": ODD}, seconds=2)
+    left = repository.reconcile(detach=True)
+    assert left.left == 4
+    assert not left.after.plan.in_sync
+    attached = repository.reconcile(attach=True)
+    assert (attached.left, len(runs_of(repository))) == (0, 4), said(attached)
+    assert repository.reconcile().after.plan.in_sync
+    assert_nothing_is_lost_or_repeated(repository)
+
+
+def test_pass_waits_for_a_controller_that_is_down(tmp_path: Path, healthy: Slurm) -> None:
+    repository = make_lab(tmp_path / "lab", {"odd": ODD, "even": EVEN}, seconds=3)
+    killed: list[threading.Timer] = []
+
+    def kill_controller(event: Event) -> None:
+        if isinstance(event, StepProgress) and event.progress.stage == "running" and not killed:
+            healthy.do("kill", "controller")
+            killed.append(threading.Timer(3.0, lambda: healthy.do("revive", "controller")))
+            killed[0].start()
+
+    report = run_pass(repository.paths, Options(), report=kill_controller)
+    assert report.after.plan.in_sync, said(report)
+    assert_nothing_is_lost_or_repeated(repository)
+
+
+def test_refused_job_fails_its_step_with_the_words_of_slurm(tmp_path: Path, slurm: Slurm) -> None:
+    repository = make_lab(tmp_path / "lab", {"odd": ", constraint: abacus", "even": EVEN})
+    report = repository.reconcile()
+    failed = {str(o.step.change.address): o.message for o in report.outcomes if o.status is Status.FAILED}
+    assert failed
+    assert all("/odd/" in address and "Invalid feature specification" in text for address, text in failed.items())
+    assert sum("/even/" in str(record.address) for record in runs_of(repository)) == 4

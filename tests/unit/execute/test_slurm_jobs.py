@@ -1,0 +1,183 @@
+"""Jobs of Slurm without a Slurm: what is submitted, and what is made of its answers. tests/cluster has a real one."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.contract import ProbeRequest, RunRequest
+from reconciler.execute.attempt import Attempt, Intent, create, read_placement
+from reconciler.execute.executors.executor import Handle, State, Submission
+from reconciler.execute.executors.slurm import SlurmExecutor
+from reconciler.execute.executors.slurm_job import choose_options, list_hidden, make_script, must_be_alone
+from reconciler.execute.executors.slurm_queue import SlurmQueue, SlurmSilentError
+from reconciler.files import RepositoryPaths
+from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.settings import CellSettings
+
+NAME = "reconcile-2026-1"
+
+
+def begin(folder: Path, address: Address | None = None) -> Attempt:
+    at = address or Address(Kind.MODEL, "net")
+    settings = CellSettings({"executor.slurm": True})
+    return create(folder, Intent("2026-1", at, "k" * 64, 1, "2026", {}, settings))
+
+
+@pytest.fixture
+def answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What squeue prints; where there is no such file, the controller is down."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    told = tmp_path / "answers"
+    script = f"#!/bin/sh\necho asked >> {tmp_path}/questions\nexec cat {told}\n"
+    (programs / "squeue").write_text(script)
+    (programs / "scancel").write_text(f'#!/bin/sh\necho "$*" >> {tmp_path}/cancelled\n')
+    for program in programs.iterdir():
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    told.write_text("")
+    return told
+
+
+def run_script(script: str, folder: Path, **variables: str) -> int:
+    """As a node does: what would start the child is replaced."""
+    lines = script.splitlines()
+    assert "-m harness probe" in lines[-1]
+    text = "\n".join([*lines[:-1], "echo ran >> runs"])
+    variables = {"PATH": "/usr/bin:/bin", "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n1", **variables}
+    return subprocess.run(["bash", "-c", text], cwd=folder, env=variables, capture_output=True, check=False).returncode
+
+
+def test_job_begins_once_and_names_its_nodes(tmp_path: Path) -> None:
+    attempt = begin(tmp_path / "it's here")
+    script = make_script(Submission(attempt, ProbeRequest(), attempt.result))
+    assert run_script(script, tmp_path) == 0
+    assert (read_placement(attempt.placed).job, read_placement(attempt.placed).nodes) == ("slurm 7", ("n1",))
+    assert run_script(script, tmp_path, SLURM_JOB_ID="8") != 0
+    assert (attempt.folder / "runs").read_text() == "ran\n"
+    assert attempt.twice.exists()
+    assert read_placement(attempt.placed).job == "slurm 7"
+
+
+def test_job_whose_attempt_is_gone_does_nothing(tmp_path: Path) -> None:
+    attempt = begin(tmp_path / "attempts")
+    script = make_script(Submission(attempt, ProbeRequest(), attempt.result))
+    attempt.folder.rename(tmp_path / "elsewhere")
+    assert run_script(script, tmp_path) != 0
+    assert not list(tmp_path.rglob("runs"))
+
+
+def test_job_gets_no_variable_that_a_child_here_would_not_get() -> None:
+    environment = {
+        "PATH": "/bin",
+        "AWS_SECRET_ACCESS_KEY": "x",
+        "TOKEN": "y",
+        "SLURM_CONF": "z",
+        "CUDA_VISIBLE_DEVICES": "0",
+    }
+    assert list_hidden(ProbeRequest(), environment) == ("AWS_SECRET_ACCESS_KEY", "CUDA_VISIBLE_DEVICES", "TOKEN")
+    asks = RunRequest(
+        benchmark=None,  # type: ignore[arg-type]
+        backend="openai", scenario="Offline", mode="performance", model_key="*", user_conf="", log_dir="", counter="",
+        secrets={"api_key": "TOKEN"},
+    )  # fmt: skip
+    assert list_hidden(asks, environment) == ("AWS_SECRET_ACCESS_KEY", "CUDA_VISIBLE_DEVICES")
+
+
+def test_options_come_from_the_system() -> None:
+    values = {
+        "executor.slurm": True,
+        "executor.slurm.partition": "lab",
+        "executor.slurm.time": 90_000,
+        "hardware.nodes": 4,
+    }
+    settings = CellSettings(values)
+    found = choose_options(settings, alone=False)
+    assert found == {"partition": "lab", "time": 2, "nodes": 4, "exclusive": True}
+    shared = CellSettings({**values, "executor.slurm.exclusive": False})
+    assert "exclusive" not in choose_options(shared, alone=False)
+    assert choose_options(shared, alone=True)["exclusive"] is True
+
+
+def test_timed_runs_have_their_nodes_alone(tmp_path: Path) -> None:
+    run = "open/box/resnet/Offline"
+    timed = begin(tmp_path / "a", Address(Kind.RUN, f"{run}/performance"))
+    accuracy = begin(tmp_path / "b", Address(Kind.RUN, f"{run}/accuracy"))
+    assert (must_be_alone(timed), must_be_alone(accuracy)) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("line", "state", "kind"),
+    [
+        ("PENDING|Resources|", State.QUEUED, ""),
+        ("RUNNING|None|n3", State.RUNNING, ""),
+        ("COMPLETING|None|n3", State.RUNNING, ""),
+        ("PREEMPTED|None|n3", State.ENDED, "preempted"),
+        ("NODE_FAIL|None|n3", State.ENDED, "node-failure"),
+        ("FAILED|JobLaunchFailure|n3", State.ENDED, "node-failure"),
+        ("TIMEOUT|TimeLimit|n3", State.ENDED, "time-limit"),
+        ("CANCELLED|None|", State.ENDED, "cancelled"),
+        ("OUT_OF_MEMORY|None|n3", State.ENDED, "resources"),
+    ],
+)
+def test_states_of_slurm(tmp_path: Path, answers: Path, line: str, state: State, kind: str) -> None:
+    answers.write_text(f"12|other|RUNNING|None|n1\n14|{NAME}|{line}\n")
+    found = SlurmExecutor(RepositoryPaths(tmp_path)).poll(Handle("slurm", tmp_path, NAME))
+    assert (found.state, found.why.problem_class if found.why else "") == (state, kind)
+    told = found.why.problem if found.why else found.note
+    assert "job 14" in told
+    assert ("n3" in told) == ("n3" in line)
+
+
+def test_job_that_slurm_forgot_is_lost_and_one_that_it_cannot_tell_of_is_not(tmp_path: Path, answers: Path) -> None:
+    executor = SlurmExecutor(RepositoryPaths(tmp_path))
+    handle = Handle("slurm", tmp_path, NAME)
+    assert executor.poll(handle).state is State.LOST
+    answers.unlink()
+    found = SlurmExecutor(RepositoryPaths(tmp_path)).poll(handle)
+    assert found.goes_on
+    assert "does not answer" in found.note
+
+
+def test_result_counts_whatever_slurm_says(tmp_path: Path, answers: Path) -> None:
+    answers.write_text(f"14|{NAME}|NODE_FAIL|None|n3\n")
+    (tmp_path / "result.json").write_text("{}")
+    found = SlurmExecutor(RepositoryPaths(tmp_path)).poll(Handle("slurm", tmp_path, NAME))
+    assert (found.state, found.why) == (State.ENDED, None)
+
+
+def test_job_that_found_another_in_its_place_was_queued_again(tmp_path: Path, answers: Path) -> None:
+    answers.write_text(f"14|{NAME}|FAILED|NonZeroExitCode|n3\n")
+    (tmp_path / "twice").touch()
+    found = SlurmExecutor(RepositoryPaths(tmp_path)).poll(Handle("slurm", tmp_path, NAME))
+    assert found.why is not None
+    assert found.why.problem_class == "requeued"
+
+
+def test_of_two_jobs_of_one_name_the_running_one_counts(answers: Path) -> None:
+    answers.write_text(f"13|{NAME}|RUNNING|None|n1\n14|{NAME}|FAILED|NonZeroExitCode|n2\n")
+    found = SlurmQueue().find(NAME, time.monotonic())
+    assert found is not None
+    assert found.id == "13"
+
+
+def test_one_question_serves_all_that_ask_at_a_time(tmp_path: Path, answers: Path) -> None:
+    answers.write_text("".join(f"{number}|{NAME}{number}|RUNNING|None|n1\n" for number in range(200)))
+    queue, since = SlurmQueue(), time.monotonic()
+    assert all(queue.find(f"{NAME}{number}", since) for number in range(200))
+    assert (tmp_path / "questions").read_text() == "asked\n"
+    answers.unlink()
+    with pytest.raises(SlurmSilentError):
+        queue.find(NAME, time.monotonic())
+
+
+def test_cancelling_waits_for_the_end(tmp_path: Path, answers: Path) -> None:
+    answers.write_text(f"14|{NAME}|CANCELLED|None|n3\n")
+    SlurmExecutor(RepositoryPaths(tmp_path)).cancel(Handle("slurm", tmp_path, NAME))
+    assert shlex.split((tmp_path / "cancelled").read_text()) == [f"--name={NAME}", "--me"]

@@ -32,7 +32,7 @@ from reconciler.observed.probed_nodes import read_probed_nodes
 from reconciler.observed.state import Observed
 from reconciler.plan.make import PlanContext, Policy, make_plan
 from reconciler.plan.plan import Plan
-from reconciler.plan.select import parse
+from reconciler.plan.select import parse, parse_repeated
 from reconciler.quantities import join_listing
 from reconciler.record.decisions import read
 from reconciler.record.index import Damaged, Index, load, load_record
@@ -170,16 +170,16 @@ def find_tree(paths: RepositoryPaths, desired: Desired) -> Path:
 def _forced(desired: Desired, options: Options) -> frozenset[Address]:
     if not options.rerun:
         return frozenset()
-    selector = parse(options.rerun)
-    # A compliance test is repeated only when it is named: a new run takes new verdicts, no new tests.
-    named = any(field == "kind" for field, _ in selector.terms)
-    known = (r.address for r in desired.resources if r.kind in (_MADE if named else (Kind.RUN,)))
-    found = frozenset(address for address in known if selector.matches(address))
-    if not found:
-        raise explain_unfit(
-            options.rerun, desired, f"kinds that can be made again: {', '.join(_MADE)}" if named else ""
-        )
-    return found
+    found: set[Address] = set()
+    for word, selector in zip(options.rerun, parse_repeated(options.rerun).selectors, strict=True):
+        # A compliance test is repeated only when it is named: a new run takes new verdicts, no new tests.
+        named = selector.names_kind
+        known = (r.address for r in desired.resources if r.kind in (_MADE if named else (Kind.RUN,)))
+        matched = [address for address in known if selector.matches(address)]
+        if not matched:
+            raise explain_unfit([word], desired, f"kinds that can be made again: {', '.join(_MADE)}" if named else "")
+        found.update(matched)
+    return frozenset(found)
 
 
 def explain_unfit(words: Sequence[str], desired: Desired, more: str = "") -> ReconcilerError:
@@ -239,7 +239,7 @@ def make_plan_of(
 
     policy = Policy(
         select=parse(options.select),
-        exclude=parse(options.exclude) if options.exclude else None,
+        exclude=parse_repeated(options.exclude),
         only=frozenset(options.only),
     )
     context = PlanContext(desired.by_address, blocked, seconds, explain, frozen)

@@ -35,7 +35,7 @@ from reconciler.mlperf.log_files import DETAIL
 from reconciler.mlperf.repeatability import compute_bound
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.observed.node_probe import probe_machines
-from reconciler.plan.select import parse
+from reconciler.plan.select import parse_repeated
 from reconciler.planning import Options, PlanResult, compute_plan
 from reconciler.quantities import join_listing
 from reconciler.reconcile import run_pass
@@ -69,8 +69,8 @@ def repeat_runs(
 ) -> Repeats:
     """Measure the published cells that ``words`` select once more. Raises ReconcilerError when they select none, when
     another pass is at work here, or when this machine cannot be probed."""
-    selector, published = parse(words), list_published_cells(at.difference.chosen)
-    cells = [c for c in sorted(at.difference.chosen) if str(c) in published and selector.matches(_result(c))]
+    selection, published = parse_repeated(words), list_published_cells(at.difference.chosen)
+    cells = [c for c in sorted(at.difference.chosen) if str(c) in published and selection.matches(_result(c))]
     if not cells:
         fix = f"published at this commit: {join_listing(sorted(published)) or 'none'}"
         raise ReconcilerError(f"no published cell matches {' '.join(words)}", fix=fix)

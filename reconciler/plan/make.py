@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from reconciler.diff.change import Change, Difference, InputChange, Work
 from reconciler.plan.plan import Plan, Step
-from reconciler.plan.select import Selector
+from reconciler.plan.select import Selection, Selector
 from reconciler.resource.kinds import DIVISIONS, ORDER, Address, Cell, Kind
 from reconciler.resource.resources import Resource
 
@@ -26,7 +26,7 @@ class Policy:
     on them)."""
 
     select: Selector = field(default_factory=Selector)
-    exclude: Selector | None = None
+    exclude: Selection = field(default_factory=Selection)
     only: frozenset[str] = frozenset()
 
 
@@ -71,12 +71,12 @@ def _selected(address: Address, policy: Policy, resources: Mapping[Address, Reso
         name.lower() in (str(address.kind).lower(), address.label.lower()) for name in policy.only
     ):
         return False
-    if policy.exclude is not None and policy.exclude.terms and address.cell and policy.exclude.matches(address):
+    if address.cell and policy.exclude.matches(address):
         return False
     if not policy.select.matches(address):
         return False
     if address.cell is None and policy.select.terms and address.kind is not Kind.SUBMISSION:
-        cells = Selector(tuple(term for term in policy.select.terms if term[0] not in ("kind", "mode")))
+        cells = policy.select.of_cells()
         return any(r.cell and address in r.upstream and cells.matches(r.address) for r in resources.values())
     return True
 
@@ -85,8 +85,7 @@ def _finding_selected(where: str, policy: Policy) -> bool:
     if where.split("/")[0] not in DIVISIONS:
         return True  # what is found of a file, not of a cell, belongs to every selection
     address = Address(Kind.RESULT, where)
-    excluded = policy.exclude is not None and policy.exclude.terms and policy.exclude.matches(address)
-    return policy.select.matches(address) and not excluded
+    return policy.select.matches(address) and not policy.exclude.matches(address)
 
 
 def _with_needs(wanted: list[Change], difference: Difference, resources: Mapping[Address, Resource]) -> list[Change]:

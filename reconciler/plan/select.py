@@ -1,12 +1,14 @@
 """Selectors: ``benchmark=resnet scenario=Offline,Server system=h200* kind=Engine``.
 
-Terms are joined by "and", the comma inside a term is "or", values are shell globs, compared without regard to case.
-A word without "=" matches any part of the cell.
+Terms of different fields are joined by "and"; terms of one field, like the commas inside a term, by "or". Values are
+shell globs, compared without regard to case. A word without "=" matches any part of the cell. An option that takes a
+selector may be repeated, and its selectors add up: see ``parse_repeated``.
 """
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -15,6 +17,9 @@ from reconciler.errors import ReconcilerError
 from reconciler.resource.kinds import Address, Kind
 
 FIELDS = ("division", "system", "benchmark", "scenario", "kind", "mode", "cell")
+_OF_RESOURCES = ("kind", "mode")  # the others choose cells
+_AROUND_SLASH = re.compile(r"\s*/\s*")
+_BETWEEN_TERMS = re.compile(r"\s+(?=[a-z]+=)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +31,42 @@ class Selector:
     def matches(self, address: Address) -> bool:
         return all(any(_matches(address, field, glob) for glob in globs) for field, globs in self.terms)
 
+    def of_cells(self) -> Selector:
+        """Without the terms that choose among the resources of a cell."""
+        return Selector(tuple(term for term in self.terms if term[0] not in _OF_RESOURCES))
+
+    @property
+    def names_kind(self) -> bool:
+        return any(field == "kind" for field, _ in self.terms)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What any of several selectors matches; without one, nothing."""
+
+    selectors: tuple[Selector, ...] = ()
+
+    def matches(self, address: Address) -> bool:
+        return any(selector.matches(address) for selector in self.selectors)
+
+    def of_cells(self) -> Selection:
+        """The selectors that choose whole cells."""
+        return Selection(tuple(found for found in self.selectors if found.of_cells() == found))
+
+
+def parse_repeated(options: Sequence[str]) -> Selection:
+    """An option that was given several times, one selector each: its terms are separated by spaces, as in
+    ``--exclude "benchmark=resnet scenario=Server"``. Raises ReconcilerError as ``parse`` does."""
+    return Selection(tuple(parse(_BETWEEN_TERMS.split(text.strip())) for text in options))
+
 
 def parse(words: Sequence[str]) -> Selector:
     """Raises ReconcilerError for a field that does not exist, naming the nearest, and for two terms in one word."""
-    terms = []
+    terms: dict[str, tuple[str, ...]] = {}
     for word in words:
         field, equals, value = word.partition("=")
         if not equals:
-            field, value = "cell", f"*{word}*"
+            field, value = "cell", f"*{join_parts(word)}*"
         if field not in FIELDS:
             near = difflib.get_close_matches(field, FIELDS, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"one of {', '.join(FIELDS)}"
@@ -41,8 +74,13 @@ def parse(words: Sequence[str]) -> Selector:
         if "=" in value:
             fix = "give each term as a word of its own, as in kind=Engine benchmark=resnet"
             raise ReconcilerError(f"selector {word!r}: the value {value!r} holds another '='", fix=fix)
-        terms.append((field, tuple(glob.lower() for glob in value.split(","))))
-    return Selector(tuple(terms))
+        terms[field] = (*terms.get(field, ()), *(glob.lower() for glob in value.split(",")))
+    return Selector(tuple(terms.items()))
+
+
+def join_parts(text: str) -> str:
+    """A cell as plans print it, with spaces around its slashes, as records name it."""
+    return _AROUND_SLASH.sub("/", text.strip()).strip("/")
 
 
 def _matches(address: Address, field: str, glob: str) -> bool:

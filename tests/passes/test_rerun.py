@@ -26,9 +26,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Repository:
     ("words", "forced"),
     [
         (("kind=Score",), [f"Score:{CELL}"]),
-        (("kind=Model", "benchmark=tiny"), ["Model:tiny"]),
+        (("kind=Model benchmark=tiny",), ["Model:tiny"]),
         (("kind=Dataset",), ["Dataset:tiny"]),
-        (("kind=Model,Score", "scenario=off*"), ["Model:tiny", f"Score:{CELL}"]),
+        (("kind=Model,Score scenario=off*",), ["Model:tiny", f"Score:{CELL}"]),
+        (("kind=Score", "kind=Dataset"), ["Dataset:tiny", f"Score:{CELL}"]),
+        (("kind=Dataset", "scenario=Offline"), ["Dataset:tiny", *RUNS]),
         (("scenario=Offline",), RUNS),
         (("tiny",), RUNS),
     ],
@@ -47,7 +49,7 @@ def test_what_is_named_is_made_again_and_nothing_before_it(
     assert copied.look().plan.in_sync
 
 
-@pytest.mark.parametrize("words", [("scenario=Nope",), ("kind=Nope",), ("kind=Result",), ("kind=Score", "system=b")])
+@pytest.mark.parametrize("words", [("scenario=Nope",), ("kind=Nope",), ("kind=Result",), ("kind=Score system=b",)])
 def test_what_fits_nothing_is_refused(made: Repository, tmp_path: Path, words: tuple[str, ...]) -> None:
     copied = made.copy(tmp_path / "copy")
     before = set(copied.records())

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
 from reconciler.errors import ReconcilerError
+from reconciler.plan.select import join_parts
 from reconciler.resource.kinds import Cell
 
 _MOST = 12
@@ -17,7 +18,7 @@ def find_cell(text: str, cells: Iterable[Cell], listed_by: str = "reconcile stat
 
     Raises ReconcilerError that lists the candidates, or the nearest names."""
     known = {str(cell): cell for cell in cells}
-    found = _candidates(text.strip("/"), known)
+    found = _candidates(join_parts(text), known)
     if len(found) == 1:
         return known[found[0]]
     if found:

@@ -60,7 +60,7 @@ def selection_options() -> list[click.Parameter]:
             ["--exclude"],
             multiple=True,
             metavar="SELECTOR",
-            help="Leave out what matches, such as scenario=Server. May be repeated.",
+            help="Leave out what matches, such as scenario=Server. Repeated, each leaves out more.",
         ),
         click.Option(
             ["--only"],
@@ -84,7 +84,7 @@ def running_options() -> list[click.Parameter]:
             ["--rerun"],
             multiple=True,
             metavar="SELECTOR",
-            help="Make what matches again although nothing changed. May be repeated.",
+            help="Make what matches again although nothing changed. Repeated, each adds more.",
         ),
         click.Option(["--commit"], is_flag=True, help="Commit the new records, and nothing else, to git."),
         busy_option(),

@@ -11,7 +11,7 @@ from reconciler.cli.shared.repository import find_repository, show_from_root, so
 from reconciler.diff.conditions import summarise_cells
 from reconciler.files import RepositoryPaths
 from reconciler.plan.plan import Plan
-from reconciler.plan.select import parse
+from reconciler.plan.select import parse, parse_repeated
 from reconciler.planning import Options, PlanResult, compute_plan, explain_unfit
 from reconciler.quantities import show_age
 from reconciler.resource.conditions import CellStatus
@@ -32,8 +32,9 @@ def find_asked_cells(
 ) -> tuple[RepositoryPaths, Options]:
     """The repository and the options of a look or a pass, from words as typed."""
     specs, selectors = sort_words(words)
-    for selection in (selectors, exclude, rerun):
-        parse(selection)
+    parse(selectors)
+    for repeated in (exclude, rerun):
+        parse_repeated(repeated)
     paths = find_repository(specs)
     options = Options(
         specs=tuple(show_from_root(paths, spec) for spec in specs),
@@ -68,10 +69,8 @@ def compute_selected_plan(paths: RepositoryPaths, options: Options) -> PlanResul
 
 def _selected(cell: Cell, options: Options) -> bool:
     at = Address(Kind.RESULT, str(cell))
-    # A kind chooses resources, not cells.
-    words = [word for word in options.select if not word.startswith(("kind=", "mode="))]
-    excluded = any(parse([word]).matches(at) for word in options.exclude if not word.startswith(("kind=", "mode=")))
-    return parse(words).matches(at) and not excluded
+    excluded = parse_repeated(options.exclude).of_cells().matches(at)
+    return parse(options.select).of_cells().matches(at) and not excluded
 
 
 class LineCommitText(Protocol):

@@ -10,6 +10,8 @@ import click
 from reconciler.errors import RepositoryError
 from reconciler.files import RepositoryPaths
 from reconciler.foreign import find_in_index
+from reconciler.plan.select import join_parts
+from reconciler.resource.kinds import DIVISIONS
 
 WORK = ".reconcile"
 _SIGNS = ("specs", ".git", "state")
@@ -39,8 +41,8 @@ def find_repository(specs: Sequence[str] = ()) -> RepositoryPaths:
 
 
 def sort_words(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(specs, selectors). A selector holds an "=" and is not an existing file."""
-    selectors = tuple(word for word in words if "=" in word and not Path(word).exists())
+    """(specs, selectors). A selector holds an "=", or is a cell as it is printed, and is not an existing file."""
+    selectors = tuple(word for word in words if ("=" in word or _names_cell(word)) and not Path(word).exists())
     specs = tuple(word for word in words if word not in selectors)
     for word in specs:
         if not Path(word).exists() and not word.endswith((".yaml", ".yml")):
@@ -48,6 +50,11 @@ def sort_words(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
                 f"{word!r} is neither a spec file nor a selector. A selector looks like benchmark=resnet."
             )
     return specs, selectors
+
+
+def _names_cell(word: str) -> bool:
+    division, slash, _ = join_parts(word).partition("/")
+    return bool(slash) and division in DIVISIONS
 
 
 def show_from_root(paths: RepositoryPaths, path: str) -> str:

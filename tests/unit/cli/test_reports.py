@@ -90,6 +90,13 @@ def test_selectors(recorded: Path, reconcile: Reconcile) -> None:
     code, out, _ = reconcile("plan", "--exclude", "scenario=Offline")
     assert code == 0
     assert "left out by the selection" in out
+    code, out, _ = reconcile("plan", "--exclude", "scenario=Offline", "--exclude", "scenario=Server")
+    assert code == 0
+    assert "left out by the selection" in out
+    assert reconcile("plan", "--exclude", "scenario=Offline system=other")[0] == 2
+    assert reconcile("plan", HEADING)[0] == reconcile("plan", CELL)[0] == 2
+    assert reconcile("why", HEADING)[0] == 2
+    assert reconcile("plan", "scenario=Server", "scenario=off*")[0] == 2
     assert reconcile("plan", "scenario=off*")[0] == 2
     code, _, err = reconcile("plan", "benchmark=dgits")
     assert (code, "benchmark: digits" in err) == (1, True)

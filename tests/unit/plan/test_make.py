@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from reconciler.diff.change import Difference, Finding
 from reconciler.plan.make import PlanContext, Policy, make_plan
 from reconciler.plan.plan import Step
-from reconciler.plan.select import parse
+from reconciler.plan.select import Selection, parse
 from reconciler.resource.kinds import Address, Kind
 from tests.unit.diff.simulated import Wish, World, desire
 from tests.unit.diff.test_difference import wishes
@@ -60,7 +60,7 @@ def test_blocked_step_blocks_exactly_what_hangs_on_it(cells: list[Wish], data: s
 def test_selection_and_its_complement_are_everything(cells: list[Wish], scenario: str) -> None:
     desired, selector = desire(cells), parse([f"scenario={scenario}"])
     chosen = World().plan(desired, Policy(select=selector))
-    others = World().plan(desired, Policy(exclude=selector))
+    others = World().plan(desired, Policy(exclude=Selection((selector,))))
 
     def own(steps: tuple[Step, ...]) -> set[str]:
         """What some cell has for itself, also where a whole benchmark's shares its key."""

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconciler.errors import ReconcilerError
-from reconciler.plan.select import FIELDS, Selector, parse
+from reconciler.plan.select import FIELDS, Selector, parse, parse_repeated
 from reconciler.resource.kinds import Address, Cell, Kind
 
 CELLS = [Cell(d, s, b, n) for d in ("open", "closed") for s in ("box", "h200x8") for b in ("net-99", "llama")
@@ -32,10 +32,33 @@ def test_nothing_selects_everything() -> None:
     assert chosen(parse([])) == set(ALL)
 
 
+def field(word: str) -> str:
+    return word.partition("=")[0] if "=" in word else "cell"
+
+
 @few
-@given(words, words)
-def test_terms_narrow(first: list[str], second: list[str]) -> None:
-    assert chosen(parse(first + second)) == chosen(parse(first)) & chosen(parse(second))
+@given(words)
+def test_terms_of_one_field_widen_and_of_different_fields_narrow(found: list[str]) -> None:
+    expected = set(ALL)
+    for name in map(field, found):
+        expected &= set.union(*(chosen(parse([word])) for word in found if field(word) == name))
+    assert chosen(parse(found)) == expected
+
+
+@few
+@given(st.lists(words.filter(bool), max_size=3))
+def test_a_repeated_option_adds_up(options: list[list[str]]) -> None:
+    texts = [" ".join(sorted(terms, key=lambda word: "=" in word)) for terms in options if "net" not in terms]
+    found = parse_repeated(texts)
+    assert {a for a in ALL if found.matches(a)} == set().union(
+        *(chosen(parse(terms)) for terms in options if "net" not in terms)
+    )
+
+
+def test_a_cell_is_chosen_as_it_is_printed() -> None:
+    cell = CELLS[0]
+    printed = f"{cell.division} / {cell.system} / {cell.benchmark} / {cell.scenario}"
+    assert chosen(parse([printed])) == {address for address in ALL if address.cell in (cell, None)}
 
 
 @few

@@ -31,7 +31,8 @@ from reconciler.resource.records import Recorded
 from reconciler.resource.settings import SystemSettings
 
 if TYPE_CHECKING:
-    from reconciler.spec.declared import Declared
+    from reconciler.mlperf.rules.ruleset import Ruleset
+    from reconciler.spec.declared import Declared, Reading
     from reconciler.spec.files import Source
 
 _PACKAGE = Path(__file__).parent
@@ -75,7 +76,9 @@ def _files(paths: Iterable[Path]) -> list[Path]:
     found: list[Path] = []
     for path in paths:
         try:
-            found += sorted(p for p in walk_files(path) if p.suffix in _SPECS) if path.is_dir() else [path]
+            found += (
+                sorted(p for p in walk_files(path) if p.suffix in _SPECS or p.is_symlink()) if path.is_dir() else [path]
+            )
         except OSError:
             found.append(path)  # what is wrong with it is said where specs are read
     return found
@@ -153,9 +156,9 @@ def _cold(
     reuse: Reuse,
 ) -> Compiled:
     """From the files themselves: YAML, pydantic and rounds are loaded only here."""
-    from reconciler.spec.loading import load
+    from reconciler.spec.loading import read as read_specs
 
-    return _compile(paths, load(spec_paths, paths.root, os.environ), fingerprint, recorded, stamps, reuse)
+    return _compile(paths, read_specs(spec_paths, paths.root, os.environ), fingerprint, recorded, stamps, reuse)
 
 
 def load_committed(
@@ -175,8 +178,13 @@ def load_committed(
     same = known is not None and known.fingerprint == fingerprint and _is_same_world(known)
     if known is not None and same and observe(known.pins.values).values == known.pins.values:
         return known
+    from reconciler.desired.checks import check, load_ruleset_of
+    from reconciler.mlperf.rules.rounds import load_ruleset
+
     declared, whole = declare(), not reuse.cells
-    desired, pins = _derive(declared, observe, reuse)
+    ruleset = load_ruleset_of(declared, load_ruleset)
+    check(declared, ruleset)
+    desired, pins = _derive(declared, ruleset, observe, reuse)
     applied = {file.path: file.blob for file in declared.files}
     compiled = Compiled(desired, fingerprint, {}, pins, applied, declared.looked)
     if cache is not None and whole:  # else most details are still to be made, which takes as long as all of this
@@ -198,37 +206,39 @@ def compile_sources(
     paths: RepositoryPaths, sources: Sequence[Source], recorded: Recorded, stamps: DigestCache
 ) -> Compiled:
     """The desired state of specs that are not on disk yet. Raises SpecError."""
-    from reconciler.spec.loading import load_sources
+    from reconciler.spec.loading import read_texts
 
-    return _compile(paths, load_sources(sources, paths.root, os.environ), "", recorded, stamps, Reuse())
+    return _compile(paths, read_texts(sources, paths.root, os.environ), "", recorded, stamps, Reuse())
 
 
 def _compile(
     paths: RepositoryPaths,
-    declared: Declared,
+    reading: Reading,
     fingerprint: str,
     recorded: Recorded,
     stamps: DigestCache,
     reuse: Reuse,
 ) -> Compiled:
+    from reconciler.desired.checks import check_reading
     from reconciler.desired.published import collect_systems
+    from reconciler.mlperf.rules.rounds import load_ruleset
+
+    declared, ruleset = check_reading(reading, load_ruleset)
 
     def observe(needed: Iterable[Pin]) -> Pins:
         return observe_pins_here(needed, collect_systems(declared), paths, recorded, stamps)
 
-    desired, pins = _derive(declared, observe, reuse)
+    desired, pins = _derive(declared, ruleset, observe, reuse)
     spec = {file.path: file.blob for file in declared.files}
     variables = digest_variables(declared.variables)
     return Compiled(desired, fingerprint, variables, pins, spec, declared.looked, declared.written)
 
 
-def _derive(declared: Declared, observe: Callable[[Iterable[Pin]], Pins], reuse: Reuse) -> tuple[Desired, Pins]:
-    from reconciler.desired.checks import check, load_ruleset_of
+def _derive(
+    declared: Declared, ruleset: Ruleset, observe: Callable[[Iterable[Pin]], Pins], reuse: Reuse
+) -> tuple[Desired, Pins]:
     from reconciler.desired.compile import compile_desired
     from reconciler.desired.requirements import list_needed_pins
-    from reconciler.mlperf.rules.rounds import load_ruleset
 
-    ruleset = load_ruleset_of(declared, load_ruleset)
-    check(declared, ruleset)
     pins = observe(list_needed_pins(declared, ruleset))
     return compile_desired(declared, ruleset, pins, reuse)[0], pins

@@ -82,6 +82,12 @@ def expand_variables(written: str, environment: Mapping[str, str]) -> str:
     return _VARIABLE.sub(lambda found: environment.get(found[1], found[0]), written)
 
 
+def find_variable(location: str) -> str:
+    """The first variable of a location that was left as it is written, since it is not set; "" for none."""
+    found = _VARIABLE.search(location)
+    return found[1] if found is not None else ""
+
+
 def hide_location(written: str, expanded: str) -> bool:
     """From now on the location shows as it is written in the spec, and what is below it as below that. False where it
     is so short a word that it would be found everywhere."""

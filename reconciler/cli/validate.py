@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 import click
 
 from reconciler.cli.shared.options import json_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.repository import find_repository, show_from_root
-from reconciler.desired.checks import check, load_ruleset_of
+from reconciler.desired.checks import check_reading
 from reconciler.desired.compile import compile_desired
 from reconciler.desired.state import Desired, Pins
 from reconciler.desired_cache import list_spec_paths
@@ -19,15 +21,18 @@ from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.quantities import join_listing, show_count
 from reconciler.render.documents import render_document
 from reconciler.spec.declared import Declared
-from reconciler.spec.loading import list_left_out, load
+from reconciler.spec.files import LARGEST_FILE, Source, decode, read_sources
+from reconciler.spec.loading import list_left_out, read_texts
 
+STANDARD_INPUT = "-"
 _SPECS = click.Argument(["specs"], nargs=-1, metavar="[SPEC]...", type=click.Path())
 
 
 @click.command("validate")
 @takes([_SPECS, json_option()])
 def command(specs: tuple[str, ...], as_json: bool) -> int:
-    """Check SPEC (by default all files in specs/): syntax, names, units, merging, and the rules of the round.
+    """Check SPEC (by default all files in specs/; - is standard input): syntax, names, units, merging, and the rules of
+    the round.
 
     Needs no model, data or device. Every problem is named in one run.
     """
@@ -51,9 +56,16 @@ def command(specs: tuple[str, ...], as_json: bool) -> int:
 
 
 def _read(specs: Sequence[str]) -> tuple[Declared, Desired, tuple[str, ...]]:
-    paths = find_repository(specs)
-    spec_paths = list_spec_paths(paths, [show_from_root(paths, spec) for spec in specs])
-    declared = load(spec_paths, paths.root, os.environ)
-    ruleset = load_ruleset_of(declared, load_ruleset)
-    check(declared, ruleset)
+    named = [spec for spec in specs if spec != STANDARD_INPUT]
+    paths = find_repository(named)
+    only_given = bool(specs) and not named
+    spec_paths = [] if only_given else list_spec_paths(paths, [show_from_root(paths, spec) for spec in named])
+    sources, problems = ([], []) if only_given else read_sources(spec_paths, paths.root)
+    if STANDARD_INPUT in specs:
+        given = decode(sys.stdin.buffer.read(LARGEST_FILE), "<stdin>")
+        if isinstance(given, Source):
+            sources.append(replace(given, named=True))
+        else:
+            problems.append(given)
+    declared, ruleset = check_reading(read_texts(sources, paths.root, os.environ, problems), load_ruleset)
     return declared, compile_desired(declared, ruleset, Pins())[0], list_left_out(spec_paths, paths.root)

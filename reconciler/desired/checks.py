@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from reconciler.desired.cell_settings import find_source_cell
@@ -19,17 +19,49 @@ from reconciler.resource.inputs import Value
 from reconciler.resource.kinds import Cell
 from reconciler.resource.settings import SERVICE_COMMAND, SLURM
 from reconciler.result_formats.table import find_declared_format
-from reconciler.spec.declared import Declared, DeclaredCell
+from reconciler.spec.declared import Declared, DeclaredCell, Reading
 
 
 def check(declared: Declared, ruleset: Ruleset) -> None:
     """Raises SpecError naming every cell that the round forbids or that cannot be made as declared."""
+    if problems := find_problems(declared, ruleset):
+        raise SpecError(problems)
+
+
+def check_reading(reading: Reading, load_ruleset: Callable[[str], Ruleset]) -> tuple[Declared, Ruleset]:
+    """What was read, with the rules of its round. Raises SpecError with everything that is wrong with it: what the
+    reading found, and what the rules say of all that it does not put in doubt."""
+    declared = reading.declared
+    if declared is None or any(problem.path == "spec.round" for problem in reading.problems):
+        raise SpecError(list(reading.problems))
+    try:
+        ruleset = load_ruleset_of(declared, load_ruleset)
+    except SpecError as error:
+        raise SpecError([*reading.problems, *error.problems]) from error
+    ruled = find_problems(declared, ruleset, [problem.path for problem in reading.problems])
+    found = {(each.file, each.line, each.column): each for each in reversed([*reading.problems, *ruled])}
+    if problems := [*reading.problems, *(each for each in ruled if each in found.values())]:
+        raise SpecError(problems)
+    return declared, ruleset
+
+
+def find_problems(declared: Declared, ruleset: Ruleset, wrong: Sequence[str] = ()) -> list[Problem]:
+    """Every problem, each once. ``wrong``: paths of the spec that were refused already, so that nothing is said of what
+    hangs on them."""
     problems: list[Problem] = []
     for cell in declared.cells:
+        c = cell.cell
+        about = (f"spec.systems.{c.system}", f"spec.benchmarks.{c.benchmark}", "spec.defaults")
+        own = f"spec.divisions.{c.division}.{c.system}.{c.benchmark}"
+        if c.system not in declared.systems or any(_within(path, (*about, own)) for path in wrong):
+            continue
         problems += _check_cell(declared, cell, ruleset)
     problems += _entered_twice(declared, ruleset)
-    if problems:
-        raise SpecError(problems)
+    return list({(each.file, each.line, each.column, each.message): each for each in reversed(problems)}.values())[::-1]
+
+
+def _within(path: str, above: Sequence[str]) -> bool:
+    return any(path == top or path.startswith(f"{top}.") for top in above)
 
 
 def _entered_twice(declared: Declared, ruleset: Ruleset) -> Iterator[Problem]:

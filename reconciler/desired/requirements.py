@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from harness.contract import BACKENDS
 from reconciler.desired.cell_settings import CellReaders
 from reconciler.desired.commands import list_command_pins
@@ -56,6 +58,20 @@ def find_missing_cells(declared: Declared, ruleset: Ruleset) -> tuple[str, ...]:
 
 
 def list_notes(declared: Declared, ruleset: Ruleset) -> tuple[str, ...]:
+    """What nothing follows from here, and people should know."""
+    return (*_tell_unset(declared), *_tell_earlier(declared, ruleset))
+
+
+def _tell_unset(declared: Declared) -> Iterator[str]:
+    """Of each environment variable that locations name and that is not set here."""
+    for name, origin in declared.unset.items():
+        yield (
+            f"{origin}: the environment variable {name} is not set; what is below it counts as not on this machine "
+            f"(export {name}=/path/to/it)"
+        )
+
+
+def _tell_earlier(declared: Declared, ruleset: Ruleset) -> tuple[str, ...]:
     """Of each entered benchmark that only earlier rounds had: what holds for it, and what becomes of it."""
     entered: dict[tuple[str, str], str] = {}
     for cell in declared.cells:

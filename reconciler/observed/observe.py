@@ -7,6 +7,7 @@ from pathlib import Path
 
 from harness.contract import BACKENDS, BENCHMARKS, installing
 from reconciler.desired.state import Desired
+from reconciler.escaping import find_variable
 from reconciler.files import RepositoryPaths
 from reconciler.observed.artifacts import observe_artifacts
 from reconciler.observed.digest_cache import DigestCache
@@ -131,6 +132,9 @@ def find_obstacle(
         wanted.append(locations.get(f"{kind}.path"))
     for path in wanted:
         if path and not (root / path).exists():
+            if name := find_variable(path):
+                fix = f"export {name}=/path/to/it, or write the path in the spec"
+                return Obstacle(f"the environment variable {name}, which {path} names, is not set", fix)
             places = locations.get(f"{kind}.looked_for", "")
             if address.kind in (Kind.MODEL, Kind.DATASET) and path in places.split(", "):
                 return _explain_scratch(address, kind, places, locations)

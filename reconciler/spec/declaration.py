@@ -7,6 +7,7 @@ from pathlib import Path
 
 from harness.contract import BENCHMARKS
 from reconciler.errors import Problem
+from reconciler.escaping import find_variable
 from reconciler.mlperf.benchmark_facts import BenchmarkFacts, find_benchmark_facts
 from reconciler.mlperf.benchmark_files import BenchmarkFiles, find_benchmark_files
 from reconciler.resource.inputs import DEFAULT, Value
@@ -17,7 +18,7 @@ from reconciler.spec.commands import check_harness
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, SpecFile
 from reconciler.spec.groups import Group
 from reconciler.spec.layers import Block, LayeredSetting, break_cycles, combine, flatten, resolve_blocks
-from reconciler.spec.locations import Variables
+from reconciler.spec.locations import Variables, explain_unset
 from reconciler.spec.models import BenchmarkGroup, Document, SettingsGroup
 from reconciler.spec.names import give_advice
 from reconciler.spec.nodes import ListNode, MapNode, Node, ScalarNode
@@ -78,7 +79,10 @@ class Declaring:
         for name, group in groups.items():
             block = flatten(group, self._node("spec", name), f"spec.{name}", f"{name}.")
             found |= {flat: layers[0].value for flat, layers in block.items() if layers[0].value.value is not None}
-        if self.spec.tree is not None and (wrong := find_misplaced_tree(str(self.spec.tree), self._folder)):
+        if self.spec.tree is not None and (name := find_variable(str(self.spec.tree))):
+            unset = explain_unset(name)
+            self._complain_of_value(("spec", "tree"), unset.message, unset.fix)
+        elif self.spec.tree is not None and (wrong := find_misplaced_tree(str(self.spec.tree), self._folder)):
             self._complain_of_value(("spec", "tree"), *wrong)
         return found
 

@@ -42,7 +42,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from reconciler.resource.inputs import Value
+from reconciler.errors import Problem
+from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.kinds import Cell
 
 
@@ -80,7 +81,8 @@ class DeclaredCell:
 class Declared:
     """``variables``: each environment variable that was read in a location field, and its value then (None: not set).
     ``looked``: each place of the scratch space that was looked for, and whether it was there.
-    ``written``: locations that name variables, as they are written.
+    ``written``: locations that name variables, as they are written. ``unset``: variables that locations name and that
+    are not set here, with the first place that names each.
 
     ``settings`` of the whole submission: tree, documents.calibration, documents.bandwidth (locations), embargo.until (a
     day), embargo.allow (patterns), signing.sign, signing.signers (location),
@@ -98,4 +100,13 @@ class Declared:
     variables: Mapping[str, str | None] = field(default_factory=dict)
     looked: Mapping[str, bool] = field(default_factory=dict)
     written: tuple[str, ...] = ()
+    unset: Mapping[str, Origin] = field(default_factory=dict)
     settings: Mapping[str, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was declared as far as it is right, and everything wrong with it."""
+
+    declared: Declared | None
+    problems: tuple[Problem, ...] = ()

@@ -41,7 +41,7 @@ def read_sources(paths: Sequence[Path], root: Path) -> tuple[list[Source], list[
             found, missing = [], [Problem(str(path), 1, 1, "", f"the path cannot be read: {why}", "check the path")]
         problems += missing
         for file in found:
-            resolved = file.resolve()
+            resolved = _resolve(file)
             spelled, named = chosen.get(resolved, (file, False))
             chosen[resolved] = spelled, named or file is path
     for file, named in chosen.values():
@@ -57,11 +57,18 @@ def read_sources(paths: Sequence[Path], root: Path) -> tuple[list[Source], list[
     return sources, problems
 
 
+def _resolve(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError):  # links in a circle
+        return path.absolute()
+
+
 def make_relative_name(path: Path, root: Path) -> str:
     """The path as problems and origins name it: relative to the repository, or as given when it is outside."""
     try:
         return path.resolve().relative_to(root.resolve()).as_posix()
-    except ValueError:
+    except (ValueError, OSError, RuntimeError):
         return path.as_posix()
 
 
@@ -97,11 +104,17 @@ def list_spec_files(folder: Path) -> list[Path]:
 
 
 def _is_spec(item: Path, folder: Path) -> bool:
-    hidden = any(part.startswith(".") for part in item.relative_to(folder).parts)
-    return item.suffix in _ENDINGS and not hidden and item.exists() and not item.is_dir()
+    """A link that cannot be followed is named where it is read: what it leads to may be most of a submission."""
+    if any(part.startswith(".") for part in item.relative_to(folder).parts):
+        return False
+    if item.is_symlink() and (item.is_dir() or not item.exists()):
+        return True
+    return item.suffix in _ENDINGS and not item.is_dir()
 
 
 def _read(path: Path, root: Path) -> Source | Problem:
+    if path.is_symlink() and (wrong := _explain_link(path)):
+        return Problem(f"{make_relative_name(path.parent, root)}/{path.name}", 1, 1, "", *wrong)
     name = make_relative_name(path, root)
     try:
         data = read_regular(path, LARGEST_FILE)
@@ -112,6 +125,20 @@ def _read(path: Path, root: Path) -> Source | Problem:
             name, 1, 1, "", f"the file cannot be read: {error.strerror}", "check that it is a file you may read"
         )
     return decode(data, name)
+
+
+def _explain_link(path: Path) -> tuple[str, str] | None:
+    if path.is_dir():
+        return "a link to a folder, which is not followed", "link its files, or name the folder on the command line"
+    if path.exists():
+        return None
+    try:
+        path.resolve(strict=True)
+    except FileNotFoundError:
+        return f"the link leads to {path.readlink()}, which is not there", "correct the link, or remove it"
+    except (OSError, RuntimeError):
+        pass
+    return "the link leads in a circle", "correct the link, or remove it"
 
 
 def decode(data: bytes, name: str) -> Source | Problem:

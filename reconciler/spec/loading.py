@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from reconciler.errors import Problem, SpecError
 from reconciler.spec.declaration import Declaring
-from reconciler.spec.declared import Declared, SpecFile
+from reconciler.spec.declared import Declared, Reading, SpecFile
 from reconciler.spec.files import Source, read_sources
-from reconciler.spec.locations import Variables, find_misplaced
+from reconciler.spec.locations import Variables, find_misplaced, find_users
 from reconciler.spec.merging import applies_only_when_named, check_header, merge
 from reconciler.spec.nodes import MapNode, parse
 from reconciler.spec.validation import validate
@@ -21,8 +22,13 @@ def load(paths: Sequence[Path], root: Path, environment: Mapping[str, str]) -> D
     ``root`` is the repository, to which names in origins and relative locations refer; ``environment`` is read by
     location fields only. Raises SpecError with all problems found.
     """
+    return require_right(read(paths, root, environment))
+
+
+def read(paths: Sequence[Path], root: Path, environment: Mapping[str, str]) -> Reading:
+    """As ``load``, for those who look for further problems in what is right. Raises nothing."""
     sources, problems = read_sources(paths, root)
-    return load_sources(sources, root, environment, problems)
+    return read_texts(sources, root, environment, problems)
 
 
 def load_sources(
@@ -30,6 +36,20 @@ def load_sources(
 ) -> Declared:
     """As ``load``, from texts already read (a commit's, say) and the problems met in reading them. What applies only
     when it is named, and was not, is left out as if it were not there."""
+    return require_right(read_texts(sources, root, environment, problems))
+
+
+def require_right(reading: Reading) -> Declared:
+    """Raises SpecError with all problems found."""
+    if reading.problems or reading.declared is None:
+        raise SpecError(list(reading.problems))
+    return reading.declared
+
+
+def read_texts(
+    sources: Sequence[Source], root: Path, environment: Mapping[str, str], problems: Sequence[Problem] = ()
+) -> Reading:
+    """As ``read``, from texts."""
     found = list(problems)
     sources, trees, wrong = _parse(sources)
     found += wrong
@@ -43,9 +63,7 @@ def load_sources(
         places = {(problem.file, problem.line, problem.column) for problem in found}
         found += twice
         found += [problem for problem in wrong if (problem.file, problem.line, problem.column) not in places]
-    if found or declared is None:
-        raise SpecError(list(dict.fromkeys(found)))
-    return declared
+    return Reading(declared, tuple(dict.fromkeys(found)))
 
 
 def list_left_out(paths: Sequence[Path], root: Path) -> tuple[str, ...]:
@@ -86,5 +104,5 @@ def _declare(
         return None, wrong
     declaring = Declaring(document, tree, root, variables, complete=complete, sound=not wrong)
     files = tuple(sorted((SpecFile(source.name, source.blob) for source in sources), key=lambda file: file.path))
-    declared = declaring.declare(files)
+    declared = replace(declaring.declare(files), unset=find_users(tree, variables.unset))
     return declared, wrong + declaring.problems

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,16 +60,18 @@ _LISTED = "RECONCILE_STORE_VARIABLES"
 @dataclass(frozen=True, slots=True)
 class Variables:
     """The environment as given, and what was read of it (None: not set). ``written``: locations that name variables, as
-    they are written."""
+    they are written. ``unset``: variables that a location names and that have no value here."""
 
     environment: Mapping[str, str]
     read: dict[str, str | None] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)
+    unset: set[str] = field(default_factory=set)
 
     def expand(self, text: str, *, sent: bool = False) -> str:
-        """``text`` with each ``${NAME}`` replaced. Raises UnfitError when one is not set, is a secret by its name, or
-        for other notations. ``sent``: the result leaves this machine, so only names that say nothing about this
-        account count, and those that its owner lists in RECONCILE_STORE_VARIABLES."""
+        """``text`` with each ``${NAME}`` replaced; as it is written where one is not set, since a location is not
+        identity and what is there may be on another machine. Raises UnfitError when one is a secret by its name, or for
+        other notations. ``sent``: the result leaves this machine, so each must be set, and only names that say nothing
+        about this account count, and those that its owner lists in RECONCILE_STORE_VARIABLES."""
         if _ANY_VARIABLE.search(_VARIABLE.sub("", text)):
             raise UnfitError(
                 f"{show_quantity(text)} holds a variable in a notation that is not supported", "write it as ${NAME}"
@@ -80,9 +82,14 @@ class Variables:
             self._refuse(name, sent)
             self.read[name] = self.environment.get(name)
             if not self.read[name]:
-                message = f"the environment variable {name} is {'empty' if self.read[name] == '' else 'not set'}"
-                raise UnfitError(message, f"export {name}=/path/to/it, or write the path here")
+                self.unset.add(name)
+                continue
             hide_value(name, self.environment[name])
+        missing = [name for name in _VARIABLE.findall(text) if name in self.unset]
+        if missing and sent:
+            raise explain_unset(missing[0])
+        if missing:
+            return text
         expanded = expand_variables(text, self.environment)
         if expanded != text:
             self.written.add(text)
@@ -102,6 +109,22 @@ class Variables:
         if sent and not name.startswith(_SENT) and name not in listed:
             fix = f"write it out, or, if the store may know its value: export {_LISTED}={name}"
             raise UnfitError(f"the environment variable {name} would be sent to the store", fix)
+
+
+def explain_unset(name: str) -> UnfitError:
+    return UnfitError(
+        f"the environment variable {name} is not set", f"export {name}=/path/to/it, or write the path here"
+    )
+
+
+def find_users(root: MapNode, names: Collection[str]) -> dict[str, Origin]:
+    """Variable → where a value first names it."""
+    found: dict[str, Origin] = {}
+    for _, _, node in _walk(root, ()):
+        for name in _VARIABLE.findall(node.value) if isinstance(node.value, str) else ():
+            if name in names:
+                found.setdefault(name, node.origin)
+    return found
 
 
 def find_misplaced(root: MapNode) -> list[Problem]:

@@ -75,7 +75,8 @@ def test_variable_that_changes_is_noticed(
         monkeypatch.setenv("NETS", str(tmp_path / place))
         assert ("${NETS}/net.onnx" in reconcile("plan")[1]) is (place == "empty")
     monkeypatch.delenv("NETS")
-    assert "NETS is not set" in reconcile("plan")[2]
+    code, out, _ = reconcile("plan")
+    assert (code, "specs/one.yaml:18:" in out, "the environment variable NETS is not set" in out) == (2, True, True)
 
 
 def test_store_learns_only_what_its_owner_lists(

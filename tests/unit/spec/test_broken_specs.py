@@ -92,9 +92,9 @@ BROKEN = {
             "duration in ns, us, ms",
         ),
     ),
-    "unset variable": (
-        replaced("as: resnet", "dataset: {path: '${DATA}/x'}"),
-        *(14, 23, "spec.benchmarks.digits.dataset.path", "DATA is not set", "export DATA="),
+    "unset variable of the tree, which is written to": (
+        replaced("submitter: ACME", "submitter: ACME\n  tree: '${DATA}/x'"),
+        *(7, 9, "spec.tree", "DATA is not set", "export DATA="),
     ),
     "variable in another field": (
         replaced("submitter: ACME", "submitter: '${WHO}'"),

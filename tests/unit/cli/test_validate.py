@@ -1,0 +1,105 @@
+"""`reconcile validate`: everything that is wrong, in one run; what is not on this machine is no mistake."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.conftest import SPEC, Reconcile, edit
+
+MODEL = "model: {settings: {epochs: 1}}"
+
+
+def test_a_variable_that_is_not_set_hides_nothing_and_stops_nothing(
+    recorded: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NETS", raising=False)
+    edit(recorded, MODEL, f'{MODEL}\n      dataset: {{path: "${{NETS}}/images"}}')
+    for command in ("validate", "plan", "status"):
+        code, out, err = reconcile(command)
+        assert (code in (0, 2), err) == (True, ""), command
+        assert ("NETS is not set" in out) is (command != "status"), command
+    assert "specs/one.yaml:19:" in reconcile("validate")[1]
+    edit(recorded, "target_qps: 1000", "target_qsp: 1000")
+    code, _, err = reconcile("validate")
+    assert (code, "write target_qps" in err) == (1, True)
+
+
+def test_what_needs_an_unset_variable_is_blocked_and_says_so(
+    declared: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NETS", raising=False)
+    edit(declared, "code: digits", "code: mine.py")
+    edit(declared, MODEL, 'model: {path: "${NETS}/net.onnx"}')
+    (declared / "mine.py").write_text("def build_dataset(request): ...\n")
+    code, out, _ = reconcile("plan")
+    assert code == 2
+    assert "the environment variable NETS, which ${NETS}/net.onnx names, is not set" in out
+    assert "export NETS=/path/to/it" in out
+
+
+def test_rules_of_the_round_are_checked_beside_a_misspelt_key(declared: Path, reconcile: Reconcile) -> None:
+    edit(declared, "category: edge", "category: datacenter")
+    edit(declared, "    open:", "    closed:\n      box:\n        digits: {SingleStream: {}}\n    open:")
+    edit(declared, "target_qps: 1000", "target_qsp: 1000")
+    code, _, err = reconcile("validate")
+    assert code == 1
+    assert "specs/one.yaml:27:21: spec.divisions.open.box.digits.Offline.target_qsp" in err
+    assert "specs/one.yaml:23:18: spec.divisions.closed.box.digits.SingleStream: round v6.1 does not allow" in err
+    assert "2 problems" in err
+    edit(declared, "round: v6.1", "round: v9.9")
+    assert "3 problems" not in reconcile("validate")[2]
+    assert "v9.9" in reconcile("validate")[2]
+
+
+def test_one_mistake_of_a_benchmark_is_one_problem_however_many_cells_share_it(
+    declared: Path, reconcile: Reconcile
+) -> None:
+    edit(declared, "  rehearsal: true\n", "")
+    edit(declared, "engine: {backend", "min_duration: 1 s\n      engine: {backend")
+    edit(declared, "min_duration: 0, ", "")
+    edit(declared, "          Offline:", "          SingleStream: {}\n          Offline:")
+    code, _, err = reconcile("validate")
+    assert (code, err.count("requires at least 600000 ms")) == (1, 1)
+
+
+def test_standard_input(declared: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch) -> None:
+    def give(text: str) -> None:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+
+    give(SPEC)
+    code, out, _ = reconcile("validate", "-", "--json")
+    assert (code, json.loads(out)["files"]) == (0, ["<stdin>"])
+    give(SPEC.replace("target_qps", "target_qsp"))
+    code, _, err = reconcile("validate", "-")
+    assert (code, "<stdin>:24:21:" in err) == (1, True)
+    give(SPEC)
+    assert "set here and in specs/one.yaml" in reconcile("validate", "specs", "-")[2]
+
+
+@pytest.mark.parametrize("what", ["nowhere.yaml", "linked.yaml", "/nonexistent/folder", "../specs"])
+def test_a_link_that_cannot_be_followed_is_named(declared: Path, reconcile: Reconcile, what: str) -> None:
+    (declared / "specs/linked.yaml").symlink_to(what)
+    for command in ("validate", "plan"):
+        code, _, err = reconcile(command)
+        assert (code, err.startswith("error: specs/linked.yaml:1:1: ")) == (1, True), command
+    expected = {
+        "nowhere.yaml": "the link leads to nowhere.yaml, which is not there",
+        "linked.yaml": "the link leads in a circle",
+        "/nonexistent/folder": "the link leads to /nonexistent/folder, which is not there",
+        "../specs": "a link to a folder, which is not followed",
+    }
+    assert expected[what] in err
+
+
+def test_what_is_no_file_is_refused_at_once(declared: Path, reconcile: Reconcile) -> None:
+    os.mkfifo(declared / "specs/pipe.yaml")
+    for words in (("validate",), ("plan",), ("validate", "specs/pipe.yaml"), ("plan", "specs/pipe.yaml")):
+        code, _, err = reconcile(*words)
+        assert (code, "specs/pipe.yaml:1:1: it is not a regular file" in err) == (1, True), words
+    assert "/dev/zero:1:1: it is not a regular file" in reconcile("validate", "/dev/zero")[2]

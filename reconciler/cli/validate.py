@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 
 import click
 
@@ -16,7 +15,7 @@ from reconciler.desired.checks import check_reading
 from reconciler.desired.compile import compile_desired
 from reconciler.desired.state import Desired, Pins
 from reconciler.desired_cache import list_spec_paths
-from reconciler.errors import IN_SYNC
+from reconciler.errors import IN_SYNC, NOT_IN_SYNC
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.quantities import join_listing, show_count
 from reconciler.render.documents import render_document
@@ -34,7 +33,8 @@ def command(specs: tuple[str, ...], as_json: bool) -> int:
     """Check SPEC (by default all files in specs/; - is standard input): syntax, names, units, merging, and the rules of
     the round.
 
-    Needs no model, data or device. Every problem is named in one run.
+    Needs no model, data or device. Every problem is named in one run, and so is what a submission would be refused for
+    at its end: a valid spec with such gaps exits 2.
     """
     declared, desired, left_out = _read(specs)
     files = [file.path for file in declared.files]
@@ -42,8 +42,10 @@ def command(specs: tuple[str, ...], as_json: bool) -> int:
         counts = {"cells": len(declared.cells), "resources": len(desired.resources)}
         missing = list(desired.missing_cells)
         said = {"missing_cells": missing, "notes": list(desired.notes), "left_out": list(left_out), **counts}
-        say_json(render_document("validate", valid=True, problems=[], files=files, **said))
-        return IN_SYNC
+        said["gaps"] = list(desired.gaps)
+        complete = not desired.gaps
+        say_json(render_document("validate", valid=True, complete=complete, problems=[], files=files, **said))
+        return IN_SYNC if complete else NOT_IN_SYNC
     cells, resources = show_count(len(declared.cells), "cell"), show_count(len(desired.resources), "resource")
     say(f"Valid: {join_listing(files)} ({cells}, {resources}, round {declared.round.value}).")
     if left_out:
@@ -52,7 +54,12 @@ def command(specs: tuple[str, ...], as_json: bool) -> int:
         say(f"Not declared, but required by the round: {cell}")
     for note in desired.notes:
         say(note)
-    return IN_SYNC
+    if not desired.gaps:
+        return IN_SYNC
+    say(f"Before it can be submitted ({show_count(len(desired.gaps), 'gap')}):")
+    for gap in desired.gaps:
+        say(f"  {gap}")
+    return NOT_IN_SYNC
 
 
 def _read(specs: Sequence[str]) -> tuple[Declared, Desired, tuple[str, ...]]:
@@ -64,7 +71,7 @@ def _read(specs: Sequence[str]) -> tuple[Declared, Desired, tuple[str, ...]]:
     if STANDARD_INPUT in specs:
         given = decode(sys.stdin.buffer.read(LARGEST_FILE), "<stdin>")
         if isinstance(given, Source):
-            sources.append(replace(given, named=True))
+            sources.append(given)
         else:
             problems.append(given)
     declared, ruleset = check_reading(read_texts(sources, paths.root, os.environ, problems), load_ruleset)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from reconciler.codec import CodecError, decode_json, encode_json
 from reconciler.desired.state import Desired, Detail, Pins
+from reconciler.errors import Problem
 from reconciler.escaping import expand_variables, hide_location, hide_value
 from reconciler.files import hash_bytes, read_checked, write_cache
 from reconciler.resource.kinds import Address, Cell
@@ -22,7 +23,7 @@ from reconciler.resource.pins import Pin
 from reconciler.resource.resources import Resource
 from reconciler.resource.settings import SubmissionSettings
 
-FORMAT = 8
+FORMAT = 9
 _SHORTEST = 4  # characters of a value that is looked for
 
 
@@ -76,6 +77,7 @@ class _Header:
     name: str
     missing: tuple[str, ...]
     notes: tuple[str, ...]
+    gaps: tuple[Problem, ...]
     submission: SubmissionSettings
     rows: Sequence[_ResourceRow]
     looked: Mapping[str, bool]
@@ -144,6 +146,7 @@ def _encode(compiled: Compiled) -> bytes:
         desired.name,
         desired.missing_cells,
         desired.notes,
+        desired.gaps,
         desired.submission,
         rows,
         compiled.looked,
@@ -196,6 +199,7 @@ def _decode(data: bytes, header: _Header, base: int, head: _Head, masked: _Maske
         by_address=by_address,
         missing_cells=header.missing,
         notes=header.notes,
+        gaps=header.gaps,
         submission=header.submission,
     )
     origins = {row.pin: row.origin for row in header.pins if row.origin is not None}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from decimal import Decimal
 
 from reconciler.desired.cell_settings import find_source_cell
 from reconciler.desired.compliance import ASKED, has_test, is_asked_for
@@ -15,6 +16,7 @@ from reconciler.mlperf.loadgen.user_conf import select_settings
 from reconciler.mlperf.rules.inference import explain_refusal, explain_variant_refusal
 from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.mlperf.rules.values import Presence
+from reconciler.resource.canonical import show_decimal
 from reconciler.resource.inputs import Value
 from reconciler.resource.kinds import Cell
 from reconciler.resource.settings import SERVICE_COMMAND, SLURM
@@ -234,16 +236,17 @@ def _too_lenient(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) ->
     """Settings that no checker would accept, unless the submission says that it is a rehearsal."""
     scenario, problems = cell.cell.scenario, []
     limits = (
-        ("min_duration", "least_min_duration", 1, "ms"),
-        ("performance_sample_count", "least_performance_sample_count", 1, "samples"),
-        ("target_latency", "most_target_latency", -1, "ns"),
+        ("min_duration", "least_min_duration", 1, 10**3, "s"),
+        ("performance_sample_count", "least_performance_sample_count", 1, 1, "samples"),
+        ("target_latency", "most_target_latency", -1, 10**6, "ms"),
     )
-    for setting, demand, sign, unit in limits:
+    for setting, demand, sign, size, unit in limits:
         value, ruled = cell.settings.get(setting), rules.value(demand, scenario)
         if value is None or ruled is None or sign * (int(value.value) - int(ruled)) >= 0:
             continue
         bound = "at least" if sign > 0 else "at most"
-        message = f"{setting} is {value.value} {unit}; round {ruleset.round} requires {bound} {ruled} {unit}"
+        said, asked = (f"{show_decimal(Decimal(int(found)) / size)} {unit}" for found in (value.value, ruled))
+        message = f"{setting} is {said}; round {ruleset.round} requires {bound} {asked}"
         fix = f"remove {setting}, or set `rehearsal: true` (its results are marked and never packaged)"
         problems.append(_problem(cell, value, message, fix))
     return problems

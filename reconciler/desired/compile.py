@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from reconciler.desired.cell_settings import CellReaders
 from reconciler.desired.cells import CellCompiler, Commons, find_common_keys
+from reconciler.desired.gaps import find_gaps
 from reconciler.desired.inputs import collect_submission_inputs, make_upstream_input
 from reconciler.desired.published import (
     collect_published_inputs,
@@ -70,6 +71,7 @@ def compile_desired(
         by_address={r.address: r for r in resources},
         missing_cells=find_missing_cells(declared, ruleset),
         notes=list_notes(declared, ruleset),
+        gaps=find_gaps(declared, ruleset),
         submission=collect_submission_settings(declared),
     )
     return whole, making.noted

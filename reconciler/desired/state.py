@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from reconciler.errors import Problem
 from reconciler.mlperf.rules.context import RuleContext
 from reconciler.resource.inputs import Input, Origin
 from reconciler.resource.kinds import Address
@@ -39,7 +40,8 @@ class Detail:
 class Desired:
     """Resources in pipeline order, cell by cell. ``detail`` gives what a resource was made from; the compiled cache
     reads it only when asked. ``digest`` stands for the whole: two equal digests plan alike. ``submission``: what is
-    declared of the whole. ``notes``: what a plan says of it though nothing follows from it."""
+    declared of the whole. ``notes``: what a plan says of it though nothing follows from it. ``gaps``: what a
+    submission of it lacks."""
 
     digest: str
     resources: tuple[Resource, ...]
@@ -49,6 +51,7 @@ class Desired:
     submission: SubmissionSettings = field(default_factory=SubmissionSettings)
     missing_cells: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    gaps: tuple[Problem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ def is_placing(name: str) -> bool:
 
 
 _MILLISECONDS = 1000
-_NO_HARDWARE = frozenset({"", "none", "n/a", "0"})  # what people write where there is none
+NO_HARDWARE = frozenset({"", "none", "n/a", "0"})  # what people write where there is none
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +91,8 @@ class Settings:
     def hardware(self) -> Hardware:
         accelerator, cpu = (self.text(f"hardware.{name}") for name in ("accelerator", "cpu"))
         return Hardware(
-            accelerator="" if accelerator.lower() in _NO_HARDWARE else accelerator,
-            cpu="" if cpu.lower() in _NO_HARDWARE else cpu,
+            accelerator="" if accelerator.lower() in NO_HARDWARE else accelerator,
+            cpu="" if cpu.lower() in NO_HARDWARE else cpu,
             count=self.number("hardware.count"),
             nodes=self.number("hardware.nodes"),
             power_limit=self.number("hardware.power_limit"),

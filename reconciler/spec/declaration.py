@@ -12,7 +12,7 @@ from reconciler.mlperf.benchmark_facts import BenchmarkFacts, find_benchmark_fac
 from reconciler.mlperf.benchmark_files import BenchmarkFiles, find_benchmark_files
 from reconciler.resource.inputs import DEFAULT, Value
 from reconciler.resource.kinds import SCENARIOS, Cell
-from reconciler.resource.settings import COMMAND
+from reconciler.resource.settings import COMMAND, NO_HARDWARE
 from reconciler.spec.checks import check_cell
 from reconciler.spec.commands import check_harness
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, SpecFile
@@ -146,7 +146,15 @@ class Declaring:
             key.removeprefix("description."): value for key, value in values.items() if key.startswith("description.")
         }
         settings = {key: value for key, value in values.items() if not key.startswith("description.")}
-        return DeclaredSystem(name, settings, description)
+        self._check_count(where)
+        return DeclaredSystem(name, settings, description, find_position(self._root, where)[0])
+
+    def _check_count(self, where: tuple[str, ...]) -> None:
+        hardware = self.spec.systems[where[-1]].hardware
+        if hardware.count == 0 and (hardware.accelerator or "none").lower() not in NO_HARDWARE:
+            message = f"count is 0, and {hardware.accelerator} is declared"
+            fix = "write how many each node has, such as 8, or take accelerator out"
+            self._complain_of_value((*where, "hardware", "count"), message, fix)
 
     def _benchmark(self, name: str, benchmark: BenchmarkGroup) -> Block:
         where = ("spec", "benchmarks", name)

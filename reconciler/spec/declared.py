@@ -43,7 +43,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from reconciler.errors import Problem
-from reconciler.resource.inputs import Origin, Value
+from reconciler.resource.inputs import DEFAULT, Origin, Value
 from reconciler.resource.kinds import Cell
 
 
@@ -57,11 +57,12 @@ class SpecFile:
 
 @dataclass(frozen=True, slots=True)
 class DeclaredSystem:
-    """``description`` holds what the user wrote for systems/<name>.json, field by field."""
+    """``description`` holds what the user wrote for systems/<name>.json, field by field. ``origin``: of its name."""
 
     name: str
     settings: Mapping[str, Value]
     description: Mapping[str, Value]
+    origin: Origin = DEFAULT
 
 
 @dataclass(frozen=True, slots=True)

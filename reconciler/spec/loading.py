@@ -13,6 +13,7 @@ from reconciler.spec.files import Source, read_sources
 from reconciler.spec.locations import Variables, find_misplaced, find_users
 from reconciler.spec.merging import applies_only_when_named, check_header, merge
 from reconciler.spec.nodes import MapNode, parse
+from reconciler.spec.slips import find_slips
 from reconciler.spec.validation import validate
 
 
@@ -57,13 +58,23 @@ def read_texts(
     complete = len(trees) == len(sources) and not problems
     declared = None
     if merged is not None:
-        found += find_misplaced(merged)
+        slips = list(find_slips(merged))
+        found += [*find_misplaced(merged), *slips]
         declared, wrong = _declare(merged, sources, root, Variables(environment), complete=complete)
         # What was refused where it is written (a secret, an alias to nothing) is one problem, whatever its field is.
         places = {(problem.file, problem.line, problem.column) for problem in found}
         found += twice
-        found += [problem for problem in wrong if (problem.file, problem.line, problem.column) not in places]
+        found += [
+            problem
+            for problem in wrong
+            if (problem.file, problem.line, problem.column) not in places and not _follows(problem, slips)
+        ]
     return Reading(declared, tuple(dict.fromkeys(found)))
+
+
+def _follows(problem: Problem, slips: Sequence[Problem]) -> bool:
+    """Whether a problem is only what a slip of indentation made of what stands below it."""
+    return any(problem.path == slip.path or problem.path.startswith(f"{slip.path}.") for slip in slips)
 
 
 def list_left_out(paths: Sequence[Path], root: Path) -> tuple[str, ...]:

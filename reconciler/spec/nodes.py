@@ -24,6 +24,7 @@ from ruamel.yaml.events import (
 
 from reconciler.errors import Problem
 from reconciler.resource.inputs import Origin
+from reconciler.spec.lookalikes import explain_lookalike, explain_space, find_odd_space, find_typographic_quote
 from reconciler.spec.syntax import make_syntax_problem, parse_events
 
 DEEPEST = 40
@@ -158,15 +159,29 @@ class _Builder:
     def _scalar(self, event: Any) -> None:
         origin = self._origin(event)
         frame = self._frames[-1] if self._frames else None
+        plainly = event.style is None or event.style == ""
+        if plainly and not event.value.isascii():
+            self._check_characters(str(event.value), origin)
         if frame is not None and isinstance(frame.node, MapNode) and frame.awaits_key:
             self._key(frame, frame.node, str(event.value), origin)
             return
-        plainly = event.style is None or event.style == ""
         node = ScalarNode(resolve(event.value) if plainly and event.tag is None else str(event.value), origin)
         self._tag(event, origin)
         self._add(node, 1)
         if event.anchor:
             self._anchors[event.anchor] = (node, 1)
+
+    def _check_characters(self, text: str, origin: Origin) -> None:
+        """What looks like something else. In quotes anything may stand."""
+        at, found = find_odd_space(text), None
+        if at >= 0:
+            found = explain_space(text[at])
+        elif mark := find_typographic_quote(text):
+            at, found = 0, (f"{mark} is no quotation mark of YAML", "write \" or '")
+        elif odd := explain_lookalike(text):
+            at, found = odd[0], odd[1:]
+        if found is not None:
+            self._complain(Origin(self.file, origin.line, origin.column + ("\n" not in text) * at), *found)
 
     def _open(self, event: Any, mapping: bool) -> None:
         origin = self._origin(event)

@@ -18,6 +18,7 @@ LARGEST = 2**63 - 1
 
 _QUANTITY = re.compile(r"([-+]?(?:[0-9][0-9_]*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE]([-+]?[0-9]+))?)[ \t]*(.*)")
 _COUNT = re.compile(r"\+?[0-9][0-9_]*")
+_LEADING_ZERO = re.compile(r"[-+]?0[0-9_]")
 _MOST_DIGITS = 40  # of a number as written; an exponent has two
 
 
@@ -78,13 +79,22 @@ def _listed(dimension: Dimension) -> str:
 def _wrong_unit(text: str, unit: str, dimension: Dimension) -> UnfitError:
     fix = f"write a {dimension.noun} in {_listed(dimension)}, such as {dimension.example}"
     if not unit:
+        also = _in_nanoseconds(text) if dimension is DURATION else ""
         return UnfitError(
-            f"{show_quantity(text)} has no unit", f"write its unit ({_listed(dimension)}), such as {dimension.example}"
+            f"{show_quantity(text)} has no unit",
+            f"write its unit ({_listed(dimension)}), such as {dimension.example}{also}",
         )
     for known in _DIMENSIONS:
         if unit in known.units:
             return UnfitError(f"{show_quantity(text)} is a {known.noun}; a {dimension.noun} belongs here", fix)
     return UnfitError(f"{show_quantity(text)} has an unknown unit {show_quantity(unit)}", fix)
+
+
+def _in_nanoseconds(text: str) -> str:
+    """LoadGen's own settings have latencies in ns: a number that long is one of them."""
+    if not text.isdecimal() or len(text) < 6 or len(text) > 15:
+        return ""
+    return f"; {text} ns, as LoadGen has it, is {show_decimal(Decimal(text) / 10**6)} ms"
 
 
 def _split(value: Any, dimension: Dimension) -> tuple[str, Decimal, str]:
@@ -97,6 +107,8 @@ def _split(value: Any, dimension: Dimension) -> tuple[str, Decimal, str]:
         raise UnfitError(f"{show_quantity(text)} is not a {dimension.noun}", fix)
     if len(match[1]) > _MOST_DIGITS or len((match[2] or "").lstrip("+-")) > 2:
         raise UnfitError(f"{show_quantity(match[1])} is out of range", fix)
+    if _LEADING_ZERO.match(match[1]):
+        raise _explain_zero(text, match[1])
     number = Decimal(match[1].replace("_", ""))
     if number < 0:
         raise UnfitError(
@@ -119,6 +131,12 @@ def _whole(value: Any, dimension: Dimension, base: str, *, zero: bool) -> int:
     if exact > LARGEST:
         raise UnfitError(f"{show_quantity(text)} is too large", f"write at most {LARGEST} {base}")
     return int(exact)
+
+
+def _explain_zero(text: str, number: str) -> UnfitError:
+    """Eight to some programs, ten to others."""
+    plain = number.lstrip("+-").lstrip("0_") or "0"
+    return UnfitError(f"{show_quantity(text)} begins with 0, which some read as octal", f"write {plain}")
 
 
 def parse_duration(value: Any, base: str, *, zero: bool = True) -> int:
@@ -155,6 +173,8 @@ def parse_count(value: Any, *, least: int = 1, most: int = LARGEST) -> int:
     if not isinstance(value, (str, int)) or isinstance(value, bool):
         raise UnfitError(f"expected a whole number, not {show_quantity(value)}", fix)
     text = str(value).strip()
+    if _LEADING_ZERO.match(text) and _COUNT.fullmatch(text):
+        raise _explain_zero(text, text)
     if not _COUNT.fullmatch(text):
         raise UnfitError(f"{show_quantity(text)} is not a whole number", fix)
     if len(text) > _MOST_DIGITS or (number := int(text.replace("_", ""))) > most:

@@ -38,7 +38,7 @@ def render_hardware(read: Proposal) -> Iterator[str]:
     for field in ("cpu", "accelerator"):
         value = read.hardware.get(field)
         yield f"{field}: {render_value(value)}" if value else f"# {field}: {examples[field]}"
-    yield f"count: {read.hardware.get('count', 0)}"
+    yield f"count: {read.hardware['count']}" if read.hardware.get("count") else "# count: 8"
 
 
 def render_description(read: Proposal) -> Iterator[str]:

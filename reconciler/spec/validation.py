@@ -15,8 +15,10 @@ from pydantic import ValidationError
 from reconciler.errors import Problem
 from reconciler.resource.inputs import Origin
 from reconciler.spec import executor_models, harness_models, models
+from reconciler.spec.foreign_names import explain_foreign
 from reconciler.spec.groups import Group
 from reconciler.spec.locations import Variables
+from reconciler.spec.lookalikes import plain_form
 from reconciler.spec.names import find_nearest, give_advice
 from reconciler.spec.nodes import MapNode, Node, convert_plain
 from reconciler.spec.quantities import show_quantity
@@ -147,7 +149,17 @@ def _unknown(where: Location) -> tuple[str, str]:
     message = f"{name} is not a {noun}{holder}"
     if name == "<<":
         return message, "merge keys are not supported: put shared settings into spec.defaults and write 'use: [name]'"
+    if (foreign := explain_foreign(name)) is not None:
+        return foreign
+    plain = plain_form(name)
+    if plain != name and plain in valid:
+        odd = next(character for character in name if not character.isascii())
+        return f"{message}: it holds {odd!r} (U+{ord(odd):04X})", f"write {plain}, typed anew"
     if find_nearest(name, valid) is None:
+        for depth in range(len(where) - 2, -1, -1):
+            above = _group_at(where[:depth])
+            if above is not None and depth and name in _names(above):
+                return message, f"indent it less: it is a setting of {where[depth - 1]}"
         for home, inner in _HOMES.items():
             if name in _names(inner) and home in valid:
                 return message, f"write it inside {home}, as '{home}: {{{name}: …}}'"

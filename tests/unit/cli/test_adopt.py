@@ -105,7 +105,7 @@ def test_code_and_documents_come_along(tree: Path, empty: Path, reconcile: Recon
 def test_what_does_not_fit_is_left_out_and_named(tree: Path, empty: Path, reconcile: Reconcile) -> None:
     code, _, err = reconcile("adopt", str(tree))
     assert code == 1
-    assert f"{CELL}: min_duration is 0 ms; round v6.1 requires at least 600000 ms" in err
+    assert f"{CELL}: min_duration is 0 s; round v6.1 requires at least 600 s" in err
     assert not (empty / "specs").exists()
     (tree / FOLDER / f"accuracy/{DETAIL}").unlink()
     code, out, _ = reconcile("adopt", str(tree), "--rehearsal")

@@ -15,9 +15,9 @@ from tests.unit.desired.test_inputs import RULES, declare
 @pytest.mark.parametrize(
     ("scenario", "setting", "value", "message"),
     [
-        ("Offline", "min_duration", 599_999, "min_duration is 599999 ms; round v6.1 requires at least 600000 ms"),
+        ("Offline", "min_duration", 599_999, "min_duration is 599.999 s; round v6.1 requires at least 600 s"),
         ("Offline", "performance_sample_count", 1023, "is 1023 samples; round v6.1 requires at least 1024 samples"),
-        ("Server", "target_latency", 16_000_000, "is 16000000 ns; round v6.1 requires at most 15000000 ns"),
+        ("Server", "target_latency", 16_000_000, "is 16 ms; round v6.1 requires at most 15 ms"),
     ],
 )
 def test_what_no_checker_would_accept_is_refused_but_in_a_rehearsal(

@@ -1,0 +1,133 @@
+"""What a submission of the declared cells would be refused for at its end, and that a spec can say at its beginning.
+
+Nothing here keeps a run from being made: a spec is often complete only on the last day. A rehearsal is never submitted,
+so that nothing is missing from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.contract import BENCHMARKS
+from reconciler.desired.published import list_published_code
+from reconciler.errors import Problem, suggest_nearest
+from reconciler.mlperf.benchmark_facts import find_benchmark_facts
+from reconciler.mlperf.loadgen.settings import RESULTS
+from reconciler.mlperf.rules.ruleset import Ruleset
+from reconciler.resource.inputs import Origin, Value
+from reconciler.resource.settings import COMMAND
+from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem
+from reconciler.spec.descriptions import DESCRIPTION_FIELDS
+
+BLANK = ("", "not declared", "unknown", "TODO")  # what stands where somebody is still to write
+_FOLLOWING = ("division", "submitter", "status", "system_type")  # of systems/<name>.json, from the rest of the spec
+_PACED = ("Server", "Offline", "Interactive")
+_LISTED = 4
+_NOT_OFFICIAL = frozenset(BENCHMARKS) - {"command", "external"}
+
+
+def find_gaps(declared: Declared, ruleset: Ruleset) -> tuple[Problem, ...]:
+    """Each once, at the line to complete. Names that no checker reads are told of rehearsals too: they are mistakes."""
+    found = [gap for system in declared.systems.values() for gap in _misnamed(system)]
+    if not declared.rehearsal.value:
+        entered = dict.fromkeys(cell.cell.system for cell in declared.cells)
+        for name in entered:
+            found += _undescribed(declared.systems[name], ruleset)
+        for cell in declared.cells:
+            found += _of_cell(cell, ruleset)
+        found += _documents(declared, ruleset)
+    return tuple(dict.fromkeys(found))
+
+
+def _misnamed(system: DeclaredSystem) -> Iterator[Problem]:
+    for name, value in system.description.items():
+        if name in DESCRIPTION_FIELDS or name in _FOLLOWING:
+            continue
+        near = suggest_nearest(name, DESCRIPTION_FIELDS, cutoff=0.75)
+        fix = f"{near}`reconcile explain spec.systems.description` lists the fields"
+        yield _at(value.origin, f"spec.systems.{system.name}.description", f"no checker reads {name}", fix)
+
+
+def _undescribed(system: DeclaredSystem, ruleset: Ruleset) -> Iterator[Problem]:
+    """Fields of systems/<name>.json that must not be empty; one gap for all of them."""
+    lacking = [
+        field.name
+        for field in ruleset.system_fields
+        if field.filled and field.name not in _FOLLOWING and not _is_filled(system.description.get(field.name))
+    ]
+    if not lacking:
+        return
+    listed = ", ".join(lacking[:_LISTED]) + (f" and {len(lacking) - _LISTED} more" if len(lacking) > _LISTED else "")
+    fix = f"`reconcile detect --system {system.name} --write` on that machine fills in what it tells; write the rest"
+    path = f"spec.systems.{system.name}.description"
+    yield _at(system.origin, path, f"the description of {system.name} lacks {listed}", fix)
+
+
+def _is_filled(value: Value | None) -> bool:
+    return value is not None and str(value.value).strip() not in BLANK
+
+
+def _of_cell(cell: DeclaredCell, ruleset: Ruleset) -> Iterator[Problem]:
+    settings, division = cell.settings, cell.cell.division
+    if "infer_from" in settings:
+        return
+    official = settings.get("benchmark.official", cell.origin)
+    code = settings.get("benchmark.code")
+    path = f"spec.benchmarks.{cell.cell.benchmark}"
+    if code is not None and code.value in _NOT_OFFICIAL and ruleset.binds(division, "accuracy"):
+        facts = find_benchmark_facts(str(code.value))
+        if facts is None or str(official.value) not in facts.names.values():
+            what = BENCHMARKS[str(code.value)].help
+            fix = (
+                "name the code of the official benchmark, move the cell to the open division, or set `rehearsal: true`"
+            )
+            message = f"{code.value} ({what}) is not the data and model of {official.value}, which closed results need"
+            yield _at(code.origin, path, message, fix)
+    if cell.cell.scenario in _PACED and not _has_target(cell, ruleset):
+        message = f"target_qps is missing: LoadGen would ask for 1 query/s in {cell.cell.scenario}"
+        fix = f"write '{cell.cell.scenario}: {{target_qps: …}}', the rate that the system is expected to reach"
+        yield _at(cell.origin.origin, f"spec.divisions.{str(cell.cell).replace('/', '.')}", message, fix)
+    lacking = [name for name in ruleset.measurements_fields if not _is_filled(settings.get(f"measurements.{name}"))]
+    if lacking:
+        fix = f"write 'measurements: {{{lacking[0]}: …}}' there; the fields are published in measurements.json"
+        yield _at(_first(code, official, cell), path, f"measurements lack {', '.join(lacking)}", fix)
+    if COMMAND in settings and not list_published_code(cell):
+        message = f"the command of {cell.cell.benchmark} does not say where its code is, so that none is published"
+        fix = "write 'code: FOLDER' beside the command, or `source` in the benchmark"
+        yield _at(settings[COMMAND].origin, f"{path}.harness", message, fix)
+
+
+def _first(code: Value | None, official: Value, cell: DeclaredCell) -> Origin:
+    return next(
+        (v.origin for v in (code, official, cell.origin) if v is not None and v.origin.line), cell.origin.origin
+    )
+
+
+def _has_target(cell: DeclaredCell, ruleset: Ruleset) -> bool:
+    settings = cell.settings
+    if "target_qps" in settings or (RESULTS in settings and settings[RESULTS].value != "loadgen"):
+        return True
+    if "harness.user_conf" in settings and settings["harness.user_conf"].value == "harvested":
+        return True  # the command writes it
+    if (code := settings.get("benchmark.code")) is not None and code.value == "external":
+        return True
+    official = settings.get("benchmark.official")
+    rules = ruleset.find_rules(cell.cell.division, str(official.value)) if official is not None else None
+    return rules is not None and rules.value("target_qps", cell.cell.scenario) is not None
+
+
+def _documents(declared: Declared, ruleset: Ruleset) -> Iterator[Problem]:
+    bound = [
+        cell
+        for cell in declared.cells
+        if cell.cell.division != "open" and ruleset.binds(cell.cell.division, "calibration")
+    ]
+    if not bound or "documents.calibration" in declared.settings:
+        return
+    at = declared.submitter.origin
+    message = "no calibration document is named, which the closed division publishes as documentation/calibration.md"
+    yield _at(at, "spec.documents", message, "write 'documents: {calibration: docs/calibration.md}' in spec")
+
+
+def _at(origin: Origin, path: str, message: str, fix: str) -> Problem:
+    return Problem(origin.file, origin.line, origin.column, path, message, fix)

@@ -18,6 +18,7 @@ from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.settings import COMMAND
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem
 from reconciler.spec.descriptions import DESCRIPTION_FIELDS
+from reconciler.spec.names import find_nearest
 
 BLANK = ("", "not declared", "unknown", "TODO")  # what stands where somebody is still to write
 _FOLLOWING = ("division", "submitter", "status", "system_type")  # of systems/<name>.json, from the rest of the spec
@@ -40,20 +41,21 @@ def find_gaps(declared: Declared, ruleset: Ruleset) -> tuple[Problem, ...]:
 
 
 def _misnamed(system: DeclaredSystem) -> Iterator[Problem]:
-    for name, value in system.description.items():
-        if name in DESCRIPTION_FIELDS or name in _FOLLOWING:
-            continue
+    for name, origin in system.unknown.items():
         near = suggest_nearest(name, DESCRIPTION_FIELDS, cutoff=0.75)
         fix = f"{near}`reconcile explain spec.systems.description` lists the fields"
-        yield _at(value.origin, f"spec.systems.{system.name}.description", f"no checker reads {name}", fix)
+        yield _at(origin, f"spec.systems.{system.name}.description", f"no checker reads {name}", fix)
 
 
 def _undescribed(system: DeclaredSystem, ruleset: Ruleset) -> Iterator[Problem]:
     """Fields of systems/<name>.json that must not be empty; one gap for all of them."""
+    meant = {find_nearest(name, DESCRIPTION_FIELDS) for name in system.unknown}
     lacking = [
         field.name
         for field in ruleset.system_fields
-        if field.filled and field.name not in _FOLLOWING and not _is_filled(system.description.get(field.name))
+        if field.filled
+        and field.name not in (*_FOLLOWING, *meant)
+        and not _is_filled(system.description.get(field.name))
     ]
     if not lacking:
         return
@@ -83,7 +85,8 @@ def _of_cell(cell: DeclaredCell, ruleset: Ruleset) -> Iterator[Problem]:
             )
             message = f"{code.value} ({what}) is not the data and model of {official.value}, which closed results need"
             yield _at(code.origin, path, message, fix)
-    if cell.cell.scenario in _PACED and not _has_target(cell, ruleset):
+            return
+    if cell.cell.scenario in _PACED and not _has_target(cell):
         message = f"target_qps is missing: LoadGen would ask for 1 query/s in {cell.cell.scenario}"
         fix = f"write '{cell.cell.scenario}: {{target_qps: …}}', the rate that the system is expected to reach"
         yield _at(cell.origin.origin, f"spec.divisions.{str(cell.cell).replace('/', '.')}", message, fix)
@@ -103,17 +106,14 @@ def _first(code: Value | None, official: Value, cell: DeclaredCell) -> Origin:
     )
 
 
-def _has_target(cell: DeclaredCell, ruleset: Ruleset) -> bool:
+def _has_target(cell: DeclaredCell) -> bool:
     settings = cell.settings
     if "target_qps" in settings or (RESULTS in settings and settings[RESULTS].value != "loadgen"):
         return True
     if "harness.user_conf" in settings and settings["harness.user_conf"].value == "harvested":
         return True  # the command writes it
-    if (code := settings.get("benchmark.code")) is not None and code.value == "external":
-        return True
-    official = settings.get("benchmark.official")
-    rules = ruleset.find_rules(cell.cell.division, str(official.value)) if official is not None else None
-    return rules is not None and rules.value("target_qps", cell.cell.scenario) is not None
+    code = settings.get("benchmark.code")
+    return code is not None and code.value == "external"
 
 
 def _documents(declared: Declared, ruleset: Ruleset) -> Iterator[Problem]:

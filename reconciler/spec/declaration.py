@@ -16,6 +16,7 @@ from reconciler.resource.settings import COMMAND, NO_HARDWARE
 from reconciler.spec.checks import check_cell
 from reconciler.spec.commands import check_harness
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, SpecFile
+from reconciler.spec.descriptions import DESCRIPTION_FIELDS
 from reconciler.spec.groups import Group
 from reconciler.spec.layers import Block, LayeredSetting, break_cycles, combine, flatten, resolve_blocks
 from reconciler.spec.locations import Variables, explain_unset
@@ -33,12 +34,19 @@ _SCENARIO_ORDER = {name: index for index, name in enumerate(SCENARIOS)}
 class Declaring:
     """One document being turned into cells; collects every problem on the way.
 
-    ``complete``: every file was read, so what is not there is not declared. ``sound``: no value was refused before, so
-    what is not set was not written.
+    ``complete``: every file was read, so what is not there is not declared. ``refused``: paths of values that were
+    refused before; without any, what is not set was not written.
     """
 
     def __init__(
-        self, document: Document, root: MapNode, folder: Path, variables: Variables, *, complete: bool, sound: bool
+        self,
+        document: Document,
+        root: MapNode,
+        folder: Path,
+        variables: Variables,
+        *,
+        complete: bool,
+        refused: frozenset[str],
     ) -> None:
         self.spec = document.spec
         self.name = document.metadata.name
@@ -48,7 +56,8 @@ class Declaring:
         self._variables = variables
         self._looked: dict[str, bool] = {}
         self._complete = complete
-        self._sound = complete and sound
+        self._sound = complete and not refused
+        self._commands_refused = any(path.endswith(f".{COMMAND}") for path in refused)
         self._blocks = self._resolve_defaults()
         self._systems = {name: self._system(name) for name in self.spec.systems}
         self._benchmarks = {name: self._benchmark(name, item) for name, item in self.spec.benchmarks.items()}
@@ -147,7 +156,12 @@ class Declaring:
         }
         settings = {key: value for key, value in values.items() if not key.startswith("description.")}
         self._check_count(where)
-        return DeclaredSystem(name, settings, description, find_position(self._root, where)[0])
+        unknown = {
+            field: find_position(self._root, (*where, "description", field))[0]
+            for field in description
+            if field not in DESCRIPTION_FIELDS
+        }
+        return DeclaredSystem(name, settings, description, find_position(self._root, where)[0], unknown)
 
     def _check_count(self, where: tuple[str, ...]) -> None:
         hardware = self.spec.systems[where[-1]].hardware
@@ -222,6 +236,8 @@ class Declaring:
 
     def _check_declared(self, name: str, section: str, where: tuple[str, ...]) -> None:
         names = self._names(section)
+        if not names and not self._sound:
+            return  # the section itself stands elsewhere, or under another name
         if name not in names and self._complete:
             noun = section.removesuffix("s")
             self._complain(
@@ -235,7 +251,8 @@ class Declaring:
             setting = block[COMMAND][0]
             block["engine.backend"] = (LayeredSetting(Value("command", setting.value.origin), setting.path),)
         _add_types(block)
-        self.problems += check_harness(block)
+        if COMMAND in block or not self._commands_refused:
+            self.problems += check_harness(block)
         if "engine.backend" in block:
             self.problems += check_cell(block)
         elif self._sound and cell.benchmark in self._benchmarks and "infer_from" not in block:

@@ -14,7 +14,11 @@ from reconciler.spec.names import find_nearest
 
 LARGEST_FILE = 8 * 2**20
 _ENDINGS = (".yaml", ".yml")
-_UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+# Control characters, what has no width, and what turns the direction of writing around.
+_UNPRINTABLE = re.compile(
+    "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+    "|[\xad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069]"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,8 +58,13 @@ def read_texts(
     complete = len(trees) == len(sources) and not problems
     declared = None
     if merged is not None:
-        slips = list(find_slips(merged))
-        found += [*find_misplaced(merged), *slips]
+        # What was refused as text is one problem, and so is a slip of indentation with what it makes of its neighbours.
+        named = {problem.path for problem in found if problem.path}
+        slips = find_slips(merged)
+        silent = [*(slip.problem.path for slip in slips), *(path for slip in slips for path in slip.silent)]
+        misplaced = find_misplaced(merged)
+        found += [each for each in misplaced if not any(_is_below(each.path, path) for path in silent)]
+        found += [slip.problem for slip in slips]
         declared, wrong = _declare(merged, sources, root, Variables(environment), complete=complete)
         # What was refused where it is written (a secret, an alias to nothing) is one problem, whatever its field is.
         places = {(problem.file, problem.line, problem.column) for problem in found}
@@ -67,14 +72,15 @@ def read_texts(
         found += [
             problem
             for problem in wrong
-            if (problem.file, problem.line, problem.column) not in places and not _follows(problem, slips)
+            if (problem.file, problem.line, problem.column) not in places
+            and problem.path not in named
+            and not any(_is_below(problem.path, path) for path in silent)
         ]
     return Reading(declared, tuple(dict.fromkeys(found)))
 
 
-def _follows(problem: Problem, slips: Sequence[Problem]) -> bool:
-    """Whether a problem is only what a slip of indentation made of what stands below it."""
-    return any(problem.path == slip.path or problem.path.startswith(f"{slip.path}.") for slip in slips)
+def _is_below(path: str, above: str) -> bool:
+    return path == above or path.startswith(f"{above}.")
 
 
 def list_left_out(paths: Sequence[Path], root: Path) -> tuple[str, ...]:
@@ -113,7 +119,8 @@ def _declare(
     document, wrong = validate(tree, variables, complete=complete)
     if document is None:
         return None, wrong
-    declaring = Declaring(document, tree, root, variables, complete=complete, sound=not wrong)
+    refused = frozenset(problem.path for problem in wrong)
+    declaring = Declaring(document, tree, root, variables, complete=complete, refused=refused)
     files = tuple(sorted((SpecFile(source.name, source.blob) for source in sources), key=lambda file: file.path))
     declared = replace(declaring.declare(files), unset=find_users(tree, variables.unset))
     return declared, wrong + declaring.problems

@@ -161,7 +161,8 @@ class _Builder:
         frame = self._frames[-1] if self._frames else None
         plainly = event.style is None or event.style == ""
         if plainly and not event.value.isascii():
-            self._check_characters(str(event.value), origin)
+            key = frame is not None and isinstance(frame.node, MapNode) and frame.awaits_key
+            self._check_characters(str(event.value), origin, key=key)
         if frame is not None and isinstance(frame.node, MapNode) and frame.awaits_key:
             self._key(frame, frame.node, str(event.value), origin)
             return
@@ -171,7 +172,7 @@ class _Builder:
         if event.anchor:
             self._anchors[event.anchor] = (node, 1)
 
-    def _check_characters(self, text: str, origin: Origin) -> None:
+    def _check_characters(self, text: str, origin: Origin, *, key: bool) -> None:
         """What looks like something else. In quotes anything may stand."""
         at, found = find_odd_space(text), None
         if at >= 0:
@@ -181,7 +182,9 @@ class _Builder:
         elif odd := explain_lookalike(text):
             at, found = odd[0], odd[1:]
         if found is not None:
-            self._complain(Origin(self.file, origin.line, origin.column + ("\n" not in text) * at), *found)
+            at = origin.column + ("\n" not in text) * at
+            path = ".".join([frame.key for frame in self._frames[: -1 if key else None] if frame.key] + [text] * key)
+            self.problems.append(Problem(self.file, origin.line, at, path, *found))
 
     def _open(self, event: Any, mapping: bool) -> None:
         origin = self._origin(event)

@@ -4,6 +4,7 @@ for the name of a system, a benchmark or a block."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from reconciler.errors import Problem
 from reconciler.resource.inputs import Origin
@@ -21,8 +22,20 @@ _SECTIONS: dict[str, tuple[str, type[Group]]] = {
 }
 
 
-def find_slips(root: MapNode) -> Iterator[Problem]:
+@dataclass(frozen=True, slots=True)
+class Slip:
+    """``silent``: paths of what it took from its place, of which nothing more is to be said."""
+
+    problem: Problem
+    silent: tuple[str, ...] = ()
+
+
+def find_slips(root: MapNode) -> list[Slip]:
     """Names that stand where names of the user's own belong, and are settings."""
+    return list(_slips(root))
+
+
+def _slips(root: MapNode) -> Iterator[Slip]:
     spec = root.items.get("spec")
     for name in root.items:
         if name in _OF_SPEC and name not in _OF_DOCUMENT:
@@ -43,13 +56,18 @@ def names_of(group: type[Group]) -> list[str]:
     return [field.alias or name for name, field in group.model_fields.items()]
 
 
-def _in_section(entries: MapNode, section: str, noun: str, settings: list[str]) -> Iterator[Problem]:
+def _in_section(entries: MapNode, section: str, noun: str, settings: list[str]) -> Iterator[Slip]:
     before = ""
     for name, node in entries.items.items():
         path = f"spec.{section}.{name}"
         if name in _OF_SPEC and name not in settings and name != section:
             message = f"{name} is a section of spec, not the name of a {noun}"
-            yield _slip(entries.keys[name], path, message, f"indent it less, as {section} is")
+            # Where nothing stands below it, what follows is its own.
+            after = list(entries.items)[list(entries.items).index(name) + 1 :] if not isinstance(node, MapNode) else []
+            silent = tuple(f"spec.{section}.{later}" for later in after)
+            yield _slip(entries.keys[name], path, message, f"indent it less, as {section} is", silent)
+            if silent:
+                return
         elif name in settings and not _is_entry(node, settings):
             holder = f", below {before}" if before else ""
             message = f"{name} is a setting of a {noun}, not the name of one"
@@ -63,7 +81,7 @@ def _is_entry(node: Node, settings: list[str]) -> bool:
     return isinstance(node, MapNode) and any(name in settings for name in node.items)
 
 
-def _in_divisions(divisions: MapNode) -> Iterator[Problem]:
+def _in_divisions(divisions: MapNode) -> Iterator[Slip]:
     scenarios = names_of(models.Scenarios)
     settings = names_of(models.CellGroup)
     for division, systems in _groups(divisions):
@@ -77,7 +95,7 @@ def _in_divisions(divisions: MapNode) -> Iterator[Problem]:
                     yield from _among_scenarios(node, f"{path}.{name}", settings)
 
 
-def _among_scenarios(benchmark: MapNode, path: str, settings: list[str]) -> Iterator[Problem]:
+def _among_scenarios(benchmark: MapNode, path: str, settings: list[str]) -> Iterator[Slip]:
     before = ""
     for name in benchmark.items:
         if name in settings:
@@ -94,5 +112,5 @@ def _groups(node: MapNode) -> Iterator[tuple[str, MapNode]]:
             yield name, item
 
 
-def _slip(origin: Origin, path: str, message: str, fix: str) -> Problem:
-    return Problem(origin.file, origin.line, origin.column, path, message, fix)
+def _slip(origin: Origin, path: str, message: str, fix: str, silent: tuple[str, ...] = ()) -> Slip:
+    return Slip(Problem(origin.file, origin.line, origin.column, path, message, fix), silent)

@@ -11,6 +11,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError
 
 from reconciler.errors import Problem
+from reconciler.spec.lookalikes import explain_space, find_odd_space
 
 _C_PARSER = importlib.util.find_spec("_ruamel_yaml") is not None
 
@@ -34,12 +35,14 @@ _WORDS = (
         "the indentation does not match the lines above",
         "line up the settings of one group",
     ),
+    ("found a tab character", "there is a tab in the indentation", "indent with spaces"),
     ("expected '-' indicator", "there is a setting inside a list of '-' items", "indent it less, or begin it with '-'"),
     ("expected ':'", "a name without its ':'", "write 'name: value', with a space after the ':'"),
     ("expected node content", "a value is missing, or a bracket is open", "write the value, or close the bracket"),
     ("unknown escape character", "an unknown escape after '\\'", "double the '\\', or use single quotes"),
     ("undefined tag handle", "a '!' begins a tag, which is not supported", "quote the text"),
 )
+_SETTING = re.compile(r" *[^\s#-][^:]*:")
 _CONFLICT = re.compile(r"^<{7} .*\n(?:.*\n)*?={7}\r?$", re.MULTILINE)
 
 
@@ -67,6 +70,13 @@ def make_syntax_problem(error: Exception, text: str, file: str) -> Problem:
     if "cannot start any token" in words:
         message, fix = _odd_character(text, mark.line, mark.column)
         return Problem(file, line, column, "", message, fix)
+    lines = text.splitlines()
+    if mark.line < len(lines) and (odd := find_odd_space(lines[mark.line])) >= 0 and not lines[mark.line][:odd].strip():
+        return Problem(file, line, odd + 1, "", *explain_space(lines[mark.line][odd]))
+    if "mapping values are not allowed" in words and (slip := _find_deeper(text, mark.line)):
+        return Problem(file, line, slip[0], "", *slip[1:])
+    if "could not find expected ':'" in words and error.context_mark is not None:
+        line, column = error.context_mark.line + 1, error.context_mark.column + 1
     for part, message, fix in _WORDS:
         if part in words:
             return Problem(file, line, column, "", message + _context(error, mark.line), fix)
@@ -84,6 +94,20 @@ def _context(error: MarkedYAMLError, line: int) -> str:
     if mark is None or mark.line == line:
         return ""
     return f" (the part that begins on line {mark.line + 1})"
+
+
+def _find_deeper(text: str, line: int) -> tuple[int, str, str] | None:
+    """(column, message, fix) of a line that is indented below one that has a value already; None for any other."""
+    lines = text.splitlines()
+    above = next((number for number in range(line - 1, -1, -1) if _SETTING.match(lines[number])), None)
+    if above is None or not _SETTING.match(lines[line]):
+        return None
+    depth, before = (len(each) - len(each.lstrip(" ")) for each in (lines[line], lines[above]))
+    has_value = lines[above].partition(":")[2].partition(" #")[0].strip()
+    if depth <= before or not has_value:
+        return None
+    message = f"this line is indented below line {above + 1}, which has a value already"
+    return depth + 1, message, f"line up the indentation of the two: {before} spaces, or {depth}"
 
 
 def _odd_character(text: str, line: int, column: int) -> tuple[str, str]:

@@ -160,9 +160,12 @@ def _unknown(where: Location) -> tuple[str, str]:
             above = _group_at(where[:depth])
             if above is not None and depth and name in _names(above):
                 return message, f"indent it less: it is a setting of {where[depth - 1]}"
+        beside = _group_at(where[:-2]) if len(where) > 1 else None
         for home, inner in _HOMES.items():
             if name in _names(inner) and home in valid:
                 return message, f"write it inside {home}, as '{home}: {{{name}: …}}'"
+            if name in _names(inner) and beside is not None and home in _names(beside):
+                return message, f"write it beside {where[-2]}, as '{home}: {{{name}: …}}'"
     return message, give_advice(name, valid)
 
 

@@ -103,3 +103,19 @@ def test_what_is_no_file_is_refused_at_once(declared: Path, reconcile: Reconcile
         code, _, err = reconcile(*words)
         assert (code, "specs/pipe.yaml:1:1: it is not a regular file" in err) == (1, True), words
     assert "/dev/zero:1:1: it is not a regular file" in reconcile("validate", "/dev/zero")[2]
+
+
+def test_a_valid_spec_that_lacks_what_a_submission_needs_says_so(declared: Path, reconcile: Reconcile) -> None:
+    assert reconcile("validate")[0] == 0
+    edit(declared, "  rehearsal: true\n", "")
+    edit(declared, "min_duration: 0, ", "")
+    edit(declared, "    open:", "    closed:")
+    code, out, err = reconcile("validate")
+    assert (code, err, out.startswith("Valid: specs/one.yaml")) == (2, "", True)
+    assert "specs/one.yaml:9:5: spec.systems.box.description: the description of box lacks" in out
+    assert "specs/one.yaml:16:13: spec.benchmarks.digits: digits (handwritten digits" in out
+    assert "specs/one.yaml:7:14: spec.documents: no calibration document is named" in out
+    code, out, _ = reconcile("validate", "--json")
+    found = json.loads(out)
+    assert (code, found["valid"], found["complete"], len(found["gaps"])) == (2, True, False, 3)
+    assert reconcile("plan")[0] == 2

@@ -1,0 +1,101 @@
+"""Mistakes that people make in specs: each is named at its line and column, with what to write instead, and by itself.
+
+They are in mistakes.yaml, of one piece, so that a message that grows worse for one is seen beside the others.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from reconciler.desired.checks import check_reading
+from reconciler.desired.gaps import find_gaps
+from reconciler.errors import Problem, SpecError
+from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.spec.files import Source, decode
+from reconciler.spec.loading import read_texts
+
+SPEC = """\
+apiVersion: mlperf-reconciler/v1
+kind: Submission
+metadata: {name: acme}
+spec:
+  round: v6.1
+  submitter: ACME
+  documents: {calibration: docs/calibration.md}
+  defaults:
+    long:
+      min_duration: 600 s
+  systems:
+    box:
+      category: edge
+      status: available
+      hardware: {accelerator: NVIDIA L4, count: 1}
+      description:
+%s
+        cooling: air
+  benchmarks:
+    resnet:
+      code: resnet50
+      use: [long]
+      model: {path: "${NETS}/resnet50.onnx"}
+      engine: {backend: tensorrt, precision: fp16, batch_size: 16}
+      measurements: {weight_data_types: fp16, weight_transformations: none}
+    llama2-70b-99.9:
+      harness:
+        command: [python, run.py, --user-conf, "{user_conf}", --logs, "{run_dir}"]
+        code: ours
+        score: {command: [python, score.py, "{accuracy_log}"]}
+      measurements: {input_data_types: int32, weight_data_types: fp8, weight_transformations: quantization}
+      model: {starting_weights_filename: llama2.safetensors, retraining: "No"}
+  divisions:
+    closed:
+      box:
+        resnet:
+          SingleStream: {target_latency: 2 ms}
+          MultiStream: {target_latency: 5 ms}
+          Offline: {target_qps: 54}
+    open:
+      box:
+        llama2-70b-99.9:
+          Server: {target_qps: 5}
+"""
+_FIELDS = [field.name for field in load_ruleset("v6.1").system_fields]
+_FOLLOWING = ("division", "submitter", "status", "system_type", "cooling")
+SPEC %= "\n".join(f'        {name}: "1"' for name in _FIELDS if name not in _FOLLOWING)
+
+MISTAKES = YAML(typ="safe").load(Path(__file__).with_name("mistakes.yaml"))
+
+
+def complain(text: str, root: Path) -> list[Problem]:
+    """What `validate` names: problems, else the gaps of a valid spec."""
+    (root / "ours").mkdir(exist_ok=True)
+    source = decode(text.encode(), "main.yaml")
+    sources, problems = ([source], []) if isinstance(source, Source) else ([], [source])
+    reading = read_texts(sources, root, {"NETS": "/mnt/somewhere/nets", "HOME": "/home/somebody"}, problems)
+    try:
+        declared, ruleset = check_reading(reading, load_ruleset)
+    except SpecError as error:
+        return error.problems
+    return list(find_gaps(declared, ruleset))
+
+
+def test_without_a_mistake_nothing_is_said(tmp_path: Path) -> None:
+    assert complain(SPEC, tmp_path) == []
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_named_where_it_is_with_its_fix(name: str, tmp_path: Path) -> None:
+    before, after, message, fix = (MISTAKES[name][part] for part in ("before", "after", "message", "fix"))
+    assert SPEC.count(before) == 1, "the replacement must be about one place"
+    marked = SPEC.replace(before, after)
+    found = complain(marked.replace("§", ""), tmp_path)
+    if "§" in after:
+        head = marked[: marked.index("§")]
+        place = head.count("\n") + 1, len(head) - head.rfind("\n")
+        assert [(problem.line, problem.column) for problem in found] == [place]
+    assert len(found) == 1
+    assert message in found[0].message
+    assert fix in found[0].fix

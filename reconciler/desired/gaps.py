@@ -10,15 +10,13 @@ from collections.abc import Iterator
 
 from harness.contract import BENCHMARKS
 from reconciler.desired.published import list_published_code
-from reconciler.errors import Problem, suggest_nearest
+from reconciler.errors import Problem
 from reconciler.mlperf.benchmark_facts import find_benchmark_facts
 from reconciler.mlperf.loadgen.settings import RESULTS
 from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.settings import COMMAND
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem
-from reconciler.spec.descriptions import DESCRIPTION_FIELDS
-from reconciler.spec.names import find_nearest
 
 BLANK = ("", "not declared", "unknown", "TODO")  # what stands where somebody is still to write
 _FOLLOWING = ("division", "submitter", "status", "system_type")  # of systems/<name>.json, from the rest of the spec
@@ -41,15 +39,15 @@ def find_gaps(declared: Declared, ruleset: Ruleset) -> tuple[Problem, ...]:
 
 
 def _misnamed(system: DeclaredSystem) -> Iterator[Problem]:
-    for name, origin in system.unknown.items():
-        near = suggest_nearest(name, DESCRIPTION_FIELDS, cutoff=0.75)
+    for name, (origin, meant) in system.unknown.items():
+        near = f"did you mean {meant}? " if meant else ""
         fix = f"{near}`reconcile explain spec.systems.description` lists the fields"
         yield _at(origin, f"spec.systems.{system.name}.description", f"no checker reads {name}", fix)
 
 
 def _undescribed(system: DeclaredSystem, ruleset: Ruleset) -> Iterator[Problem]:
     """Fields of systems/<name>.json that must not be empty; one gap for all of them."""
-    meant = {find_nearest(name, DESCRIPTION_FIELDS) for name in system.unknown}
+    meant = {near for _, near in system.unknown.values()}
     lacking = [
         field.name
         for field in ruleset.system_fields

@@ -21,7 +21,7 @@ from reconciler.spec.groups import Group
 from reconciler.spec.layers import Block, LayeredSetting, break_cycles, combine, flatten, resolve_blocks
 from reconciler.spec.locations import Variables, explain_unset
 from reconciler.spec.models import BenchmarkGroup, Document, SettingsGroup
-from reconciler.spec.names import give_advice
+from reconciler.spec.names import find_nearest, give_advice
 from reconciler.spec.nodes import ListNode, MapNode, Node, ScalarNode
 from reconciler.spec.quantities import UnfitError, show_quantity
 from reconciler.spec.scratch import add_scratch_places
@@ -157,7 +157,10 @@ class Declaring:
         settings = {key: value for key, value in values.items() if not key.startswith("description.")}
         self._check_count(where)
         unknown = {
-            field: find_position(self._root, (*where, "description", field))[0]
+            field: (
+                find_position(self._root, (*where, "description", field))[0],
+                find_nearest(field, DESCRIPTION_FIELDS),
+            )
             for field in description
             if field not in DESCRIPTION_FIELDS
         }

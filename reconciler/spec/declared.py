@@ -58,13 +58,13 @@ class SpecFile:
 @dataclass(frozen=True, slots=True)
 class DeclaredSystem:
     """``description`` holds what the user wrote for systems/<name>.json, field by field. ``origin``: of its name.
-    ``unknown``: names in the description that no checker reads, with their places."""
+    ``unknown``: names in the description that no checker reads, with their places and the names they are nearest to."""
 
     name: str
     settings: Mapping[str, Value]
     description: Mapping[str, Value]
     origin: Origin = DEFAULT
-    unknown: Mapping[str, Origin] = field(default_factory=dict)
+    unknown: Mapping[str, tuple[Origin, str | None]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

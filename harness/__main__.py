@@ -41,6 +41,21 @@ VERBS: dict[str, type[FileMessage]] = {
 GiveUp = Callable[[BaseException], None]
 
 
+_OURS = str(Path(__file__).parent)
+
+
+def _tell(error: BaseException, known: HarnessError) -> None:
+    """The log of the child: a traceback where nobody foresaw the error; else what is wrong, and the lines of the
+    user's own code that led to it."""
+    if known.problem_class == "crash":
+        traceback.print_exception(error)
+        return
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith((_OURS, "<frozen"))]
+    sys.stderr.write("".join(traceback.format_list(frames)) + f"{known.problem}\n")
+    if known.fix:
+        sys.stderr.write(f"fix: {known.fix}\n")
+
+
 class Ending:
     """Writes the result once and ends the process, from whichever thread gets there first.
 
@@ -66,8 +81,8 @@ class Ending:
             os._exit(status)
 
     def fail(self, error: BaseException) -> NoReturn:
-        traceback.print_exception(error)
         known = explain(error)
+        _tell(error, known)
         self.finish(
             Result(
                 done=False,

@@ -30,6 +30,8 @@ _STAGES = {"build": "building", "run": "running", "score": "scoring"}
 _COLLECTORS: Mapping[str, Collector] = {"loadgen": collecting, "endpoints": collecting_results}
 _OURS = ("RECONCILE_PARENT", LAUNCHED)
 
+_LONGEST = 200  # characters of a command's last line in a message
+
 
 def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) -> Result:
     """values: exit_status, logs (where the set was found); marks. ``done`` says that the files are there, no more."""
@@ -133,12 +135,17 @@ def _refused(
     purpose: str, problem: str, ended: GroupEnd, facts: dict[str, Fact], seconds: float, output: BoundedOutput
 ) -> Result:
     ending = f"signal {-ended.status}" if ended.status < 0 else f"status {ended.status}"
+    told = f"{problem} (the command ended with {ending})"
+    if ended.status and not ended.timed_out and purpose == "run":
+        # First the cause, then what is missing for it.
+        last = next((line for line in reversed(output.last_lines().splitlines()) if line.strip()), "")
+        told = f"the command ended with {ending}{f': {last.strip()[:_LONGEST]}' if last else ''}; {problem}"
     return Result(
         done=False,
         seconds=seconds,
         values={"log": output.last_lines(), "exit_status": ended.status},
         facts=facts,
-        problem=f"{problem} (the command ended with {ending})",
+        problem=told,
         problem_class="backend" if purpose == "build" else "contradiction",
         fix="see the log of the command" if purpose == "build" else "what it left is kept; see the log of the command",
     )

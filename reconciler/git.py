@@ -94,6 +94,12 @@ def is_dirty(root: Path, paths: Iterable[str]) -> bool:
     return False
 
 
+def count_new_files(root: Path, folders: Iterable[str]) -> int:
+    """How many files below these folders a commit of them would add."""
+    answer = ask(root, "status", "--porcelain", "--untracked-files=all", "--", *folders)
+    return sum(1 for line in answer.out.splitlines() if line.startswith((b"??", b"A ")))
+
+
 def is_shallow(root: Path) -> bool:
     return ask(root, "rev-parse", "--is-shallow-repository").out.strip() == b"true"
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import click
 
-from reconciler import git
-from reconciler.cli.shared.cells import find_cell
+from reconciler.cli.shared.cells import find_measured_cell
 from reconciler.cli.shared.options import cell_argument, json_option, takes
 from reconciler.cli.shared.output import say, say_json
+from reconciler.cli.shared.past import list_declared_cells, read_past
 from reconciler.cli.shared.repository import find_repository
 from reconciler.errors import IN_SYNC
-from reconciler.history.record_history import read_record_history
 from reconciler.render.documents import convert_plain_value, render_document
 from reconciler.render.timeline import render_blame_text
 
@@ -24,8 +23,8 @@ def command(cell: str, as_json: bool) -> int:
     machine), which no commit of the spec changed.
     """
     paths = find_repository()
-    past = read_record_history(paths.root, git.resolve(paths.root, "HEAD"))
-    found = find_cell(cell, past.cells)
+    past = read_past(paths)
+    found = find_measured_cell(cell, past.cells, lambda: list_declared_cells(paths))
     steps = past.steps(found)
     if as_json:
         parts = [{**convert_plain_value(step), "change": step.change} for step in steps]

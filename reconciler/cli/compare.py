@@ -22,14 +22,18 @@ from reconciler.resource.kinds import Cell
 
 
 @click.command("compare")
-@takes([click.Argument(["one"], metavar="A"), click.Argument(["other"], metavar="B"), json_option()])
-def command(one: str, other: str, as_json: bool) -> int:
+@takes([click.Argument(["one"], metavar="A"), click.Argument(["other"], metavar="B", required=False), json_option()])
+def command(one: str, other: str | None, as_json: bool) -> int:
     """Compare the results of A and B. Each is a submission tree, a system of this repository, or a commit.
 
     Matched by benchmark and scenario, and where several systems fit by division, accelerator and count. A ratio above 1
     means that B's value is the larger; it is also given for one accelerator where both sides declare how many they
     have. The headroom is that of the latency bound.
     """
+    if other is None:
+        one, dots, other = one.partition("..")
+        if not dots or not one or not other:
+            raise click.UsageError("name two: reconcile compare A B, or A..B of two commits")
     found = compare((one, other), _sides(one), _sides(other))
     if as_json:
         say_json(report_comparison(found))

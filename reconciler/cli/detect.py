@@ -23,9 +23,11 @@ from reconciler.files import RepositoryPaths, replace
 from reconciler.launch.launcher import Launcher
 from reconciler.launch.nodes import Node, find_differences, probe_nodes
 from reconciler.leftovers import sweep_beside
+from reconciler.observed.machine import find_unlike
 from reconciler.quantities import join_listing
 from reconciler.render.colour import Tone
 from reconciler.render.documents import render_document
+from reconciler.resource.settings import SystemSettings
 from reconciler.spec.edit import EditError
 from reconciler.spec.files import read_sources
 from reconciler.spec.proposal import Proposal, propose
@@ -69,6 +71,10 @@ def command(
     through = Launcher(tuple(shlex.split(launcher))) if launcher else _declared(target)
     seen = (paths.root.resolve(),) if paths is not None else ()
     nodes = probe_nodes(ProbeRequest(hardware=True), through, shared, seen)
+    unlike = "" if through.words else _explain_unlike(target)
+    if unlike and write and not overwrite:
+        fix = "run it there, name the launcher that reaches it, or write all the same: --overwrite"
+        raise ReconcilerError(f"this machine is not {target.system}: {unlike}", fix=fix)
     proposal = propose(nodes[0], len(nodes))
     try:
         described = describe(target.text, target.system, proposal, overwrite=overwrite) if target.path else None
@@ -82,6 +88,8 @@ def command(
     if written and described and target.path:
         sweep_beside(target.path)
         replace(target.path, described.text.encode())
+    if unlike:
+        say(f"Warning: this machine is not {target.system}: {unlike}. What follows is of this machine.", err=True)
     if as_json:
         say_json(_document(target, nodes, proposal, described, written))
     else:
@@ -118,6 +126,19 @@ def _declared(target: _Target) -> Launcher:
             f"{target.path}: {target.system}: launcher is not a list of words", fix="reconcile validate"
         )
     return Launcher(tuple(map(str, words)), str(system.get("python", "")))
+
+
+def _explain_unlike(target: _Target) -> str:
+    """Why this machine is not the one that the spec declares; "" where nothing contradicts it."""
+    system = list_systems(target.text).get(target.system) if target.path else None
+    declared = system.get("hardware") if isinstance(system, dict) else None
+    if not isinstance(declared, dict):
+        return ""
+    values = {f"hardware.{name}": value for name, value in declared.items() if name in ("accelerator", "cpu", "count")}
+    if not str(values.get("hardware.count", 0)).isdecimal():
+        return ""
+    found = find_unlike(SystemSettings(values).hardware)
+    return found.message if found is not None else ""
 
 
 def _own_name() -> str:

@@ -16,16 +16,26 @@ from reconciler.render.timeline import render_changes_text
 
 
 @click.command("diff")
-@takes([click.Argument(["commits"], metavar="A[..B]"), json_option()])
-def command(commits: str, as_json: bool) -> int:
-    """Show what differs between two commits: the inputs of every cell, and its result. B is HEAD when left out.
+@takes(
+    [
+        click.Argument(["commits"], metavar="A[..B]"),
+        click.Argument(["other"], metavar="[B]", required=False),
+        json_option(),
+    ]
+)
+def command(commits: str, other: str | None, as_json: bool) -> int:
+    """Show what differs between two commits, written A..B or A B: the inputs of every cell, and its result. B is HEAD
+    when left out.
 
     Ends with 0 when nothing differs, else with 2.
     """
     root = find_repository().root
     if "..." in commits:
         raise ReconcilerError(f"{commits!r} does not name two commits", fix=f"write {commits.replace('...', '..')}")
-    first, _, second = commits.partition("..")
+    first, dots, second = commits.partition("..")
+    if other is not None and dots:
+        raise ReconcilerError(f"{commits} names two commits already, and {other!r} a third", fix="write A..B, or A B")
+    second = other or second
     names = git.resolve(root, first or "HEAD"), git.resolve(root, second or "HEAD")
     shared = Shared()
     found = compare_commits(read_snapshot(root, names[0], shared=shared), read_snapshot(root, names[1], shared=shared))

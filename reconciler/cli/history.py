@@ -6,14 +6,13 @@ from pathlib import Path
 
 import click
 
-from reconciler import git
-from reconciler.cli.shared.cells import find_cell
+from reconciler.cli.shared.cells import find_measured_cell
 from reconciler.cli.shared.options import cell_argument, json_option, takes
 from reconciler.cli.shared.output import say, say_json
+from reconciler.cli.shared.past import list_declared_cells, read_past
 from reconciler.cli.shared.repository import find_repository
 from reconciler.errors import IN_SYNC, ReconcilerError
 from reconciler.files import write_output
-from reconciler.history.record_history import read_record_history
 from reconciler.render.documents import render_document
 from reconciler.render.svg import draw_series
 from reconciler.render.timeline import collect_points, find_unit, render_history_text
@@ -31,8 +30,8 @@ def command(cell: str, svg: Path | None, as_json: bool) -> int:
     Results that were removed since are listed, too.
     """
     paths = find_repository()
-    past = read_record_history(paths.root, git.resolve(paths.root, "HEAD"))
-    found = find_cell(cell, past.cells)
+    past = read_past(paths)
+    found = find_measured_cell(cell, past.cells, lambda: list_declared_cells(paths))
     results = past.measured(found)
     if svg is not None:
         plotted = collect_points(results)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
 import sys
 from collections.abc import Sequence
 from errno import errorcode
@@ -18,6 +20,7 @@ from reconciler.cli.shared.output import say, say_error
 from reconciler.errors import BUG, ERROR, IN_SYNC, INTERRUPTED, ReconcilerError, SpecError
 from reconciler.storage_errors import can_explain, explain_storage_error
 
+_SINGLE_DASH = re.compile(r"-[A-Za-z][A-Za-z-]+=.*")
 _SHORT = {"help_option_names": ["-h", "--help"]}
 
 
@@ -81,6 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     _open_closed_streams()
     try:
+        _refuse_single_dash(given)
         result = reconcile.main(given, prog_name="reconcile", standalone_mode=False)
         sys.stdout.flush()
     except click.ClickException as error:
@@ -116,6 +120,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         return ERROR
     return result if isinstance(result, int) else IN_SYNC
+
+
+def _refuse_single_dash(given: Sequence[str]) -> None:
+    """`-out=foo` is read as `-o ut=foo`, and would write a file of that name."""
+    for word in itertools.takewhile(lambda word: word != "--", given):
+        if found := _SINGLE_DASH.fullmatch(word):
+            raise click.UsageError(f"{word!r}: an option of several letters begins with two hyphens: -{found[0]}")
 
 
 def _open_closed_streams() -> None:

@@ -73,7 +73,7 @@ def command(
         say_commands(views.render_annotation_lines(compared.outside, git.find_prefix(paths.root)))
     if found.errors:
         return ERROR
-    return NOT_IN_SYNC if found.work and fail_on == "work" else IN_SYNC
+    return NOT_IN_SYNC if found.adds_work and fail_on == "work" else IN_SYNC
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,14 @@ from reconciler.resource.kinds import Cell
 
 
 class Effect(StrEnum):
-    """What merging does to a cell. STALE: this change makes it so; WAS_STALE: it is so on both sides; ACCEPTED:
-    somebody decides that its results count although inputs differ."""
+    """What merging does to a cell. STALE: this change makes it so; WAS_STALE: it is so on both sides; NEVER: it was
+    never recorded on either; ACCEPTED: somebody decides that its results count although inputs differ."""
 
     ADDED = "added"
     REMOVED = "removed"
     STALE = "stale"
     WAS_STALE = "already stale"
+    NEVER = "not recorded yet"
     SETTLED = "settled"
     ACCEPTED = "accepted"
     RENDERED = "rendered again"
@@ -38,13 +39,15 @@ class CellEffect:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """Something for a reviewer. ``level`` is "error", "warning" or "notice"; ``line`` 0 when there is none."""
+    """Something for a reviewer. ``level`` is "error", "warning" or "notice"; ``line`` and ``column`` 0 when there is
+    none."""
 
     level: str
     file: str
     line: int
     message: str
     fix: str = ""
+    column: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,4 +72,10 @@ class Impact:
     def work(self) -> bool:
         """Whether anything must be made; False is a proof, since both desired states were compiled and compared
         whole."""
-        return any(cell.effect in (Effect.ADDED, Effect.STALE, Effect.WAS_STALE) and cell.due for cell in self.cells)
+        due = (Effect.ADDED, Effect.STALE, Effect.WAS_STALE, Effect.NEVER)
+        return any(cell.effect in due and cell.due for cell in self.cells)
+
+    @property
+    def adds_work(self) -> bool:
+        """Whether merging is what makes anything due; what was due before is not this change's doing."""
+        return any(cell.effect in (Effect.ADDED, Effect.STALE) and cell.due for cell in self.cells)

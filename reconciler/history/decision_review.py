@@ -53,7 +53,7 @@ def _frozen(base: Snapshot, head: Snapshot, cells: Iterable[CellEffect]) -> Iter
     for cell in cells:
         freeze = find_freeze(cell.cell, base.decisions.frozen)
         published = (at.difference.chosen.get(cell.cell) for at in (base, head))
-        if freeze is None or cell.effect is Effect.WAS_STALE:
+        if freeze is None or cell.effect in (Effect.WAS_STALE, Effect.NEVER):
             continue
         if cell.effect is not Effect.UNAFFECTED:
             what = str(cell.effect)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from reconciler.desired.state import Desired
 from reconciler.diff.acceptance import BUILT
-from reconciler.diff.change import Change, Difference, InputChange, Work
+from reconciler.diff.change import Change, Difference, InputChange, Reason, Work
 from reconciler.diff.explain import list_input_changes
 from reconciler.diff.impact import CellEffect, Effect, Impact, Remark
 from reconciler.history.decision_review import review_decisions
@@ -93,8 +93,10 @@ def _effect(
     accepted = head.difference.accepted.get(cell)
     if not made and accepted is not None and accepted != base.difference.accepted.get(cell):
         return Effect.ACCEPTED
+    if made and {change.key for change in made} <= was:
+        return Effect.NEVER if all(change.reason is Reason.NOT_RECORDED for change in made) else Effect.WAS_STALE
     if made:
-        return Effect.WAS_STALE if {change.key for change in made} <= was else Effect.STALE
+        return Effect.STALE
     if was:
         return Effect.SETTLED
     result = Address(Kind.RESULT, str(cell))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 
@@ -77,7 +79,7 @@ class RecordHistory:
             was, now = one.inputs.get(name), other.inputs.get(name)
             if (was.value if was else None) != (now.value if now else None):
                 origin = (now or was).origin  # type: ignore[union-attr]
-                by = self._line(other if now else one, origin)
+                by = self._line(other if now else one, name, origin)
                 values = was.value if was else None, now.value if now else None
                 found.append(ChangeCause(other.address.label, name, *values, origin, by))
         for name in sorted({*one.upstream} & {*other.upstream}):
@@ -85,10 +87,30 @@ class RecordHistory:
         found += _circumstances(one, other, (*_FOLLOWS, *_OUTPUTS) if found else _OUTPUTS)
         return tuple(dict.fromkeys(found))
 
-    def _line(self, record: Record, origin: str) -> Written | None:
+    def _find_later(self, record: Record, name: str, file: str, line: str) -> tuple[Commit | None, str]:
+        """Of a run whose spec was committed with other lines of it changed: the first commit since that has one line
+        alone which sets the input to the value of the record."""
+        leaf = name.rpartition(".")[2]
+        value = record.inputs.get(name)
+        versions = sorted((c.when, blob, c) for (path, blob), c in self.specs.items() if path == file)
+        began = datetime.fromisoformat(record.started).timestamp()
+        for when, blob, commit in versions:
+            if when.timestamp() + 1 < began:  # git knows whole seconds
+                continue
+            text = git.read_blobs(self.root, [blob]).get(blob, b"").decode(errors="replace").splitlines()
+            setting = [number for number, written in enumerate(text, 1) if re.search(rf"\b{re.escape(leaf)}:", written)]
+            exact = [number for number in setting if value is not None and str(value.value) in text[number - 1]]
+            found = exact if len(exact) == 1 else setting
+            if len(found) == 1:
+                return commit, str(found[0])
+        return None, line
+
+    def _line(self, record: Record, name: str, origin: str) -> Written | None:
         """Who last changed the line that set an input, as the spec stood then."""
         file, _, line = origin.rpartition(":")
         commit = self.specs.get((file, record.spec.get(file, "")))
+        if commit is None and line.isdigit():
+            commit, line = self._find_later(record, name, file, line)
         if commit is None or not line.isdigit():
             return None
         key = (commit.id, file, int(line))

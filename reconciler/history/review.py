@@ -31,7 +31,7 @@ _SECRETS = (
 
 def review_specs(error: SpecError) -> tuple[Remark, ...]:
     return tuple(
-        Remark("error", p.file, p.line, f"{p.path}: {p.message}" if p.path else p.message, p.fix)
+        Remark("error", p.file, p.line, f"{p.path}: {p.message}" if p.path else p.message, p.fix, p.column)
         for p in error.problems
     )
 

@@ -71,9 +71,12 @@ def find_refused_records(
     found = set()
     for cell, items in records.items():
         for identity, record in items:
-            if record.dirty and IMPORTED not in record.marks:
-                found.add(Refusal(str(cell), f"{record.address} was run from a spec that was not committed", _RERUN))
-            elif IMPORTED in record.marks and not all(known_spec(*item) for item in record.spec.items()):
+            known = all(known_spec(*item) for item in record.spec.items())
+            if not known and IMPORTED not in record.marks:
+                found.add(
+                    Refusal(str(cell), f"{record.address} was run from a spec that is in no commit", _COMMIT_SPEC)
+                )
+            elif not known:
                 fix = "commit the spec"
                 found.add(Refusal(str(cell), f"{record.address} was imported for a spec that is in no commit", fix))
             paths = [f"state/records/{identity}.json"]
@@ -83,7 +86,9 @@ def find_refused_records(
     return sorted(found)
 
 
-_RERUN = "commit the spec, then repeat the run: reconcile --rerun cell=CELL"
+_COMMIT_SPEC = (
+    "commit the spec as it was then, if you still have it; else commit it as it is, and: reconcile --rerun cell=CELL"
+)
 _COMMIT = "commit them: reconcile --commit"
 
 

@@ -94,9 +94,11 @@ class Recorder:
     def commit(self, outcomes: Iterable[Outcome]) -> str:
         from reconciler import git
 
-        done = sum(1 for outcome in outcomes if outcome.record is not None)
         paths = [str(p.relative_to(self.paths.root)) for p in (self.paths.records, self.paths.logs) if p.exists()]
-        message = f"Record {show_count(done, 'outcome')}"
+        # Those of earlier passes that nobody committed are in the commit, too.
+        done = sum(1 for outcome in outcomes if outcome.record is not None)
+        new = git.count_new_files(self.paths.root, [path for path in paths if path.endswith("records")])
+        message = f"Record {show_count(max(done, new), 'outcome')}"
         try:
             identity = git.commit(self.paths.root, paths, message)
         except RepositoryError as error:

@@ -35,6 +35,8 @@ class Lines:
             case StepStarted(step=step, attempt=attempt):
                 self._last[step.change.address] = self._clock()
                 self._write(f"{name_step(step)}: {render_started_text(step, attempt)}")
+            case StepProgress(progress=progress) if progress.stage == "done":
+                pass  # its outcome follows, with what it measured
             case StepProgress(step=step):
                 now = self._clock()
                 if now - self._last.get(step.change.address, float("-inf")) >= EVERY:

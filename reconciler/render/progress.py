@@ -47,8 +47,11 @@ def _fraction(progress: Progress, left: float | None) -> float | None:
 
 
 def name_step(step: Step) -> str:
-    """ "open / box / digits / Offline  Run perf"."""
-    return f"{render_heading(step.change.address)}  {label(step.change.address)}"
+    """ "open / box / digits / Offline  Run perf"; of what two benchmarks share, both."""
+    address = step.change.address
+    others = [a for a in step.shared if a.cell is None and a.kind is address.kind] if address.cell is None else []
+    heading = ", ".join(dict.fromkeys(map(render_heading, (address, *others))))
+    return f"{heading}  {label(address)}"
 
 
 def render_progress_text(moved: StepProgress) -> str:

@@ -14,7 +14,13 @@ from reconciler.resource.wording import shorten_value, show_value
 
 VERSION = 1
 LIMIT = 40
-_TONES = {Effect.ADDED: Tone.GOOD, Effect.STALE: Tone.DOUBT, Effect.WAS_STALE: Tone.DOUBT, Effect.REMOVED: Tone.BAD}
+_TONES = {
+    Effect.ADDED: Tone.GOOD,
+    Effect.STALE: Tone.DOUBT,
+    Effect.WAS_STALE: Tone.DOUBT,
+    Effect.NEVER: Tone.DOUBT,
+    Effect.REMOVED: Tone.BAD,
+}
 
 
 def describe_verdict(impact: Impact) -> str:
@@ -26,6 +32,8 @@ def describe_verdict(impact: Impact) -> str:
     made = join_listing(f"{number} x {label}" for label, number in impact.counts.items())
     about = f", about {show_duration(impact.seconds)}" if impact.seconds else ""
     more = f" and {show_count(impact.unknown, 'step')} of unknown length" if impact.unknown else ""
+    if not impact.adds_work:
+        return f"Merging makes nothing due that is not due already: {made}{about}{more}."
     return f"Merging makes due: {made}{about}{more}."
 
 
@@ -103,19 +111,26 @@ def render_annotation_lines(impact: Impact, prefix: str = "") -> Iterator[str]:
     """GitHub workflow commands: each remark, and each cause at the line that makes something stale. ``prefix``: where
     our repository is below git's top, from which GitHub counts."""
     for remark in impact.remarks:
-        yield _annotation(remark.level, remark.file and prefix + remark.file, remark.line, remark.message)
-    said: dict[tuple[str, int, str], list[str]] = {}
+        said = remark.message + (f"\nfix: {remark.fix}" if remark.fix else "")
+        yield _annotation(remark.level, remark.file and prefix + remark.file, remark.line, said, remark.column)
+    stale: dict[tuple[str, int, str], list[str]] = {}
     for cell in impact.cells:
-        for cause in cell.causes if cell.effect is not Effect.WAS_STALE else ():
+        for cause in cell.causes if cell.effect not in (Effect.WAS_STALE, Effect.NEVER) else ():
             if cause.origin.line:
-                said.setdefault((cause.origin.file, cause.origin.line, _change(cause)), []).append(str(cell.cell))
-    for (file, line, change), cells in said.items():
+                stale.setdefault((cause.origin.file, cause.origin.line, _change(cause)), []).append(str(cell.cell))
+    for (file, line, change), cells in stale.items():
         yield _annotation("notice", prefix + file, line, f"{change} makes stale: {join_listing(cells, most=4)}")
 
 
-def _annotation(level: str, file: str, line: int, message: str) -> str:
+def _annotation(level: str, file: str, line: int, message: str, column: int = 0) -> str:
     name = _escaped(file).replace(":", "%3A").replace(",", "%2C")
-    place = ",".join([*([f"file={name}"] if file else []), *([f"line={line}"] if line else [])])
+    place = ",".join(
+        [
+            *([f"file={name}"] if file else []),
+            *([f"line={line}"] if line else []),
+            *([f"col={column}"] if column else []),
+        ]
+    )
     return f"::{level} {place}::{_escaped(message)}" if place else f"::{level}::{_escaped(message)}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from fnmatch import fnmatchcase
 
 from reconciler.errors import ReconcilerError
@@ -30,6 +30,22 @@ def find_cell(text: str, cells: Iterable[Cell], listed_by: str = "reconcile stat
     near = _nearest(text, known)
     hint = f"did you mean {' or '.join(near)}?" if near else f"`{listed_by}` lists the cells"
     raise ReconcilerError(f"no cell matches {text!r}", fix=hint)
+
+
+def find_measured_cell(text: str, measured: Collection[Cell], declared: Callable[[], Iterable[Cell]]) -> Cell:
+    """The one cell meant, of those with a committed result. ``declared``: asked where none of them is meant, so that a
+    cell which is only declared is not denied. Raises ReconcilerError."""
+    try:
+        return find_cell(text, measured)
+    except ReconcilerError as error:
+        try:
+            found = find_cell(text, declared())
+        except ReconcilerError:
+            raise error from None
+        if found in measured:
+            raise
+        fix = "`reconcile --commit` measures it and commits what was recorded; `reconcile status` shows how it stands"
+        raise ReconcilerError(f"{found} is declared, and no result of it is committed yet", fix=fix) from None
 
 
 def _candidates(text: str, known: dict[str, Cell]) -> list[str]:

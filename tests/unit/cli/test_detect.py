@@ -187,3 +187,20 @@ def test_nodes_that_differ_are_named() -> None:
     nodes = (node(gpus=8), node(gpus=7, host="n2"))
     found = find_differences(nodes, lambda each: propose(each).description)
     assert found == ["node 2 (n2): accelerators_per_node is 7; on node 1 8"]
+
+
+def test_another_machine_is_not_described_as_the_declared_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reconcile: Reconcile
+) -> None:
+    (tmp_path / "specs").mkdir()
+    path = tmp_path / "specs/one.yaml"
+    path.write_text(SPEC.replace("{count: 0}", "{accelerator: NVIDIA H200, count: 8}"))
+    monkeypatch.chdir(tmp_path)
+    code, _, err = reconcile("detect", "--system", "box")
+    assert code == 0
+    assert "Warning: this machine is not box: the system declares 8 x NVIDIA H200" in err
+    before = path.read_text()
+    code, _, err = reconcile("detect", "--system", "box", "--write")
+    assert (code, "this machine is not box" in err, path.read_text() == before) == (1, True, True)
+    assert reconcile("detect", "--system", "box", "--write", "--overwrite")[0] == 0
+    assert path.read_text() != before

@@ -218,3 +218,41 @@ def test_compare_when_nothing_meets_lists_what_each_side_has(twice: Path, reconc
     found = report(reconcile, "compare", "HEAD", "HEAD~1")
     assert found["pairs"] == []
     assert found["alone"]["HEAD"] == [CELL]
+
+
+def test_a_cell_that_is_only_declared_is_not_denied(declared: Path, reconcile: Reconcile) -> None:
+    git(declared, "init", "--quiet", "--initial-branch=main")
+    for command in ("history", "blame"):
+        code, _, err = reconcile(command, "digits")
+        assert (code, f"{CELL} is declared, and no result of it is committed yet" in err) == (1, True), command
+        assert "no cell matches 'digist'" in reconcile(command, "digist")[2]
+
+
+def test_a_line_is_found_though_others_of_its_file_changed_before_the_commit(
+    recorded_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reconcile: Reconcile
+) -> None:
+    root = tmp_path / "repository"
+    shutil.copytree(recorded_once, root)
+    edit(root, "target_qps: 1000", "target_qps: 1200")
+    assert console(at=root).returncode == 0
+    edit(root, "  submitter: Tester", "  # a line more\n  submitter: Tester")
+    git(root, "add", ".")
+    git(root, "commit", "--quiet", "--message", "Ask for more, and record it")
+    monkeypatch.chdir(root)
+    code, out, _ = reconcile("blame", CELL)
+    assert code == 0
+    assert "target_qps" in out
+    assert "not committed" not in out
+    assert "Ask for more, and record it" in out
+
+
+def test_two_commits_are_named_in_either_form(
+    measured_twice: Path, monkeypatch: pytest.MonkeyPatch, reconcile: Reconcile
+) -> None:
+    monkeypatch.chdir(measured_twice)
+    assert reconcile("diff", "HEAD~1", "HEAD") == reconcile("diff", "HEAD~1..HEAD")
+    assert (
+        reconcile("compare", "HEAD~1..HEAD")[1].splitlines()[1:]
+        == reconcile("compare", "HEAD~1", "HEAD")[1].splitlines()[1:]
+    )
+    assert "names two commits already" in reconcile("diff", "HEAD~1..HEAD", "HEAD")[2]

@@ -64,6 +64,8 @@ def test_version(reconcile: Reconcile) -> None:
         (("why",), "Missing argument 'CELL'"),
         (("plan", "resnet"), "neither a spec file nor a selector"),
         (("plan", "--only", "Engines"), "is not one of"),
+        (("plan", "-output=x.json"), "begins with two hyphens: --output=x.json"),
+        (("compare", "one"), "reconcile compare A B, or A..B"),
     ],
 )
 def test_usage_errors_exit_1(arguments: tuple[str, ...], says: str, reconcile: Reconcile) -> None:

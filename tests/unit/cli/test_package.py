@@ -11,11 +11,15 @@ import shutil
 import subprocess
 import tarfile
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from reconciler.publishing.preconditions import find_refused_records
+from reconciler.record.codec import decode
+from reconciler.resource.kinds import Cell
 from reconciler.result_formats import loadgen_logs
 
 from .conftest import CELL, Reconcile, git
@@ -381,3 +385,15 @@ def test_accepted_results_are_packed_only_when_asked_for_and_named(
     archive = packed(reconcile, tmp_path / "x.tar.gz", "--accepted")
     (cell,) = json.loads(archive.with_name("x.tar.gz.MANIFEST.json").read_text())["cells"]
     assert cell["accepted"]["reason"] == "they always were as large"
+
+
+def test_a_run_counts_once_a_commit_holds_the_bytes_of_its_spec(recorded: Path) -> None:
+    records = [decode(path.read_bytes(), path.name) for path in (recorded / "state/records/Run").glob("*.json")]
+    cell = Cell("open", "box", "digits", "Offline")
+    dirty = {cell: [("x", replace(record, dirty=True)) for record in records]}
+    known = find_refused_records(dirty, lambda _: True, lambda _, blob: blob in records[0].spec.values())
+    assert known == []
+    unknown = find_refused_records(dirty, lambda _: True, lambda _, __: False)
+    assert {refusal.reason for refusal in unknown} == {
+        f"{record.address} was run from a spec that is in no commit" for record in records
+    }

@@ -70,6 +70,22 @@ def test_pr_when_a_cell_comes_and_another_goes(recorded: Path, reconcile: Reconc
     }
 
 
+def test_pr_of_a_comment_makes_nothing_due_whatever_was_due_before(recorded: Path, reconcile: Reconcile) -> None:
+    edit(recorded, "          Offline:", "          SingleStream: {}\n          Offline:")
+    edit(recorded, "target_qps: 1000", "target_qps: 2000")
+    commit(recorded, "Declare another cell, and raise a target")
+    assert reconcile("pr", "--base", "HEAD~1")[0] == 2
+    edit(recorded, "  rehearsal: true", "  rehearsal: true   # for now")
+    commit(recorded, "Comment")
+    code, found = impact(reconcile, "--base", "HEAD~1")
+    assert code == 0
+    assert {cell["cell"].rpartition("/")[2]: cell["effect"] for cell in found["cells"]} == {
+        "Offline": "already stale",
+        "SingleStream": "not recorded yet",
+    }
+    assert "nothing due that is not due already" in reconcile("pr", "--base", "HEAD~1")[1]
+
+
 def test_pr_when_the_spec_is_broken_gives_one_error_at_its_line(recorded: Path, reconcile: Reconcile) -> None:
     edit(recorded, "category: edge", "category: edgy")
     commit(recorded, "Break it")
@@ -78,7 +94,8 @@ def test_pr_when_the_spec_is_broken_gives_one_error_at_its_line(recorded: Path, 
     annotations = [line for line in out.splitlines() if line.startswith("::error")]
     assert len(annotations) == 1
     line = (recorded / "specs/one.yaml").read_text().splitlines().index("      category: edgy") + 1
-    assert annotations[0].startswith(f"::error file=specs/one.yaml,line={line}::")
+    assert annotations[0].startswith(f"::error file=specs/one.yaml,line={line},col=17::")
+    assert "%0Afix: write edge" in annotations[0]
 
 
 def test_pr_when_a_record_was_edited_is_an_error(recorded: Path, reconcile: Reconcile) -> None:

@@ -1,0 +1,28 @@
+"""What `history` and `blame` look at: every committed result, and what is declared beside it."""
+
+from __future__ import annotations
+
+from reconciler import git
+from reconciler.errors import ReconcilerError, RepositoryError
+from reconciler.files import RepositoryPaths
+from reconciler.history.record_history import RecordHistory, read_record_history
+from reconciler.planning import Options, PlanCache
+from reconciler.resource.kinds import Cell, Kind
+
+
+def read_past(paths: RepositoryPaths) -> RecordHistory:
+    """Of HEAD; before the first commit there is nothing yet."""
+    try:
+        tip = git.resolve(paths.root, "HEAD")
+    except RepositoryError:
+        return RecordHistory(paths.root, "", {}, {}, frozenset(), {})
+    return read_record_history(paths.root, tip)
+
+
+def list_declared_cells(paths: RepositoryPaths) -> list[Cell]:
+    """Of the spec as it is on disk; none where it is broken, which other commands tell."""
+    try:
+        desired = PlanCache.of(paths).desired(Options())
+    except ReconcilerError:
+        return []
+    return [r.cell for r in desired.resources if r.kind is Kind.RESULT and r.cell is not None]

@@ -83,12 +83,15 @@ class SideBySide:
             raise
         except GeneratorExit:
             self._end(Detached if self.keep else _DroppedError)
+            list(self._take_late())
             raise
         except _UnwantedError as error:
             self._end(_DroppedError)
+            yield from self._take_late()
             raise error.cause from None
         except BaseException:
             self._end(Detached)
+            yield from self._take_late()
             raise
 
     def _dispatch(self, plan: Plan) -> Dispatch:

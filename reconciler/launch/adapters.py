@@ -46,6 +46,11 @@ def choose_interpreter(launcher: Launcher, usual: str) -> str:
     return launcher.python or ("python3" if find_adapter(launcher).enters_container(launcher) else usual)
 
 
+def reaches_own_machine(launcher: Launcher) -> bool:
+    """Whether it reaches a machine by its name: two launchers with other words then reach two machines."""
+    return find_adapter(launcher) is ssh
+
+
 def find_outermost(paths: Sequence[Path]) -> tuple[Path, ...]:
     """Those that exist, without what is below another."""
     found: list[Path] = []

@@ -11,12 +11,12 @@ from typing import Any
 
 from harness.contract import BuildRequest, CommandRequest, FileMessage, LaunchRequest, RunRequest, ServiceRequest
 from reconciler.execute.attempt import Attempt
-from reconciler.execute.executors.executor import PATIENCE, Capacity, Handle, Progressing, Submission
+from reconciler.execute.executors.executor import HERE, PATIENCE, Capacity, Handle, Progressing, Submission
 from reconciler.execute.executors.local import LocalExecutor, name_submission
 from reconciler.files import RepositoryPaths, hash_bytes
-from reconciler.launch.adapters import build_launch, choose_interpreter, find_outermost
+from reconciler.launch.adapters import build_launch, choose_interpreter, find_outermost, reaches_own_machine
 from reconciler.process import build_elsewhere_environment, build_harness_command
-from reconciler.resource.settings import CellSettings
+from reconciler.resource.settings import SERVICE_COMMAND, CellSettings
 
 _MARGIN = 5.0  # seconds beyond those that a server may take to end, for its end to be told
 
@@ -30,8 +30,11 @@ class LauncherExecutor:
     local: LocalExecutor = field(default_factory=lambda: LocalExecutor("launcher"))
 
     def capacity(self, settings: CellSettings) -> Capacity:
-        """One timed run at a time behind one launcher, which may wait in a queue for as long as its cluster is busy."""
-        return Capacity(f"quiet-{hash_bytes(chr(0).join(settings.launcher.words).encode())[:16]}", PATIENCE)
+        """One timed run at a time behind one launcher, which may wait in a queue for as long as its cluster is busy.
+        Boxes that ssh reaches are machines of their own, which work at the same time as this one and as each other."""
+        lock = f"quiet-{hash_bytes(chr(0).join(settings.launcher.words).encode())[:16]}"
+        own = reaches_own_machine(settings.launcher) and SERVICE_COMMAND not in settings
+        return Capacity(lock, PATIENCE, lock if own else HERE)
 
     def submit(self, submission: Submission) -> Handle:
         request = put_behind_launcher(submission.attempt, submission.request, self.paths)

@@ -1,0 +1,57 @@
+"""A node, the controller or the pass is killed at a random instant: no run is lost, none repeated."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from reconciler.resource.records import Ended
+from tests.cluster import Slurm, find_missing
+from tests.cluster.test_slurm import (
+    EVEN,
+    ODD,
+    assert_nothing_is_lost_or_repeated,
+    healthy,
+    make_lab,
+    runs_of,
+    slurm,
+    start_pass,
+)
+
+pytest.importorskip("mlperf_loadgen")
+pytest.importorskip("submitit")
+pytestmark = [
+    pytest.mark.skipif(bool(find_missing()), reason=find_missing() or "Slurm is here"),
+    pytest.mark.slow,
+]
+__all__ = ["healthy", "slurm"]  # fixtures
+_LONGEST = 20.0  # seconds: about as long as a pass of this lab takes
+_PASSES = 5
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("victim", ["node", "controller", "pass"])
+def test_random_kill_loses_and_repeats_nothing(tmp_path: Path, healthy: Slurm, victim: str, seed: int) -> None:
+    chance = random.Random(f"{victim} {seed}")
+    repository = make_lab(tmp_path / "lab", {"odd": ODD, "even": EVEN}, seconds=3)
+    process = start_pass(repository, "--busy")
+    time.sleep(chance.uniform(0.5, _LONGEST))
+    if victim == "pass":
+        process.kill()
+        process.wait()
+    else:
+        name = f"n{chance.randint(1, 4)}" if victim == "node" else "controller"
+        healthy.do("kill", name)
+        time.sleep(chance.uniform(0.0, 3.0))
+        healthy.do("revive", name)
+        process.wait(240)
+    for _ in range(_PASSES):
+        if repository.look().plan.in_sync:
+            break
+        assert start_pass(repository, "--busy").wait(240) in (0, 1, 2)
+    assert_nothing_is_lost_or_repeated(repository)
+    assert sum(record.ended is Ended.DONE for record in runs_of(repository)) == 8
+    assert {record.problem_class for record in runs_of(repository)} <= {"", "node-failure", "requeued", "lost"}

@@ -152,5 +152,5 @@ def _tail(path: Path, size: int) -> bytes:
 
 def _is_alive(path: Path | None) -> bool:
     """Whether the pass that this file or folder names still runs: its id ends in the number of its process."""
-    number = path.stem.rpartition("-")[2] if path is not None else ""
+    number = path.name.removesuffix(".jsonl").rpartition("-")[2] if path is not None else ""
     return number.isdigit() and psutil.pid_exists(int(number))

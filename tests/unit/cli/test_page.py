@@ -14,15 +14,18 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from reconciler.cli.shared.page_live import report_live
+from harness.contract import Counter
+from reconciler.cli.shared.page_live import is_timed, report_live
 from reconciler.cli.shared.page_source import RepositoryPage
 from reconciler.errors import ReconcilerError
+from reconciler.execute.attempt import Intent, create
 from reconciler.files import RepositoryPaths
 from reconciler.planning import Options
 from reconciler.render.page.guard import RequestGuard
 from reconciler.render.page.links import Links
 from reconciler.render.page.server import make_application
 from reconciler.render.page.site import Site
+from reconciler.resource.kinds import Cell, RunAddress
 from tests.shared import need
 
 from .conftest import CELL, Reconcile, edit, git
@@ -292,6 +295,48 @@ def test_a_pass_that_left_off_is_not_live(recorded: Path) -> None:
     assert document["running"]
     assert (document["steps"], document["done"]) == (3, 0)
     assert [step["address"] for step in document["next"]] == ["Dataset:digits"]
+
+
+def test_a_run_in_progress_is_told_from_its_counter_and_readings(recorded: Path) -> None:
+    paths = RepositoryPaths(recorded)
+    log = paths.log / f"99991231T000001.000000-{os.getpid()}.jsonl"
+    log.write_text('{"message": "pass began", "time": "", "reconcile": "x"}\n')
+    intent = Intent(
+        id=f"99991231T000002.123456-{os.getpid()}",
+        address=RunAddress(Cell.parse(CELL), "performance").address,
+        key="0" * 64,
+        revision=1,
+        started="9999-12-31T00:00:02Z",
+        inputs={"min_duration": (600_000, "specs/one.yaml:1")},
+    )
+    attempt = create(paths.attempts, intent)
+    assert [found["stage"] for found in report_live(paths, ())["attempts"]] == ["starting"]
+    assert not is_timed(paths)
+    counter = Counter(attempt.counter)
+    counter.stage("running", 5000)
+    counter.bump(1200)
+    attempt.telemetry.write_text('{"seconds": 1.0, "done": 600, "gpu.power_watts": 650.0}\n{"seconds": 2.0, "do')
+    attempt.log.write_text("".join(f"line {number}\n" for number in range(100)))
+    (found,) = report_live(paths, ())["attempts"]
+    assert (found["stage"], found["done"], found["expected"], found["timed"]) == ("running", 1200, 5000, True)
+    assert found["left"] > 590, "LoadGen's minimum counts where the samples would be done before"
+    assert found["readings"] == [{"seconds": 1.0, "done": 600.0, "gpu.power_watts": 650.0}]
+    assert found["log"][-1] == "line 99"
+    assert is_timed(paths)
+    shown = Page(Site(open_page(recorded)).show_live(Links())).text
+    for said in (
+        "a run is being timed",
+        "1,200 of 5,000",
+        "left",
+        "LoadGen's minimum: 10 min",
+        "GPU power watts",
+        "650",
+    ):
+        assert said in shown
+    counter.close()
+    attempt.result.write_text("{}")
+    assert not is_timed(paths)
+    assert report_live(paths, ())["attempts"] == []
 
 
 def test_elsewhere_than_on_loopback_a_token_and_no_embargo_are_asked_for(recorded: Path, reconcile: Reconcile) -> None:

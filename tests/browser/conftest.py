@@ -1,0 +1,120 @@
+"""A browser, a server of the page, and what a view of it did: messages, requests, dialogs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from reconciler.render.page.guard import LOOPBACK
+from reconciler.render.page.server import make_application, open_socket
+from reconciler.render.page.site import Site
+from reconciler.render.page.source import PageSource
+from tests.shared import need
+from tests.unit.cli.conftest import recorded, recorded_once
+
+__all__ = ["recorded", "recorded_once"]
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+SCREENS = {"desktop": (1280, 900), "phone": (390, 844)}
+
+
+def find_browser() -> str:
+    """RECONCILE_BROWSER names another."""
+    found = os.environ.get("RECONCILE_BROWSER") or next(filter(None, map(shutil.which, _NAMES)), None)
+    if found is None:
+        pytest.skip(f"no browser is installed: none of {', '.join(_NAMES)}")
+    return found
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    need("playwright", "axe_playwright_python", "starlette", "uvicorn", "matplotlib")
+    path = find_browser()
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        # Without a sandbox of its own it also starts as root, as in a container; it sees nothing but this server.
+        launched = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield launched
+        launched.close()
+
+
+@dataclass
+class Seen:
+    """What went on in a tab."""
+
+    tab: Any
+    messages: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+    dialogs: list[str] = field(default_factory=list)
+
+    def watch(self) -> None:
+        self.tab.on("console", lambda message: self._note(message.type, message.text))
+        self.tab.on("pageerror", lambda error: self.messages.append(str(error)))
+        self.tab.on("request", lambda request: self.requests.append(request.url))
+        self.tab.on("dialog", self._dismiss)
+
+    def _note(self, kind: str, text: str) -> None:
+        if kind in ("error", "warning"):
+            self.messages.append(f"{kind}: {text}")
+
+    def _dismiss(self, dialog: Any) -> None:
+        self.dialogs.append(dialog.message)
+        dialog.dismiss()
+
+    def is_quiet(self, origin: str) -> bool:
+        """No message, no dialog, and no request to anybody else."""
+        foreign = [url for url in self.requests if not url.startswith((f"{origin}/", "data:"))]
+        assert not self.messages, self.messages
+        assert not foreign, foreign
+        assert not self.dialogs, self.dialogs
+        return True
+
+
+@pytest.fixture
+def open_tab(browser: Any) -> Iterator[Callable[..., Seen]]:
+    """A tab of its own; ``screen``: of SCREENS, ``scheme``: "light" or "dark"."""
+    with contextlib.ExitStack() as stack:
+
+        def open_one(screen: str = "desktop", scheme: str = "light") -> Seen:
+            width, height = SCREENS[screen]
+            context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": height})
+            stack.callback(context.close)
+            seen = Seen(context.new_page())
+            seen.watch()
+            return seen
+
+        yield open_one
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., str]]:
+    """Serves a source in this process; gives its origin."""
+    need("starlette", "uvicorn")
+    import uvicorn
+
+    from reconciler.render.page.guard import RequestGuard
+
+    running: list[tuple[uvicorn.Server, threading.Thread]] = []
+
+    def start(source: PageSource, token: str = "") -> str:
+        listening = open_socket("127.0.0.1", 0)
+        guarded = RequestGuard(make_application(Site(source)), token, LOOPBACK)
+        config = uvicorn.Config(guarded, log_level="error", lifespan="off", timeout_graceful_shutdown=1)
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+        thread.start()
+        running.append((server, thread))
+        return f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+    yield start
+    for server, thread in running:
+        server.should_exit = True
+        thread.join(10)

@@ -1,0 +1,127 @@
+"""Every view in a browser: on a desktop and a phone, light and dark, with a keyboard, from a server and from files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from reconciler.cli.shared.page_source import RepositoryPage
+from reconciler.files import RepositoryPaths
+from reconciler.planning import Options
+from reconciler.render.page.export import export_site
+from reconciler.render.page.site import Site
+from tests.browser.conftest import Seen
+from tests.unit.cli.conftest import CELL, SPEC, edit
+
+VIEWS = (
+    "/",
+    "/live",
+    f"/cell/{CELL}",
+    "/plan?base=HEAD~1&head=HEAD",
+    f"/history?cell={quote(CELL)}&one=HEAD&other=theirs",
+    "/findings",
+    "/findings?tree=theirs&command=verify-tree",
+    f"/log?cell={quote(CELL)}&name=performance/mlperf_log_summary.txt",
+    "/cell/nothing",
+)
+SEVERE = ("serious", "critical")
+
+
+@pytest.fixture
+def source(recorded: Path) -> RepositoryPage:
+    edit(recorded, "target_qps: 1000", "target_qps: 1100")  # so that something is due, too
+    return RepositoryPage(RepositoryPaths(recorded), Options(), {"theirs": recorded / ".reconcile/tree"})
+
+
+@pytest.mark.parametrize(("screen", "scheme"), [("desktop", "light"), ("desktop", "dark"), ("phone", "light")])
+def test_every_view_is_quiet_and_accessible(
+    source: RepositoryPage, serve: Callable[..., str], open_tab: Callable[..., Seen], screen: str, scheme: str
+) -> None:
+    seen = open_tab(screen, scheme)
+    from axe_playwright_python.sync_playwright import Axe
+
+    origin = serve(source)
+    for view in VIEWS:
+        answer = seen.tab.goto(origin + view, wait_until="load")
+        assert answer.status == (404 if view.endswith("nothing") else 200), view
+        for hidden in seen.tab.locator("details").all():
+            hidden.evaluate("element => { element.open = true }")
+        found = Axe().run(seen.tab).response["violations"]
+        severe = [(v["id"], [n["html"][:200] for n in v["nodes"]][:3]) for v in found if v["impact"] in SEVERE]
+        assert not severe, f"{view}: {severe}"
+        width = seen.tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert width <= 0, f"{view} is {width} pixels wider than the screen"
+        drawn = seen.tab.locator("figure img")
+        for number in range(drawn.count()):
+            drawn.nth(number).scroll_into_view_if_needed()
+            shown = "image => image.complete && image.naturalWidth > 0"
+            seen.tab.wait_for_function(shown, arg=drawn.nth(number).element_handle())
+            assert f"/{scheme}/" in drawn.nth(number).evaluate("image => image.currentSrc")
+        seen.messages = [said for said in seen.messages if "404" not in said or not view.endswith("nothing")]
+        assert seen.is_quiet(origin), view
+
+
+def test_filters_stand_in_the_address(recorded: Path, serve: Callable[..., str], open_tab: Callable[..., Seen]) -> None:
+    spec = SPEC.replace("          Offline:", "          Server: {target_qps: 100}\n          Offline:")
+    (recorded / "specs/one.yaml").write_text(spec)
+    seen, origin = open_tab(), serve(RepositoryPage(RepositoryPaths(recorded), Options()))
+    rows = seen.tab.locator("tr[data-row]:visible")
+    seen.tab.goto(origin + "/")
+    assert rows.count() == 2
+    seen.tab.get_by_label("Scenario").select_option("Offline")
+    assert rows.count() == 1
+    assert seen.tab.url.endswith("?scenario=Offline")
+    seen.tab.get_by_label("Find").fill("digits off")
+    assert "q=digits+off" in seen.tab.url
+    assert seen.tab.locator("output").text_content() == "1 cell shown"
+    seen.tab.reload()
+    assert rows.count() == 1
+    assert seen.tab.get_by_label("Find").input_value() == "digits off"
+    seen.tab.goto(origin + "/?state=due&q=nothing-fits")
+    assert rows.count() == 0
+    assert seen.tab.locator("section[data-group]:visible").count() == 0
+    assert seen.is_quiet(origin)
+
+
+def test_the_keyboard_is_enough(
+    source: RepositoryPage, serve: Callable[..., str], open_tab: Callable[..., Seen]
+) -> None:
+    seen, origin = open_tab(), serve(source)
+    seen.tab.goto(origin + "/")
+    seen.tab.keyboard.press("Tab")
+    assert seen.tab.evaluate("document.activeElement.textContent") == "Skip to the content"
+    seen.tab.keyboard.press("/")
+    assert seen.tab.evaluate("document.activeElement.name") == "q"
+    seen.tab.keyboard.type("off/")
+    assert seen.tab.get_by_label("Find").input_value() == "off/", "in a field it is a letter"
+    seen.tab.keyboard.press("Backspace")
+    seen.tab.keyboard.press("ArrowDown")
+    assert seen.tab.evaluate("document.activeElement.textContent") == "Offline"
+    seen.tab.keyboard.press("Enter")
+    seen.tab.wait_for_url(f"**/cell/{CELL}")
+
+
+def test_an_export_opens_without_a_server(
+    source: RepositoryPage, tmp_path: Path, open_tab: Callable[..., Seen]
+) -> None:
+    seen = open_tab()
+    export_site(Site(source, files=True), tmp_path / "out", base="HEAD~1", told=lambda _: None)
+    origin = (tmp_path / "out").as_uri()
+    seen.tab.goto(f"{origin}/index.html?q=nothing-fits")
+    assert seen.tab.locator("tr[data-row]:visible").count() == 0
+    seen.tab.get_by_label("Find").fill("offline")
+    assert seen.tab.locator("tr[data-row]:visible").count() == 1
+    seen.tab.get_by_role("link", name="Offline").click()
+    seen.tab.wait_for_selector("h1")
+    assert re.search(r"cell/open/box/digits/Offline\.html$", seen.tab.url)
+    image = seen.tab.locator("figure img").first
+    image.scroll_into_view_if_needed()
+    seen.tab.wait_for_function("image => image.complete && image.naturalWidth > 0", arg=image.element_handle())
+    for view in ("Live", "Plan", "History", "Findings", "Matrix"):
+        seen.tab.get_by_role("navigation").get_by_role("link", name=view).click()
+        seen.tab.wait_for_selector(f"nav a[aria-current]:has-text('{view}')")
+    assert seen.is_quiet(origin)

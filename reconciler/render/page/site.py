@@ -32,6 +32,7 @@ class Site:
 
     source: PageSource
     files: bool = False
+    _matrix: tuple[Document, Links, str] | None = None
 
     @cached_property
     def _environment(self) -> Environment:
@@ -59,7 +60,11 @@ class Site:
         return escape_hidden(self._environment.get_template(template).render(shown))
 
     def show_matrix(self, links: Links) -> str:
-        return self.render("matrix.html", links, "", **arrange_matrix(self.source.read_matrix()))
+        """Rendered once for all who ask, as long as the document is the same."""
+        document = self.source.read_matrix()
+        if self._matrix is None or self._matrix[0] is not document or self._matrix[1] != links:
+            self._matrix = document, links, self.render("matrix.html", links, "", **arrange_matrix(document))
+        return self._matrix[2]
 
     def show_cell(self, cell: str, links: Links) -> str:
         document = self.source.read_cell(cell)

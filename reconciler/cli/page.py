@@ -21,6 +21,7 @@ from reconciler.errors import IN_SYNC, ReconcilerError
 from reconciler.quantities import show_count
 from reconciler.render.page.export import export_site
 from reconciler.render.page.guard import LOOPBACK
+from reconciler.render.page.links import Links
 from reconciler.render.page.server import make_application, open_socket, serve
 from reconciler.render.page.site import Site
 from reconciler.resource.embargo import explain_refusal, make_embargo
@@ -121,11 +122,12 @@ def _serve(page: RepositoryPage, host: str, port: int, token: bool | None, brows
     if token is False and not loopback:
         fix = "leave --no-token out, or listen on 127.0.0.1 and forward the port through ssh"
         raise ReconcilerError(f"anybody who reaches {host} could read everything", fix=fix)
-    application = make_application(Site(page))
+    site = Site(page)
+    application = make_application(site)
     if not loopback:
         fix = f"serve on 127.0.0.1, or name http://{host} in spec.embargo.allow if only your own people reach it"
         _refuse_embargoed(page, f"http://{host}", fix)
-    page.read_matrix()
+    site.show_matrix(Links())
     listening = open_socket(host, port)
     secret = secrets.token_urlsafe(24) if token or not loopback else ""
     shown = f"[{host}]" if ":" in host else host

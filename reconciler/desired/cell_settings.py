@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 
@@ -11,7 +11,7 @@ from reconciler.desired.inputs import Reader
 from reconciler.desired.state import Pins
 from reconciler.mlperf.accuracy import WHOLE_SET
 from reconciler.mlperf.endpoints import LIMITS, MEAN_TOKENS, MEAN_TOKENS_LIMITS
-from reconciler.mlperf.rules.context import EndpointsContext, RuleContext
+from reconciler.mlperf.rules.context import EndpointsContext, InferredMetric, RuleContext
 from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.mlperf.rules.values import LatencyLimits
 from reconciler.quantities import parse_decimal
@@ -72,7 +72,15 @@ class CellReaders:
             bars=tuple(bar for bar in rules.bars(scenario) if bar.metric not in WHOLE_SET or not rehearsed),
             bars_bind=self.ruleset.binds(cell.cell.division, "accuracy"),
             endpoints=self.endpoints_context(rules, cell) if endpoints else None,
+            inferred=() if endpoints else tuple(self._list_inferred(rules, cell)),
         )
+
+    def _list_inferred(self, rules: BenchmarkRules, cell: DeclaredCell) -> Iterator[InferredMetric]:
+        category = cell.settings.get("system.category")
+        for scenario in SCENARIOS:
+            rule = self.ruleset.inference(scenario, cell.cell.scenario, str(category.value)) if category else None
+            if rule is not None and rules.ruled("metric_key", scenario) is not None:
+                yield InferredMetric(rule, rules.metric(scenario).unit)
 
     def endpoints_context(self, rules: BenchmarkRules, cell: DeclaredCell) -> EndpointsContext:
         ruled, scenario = self.ruleset.endpoints, cell.cell.scenario

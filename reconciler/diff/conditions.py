@@ -132,7 +132,7 @@ def _standing(
     return CellStatus(
         cell,
         (*parts, _ready(parts, facts.findings)),
-        metric=performance.metric if performance else None,
+        metric=performance.find_metric(cell.scenario) if performance else None,
         accuracy=score.metric if score else None,
         validity=performance.validity if performance else "",
         marks=tuple(sorted(marks)),

@@ -8,7 +8,6 @@ from reconciler.diff.change import Work
 from reconciler.diff.conditions import trace_lineages
 from reconciler.diff.timeline import CellChange, ChangeCause, Pair, ResultComparison, Side
 from reconciler.history.snapshot import Snapshot
-from reconciler.record.codec import summarize
 from reconciler.resource.canonical import canonicalise
 from reconciler.resource.inputs import Input
 from reconciler.resource.kinds import Address, Cell
@@ -59,7 +58,7 @@ def read_sides(at: Snapshot) -> dict[Cell, Side]:
     found = {}
     for cell, chosen in at.difference.chosen.items():
         record = at.records.get(chosen.performance)
-        metric = summarize(record, chosen.performance).metric if record else None
+        metric = at.committed.summaries[chosen.performance].find_metric(cell.scenario) if record else None
         if record is not None and metric is not None:
             system = systems.get(cell.system, SystemSettings())
             count = system.hardware.count * (system.hardware.nodes or 1)

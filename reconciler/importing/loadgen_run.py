@@ -88,7 +88,7 @@ class LoadgenRun:
         conf, note = _choose_user_conf(self, resource.address, values, context)
         found: dict[str, Any] = {"loadgen_version": self.log.version}
         if self.mode == "performance":
-            found = measure_performance(self.log, detail.ruling.metric)
+            found = measure_performance(self.log, detail.ruling)
         elif reasons := judge_accuracy(self.log).reasons:
             raise LogError(f"{self.detail}: {'; '.join(reasons)}", fix="repeat the accuracy run")
         kept = [KeptFile(conf, "user.conf", in_git=True)]

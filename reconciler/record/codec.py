@@ -125,6 +125,7 @@ def _summarize(record: Record, identity: str) -> Summary:
         shared=record.shared,
         dirty=record.dirty,
         by_speed=values.get("by_speed") is True,
+        inferred=tuple(sorted((s, str(m["value"]), str(m["unit"])) for s, m in values.get("inferred", {}).items())),
     )
 
 

@@ -103,6 +103,7 @@ class Summary:
     pairs. ``noted``: likewise of what may differ and is told (host, kernel). ``metric``: (value, unit) of a run or
     score. ``pins``: what the record knew of sources and versions,
     by the names of its inputs. ``by_speed``: a verdict that fails only because two runs were not equally fast.
+    ``inferred``: (scenario, value, unit) of what follows from a run for other scenarios.
     """
 
     id: str
@@ -123,6 +124,14 @@ class Summary:
     dirty: bool = False
     noted: tuple[tuple[str, str], ...] = ()
     by_speed: bool = False
+    inferred: tuple[tuple[str, str, str], ...] = ()
+
+    def find_metric(self, scenario: str) -> tuple[str, str] | None:
+        """What a run shows of a cell of this scenario, which may be inferred from the run's own."""
+        own = self.address.cell
+        if own is None or own.scenario == scenario:
+            return self.metric
+        return next(((value, unit) for name, value, unit in self.inferred if name == scenario), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
-from decimal import Decimal
+from decimal import Context, Decimal
 from pathlib import Path
 
 from reconciler.errors import ReconcilerError
@@ -27,8 +27,10 @@ from reconciler.mlperf.log_files import (
     split_answers,
     truncate_text,
 )
-from reconciler.mlperf.rules.context import RuleContext
-from reconciler.mlperf.rules.values import AccuracyLogRule, Metric
+from reconciler.mlperf.rules.context import InferredMetric, RuleContext
+from reconciler.mlperf.rules.values import AccuracyLogRule
+from reconciler.quantities import parse_decimal
+from reconciler.resource.canonical import show_decimal
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE
 from reconciler.result_formats.format import KeptFile, Recheck, RecordValues, RunFiles, ShownFiles, Verdict
 from reconciler.result_formats.log_set import find_excess_time, find_foreign_files
@@ -81,7 +83,7 @@ def judge_run(run: RunFiles) -> Verdict:
     if run.mode == ACCURACY:
         problem = "; ".join(judge_accuracy(log).reasons)
         return Verdict(run.said, problem, "backend" if problem else "", "see the child's log" if problem else "")
-    measured = measure_performance(log, run.rules.metric)
+    measured = measure_performance(log, run.rules)
     if not run.rules.performance_checked:
         # A test that ends after a fixed number of queries may be too short for LoadGen, and nobody asks.
         measured = {name: measured[name] for name in ("metric", "loadgen_version")}
@@ -136,9 +138,10 @@ def find_asked_elsewhere(values: Mapping[str, object], mode: str) -> Asked:
     return replace(wanted, seeds={}, settings=own)
 
 
-def measure_performance(log: DetailLog, metric: Metric) -> RecordValues:
+def measure_performance(log: DetailLog, rules: RuleContext) -> RecordValues:
     """What a performance run's record says of its log."""
-    verdict = judge_performance(log, metric)
+    verdict = judge_performance(log, rules.metric)
+    inferred = _derive_inferred(log, rules.inferred)
     return {
         "validity": verdict.word,
         "reasons": list(verdict.reasons),
@@ -146,6 +149,20 @@ def measure_performance(log: DetailLog, metric: Metric) -> RecordValues:
         "margins": [asdict(margin) for margin in verdict.margins],
         "suggestion": asdict(verdict.suggestion) if verdict.suggestion else None,
         "loadgen_version": log.version,
+        **({"inferred": inferred} if inferred else {}),
+    }
+
+
+_DIGITS = Context(prec=12)
+
+
+def _derive_inferred(log: DetailLog, metrics: Iterable[InferredMetric]) -> RecordValues:
+    """By scenario. LoadGen writes 0, or nothing, where too few queries leave an estimate unknown."""
+    known = ((item, parse_decimal(log.get(item.rule.key))) for item in metrics)
+    return {
+        item.rule.scenario: {"value": show_decimal(_DIGITS.plus(item.rule.derive(value))), "unit": item.unit}
+        for item, value in known
+        if value is not None and value > 0
     }
 
 
@@ -257,7 +274,7 @@ def recheck_run(
         DETAIL,
         differing=(*find_denials(log, wanted, rehearsal=rehearsal), *_find_wrong_answers(files, log)),
         shown=f"LoadGen's log shows every setting{', and the seeds' * bool(wanted.seeds)}",
-        values=measure_performance(log, rules.metric) if timed else {},
+        values=measure_performance(log, rules) if timed else {},
     )
 
 

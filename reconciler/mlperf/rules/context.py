@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from reconciler.mlperf.rules.values import AccuracyLogRule, Bar, LatencyLimits, Metric
+from reconciler.mlperf.rules.values import AccuracyLogRule, Bar, Inference, LatencyLimits, Metric
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +27,19 @@ class EndpointsContext:
 
 
 @dataclass(frozen=True, slots=True)
+class InferredMetric:
+    """What the runs of a cell say of another scenario on its system, in ``unit``."""
+
+    rule: Inference
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
 class RuleContext:
     """``bars_bind``: whether accuracy below a bar counts in the cell's division. ``answers_compared``: a compliance
     test compares its answers with those of this run. ``performance_checked``: whether LoadGen's word on this run
-    counts; a test that ends after a fixed number of queries may be too short for it."""
+    counts; a test that ends after a fixed number of queries may be too short for it. ``inferred``: the scenarios that
+    the round lets follow from this cell's runs."""
 
     metric: Metric
     accuracy_log: AccuracyLogRule
@@ -39,3 +48,4 @@ class RuleContext:
     endpoints: EndpointsContext | None = None
     answers_compared: bool = False
     performance_checked: bool = True
+    inferred: tuple[InferredMetric, ...] = ()

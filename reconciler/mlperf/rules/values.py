@@ -95,6 +95,10 @@ class Inference:
     inverse: bool = False
     least_queries: int = 0
 
+    def derive(self, measured: Decimal) -> Decimal:
+        """The metric of ``scenario``, from a value of ``key`` that is not 0."""
+        return self.multiplier / measured if self.inverse else self.multiplier * measured / self.divisor
+
 
 @dataclass(frozen=True, slots=True)
 class ExtraFiles:

@@ -64,8 +64,7 @@ def _inferred_metric(view: CellView, run: RunView) -> tuple[float | None, str]:
     if rules is None or inference is None or not found:
         return None, ""
     unit = rules.metric(folder).unit if rules.ruled("metric_key", folder) is not None else ""
-    value = inference.multiplier / found if inference.inverse else inference.multiplier * found / inference.divisor
-    return _finite(value), unit
+    return _finite(inference.derive(found)), unit
 
 
 def _finite(value: Decimal | float | None) -> float | None:

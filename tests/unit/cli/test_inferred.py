@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
+
+from reconciler.mlperf.loadgen.log import parse_detail
+from reconciler.resource.canonical import show_decimal
 
 from .conftest import SPEC, Reconcile, edit, git
 
@@ -38,6 +42,14 @@ def test_an_inferred_cell_follows_its_source(inferring: Path, reconcile: Reconci
     assert "**Inferred**" in (offline / "README.md").read_text()
     cells = {cell["cell"].rpartition("/")[2]: cell for cell in json.loads(reconcile("status", "--json")[1])["cells"]}
     assert ("inferred" in cells["Offline"]["marks"], "inferred" in cells["SingleStream"]["marks"]) == (True, False)
+    log = parse_detail((single / DETAIL).read_bytes())
+    rate, estimate = log.get("result_qps_without_loadgen_overhead"), log.get("early_stopping_latency_ms")
+    assert (float(cells["Offline"]["metric"]["value"]), cells["Offline"]["metric"]["unit"]) == (
+        float(rate),
+        "samples/s",
+    )
+    assert cells["MultiStream"]["metric"] == {"value": show_decimal(Decimal(8 * estimate) / 10**6), "unit": "ms"}
+    assert cells["SingleStream"]["metric"]["unit"] == "ms"
     edit(inferring, "min_query_count: 700", "min_query_count: 720")
     assert reconcile("plan")[0] == 2
     before = (offline / DETAIL).read_bytes()

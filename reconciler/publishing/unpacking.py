@@ -107,6 +107,8 @@ def _refusal(path: PurePosixPath) -> str:
 def _checked(tar: tarfile.TarFile) -> list[tarfile.TarInfo]:
     members: list[tarfile.TarInfo] = []
     names: set[PurePosixPath] = set()
+    folders: set[PurePosixPath] = set()
+    files: set[PurePosixPath] = set()
     size = 0
     for member in tar:
         path = PurePosixPath(member.name)
@@ -117,6 +119,11 @@ def _checked(tar: tarfile.TarFile) -> list[tarfile.TarInfo]:
             raise ReconcilerError(f"{member.name!r} is a link, a device or a file with holes", fix=_HOSTILE)
         if why := _refusal(path):
             raise ReconcilerError(f"{member.name!r} {why}", fix=_HOSTILE)
+        above = list(path.parents)[:-1]
+        folders.update(above if member.isfile() else (path, *above))
+        files.update((path,) if member.isfile() else ())
+        if both := next((p for p in (path, *above) if p in files and p in folders), None):
+            raise ReconcilerError(f"{str(both)!r} is there both as a file and as a folder", fix=_HOSTILE)
         if path in names or len(names) >= _MOST or size > _LARGEST:
             raise ReconcilerError(f"{member.name!r} is there twice, or there is too much of it", fix=_HOSTILE)
         names.add(path)

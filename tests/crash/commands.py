@@ -89,6 +89,10 @@ COMMANDS: Mapping[str, Written] = {
     "detect --write": Written("described", ("detect", "--write", "--system", "box"), None, exact=True),
     "sign": Written("unsigned", ("sign",), None),
     "embargo --install": Written("recorded", ("embargo", "--install"), weight=1),
+    "move": Written(
+        "recorded", ("move", "digits", "--to", "closed"), None, exact=True, other=" is in the closed division already"
+    ),
+    "rehearse": Written("unrehearsed", ("rehearse", "resnet50", "--output", "."), commits=True, weight=0.5),
     "fetch": Written("mirrored", ("fetch", "rnnt", "--mirror", "../lab", "--scratch", "../scratch"), None, weight=0.3),
 }
 

@@ -320,6 +320,8 @@ def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.
         pytest.param([member("p", tarfile.FIFOTYPE)], id="pipe"),
         pytest.param([member("a"), member("a")], id="twice"),
         pytest.param([member("a"), member("./a")], id="twice by another name"),
+        pytest.param([member("closed/x"), member("closed/x/y")], id="a file, then a folder"),
+        pytest.param([member("closed/x/y"), member("closed/x")], id="a folder, then a file"),
         pytest.param([member(".git/config")], id="a configuration of git"),
         pytest.param([member("closed/ACME/.git/hooks/pre-commit")], id="a hook of git"),
         pytest.param([member("closed/ACME/.gitattributes")], id="a hidden file"),
@@ -333,6 +335,27 @@ def test_hostile_archives(tmp_path: Path, reconcile: Reconcile, bad: list[tarfil
     archive = hostile(tmp_path / "x.tar.gz", member("fine"), *bad)
     code, _, err = reconcile("unpack", str(archive), "-o", str(tmp_path / "out"))
     assert (code, "nothing was unpacked" in err) == (1, True)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        [member("closed/x"), member("closed/x/y/z")],
+        [member("closed/x/y/z"), member("closed/x")],
+        [member("closed/x"), member("closed/x", tarfile.DIRTYPE)],
+        [member("closed/x", tarfile.DIRTYPE), member("closed/x")],
+    ],
+)
+def test_an_archive_with_one_path_as_file_and_as_folder_is_told_so(
+    tmp_path: Path, reconcile: Reconcile, members: list[tarfile.TarInfo]
+) -> None:
+    archive = hostile(tmp_path / "x.tar.gz", *members)
+    code, _, err = reconcile("unpack", str(archive), "-o", str(tmp_path / "out"))
+    assert code == 1
+    assert "'closed/x' is there both as a file and as a folder" in err
+    assert "nothing was unpacked" in err
+    assert "fetch it again" not in err
     assert not (tmp_path / "out").exists()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import shutil
@@ -549,3 +550,47 @@ def test_a_store_that_falls_silent_is_given_up(tmp_path: Path, monkeypatch: pyte
     }
     with pytest.raises(StoreError, match=r"hardly a byte has passed for 0\.3 s"):
         started[silent]()
+
+
+class _Dripping(_Handler):
+    """Gives a byte every now and then: of its head, or of the object, whose half it gives at once."""
+
+    slow: ClassVar[str] = ""
+    ended: ClassVar[threading.Event]
+
+    def do_GET(self) -> None:
+        data = Path(self.translate_path(self.path)).read_bytes()
+        head = f"HTTP/1.0 200 OK\r\nContent-Length: {len(data)}\r\n\r\n".encode()
+        whole, rest = (head + data[: len(data) // 2], data[len(data) // 2 :]) if self.slow == "body" else (b"", head)
+        with contextlib.suppress(OSError):  # who asked may be gone
+            self.wfile.write(whole)
+            for byte in rest:
+                if self.ended.wait(0.05):
+                    return
+                self.wfile.write(bytes([byte]))
+                self.wfile.flush()
+
+
+@pytest.mark.parametrize("slow", ["head", "body"])
+def test_a_store_that_gives_a_byte_now_and_then_is_given_up(
+    here: RepositoryPaths, elsewhere: RepositoryPaths, tmp_path: Path, served: Served, monkeypatch: pytest.MonkeyPatch,
+    slow: str,
+) -> None:  # fmt: skip
+    data = os.urandom(3 * CHUNK)
+    items = made(here, tmp_path, data)
+    pushed(here, folder(tmp_path), items)
+    url, handler = served(_Dripping)
+    handler.slow, handler.ended = slow, threading.Event()  # type: ignore[attr-defined]
+    before = set(threading.enumerate())
+    monkeypatch.setattr("reconciler.record.transfer._LAST_BYTES", 0.1)
+    try:
+        with pytest.raises(StoreError, match=r"hardly a byte has passed for 0\.4 s"):
+            pull(Transfer(elsewhere, open_remote(url, {}), patience=0.4), items, parallel=2)
+        assert not elsewhere.objects.exists() or not [p for p in elsewhere.objects.rglob("*") if p.is_file()]
+    finally:
+        handler.ended.set()  # type: ignore[attr-defined]
+    for thread in set(threading.enumerate()) - before:
+        if thread.name.endswith("(work)"):
+            thread.join()  # which closes its connection, once the store has closed its end
+    assert fates(pulled(elsewhere, folder(tmp_path), items)) == [TransferStatus.MOVED]
+    assert find_object(elsewhere, items[0].sha256).read_bytes() == data

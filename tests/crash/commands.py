@@ -6,13 +6,15 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from reconciler.cli.main import main
+from reconciler.rehearsals import rehearsal_spec
 from tests.passes.repository import Repository, make_repository
 from tests.unit.cli.conftest import CELL, SPEC, console, edit, git
 from tests.unit.cli.test_import import export
@@ -43,7 +45,7 @@ class Written:
 
 
 REASON = ("--reason", "the kernels are the same")
-COMMANDS: Mapping[str, Written] = {
+COMMANDS: dict[str, Written] = {
     "first pass": Written("declared tiny", (), weight=1),
     "pass": Written("unscored tiny", (), weight=3),
     "pass --commit": Written("unscored tiny", ("--commit",), weight=4, commits=True),
@@ -90,11 +92,13 @@ COMMANDS: Mapping[str, Written] = {
     "sign": Written("unsigned", ("sign",), None),
     "embargo --install": Written("recorded", ("embargo", "--install"), weight=1),
     "move": Written(
-        "recorded", ("move", "digits", "--to", "closed"), None, exact=True, other=" is in the closed division already"
+        "movable", ("move", "resnet", "--to", "closed"), None, exact=True, other=" is in the closed division already"
     ),
-    "rehearse": Written("unrehearsed", ("rehearse", "resnet50", "--output", "."), commits=True, weight=0.5),
     "fetch": Written("mirrored", ("fetch", "rnnt", "--mirror", "../lab", "--scratch", "../scratch"), None, weight=0.3),
 }
+if all(map(find_spec, ("onnx", "onnxruntime"))):
+    asked = ("resnet50", "--division", "open", "--samples", "8", "--output", ".", "--busy")
+    COMMANDS["rehearse"] = Written("unrehearsed", ("rehearse", *asked), commits=True, weight=0.5)
 
 
 def run(root: Path, *words: str, code: int = DONE) -> None:
@@ -122,11 +126,14 @@ def make_starts(folder: Path) -> None:
     start("accepted", lambda root: _decide(root, "accept"))
     start("frozen", lambda root: _decide(root, "freeze"))
     start("unsigned", _make_key)
+    start("movable", lambda root: _edit_all(root, {"digits:\n      as: resnet": "resnet:", "digits:": "resnet:"}))
     start("described", lambda root: edit(root, "      hardware: {count: 0}\n", ""))
     start("mirrored", _mirror)
     start("stored", _store)
     start("cloned", lambda root: _clone(folder / "stored", root))
-    for name in ("sent", "declared", "packable", "empty"):
+    # One scenario: a pass over all of them takes minutes.
+    pytest.MonkeyPatch().setattr(rehearsal_spec, "list_scenarios", lambda *_: ("Offline",))
+    for name in ("sent", "declared", "packable", "empty", "unrehearsed"):
         (folder / name / "repository").mkdir(parents=True)
     start("sent", lambda root: _send(recorded, root))
     start("declared", lambda root: _declare(recorded, root))
@@ -175,6 +182,12 @@ def _decide(root: Path, word: str) -> None:
         edit(root, "batch_size: 8", "batch_size: 16")
         _commit(root)
     run(root, word, "digits", *REASON, "--commit")
+
+
+def _edit_all(root: Path, changes: dict[str, str]) -> None:
+    for before, after in changes.items():
+        edit(root, before, after)
+    _commit(root)
 
 
 def _make_key(root: Path) -> None:

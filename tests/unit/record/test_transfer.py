@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import os
 import shutil
 import signal
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -591,6 +593,9 @@ def test_a_store_that_gives_a_byte_now_and_then_is_given_up(
         handler.ended.set()  # type: ignore[attr-defined]
     for thread in set(threading.enumerate()) - before:
         if thread.name.endswith("(work)"):
-            thread.join()  # which closes its connection, once the store has closed its end
+            thread.join()  # it ends once the store has closed its end
+    with warnings.catch_warnings():  # the library closes what nobody waits for when it is collected, and warns of it
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
     assert fates(pulled(elsewhere, folder(tmp_path), items)) == [TransferStatus.MOVED]
     assert find_object(elsewhere, items[0].sha256).read_bytes() == data

@@ -65,7 +65,7 @@ def show(name: str, as_json: bool) -> int:
 
 def _look(facts: BenchmarkFacts) -> list[Found]:
     """What is of its files in the scratch space here, none of them read; nothing of it where there is no such space."""
-    files = find_benchmark_files(facts.code)
+    files = find_benchmark_files(facts.code, *facts.names)
     if files is None:
         return []
     try:

@@ -116,7 +116,9 @@ def command(
 
 def _choose(words: Sequence[str]) -> list[Rehearsed]:
     """By any name of the benchmarks; all that have a rehearsal where none is named."""
-    facts = [found for code, found in load_benchmark_facts().items() if BENCHMARKS[code].rehearsed]
+    facts = [
+        found for code, found in load_benchmark_facts().items() if code in BENCHMARKS and BENCHMARKS[code].rehearsed
+    ]
     names = [name for word in words for name in word.split(",") if name] or [next(iter(found.names)) for found in facts]
     found = (find_rehearsed(name, facts) for name in names)
     return list({item.official: item for item in found}.values())

@@ -50,17 +50,32 @@ class RehearsalFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SupportFacts:
+    """What of a benchmark works here. ``runs``: its code comes with the project; where it does not, or where the
+    official script scores, ``because`` says why. ``script``: that script, in mlcommons/inference, with the ``sha256``
+    of the version that is meant; ``command``: how a spec declares it as harness.score.command, in its folder."""
+
+    runs: bool = True
+    because: str = ""
+    script: str = ""
+    sha256: str = ""
+    command: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkFacts:
-    """``code``: its name among the built-in ones; ``names``: what a spec may call it → what rounds call that."""
+    """``code``: its name among the built-in ones; ``names``: what a spec may call it → what rounds call that.
+    ``rehearsal``: None where it cannot be rehearsed."""
 
     code: str
     title: str
     names: Mapping[str, str]
-    extra: str
     metric: str
     dataset: SourceFacts
     model: SourceFacts
-    rehearsal: RehearsalFacts
+    extra: str = ""
+    rehearsal: RehearsalFacts | None = None
+    support: SupportFacts = SupportFacts()
 
     def official(self, name: str) -> str:
         """What rounds call it where a spec calls it ``name``; by another name it is the first of them."""
@@ -85,8 +100,12 @@ def find_benchmark_facts(name: str) -> BenchmarkFacts | None:
 def _parse(path: Path) -> BenchmarkFacts:
     values = dict(parse_yaml_mapping(path.read_bytes()).values)
     dataset, model = _parse_source(values.pop("dataset")), _parse_source(values.pop("model"))
-    rehearsal = RehearsalFacts(**values.pop("rehearsal"))
-    return BenchmarkFacts(code=path.parent.name, dataset=dataset, model=model, rehearsal=rehearsal, **values)
+    rehearsal = RehearsalFacts(**values.pop("rehearsal")) if "rehearsal" in values else None
+    said = dict(values.pop("support", {}))
+    support = SupportFacts(**{**said, "command": tuple(said.get("command", ()))})
+    return BenchmarkFacts(
+        code=path.parent.name, dataset=dataset, model=model, rehearsal=rehearsal, support=support, **values
+    )
 
 
 def _parse_source(values: Mapping[str, Any]) -> SourceFacts:

@@ -35,6 +35,7 @@ class Generated:
 
 def generate(root: Path, facts: BenchmarkFacts, *, size: Size, seed: int, samples: int, moved: Moved) -> Generated:
     """Raises ReconcilerError with the child's fix. What is there as asked for is taken; other data is replaced."""
+    assert facts.rehearsal is not None, f"{facts.code} has no rehearsal"
     count = samples or facts.rehearsal.samples
     asked = {"benchmark": facts.code, "count": count, "seed": seed, "size": size}
     folder = root / FOLDER / facts.code

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reconciler.errors import ReconcilerError, suggest_nearest
-from reconciler.mlperf.benchmark_facts import BenchmarkFacts
+from reconciler.mlperf.benchmark_facts import BenchmarkFacts, RehearsalFacts
 from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
 from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.rehearsals.generated_data import Generated
@@ -39,6 +39,11 @@ class Rehearsed:
     @property
     def official(self) -> str:
         return self.facts.official(self.name)
+
+    @property
+    def rehearsal(self) -> RehearsalFacts:
+        assert self.facts.rehearsal is not None, f"{self.name} has no rehearsal"
+        return self.facts.rehearsal
 
 
 def find_rehearsed(name: str, facts: Sequence[BenchmarkFacts]) -> Rehearsed:
@@ -138,7 +143,7 @@ def _render_benchmark(item: Rehearsed, made: Generated, tests: Sequence[str]) ->
     yield f"      model: {{path: {render_value(made.model)}}}"
     if tests:
         yield f"      compliance: {_flow({test: {'attempts': _ATTEMPTS} for test in tests})}"
-    for name, value in item.facts.rehearsal.benchmark.items():
+    for name, value in item.rehearsal.benchmark.items():
         yield f"      {name}: {_flow(value)}"
 
 
@@ -146,7 +151,7 @@ def _render_cells(item: Rehearsed, ruleset: Ruleset) -> Iterator[str]:
     yield f"        {item.official}:"
     for scenario in list_scenarios(ruleset, item.official):
         short = {"min_duration": 0, "attempts": _ATTEMPTS}
-        yield f"          {scenario}: {_flow({**short, **item.facts.rehearsal.scenarios.get(scenario, {})})}"
+        yield f"          {scenario}: {_flow({**short, **item.rehearsal.scenarios.get(scenario, {})})}"
 
 
 def _flow(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -26,16 +27,28 @@ def render_benchmark_list(
             _show_span(rounds[facts.code]),
             facts.dataset.size,
             _show_missing(here[facts.code]),
+            _show_support(facts),
             facts.dataset.licence,
         )
         for facts in found
     ]
-    heading = ("benchmark", "what it is", "rounds", "data", "missing here", "licence of the data")
+    heading = ("benchmark", "what it is", "rounds", "data", "missing here", "what works here", "licence of the data")
     head, *lines = render_table([heading, *rows], indent=0)
     return "\n".join([paint(head, Tone.HEADING), *lines])
 
 
+def _show_support(facts: BenchmarkFacts) -> str:
+    """Whether it can be rehearsed, what scores it, and how it runs."""
+    scorer = "scored by the official script" if facts.support.script else "scored here"
+    if facts.support.runs:
+        return f"works in rehearsal, {scorer}" if facts.rehearsal else f"runs, {scorer}"
+    by = "with a harness command, " if facts.support.script else "with the endpoints harness, "
+    return f"{by}{scorer if facts.support.script else 'which scores it'}"
+
+
 def _show_missing(here: Sequence[Found]) -> str:
+    if not here:
+        return "not listed"
     needed = [found for found in here if not found.file.optional]
     missing = [found for found in needed if found.is_due]
     return f"{len(missing)} of {len(needed)}" if missing else "nothing"
@@ -62,12 +75,14 @@ def render_benchmark_page(
     facts: BenchmarkFacts, rounds: Rounds, here: Sequence[Found], paint: Paint = show_plain
 ) -> str:
     """Everything about one benchmark, in the order in which a user needs it."""
-    spec = f"benchmarks: {{{next(iter(facts.names))}: {{dataset: {{path: …}}, model: {{path: …}}}}}}"
+    needed = "dataset: {path: …}, model: {path: …}" if facts.support.runs else "harness: {command: […], …}"
+    spec = f"benchmarks: {{{next(iter(facts.names))}: {{{needed}}}}}"
     general = [
         ("in a spec", spec),
         ("names", ", ".join(facts.names)),
         ("metric", facts.metric),
-        ("install", f"pip install 'mlperf-reconciler[{facts.extra}]'"),
+        ("what works here", _show_support(facts)),
+        *([("install", f"pip install 'mlperf-reconciler[{facts.extra}]'")] if facts.extra else []),
     ]
     entered = [
         (name, "; ".join(f"{category}: {', '.join(scenarios)}" for category, scenarios in categories.items()))
@@ -77,14 +92,31 @@ def render_benchmark_page(
         [
             paint(facts.title, Tone.HEADING),
             *render_table(general, indent=2),
+            *_render_support(facts, paint),
             *_render_source("dataset", facts.dataset, paint),
             *_render_source("model", facts.model, paint),
-            *_render_files(here, facts.code, paint),
+            *_render_files(here, next(iter(facts.names)), paint),
             "",
             paint("rounds", Tone.HEADING),
             *render_table(entered, indent=2),
         ]
     )
+
+
+def _render_support(facts: BenchmarkFacts, paint: Paint) -> list[str]:
+    """Why something of it does not work here, and what does that instead."""
+    support = facts.support
+    if not support.because:
+        return []
+    words = ", ".join(json.dumps(word) if "{" in word else word for word in support.command)
+    named = {
+        "why": support.because,
+        "script": f"{support.script} of mlcommons/inference" if support.script else "",
+        "sha256": support.sha256,
+        "in a spec": f"harness: {{score: {{command: [{words}]}}, code: …}}" if support.command else "",
+    }
+    title = "scored by the official script" if support.runs else "not by code of this project"
+    return ["", paint(title, Tone.HEADING), *render_table([item for item in named.items() if item[1]], indent=2)]
 
 
 def _render_files(here: Sequence[Found], name: str, paint: Paint) -> list[str]:

@@ -57,6 +57,7 @@ SERVICE_PLACEHOLDERS = (*BUILD_PLACEHOLDERS, "engine", "port", "service_url")
 _WITH_SERVICE = ("port", "service_url")
 # A name in double braces is not a placeholder: {{name}} is handed over as {name}.
 PLACEHOLDER = re.compile(r"(?<!\{)\{([a-z_]+)\}(?!\})")
+_OF_SCORES = (SCORE_COMMAND, "harness.code", "harness.configs", "harness.cwd", "harness.image", "harness.timeout")
 _TEXTS = (COMMAND, SCORE_COMMAND, "harness.cwd", "harness.logs", "harness.outputs", "harness.user_conf_at")
 
 
@@ -80,6 +81,7 @@ def check_harness(settings: Block) -> Iterator[Problem]:
         asks = backend is not None and served and BACKENDS[str(backend[0].value.value)].serves
         for name, layers in settings.items():
             own = (elsewhere and name in (RESULTS, MODEL)) or (asks and name.startswith(f"{SERVICE}."))
+            own = own or (SCORE_COMMAND in settings and (name in _OF_SCORES or name.startswith(ENV)))
             if name.startswith("harness.") and not own:
                 fix = 'write \'harness: {command: ["python", "run.py", "{run_dir}"]}\', or take the rest out'
                 yield make_problem(layers[0], "a harness is described without its command", fix)

@@ -206,6 +206,9 @@ class Declaring:
         if COMMAND in block and (facts is not None or name not in BENCHMARKS):
             code = LayeredSetting(Value("command", block[COMMAND][0].value.origin), block[COMMAND][0].path)
             block["benchmark.code"] = (code,)
+        elif facts is not None and not facts.support.runs:
+            fix = f"declare a harness.command that runs it; `reconcile benchmarks show {name}` says how it is scored"
+            self._complain(where, f"{name} does not run here by itself: {facts.support.because}", fix)
         elif facts is not None:
             block["benchmark.code"] = (LayeredSetting(Value(facts.code, implied.value.origin), implied.path),)
         elif name in BENCHMARKS:

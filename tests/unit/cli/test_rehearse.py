@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 from ruamel.yaml import YAML
 
-from harness.contract import Progress
+from harness.contract import BENCHMARKS, Progress
 from reconciler.cli.rehearse import command
 from reconciler.errors import IN_SYNC, ReconcilerError
 from reconciler.mlperf.benchmark_facts import load_benchmark_facts
@@ -26,6 +26,7 @@ from tests.unit.spec.writing import load_texts
 
 yaml = YAML(typ="safe")
 RESNET = load_benchmark_facts()["resnet50"]
+REHEARSALS = {code: found.rehearsal for code, found in load_benchmark_facts().items() if found.rehearsal is not None}
 
 
 def quiet(_code: str, _progress: Progress) -> None:
@@ -38,13 +39,19 @@ def libraries() -> None:
         pytest.importorskip(name)
 
 
-@pytest.mark.parametrize("code", sorted(load_benchmark_facts()))
+def test_what_has_code_that_generates_says_how_it_is_rehearsed() -> None:
+    assert {code for code, known in BENCHMARKS.items() if known.rehearsed} == REHEARSALS.keys()
+
+
+@pytest.mark.parametrize("code", sorted(REHEARSALS))
 def test_a_rehearsed_scenario_has_queries_enough_for_its_percentile(code: str) -> None:
     """LoadGen calls fewer INVALID however fast they are answered."""
-    percentiles = {"SingleStream": 90, "MultiStream": 99, "Server": 99}
-    for scenario, declared in load_benchmark_facts()[code].rehearsal.scenarios.items():
+    percentiles = {"SingleStream": 90, "MultiStream": 99, "Server": 99, "Interactive": 99}
+    for scenario, declared in REHEARSALS[code].scenarios.items():
         if scenario in percentiles:
-            over = 0 if scenario == "Server" else 1  # the streams discard the slowest, and report the next
+            over = (
+                0 if scenario in ("Server", "Interactive") else 1
+            )  # the streams discard the slowest, and report the next
             least = compute_least_queries(over, Decimal(percentiles[scenario]))
             assert declared["min_query_count"] >= least, (code, scenario)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.contract import BENCHMARKS
+from reconciler.errors import SpecError
 from reconciler.mlperf.benchmark_facts import find_benchmark_facts, load_benchmark_facts
 from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
 from tests.unit.spec.writing import HEADER, load_texts
@@ -62,7 +63,10 @@ def test_facts_name_what_the_program_and_the_rounds_have() -> None:
     rulesets = [load_ruleset(name) for name in list_rounds()]
     official = {name for ruleset in rulesets for name in (*ruleset.benchmarks, *ruleset.earlier)}
     for name, found in facts.items():
-        assert BENCHMARKS[name].module == name
+        assert (name in BENCHMARKS) == found.support.runs
+        assert not found.support.runs or BENCHMARKS[name].module == name
+        assert found.support.because or found.support.runs
+        assert bool(found.support.script) == bool(found.support.sha256)
         assert set(found.names.values()) <= official
         assert all(find_benchmark_facts(known) is found for known in found.names)
     names = [name for found in facts.values() for name in found.names]
@@ -88,3 +92,38 @@ def test_measurements_tell_the_types_that_a_cell_computes_in(tmp_path: Path) -> 
     fewer = declare(tmp_path, "resnet50", block)
     assert fewer["measurements.weight_data_types"] == "int4"
     assert fewer["measurements.weight_transformations"] == "pruned to 2:4 sparsity, quantized to int4"
+
+
+def test_every_benchmark_of_the_rounds_is_listed() -> None:
+    """What works here is said of each; none is left out."""
+    known = {official for found in load_benchmark_facts().values() for official in found.names.values()}
+    rulesets = [load_ruleset(name) for name in list_rounds()]
+    assert {name for ruleset in rulesets for name in ruleset.benchmarks} - known == set()
+
+
+def test_a_benchmark_that_does_not_run_here_says_why_and_what_does(tmp_path: Path) -> None:
+    with pytest.raises(SpecError) as caught:
+        declare(tmp_path, "rgat", "{engine: {backend: onnxruntime}}")
+    (problem,) = caught.value.problems
+    assert "rgat does not run here by itself: sampling neighbours takes DGL" in problem.message
+    assert "`reconcile benchmarks show rgat`" in problem.fix
+
+
+def test_a_harness_command_runs_what_does_not_run_here(tmp_path: Path) -> None:
+    harness = "{command: [run, '{run_dir}', '{user_conf}'], code: harness, score: {command: [score, '{accuracy_log}']}}"
+    settings = declare(tmp_path, "rgat", f"{{harness: {harness}}}")
+    assert settings["benchmark.code"] == "command"
+    assert settings["benchmark.official"] == "rgat"
+
+
+def test_the_official_script_may_score_what_runs_here(tmp_path: Path) -> None:
+    score = "{code: mixtral, score: {command: [python, evaluate-accuracy.py, '{accuracy_log}']}}"
+    settings = declare(tmp_path, "mixtral-8x7b", f"{{engine: {{backend: openvino-genai}}, harness: {score}}}")
+    assert settings["benchmark.code"] == "mixtral_8x7b"
+    assert settings["harness.score.command"] == ("python", "evaluate-accuracy.py", "{accuracy_log}")
+
+
+def test_code_of_a_score_without_its_command_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SpecError) as caught:
+        declare(tmp_path, "mixtral-8x7b", "{engine: {backend: openvino-genai}, harness: {code: mixtral}}")
+    assert [problem.message for problem in caught.value.problems] == ["a harness is described without its command"]

@@ -1,0 +1,181 @@
+"""Scores of language models beside those that the reference's own scripts print.
+
+    python -m tests.benchmarks.reference_language CHECKOUT PYTHON ROUGE [BENCHMARK...]
+
+CHECKOUT is one of mlcommons/inference with the folder language. PYTHON has the script's packages (transformers, torch,
+evaluate, nltk, pandas); ROUGE is a folder with rouge/rouge.py of huggingface/evaluate, since the scripts look there
+before they ask the net. Of each benchmark a rehearsal's dataset is made; the answers are the network's own, the first
+half of them, and drawn ones. Prints both figures of each metric and ends with 1 where they differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.benchmarks.accuracy import read_accuracy_log
+from harness.benchmarks.language.made_decoder import OwnAnswers
+from harness.benchmarks.language.rehearsing import answer_prompt
+from harness.benchmarks.sources import REHEARSAL
+from harness.contract import Counter
+from harness.tokens import PROMPTS
+
+COUNT = 40
+TOLERANCE = 1e-6  # of sums in another order
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """``tokenizer``: where the script looks for the tokenizer, below the folder that it runs in."""
+
+    path: str
+    tokenizer: str
+    options: tuple[str, ...]
+
+
+SCRIPTS = {
+    "llama3_1_8b": Script(
+        "llama3.1-8b/evaluation.py",
+        "meta-llama/Meta-Llama-3.1-8B-Instruct",
+        ("--mlperf-accuracy-file", "{log}", "--dataset-file", "{rows}", "--dtype", "int32"),
+    ),
+    "llama2_70b": Script(
+        "llama2-70b/evaluate-accuracy.py",
+        "checkpoint",
+        (
+            "--checkpoint-path",
+            "checkpoint",
+            "--mlperf-accuracy-file",
+            "{log}",
+            "--dataset-file",
+            "{rows}",
+            "--dtype",
+            "int32",
+        ),
+    ),
+    "gptj": Script(
+        "gpt-j/evaluation.py",
+        "EleutherAI/gpt-j-6B",
+        ("--mlperf-accuracy-file", "{log}", "--dataset-file", "{rows}", "--dtype", "int32"),
+    ),
+    "mixtral_8x7b": Script(
+        "mixtral-8x7b/evaluate-accuracy.py",
+        "checkpoint",
+        (
+            "--checkpoint-path",
+            "checkpoint",
+            "--mlperf-accuracy-file",
+            "{log}",
+            "--dataset-file",
+            "{rows}",
+            "--dtype",
+            "int32",
+        ),
+    ),
+    "llama3_1_405b": Script(
+        "llama3.1-405b/evaluate-accuracy.py",
+        "checkpoint",
+        (
+            "--checkpoint-path",
+            "checkpoint",
+            "--mlperf-accuracy-file",
+            "{log}",
+            "--dataset-file",
+            "{rows}",
+            "--dtype",
+            "int32",
+        ),
+    ),
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("checkout", type=Path)
+    parser.add_argument("python", type=Path)
+    parser.add_argument("rouge", type=Path)
+    parser.add_argument("benchmarks", nargs="*", default=list(SCRIPTS))
+    asked = parser.parse_args(arguments)
+    wrong = 0
+    for name in asked.benchmarks:
+        with tempfile.TemporaryDirectory() as folder:
+            wrong += compare(name, asked, Path(folder))
+    return 1 if wrong else 0
+
+
+def compare(name: str, asked: argparse.Namespace, folder: Path) -> int:
+    """How many figures differ."""
+    code: Any = importlib.import_module(f"harness.benchmarks.{name}")
+    rehearsal: Any = importlib.import_module(f"harness.benchmarks.{name}.rehearsal")
+    data, models, dataset = (folder / part for part in ("data", "models", "dataset"))
+    for part in (data, models, dataset):
+        part.mkdir()
+    counter = Counter(folder / "counter")
+    rehearsal.write_rehearsal(data, models, count=COUNT, seed=3, size="small", counter=counter)
+    (data / REHEARSAL).write_text("{}")
+    code.build_dataset(data, {}, dataset, counter)
+    prompts = [prompt.tolist() for prompt in code.load_samples(dataset)[PROMPTS]]
+    decoder = OwnAnswers(models / rehearsal.MODEL)
+    right = [answer_prompt(decoder, rehearsal.MADE, prompt) for prompt in prompts]
+    rng = np.random.default_rng(5)
+    drawn = [rng.integers(1, 900, int(rng.integers(2, 40))).tolist() for _ in prompts]
+    wrong = 0
+    for kind, answers in (("right", right), ("half", [*right[: COUNT // 2], *drawn[COUNT // 2 :]]), ("random", drawn)):
+        log = folder / "mlperf_log_accuracy.json"
+        write_log(log, answers)
+        ours = code.score(read_accuracy_log(log), dataset, folder)
+        theirs = ask_script(SCRIPTS[name], asked, folder, data / code.PUBLISHED.files[0], log)
+        for metric, figure in theirs.items():
+            same = metric in ours and abs(float(figure) - float(ours[metric])) <= TOLERANCE
+            wrong += not same
+            print(f"{name} {kind} {metric}: {figure} official, {ours.get(metric)} here{'' if same else '  DIFFERS'}")
+    return wrong
+
+
+def write_log(path: Path, answers: Sequence[Sequence[int]]) -> None:
+    entries = [
+        {"seq_id": number, "qsl_idx": number, "data": np.array(answer, np.int32).tobytes().hex().upper()}
+        for number, answer in enumerate(answers)
+    ]
+    path.write_text("[\n" + ",\n".join(json.dumps(entry) for entry in entries) + "\n]\n")
+
+
+def ask_script(script: Script, asked: argparse.Namespace, folder: Path, rows: Path, log: Path) -> dict[str, Any]:
+    """The dict that it prints, NumPy's scalars as numbers."""
+    source, work = asked.checkout / "language" / script.path, folder / "work"
+    shutil.rmtree(work, ignore_errors=True)
+    shutil.copytree(source.parent, work)
+    shutil.copytree(asked.rouge / "rouge", work / "rouge")
+    (work / script.tokenizer).mkdir(parents=True)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copyfile(rows.parent / name, work / script.tokenizer / name)
+    # It is imported by Mixtral's script for programs alone, and its package is not on any index.
+    (work / "evaluate_mbxp.py").write_text("def evaluate_mbxp(results, workers):\n    raise NotImplementedError\n")
+    options = [option.format(log=log, rows=rows) for option in script.options]
+    offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HOME": str(folder / "home")}
+    environment = {**os.environ, **offline, "NLTK_DATA": str(rows.parent / "nltk_data"), "CUDA_VISIBLE_DEVICES": ""}
+    command = [str(asked.python), source.name, *options]
+    ended = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True, check=False)
+    if ended.returncode:
+        raise SystemExit(f"{source} ended with {ended.returncode}:\n{ended.stderr[-2000:]}")
+    printed = next(line for line in ended.stdout.rpartition("Results")[2].splitlines() if line.startswith("{"))
+    found: dict[str, Any] = ast.literal_eval(re.sub(r"np\.\w+\(([^()]*)\)", r"\1", printed))
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

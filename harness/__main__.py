@@ -20,6 +20,7 @@ from harness.contract import (
     CommandRequest,
     FileMessage,
     LaunchRequest,
+    PowerRequest,
     ProbeRequest,
     RehearseRequest,
     Result,
@@ -35,7 +36,7 @@ VERBS: dict[str, type[FileMessage]] = {
     request.verb: request
     for request in (
         *(BuildRequest, RunRequest, ScoreRequest, CommandRequest),
-        *(ServiceRequest, ProbeRequest, LaunchRequest, RehearseRequest),
+        *(ServiceRequest, ProbeRequest, LaunchRequest, RehearseRequest, PowerRequest),
     )
 }
 GiveUp = Callable[[BaseException], None]

@@ -203,6 +203,23 @@ class CommandRequest(FileMessage):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PowerRequest(FileMessage):
+    """Make a run under the client of MLCommons' power kit, which makes it twice: for the ranges, and to be measured.
+
+    ``run``: what is measured. ``kit``: the folder of the kit; ``director``: host:port of its server; ``ntp``: a time
+    server. ``session``: a folder that does not exist yet, for what the client leaves: power/, ranging/ and run_1/.
+    """
+
+    verb: ClassVar[str] = "power"
+    run: RunRequest
+    kit: str
+    director: str
+    ntp: str
+    session: str
+    counter: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchRequest(FileMessage):
     """Start another child behind a launcher, and end whatever the launcher started when this process ends.
 

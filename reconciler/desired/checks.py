@@ -19,7 +19,7 @@ from reconciler.mlperf.rules.values import Presence
 from reconciler.resource.canonical import show_decimal
 from reconciler.resource.inputs import Value
 from reconciler.resource.kinds import Cell
-from reconciler.resource.settings import SERVICE_COMMAND, SLURM
+from reconciler.resource.settings import COMMAND, DIRECTOR, SERVICE_COMMAND, SLURM
 from reconciler.result_formats.table import find_declared_format
 from reconciler.spec.declared import Declared, DeclaredCell, Reading
 
@@ -105,7 +105,7 @@ def _check_cell(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> lis
         fix = f"{suggest_nearest(name, known)}{choice}: {', '.join(known)}"
         return [_problem(cell, official, message, fix)]
     problems = _forbidden(declared, cell, rules, ruleset) + _unsayable(cell) + _pruned(cell, ruleset)
-    problems += _unreachable(declared, cell)
+    problems += _unreachable(declared, cell) + _unmeasurable(declared, cell)
     own_tests = find_declared_format(cell.settings).TESTS_ITSELF
     problems += _unfit_for_endpoints(cell, rules, ruleset) if own_tests else _unknown_tests(cell, rules)
     if "infer_from" in cell.settings:
@@ -145,6 +145,17 @@ def _pruned(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
     message = f"the {cell.cell.division} division does not allow weights to be discarded"
     return [
         _problem(cell, sparsity, message, "take model.settings.sparsity out, or move the cell to the open division")
+    ]
+
+
+def _unmeasurable(declared: Declared, cell: DeclaredCell) -> list[Problem]:
+    """Power is measured of runs that our own harness makes: the kit starts them twice."""
+    director = declared.systems[cell.cell.system].settings.get(DIRECTOR)
+    if director is None or COMMAND not in cell.settings:
+        return []
+    message = "the power of a harness's command cannot be measured: the kit's client starts each run twice"
+    return [
+        _problem(cell, director, message, "start the client in the command, and name its folder as the cell's `power`")
     ]
 
 

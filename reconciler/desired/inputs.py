@@ -15,8 +15,9 @@ from reconciler.desired.state import Pins
 from reconciler.launch.adapters import select_identity
 from reconciler.launch.launcher import LAUNCHER
 from reconciler.resource.inputs import DEFAULT, Input, Origin, Value
-from reconciler.resource.kinds import Address
+from reconciler.resource.kinds import PERFORMANCE, Address
 from reconciler.resource.pins import Pin, PinKind, make_source_pin
+from reconciler.resource.settings import ANALYZER, DIRECTOR
 from reconciler.result_formats.table import find_declared_format
 
 STALL_TIMEOUT = "run.stall_timeout"
@@ -178,8 +179,16 @@ def collect_run_inputs(reader: Reader, scenario: str, mode: str, made_from: Inpu
         *_collect_generation_inputs(reader, mode),
         *reader.take("system.name", "rehearsal"),
         *hardware,
+        *(_collect_meter_inputs(reader) if mode == PERFORMANCE else ()),
         *collect_launcher_inputs(reader),
     ]
+
+
+def _collect_meter_inputs(reader: Reader) -> list[Input]:
+    """That power is measured, and by what."""
+    found = reader.get(DIRECTOR)
+    analyzer = reader.take(ANALYZER)
+    return [Input("power.measured", True, found.origin), *analyzer] if found is not None else []
 
 
 def collect_score_inputs(reader: Reader, run: Input, dataset: Input) -> list[Input]:

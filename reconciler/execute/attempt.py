@@ -139,6 +139,16 @@ class Attempt:
         return self.folder / "last-line"
 
     @property
+    def session(self) -> Path:
+        """What the power kit left of a measured run: power/, ranging/, run_1/."""
+        return self.folder / "session"
+
+    @property
+    def power_check(self) -> Path:
+        """What the power kit's own check says of it."""
+        return self.folder / "check.txt"
+
+    @property
     def begun(self) -> Path:
         """A folder that the job of a queue makes as it begins: who finds it there comes too late."""
         return self.folder / "begun"

@@ -17,6 +17,7 @@ from reconciler.resource.records import (
     LOG_LIMIT,
     REHEARSAL,
     SERVICE_LOG,
+    SESSION,
     TELEMETRY_LOG,
     Artifact,
     Ended,
@@ -138,6 +139,11 @@ def _kept_of_run(attempt: Attempt) -> Iterator[KeptFile]:
     yield from results.list_kept(run)
     for path in sorted(p for p in (attempt.output / OUTPUTS).rglob("*") if p.is_file()):
         yield KeptFile(path, path.relative_to(attempt.output).as_posix())
+    if attempt.session.is_dir():
+        for path in sorted(p for p in attempt.session.rglob("*") if p.is_file()):
+            yield KeptFile(path, SESSION + path.relative_to(attempt.session).as_posix(), in_git=True)
+        if attempt.power_check.exists():
+            yield KeptFile(attempt.power_check, "power-check.txt")
     if attempt.intent.address.kind is Kind.COMPLIANCE_TEST:
         yield KeptFile(attempt.audit_settings, attempt.audit_settings.name, in_git=True)
     yield from results.list_kept_answers(run)

@@ -233,6 +233,12 @@ def _summary(record: Record) -> str:
     parts = [f"{metric['value']} {metric['unit']}"] if metric else []
     if validity:
         parts.append(str(validity))
+    if power := record.values.get("power"):
+        parts.append(f"{power['watts']} W")
+        if metric and metric["unit"] == "samples/s":
+            parts.append(f"{float(metric['value']) / float(power['watts']):.4g} samples/J")
+        if power["check"] != "passed":
+            parts.append(f"the power kit's check: {power['check']}")
     if "passed" in record.values:
         parts.append("TEST PASS" if record.values["passed"] else f"TEST FAIL: {'; '.join(record.values['reasons'])}")
         parts += record.values["notes"]

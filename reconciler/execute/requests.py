@@ -10,6 +10,7 @@ from harness.contract import (
     Benchmark,
     BuildRequest,
     FileMessage,
+    PowerRequest,
     RunRequest,
     ScoreRequest,
 )
@@ -19,8 +20,8 @@ from reconciler.files import RepositoryPaths, replace
 from reconciler.mlperf.loadgen.settings import name_loadgen_scenario, select_conf_settings
 from reconciler.mlperf.loadgen.user_conf import audit_settings, select_settings, write_audit_settings, write_user_conf
 from reconciler.mlperf.log_files import ACCURACY_LOG
-from reconciler.resource.kinds import Kind
-from reconciler.resource.settings import SCORE_COMMAND, CellSettings
+from reconciler.resource.kinds import PERFORMANCE, Kind
+from reconciler.resource.settings import DIRECTOR, KIT, NTP, SCORE_COMMAND, CellSettings
 from reconciler.result_formats.table import find_format
 
 _GENERATION = "generation."
@@ -31,7 +32,10 @@ def make_request(attempt: Attempt, paths: RepositoryPaths) -> FileMessage:
     kind = attempt.intent.address.kind
     if kind in (Kind.RUN, Kind.COMPLIANCE_TEST):
         _write_confs(attempt)
-        return make_command_run(attempt, paths, _inputs(attempt)) if has_command(attempt) else _run(attempt, paths)
+        if has_command(attempt):
+            return make_command_run(attempt, paths, _inputs(attempt))
+        metered = attempt.intent.address.mode == PERFORMANCE and DIRECTOR in attempt.intent.settings
+        return _measure(attempt, paths, _run(attempt, paths)) if metered else _run(attempt, paths)
     if kind is Kind.SCORE:
         inputs = _inputs(attempt)
         return make_score_request(attempt, paths, inputs, Path(inputs.pop("run")) / ACCURACY_LOG)
@@ -150,6 +154,18 @@ def _run(attempt: Attempt, paths: RepositoryPaths) -> RunRequest:
         service_url=server.url if server else "",
         service_log=server.log if server else "",
         secrets={"api_key": str(key)} if key else {},
+    )
+
+
+def _measure(attempt: Attempt, paths: RepositoryPaths, run: RunRequest) -> PowerRequest:
+    settings = attempt.intent.settings
+    return PowerRequest(
+        run=run,
+        kit=str((paths.root / settings.text(KIT)).resolve()),
+        director=settings.text(DIRECTOR),
+        ntp=settings.text(NTP),
+        session=str(attempt.session),
+        counter=str(attempt.counter),
     )
 
 

@@ -16,9 +16,13 @@ SERVICE_COMMAND, BUILD_COMMAND = f"{SERVICE}.command", f"{BUILD}.command"
 SLURM = "executor.slurm"  # a system whose steps are jobs of Slurm
 
 
+DIRECTOR, NTP, KIT, ANALYZER = "power.director", "power.ntp", "power.kit", "power.analyzer"  # of a power meter
+METERED = (DIRECTOR, NTP, KIT, ANALYZER)
+
+
 def is_placing(name: str) -> bool:
-    """Whether a setting of a system only says where and through whom its commands run."""
-    return name in LAUNCHING or name == SLURM or name.startswith(f"{SLURM}.")
+    """Whether a setting of a system only says where, through whom and under which meter its commands run."""
+    return name in (*LAUNCHING, *METERED, SLURM) or name.startswith(f"{SLURM}.")
 
 
 _MILLISECONDS = 1000

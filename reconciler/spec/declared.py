@@ -32,6 +32,7 @@ them. Only what some layer sets is there, except for benchmark.official and benc
     benchmark.source                locations of what is published as src/<benchmark>
     infer_from                      a scenario, or the stricter variant of the benchmark, whose runs this cell takes
     power.path                      location of the folders of a power measurement
+    power.<field>                   director, ntp, analyzer, and kit (a location), of the meter beside a system
 
 A free setting (options, settings) is text, an integer, a boolean, or decimal text. Locations are expanded, and relative
 to the repository unless absolute.

@@ -1,4 +1,4 @@
-"""What a spec says of how a system's machines are reached when a queue gives them out: the ``executor`` group."""
+"""What a spec says of a queue that gives a system's machines out, and of a power meter beside one of them."""
 
 from __future__ import annotations
 
@@ -41,3 +41,18 @@ class ExecutorGroup(Group):
     """Where commands of the system run: at most one of these; default: on this machine, or behind the launcher."""
 
     slurm: Slurm = Field(Slurm(), description="As jobs of Slurm, submitted from this machine.")
+
+
+class Meter(Group):
+    """A power measurement with MLCommons' power kit: performance runs are made twice under its client, for the ranges
+    and to be measured. With a meter or without one, runs are different measurements; where it stands counts for
+    nothing."""
+
+    director: fields.OptionalText = Field(
+        None, description="Where the kit's server listens: host:port, on the machine of the analyzer's daemon."
+    )
+    ntp: fields.OptionalText = Field(None, description="Time server by which both machines are checked.")
+    kit: fields.Location = Field(None, description="Folder of the kit (mlcommons/power-dev), its client and its check.")
+    analyzer: fields.OptionalText = Field(
+        None, description="Analyzers that measure, as a report names them; another one makes performance runs stale."
+    )

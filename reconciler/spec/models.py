@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from reconciler.spec import fields
-from reconciler.spec.executor_models import ExecutorGroup
+from reconciler.spec.executor_models import ExecutorGroup, Meter
 from reconciler.spec.groups import Empty, Group, Options
 from reconciler.spec.harness_models import Harness
 
@@ -242,6 +242,7 @@ class System(Group):
     executor: ExecutorGroup = Field(
         ExecutorGroup(), description="How its machines are reached where a queue gives them out."
     )
+    power: Meter = Field(Meter(), description="The power meter beside it, under which performance runs are made.")
     description: Annotated[dict[fields.DescriptionName, fields.DescriptionValue], Empty] = Field(
         {},
         description="Fields of systems/<name>.json, such as cooling: air. Identity comes from the spec's other fields.",

@@ -11,7 +11,7 @@ from reconciler.desired.state import Desired
 from reconciler.diff.change import Chosen
 from reconciler.resource.decisions import Acceptance
 from reconciler.resource.kinds import Address, Cell, Kind
-from reconciler.resource.records import REHEARSAL, Record
+from reconciler.resource.records import REHEARSAL, SESSION, Record
 from reconciler.resource.settings import COMMAND, CellSettings, SubmissionSettings, SystemSettings
 from reconciler.result_formats.table import find_recorded_format
 from reconciler.tree.compliance_files import audit_files
@@ -114,10 +114,19 @@ def _cell(
         compliance={**_compliance(records, load_record), **_brought_tests(performance, shown.tests)},
         configuration=performance[shown.configuration] if shown.configuration else None,
         code=_code(settings),
-        power=list_published_files([root / power]) if (power := settings.text("power.path")) else {},
+        power=_power(settings, performance, root),
         inferred_from=source,
         rehearsal=REHEARSAL in timed.marks,
     )
+
+
+def _power(settings: CellSettings, performance: Mapping[str, LogRef], root: Path) -> Files:
+    """Of the published run, where its power was measured; else the folder that the spec names."""
+    measured = {name.removeprefix(SESSION): ref for name, ref in performance.items() if name.startswith(SESSION)}
+    if measured:
+        return measured
+    declared = settings.text("power.path")
+    return list_published_files([root / declared]) if declared else {}
 
 
 def _measured_with(settings: CellSettings, acceptance: Acceptance | None) -> CellSettings:

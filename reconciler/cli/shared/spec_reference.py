@@ -41,6 +41,7 @@ _GROUPS: tuple[tuple[str, str, type[Group], str | None], ...] = (
     ("System", "`spec.systems.NAME:`", models.System, "system."),
     ("Hardware", "`hardware:` of a system", models.HardwareGroup, "hardware."),
     ("Slurm", "`executor: {slurm: …}` of a system", executor_models.Slurm, "executor.slurm."),
+    ("Power", "`power:` of a system", executor_models.Meter, "power."),
     ("Benchmark", "`spec.benchmarks.NAME:`, beside the settings of a cell", models.BenchmarkGroup, "benchmark."),
     ("Model", "`model:` of a benchmark", models.Model, "model."),
     ("Dataset", "`dataset:` of a benchmark", models.Dataset, "dataset."),

@@ -1,0 +1,117 @@
+"""Performance runs under a power meter: two runs in one session, its files in the record and in the tree."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from reconciler.errors import SpecError
+from reconciler.execute.outcome import Status
+from reconciler.resource.records import Record
+from tests.passes.repository import SPEC, Repository, make_repository
+
+pytest.importorskip("mlperf_loadgen")
+HERE = Path(__file__).parent
+RUN = "Run:open/box/tiny/Offline/performance"
+
+
+@pytest.fixture
+def director(tmp_path: Path) -> Iterator[str]:
+    port = tmp_path / "port"
+    with subprocess.Popen([sys.executable, HERE / "director.py", port]) as process:
+        give_up = time.monotonic() + 60
+        while not port.exists():
+            assert time.monotonic() < give_up
+            time.sleep(0.05)
+        yield f"127.0.0.1:{port.read_text()}"
+        process.terminate()
+
+
+def make_metered(root: Path, director: str, analyzer: str = "WT310") -> Repository:
+    repository = make_repository(root)
+    shutil.copytree(HERE / "kit", root / "kit")
+    meter = f'{{director: "{director}", ntp: 127.0.0.1, kit: kit, analyzer: {analyzer}}}'
+    repository.edit(SPEC, "      status: available\n", f"      status: available\n      power: {meter}\n")
+    return repository
+
+
+def measured(repository: Repository) -> Record:
+    (record,) = repository.records_of(RUN).values()
+    return record
+
+
+def test_session_is_recorded_rendered_and_in_sync_afterwards(tmp_path: Path, director: str) -> None:
+    repository = make_metered(tmp_path / "lab", director)
+    report = repository.reconcile()
+    assert report.after.plan.in_sync, [outcome.message for outcome in report.outcomes]
+    record = measured(repository)
+    power = record.values["power"]
+    assert (power["watts"], power["check"]) == ("200", "passed")
+    assert power["samples"] > 0
+    (told,) = [o.message for o in report.outcomes if str(o.step.change.address) == RUN]
+    assert "200 W" in told
+    assert "samples/J" in told
+    names = {artifact.name for artifact in record.artifacts}
+    assert {"session/power/client.json", "session/ranging/spl.txt", "session/run_1/spl.txt"} <= names
+    tree = {path: digest for path, digest in repository.tree().items() if "/performance/" in path}
+    ends = {path.partition("/performance/")[2] for path in tree}
+    assert {"power/client.json", "power/server.json", "ranging/spl.txt", "ranging/mlperf_log_detail.txt"} <= ends
+    assert "run_1/spl.txt" in ends
+    assert repository.reconcile().outcomes == ()
+
+
+def test_ranging_and_measured_run_are_two(tmp_path: Path, director: str) -> None:
+    repository = make_metered(tmp_path / "lab", director)
+    repository.reconcile()
+    digests = {a.name: a.sha256 for a in measured(repository).artifacts}
+    assert digests["session/ranging/mlperf_log_detail.txt"] != digests["mlperf_log_detail.txt"]
+    assert digests["session/run_1/mlperf_log_detail.txt"] == digests["mlperf_log_detail.txt"]
+
+
+def test_meter_makes_performance_runs_stale_and_its_place_does_not(tmp_path: Path, director: str) -> None:
+    repository = make_repository(tmp_path / "lab")
+    repository.reconcile()
+    before = {str(step.change.address) for step in repository.look().plan.steps}
+    assert before == set()
+    shutil.copytree(HERE / "kit", repository.root / "kit")
+    meter = f'      power: {{director: "{director}", ntp: 127.0.0.1, kit: kit}}\n'
+    repository.edit(SPEC, "      status: available\n", f"      status: available\n{meter}")
+    stale = {str(step.change.address) for step in repository.look().plan.steps}
+    assert RUN in stale
+    assert not any("accuracy" in address for address in stale)
+    assert repository.reconcile().after.plan.in_sync
+    repository.edit(SPEC, director, "192.0.2.1:4950")
+    assert repository.look().plan.in_sync
+
+
+def test_director_that_is_gone_fails_the_run_and_says_so(tmp_path: Path) -> None:
+    repository = make_metered(tmp_path / "lab", "127.0.0.1:9")
+    report = repository.reconcile()
+    (failed,) = [outcome for outcome in report.outcomes if outcome.status is Status.FAILED]
+    assert str(failed.step.change.address) == RUN
+    assert "the power kit's client ended with status" in failed.message
+    assert "Connection refused" in failed.log
+
+
+def test_kit_that_is_not_there_is_named(tmp_path: Path, director: str) -> None:
+    repository = make_metered(tmp_path / "lab", director)
+    shutil.rmtree(repository.root / "kit")
+    report = repository.reconcile()
+    assert any("has no ptd_client_server/client.py" in outcome.message for outcome in report.outcomes)
+
+
+def test_command_cannot_be_metered(tmp_path: Path) -> None:
+    repository = make_metered(tmp_path / "lab", "127.0.0.1:9")
+    repository.edit(
+        SPEC,
+        "      as: resnet\n",
+        '      as: resnet\n      harness: {command: ["true", "{run_dir}", "{user_conf}"], cwd: "."}\n',
+    )
+    with pytest.raises(SpecError, match="the power of a harness's command cannot be measured"):
+        repository.look()

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from reconciler.errors import ReconcilerError
 from reconciler.files import replace
-from reconciler.render.page.charts import Chart, draw_charts
+from reconciler.render.page.charts import draw_charts
 from reconciler.render.page.links import Links, find_root, name_cell_file, name_findings_file, name_plot_file
-from reconciler.render.page.plots import THEMES, draw_plot
+from reconciler.render.page.plots import draw_themes
 from reconciler.render.page.server import STATIC, read_static
 from reconciler.render.page.site import Site
 
@@ -43,13 +43,12 @@ def export_site(
         name = name_cell_file(cell)
         replace(folder / name, site.show_cell(cell, _links(name)).encode(), durable=False)
         written += 1
-        for file, chart, theme in _plots(site, cell) if not undrawn else ():
-            try:
-                replace(folder / file, draw_plot(chart, theme=theme), durable=False)
+        try:
+            for file, data in _plots(site, cell) if not undrawn else ():
+                replace(folder / file, data, durable=False)
                 written += 1
-            except ReconcilerError as error:
-                undrawn = error.message
-                break
+        except ReconcilerError as error:
+            undrawn = error.message
     return Exported(written, len(cells), undrawn)
 
 
@@ -66,9 +65,10 @@ def _views(site: Site, base: str, compared: tuple[str, str] | None) -> Iterator[
             yield name_findings_file(command, number), site.show_findings(top, tree, command).encode()
 
 
-def _plots(site: Site, cell: str) -> Iterator[tuple[str, Chart, str]]:
+def _plots(site: Site, cell: str) -> Iterator[tuple[str, bytes]]:
     for chart in [*draw_charts(site.source.read_cell(cell)), *site.list_history_charts(cell)]:
-        yield from ((name_plot_file(cell, chart.name, theme), chart, theme) for theme in THEMES)
+        for theme, data in draw_themes(chart).items():
+            yield name_plot_file(cell, chart.name, theme), data
 
 
 def _links(name: str) -> Links:

@@ -6,6 +6,7 @@ Colours are those of Okabe and Ito, which the colour-blind can tell, and every c
 from __future__ import annotations
 
 import io
+import re
 from typing import Any
 
 from reconciler.errors import ReconcilerError
@@ -22,6 +23,7 @@ _INK = {"light": ("#1c2430", "#d9dee5", "#ffffff"), "dark": ("#e6eaf0", "#39424e
 _DASHES = ("-", "--", "-.", ":")
 _SIZE = (7.2, 3.0)  # inches
 _MOST_TICKS = 12
+_COLOUR = re.compile(rb"(?<=: )#[0-9a-f]{6}\b")  # of a style
 
 
 def draw_plot(chart: Chart, *, theme: str = "light", form: str = "svg", title: str = "") -> bytes:
@@ -36,7 +38,10 @@ def draw_plot(chart: Chart, *, theme: str = "light", form: str = "svg", title: s
     ink, grid, ground = _INK[theme]
     style = {"svg.fonttype": "none", "svg.hashsalt": "reconcile", "font.family": "sans-serif", "font.size": 9.0}
     with matplotlib.rc_context(style):
-        figure = Figure(figsize=_SIZE, layout="constrained", facecolor=ground)
+        figure = Figure(figsize=_SIZE, facecolor=ground)
+        figure.subplots_adjust(
+            left=0.11, right=0.985, bottom=0.3 if _turns(chart) else 0.17, top=0.9 if title else 0.96
+        )
         FigureCanvasAgg(figure)
         axes = figure.add_subplot(facecolor=ground)
         for number, curve in enumerate(chart.curves):
@@ -45,6 +50,23 @@ def draw_plot(chart: Chart, *, theme: str = "light", form: str = "svg", title: s
         out = io.BytesIO()
         figure.savefig(out, format=form, dpi=144, metadata={"Date": None} if form == "svg" else {"Software": None})
     return out.getvalue()
+
+
+def draw_themes(chart: Chart) -> dict[str, bytes]:
+    """As SVG for each background: drawn once, then in other colours."""
+    drawn = draw_plot(chart)
+    names = dict(zip(_list_colours(THEMES[0]), _list_colours(THEMES[1]), strict=True))
+    other = _COLOUR.sub(lambda found: names.get(found[0].decode(), found[0].decode()).encode(), drawn)
+    return {THEMES[0]: drawn, THEMES[1]: other}
+
+
+def _list_colours(theme: str) -> tuple[str, ...]:
+    return (*_PALETTES[theme], *_INK[theme])
+
+
+def _turns(chart: Chart) -> bool:
+    """Long words below the axis stand at an angle."""
+    return max(map(len, chart.ticks), default=0) > 8
 
 
 def _draw(axes: Any, curve: Curve, number: int, palette: tuple[str, ...]) -> None:
@@ -71,7 +93,8 @@ def _label(axes: Any, chart: Chart, ink: str, grid: str, title: str) -> None:
         step = -(-len(chart.ticks) // _MOST_TICKS)
         places = range(0, len(chart.ticks), step)
         axes.set_xticks(list(places), [escape_line(chart.ticks[i]) for i in places], parse_math=False)
-        axes.tick_params(axis="x", labelrotation=30 if max(map(len, chart.ticks)) > 8 else 0)
+        if _turns(chart):
+            axes.tick_params(axis="x", labelrotation=30)
     axes.tick_params(colors=ink)
     axes.grid(visible=True, color=grid, linewidth=0.8)
     axes.set_axisbelow(True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from importlib.resources import files
@@ -13,7 +14,7 @@ from reconciler.render.page.charts import Chart
 from reconciler.render.page.feed import LiveFeed
 from reconciler.render.page.guard import Application, RequestGuard
 from reconciler.render.page.links import Links, find_root
-from reconciler.render.page.plots import THEMES, draw_plot
+from reconciler.render.page.plots import THEMES, draw_themes
 from reconciler.render.page.site import Site
 
 STATIC = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
@@ -100,19 +101,21 @@ class Drawings:
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._drawn: OrderedDict[tuple[Chart, str], bytes] = OrderedDict()
+        self._drawn: OrderedDict[Chart, dict[str, bytes]] = OrderedDict()
+        self._alone = threading.Lock()  # matplotlib draws one at a time
 
     def draw(self, cell: str, name: str, theme: str) -> bytes:
         if theme not in THEMES:
             raise ReconcilerError(f"there is no theme {theme!r}")
-        key = chart, _ = self._site.draw_chart(cell, name), theme
-        if key not in self._drawn:
-            if self._site.source.is_timed():
-                raise ReconcilerError("a run is being timed: plots are drawn when it has ended")
-            self._drawn[key] = draw_plot(chart, theme=theme)
-            while len(self._drawn) > _MOST_DRAWN:
-                self._drawn.popitem(last=False)
-        return self._drawn[key]
+        chart = self._site.draw_chart(cell, name)
+        with self._alone:
+            if chart not in self._drawn:
+                if self._site.source.is_timed():
+                    raise ReconcilerError("a run is being timed: plots are drawn when it has ended")
+                self._drawn[chart] = draw_themes(chart)
+                while len(self._drawn) > _MOST_DRAWN:
+                    self._drawn.popitem(last=False)
+            return self._drawn[chart][theme]
 
 
 def open_socket(host: str, port: int) -> socket.socket:

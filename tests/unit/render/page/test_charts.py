@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import xml.etree.ElementTree as ET
 from typing import Any
 
 import pytest
 
 from reconciler.render.page.charts import Chart, Curve, Stroke, describe_spread, draw_charts
-from reconciler.render.page.plots import FORMATS, THEMES, draw_plot
+from reconciler.render.page.plots import FORMATS, THEMES, draw_plot, draw_themes
 from tests.shared import need
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -110,6 +111,17 @@ def test_the_same_numbers_give_the_same_picture() -> None:
     digests = {hashlib.sha256(draw_plot(found)).hexdigest() for _ in range(2)}
     assert len(digests) == 1
     assert draw_plot(found) != draw_plot(found, theme="dark")
+
+
+def test_a_plot_for_a_dark_page_has_other_colours_and_the_same_shapes() -> None:
+    need("matplotlib")
+    found = chart(cell(run("100"), run("90", validity="INVALID"), run("110")), "runs")
+    drawn = draw_themes(found)
+    colours = {theme: set(re.findall(rb": (#[0-9a-f]{6})", data)) for theme, data in drawn.items()}
+    assert colours["dark"] == set(re.findall(rb": (#[0-9a-f]{6})", draw_plot(found, theme="dark")))
+    assert not {b"#ffffff", b"#0072b2", b"#1c2430"} & colours["dark"]
+    shapes = [re.sub(rb"#[0-9a-f]{6}", b"", data) for data in drawn.values()]
+    assert shapes[0] == shapes[1]
 
 
 def test_both_formats_are_what_they_are_called() -> None:

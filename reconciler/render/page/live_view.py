@@ -33,7 +33,7 @@ def arrange_live(document: Document) -> Document:
 
 
 def _about(seconds: float | None) -> str:
-    return f"about {show_duration(seconds)}" if seconds is not None else ""
+    return f"about {show_duration(seconds)}" if seconds else ""
 
 
 def _attempt(attempt: Document) -> Document:

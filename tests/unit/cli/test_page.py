@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import re
+import sys
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
@@ -350,6 +351,18 @@ def test_elsewhere_than_on_loopback_a_token_and_no_embargo_are_asked_for(recorde
     assert code == 1
     assert f"embargo until {until}" in err
     assert "spec.embargo.allow" in err
+
+
+@pytest.mark.parametrize(
+    ("library", "words"), [("starlette.applications", ("page",)), ("matplotlib", ("plot", CELL, "-o", "a.svg"))]
+)
+def test_without_the_extra_it_is_named(
+    recorded: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch, library: str, words: tuple[str, ...]
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    code, _, err = reconcile(*words)
+    assert code == 1
+    assert "pip install 'mlperf-reconciler[page]'" in err
 
 
 def test_a_port_in_use_is_named(recorded: Path, reconcile: Reconcile) -> None:

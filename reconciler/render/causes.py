@@ -39,6 +39,11 @@ def choose_action_word(step: Step) -> str:
     return step.change.action.value.lower()
 
 
+def word_reason(name: str) -> str:
+    """A reason by its name in JSON, in words."""
+    return _REASONS[Reason(name)]
+
+
 def describe_cause(step: Step, actions: Mapping[Address, Action] = MappingProxyType({})) -> str:
     """The first changed input old → new, else the reason with what it is about.
 

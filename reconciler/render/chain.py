@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from reconciler.render.causes import label
+from reconciler.render.causes import label, word_reason
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.documents import render_measured
 from reconciler.render.status import render_metric_text
@@ -54,7 +54,7 @@ def render_chain_text(links: Iterable[Link], paint: Paint = show_plain) -> list[
         parts = [f"record {link.record}" if link.record else "rendered from what is below"]
         parts += [render_metric_text(link.metric)] if link.metric else []
         parts += [f"committed in {link.brought}" if link.brought else "not committed yet"] if link.record else []
-        parts += [paint(f"due: {link.due}", Tone.DOUBT)] if link.due else []
+        parts += [paint(f"due: {word_reason(link.due)}", Tone.DOUBT)] if link.due else []
         lines.append(f"  {label(link.address)}: {', '.join(parts)}")
         if link.line is not None:
             name = name_setting(link.line.name, link.address.kind)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,13 +13,13 @@ from harness.errors import HarnessError
 _DATA, _DONE = b"data:", b"[DONE]"
 
 
-class Piece(msgspec.Struct):
+class Piece(msgspec.Struct, gc=False):
     """A message of the chat protocol, or the next part of one."""
 
     content: str | None = None
 
 
-class Choice(msgspec.Struct):
+class Choice(msgspec.Struct, gc=False):
     """The next part of an answer. ``token_ids``: vLLM's ``return_token_ids``, and trtllm-serve's without text."""
 
     index: int = 0
@@ -34,11 +35,11 @@ class Choice(msgspec.Struct):
         return self.text or (piece.content if piece else None) or ""
 
 
-class Usage(msgspec.Struct):
+class Usage(msgspec.Struct, gc=False):
     completion_tokens: int = 0
 
 
-class Event(msgspec.Struct):
+class Event(msgspec.Struct, gc=False):
     """One event of a stream, or a whole answer."""
 
     choices: list[Choice] = []
@@ -57,9 +58,23 @@ def decode_event(data: bytes) -> Event:
     except msgspec.DecodeError as error:
         shown = data[:80].decode(errors="replace")
         raise HarnessError(f"not an answer of the OpenAI protocol ({error}): {shown}", "backend") from error
-    if event.error is not None:
-        raise HarnessError(f"the server says: {str(event.error)[:300]}", "backend")
     return event
+
+
+def read_events(body: bytes) -> list[Event]:
+    """The server-sent events that are whole. Raises HarnessError for one after the closing one, or for what is none."""
+    # Comments keep connections alive; other fields mean nothing here.
+    found = [line[len(_DATA) :] for line in body.split(b"\n")[:-1] if line.startswith(_DATA)]
+    if found and found[-1].strip() == _DONE:
+        found.pop()
+    try:
+        return _DECODER.decode_lines(b"\n".join(found))
+    except msgspec.DecodeError:
+        if any(data.strip() == _DONE for data in found):
+            raise HarnessError(
+                "the server answered twice", "backend", "see its log; it was asked for one answer"
+            ) from None
+        return [decode_event(data.strip()) for data in found]  # one of them says what is wrong
 
 
 @dataclass(slots=True)
@@ -75,7 +90,9 @@ class Answer:
     model: str = ""
 
     def add(self, event: Event) -> bool:
-        """Whether the event brought tokens. Raises HarnessError where the server answers twice."""
+        """Whether the event brought tokens. Raises HarnessError where the server answers twice or tells of an error."""
+        if event.error is not None:
+            raise HarnessError(f"the server says: {str(event.error)[:300]}", "backend")
         self.model = self.model or event.model
         if event.usage is not None:
             self.counted = event.usage.completion_tokens
@@ -92,31 +109,18 @@ class Answer:
             self.ended = self.ended or choice.finish_reason is not None
         return brought
 
+    def add_all(self, events: Iterable[Event]) -> Answer:
+        """Most events bring the next token ids and nothing else."""
+        for event in events:
+            if len(event.choices) == 1 and not self.ended and self.model and event.error is None:
+                (choice,) = event.choices
+                if choice.token_ids and not (choice.finish_reason or choice.index or choice.text or event.usage):
+                    self.tokens += choice.token_ids
+                    self.pieces += 1
+                    continue
+            self.add(event)
+        return self
+
     @property
     def text(self) -> str:
         return "".join(self.texts)
-
-
-@dataclass(slots=True)
-class EventReader:
-    """Cuts a stream of server-sent events into what follows ``data:``. ``done``: the closing event came."""
-
-    done: bool = False
-    _rest: bytes = b""
-
-    def read(self, chunk: bytes) -> list[bytes]:
-        """The events that are complete now. Raises HarnessError for one after the closing one."""
-        lines = (self._rest + chunk).split(b"\n")
-        self._rest = lines.pop()
-        found = []
-        for line in lines:
-            if not line.startswith(_DATA):
-                continue  # comments keep connections alive; other fields mean nothing here
-            data = line[len(_DATA) :].strip()
-            if self.done:
-                raise HarnessError("the server answered twice", "backend", "see its log; it was asked for one answer")
-            if data == _DONE:
-                self.done = True
-            else:
-                found.append(data)
-        return found

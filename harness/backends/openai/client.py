@@ -7,15 +7,17 @@ import json
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import aiohttp
 import numpy as np
 
 from harness.backends.loop_thread import LoopThread
-from harness.backends.openai.answers import Answer, EventReader, decode_event
+from harness.backends.openai.answers import Answer, decode_event
 from harness.backends.openai.serving import Server
 from harness.backends.openai.texts import Texts, load_texts
+from harness.backends.openai.wire import Limits, RefusedError, SilentError, UnreachableError, Wires
 from harness.errors import HarnessError
 from harness.tokens import GenerationPlan, Sampling
 
@@ -27,6 +29,7 @@ _FIX = "see the server's log; the next pass starts it, or asks it, again"
 @dataclass(slots=True)
 class _Replica:
     url: str
+    wires: Wires
     outstanding: int = 0
 
 
@@ -43,7 +46,9 @@ class Client:
     def __init__(self, plan: GenerationPlan, server: Server) -> None:
         self._plan, self._server = plan, server
         self._texts: Texts | None = None if server.token_ids else load_texts(plan)
-        self._replicas = [_Replica(url) for url in server.urls]
+        limits = Limits(plan.sampling.max_new_tokens, server.timeout, server.idle, _CONNECT)
+        wires = (Wires(url, server.path, server.headers, limits) for url in server.urls)
+        self._replicas = [_Replica(made.url, made) for made in wires]
         self._prompts = _Prompts()
         self._waiting: deque[tuple[int, int]] = deque()
         self._tasks: dict[int, asyncio.Task[None]] = {}
@@ -98,19 +103,27 @@ class Client:
     # From here on the event loop's.
 
     async def _open(self) -> aiohttp.ClientSession:
-        timeout = aiohttp.ClientTimeout(
-            total=self._server.timeout,
-            sock_connect=_CONNECT,
-            sock_read=self._server.idle if self._plan.streaming else None,
-        )
+        self._watching = asyncio.create_task(self._watch())
+        timeout = aiohttp.ClientTimeout(total=self._server.timeout, sock_connect=_CONNECT)
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0), timeout=timeout, headers=self._server.headers
         )
 
+    async def _watch(self) -> None:
+        """Sees which streams stand still or never end."""
+        loop, every = asyncio.get_running_loop(), min(1.0, self._server.idle / 4, self._server.timeout / 4)
+        while True:
+            await asyncio.sleep(every)
+            for replica in self._replicas:
+                replica.wires.check(loop.time())
+
     async def _shut(self) -> None:
+        self._watching.cancel()
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        for replica in self._replicas:
+            replica.wires.close()
         await self._session.close()
 
     async def _look(self) -> tuple[str, list[str]]:
@@ -178,11 +191,13 @@ class Client:
 
     async def _ask(self, replica: _Replica, identity: int, body: bytes) -> None:
         try:
-            answer = await self._exchange(replica.url, identity, body)
+            answer = await self._exchange(replica, identity, body)
             result = await self._count(replica.url, answer)
         except asyncio.CancelledError:
             self._plan.failed(identity, self._failure or HarnessError("the run ends", "backend"))
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        except RefusedError as error:
+            self._give_up(identity, self._server.refuse_status(replica.url, error.status, error.said))
+        except (aiohttp.ClientError, TimeoutError, OSError, SilentError, UnreachableError) as error:
             self._give_up(identity, self._describe(replica.url, error, self._server.timeout))
         except HarnessError as error:
             own = error.problem.startswith(replica.url)
@@ -207,36 +222,26 @@ class Client:
                 if other != identity:
                     task.cancel()
 
-    async def _exchange(self, url: str, identity: int, body: bytes) -> Answer:
-        async with self._session.post(url + self._server.path, data=body) as response:
-            if response.status != 200:
-                raise self._server.refuse_status(url, response.status, await response.text())
-            answer = Answer()
-            if not self._plan.streaming:
-                answer.add(decode_event(await response.read()))
-            else:
-                await self._follow(identity, response, answer)
+    async def _exchange(self, replica: _Replica, identity: int, body: bytes) -> Answer:
+        if self._plan.streaming:
+            answer = await replica.wires.ask(body, partial(self._tell_first, identity))
+        else:
+            answer = Answer().add_all([decode_event(await self._post(replica.url, body))])
         if answer.model and answer.model != self._model:
             problem = f"the answer is of model {answer.model}, and not of {self._model}"
-            raise self._server.explain(url, problem, "find out who changed the server, then run again")
+            raise self._server.explain(replica.url, problem, "find out who changed the server, then run again")
         if not answer.ended:
-            raise self._server.explain(url, "the answer broke off before its end", _FIX, "resources")
+            raise self._server.explain(replica.url, "the answer broke off before its end", _FIX, "resources")
         return answer
 
-    async def _follow(self, identity: int, response: aiohttp.ClientResponse, answer: Answer) -> None:
-        """To the end of the stream; the first piece with tokens is told at once."""
-        reader, most = EventReader(), self._plan.sampling.max_new_tokens
-        async for chunk in response.content.iter_any():
-            for data in reader.read(chunk):
-                fresh = not answer.pieces
-                if answer.add(decode_event(data)) and fresh:
-                    self._plan.first(identity, answer.tokens[:1] or self._encode_first(answer))
-                if max(answer.pieces, len(answer.tokens)) > most:
-                    raise HarnessError(
-                        f"the stream goes on after {most} tokens, the most that were asked for",
-                        "backend",
-                        "see whether the server obeys max_tokens",
-                    )
+    async def _post(self, url: str, body: bytes) -> bytes:
+        async with self._session.post(url + self._server.path, data=body) as response:
+            if response.status != 200:
+                raise RefusedError(response.status, await response.text())
+            return await response.read()
+
+    def _tell_first(self, identity: int, answer: Answer) -> None:
+        self._plan.first(identity, answer.tokens[:1] or self._encode_first(answer))
 
     def _encode_first(self, answer: Answer) -> list[int]:
         """Only an accuracy run reads which token it is."""
@@ -256,12 +261,12 @@ class Client:
     def _describe(self, url: str, error: BaseException, limit: float) -> HarnessError:
         """What a broken or a silent connection is called."""
         fix = _FIX
-        if isinstance(error, aiohttp.SocketTimeoutError) and not isinstance(error, aiohttp.ConnectionTimeoutError):
+        if isinstance(error, SilentError) and error.between:
             problem = f"no further token for {self._server.idle:g} s"
             fix = "see what the server waits for; raise run.options.idle_timeout_s for a slow one"
-        elif isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
+        elif isinstance(error, UnreachableError | aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
             problem = f"the server does not answer ({error})"
-        elif isinstance(error, TimeoutError):
+        elif isinstance(error, TimeoutError | SilentError):
             problem = f"an answer did not end within {limit:g} s"
             fix = "see whether its stream ever ends; raise run.options.timeout_s for long answers"
         else:

@@ -1,0 +1,153 @@
+"""What one client process of the ``openai`` backend holds: ``python -m tests.benchmarks.client [--json] [--rounds N]``.
+
+Against a server on this machine that computes nothing (``streaming_server``), an event for each token:
+
+- rate: tokens of STREAMS streams for each second of processor time that the client uses: what a core of its own holds.
+- first: what the client adds to the time to the first token at the 99th percentile, at a tenth of that rate: from the
+  prompt's submission to its arrival at the server, and from the token's departure to the callback.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from harness.backends import openai
+from harness.tokens import GenerationPlan, Sampling
+from tests.benchmarks.rounds import Measure, arguments, report
+
+STREAMS, TOKENS = 1000, 128
+GOAL, UNPACED = 100_000, 10**9  # tokens/s
+ANSWERS = 3000
+FIRST_LIMIT_MS = 50.0
+
+
+@dataclass(slots=True)
+class Asking:
+    """Keeps ``streams`` prompts under way until ``answers`` have come."""
+
+    streams: int
+    answers: int
+    submitted: dict[int, int] = field(default_factory=dict)
+    firsts: dict[int, int] = field(default_factory=dict)
+    tokens: int = 0
+    done: int = 0
+    problem: BaseException | None = None
+    over: threading.Event = field(default_factory=threading.Event)
+    client: Any = None
+
+    def begin(self) -> None:
+        for _ in range(self.streams):
+            self._submit()
+
+    def _submit(self) -> None:
+        number = len(self.submitted)
+        if number < self.answers:
+            self.submitted[number] = time.monotonic_ns()
+            self.client.submit(number, number)
+
+    def first(self, identity: int, _tokens: Sequence[int]) -> None:
+        self.firsts[identity] = time.monotonic_ns()
+
+    def completed(self, _identity: int, tokens: Sequence[int] | int) -> None:
+        self.tokens += tokens if isinstance(tokens, int) else len(tokens)
+        self.done += 1
+        self._submit()
+        if self.done == self.answers:
+            self.over.set()
+
+    def failed(self, _identity: int, error: BaseException) -> None:
+        self.problem = error
+        self.over.set()
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """``busy``: seconds of processor time of the client; ``added``: ms of each first token."""
+
+    tokens: int
+    seconds: float
+    busy: float
+    added: tuple[float, ...]
+
+
+def ask(streams: int, answers: int, rate: float) -> Held:
+    command = [sys.executable, "-m", "tests.benchmarks.streaming_server", str(TOKENS), str(rate)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            url = f"http://127.0.0.1:{int(server.stdout.readline())}"
+            return _ask(url, Asking(streams, answers))
+        finally:
+            server.kill()
+
+
+def _ask(url: str, asking: Asking) -> Held:
+    plan = GenerationPlan(
+        model=None,
+        source=None,
+        scenario="Server",
+        sampling=Sampling(max_new_tokens=TOKENS),
+        streaming=True,
+        logged=False,
+        threads=0,
+        precision="bf16",
+        options={"url": url, "concurrency": asking.streams},
+        first=asking.first,
+        completed=asking.completed,
+        failed=asking.failed,
+    )
+    asking.client = openai.load(plan)
+    asking.client.place([np.array([number, 1, 2, 3]) for number in range(asking.answers)])
+    began, busy = time.monotonic(), time.process_time()
+    asking.begin()
+    asking.over.wait()
+    seconds, busy = time.monotonic() - began, time.process_time() - busy
+    if asking.problem is not None:
+        raise asking.problem
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(f"{url}/times") as answer:
+        times = {int(prompt): (came, left) for prompt, (came, left) in json.load(answer).items()}
+    asking.client.close()
+    added = (times[i][0] - asking.submitted[i] + asking.firsts[i] - times[i][1] for i in times)
+    return Held(asking.tokens, seconds, busy, tuple(ns / 1e6 for ns in added))
+
+
+def measure_rate(rounds: int) -> Measure:
+    found = [ask(STREAMS, ANSWERS, UNPACED) for _ in range(rounds)]
+    per_core = statistics.median(held.tokens / held.busy for held in found)
+    wall = statistics.median(held.tokens / held.seconds for held in found)
+    name = f"tokens of {STREAMS} streams for each second of the client's processor time"
+    return Measure(name, per_core, GOAL, detail=f"{wall:,.0f}/s by the clock of this machine")
+
+
+def measure_first(rounds: int) -> Measure:
+    rate = GOAL / 10
+    found = [ask(STREAMS // 10, ANSWERS // 10, rate) for _ in range(rounds)]
+    tails = [statistics.quantiles(held.added, n=100)[98] for held in found]
+    middle = statistics.median(statistics.median(held.added) for held in found)
+    name = f"added to the first token at the 99th percentile, {STREAMS // 10} streams and {rate:,.0f} tokens/s"
+    detail = f"{middle:.2f} ms at the median"
+    return Measure(name, statistics.median(tails), FIRST_LIMIT_MS, at_least=False, unit=" ms", detail=detail)
+
+
+PARTS = {"rate": measure_rate, "first": measure_first}
+
+
+def main() -> int:
+    options = arguments("what one client process holds")
+    measures = [part(options.rounds) for name, part in PARTS.items() if options.only in name]
+    return report("client", measures, as_json=options.json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,219 @@
+"""Streams as bytes: however they are cut, framed and ended, the answer is the same."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+import pytest
+
+pytest.importorskip("aiohttp")
+
+from harness.backends.openai.answers import Answer
+from harness.backends.openai.wire import Limits, RefusedError, SilentError, UnreachableError, Wires, join_chunks
+from harness.errors import HarnessError
+
+LIMITS = Limits(most=4, total=20.0, idle=20.0, connect=20.0)
+Replies = Sequence[tuple[bytes, ...]]
+
+
+def event(*tokens: int, reason: str | None = None) -> bytes:
+    choice = {"index": 0, "text": "", "token_ids": list(tokens), "finish_reason": reason}
+    return b"data: " + json.dumps({"model": "tiny", "choices": [choice]}).encode() + b"\n\n"
+
+
+EVENTS = (event(1), event(2, 3), event(4, reason="length"), b"data: [DONE]\n\n")
+
+
+def chunked(*events: bytes) -> bytes:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+    return head + b"".join(b"%x\r\n%s\r\n" % (len(item), item) for item in events) + b"0\r\n\r\n"
+
+
+def sized(*events: bytes) -> bytes:
+    body = b"".join(events)
+    return b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body)
+
+
+def closing(*events: bytes) -> bytes:
+    return b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + b"".join(events)
+
+
+class Scripted:
+    """Answers each request with the next reply, part by part, then closes where the reply says so."""
+
+    def __init__(self, replies: Replies) -> None:
+        self.asked: list[bytes] = []
+        self.connections = 0
+        self._replies = list(replies)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        while self._replies:
+            try:
+                head = await reader.readuntil(b"\r\n\r\n")
+            except asyncio.IncompleteReadError:
+                break
+            length = int(head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0])
+            self.asked.append(head + await reader.readexactly(length))
+            reply = self._replies.pop(0)
+            for part in reply:
+                writer.write(part)
+                await writer.drain()
+                await asyncio.sleep(0)
+            if b"Transfer-Encoding" not in b"".join(reply) and b"content-length" not in b"".join(reply):
+                break
+        writer.close()
+
+
+def asking(
+    replies: Replies, use: Callable[[Wires, Scripted], Coroutine[Any, Any, Any]], limits: Limits = LIMITS
+) -> Any:
+    async def run() -> Any:
+        script = Scripted(replies)
+        server = await asyncio.start_server(script.serve, "127.0.0.1", 0)
+        async with server:
+            port = server.sockets[0].getsockname()[1]
+            wires = Wires(f"http://127.0.0.1:{port}/prefix", "/v1/completions", {"Authorization": "Bearer x"}, limits)
+            try:
+                return await use(wires, script)
+            finally:
+                wires.close()
+
+    return asyncio.run(run())
+
+
+def ask_once(*parts: bytes, limits: Limits = LIMITS) -> tuple[Answer, list[list[int]]]:
+    """The answer, and what was told first."""
+    firsts: list[list[int]] = []
+
+    async def use(wires: Wires, _script: Scripted) -> Answer:
+        return await wires.ask(b"{}", lambda answer: firsts.append(list(answer.tokens)))
+
+    return asking([parts], use, limits), firsts
+
+
+@pytest.mark.parametrize("frame", [chunked, sized, closing])
+def test_answer_is_whole_however_it_is_framed(frame: Callable[..., bytes]) -> None:
+    answer, firsts = ask_once(frame(*EVENTS))
+    assert (answer.tokens, answer.ended, answer.model) == ([1, 2, 3, 4], True, "tiny")
+    assert [tokens[:1] for tokens in firsts] == [[1]], "told once"
+
+
+@pytest.mark.parametrize("frame", [chunked, sized, closing])
+@pytest.mark.parametrize("size", [1, 2, 7, 64])
+def test_answer_is_whole_however_it_is_cut(size: int, frame: Callable[..., bytes]) -> None:
+    data = frame(*EVENTS)
+    answer, firsts = ask_once(*(data[at : at + size] for at in range(0, len(data), size)))
+    assert answer.tokens == [1, 2, 3, 4]
+    assert [tokens[:1] for tokens in firsts] == [[1]]
+
+
+def test_connection_is_kept_for_the_next_prompt_and_says_who_asks() -> None:
+    async def use(wires: Wires, script: Scripted) -> tuple[int, list[bytes]]:
+        for _ in range(3):
+            await wires.ask(b'{"prompt": [1]}', lambda _: None)
+        return script.connections, script.asked
+
+    connections, asked = asking([(chunked(*EVENTS),), (sized(*EVENTS),), (closing(*EVENTS),)], use)
+    assert connections == 1
+    head, _, body = asked[0].partition(b"\r\n\r\n")
+    assert head.startswith(b"POST /prefix/v1/completions HTTP/1.1\r\nHost: 127.0.0.1:")
+    assert b"Authorization: Bearer x" in head.split(b"\r\n")
+    assert body == b'{"prompt": [1]}'
+
+
+def test_connection_that_the_server_closed_is_not_used_again() -> None:
+    async def use(wires: Wires, script: Scripted) -> int:
+        await wires.ask(b"{}", lambda _: None)
+        await wires.ask(b"{}", lambda _: None)
+        return script.connections
+
+    assert asking([(closing(*EVENTS),), (chunked(*EVENTS),)], use) == 2
+
+
+def test_stream_that_goes_on_is_ended() -> None:
+    endless = (chunked(*EVENTS[:2])[: -len(b"0\r\n\r\n")], *(b"%x\r\n%s\r\n" % (len(event(9)), event(9)),) * 200)
+    with pytest.raises(HarnessError, match="the stream goes on after 4 tokens"):
+        ask_once(*endless)
+
+
+@pytest.mark.parametrize("extra", [event(5), event(5, reason="stop")])
+@pytest.mark.parametrize("place", [3, 4])
+def test_anything_after_the_end_is_a_second_answer(extra: bytes, place: int) -> None:
+    events = [*EVENTS[:place], extra, *EVENTS[place:]]
+    with pytest.raises(HarnessError, match="the server answered twice"):
+        ask_once(chunked(*events))
+
+
+def test_events_that_are_none_are_shown() -> None:
+    with pytest.raises(HarnessError, match=r"not an answer of the OpenAI protocol .*: \{oops"):
+        ask_once(chunked(event(1), b"data: {oops\n\n"))
+    with pytest.raises(HarnessError, match="the server says: device lost"):
+        ask_once(chunked(event(1), b'data: {"error": "device lost"}\n\n'))
+    with pytest.raises(HarnessError, match=r"not an answer in HTTP: SSH-2\.0"):
+        ask_once(b"SSH-2.0\r\n\r\n")
+
+
+@pytest.mark.parametrize("frame", ["content-length: 4\r\n", "Connection: close\r\n"])
+def test_status_is_told_with_what_the_server_says(frame: str) -> None:
+    with pytest.raises(RefusedError) as caught:
+        ask_once(f"HTTP/1.1 503 Busy\r\n{frame}\r\nbusy".encode())
+    assert (caught.value.status, caught.value.said) == (503, "busy")
+
+
+@pytest.mark.parametrize("parts", [(), (b"HTTP/1.1 200 OK\r\nTransfer-",)])
+def test_connection_that_breaks_before_an_answer_is_an_error(parts: tuple[bytes, ...]) -> None:
+    with pytest.raises(ConnectionError):
+        ask_once(*parts)
+
+
+def test_answer_that_breaks_off_has_no_end() -> None:
+    answer, _ = ask_once(closing(*EVENTS[:2]))
+    assert (answer.tokens, answer.ended) == ([1, 2, 3], False)
+
+
+@pytest.mark.parametrize(("limits", "between"), [(Limits(4, 20, 0.0, 20), True), (Limits(4, 0.0, 20, 20), False)])
+def test_silence_is_ended_by_who_watches(limits: Limits, between: bool) -> None:
+    async def use(wires: Wires, _script: Scripted) -> None:
+        asked = asyncio.create_task(wires.ask(b"{}", lambda _: None))
+        while not asked.done():
+            await asyncio.sleep(0.01)
+            wires.check(asyncio.get_running_loop().time())
+        await asked
+
+    with pytest.raises(SilentError) as caught:
+        asking([(chunked(*EVENTS)[:-5],), ()], use, limits)  # waits for another prompt, and keeps the connection
+    assert caught.value.between is between
+
+
+def test_nobody_at_the_address_is_unreachable() -> None:
+    async def use(wires: Wires, _script: Scripted) -> None:
+        gone = Wires("http://127.0.0.1:9", wires.path, {}, LIMITS)
+        await gone.ask(b"{}", lambda _: None)
+
+    with pytest.raises(UnreachableError):
+        asking([], use)
+
+
+def test_first_token_is_told_before_the_others_come() -> None:
+    async def use(wires: Wires, script: Scripted) -> None:
+        told = asyncio.Event()
+        asked = asyncio.create_task(wires.ask(b"{}", lambda _: told.set()))
+        await told.wait()
+        assert not asked.done()
+        asked.cancel()
+
+    asking([(chunked(EVENTS[0])[:-5],), ()], use)
+
+
+def test_lines_may_end_as_those_of_http_do() -> None:
+    answer, _ = ask_once(chunked(*(item.replace(b"\n", b"\r\n") for item in EVENTS)))
+    assert answer.tokens == [1, 2, 3, 4]
+
+
+def test_chunks_may_have_extensions() -> None:
+    assert join_chunks(b"3;a=b\r\nabc\r\n0\r\n\r\n", 0) == (b"abc", True)
+    assert join_chunks(b"A\r\n0123456789\r\n2\r\nx", 0) == (b"0123456789x", False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -46,11 +47,11 @@ class Scripted:
 
     def __init__(self, replies: Replies) -> None:
         self.asked: list[bytes] = []
-        self.connections = 0
+        self.connections: list[asyncio.StreamWriter] = []
         self._replies = list(replies)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections += 1
+        self.connections.append(writer)
         while self._replies:
             try:
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -81,6 +82,10 @@ def asking(
                 return await use(wires, script)
             finally:
                 wires.close()
+                for writer in script.connections:
+                    writer.close()
+                    with suppress(OSError):
+                        await writer.wait_closed()
 
     return asyncio.run(run())
 
@@ -115,7 +120,7 @@ def test_connection_is_kept_for_the_next_prompt_and_says_who_asks() -> None:
     async def use(wires: Wires, script: Scripted) -> tuple[int, list[bytes]]:
         for _ in range(3):
             await wires.ask(b'{"prompt": [1]}', lambda _: None)
-        return script.connections, script.asked
+        return len(script.connections), script.asked
 
     connections, asked = asking([(chunked(*EVENTS),), (sized(*EVENTS),), (closing(*EVENTS),)], use)
     assert connections == 1
@@ -129,7 +134,7 @@ def test_connection_that_the_server_closed_is_not_used_again() -> None:
     async def use(wires: Wires, script: Scripted) -> int:
         await wires.ask(b"{}", lambda _: None)
         await wires.ask(b"{}", lambda _: None)
-        return script.connections
+        return len(script.connections)
 
     assert asking([(closing(*EVENTS),), (chunked(*EVENTS),)], use) == 2
 

@@ -8,22 +8,17 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any
 
-
-def make_event_loop() -> asyncio.AbstractEventLoop:
-    """uvloop's where it is installed: it reads a socket for a third of the time that Python's own takes."""
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
-    return loop
+try:  # it reads a socket in a third of the time that Python's own takes
+    from uvloop import new_event_loop
+except ImportError:
+    from asyncio import new_event_loop
 
 
 class LoopThread:
     """Runs from its making until ``stop``."""
 
     def __init__(self, name: str) -> None:
-        self._loop = make_event_loop()
+        self._loop = new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
         self._thread.start()
 

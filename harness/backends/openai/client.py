@@ -17,7 +17,7 @@ from harness.backends.loop_thread import LoopThread
 from harness.backends.openai.answers import Answer, decode_event
 from harness.backends.openai.serving import Server
 from harness.backends.openai.texts import Texts, load_texts
-from harness.backends.openai.wire import Limits, RefusedError, SilentError, UnreachableError, Wires
+from harness.backends.openai.wire import Limits, SilentError, StatusError, UnreachableError, Wires
 from harness.errors import HarnessError
 from harness.tokens import GenerationPlan, Sampling
 
@@ -195,7 +195,7 @@ class Client:
             result = await self._count(replica.url, answer)
         except asyncio.CancelledError:
             self._plan.failed(identity, self._failure or HarnessError("the run ends", "backend"))
-        except RefusedError as error:
+        except StatusError as error:
             self._give_up(identity, self._server.refuse_status(replica.url, error.status, error.said))
         except (aiohttp.ClientError, TimeoutError, OSError, SilentError, UnreachableError) as error:
             self._give_up(identity, self._describe(replica.url, error, self._server.timeout))
@@ -237,7 +237,7 @@ class Client:
     async def _post(self, url: str, body: bytes) -> bytes:
         async with self._session.post(url + self._server.path, data=body) as response:
             if response.status != 200:
-                raise RefusedError(response.status, await response.text())
+                raise StatusError(response.status, await response.text())
             return await response.read()
 
     def _tell_first(self, identity: int, answer: Answer) -> None:

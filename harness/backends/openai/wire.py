@@ -35,7 +35,7 @@ class UnreachableError(Exception):
     """Nothing takes a connection at the address."""
 
 
-class RefusedError(Exception):
+class StatusError(Exception):
     """The server gave no answer but a status."""
 
     def __init__(self, status: int, said: str) -> None:
@@ -160,7 +160,7 @@ class Stream(asyncio.Protocol):
         if not (whole or closed):
             return
         if self._head.status != 200:
-            raise RefusedError(self._head.status, body.decode(errors="replace"))
+            raise StatusError(self._head.status, body.decode(errors="replace"))
         answer = Answer().add_all(read_events(body))
         if self._told is not None and answer.pieces:
             self._told(answer)
@@ -245,7 +245,7 @@ class Wires:
     _idle: list[Stream] = field(default_factory=list)
 
     async def ask(self, body: bytes, first: Callable[[Answer], None]) -> Answer:
-        """Raises what is wrong with the connection, RefusedError, SilentError, or HarnessError."""
+        """Raises what is wrong with the connection, StatusError, SilentError, or HarnessError."""
         stream = self._take(asyncio.get_running_loop().time()) or await self._connect()
         self.busy.add(stream)
         try:

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("aiohttp")
 
 from harness.backends.openai.answers import Answer
-from harness.backends.openai.wire import Limits, RefusedError, SilentError, UnreachableError, Wires, join_chunks
+from harness.backends.openai.wire import Limits, SilentError, StatusError, UnreachableError, Wires, join_chunks
 from harness.errors import HarnessError
 
 LIMITS = Limits(most=4, total=20.0, idle=20.0, connect=20.0)
@@ -164,7 +164,7 @@ def test_events_that_are_none_are_shown() -> None:
 
 @pytest.mark.parametrize("frame", ["content-length: 4\r\n", "Connection: close\r\n"])
 def test_status_is_told_with_what_the_server_says(frame: str) -> None:
-    with pytest.raises(RefusedError) as caught:
+    with pytest.raises(StatusError) as caught:
         ask_once(f"HTTP/1.1 503 Busy\r\n{frame}\r\nbusy".encode())
     assert (caught.value.status, caught.value.said) == (503, "busy")
 

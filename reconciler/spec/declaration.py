@@ -23,6 +23,8 @@ from reconciler.spec.locations import Variables, explain_unset
 from reconciler.spec.models import BenchmarkGroup, Document, SettingsGroup
 from reconciler.spec.names import find_nearest, give_advice
 from reconciler.spec.nodes import ListNode, MapNode, Node, ScalarNode
+from reconciler.spec.presets import MARK as PRESET_MARK
+from reconciler.spec.presets import list_presets
 from reconciler.spec.quantities import UnfitError, show_quantity
 from reconciler.spec.scratch import add_scratch_places
 from reconciler.spec.trees import find_misplaced_tree
@@ -123,20 +125,26 @@ class Declaring:
         }
         uses, circles = break_cycles(uses, origins)
         self.problems += circles
-        return resolve_blocks(own, uses)
+        presets = sorted({name for used in uses.values() for name in used if PRESET_MARK in name})
+        own |= {name: list_presets()[name].make_block() for name in presets}
+        return resolve_blocks(own, {**uses, **dict.fromkeys(presets, ())})
 
     def _used(self, settings: SettingsGroup, where: tuple[str, ...]) -> tuple[str, ...]:
-        """The declared blocks among those that ``use`` names; the others are problems, each at its own place."""
+        """The declared blocks and the presets among those that ``use`` names; the others are problems, each at its own
+        place."""
         if settings.use is None:
             return ()
         declared = self._names("defaults")
         for name, node in _named(self._node(*where, "use")):
-            if name not in declared and self._complete:
+            preset = PRESET_MARK in name
+            known = list_presets() if preset else declared
+            if name not in known and (preset or self._complete):
                 origin, path = node.origin, ".".join((*where, "use"))
-                fix = give_advice(name, declared, what="block under spec.defaults")
-                message = f"{name} is not a block of spec.defaults"
+                fix = give_advice(name, [*known], what="preset" if preset else "block under spec.defaults")
+                message = f"{name} is not {'a preset' if preset else 'a block of spec.defaults'}"
                 self.problems.append(Problem(origin.file, origin.line, origin.column, path, message, fix))
-        return tuple(name for name in settings.use if name in self.spec.defaults)
+        presets = {name for name in settings.use if PRESET_MARK in name and name in list_presets()}
+        return tuple(name for name in settings.use if name in self.spec.defaults or name in presets)
 
     def _names(self, section: str) -> list[str]:
         """Every name written in a section, those with refused values too."""
@@ -144,7 +152,8 @@ class Declaring:
         return list(node.items) if isinstance(node, MapNode) else []
 
     def _layer(self, settings: SettingsGroup, where: tuple[str, ...]) -> Block:
-        used = [self._blocks[name] for name in self._used(settings, where)]
+        names = self._used(settings, where)
+        used = [self._blocks.get(name) or list_presets()[name].make_block() for name in names]
         return combine([*used, flatten(settings, self._node(*where), ".".join(where))])
 
     def _system(self, name: str) -> DeclaredSystem:

@@ -112,7 +112,9 @@ class SettingsGroup(Group):
     """Settings of a cell: written in a cell, in a benchmark (for all its cells), or in a named defaults block."""
 
     use: fields.Names = Field(
-        None, description="Names of blocks in spec.defaults, lowest first; settings written beside it win."
+        None,
+        description="Names of blocks in spec.defaults, and of presets such as h100/vllm, lowest first; settings "
+        "written beside it win.",
     )
     target_qps: fields.Rate = Field(
         None,

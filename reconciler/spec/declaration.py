@@ -153,7 +153,7 @@ class Declaring:
 
     def _layer(self, settings: SettingsGroup, where: tuple[str, ...]) -> Block:
         names = self._used(settings, where)
-        used = [self._blocks.get(name) or list_presets()[name].make_block() for name in names]
+        used = [list_presets()[name].make_block() if PRESET_MARK in name else self._blocks[name] for name in names]
         return combine([*used, flatten(settings, self._node(*where), ".".join(where))])
 
     def _system(self, name: str) -> DeclaredSystem:

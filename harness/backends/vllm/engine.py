@@ -105,6 +105,9 @@ async def _start(arguments: Mapping[str, Any]) -> AsyncLLM:
 
 def make_parameters(sampling: Sampling, ends: Sequence[int], *, streaming: bool) -> SamplingParams:
     """Without a tokenizer vLLM does not know which tokens end an answer: they are told with each prompt."""
+    if sampling.beams > 1:
+        problem = f"an answer is the best of {sampling.beams} beams, which vLLM's engine does not search"
+        raise HarnessError(problem, "input", "choose openvino-genai, or a harness command")
     chosen = {"temperature": sampling.temperature}
     if sampling.temperature:
         chosen |= {"top_p": sampling.top_p, "top_k": sampling.top_k, "seed": sampling.seed}

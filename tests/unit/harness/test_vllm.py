@@ -201,6 +201,11 @@ def test_tokens_that_end_an_answer_are_told_with_each_prompt(
     assert (drawn.temperature, drawn.seed, drawn.output_kind) == (0.5, 3, "final only")
 
 
+def test_beams_are_refused(load: Load) -> None:
+    with pytest.raises(HarnessError, match="the best of 4 beams"):
+        load(sampling=Sampling(beams=4))
+
+
 def test_folder_without_a_checkpoint_is_refused(load: Load, tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match=r"has no config\.json"):
         load(source=tmp_path)

@@ -16,12 +16,19 @@ from tokenizers import Tokenizer
 
 from harness.benchmarks.language.prompts import write_prompts
 from harness.benchmarks.language.tables import Columns, read_table
-from harness.benchmarks.language.texts import find_sentence_tables, find_tokenizer, keep_texts, read_tokenizer
+from harness.benchmarks.language.texts import (
+    TOKENIZER,
+    find_sentence_tables,
+    find_tokenizer,
+    keep_texts,
+    read_tokenizer,
+)
 from harness.benchmarks.sources import is_rehearsal, require_source
 from harness.contract import Counter
 from harness.errors import HarnessError
 
 REFERENCES = "references.json"
+_FEWEST = 0.99  # of a model's tokens that its tokenizer has
 
 Encode = Callable[[Tokenizer, Mapping[str, Any]], list[int]]
 
@@ -67,6 +74,8 @@ def build_prompt_set(
     tokenizer = find_tokenizer(folder, places, f"copy it there from the checkpoint {published.checkpoints[0]}")
     sentences = find_sentence_tables(folder, fix) if published.sentences else None
     encoder = read_tokenizer(tokenizer, fix)
+    if not is_rehearsal(folder):
+        _check_size(encoder.get_vocab_size(), published, tokenizer)
     columns = published.asked if published.encode else (published.tokens,)
     table = read_table(path, [*columns, *published.references], fix)
     count = len(table[columns[0]])
@@ -80,6 +89,13 @@ def build_prompt_set(
     write_prompts(output, prompts)
     (output / REFERENCES).write_text(json.dumps(references), encoding="utf-8")
     keep_texts(tokenizer, sentences, output, fix)
+
+
+def _check_size(size: int, published: PromptSet, folder: Path) -> None:
+    """A network may have a few rows more than its tokenizer has tokens."""
+    if not _FEWEST * published.vocabulary <= size <= published.vocabulary:
+        problem = f"{folder / TOKENIZER} has {size} tokens, and the model has {published.vocabulary}"
+        raise HarnessError(problem, "input", f"take that of {published.checkpoints[0]}, and no other model's")
 
 
 def find_rows(published: PromptSet, folder: Path) -> Path:
@@ -107,7 +123,7 @@ def _collect_prompts(
             tokens = published.encode(tokenizer, row)
         else:
             tokens = _read_tokens(table[published.tokens][number])
-        if wrong := _find_wrong(tokens, published, tokenizer):
+        if wrong := _find_wrong(tokens, published):
             raise HarnessError(f"{path}: row {number} {wrong}", "input", published.fix)
         found.append(tokens)
         counter.bump(1)
@@ -121,12 +137,11 @@ def _read_tokens(value: Any) -> list[int]:
     return listed if whole else []
 
 
-def _find_wrong(tokens: Sequence[int], published: PromptSet, tokenizer: Tokenizer) -> str:
+def _find_wrong(tokens: Sequence[int], published: PromptSet) -> str:
     if not tokens:
         return "is not a prompt of token ids"
-    known = max(published.vocabulary, tokenizer.get_vocab_size()) if published.vocabulary else 0
-    if min(tokens) < 0 or (known and max(tokens) >= known):
-        return f"names token {min(tokens) if min(tokens) < 0 else max(tokens)}, and there are {known}"
+    if min(tokens) < 0 or max(tokens) >= published.vocabulary:
+        return f"names token {min(tokens) if min(tokens) < 0 else max(tokens)}, and there are {published.vocabulary}"
     if published.longest and len(tokens) > published.longest:
         return f"is a prompt of {len(tokens)} tokens, and the longest published one has {published.longest}"
     return ""

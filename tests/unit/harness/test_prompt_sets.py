@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ import pytest
 pytest.importorskip("tokenizers")
 pytest.importorskip("rouge_score")
 pytest.importorskip("openvino")
+
+from tokenizers import Tokenizer
 
 from harness.benchmarks import llama3_1_8b
 from harness.benchmarks.accuracy import AnswerLog
@@ -142,8 +145,8 @@ def test_the_tokenizer_may_be_where_the_guides_have_the_checkpoint(data: Path) -
         ),
         pytest.param(
             lambda data: (data / REHEARSAL).unlink(),
-            r"has 8 rows, and 13368 are published",
-            id="another number of rows",
+            r"tokenizer.json has \d+ tokens, and the model has 128256",
+            id="tokenizer of another model",
         ),
     ],
 )
@@ -155,6 +158,18 @@ def test_damage_is_named_with_its_fix_and_nothing_is_prepared(
         build(data)
     assert "llama" in caught.value.fix.lower()
     assert not list((data.parent / "output").iterdir())
+
+
+def test_another_number_of_rows_than_published_is_refused_unless_it_is_said(data: Path) -> None:
+    (data / REHEARSAL).unlink()
+    tokenizer = Tokenizer.from_file(str(data / TOKENIZER))
+    published = replace(llama3_1_8b.PUBLISHED, vocabulary=tokenizer.get_vocab_size())
+    (data.parent / "output").mkdir()
+    build = partial(build_prompt_set, published, data, output=data.parent / "output")
+    with pytest.raises(HarnessError, match=r"cnn_eval.json has 8 rows, and 13368 are published"):
+        build(settings={}, counter=Counter(data.parent / "counter"))
+    build(settings={"unpublished": True}, counter=Counter(data.parent / "counter"))
+    assert len(load_prompts(data.parent / "output")[PROMPTS]) == COUNT
 
 
 def test_a_prompt_longer_than_any_published_one_is_refused(data: Path) -> None:
@@ -170,8 +185,6 @@ def answer(output: Path, answers: list[list[int]]) -> AnswerLog:
 
 
 def test_the_references_themselves_score_highest_and_others_less(data: Path) -> None:
-    from tokenizers import Tokenizer
-
     output = build(data)
     tokenizer = Tokenizer.from_file(str(output / TOKENIZER))
     wanted = load_references(output)["output"]

@@ -48,6 +48,7 @@ class BackendFacts:
     model_file: str = "model.onnx"
     generates: bool = False
     serves: bool = False
+    drives: str = ""
     weights: tuple[str, ...] = ()
 
 
@@ -101,6 +102,7 @@ BACKENDS: dict[str, BackendFacts] = {
         (), "cpu", 1, builds_engine=False, precisions=("fp32",), run={"streams": _COMMON_RUN["streams"]}, synthetic=True
     ),
     "onnxruntime": BackendFacts(
+        drives="cpu",
         distributions=("onnxruntime", "onnxruntime-gpu", "onnxruntime-openvino", "onnxruntime-directml"),
         extra="cpu",
         revision=1,
@@ -136,6 +138,7 @@ BACKENDS: dict[str, BackendFacts] = {
         weights=("int4",),
     ),
     "pytorch": BackendFacts(
+        drives="cpu",
         distributions=("torch",),
         extra="pytorch",
         revision=1,
@@ -146,6 +149,7 @@ BACKENDS: dict[str, BackendFacts] = {
         model_file="model.pt2",
     ),
     "pytorch-cuda": BackendFacts(
+        drives="nvidia",
         distributions=("torch",),
         extra="pytorch-cuda",
         revision=1,
@@ -249,6 +253,7 @@ BACKENDS: dict[str, BackendFacts] = {
     "external": BackendFacts((), "cpu", 1, builds_engine=False, precisions=_ANY_PRECISION, elsewhere=True),
     "command": BackendFacts((), "cpu", 1, builds_engine=False, precisions=_ANY_PRECISION),
     "onnxruntime-cuda": BackendFacts(
+        drives="nvidia",
         distributions=("onnxruntime-gpu",),
         extra="cuda",
         revision=1,
@@ -265,6 +270,7 @@ BACKENDS: dict[str, BackendFacts] = {
         },
     ),
     "tensorrt": BackendFacts(
+        drives="nvidia",
         distributions=("tensorrt", "tensorrt-cu13", "tensorrt-cu12", "tensorrt-bindings"),
         extra="tensorrt",
         revision=1,
@@ -274,6 +280,7 @@ BACKENDS: dict[str, BackendFacts] = {
         run=_CUDA_RUN,
     ),
     "tensorrt-rtx": BackendFacts(
+        drives="nvidia",
         distributions=("tensorrt-rtx", "tensorrt-rtx-cu13-bindings", "tensorrt-rtx-cu12-bindings"),
         extra="tensorrt-rtx",
         revision=1,

@@ -17,6 +17,9 @@ WITHOUT_NAME = "pass"
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "init": ("reconciler.cli.init", "Make a repository with a commented starter spec for this machine."),
     "detect": ("reconciler.cli.detect", "Read this machine, and propose how the spec describes it."),
+    "doctor": ("reconciler.cli.doctor", "Say what real runs and the submission still miss, here and in the spec."),
+    "explain": ("reconciler.cli.explain", "Say what may be written at a place of a spec, from its schema."),
+    "fmt": ("reconciler.cli.fmt", "Bring specs into one form; comments and values stay."),
     "validate": ("reconciler.cli.validate", "Check the specs; name every problem with file, line, column and fix."),
     "plan": ("reconciler.cli.plan", "Show what a pass would do, why, and how long it takes."),
     "apply": ("reconciler.cli.apply", "Carry out a saved plan, or what selectors choose of the present one."),
@@ -59,6 +62,15 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "gc": ("reconciler.cli.gc", "Remove stored files that no record names."),
     "help": ("reconciler.cli.help", "Read the documents: the tutorial, guides by task, the reference, the glossary."),
 }
+# Title → commands, in the order of `--help`.
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "Begin": ("init", "detect", "doctor", "explain", "validate", "fmt", "benchmarks", "fetch", "rehearse"),
+    "Run": ("plan", "apply", "watch"),
+    "Look": ("status", "show", "why", "logs", "history", "blame", "diff", "compare", "pr"),
+    "Decide": ("accept", "freeze", "unfreeze", "move", "embargo"),
+    "Submit": ("rounds", "check", "verify-tree", "audit", "package", "unpack", "sign"),
+    "Bring and keep": ("import", "adopt", "push", "pull", "prune", "gc"),
+}
 _HIDDEN: Mapping[str, tuple[str, str]] = {WITHOUT_NAME: ("reconciler.cli.pass_", "Run one pass.")}
 
 
@@ -98,8 +110,11 @@ class Commands(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """From the table, so that no command is imported for it."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+        grouped = {name for names in GROUPS.values() for name in names}
+        rest = tuple(name for name in COMMANDS if name not in grouped)
+        for title, names in {**GROUPS, "More": rest}.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, COMMANDS[name][1]) for name in names if name in COMMANDS])
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         own = [record for p in self.get_params(ctx) if (record := p.get_help_record(ctx)) is not None]

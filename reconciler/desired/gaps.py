@@ -8,20 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.contract import BENCHMARKS
+from harness.contract import BACKENDS, BENCHMARKS
 from reconciler.desired.published import list_published_code
 from reconciler.errors import Problem
 from reconciler.mlperf.benchmark_facts import find_benchmark_facts
 from reconciler.mlperf.loadgen.settings import RESULTS
 from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.resource.inputs import Origin, Value
-from reconciler.resource.settings import COMMAND
+from reconciler.resource.settings import COMMAND, NO_HARDWARE
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem
 
 BLANK = ("", "not declared", "unknown", "TODO")  # what stands where somebody is still to write
 _FOLLOWING = ("division", "submitter", "status", "system_type")  # of systems/<name>.json, from the rest of the spec
 _PACED = ("Server", "Offline", "Interactive")
 _LISTED = 4
+_OTHER_MAKERS = ("amd", "instinct", "mi300", "intel", "gaudi", "tpu", "qualcomm")
 _NOT_OFFICIAL = frozenset(BENCHMARKS) - {"command", "external"}
 
 
@@ -84,6 +85,7 @@ def _of_cell(cell: DeclaredCell, ruleset: Ruleset) -> Iterator[Problem]:
             message = f"{code.value} ({what}) is not the data and model of {official.value}, which closed results need"
             yield _at(code.origin, path, message, fix)
             return
+    yield from _wrong_device(cell, path)
     if cell.cell.scenario in _PACED and not _has_target(cell):
         message = f"target_qps is missing: LoadGen would ask for 1 query/s in {cell.cell.scenario}"
         fix = f"write '{cell.cell.scenario}: {{target_qps: …}}', the rate that the system is expected to reach"
@@ -96,6 +98,27 @@ def _of_cell(cell: DeclaredCell, ruleset: Ruleset) -> Iterator[Problem]:
         message = f"the command of {cell.cell.benchmark} does not say where its code is, so that none is published"
         fix = "write 'code: FOLDER' beside the command, or `source` in the benchmark"
         yield _at(settings[COMMAND].origin, f"{path}.harness", message, fix)
+
+
+def _wrong_device(cell: DeclaredCell, path: str) -> Iterator[Problem]:
+    """A backend that leaves the declared accelerator idle, or that needs one which is not declared."""
+    backend, accelerator = cell.settings.get("engine.backend"), cell.settings.get("hardware.accelerator")
+    facts = BACKENDS.get(str(backend.value)) if backend is not None else None
+    if backend is None or facts is None or not facts.drives or COMMAND in cell.settings:
+        return
+    named = str(accelerator.value) if accelerator is not None else ""
+    there = named.lower() not in NO_HARDWARE
+    if facts.drives == "cpu" and there:
+        able = ", ".join(name for name, other in BACKENDS.items() if other.drives == "nvidia")
+        message = f"backend {backend.value} computes on the CPU, and leaves {named} of {cell.cell.system} idle"
+        yield _at(backend.origin, path, message, f"choose one that drives it ({able}), or take accelerator out")
+    elif facts.drives == "nvidia" and there and any(other in named.lower() for other in _OTHER_MAKERS):
+        message = f"backend {backend.value} drives NVIDIA GPUs, and {cell.cell.system} declares {named}"
+        yield _at(backend.origin, path, message, "choose a backend for it, or run it through `harness: {command: …}`")
+    elif facts.drives == "nvidia" and not there:
+        message = f"backend {backend.value} needs an NVIDIA GPU, and {cell.cell.system} declares no accelerator"
+        fix = f"write 'hardware: {{accelerator: …, count: …}}' in spec.systems.{cell.cell.system}"
+        yield _at(backend.origin, path, message, fix)
 
 
 def _first(code: Value | None, official: Value, cell: DeclaredCell) -> Origin:

@@ -1,0 +1,47 @@
+"""`reconcile doctor`: is this machine, and this repository, ready for real runs and a submission?"""
+
+from __future__ import annotations
+
+import click
+
+from reconciler.cli.shared.options import json_option, spec_option, takes
+from reconciler.cli.shared.output import choose_paint, say, say_json
+from reconciler.cli.shared.readiness import Check, examine
+from reconciler.cli.shared.repository import find_repository, show_from_root
+from reconciler.errors import IN_SYNC, NOT_IN_SYNC
+from reconciler.quantities import show_count
+from reconciler.render.colour import Paint, Tone
+from reconciler.render.documents import render_document
+
+
+@click.command("doctor")
+@takes([spec_option(), json_option()])
+def command(specs: tuple[str, ...], as_json: bool) -> int:
+    """Say what real runs and the submission still miss: of this machine, the repository, the spec and its data.
+
+    Runs nothing. Exits 0 when nothing is missing, else 2.
+    """
+    paths = find_repository(specs)
+    found = examine(paths, tuple(show_from_root(paths, spec) for spec in specs))
+    missing = sum(check.missing for check in found)
+    if as_json:
+        say_json(render_document("doctor", ready=not missing, checks=found))
+    else:
+        say("\n".join(_render(found, choose_paint())))
+        say(f"{show_count(missing, 'thing')} missing." if missing else "Ready.")
+    return NOT_IN_SYNC if missing else IN_SYNC
+
+
+def _render(found: list[Check], paint: Paint) -> list[str]:
+    lines: list[str] = []
+    topic = ""
+    for check in found:
+        if check.topic != topic:
+            topic = check.topic
+            lines.append(topic)
+        mark = paint("missing", Tone.BAD) if check.missing else paint("ok     ", Tone.GOOD)
+        where = f"{check.where}: " if check.where else ""
+        lines.append(f"  {mark}  {where}{check.text}")
+        if check.fix:
+            lines.append(f"           fix: {check.fix}")
+    return lines

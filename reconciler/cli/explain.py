@@ -1,0 +1,24 @@
+"""`reconcile explain PATH`: what may be written at a place of a spec, from its schema."""
+
+from __future__ import annotations
+
+import click
+
+from reconciler.cli.shared.options import takes
+from reconciler.cli.shared.output import say
+from reconciler.errors import IN_SYNC
+from reconciler.render.schema import render_schema_node
+from reconciler.spec.schema_paths import find_schema_node
+
+_PATH = click.Argument(["path"], required=False, default="", metavar="[PATH]")
+
+
+@click.command("explain")
+@takes([_PATH])
+def command(path: str) -> int:
+    """Say what may stand at PATH of a spec, such as spec.benchmarks.engine: its type, choices, default and meaning.
+
+    A name of your own (of a system, a benchmark, a cell) may be left out or written. Without PATH: the whole document.
+    """
+    say(render_schema_node(find_schema_node(path)))
+    return IN_SYNC

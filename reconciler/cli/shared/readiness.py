@@ -1,0 +1,147 @@
+"""What real runs, and the submission that they are for, still miss: of the machine, the repository and the spec."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from reconciler import git
+from reconciler.errors import ReconcilerError, SpecError
+from reconciler.fetching.scratch import FileState, find_scratch, look_for
+from reconciler.files import RepositoryPaths
+from reconciler.mlperf.benchmark_files import find_benchmark_files
+from reconciler.mlperf.loadgen.releases import explain_install
+from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
+from reconciler.observed.installed import list_installed
+from reconciler.observed.loadgen_library import find_loadgen_library, read_seeds
+from reconciler.planning import Options, PlanResult, compute_plan
+from reconciler.quantities import join_listing, show_count, show_size
+from reconciler.resource.kinds import Kind
+
+MACHINE, REPOSITORY, SPEC, RUNS = "Machine", "Repository", "Spec", "Runs"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """``missing``: real runs, or the submission, lack this. ``where``: a place in a file, a cell, or nothing."""
+
+    topic: str
+    text: str
+    missing: bool = False
+    fix: str = ""
+    where: str = ""
+
+
+def examine(paths: RepositoryPaths, specs: tuple[str, ...] = ()) -> list[Check]:
+    """Everything, in the order in which one would mend it. What is wrong with the spec is among it."""
+    found = list(_machine())
+    try:
+        seen = compute_plan(paths, Options(specs=specs))
+    except SpecError as error:
+        problems = [Check(SPEC, p.message, True, p.fix, f"{p.file}:{p.line}:{p.column}") for p in error.problems]
+        return [*found, *problems]
+    found += _seeds(seen)
+    found += _disk(seen)
+    found += _repository(seen)
+    found += _spec(seen)
+    found += _runs(seen)
+    return found
+
+
+def _machine() -> Iterator[Check]:
+    yield Check(MACHINE, f"Python {sys.version.partition(' ')[0]}")
+    if shutil.which("git") is None:
+        yield Check(MACHINE, "git is not installed", True, "install git: records are kept in it")
+
+
+def _seeds(seen: PlanResult) -> Iterator[Check]:
+    installed, library = list_installed().get("mlcommons-loadgen"), find_loadgen_library()
+    if installed is None or library is None:
+        yield Check(MACHINE, "LoadGen is not installed", True, explain_install(seen.desired.submission.round))
+        return
+    if mismatch := explain_wrong_round(seen, installed, library):
+        yield Check(MACHINE, *mismatch)
+    else:
+        yield Check(MACHINE, f"LoadGen {installed} carries the seeds of round {seen.desired.submission.round}")
+
+
+def explain_wrong_round(seen: PlanResult, installed: str, library: Path) -> tuple[str, bool, str] | None:
+    """(text, missing, fix) where the installed LoadGen carries the seeds of another round; None where it does not."""
+    round_name = seen.desired.submission.round
+    carried, wanted = read_seeds(library), load_ruleset(round_name).seeds()
+    if not carried or carried == wanted:
+        return None
+    other = next((name for name in list_rounds() if load_ruleset(name).seeds() == carried), "")
+    whose = f"those of round {other}" if other else "those of no round known here"
+    text = f"LoadGen {installed} does not carry the seeds of round {round_name}, but {whose}"
+    return text, True, explain_install(round_name)
+
+
+def _disk(seen: PlanResult) -> Iterator[Check]:
+    """Whether what is still to be fetched fits where it goes."""
+    try:
+        scratch = find_scratch(os.environ)
+    except ReconcilerError:
+        return
+    due = 0
+    datasets = [r.address for r in seen.desired.resources if r.kind is Kind.DATASET]
+    for code in {seen.desired.detail(address).locations.get("benchmark.code", "") for address in datasets}:
+        files = find_benchmark_files(code)
+        for file in files.files if files is not None else ():
+            if look_for(scratch, file, deep=False).presence is FileState.MISSING and not file.optional:
+                due += file.size or 0
+    top = next((folder for folder in (scratch.root, *scratch.root.parents) if folder.is_dir()), Path("/"))
+    free = shutil.disk_usage(top).free
+    if due > free:
+        text = (
+            f"{show_size(due)} of datasets and models are still to be brought, and {scratch.root} has {show_size(free)}"
+        )
+        yield Check(MACHINE, text, True, "free space there, or export MLPERF_SCRATCH_PATH=DIR on a larger disk")
+    elif due:
+        yield Check(MACHINE, f"{show_size(due)} are still to be brought; {show_size(free)} are free for them")
+
+
+def _repository(seen: PlanResult) -> Iterator[Check]:
+    root = seen.paths.root
+    if git.find_head(root) is None:
+        yield Check(
+            REPOSITORY, "nothing is committed yet", True, "git add . && git commit; runs count once the spec is"
+        )
+        return
+    dirty = [path for path in seen.spec if git.is_dirty(root, [path])]
+    if dirty:
+        fix = "commit them, before or after the runs: what was run counts once a commit holds the same bytes"
+        yield Check(REPOSITORY, f"not committed: {join_listing(dirty)}", True, fix)
+    else:
+        yield Check(REPOSITORY, f"{show_count(len(seen.spec), 'spec')} committed")
+    new = git.count_new_files(root, ["state"]) if (root / "state").is_dir() else 0
+    if new:
+        yield Check(
+            REPOSITORY, f"{show_count(new, 'file')} of records and logs not committed", True, "reconcile --commit"
+        )
+
+
+def _spec(seen: PlanResult) -> Iterator[Check]:
+    for gap in seen.desired.gaps:
+        yield Check(SPEC, gap.message, True, gap.fix, f"{gap.file}:{gap.line}:{gap.column}")
+    for cell in seen.desired.missing_cells:
+        yield Check(SPEC, "required by the round, and not declared", True, "declare it below spec.divisions", cell)
+    if not seen.desired.gaps and not seen.desired.missing_cells:
+        yield Check(SPEC, "nothing is missing that a submission needs")
+
+
+def _runs(seen: PlanResult) -> Iterator[Check]:
+    """What blocks steps, each reason once with the number of steps that wait for it."""
+    waiting: dict[tuple[str, str], list[str]] = {}
+    for step in seen.plan.steps:
+        if step.blocked:
+            waiting.setdefault((step.blocked, step.fix), []).append(str(step.change.address))
+    for (why, fix), steps in waiting.items():
+        yield Check(RUNS, f"{why} ({show_count(len(steps), 'step')} blocked)", True, fix, steps[0])
+    ready = sum(1 for step in seen.plan.steps if not step.blocked)
+    if ready:
+        yield Check(RUNS, f"{show_count(ready, 'step')} can be made here: reconcile")

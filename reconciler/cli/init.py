@@ -10,34 +10,88 @@ import click
 
 from reconciler import git
 from reconciler.cli.shared.new_repository import SCHEMA, explain_unwritable, propose_this_machine, write_repository
+from reconciler.cli.shared.new_submission import (
+    SubmissionRequest,
+    describe_submission,
+    list_documents,
+    prepare_submission,
+)
 from reconciler.cli.shared.options import takes
 from reconciler.cli.shared.output import say
 from reconciler.errors import IN_SYNC, ReconcilerError, RepositoryError
+from reconciler.files import replace
+from reconciler.resource.kinds import DIVISIONS
 from reconciler.spec.quantities import UnfitError
+from reconciler.spec.scalars import CATEGORIES
 from reconciler.spec.scalars import parse_name as folder_name
 from reconciler.spec.shipped import read_shipped
 from reconciler.spec.starter import render_starter_spec
+from reconciler.spec.submission_template import render_submission_spec
 
 _FOLDER = click.Argument(["folder"], required=False, default=".", metavar="[DIR]", type=click.Path(file_okay=False))
 _NAME = click.Option(["--name"], metavar="NAME", help="Name of the submission; by default that of the folder.")
 
 
+_SUBMISSION = (
+    click.Option(
+        ["--round", "round_name"], metavar="ROUND", help="Of a whole submission: its round; default: the latest."
+    ),
+    click.Option(["--division"], type=click.Choice(DIVISIONS), default="closed", help="Its division; default: closed."),
+    click.Option(
+        ["--category"],
+        type=click.Choice(CATEGORIES),
+        default="datacenter",
+        help="The category of the system; default: datacenter.",
+    ),
+    click.Option(
+        ["--benchmark", "benchmarks"], multiple=True, metavar="NAME", help="A benchmark; repeat, or use commas."
+    ),
+    click.Option(["--system"], metavar="NAME", help="The system, such as h200x8; default: this machine."),
+    click.Option(["--submitter"], default="Example", metavar="NAME", help="Your folder in the submission tree."),
+)
+
+
 @click.command("init")
-@takes([_FOLDER, _NAME])
-def command(folder: str, name: str | None) -> int:
+@takes([_FOLDER, _NAME, *_SUBMISSION])
+def command(
+    folder: str,
+    name: str | None,
+    round_name: str | None,
+    division: str,
+    category: str,
+    benchmarks: tuple[str, ...],
+    system: str | None,
+    submitter: str,
+) -> int:
     """Make DIR (by default this folder) a repository: a starter spec for this machine, state/, and git if need be.
 
-    Nothing that exists is overwritten.
+    With --benchmark the spec is that of a whole submission: every scenario that the round requires, what is known of
+    the system, values to begin with from published results, and marked blanks for the rest. Nothing that exists is
+    overwritten.
     """
     root = Path(folder).resolve()
     chosen = _name_from(root.name) if name is None else _checked(name)
     spec = root / "specs" / f"{chosen}.yaml"
+    if benchmarks:
+        request = SubmissionRequest(chosen, round_name, division, category, benchmarks, system, submitter)
+        wanted = prepare_submission(request, f"../{SCHEMA}")
+        text, documents = render_submission_spec(wanted), list_documents(wanted)
+    elif round_name or system:
+        raise click.UsageError("name the benchmarks of the submission, too: --benchmark NAME")
+    else:
+        wanted, text, documents = None, None, {}
     with explain_unwritable(root, "reconcile init DIR"):
         _refuse(root)
         root.mkdir(parents=True, exist_ok=True)
         made_git = git.initialise(root)
-        write_repository(root, chosen, render_starter_spec(propose_this_machine(), name=chosen, schema=f"../{SCHEMA}"))
-    _say(root, spec, made_git)
+        for path, content in documents.items():
+            if not (root / path).exists():
+                replace(root / path, content.encode())
+        starter = text or render_starter_spec(propose_this_machine(), name=chosen, schema=f"../{SCHEMA}")
+        write_repository(root, chosen, starter)
+    if wanted is not None:
+        say("\n".join(describe_submission(wanted, spec.relative_to(root).as_posix())))
+    _say(root, spec, made_git, whole=wanted is not None)
     return IN_SYNC
 
 
@@ -64,9 +118,14 @@ def _refuse(root: Path) -> None:
         )
 
 
-def _say(root: Path, spec: Path, made_git: bool) -> None:
+def _say(root: Path, spec: Path, made_git: bool, *, whole: bool) -> None:
     here = Path.cwd().resolve()
     go = f"cd {os.path.relpath(root, here)}\n  " if root != here else ""
+    if whole:
+        if made_git:
+            say("Made a git repository.")
+        say(f"Next:\n  {go}$EDITOR {spec.relative_to(root)}   # the lines marked '<- fill in'\n  reconcile doctor")
+        return
     say(f"Made {'a git repository and ' if made_git else ''}{spec.relative_to(root)}, filled in for this machine.")
     say(
         "Next:\n"

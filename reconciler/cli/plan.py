@@ -19,6 +19,7 @@ from reconciler.cli.shared.plan_options import (
     find_asked_cells,
     find_line_commits,
     list_cells,
+    list_early_remarks,
 )
 from reconciler.event_log import add_context, facts, open_log
 from reconciler.plan import saved
@@ -67,7 +68,7 @@ def command(
     limit = None if show_all else LIMIT
     commits = find_line_commits(paths, collect_shown_origins(seen.plan, limit))
     say(render_plan_text(seen.plan, commits=commits, limit=limit, paint=choose_paint()))
-    for line in (*seen.desired.notes, *render_scratch_sources(seen.plan, seen.desired)):
+    for line in (*seen.desired.notes, *render_scratch_sources(seen.plan, seen.desired), *list_early_remarks(seen)):
         say(line)
     if output is not None:
         say(f"Saved as {output}; carry it out with: reconcile apply {output}")

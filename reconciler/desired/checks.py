@@ -131,7 +131,7 @@ def _forbidden(declared: Declared, cell: DeclaredCell, rules: BenchmarkRules, ru
     ]  # fmt: skip
     message = (
         f"round {ruleset.round} does not allow {cell.cell.scenario} for {rules.name} "
-        f"on a {category.value} system in the {cell.cell.division} division"
+        f"on {_article(str(category.value))} system in the {cell.cell.division} division"
     )
     allowed_text = f"allowed here: {', '.join(allowed)}" if allowed else f"no scenario of {rules.name} is allowed here"
     return [_problem(cell, None, message, f"remove the cell or move it to the open division; {allowed_text}")]
@@ -290,3 +290,7 @@ def load_ruleset_of(declared: Declared, load_ruleset: Callable[[str], Ruleset]) 
         origin = declared.round.origin
         problem = Problem(origin.file, origin.line, origin.column, "spec.round", error.message, error.fix)
         raise SpecError([problem]) from error
+
+
+def _article(word: str) -> str:
+    return f"{'an' if word[:1] in 'aeiou' else 'a'} {word}"

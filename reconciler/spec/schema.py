@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.contract import BACKENDS, Option
+from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
+from reconciler.resource.kinds import SCENARIOS
 from reconciler.spec.descriptions import DESCRIPTION_FIELDS
 from reconciler.spec.models import Document
 from reconciler.spec.scalars import NAME
@@ -32,11 +34,26 @@ def build_submission_schema() -> dict[str, Any]:
         definitions[kind]["properties"]["options"] |= _options(part)
     fields = {name: {"type": ["string", "number"], "description": text} for name, text in DESCRIPTION_FIELDS.items()}
     definitions["System"]["properties"]["description"]["properties"] = fields
+    _offer_names(definitions)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "MLPerf Inference submission spec",
         **schema,
     }
+
+
+def _offer_names(definitions: dict[str, Any]) -> None:
+    """Editors offer the rounds and the benchmarks that are known; a benchmark of one's own may have any name."""
+    rounds = list(list_rounds())
+    definitions["Spec"]["properties"]["round"] |= {"enum": rounds}
+    rulesets = [load_ruleset(name) for name in rounds]
+    official = sorted({name for ruleset in rulesets for name in ruleset.benchmarks})
+    entered = definitions["BenchmarkGroup"]["properties"]["as"]
+    named = {key: entered.pop(key) for key in ("type", "pattern") if key in entered}
+    entered |= {"anyOf": [{"enum": official}, named]}
+    sources = definitions["CellGroup"]["properties"]["infer_from"]
+    plain = {key: sources.pop(key) for key in ("type", "pattern") if key in sources}
+    sources |= {"anyOf": [{"enum": list(SCENARIOS)}, plain]}
 
 
 def render_schema() -> str:

@@ -10,10 +10,12 @@ from typing import Protocol
 from reconciler.cli.shared.repository import find_repository, show_from_root, sort_words
 from reconciler.diff.conditions import summarise_cells
 from reconciler.files import RepositoryPaths
+from reconciler.mlperf.loadgen.releases import explain_install
+from reconciler.observed.loadgen_library import find_loadgen_library, read_seeds
 from reconciler.plan.plan import Plan
 from reconciler.plan.select import parse, parse_repeated
 from reconciler.planning import Options, PlanResult, compute_plan, explain_unfit
-from reconciler.quantities import show_age
+from reconciler.quantities import join_listing, show_age, show_count
 from reconciler.resource.conditions import CellStatus
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Address, Cell, Kind
@@ -111,6 +113,30 @@ def find_line_commits(paths: RepositoryPaths, origins: Iterable[Origin]) -> dict
         origin: f"{commit.commit[:7]}  {show_age(now - commit.when.timestamp())}" if commit.when else "not committed"
         for origin, commit in find_commits(paths, origins).items()
     }
+
+
+def list_early_remarks(seen: PlanResult) -> list[str]:
+    """What would be refused at the end of what is about to be run, and can be mended before; nothing of a rehearsal."""
+    runs = [step.change.address for step in seen.plan.steps if step.change.address.kind is Kind.RUN]
+    found = []
+    if seen.desired.gaps:
+        gaps = show_count(len(seen.desired.gaps), "thing")
+        found.append(f"{gaps} that a submission needs are missing from the spec: reconcile validate")
+    details = [detail for address in runs if "rehearsal" not in (detail := seen.desired.detail(address)).marks]
+    if not details:
+        return found
+    library = find_loadgen_library()
+    carried, asked = read_seeds(library) if library is not None else {}, details[0].values()
+    if any(name in asked and int(str(asked[name])) != seed for name, seed in carried.items()):
+        round_name = seen.desired.submission.round
+        what = f"The installed LoadGen does not carry the seeds of round {round_name}: its runs are refused."
+        found.append(f"{what} {explain_install(round_name)}")
+    from reconciler import git
+
+    if dirty := [path for path in seen.spec if git.is_dirty(seen.paths.root, [path])]:
+        advice = "Runs count once a commit holds the same bytes; commit before you edit on."
+        found.append(f"Not committed: {join_listing(dirty)}. {advice}")
+    return found
 
 
 def choose_exit_code(plan: Plan) -> int:

@@ -138,7 +138,7 @@ def _runs(seen: PlanResult) -> Iterator[Check]:
     """What blocks steps, each reason once with the number of steps that wait for it."""
     waiting: dict[tuple[str, str], list[str]] = {}
     for step in seen.plan.steps:
-        if step.blocked:
+        if step.blocked and step.fix:  # the others wait for these
             waiting.setdefault((step.blocked, step.fix), []).append(str(step.change.address))
     for (why, fix), steps in waiting.items():
         yield Check(RUNS, f"{why} ({show_count(len(steps), 'step')} blocked)", True, fix, steps[0])

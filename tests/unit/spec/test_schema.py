@@ -89,3 +89,24 @@ def test_the_quickstart_has_its_modeline() -> None:
     first = (ROOT / "specs/quickstart.yaml").read_text().splitlines()[0]
     assert first == "# yaml-language-server: $schema=../schemas/submission.schema.json"
     assert parse(first, "x")[0] is None
+
+
+def test_every_field_is_described_and_known_names_are_offered() -> None:
+    schema = build_submission_schema()
+    definitions = schema["$defs"]
+
+    def find_undescribed(node: object, path: str) -> list[str]:
+        if isinstance(node, list):
+            return [found for item in node for found in find_undescribed(item, path)]
+        if not isinstance(node, dict):
+            return []
+        found = []
+        for name, item in node.get("properties", {}).items():
+            target = definitions.get(str(item.get("$ref", "")).rpartition("/")[2], {})
+            found += [] if item.get("description") or target.get("description") else [f"{path}.{name}"]
+        return found + [each for name, item in node.items() for each in find_undescribed(item, f"{path}.{name}")]
+
+    assert find_undescribed(schema, "") == []
+    assert "v6.1" in definitions["Spec"]["properties"]["round"]["enum"]
+    assert "llama2-70b-99.9" in definitions["BenchmarkGroup"]["properties"]["as"]["anyOf"][0]["enum"]
+    assert "SingleStream" in definitions["CellGroup"]["properties"]["infer_from"]["anyOf"][0]["enum"]

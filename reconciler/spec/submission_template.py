@@ -1,0 +1,159 @@
+"""A complete, commented spec for the cells that a submission needs: what is known stands there with its source, what is
+not is a visible blank."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from harness.contract import BACKENDS
+from reconciler.mlperf.benchmark_facts import BenchmarkFacts, find_benchmark_facts
+from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset, normalise_category
+from reconciler.spec.edit import render_value
+from reconciler.spec.proposal import Proposal
+from reconciler.spec.starter import render_description, render_hardware
+from reconciler.spec.starting_values import Family, StartingValue, find_starting_value
+
+FILL_IN = "# <- fill in"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """``benchmarks``: by their official names. ``read``: what is known of the system's machine."""
+
+    name: str
+    ruleset: Ruleset
+    submitter: str
+    division: str
+    category: str
+    system: str
+    benchmarks: Sequence[BenchmarkRules]
+    family: Family | None
+    read: Proposal
+    schema: str = ""
+
+
+def render_submission_spec(wanted: Wanted) -> str:
+    """A spec that loads as it is."""
+    return "\n".join(_lines(wanted)) + "\n"
+
+
+def list_starting_values(wanted: Wanted) -> list[StartingValue]:
+    """Those that stand in the spec, each with its source."""
+    cells = ((rules, scenario) for rules in wanted.benchmarks for scenario in list_required(wanted, rules))
+    found = (_start(wanted, rules.name, scenario) for rules, scenario in cells)
+    return [value for value in found if value is not None]
+
+
+def list_required(wanted: Wanted, rules: BenchmarkRules) -> tuple[str, ...]:
+    """Where the round asks for one of several, Server is it, else the first."""
+    table = rules.tables[normalise_category(wanted.category)]
+    chosen = ("Server" if "Server" in group else group[0] for group in table.one_of)
+    return (*table.required, *chosen)
+
+
+def _start(wanted: Wanted, official: str, scenario: str) -> StartingValue | None:
+    return find_starting_value(wanted.family, official, scenario) if wanted.family is not None else None
+
+
+def _lines(wanted: Wanted) -> Iterator[str]:
+    if wanted.schema:
+        yield f"# yaml-language-server: $schema={wanted.schema}"
+    yield f"# {wanted.division}, {wanted.category}, round {wanted.ruleset.round}. Lines marked '{FILL_IN}' are yours."
+    yield "# `reconcile doctor` lists what is still missing, `reconcile explain spec.benchmarks` what may stand where."
+    yield from ("", "apiVersion: mlperf-reconciler/v1", "kind: Submission", "metadata:")
+    yield f"  name: {render_value(wanted.name)}"
+    yield from ("", "spec:", f"  round: {wanted.ruleset.round}")
+    yield f"  submitter: {render_value(wanted.submitter)}   {FILL_IN}: your organisation's folder in the tree"
+    yield "  # rehearsal: true   # marks every record for ever: nothing of it can be submitted"
+    if wanted.division != "open":
+        yield "  documents: {calibration: documents/calibration.md}   # published; how the models were quantized"
+    yield from ("", "  systems:", f"    {wanted.system}:")
+    yield f"      category: {render_value(wanted.category)}"
+    yield "      status: available   # available, preview, or rdi (research, development, internal)"
+    yield "      hardware:   # on a machine that differs, cells are Blocked"
+    yield from (f"        {line}" for line in render_hardware(wanted.read))
+    yield f"      description:   # the fields of systems/{wanted.system}.json"
+    for line in render_description(wanted.read):
+        yield f"        {line}" + (f"   {FILL_IN}" if line.endswith((": not declared", ': "not declared"')) else "")
+    yield from ("", "  benchmarks:")
+    for rules in wanted.benchmarks:
+        yield from (f"    {line}" if line else "" for line in _benchmark(wanted, rules))
+    yield from ("", "  divisions:", f"    {wanted.division}:", f"      {wanted.system}:")
+    for rules in wanted.benchmarks:
+        yield f"        {rules.name}:"
+        yield from (f"          {line}" for line in _cells(wanted, rules))
+
+
+def _benchmark(wanted: Wanted, rules: BenchmarkRules) -> Iterator[str]:
+    yield f"{rules.name}:"
+    facts = find_benchmark_facts(rules.name)
+    backend = _choose_backend(wanted, facts)
+    if facts is None or backend is None:
+        yield from (f"  {line}" for line in _command(rules.name))
+        return
+    if not wanted.read.hardware.get("accelerator"):
+        precision, why = BACKENDS[backend].precisions[0], ""
+    else:
+        precision, why = _choose_precision(wanted, rules, backend)
+    batch = "" if BACKENDS[backend].generates else ", batch_size: 1"
+    fill = f"   {FILL_IN}: batch_size" if batch else ""
+    yield f"  # {facts.title}; data: {facts.dataset.size or 'see'} `reconcile fetch {facts.code}`"
+    yield f"  engine: {{backend: {backend}, precision: {precision}{batch}}}{fill}{why}"
+    if BACKENDS[backend].serves:
+        yield "  # A server of your own, which the runs ask: `reconcile explain spec.benchmarks.harness.service`."
+        yield "  # harness: {service: {command: [vllm, serve, MODEL, --port, '{port}'], ready: {url: '{url}/health'}}}"
+
+
+def _choose_backend(wanted: Wanted, facts: BenchmarkFacts | None) -> str | None:
+    """Of the project's own backends; None where a command has to run the benchmark."""
+    if facts is None:
+        return None
+    usual = BACKENDS.get(str(facts.rehearsal.benchmark.get("engine", {}).get("backend", "")))
+    generates = usual is not None and usual.generates
+    accelerator = str(wanted.read.hardware.get("accelerator", ""))
+    if not accelerator:
+        return "openvino-genai" if generates else "onnxruntime"
+    if generates:
+        return "openai"
+    return "tensorrt" if "NVIDIA" in accelerator else None
+
+
+def _choose_precision(wanted: Wanted, rules: BenchmarkRules, backend: str) -> tuple[str, str]:
+    """(precision, a comment with its source)."""
+    able = BACKENDS[backend].precisions
+    for scenario in list_required(wanted, rules):
+        start = _start(wanted, rules.name, scenario)
+        if start is not None and start.weights in able:
+            return start.weights, f"   # precision of {start.source}"
+    return ("fp16" if "fp16" in able else able[0]), ""
+
+
+def _command(name: str) -> Iterator[str]:
+    yield "# This project has no code of its own for it here: a command of yours runs and scores it."
+    yield "harness:"
+    yield f'  command: ["python", "run.py", "--user-conf", "{{user_conf}}", "--logs", "{{run_dir}}"]   {FILL_IN}'
+    yield f'  score: {{command: ["python", "score.py", "{{accuracy_log}}"]}}   {FILL_IN}'
+    yield f"  code: harness/{name}   {FILL_IN}: the folder of that code, which is published"
+    yield "measurements:"
+    yield f"  input_data_types: not declared   {FILL_IN}, such as fp16"
+    yield f"  weight_data_types: not declared   {FILL_IN}, such as fp8"
+    yield f"  weight_transformations: not declared   {FILL_IN}, such as quantization"
+    yield f'model: {{starting_weights_filename: not declared, retraining: "No"}}   {FILL_IN}'
+
+
+def _cells(wanted: Wanted, rules: BenchmarkRules) -> Iterator[str]:
+    table = rules.tables[normalise_category(wanted.category)]
+    required = list_required(wanted, rules)
+    for scenario in required:
+        start = _start(wanted, rules.name, scenario)
+        if start is not None:
+            yield f"{scenario}: {{{start.setting}: {start.value}}}   # to begin with: {start.shown}, {start.source}"
+        elif scenario in ("SingleStream", "MultiStream"):
+            yield f"{scenario}: {{}}   # required; target_latency: … is the latency that you expect"
+        else:
+            yield f"{scenario}: {{}}   {FILL_IN}: {{target_qps: …}}, the rate that you expect"
+    for scenario in table.optional:
+        if scenario in required:
+            continue
+        yield f"# {scenario}: {{target_qps: …}}   # optional"

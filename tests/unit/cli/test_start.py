@@ -1,0 +1,165 @@
+"""The beginning of a submission: `init` with its benchmarks, `explain`, `fmt`, `doctor`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from reconciler.cli.command_table import COMMANDS, GROUPS
+from reconciler.mlperf.loadgen.releases import RELEASES
+from reconciler.mlperf.rules.rounds import list_rounds
+from reconciler.observed import loadgen_library
+from reconciler.observed.loadgen_library import find_loadgen_library, read_seeds
+from reconciler.spec.starting_values import find_family, find_starting_value
+from tests.unit.cli.conftest import Reconcile, edit, git
+
+WANTED = ("--round", "v6.1", "--benchmark", "3d-unet-99,llama3.1-8b", "--benchmark", "whisper", "--system", "h200x8")
+
+
+@pytest.fixture
+def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reconcile: Reconcile) -> tuple[Path, str]:
+    root = tmp_path / "acme"
+    root.mkdir()
+    monkeypatch.chdir(root)
+    monkeypatch.delenv("MLPERF_SCRATCH_PATH", raising=False)
+    code, out, err = reconcile("init", *WANTED)
+    assert (code, err) == (0, "")
+    return root, out
+
+
+def test_init_writes_every_required_cell_and_says_where_values_are_from(
+    begun: tuple[Path, str], reconcile: Reconcile
+) -> None:
+    root, out = begun
+    text = (root / "specs/acme.yaml").read_text()
+    assert "hardware:" in text
+    assert "accelerator: NVIDIA H200" in text
+    code, report, _ = reconcile("validate", "--json")
+    found = json.loads(report)
+    assert (code, found["valid"], found["missing_cells"], found["cells"]) == (2, True, [], 4)
+    for line in text.splitlines():
+        if "to begin with:" in line:
+            value = line.partition("target_qps: ")[2].partition("}")[0]
+            assert f"target_qps {value}: " in out, "nothing is taken silently"
+            assert line.rpartition(", ")[2] in out
+    assert text.count("to begin with:") == 4
+    assert "description of h200x8 lacks" in reconcile("validate")[1]
+    assert (root / "documents/calibration.md").is_file()
+
+
+def test_a_cell_of_published_values_scales_with_the_node() -> None:
+    two, eight = find_family("h200x2"), find_family("2xH200")
+    assert two is not None
+    assert two == eight
+    assert (two.count, two.accelerator) == (2, "NVIDIA H200")
+    whole = find_family("H200-SXM")
+    assert whole is not None
+    few, many = (find_starting_value(family, "llama3.1-8b", "Offline") for family in (two, whole))
+    assert few is not None
+    assert many is not None
+    assert float(many.value) == 4 * float(few.value)
+    assert many.source.startswith("v5.1 closed/")
+    assert find_family("this-machine") is None
+    assert find_starting_value(whole, "resnet", "MultiStream") is None
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--benchmark", "llama2-70b-99"), "no benchmark 'llama2-70b-99' any more"),
+        (("--benchmark", "resnt"), "did you mean resnet?"),
+        (("--benchmark", "resnet"), "does not ask resnet of datacenter systems"),
+        (("--round", "v6.1"), "--benchmark NAME"),
+        (("--round", "v9.1", "--benchmark", "resnet"), "v9.1"),
+    ],
+)
+def test_init_refuses_what_the_round_does_not_have(
+    words: tuple[str, ...], says: str, tmp_path: Path, reconcile: Reconcile
+) -> None:
+    code, _, err = reconcile("init", str(tmp_path / "new"), *words)
+    assert (code, says in err) == (1, True)
+    assert not (tmp_path / "new").exists()
+
+
+def test_explain_follows_names_of_the_users_own_or_none(reconcile: Reconcile) -> None:
+    for path in ("spec.benchmarks.engine", "spec.benchmarks.resnet.engine", "spec/benchmarks/resnet/engine"):
+        code, out, _ = reconcile("explain", path)
+        assert (code, "batch_size" in out, "onnxruntime" not in out) == (0, True, True)
+    assert "onnxruntime" in reconcile("explain", "spec.benchmarks.engine.backend")[1]
+    cell = reconcile("explain", "spec.divisions.closed.box.resnet.Offline.target_qps")[1]
+    assert "queries (samples) per second" in cell
+    assert "v6.1" in reconcile("explain", "spec.round")[1]
+    code, _, err = reconcile("explain", "spec.benchmarks.resnet.engin")
+    assert (code, "write engine" in err) == (1, True)
+
+
+def test_fmt_changes_no_value_and_keeps_comments(declared: Path, reconcile: Reconcile) -> None:
+    path = declared / "specs/one.yaml"
+    plain = path.read_text()
+    path.write_bytes(plain.replace("\n", "  \r\n", 3).replace("spec:", "\n\n\n#of all\nspec:", 1).encode())
+    assert reconcile("fmt", "--check")[0] == 2
+    assert reconcile("fmt")[0] == 0
+    assert path.read_text() == plain.replace("spec:", "\n# of all\nspec:", 1)
+    assert reconcile("fmt", "--check")[:2] == (0, "Nothing to change.\n")
+    path.write_text("a: |\n  kept  \n\n\n  too\n")
+    assert reconcile("fmt")[0] == 0
+    assert path.read_text() == "a: |\n  kept  \n\n\n  too\n"
+
+
+def test_doctor_names_what_is_missing(begun: tuple[Path, str], reconcile: Reconcile) -> None:
+    root, _ = begun
+    code, out, _ = reconcile("doctor", "--json")
+    checks = json.loads(out)["checks"]
+    missing = [check["text"] for check in checks if check["missing"]]
+    assert code == 2
+    assert "nothing is committed yet" in missing
+    assert any("8 x NVIDIA H200; this machine has" in text for text in missing)
+    assert any("description of h200x8 lacks" in text for text in missing)
+    assert all(check["fix"] for check in checks if check["missing"])
+    git(root, "add", ".")
+    git(root, "commit", "--quiet", "--message", "Declare it")
+    assert "1 spec committed" in reconcile("doctor")[1]
+    edit_spec = root / "specs/acme.yaml"
+    edit_spec.write_text(edit_spec.read_text() + "# more\n")
+    assert "not committed: specs/acme.yaml" in reconcile("doctor")[1]
+
+
+def test_doctor_of_what_is_measured_and_committed_is_ready(recorded: Path, reconcile: Reconcile) -> None:
+    code, out, _ = reconcile("doctor")
+    assert (code, out.splitlines()[-1]) == (0, "Ready."), out
+    edit(recorded, "target_qps", "target_qsp")
+    code, out, _ = reconcile("doctor")
+    assert (code, "specs/one.yaml:24:21: target_qsp is not a setting" in out) == (2, True)
+
+
+def test_a_loadgen_of_another_round_is_told_before_anything_runs(
+    begun: tuple[Path, str], reconcile: Reconcile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = b"*.*.qsl_rng_seed = 1780908523862526354\n*.*.sample_index_rng_seed = 14771362308971278857\n"
+    library = tmp_path / "mlperf_loadgen.cpython.so"
+    library.write_bytes(b"\x7fELF" + old + b"*.*.schedule_rng_seed = 18209322760996052031\n")
+    monkeypatch.setattr(loadgen_library.sys, "path", [str(tmp_path), *loadgen_library.sys.path])
+    assert find_loadgen_library() == library
+    assert len(read_seeds(library)) == 3
+    out = reconcile("doctor")[1]
+    assert "does not carry the seeds of round v6.1, but those of round v5.1" in out
+    assert "pip install mlcommons-loadgen==6.0.17" in out
+    out = reconcile("plan")[1]
+    assert "does not carry the seeds of round v6.1" in out
+    assert "Not committed: specs/acme.yaml" in out
+    assert "that a submission needs are missing" in out
+
+
+def test_releases_are_of_rounds_that_are_known() -> None:
+    assert set(RELEASES) <= set(list_rounds())
+
+
+def test_every_group_of_the_help_has_commands_that_are_there(reconcile: Reconcile) -> None:
+    named = [name for names in GROUPS.values() for name in names]
+    assert len(named) == len(set(named))
+    assert set(named) <= set(COMMANDS)
+    out = reconcile("--help")[1]
+    assert all(f"{title}:" in out for title in GROUPS)
+    assert all(f"\n  {name} " in out for name in COMMANDS)

@@ -109,7 +109,8 @@ def _choose_backend(wanted: Wanted, facts: BenchmarkFacts | None) -> str | None:
     """Of the project's own backends; None where a command has to run the benchmark."""
     if facts is None:
         return None
-    usual = BACKENDS.get(str(facts.rehearsal.benchmark.get("engine", {}).get("backend", "")))
+    rehearsed = facts.rehearsal.benchmark if facts.rehearsal is not None else {}
+    usual = BACKENDS.get(str(rehearsed.get("engine", {}).get("backend", "")))
     generates = usual is not None and usual.generates
     accelerator = str(wanted.read.hardware.get("accelerator", ""))
     if not accelerator:

@@ -7,7 +7,7 @@ import click
 from reconciler.cli.shared.options import takes
 from reconciler.cli.shared.output import say
 from reconciler.errors import IN_SYNC
-from reconciler.render.schema import render_schema_node
+from reconciler.spec.schema_page import render_schema_node
 from reconciler.spec.schema_paths import find_schema_node
 
 _PATH = click.Argument(["path"], required=False, default="", metavar="[PATH]")
@@ -19,6 +19,8 @@ def command(path: str) -> int:
     """Say what may stand at PATH of a spec, such as spec.benchmarks.engine: its type, choices, default and meaning.
 
     A name of your own (of a system, a benchmark, a cell) may be left out or written. Without PATH: the whole document.
+
+    Editors read the same: the first line of a spec names the schema, schemas/submission.schema.json.
     """
     say(render_schema_node(find_schema_node(path)))
     return IN_SYNC

@@ -1,10 +1,18 @@
-"""The seeds that the installed LoadGen carries, read from its library as bytes: nothing is loaded or run."""
+"""The seeds that the installed LoadGen carries, read from its library as bytes: nothing is loaded or run.
+
+They are compiled into it, and its package's version says nothing of rounds: which release carries whose seeds was read
+from the libraries themselves.
+"""
 
 from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+
+# Round → a release of mlcommons-loadgen whose built-in mlperf.conf has the round's seeds.
+RELEASES: Mapping[str, str] = {"v4.1": "5.0.5", "v5.1": "5.1.2", "v6.0": "6.0.8", "v6.1": "6.0.17"}
 
 _SEED = re.compile(rb"\*\.\*\.(qsl_rng_seed|sample_index_rng_seed|schedule_rng_seed) = ([0-9]{1,20})")
 _LIBRARY = "mlperf_loadgen*.so"
@@ -25,3 +33,13 @@ def read_seeds(library: Path) -> dict[str, int]:
         return {name.decode(): int(value) for name, value in _SEED.findall(library.read_bytes())}
     except OSError:
         return {}
+
+
+def explain_install(round_name: str) -> str:
+    """The fix for a LoadGen of another round: an environment of its own, so that one repository can serve several."""
+    release = RELEASES.get(round_name)
+    wanted = f"mlcommons-loadgen=={release}" if release else f"the LoadGen of round {round_name}"
+    return (
+        f"pip install {wanted}; beside other rounds, install it with mlperf-reconciler in an environment of its own, "
+        "and let the system run there: `launcher: [env]` and `python: ENVIRONMENT/bin/python`"
+    )

@@ -107,7 +107,7 @@ def _benchmark(wanted: Wanted, rules: BenchmarkRules) -> Iterator[str]:
 
 def _choose_backend(wanted: Wanted, facts: BenchmarkFacts | None) -> str | None:
     """Of the project's own backends; None where a command has to run the benchmark."""
-    if facts is None:
+    if facts is None or not facts.support.runs:
         return None
     rehearsed = facts.rehearsal.benchmark if facts.rehearsal is not None else {}
     usual = BACKENDS.get(str(rehearsed.get("engine", {}).get("backend", "")))

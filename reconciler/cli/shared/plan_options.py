@@ -10,8 +10,7 @@ from typing import Protocol
 from reconciler.cli.shared.repository import find_repository, show_from_root, sort_words
 from reconciler.diff.conditions import summarise_cells
 from reconciler.files import RepositoryPaths
-from reconciler.mlperf.loadgen.releases import explain_install
-from reconciler.observed.loadgen_library import find_loadgen_library, read_seeds
+from reconciler.observed.loadgen_library import explain_install, find_loadgen_library, read_seeds
 from reconciler.plan.plan import Plan
 from reconciler.plan.select import parse, parse_repeated
 from reconciler.planning import Options, PlanResult, compute_plan, explain_unfit

@@ -14,10 +14,9 @@ from reconciler.errors import ReconcilerError, SpecError
 from reconciler.fetching.scratch import FileState, find_scratch, look_for
 from reconciler.files import RepositoryPaths
 from reconciler.mlperf.benchmark_files import find_benchmark_files
-from reconciler.mlperf.loadgen.releases import explain_install
 from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
 from reconciler.observed.installed import list_installed
-from reconciler.observed.loadgen_library import find_loadgen_library, read_seeds
+from reconciler.observed.loadgen_library import explain_install, find_loadgen_library, read_seeds
 from reconciler.planning import Options, PlanResult, compute_plan
 from reconciler.quantities import join_listing, show_count, show_size
 from reconciler.resource.kinds import Kind

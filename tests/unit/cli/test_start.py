@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from reconciler.cli.command_table import COMMANDS, GROUPS
-from reconciler.mlperf.loadgen.releases import RELEASES
 from reconciler.mlperf.rules.rounds import list_rounds
 from reconciler.observed import loadgen_library
-from reconciler.observed.loadgen_library import find_loadgen_library, read_seeds
+from reconciler.observed.loadgen_library import RELEASES, find_loadgen_library, read_seeds
 from reconciler.spec.starting_values import find_family, find_starting_value
 from tests.unit.cli.conftest import Reconcile, edit, git
 

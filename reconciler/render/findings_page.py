@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
 from reconciler.escaping import escape_hidden
 from reconciler.quantities import show_count
 from reconciler.render.findings import SEVERITIES, sort_findings
+from reconciler.render.page.environment import make_environment, read_static
 from reconciler.render.svg import Bars, draw_bars, draw_histogram, draw_scatter
 from reconciler.tree.findings import Facts, TreeFinding, TreeReport
 from reconciler.tree.grouping import CauseGroup, group_by_cause
@@ -24,22 +24,23 @@ _EDGES = (0.0, 0.5, 0.8, 0.85, 0.9, 0.94, 0.98, 1.02, 1.06, 1.1, 1.15, 1.2, 1.5,
 
 def render_findings_page(report: TreeReport, title: str, by: str = "severity") -> str:
     """A whole page, UTF-8. Everything that comes out of a tree is escaped."""
-    environment = Environment(
-        loader=PackageLoader("reconciler.render"), autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )
-    style = environment.loader.get_source(environment, "findings.css")[0] if environment.loader else ""
+    style = (read_static("page.css") + read_static("report.css")).decode()
     groups = group_by_cause(report.findings, report.facts)
-    page = environment.get_template("findings.html").render(
-        title=title,
-        root=report.root,
-        rounds=" and ".join(report.rounds),
-        style=Markup(style),  # noqa: S704 (our own file)
-        tiles=_tiles(report),
-        severities=[severity.value for severity in SEVERITIES],
-        groups=[_group(group, by) for group in groups],
-        submitters=list(_submitters(report, by)),
-        gaps=Counter(gap.reason for gap in report.gaps).most_common(),
-        plots=[(name, Markup(plot)) for name, plot in _plots(report) if plot],  # noqa: S704 (escapes by itself)
+    page = (
+        make_environment()
+        .get_template("report.html")
+        .render(
+            title=title,
+            root=report.root,
+            rounds=" and ".join(report.rounds),
+            style=Markup(style),  # noqa: S704 (our own file)
+            tiles=_tiles(report),
+            severities=[severity.value for severity in SEVERITIES],
+            groups=[_group(group, by) for group in groups],
+            submitters=list(_submitters(report, by)),
+            gaps=Counter(gap.reason for gap in report.gaps).most_common(),
+            plots=[(name, Markup(plot)) for name, plot in _plots(report) if plot],  # noqa: S704 (escapes by itself)
+        )
     )
     return escape_hidden(page)
 

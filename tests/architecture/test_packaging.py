@@ -53,6 +53,10 @@ def test_an_installed_wheel_finds_its_data(tmp_path: Path) -> None:
     assert all(Path(path).is_relative_to(tmp_path / "installed") for path in found)
     rounds = {path.name for path in (ROOT / "reconciler" / "mlperf" / "rounds").glob("*.yaml")}
     assert rounds <= {path.name for path in (tmp_path / "installed" / "reconciler" / "mlperf" / "rounds").iterdir()}
+    page = Path("reconciler/render/page")
+    shown = {path.relative_to(ROOT) for part in ("templates", "static") for path in (ROOT / page / part).iterdir()}
+    assert shown
+    assert [path for path in shown if not (tmp_path / "installed" / path).is_file()] == []
 
 
 def test_a_missing_file_is_named_with_both_places() -> None:

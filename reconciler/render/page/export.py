@@ -9,9 +9,10 @@ from pathlib import Path
 from reconciler.errors import ReconcilerError
 from reconciler.files import replace
 from reconciler.render.page.charts import draw_charts
+from reconciler.render.page.environment import read_static
 from reconciler.render.page.links import Links, find_root, name_cell_file, name_findings_file, name_plot_file
 from reconciler.render.page.plots import draw_themes
-from reconciler.render.page.server import STATIC, read_static
+from reconciler.render.page.server import STATIC
 from reconciler.render.page.site import Site
 
 _OURS = ("cell", "static")  # folders of an export; another file of its folder is somebody's

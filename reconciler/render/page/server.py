@@ -6,11 +6,11 @@ import socket
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from importlib.resources import files
 from typing import Any
 
 from reconciler.errors import ReconcilerError
 from reconciler.render.page.charts import Chart
+from reconciler.render.page.environment import read_static
 from reconciler.render.page.feed import LiveFeed
 from reconciler.render.page.guard import Application, RequestGuard
 from reconciler.render.page.links import Links, find_root
@@ -19,10 +19,6 @@ from reconciler.render.page.site import Site
 
 STATIC = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
 _MOST_DRAWN = 64  # plots that are kept
-
-
-def read_static(name: str) -> bytes:
-    return (files("reconciler.render.page") / "static" / name).read_bytes()
 
 
 def make_application(site: Site) -> Application:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 
 from reconciler.errors import ReconcilerError
 from reconciler.escaping import escape_hidden
-from reconciler.quantities import show_count, show_duration, show_rate, show_size
 from reconciler.render.page.cell_view import arrange_cell
 from reconciler.render.page.charts import Chart, chart_history, draw_charts
+from reconciler.render.page.environment import make_environment
 from reconciler.render.page.findings_view import arrange_findings
 from reconciler.render.page.history_view import arrange_comparison, arrange_history
 from reconciler.render.page.links import Links
@@ -36,21 +35,7 @@ class Site:
 
     @cached_property
     def _environment(self) -> Environment:
-        environment = Environment(
-            loader=PackageLoader("reconciler.render.page"),
-            autoescape=True,
-            trim_blocks=True,
-            lstrip_blocks=True,
-            undefined=StrictUndefined,
-        )
-        filters: dict[str, Callable[..., str]] = {
-            "duration": lambda value: show_duration(value) if value is not None else "",
-            "size": show_size,
-            "rate": lambda value: show_rate(value) if value is not None else "",
-            "count": show_count,
-            "moment": lambda text: f"{text[:16].replace('T', ' ')} UTC" if text else "",
-        }
-        environment.filters.update(filters)
+        environment = make_environment()
         environment.globals.update(views=VIEWS, files=self.files)
         return environment
 

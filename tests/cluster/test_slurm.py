@@ -247,6 +247,18 @@ def test_pass_waits_for_a_controller_that_is_down(tmp_path: Path, healthy: Slurm
     assert_nothing_is_lost_or_repeated(repository)
 
 
+def test_job_is_submitted_once_the_controller_is_back(tmp_path: Path, healthy: Slurm) -> None:
+    repository = make_lab(tmp_path / "lab", {"odd": ODD})
+    repository.reconcile(only=("Dataset", "Model"))
+    healthy.do("kill", "controller")
+    timer = threading.Timer(5.0, lambda: healthy.do("revive", "controller"))
+    timer.start()
+    report = repository.reconcile()
+    timer.join()
+    assert report.after.plan.in_sync, said(report)
+    assert_nothing_is_lost_or_repeated(repository)
+
+
 def test_refused_job_fails_its_step_with_the_words_of_slurm(tmp_path: Path, slurm: Slurm) -> None:
     repository = make_lab(tmp_path / "lab", {"odd": ", constraint: abacus", "even": EVEN})
     report = repository.reconcile()

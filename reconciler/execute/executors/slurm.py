@@ -46,12 +46,15 @@ _MACHINES = 64  # jobs of one system at a time, where the spec does not say how 
 @dataclass(slots=True)
 class SlurmExecutor:
     """``since``: folder of a submission → when this process first heard of it, monotonic: an older answer of Slurm says
-    nothing of it. ``relays``: folder → what brings its progress here."""
+    nothing of it. ``unheard``: folder → what was submitted while Slurm did not answer, and may be there or not: it is
+    submitted again once Slurm knows of none, since two jobs of one attempt do no harm. ``relays``: folder → what
+    brings its progress here."""
 
     paths: RepositoryPaths
     name: str = "slurm"
     queue: SlurmQueue = field(default_factory=SlurmQueue)
     since: dict[Path, float] = field(default_factory=dict)
+    unheard: dict[Path, Submission] = field(default_factory=dict)
     relays: dict[Path, CounterCopy] = field(default_factory=dict)
 
     def capacity(self, settings: CellSettings) -> Capacity:
@@ -68,14 +71,21 @@ class SlurmExecutor:
         attempt.output.mkdir(exist_ok=True)
         handle = Handle(self.name, attempt.folder, name_submission(attempt))
         write_handle(handle)
+        self._try(Submission(attempt, request, submission.result), handle)
+        return handle
+
+    def _try(self, submission: Submission, handle: Handle) -> None:
         try:
-            self._queue(Submission(attempt, request, submission.result), handle)
+            self._queue(submission, handle)
+        except SlurmSilentError:
+            self.unheard[handle.folder] = submission
         except ReconcilerError as error:
             Result(done=False, seconds=0.0, problem=error.message, problem_class="input", fix=error.fix).write(
                 submission.result
             )
-        self.since[attempt.folder] = time.monotonic()
-        return handle
+        else:
+            self.unheard.pop(handle.folder, None)
+        self.since[handle.folder] = time.monotonic()
 
     def _queue(self, submission: Submission, handle: Handle) -> None:
         try:
@@ -109,7 +119,11 @@ class SlurmExecutor:
         try:
             job = self.queue.find(handle.name, since)
         except SlurmSilentError as error:
-            return Progressing(State.RUNNING, note=f"Slurm does not answer: {error}")
+            state = State.QUEUED if handle.folder in self.unheard else State.RUNNING
+            return Progressing(state, note=f"Slurm does not answer: {error}")
+        if job is None and handle.folder in self.unheard:
+            self._try(self.unheard[handle.folder], handle)
+            return Progressing(State.QUEUED, note="submitted again after Slurm did not answer")
         found = job.describe() if job is not None else Progressing(State.LOST, why=_FORGOTTEN)
         return found if found.goes_on else self._await_result(handle, found)
 
@@ -145,6 +159,7 @@ class SlurmExecutor:
     def harvest(self, handle: Handle) -> None:
         """Everything is where it was written."""
         self.since.pop(handle.folder, None)
+        self.unheard.pop(handle.folder, None)
         relay = self.relays.pop(handle.folder, None)
         if relay is not None:
             relay.close()

@@ -9,6 +9,14 @@ from submitit import SlurmExecutor
 from submitit.core.utils import FailedJobError, FailedSubmissionError
 
 from reconciler.errors import ReconcilerError
+from reconciler.execute.executors.slurm_queue import SlurmSilentError
+
+# How sbatch says that it reached no controller, or lost it before the answer.
+_SILENT = (
+    *("Unable to contact slurm controller", "slurm_msg_sendto", "slurm_receive_msg", "Socket timed out"),
+    *("Connection refused", "Unable to establish controller machine", "Zero Bytes were transmitted"),
+    *("Unexpected missing socket", "Transport endpoint is not connected", "in standby mode"),
+)
 
 
 class _Sbatch(SlurmExecutor):
@@ -29,7 +37,8 @@ def submit_job(
     folder: Path, script: str, options: Mapping[str, object], more: Mapping[str, object], hidden: Sequence[str]
 ) -> str:
     """Its number. ``options``: arguments of submitit's executor, ``more``: options of sbatch that it does not know.
-    Raises ReconcilerError with what Slurm said."""
+    Raises ReconcilerError with what Slurm said; SlurmSilentError where it did not answer, whether it took the job or
+    not."""
     folder.mkdir(exist_ok=True)
     try:
         sbatch = _Sbatch(folder)
@@ -38,4 +47,6 @@ def submit_job(
         return sbatch.submit_script(script)
     except (FailedJobError, FailedSubmissionError, RuntimeError, ValueError) as error:
         said = " ".join(str(error).split()) or type(error).__name__
+        if any(words in said for words in _SILENT):
+            raise SlurmSilentError(said) from error
         raise ReconcilerError(f"Slurm refuses the job: {said}", fix="see executor.slurm of the system") from error

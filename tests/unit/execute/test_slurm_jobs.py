@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.contract import ProbeRequest, RunRequest
+from harness.contract import ProbeRequest, Result, RunRequest
 from reconciler.execute.attempt import Attempt, Intent, create, read_placement
 from reconciler.execute.executors.executor import Handle, State, Submission
 from reconciler.execute.executors.slurm import SlurmExecutor
@@ -181,3 +181,47 @@ def test_cancelling_waits_for_the_end(tmp_path: Path, answers: Path) -> None:
     answers.write_text(f"14|{NAME}|CANCELLED|None|n3\n")
     SlurmExecutor(RepositoryPaths(tmp_path)).cancel(Handle("slurm", tmp_path, NAME))
     assert shlex.split((tmp_path / "cancelled").read_text()) == [f"--name={NAME}", "--me"]
+
+
+_SBATCH = """#!/bin/sh
+echo asked >> FOLDER/submissions
+if [ -e FOLDER/down ]; then echo "sbatch: error: Batch job submission failed: WORDS" >&2; exit 1; fi
+echo "Submitted batch job 5"
+"""
+
+
+def submit(tmp_path: Path, words: str) -> tuple[SlurmExecutor, Handle, Attempt]:
+    """To a Slurm that refuses, with these words, as long as there is ``down``."""
+    for name in ("sbatch", "srun"):
+        program = tmp_path / "bin" / name
+        program.write_text(_SBATCH.replace("FOLDER", str(tmp_path)).replace("WORDS", words))
+        program.chmod(0o755)
+    (tmp_path / "down").touch()
+    attempt = begin(tmp_path / "attempts")
+    executor = SlurmExecutor(RepositoryPaths(tmp_path))
+    return executor, executor.submit(Submission(attempt, ProbeRequest(), attempt.result)), attempt
+
+
+def test_what_slurm_did_not_hear_is_submitted_again_once_it_answers(tmp_path: Path, answers: Path) -> None:
+    pytest.importorskip("submitit")
+    answers.unlink()
+    executor, handle, attempt = submit(tmp_path, "Unable to contact slurm controller (connect failure)")
+    assert executor.poll(handle).state is State.QUEUED
+    assert not attempt.result.exists()
+    (tmp_path / "down").unlink()
+    answers.write_text("")
+    give_up = time.monotonic() + 30
+    while (tmp_path / "submissions").read_text() != "asked\nasked\n":
+        assert executor.poll(handle).state is State.QUEUED
+        assert time.monotonic() < give_up
+    answers.write_text(f"5|{handle.name}|RUNNING|None|n1\n")
+    assert executor.poll(handle, 2.0).state is State.RUNNING
+
+
+def test_what_slurm_refuses_has_failed_with_its_words(tmp_path: Path, answers: Path) -> None:
+    pytest.importorskip("submitit")
+    executor, handle, attempt = submit(tmp_path, "Invalid partition name specified")
+    assert executor.poll(handle).state is State.ENDED
+    result = Result.read(attempt.result)
+    assert (result.done, result.problem_class) == (False, "input")
+    assert "Invalid partition name specified" in result.problem

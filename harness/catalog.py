@@ -342,6 +342,14 @@ BENCHMARKS: dict[str, BuiltInBenchmark] = {
         rehearsed=True,
         libraries=(("nibabel",), ("scipy",)),
     ),
+    "unet3d_brats": BuiltInBenchmark(
+        "unet3d_brats",
+        1,
+        "tumours in brains: 3D-UNet on BraTS 2019, of rounds up to v1.1",
+        rehearsed=True,
+        libraries=(("nibabel",), ("scipy",), ("onnx",)),
+        extra="unet3d",
+    ),
     "dlrm_v2": BuiltInBenchmark(
         "dlrm_v2",
         1,

@@ -10,6 +10,7 @@ from decimal import Decimal
 from reconciler.desired.cell_settings import find_source_cell
 from reconciler.desired.compliance import ASKED, has_test, is_asked_for
 from reconciler.errors import Problem, ReconcilerError, SpecError, suggest_nearest
+from reconciler.mlperf.benchmark_facts import find_benchmark_facts
 from reconciler.mlperf.compliance.judging import TESTS
 from reconciler.mlperf.loadgen.settings import RESULTS
 from reconciler.mlperf.loadgen.user_conf import select_settings
@@ -107,6 +108,7 @@ def _check_cell(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> lis
     problems = _forbidden(declared, cell, rules, ruleset) + _unsayable(cell) + _pruned(cell, ruleset)
     problems += _unreachable(declared, cell) + _unmeasurable(declared, cell)
     own_tests = find_declared_format(cell.settings).TESTS_ITSELF
+    problems += _of_earlier_rounds(cell, name, ruleset)
     problems += _unfit_for_endpoints(cell, rules, ruleset) if own_tests else _unknown_tests(cell, rules)
     if "infer_from" in cell.settings:
         return problems + _not_inferable(declared, cell, rules, ruleset)
@@ -135,6 +137,16 @@ def _forbidden(declared: Declared, cell: DeclaredCell, rules: BenchmarkRules, ru
     )
     allowed_text = f"allowed here: {', '.join(allowed)}" if allowed else f"no scenario of {rules.name} is allowed here"
     return [_problem(cell, None, message, f"remove the cell or move it to the open division; {allowed_text}")]
+
+
+def _of_earlier_rounds(cell: DeclaredCell, official: str, ruleset: Ruleset) -> list[Problem]:
+    """A benchmark whose name rounds have given to another one since."""
+    code = cell.settings.get("benchmark.code")
+    facts = find_benchmark_facts(str(code.value)) if code else None
+    if facts is None or not facts.until or not ruleset.binds(cell.cell.division, "accuracy"):
+        return []
+    message = f"{facts.title}: in round {ruleset.round} {official} is another benchmark"
+    return [_problem(cell, code, message, "move the cell to the open division")]
 
 
 def _pruned(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:

@@ -65,7 +65,8 @@ class SupportFacts:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkFacts:
     """``code``: its name among the built-in ones; ``names``: what a spec may call it → what rounds call that.
-    ``rehearsal``: None where it cannot be rehearsed."""
+    ``rehearsal``: None where it cannot be rehearsed. ``until``: the last round whose benchmark it is, where later ones
+    mean another by its name."""
 
     code: str
     title: str
@@ -76,6 +77,7 @@ class BenchmarkFacts:
     extra: str = ""
     rehearsal: RehearsalFacts | None = None
     support: SupportFacts = SupportFacts()
+    until: str = ""
 
     def official(self, name: str) -> str:
         """What rounds call it where a spec calls it ``name``; by another name it is the first of them."""

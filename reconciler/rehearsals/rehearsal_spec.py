@@ -74,9 +74,9 @@ def has_earlier(round_name: str, benchmarks: Sequence[Rehearsed]) -> bool:
     return any(ruleset.benchmark(item.official) is None for item in benchmarks)
 
 
-def choose_division(ruleset: Ruleset, official: str, asked: str) -> str:
-    """The division that was asked for, or open where the round has no such benchmark."""
-    return asked if ruleset.benchmark(official) else OPEN
+def choose_division(ruleset: Ruleset, item: Rehearsed, asked: str) -> str:
+    """The division that was asked for, or open where the round has no such benchmark, or another by its name."""
+    return asked if ruleset.benchmark(item.official) and not item.facts.until else OPEN
 
 
 def list_scenarios(ruleset: Ruleset, official: str) -> tuple[str, ...]:
@@ -107,7 +107,7 @@ def render_rehearsal_spec(
         rules = ruleset.find_rules(OPEN, item.official)
         tests = rules.compliance_tests if rules and ruleset.binds(division, "compliance_tests") else ()
         blocks += _render_benchmark(item, made, tests)
-        cells.setdefault(choose_division(ruleset, item.official, division), []).extend(_render_cells(item, ruleset))
+        cells.setdefault(choose_division(ruleset, item, division), []).extend(_render_cells(item, ruleset))
     return "\n".join(
         [
             f"# yaml-language-server: $schema={schema}",

@@ -86,7 +86,7 @@ def write_network(path: Path, rng: np.random.Generator, window: NDArray[np.float
     """input float32 [N, 1, 128, 128, 128] -> output float32 [N, 3, 128, 128, 128]; each class is the likeliest at
     about as many places of ``window``."""
     net = MadeNetwork(rng)
-    top = _write_unet(net, widths) if widths else _write_blocks(net)
+    top = write_unet(net, widths, 1, CLASSES) if widths else _write_blocks(net)
     shape: list[int | str] = ["N", CLASSES, SIDE, SIDE, SIDE]
     net.save(path, "features", _WINDOW, {top: ("float32", shape)})
     (found,) = NetworkSession(path).compute({"input": window})
@@ -107,9 +107,9 @@ def _write_blocks(net: MadeNetwork) -> str:
     )
 
 
-def _write_unet(net: MadeNetwork, widths: tuple[int, ...]) -> str:
+def write_unet(net: MadeNetwork, widths: tuple[int, ...], images: int, classes: int) -> str:
     """Two convolutions a level on the way down and up, halving and doubling between."""
-    top, channels, levels = "input", 1, []
+    top, channels, levels = "input", images, []
     for depth, width in enumerate(widths):
         top = net.convolution(top, channels, width, 3, 2 if depth else 1, axes=3)
         top = net.convolution(top, width, width, 3, axes=3)
@@ -121,4 +121,4 @@ def _write_unet(net: MadeNetwork, widths: tuple[int, ...]) -> str:
         top = net.node("Concat", [wide, beside], axis=1)
         top = net.convolution(net.convolution(top, 2 * width, width, 3, axes=3), width, width, 3, axes=3)
         channels = width
-    return net.convolution(top, channels, CLASSES, 1, axes=3, active=False)
+    return net.convolution(top, channels, classes, 1, axes=3, active=False)

@@ -20,7 +20,13 @@ from reconciler.mlperf.loadgen.early_stopping import compute_least_queries
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.rehearsals import rehearsal_spec
 from reconciler.rehearsals.generated_data import Generated, generate
-from reconciler.rehearsals.rehearsal_spec import Rehearsed, choose_round, find_rehearsed, list_scenarios
+from reconciler.rehearsals.rehearsal_spec import (
+    Rehearsed,
+    choose_division,
+    choose_round,
+    find_rehearsed,
+    list_scenarios,
+)
 from reconciler.spec.proposal import Proposal
 from tests.unit.spec.writing import load_texts
 
@@ -145,3 +151,12 @@ def run(arguments: list[str]) -> dict[str, Any]:
     assert told.return_value == IN_SYNC, told.output
     document: dict[str, Any] = json.loads(told.stdout)
     return document
+
+
+def test_a_benchmark_of_earlier_rounds_is_rehearsed_in_the_open_division() -> None:
+    item = find_rehearsed("3d-unet-brats", list(load_benchmark_facts().values()))
+    newer = find_rehearsed("3d-unet-99", list(load_benchmark_facts().values()))
+    ruleset = load_ruleset("v6.1")
+    assert item.official == newer.official == "3d-unet-99"
+    assert choose_division(ruleset, item, "closed") == "open"
+    assert choose_division(ruleset, newer, "closed") == "closed"

@@ -38,3 +38,12 @@ def test_weights_are_discarded_in_the_open_division_alone() -> None:
     closed = replace(cell, cell=replace(cell.cell, division="closed"))
     with pytest.raises(SpecError, match="the closed division does not allow weights to be discarded"):
         check(replace(declared, cells=(closed,)), RULES)
+
+
+def test_a_benchmark_whose_name_has_another_one_now_is_for_the_open_division() -> None:
+    declared = declare("Offline", benchmark__official="3d-unet-99", benchmark__code="unet3d_brats")
+    check(declared, RULES)
+    (cell,) = declared.cells
+    closed = replace(cell, cell=replace(cell.cell, division="closed"))
+    with pytest.raises(SpecError, match=r"in round v6\.1 3d-unet-99 is another benchmark"):
+        check(replace(declared, cells=(closed,)), RULES)

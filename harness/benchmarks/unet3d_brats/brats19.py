@@ -1,0 +1,194 @@
+"""BraTS 2019 as people have it on disk, and as the reference's network takes it.
+
+Volumes are cropped to where any of the four images is not zero, each image is normalized within the brain, and zeros
+fill the volume up to one size, as vision/medical_imaging/3d-unet/preprocess.py of mlcommons/inference (v1.0) makes them
+with nnU-Net. Axes are depth, height, width.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib.format import open_memmap
+from numpy.typing import NDArray
+
+from harness.benchmarks.checking import FileRule, check_files
+from harness.benchmarks.sources import choose_dtype, is_rehearsal, read_list, require_source
+from harness.benchmarks.unet3d.kits19 import is_whole
+from harness.contract import Counter
+from harness.errors import HarnessError
+
+SHAPE = (224, 224, 160)
+IMAGES = ("t1", "t1ce", "t2", "flair")
+LABELS = "seg"
+CLASSES = 4  # none, edema, the core without enhancing tumour, enhancing tumour
+ON_DISK = {2: 1, 1: 2, 4: 3}  # labels as they are published -> classes
+DTYPES = ("float32", "float16")
+CASES = "cases.json"
+_FOLDER = "unet3d_brats"
+_THREADS = 4  # a case takes about a gigabyte while it is prepared
+_GZIP = b"\x1f\x8b"
+_FIX = "unpack MICCAI_BraTS_2019_Data_Training again; nothing was prepared"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """``begin``, ``size``: of the part of the whole volume that was kept."""
+
+    name: str
+    begin: tuple[int, ...]
+    size: tuple[int, ...]
+
+    @property
+    def within(self) -> tuple[slice, ...]:
+        """Where the kept part is in the volume that the network takes."""
+        starts = [(whole - size) // 2 for whole, size in zip(SHAPE, self.size, strict=True)]
+        return tuple(slice(start, start + size) for start, size in zip(starts, self.size, strict=True))
+
+    @property
+    def without(self) -> tuple[slice, ...]:
+        """Where it is in the volume on disk."""
+        return tuple(slice(start, start + size) for start, size in zip(self.begin, self.size, strict=True))
+
+
+def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
+    """samples.npy float [n, 4, 224, 224, 160], labels/CASE.npy uint8 [depth, height, width], cases.json;
+    calibration.npy like samples.npy.
+
+    ``settings``: dtype ("float32" or "float16"), count (the first so many cases), threads.
+    """
+    dtype = choose_dtype(settings, DTYPES)
+    source = require_source(source, "BraTS 2019's cases")
+    names = list_cases(source)[: int(settings.get("count", 0)) or None]
+    listed = read_list(_FOLDER, "calibration.txt")
+    calibration = [name for name in listed if (source / find_folder(name)).is_dir()]
+    check_cases(source, [*names, *calibration])
+    (output / "labels").mkdir()
+    counter.stage("building", len(names) + len(calibration))
+
+    def prepare(target: np.memmap, number: int, name: str) -> Case:
+        volume, case = prepare_case(source, name)
+        target[number] = volume
+        counter.bump(1)
+        return case
+
+    def prepare_both(target: np.memmap, number: int, name: str) -> Case:
+        np.save(output / "labels" / f"{name}.npy", read_labels(source, name))
+        return prepare(target, number, name)
+
+    threads = int(settings.get("threads", 0)) or min(_THREADS, len(os.sched_getaffinity(0)))
+    with ThreadPoolExecutor(threads) as pool:  # reading lets go of the interpreter
+        samples = _open(output / "samples.npy", len(names), dtype)
+        cases = list(pool.map(lambda item: prepare_both(samples, *item), enumerate(names)))
+        samples.flush()
+        if calibration:
+            chosen = _open(output / "calibration.npy", len(calibration), dtype)
+            list(pool.map(lambda item: prepare(chosen, *item), enumerate(calibration)))
+            chosen.flush()
+    (output / CASES).write_text(json.dumps([asdict(case) for case in cases]), encoding="ascii")
+
+
+def _open(path: Path, count: int, dtype: str) -> np.memmap:
+    opened: np.memmap = open_memmap(path, "w+", np.dtype(dtype), (count, len(IMAGES), *SHAPE))
+    return opened
+
+
+def load_calibration(dataset: Path) -> Mapping[str, np.ndarray]:
+    """The cases of the official list (calibration/BraTS of mlcommons/inference) that were on disk."""
+    path = dataset / "calibration.npy"
+    return {"input": np.load(path, mmap_mode="r")} if path.is_file() else {}
+
+
+def load_cases(dataset: Path) -> list[Case]:
+    listed = json.loads((dataset / CASES).read_text(encoding="ascii"))
+    return [Case(item["name"], tuple(item["begin"]), tuple(item["size"])) for item in listed]
+
+
+def load_labels(dataset: Path, case: Case) -> NDArray[np.uint8]:
+    labels: NDArray[np.uint8] = np.load(dataset / "labels" / f"{case.name}.npy")
+    return labels
+
+
+def list_cases(source: Path) -> list[str]:
+    """Those of the benchmark, in its order; of a rehearsal those that are there."""
+    listed = read_list(_FOLDER, "cases.txt")
+    if is_rehearsal(source):
+        return [name for name in listed if (source / find_folder(name)).is_dir()]
+    return listed
+
+
+def find_folder(name: str) -> str:
+    """The official lists write HGG__CASE of what is on disk as HGG/CASE."""
+    return name.replace("__", "/", 1)
+
+
+def find_file(name: str, part: str) -> str:
+    folder = find_folder(name)
+    return f"{folder}/{folder.rpartition('/')[2]}_{part}.nii.gz"
+
+
+def check_cases(source: Path, names: Sequence[str]) -> None:
+    """Raises HarnessError naming the first few files that are missing, empty, not gzip or cut off."""
+    paths = [find_file(name, part) for name in dict.fromkeys(names) for part in (*IMAGES, LABELS)]
+    check_files(source, [FileRule(path, kind="gzip file", start=_GZIP) for path in paths], fix=_FIX)
+    cut = [path for path in paths if not is_whole(source / path)]
+    if cut:
+        raise HarnessError(f"{source}: {len(cut)} are cut off: {', '.join(cut[:5])}", "input", _FIX)
+
+
+def prepare_case(source: Path, name: str) -> tuple[NDArray[np.float32], Case]:
+    """float32 [4, 224, 224, 160], and what of the case it holds."""
+    # Slow to load, and a run reads volumes that are prepared already.
+    from scipy.ndimage import binary_fill_holes
+
+    images = np.stack([_read(source, name, part) for part in IMAGES]).astype(np.float32)
+    brain = binary_fill_holes((images != 0).any(axis=0))
+    if not brain.any():
+        raise HarnessError(f"{source / find_folder(name)}: its images hold nothing but zeros", "input", _FIX)
+    places = np.where(brain)
+    begin, end = [int(axis.min()) for axis in places], [int(axis.max()) + 1 for axis in places]
+    case = Case(name, tuple(begin), tuple(last - first for first, last in zip(begin, end, strict=True)))
+    if any(size > whole for size, whole in zip(case.size, SHAPE, strict=True)):
+        problem = f"{source / find_folder(name)} is {case.size} without zeros around it, and the network takes {SHAPE}"
+        raise HarnessError(problem, "input", _FIX)
+    kept, inside = images[(slice(None), *case.without)], brain[case.without]
+    whole = np.zeros((len(IMAGES), *SHAPE), np.float32)
+    for image, target in zip(kept, whole, strict=True):
+        values = image[inside]
+        part = np.zeros(case.size, np.float32)
+        part[inside] = (values - values.mean()) / (values.std() + 1e-8)
+        target[case.within] = part
+    return whole, case
+
+
+def read_labels(source: Path, name: str) -> NDArray[np.uint8]:
+    """Classes [depth, height, width] of the whole volume."""
+    found = _read(source, name, LABELS)
+    unknown = sorted(set(np.unique(found).tolist()) - {0, *ON_DISK})
+    if unknown:
+        raise HarnessError(f"{source / find_file(name, LABELS)} has labels {unknown[:5]}", "input", _FIX)
+    classes = np.zeros(found.shape, np.uint8)
+    for label, number in ON_DISK.items():
+        classes[found == label] = number
+    return classes
+
+
+def _read(source: Path, name: str, part: str) -> np.ndarray:
+    import nibabel
+    from nibabel.filebasedimages import ImageFileError
+
+    path = source / find_file(name, part)
+    try:
+        values: np.ndarray = nibabel.load(path).get_fdata(caching="unchanged")
+    except (OSError, EOFError, ValueError, ImageFileError) as error:
+        raise HarnessError(f"{path} cannot be read: {error}", "input", _FIX) from error
+    if values.ndim != 3:
+        raise HarnessError(f"{path} has {values.ndim} axes, and a volume three", "input", _FIX)
+    return np.ascontiguousarray(values.transpose(2, 1, 0))

@@ -1,0 +1,109 @@
+"""A small BraTS 2019 of generated brains, and a network of the reference's signature that finds classes in them.
+
+Labels are the network's own fp32 answers, sent and read as those of a run are.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nibabel
+import numpy as np
+from numpy.typing import NDArray
+from scipy.ndimage import zoom
+
+from harness.benchmarks.made_network import MadeNetwork, NetworkSession, Tensors
+from harness.benchmarks.sources import REHEARSAL, read_list
+from harness.benchmarks.unet3d.rehearsal import write_unet
+from harness.benchmarks.unet3d_brats import OUTPUT, postprocess
+from harness.benchmarks.unet3d_brats.brats19 import (
+    CLASSES,
+    IMAGES,
+    LABELS,
+    ON_DISK,
+    SHAPE,
+    find_file,
+    find_folder,
+    prepare_case,
+)
+from harness.benchmarks.unet3d_brats.scoring import choose_classes
+from harness.contract import Counter
+from harness.errors import HarnessError
+
+MODEL = "224_224_160.onnx"
+ON_DISK_SHAPE = (155, 240, 240)  # depth, height, width
+_WIDTHS = (32, 64, 128, 256, 320)
+_VOLUME: Tensors = {"input": ("float32", ["N", len(IMAGES), *SHAPE])}
+_SCORES: list[int | str] = ["N", CLASSES, *SHAPE]
+_BLOCK = 8
+
+
+def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: str, counter: Counter) -> None:
+    names = read_list("unet3d_brats", "cases.txt")[:count]
+    if count > len(names):
+        raise HarnessError(f"the benchmark has {len(names)} cases, not {count}", "input", "ask for fewer samples")
+    rng = np.random.default_rng(seed)
+    (data / REHEARSAL).write_text("{}", encoding="utf-8")
+    for name in names:
+        (data / find_folder(name)).mkdir(parents=True)
+        brain = draw_brain(rng)
+        for part in IMAGES:
+            _write(data / find_file(name, part), draw_image(rng, brain))
+    first, _ = prepare_case(data, names[0])
+    write_network(models / MODEL, rng, first[None], _WIDTHS if size == "full" else ())
+    session = NetworkSession(models / MODEL)
+    published = np.zeros(CLASSES, np.int16)
+    for label, number in ON_DISK.items():
+        published[number] = label
+    for name in names:
+        volume, case = prepare_case(data, name)
+        scores = postprocess(session.compute({"input": volume[None]}))[0]
+        labels = np.zeros(ON_DISK_SHAPE, np.int16)
+        labels[case.without] = published[choose_classes(scores, case)]
+        _write(data / find_file(name, LABELS), labels)
+        counter.bump(1)
+
+
+def draw_brain(rng: np.random.Generator) -> NDArray[np.bool_]:
+    """An ellipsoid about the middle."""
+    middle = [side / 2 + rng.uniform(-3, 3) for side in ON_DISK_SHAPE]
+    radii = (65 + rng.uniform(0, 6), 82 + rng.uniform(0, 8), 66 + rng.uniform(0, 6))
+    axes = np.ogrid[tuple(slice(0, side) for side in ON_DISK_SHAPE)]
+    away = sum(((axis - at) / radius) ** 2 for axis, at, radius in zip(axes, middle, radii, strict=True))
+    brain: NDArray[np.bool_] = np.asarray(away <= 1)
+    return brain
+
+
+def draw_image(rng: np.random.Generator, brain: NDArray[np.bool_]) -> NDArray[np.int16]:
+    """Smooth intensities above zero within the brain, and zero outside."""
+    coarse = rng.normal(400, 120, (8, 8, 8))
+    smooth = zoom(coarse, [side / 8 for side in ON_DISK_SHAPE], order=1)
+    noisy = np.maximum(smooth + rng.normal(0, 20, ON_DISK_SHAPE), 1)
+    image: NDArray[np.int16] = np.where(brain, noisy, 0).astype(np.int16)
+    return image
+
+
+def _write(path: Path, volume: NDArray[np.int16]) -> None:
+    nibabel.save(nibabel.Nifti1Image(volume.transpose(2, 1, 0), np.eye(4)), path)
+
+
+def write_network(path: Path, rng: np.random.Generator, volume: NDArray[np.float32], widths: tuple[int, ...]) -> None:
+    """input float32 [N, 4, 224, 224, 160] -> output float32 of the same shape; each class is the likeliest at about as
+    many places of ``volume``."""
+    net = MadeNetwork(rng)
+    top = write_unet(net, widths, len(IMAGES), CLASSES) if widths else _write_blocks(net)
+    net.save(path, "features", _VOLUME, {top: ("float32", _SCORES)})
+    (found,) = NetworkSession(path).compute({"input": volume})
+    centred = net.node("Sub", [top, net.constant(found.mean(axis=(0, 2, 3, 4)).reshape(1, CLASSES, 1, 1, 1))])
+    spread = net.constant(found.std(axis=(0, 2, 3, 4)).reshape(1, CLASSES, 1, 1, 1) + 1e-3)
+    net.node("Div", [centred, spread], OUTPUT)
+    net.save(path, "unet3d_brats_rehearsal", _VOLUME, {OUTPUT: ("float32", _SCORES)})
+
+
+def _write_blocks(net: MadeNetwork) -> str:
+    """What blocks of 8 x 8 x 8 look like."""
+    sides = [_BLOCK] * 3
+    kernel, shift = net.weight((8, len(IMAGES), *sides), 0.05), net.weight((8,), 0.5)
+    blocks = net.node("Relu", [net.node("Conv", ["input", kernel, shift], kernel_shape=sides, strides=sides)])
+    up = net.weight((8, CLASSES, *sides), 0.3)
+    return net.node("ConvTranspose", [blocks, up], kernel_shape=sides, strides=sides)

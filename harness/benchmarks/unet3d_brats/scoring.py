@@ -1,0 +1,60 @@
+"""The mean DICE of whole tumour, tumour core and enhancing tumour, in the line that the official script prints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.benchmarks.accuracy import AnswerLog
+from harness.benchmarks.unet3d_brats.brats19 import CLASSES, SHAPE, Case, load_cases, load_labels
+from harness.errors import HarnessError
+
+REGIONS = {"whole tumor": (1, 2, 3), "tumor core": (2, 3), "enhancing tumor": (3,)}
+
+
+def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
+    """mean and each region, 0 to 1. A case without a region, where none was found, counts in no mean of it."""
+    cases = load_cases(dataset)
+    found = np.array([_compare(data, dataset, cases[int(i)]) for i, data in zip(log.indices, log.data, strict=True)])
+    there = ~np.isnan(found)
+    sums, counts = np.where(there, found, 0).sum(axis=0), there.sum(axis=0)
+    means = [float(total / count) if count else 0.0 for total, count in zip(sums, counts, strict=True)]
+    regions = dict(zip(REGIONS, means, strict=True))
+    mean = sum(means) / len(means)
+    told = ", ".join(f"{name} = {value:.4f}" for name, value in regions.items())
+    (output / "accuracy.txt").write_text(f"Accuracy: mean = {mean:.5f}, {told}\n", encoding="ascii")
+    return {"mean": mean, **regions}
+
+
+def _compare(data: bytes, dataset: Path, case: Case) -> NDArray[np.float64]:
+    scores = np.frombuffer(data, np.float16)
+    if scores.size != CLASSES * np.prod(SHAPE):
+        problem = f"a response holds {scores.size} numbers, not those of {CLASSES} classes in {SHAPE}"
+        raise HarnessError(problem, "input", "run accuracy again")
+    labels = load_labels(dataset, case)
+    answer = np.zeros(labels.shape, np.uint8)
+    answer[case.without] = choose_classes(scores, case)
+    return compute_dice(answer, labels)
+
+
+def choose_classes(scores: NDArray[np.float16], case: Case) -> NDArray[np.uint8]:
+    """The likeliest class of each place that was kept of a case; of equal ones the first."""
+    kept = scores.reshape(CLASSES, *SHAPE)[(slice(None), *case.within)]
+    classes: NDArray[np.uint8] = kept.argmax(axis=0).astype(np.uint8)
+    return classes
+
+
+def compute_dice(answer: NDArray[np.uint8], labels: NDArray[np.uint8]) -> NDArray[np.float64]:
+    """Of each region; nan where neither has any of it."""
+    pairs = np.bincount(answer.ravel().astype(np.intp) * CLASSES + labels.ravel(), minlength=CLASSES**2)
+    table = pairs.reshape(CLASSES, CLASSES)
+    dice = []
+    for classes in REGIONS.values():
+        chosen = np.isin(np.arange(CLASSES), classes)
+        total = int(table[chosen].sum() + table[:, chosen].sum())
+        dice.append(2.0 * int(table[np.ix_(chosen, chosen)].sum()) / total if total else np.nan)
+    return np.array(dice)

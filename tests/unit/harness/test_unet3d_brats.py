@@ -1,0 +1,174 @@
+"""3D-UNet on BraTS 2019: cases are checked and prepared, scores become classes, and DICE counts regions."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.contract import Counter
+from harness.errors import HarnessError
+
+nibabel = pytest.importorskip("nibabel")
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("scipy")
+pytest.importorskip("onnxruntime")
+
+from onnx import TensorProto, helper  # noqa: E402
+
+from harness.benchmarks import unet3d_brats  # noqa: E402
+from harness.benchmarks.accuracy import AnswerLog  # noqa: E402
+from harness.benchmarks.made_network import NetworkSession  # noqa: E402
+from harness.benchmarks.sources import REHEARSAL  # noqa: E402
+from harness.benchmarks.unet3d_brats import brats19, scoring  # noqa: E402
+from harness.benchmarks.unet3d_brats.rehearsal import MODEL, write_rehearsal  # noqa: E402
+from tests.unit.harness.generated import generate  # noqa: E402
+
+CASE = "HGG__BraTS19_2013_13_1"  # the first of the official list
+DISK = (20, 30, 25)  # depth, height, width
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One case: a box of random intensities with a hole in its middle, where no image has anything."""
+    data = tmp_path_factory.mktemp("brats") / "data"
+    (data / brats19.find_folder(CASE)).mkdir(parents=True)
+    (data / REHEARSAL).write_text("{}")
+    rng = np.random.default_rng(1)
+    for part in brats19.IMAGES:
+        volume = np.zeros(DISK, np.int16)
+        volume[4:16, 5:26, 3:20] = rng.integers(100, 1000, (12, 21, 17))
+        volume[8:10, 10:12, 9:11] = 0
+        write(data / brats19.find_file(CASE, part), volume)
+    labels = np.zeros(DISK, np.int16)
+    labels[5, 6:10, 4:8] = [[1, 2, 4, 0]] * 4
+    write(data / brats19.find_file(CASE, "seg"), labels)
+    return data
+
+
+def write(path: Path, volume: np.ndarray) -> None:
+    nibabel.save(nibabel.Nifti1Image(volume.transpose(2, 1, 0), np.eye(4)), path)
+
+
+@pytest.fixture
+def data(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "data"))
+
+
+def build(data: Path, **settings: object) -> Path:
+    output = data.parent / "output"
+    output.mkdir()
+    unet3d_brats.build_dataset(data, settings, output, Counter(data.parent / "counter"))
+    return output
+
+
+def test_a_case_is_cropped_normalized_within_the_brain_and_put_in_the_middle(data: Path) -> None:
+    output = build(data)
+    samples = np.load(output / "samples.npy", mmap_mode="r")
+    assert (samples.shape, samples.dtype) == ((1, 4, 224, 224, 160), np.float32)
+    (case,) = brats19.load_cases(output)
+    assert (case.name, case.begin, case.size) == (CASE, (4, 5, 3), (12, 21, 17))
+    first = np.array(samples[0])
+    kept = first[(slice(None), *case.within)].copy()
+    assert case.within == (slice(106, 118), slice(101, 122), slice(71, 88))
+    assert np.allclose(kept.mean(axis=(1, 2, 3)), 0, atol=1e-5)  # the hole belongs to the brain, and to its mean
+    assert np.allclose(kept.std(axis=(1, 2, 3)), 1, atol=1e-5)
+    first[(slice(None), *case.within)] = 0
+    assert not first.any()
+    image = nibabel.load(data / brats19.find_file(CASE, "t2")).get_fdata().transpose(2, 1, 0)[4:16, 5:26, 3:20]
+    assert np.array_equal(np.argsort(kept[2].ravel(), kind="stable"), np.argsort(image.ravel(), kind="stable"))
+
+
+def test_labels_are_those_on_disk_as_classes(data: Path) -> None:
+    output = build(data)
+    labels = brats19.load_labels(output, brats19.load_cases(output)[0])
+    assert labels.shape == DISK
+    assert labels[5, 6:10, 4:8].tolist() == [[2, 1, 3, 0]] * 4
+    assert np.count_nonzero(labels) == 12
+
+
+@pytest.mark.parametrize(
+    ("part", "damage", "problem"),
+    [
+        ("flair", Path.unlink, "1 are missing: HGG/BraTS19_2013_13_1/BraTS19_2013_13_1_flair.nii.gz"),
+        ("t1", lambda path: path.write_bytes(b""), "1 are empty: .*_t1.nii.gz"),
+        ("t1ce", lambda path: path.write_bytes(b"<html>"), "1 are not gzip files: .*_t1ce.nii.gz"),
+        ("seg", lambda path: path.write_bytes(path.read_bytes()[:-60]), "1 are cut off: .*_seg.nii.gz"),
+        ("seg", lambda path: write(path, np.full(DISK, 3, np.int16)), r"_seg.nii.gz has labels \[3.*\]"),
+    ],
+)
+def test_a_damaged_file_is_named(data: Path, part: str, damage: Callable[[Path], object], problem: str) -> None:
+    damage(data / brats19.find_file(CASE, part))
+    with pytest.raises(HarnessError, match=problem) as caught:
+        build(data)
+    assert "MICCAI_BraTS_2019_Data_Training" in caught.value.fix
+
+
+def test_without_the_mark_of_a_rehearsal_all_cases_must_be_there(data: Path) -> None:
+    (data / REHEARSAL).unlink()
+    with pytest.raises(HarnessError, match="of 335 files 330 are missing"):
+        build(data)
+
+
+def test_a_brain_that_the_network_does_not_take_is_refused(data: Path) -> None:
+    for part in brats19.IMAGES:
+        write(data / brats19.find_file(CASE, part), np.ones((2, 2, 161), np.int16))
+    with pytest.raises(HarnessError, match=r"is \(2, 2, 161\) without zeros around it"):
+        build(data)
+
+
+def test_the_classes_of_what_was_kept_are_scored_by_region(data: Path, tmp_path: Path) -> None:
+    output = build(data)
+    (case,) = brats19.load_cases(output)
+    labels = brats19.load_labels(output, case)
+    right = np.zeros((4, *brats19.SHAPE), np.float16)
+    right[(0, *case.within)] = 0.5
+    for number in range(1, 4):
+        right[(number, *case.within)] = labels[case.without] == number
+    perfect = score(output, tmp_path, right)
+    assert perfect == {"mean": 1, "whole tumor": 1, "tumor core": 1, "enhancing tumor": 1}
+    right[3] = 0  # enhancing tumour is taken for nothing
+    found = score(output, tmp_path, right)
+    assert found == pytest.approx(
+        {"mean": (0.8 + 2 / 3) / 3, "whole tumor": 0.8, "tumor core": 2 / 3, "enhancing tumor": 0}
+    )
+    line = (tmp_path / "accuracy.txt").read_text()
+    told = "Accuracy: mean = 0.48889, whole tumor = 0.8000, tumor core = 0.6667, enhancing tumor = 0.0000\n"
+    assert line == told
+
+
+def score(dataset: Path, folder: Path, answer: np.ndarray) -> dict[str, float]:
+    log = AnswerLog(np.array([0]), (answer.tobytes(),), 0, 0)
+    return dict(scoring.score(log, dataset, folder))
+
+
+def test_a_region_that_neither_has_counts_in_no_mean() -> None:
+    nothing = np.zeros((2, 2), np.uint8)
+    assert np.isnan(scoring.compute_dice(nothing, nothing)).all()
+    some = np.array([[1, 0], [0, 0]], np.uint8)
+    assert scoring.compute_dice(some, nothing).tolist()[0] == 0
+    assert np.isnan(scoring.compute_dice(some, some)[1:]).all()
+
+
+def test_of_the_published_outputs_one_is_kept(tmp_path: Path) -> None:
+    image = helper.make_tensor_value_info("input", TensorProto.FLOAT, ["n", 4])
+    names = ("other", "output", "third")
+    nodes = [helper.make_node("Identity", ["input"], [name]) for name in names]
+    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 4]) for name in names]
+    source = tmp_path / "224_224_160.onnx"
+    onnx.save(helper.make_model(helper.make_graph(nodes, "five", [image], outputs)), source)
+    unet3d_brats.build_model(source, {}, {}, tmp_path, Counter(tmp_path / "counter"))
+    assert [item.name for item in onnx.load(tmp_path / "model.onnx").graph.output] == ["output"]
+
+
+def test_the_networks_own_answers_are_the_labels_of_a_rehearsal(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = generate(tmp_path_factory, "brats-rehearsal", write_rehearsal, 1)
+    output = build(folder / "data", dtype="float32")
+    volume = np.load(output / "samples.npy", mmap_mode="r")[:1]
+    answer = unet3d_brats.postprocess(NetworkSession(folder / "models" / MODEL).compute({"input": np.array(volume)}))
+    assert score(output, folder, answer[0])["mean"] == 1
+    labels = brats19.load_labels(output, brats19.load_cases(output)[0])
+    assert set(np.unique(labels).tolist()) == {0, 1, 2, 3}

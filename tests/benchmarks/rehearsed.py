@@ -33,6 +33,7 @@ class Rehearsed:
     def __init__(self, folder: Path, facts: BenchmarkFacts) -> None:
         self.folder, self.benchmark = folder, Benchmark(name=facts.code)
         made = generate(folder, facts, size="small", seed=1, samples=0, moved=lambda *_: None)
+        assert facts.rehearsal is not None
         declared = facts.rehearsal.benchmark
         engine = dict(declared["engine"])
         self.backend, self.batch = engine.pop("backend"), engine["batch_size"]

@@ -15,7 +15,7 @@ from scipy.ndimage import zoom
 from harness.benchmarks.made_network import MadeNetwork, NetworkSession, Tensors
 from harness.benchmarks.sources import REHEARSAL, read_list
 from harness.benchmarks.unet3d.rehearsal import write_unet
-from harness.benchmarks.unet3d_brats import OUTPUT, postprocess
+from harness.benchmarks.unet3d_brats import postprocess
 from harness.benchmarks.unet3d_brats.brats19 import (
     CLASSES,
     IMAGES,
@@ -26,6 +26,7 @@ from harness.benchmarks.unet3d_brats.brats19 import (
     find_folder,
     prepare_case,
 )
+from harness.benchmarks.unet3d_brats.published_network import OUTPUT
 from harness.benchmarks.unet3d_brats.scoring import choose_classes
 from harness.contract import Counter
 from harness.errors import HarnessError

@@ -6,7 +6,7 @@ from reconciler.desired.cell_settings import strip_origins
 from reconciler.desired.state import Pins
 from reconciler.resource.inputs import Input, Value
 from reconciler.resource.pins import Pin, make_source_pin
-from reconciler.resource.settings import Settings, SubmissionSettings, SystemSettings, is_placing
+from reconciler.resource.settings import ORIGINAL, Settings, SubmissionSettings, SystemSettings, is_placing
 from reconciler.spec.declared import Declared, DeclaredCell
 
 # Of a command harness, its server and what builds its engine.
@@ -16,7 +16,7 @@ _CODE = ("harness.code", "harness.service.code", "harness.build.code")
 def collect_submission_values(declared: Declared) -> dict[str, Value]:
     values = {"round": declared.round, "submitter": declared.submitter}
     for system in declared.systems.values():
-        shown = {name: value for name, value in system.settings.items() if not is_placing(name)}
+        shown = {n: value for n, value in system.settings.items() if not is_placing(n) and n != ORIGINAL}
         for name, value in {**shown, **system.description}.items():
             values[f"systems.{system.name}.{name}"] = value
     return values
@@ -55,6 +55,9 @@ def list_published_pins(declared: Declared) -> dict[str, Pin]:
     """Name of the input → pin, of every file and folder that the tree carries beside the results."""
     documents = {name: value for name, value in declared.settings.items() if name.startswith("documents.")}
     found = {name: make_source_pin("document", name, str(value.value)) for name, value in documents.items()}
+    for system in declared.systems.values():
+        if (original := system.settings.get(ORIGINAL)) is not None:
+            found[f"systems.{system.name}.original"] = make_source_pin("document", system.name, str(original.value))
     for cell in declared.cells:
         for number, path in enumerate(list_published_code(cell)):
             found[f"code.{cell.cell.benchmark}.{number}"] = make_source_pin("code", cell.cell.benchmark, str(path))

@@ -46,9 +46,16 @@ def find_documents(tree: TakenTree) -> AdoptedDocuments:
                 if code := dict(_find_code(tree, place.path / area / benchmark)):
                     files |= code
                     sources[benchmark] = f"src/{benchmark}"
+    originals: dict[str, str] = {}
+    for place in tree.places:
+        for name in sorted(tree.systems.keys() - originals.keys()):
+            described = place.path / "systems" / f"{name}.json"
+            if is_portable(name) and tree.holds(described) and described.is_file():
+                originals[name] = f"systems/{name}.json"
+                files[originals[name]] = described
     for item in tree.cells:
         files |= {f"{name_power_folder(item.cell)}/{name}": path for name, path in item.power.items()}
-    published: dict[str, Any] = {"source": sources}
+    published: dict[str, Any] = {"source": sources, "original": originals}
     if _DOCUMENT in files:
         published["calibration"] = _DOCUMENT
     return AdoptedDocuments(published, files)

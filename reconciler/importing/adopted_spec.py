@@ -28,7 +28,7 @@ def render_spec(
     published: Mapping[str, Any] | None = None,
 ) -> str:
     """``cells``: those to declare. ``left_out``: cell or file → why it is not. ``published``: {"calibration": path,
-    "source": {benchmark: path}} of what was copied beside the spec."""
+    "source": {benchmark: path}, "original": {system: path}} of what was copied beside the spec."""
     chosen = sorted(cells, key=lambda item: (*_place(item), SCENARIOS.index(item.cell.scenario)))
     return "".join(f"{line}\n" for line in _lines(tree, ruleset, chosen, left_out, published or {}))
 
@@ -60,7 +60,7 @@ def _lines(
     yield ""
     yield "  systems:"
     for name in sorted({item.cell.system for item in cells}):
-        yield from _system(name, tree.systems[name])
+        yield from _system(name, tree.systems[name], published.get("original", {}).get(name, ""))
     yield ""
     yield "  benchmarks:"
     for name in sorted({item.cell.benchmark for item in cells}):
@@ -71,10 +71,12 @@ def _lines(
     yield from _divisions(cells, ruleset)
 
 
-def _system(name: str, values: Mapping[str, Any]) -> Iterator[str]:
+def _system(name: str, values: Mapping[str, Any], original: str) -> Iterator[str]:
     yield f"    {render_value(name)}:"
     yield f"      category: {render_value(normalise_category(str(values['system_type'])))}"
     yield f"      status: {render_value(str(values.get('status', '')).lower())}"
+    if original:
+        yield f"      original: {render_value(original)}      # kept byte for byte as long as it says the same"
     yield "      description:"
     for field in sorted(set(values) - set(_ELSEWHERE)):
         yield f"        {render_value(field)}: {_scalar(values[field])}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -11,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from reconciler.files import hash_bytes
 from reconciler.foreign import walk_files
 from reconciler.tree.content import Content, LogRef, hash_content
+from reconciler.tree.documents import read_statements
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +67,5 @@ def _verdict(path: Path, content: Content | None, read: Callable[[LogRef], bytes
     if path.suffix != ".json":
         return "differing"
     own = read(content) if isinstance(content, LogRef) else content
-    return "equal" if _values(data) is not None and _values(data) == _values(own) else "differing"
-
-
-def _values(data: bytes) -> dict[str, str] | None:
-    """The values of a JSON object as text, without those that say nothing."""
-    try:
-        document = json.loads(data)
-    except ValueError:
-        return None
-    if not isinstance(document, dict):
-        return None
-    texts = {name: "" if value is None else " ".join(str(value).split()) for name, value in document.items()}
-    return {name: text.lower() if name in ("division", "status") else text for name, text in texts.items() if text}
+    stated = read_statements(data)
+    return "equal" if stated is not None and stated == read_statements(own) else "differing"

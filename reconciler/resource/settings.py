@@ -13,6 +13,7 @@ HARNESS, SERVICE, BUILD = "harness", "harness.service", "harness.build"
 COMMAND, SCORE_COMMAND = "harness.command", "harness.score.command"
 SERVICE_COMMAND, BUILD_COMMAND = f"{SERVICE}.command", f"{BUILD}.command"
 
+ORIGINAL = "system.original"  # of a system: where its description is as it was published before
 SLURM = "executor.slurm"  # a system whose steps are jobs of Slurm
 
 

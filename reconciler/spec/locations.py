@@ -21,6 +21,7 @@ _LOCATIONS = (
     ("spec", "tree"),
     ("spec", "documents", "calibration"),
     ("spec", "documents", "bandwidth"),
+    ("spec", "systems", "*", "original"),
     ("spec", "stores", "*", "url"),
     ("spec", "signing", "signers"),
     ("spec", "benchmarks", "*", "code"),
@@ -31,7 +32,7 @@ _LOCATIONS = (
 )
 _HARNESS_LOCATIONS = ("cwd", "code", "configs", "logs", "outputs", "user_conf_at")
 _LOCATION_NAMES = (
-    "tree, code, source, documents, power, signers, url, model.path, dataset.path and the paths of a harness"
+    "tree, code, source, documents, original, power, signers, url, model.path, dataset.path and the paths of a harness"
 )
 
 # Secrets by their shape: what each is called, and its pattern. `pr` looks for the same in what a branch adds.

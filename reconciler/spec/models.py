@@ -249,6 +249,11 @@ class System(Group):
         {},
         description="Fields of systems/<name>.json, such as cooling: air. Identity comes from the spec's other fields.",
     )
+    original: fields.Location = Field(
+        None,
+        description="A systems/<name>.json that was published before: its bytes are kept as long as it says what the "
+        "spec says.",
+    )
 
 
 class Scenarios(Group):

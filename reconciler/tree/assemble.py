@@ -12,7 +12,7 @@ from reconciler.diff.change import Chosen
 from reconciler.resource.decisions import Acceptance
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import REHEARSAL, SESSION, Record
-from reconciler.resource.settings import COMMAND, CellSettings, SubmissionSettings, SystemSettings
+from reconciler.resource.settings import COMMAND, ORIGINAL, CellSettings, SubmissionSettings, SystemSettings
 from reconciler.result_formats.table import find_recorded_format
 from reconciler.tree.compliance_files import audit_files
 from reconciler.tree.content import AccuracyLog, CellContent, Files, LogRef, SubmissionContent, SystemContent
@@ -41,7 +41,7 @@ def assemble(
     cells = tuple(_cell(cell, desired, chosen, load_record, load_text, root, accepted) for cell in sorted(chosen))
     present = {*(cell.cell for cell in cells), *kept}
     pairs = sorted({(cell.division, cell.system) for cell in present})
-    systems = tuple(_system(name, division, submission.systems[name]) for division, name in pairs)
+    systems = tuple(_system(name, division, submission.systems[name], root) for division, name in pairs)
     return SubmissionContent(
         submitter=submission.submitter,
         systems=systems,
@@ -74,9 +74,10 @@ def _documents(submission: SubmissionSettings, root: Path) -> dict[str, bytes]:
     return found
 
 
-def _system(name: str, division: str, system: SystemSettings) -> SystemContent:
-    category, status = system.text("system.category"), system.text("system.status")
-    return SystemContent(name, division, category, status, system.description)
+def _system(name: str, division: str, system: SystemSettings, root: Path) -> SystemContent:
+    category, status, path = (system.text(n) for n in ("system.category", "system.status", ORIGINAL))
+    original = choose_published_file(root / path, f"original of {name}") if path else b""
+    return SystemContent(name, division, category, status, system.description, original)
 
 
 def _refs(record: Record) -> dict[str, LogRef]:

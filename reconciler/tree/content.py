@@ -66,13 +66,15 @@ class CellContent:
 @dataclass(frozen=True, slots=True)
 class SystemContent:
     """One systems/<name>.json. ``description`` holds what the user declared, field by field; fields that the tool knows
-    (division, submitter, status, system_type) are not taken from it."""
+    (division, submitter, status, system_type) are not taken from it. ``original``: the file as it was published before,
+    whose bytes are kept where it says the same; b"" for none."""
 
     name: str
     division: str
     category: str
     status: str
     description: Mapping[str, Any] = field(default_factory=dict)
+    original: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

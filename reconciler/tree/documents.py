@@ -29,6 +29,33 @@ def collect_system_fields(system: SystemContent, submitter: str, ruleset: Rulese
     return {name: _text(declared.get(name, "")) for name in [*mandatory, *rest]}
 
 
+def render_description(system: SystemContent, submitter: str, ruleset: Ruleset) -> bytes:
+    """systems/<name>.json: the original's bytes where it says what the spec says."""
+    rendered = encode_json(collect_system_fields(system, submitter, ruleset))
+    stated = read_statements(system.original) if system.original else None
+    return system.original if stated is not None and stated == read_statements(rendered) else rendered
+
+
+def read_statements(document: bytes) -> dict[str, str] | None:
+    """What a JSON object says: its values as text, without those that say nothing. None for anything else."""
+    try:
+        values = json.loads(document, object_pairs_hook=_refuse_doubles)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(values, dict):
+        return None
+    texts = {name: "" if value is None else " ".join(str(value).split()) for name, value in values.items()}
+    return {name: text.lower() if name in ("division", "status") else text for name, text in texts.items() if text}
+
+
+def _refuse_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A name that is there twice says two things, of which readers take one or the other."""
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        raise ValueError("a name is there twice")
+    return values
+
+
 def collect_measurements_fields(measurements: Mapping[str, Any], ruleset: Ruleset) -> dict[str, Any]:
     """The round's mandatory fields in its order, "" where nothing was declared, then the rest by name."""
     mandatory = list(ruleset.measurements_fields)

@@ -15,9 +15,9 @@ from reconciler.resource.records import REHEARSAL
 from reconciler.tree.content import AccuracyLog, CellContent, Content, LogRef, SubmissionContent, hash_content
 from reconciler.tree.documents import (
     collect_measurements_fields,
-    collect_system_fields,
     encode_json,
     render_cell_readme,
+    render_description,
     render_source_readme,
 )
 from reconciler.tree.layout import Layout, choose_layout, make_cell_path, make_path, name_folders
@@ -47,7 +47,7 @@ def _files(submission: SubmissionContent, ruleset: Ruleset) -> Iterator[Rendered
         names = {"division": system.division, "submitter": submission.submitter, "system": system.name}
         yield (
             make_path(layout.system, **names),
-            encode_json(collect_system_fields(system, submission.submitter, ruleset)),
+            render_description(system, submission.submitter, ruleset),
         )
     for content in submission.cells:
         yield from _cell(content, submission.submitter, layout, ruleset)

@@ -61,7 +61,7 @@ def test_nothing_is_left_to_run(tree: Path, empty: Path, reconcile: Reconcile) -
     assert f"{FOLDER}/accuracy/accuracy.txt" in report["reproduced"]["same"]
     assert f"{FOLDER}/user.conf" in report["reproduced"]["same"]
     assert "open/Tester/model_mapping.json" in report["reproduced"]["same"]
-    assert "open/Tester/systems/box.json" in report["reproduced"]["equal"]
+    assert "open/Tester/systems/box.json" in report["reproduced"]["same"]
     assert set(report["reproduced"]["differing"]) <= {f"{FOLDER}/README.md", f"{FOLDER}/measurements.json"}
     code, out, _ = reconcile("plan")
     assert code == 0, out
@@ -89,6 +89,28 @@ def test_another_round_makes_every_run_stale(tree: Path, empty: Path, reconcile:
     assert "target_qps: 1000 /s" in text
     code, out, _ = reconcile("plan")
     assert (code, "Run perf" in out, "qsl_rng_seed" in out) == (2, True, True)
+
+
+def test_a_description_keeps_its_bytes_until_the_spec_says_otherwise(
+    tree: Path, empty: Path, reconcile: Reconcile
+) -> None:
+    place = "open/Tester/systems/box.json"
+    values = json.loads((tree / place).read_text())
+    original = json.dumps({**dict(sorted(values.items(), reverse=True)), "status": "Available"}, indent=7).encode()
+    (tree / place).write_bytes(original)
+    assert reconcile("adopt", str(tree), "--rehearsal")[0] == 0
+    assert reconcile("plan")[0] == 0
+    assert reconcile()[0] == 0
+    rendered = empty / ".reconcile/tree" / place
+    assert rendered.read_bytes() == original
+    spec = next((empty / "specs").glob("*.yaml"))
+    spec.write_text(spec.read_text().replace("      description:\n", "      description:\n        room: basement\n"))
+    assert reconcile()[0] == 0
+    assert json.loads(rendered.read_text()) == {**values, "room": "basement"}
+    (empty / "systems/box.json").unlink()
+    code, out, err = reconcile()
+    assert code != 0
+    assert "systems/box.json" in out + err
 
 
 def test_code_and_documents_come_along(tree: Path, empty: Path, reconcile: Reconcile) -> None:

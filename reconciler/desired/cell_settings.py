@@ -30,6 +30,7 @@ class CellReaders:
     ruleset: Ruleset
     pins: Pins
     settings_of_rules: dict[tuple[str, str], Mapping[str, Value]] = field(default_factory=dict)
+    contexts: dict[tuple[object, ...], RuleContext] = field(default_factory=dict)
 
     def rules(self, cell: DeclaredCell) -> BenchmarkRules | None:
         official = cell.settings.get("benchmark.official")
@@ -62,8 +63,17 @@ class CellReaders:
         rules = self.rules(cell)
         if rules is None:
             return None
-        scenario, endpoints = cell.cell.scenario, find_declared_format(cell.settings).TESTS_ITSELF
-        metric, rehearsed = rules.metric(scenario), bool(self.declared.rehearsal.value)
+        if find_declared_format(cell.settings).TESTS_ITSELF:
+            return self._context(rules, cell, endpoints=True)
+        category = cell.settings.get("system.category")
+        shared = (rules.name, cell.cell.division, cell.cell.scenario, category and category.value)
+        if shared not in self.contexts:
+            self.contexts[shared] = self._context(rules, cell, endpoints=False)
+        return self.contexts[shared]
+
+    def _context(self, rules: BenchmarkRules, cell: DeclaredCell, *, endpoints: bool) -> RuleContext:
+        scenario, rehearsed = cell.cell.scenario, bool(self.declared.rehearsal.value)
+        metric = rules.metric(scenario)
         if endpoints:
             metric = self.ruleset.endpoints.metric(rules.name, scenario, metric)
         return RuleContext(

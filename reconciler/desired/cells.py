@@ -118,9 +118,9 @@ class CellCompiler:
             *collect_command_inputs(reader),
             *service,
         ]
-        rules = replace(self._rules, answers_compared=answers) if self._rules else None
+        rules = replace(self._rules, answers_compared=True) if self._rules and answers else self._rules
         made = self._put(Kind.RUN, mode, inputs, reader, settings=self._effective(inputs), rules=rules)
-        return replace(made, name=mode)
+        return Input(mode, made.value, made.origin, made.upstream)
 
     def _score(self, run: Input, dataset: Input) -> Input:
         reader = self._fresh()
@@ -166,7 +166,7 @@ class CellCompiler:
 
     def _fresh(self) -> Reader:
         """A reader that has noted nothing yet: each kind's notes say what makes it stale."""
-        return replace(self._reader, noted=set())
+        return self._reader.fresh()
 
     def _effective(self, inputs: list[Input]) -> CellSettings:
         return CellSettings({**self._settings.values, **{i.name: i.value for i in inputs}})

@@ -38,8 +38,13 @@ class Reader:
         return self.settings.get(name) or self.rules.get(name)
 
     def text(self, name: str, default: str = "") -> str:
-        found = self.get(name)
+        self.noted.add(name)
+        found = self.settings.get(name) or self.rules.get(name)
         return default if found is None or found.value is None else str(found.value)
+
+    def fresh(self) -> Reader:
+        """The same, which has noted nothing yet."""
+        return Reader(self.settings, self.rules, self.pins, set(), self.ordered)
 
     def take(self, *names: str) -> list[Input]:
         """The named settings that have a value, as inputs."""

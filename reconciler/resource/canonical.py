@@ -18,6 +18,7 @@ _PLAIN = (int, bool, type(None))
 _AS_THEY_ARE = frozenset({str, *_PLAIN})
 
 
+_TEXT = frozenset({str})
 _FAST = msgspec.json.Encoder(order="sorted")
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
@@ -58,7 +59,7 @@ def encode_canonical_json(value: Any) -> bytes:
 
 def _simplify(value: Any) -> Any:
     """The normal form, but for the order of names, which the encoder sees to."""
-    if type(value) is dict and all(type(name) is str for name in value):
+    if type(value) is dict and _TEXT.issuperset(map(type, value)):
         return {name: item if type(item) in _AS_THEY_ARE else _simplify(item) for name, item in value.items()}
     return canonicalise(value)
 

@@ -16,7 +16,6 @@ from reconciler.files import RepositoryPaths
 from reconciler.foreign import read_regular
 from reconciler.mlperf.loadgen.log import parse_detail
 from reconciler.mlperf.log_files import DETAIL
-from reconciler.observed.rendered import read_rendered
 from reconciler.record.index import load_record
 from reconciler.record.store import find_readable
 from reconciler.render.causes import label
@@ -40,23 +39,23 @@ def report_cell(look: Look, cell: Cell) -> dict[str, Any]:
     explanation = explain(seen, cell, lineage)
     origins = collect_origins(explanation)
     lines = {origin: show_line_commit(look.commits[origin]) for origin in origins if origin in look.commits}
-    commits = {str(origin): show_line_commit(commit) for origin, commit in look.commits.items()}
     parts = render_showing_part(showing)
-    for setting in parts["settings"].values():
-        setting["commit"] = commits.get(setting["origin"], "")
+    for name, setting in parts["settings"].items():
+        commit = look.commits.get(showing.settings[name].origin)
+        setting["commit"] = show_line_commit(commit) if commit is not None else ""
     for resource, shown in zip(parts["resources"], showing.resources, strict=True):
         resource["label"] = label(shown.address)
     return render_document(
         "cell",
         **parts,
-        status=render_cells_part([look.standing[cell]], seen.plan)[0],
+        status=render_cells_part([look.standing[cell]])[0],
         why=render_explanation_part(explanation, lines),
         runs=list(_runs(look, cell)),
         made=list(_made(look, cell)),
         performance=_performance(look, cell),
         compliance=list(_compliance(look, cell)),
         logs=[render_log_part(look.paths, log) for resource in lineage for log in list_logs(seen, resource)],
-        tree=sorted(read_rendered(look.paths).files.get(str(cell), {})),
+        tree=sorted(look.rendered.files.get(str(cell), {})),
     )
 
 

@@ -15,6 +15,7 @@ from reconciler.desired_cache import list_spec_paths
 from reconciler.diff.conditions import trace_lineages
 from reconciler.files import RepositoryPaths
 from reconciler.foreign import walk_files
+from reconciler.observed.rendered import Rendered, read_rendered
 from reconciler.planning import Options, PlanCache, PlanResult, compute_plan
 from reconciler.resource.conditions import CellStatus
 from reconciler.resource.inputs import Origin
@@ -55,6 +56,10 @@ class Look:
     @cached_property
     def declared(self) -> Declared:
         return load(list_spec_paths(self.paths, self.options.specs), self.paths.root, os.environ)
+
+    @cached_property
+    def rendered(self) -> Rendered:
+        return read_rendered(self.paths)
 
     @cached_property
     def commits(self) -> Mapping[Origin, LineCommitText]:

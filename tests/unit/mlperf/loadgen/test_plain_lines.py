@@ -44,3 +44,26 @@ def test_errors_and_warnings_are_seen(value: str, error: str, warning: str) -> N
 def test_a_broken_value_names_its_line(broken: str) -> None:
     with pytest.raises(LogError, match=r"log:2: broken log entry"):
         parse_detail(line("1") + line(broken), "log")
+
+
+@pytest.mark.parametrize("value", ["1", '"text"', "[1,2,3]", '"a \\"b\\""', "null"])
+@pytest.mark.parametrize("error", ["true", "false"])
+def test_the_process_of_every_line_counts(value: str, error: str) -> None:
+    own, other = line("1"), line(value, error).replace(b'"pid": 1,', b'"pid": 12,')
+    assert parse_detail(own + line(value, error) + own).index.one_process
+    for text in (own + other, other + own, own + other.rstrip(b"\n")):
+        assert not parse_detail(text).index.one_process
+
+
+def test_a_process_that_only_a_text_names_is_none_of_the_log() -> None:
+    assert parse_detail(line("1") + line('"the \\"pid\\": 7, of another"')).index.one_process
+
+
+@pytest.mark.parametrize("ending", [b"\n", b"\r\n", b" \n"])
+def test_lines_are_counted_and_found_whatever_their_ends(ending: bytes) -> None:
+    rows = [line("1"), b"of a program\n", line("[1,2]"), b"\n", line('"text"'), line("2", error="true")]
+    for last in (ending, b""):
+        log = parse_detail(b"".join(row[:-1] + ending for row in rows[:-1]) + rows[-1][:-1] + last)
+        assert log.length == 6
+        assert [(entry.line, entry.read()) for entry in log.lines] == [(1, 1), (3, [1, 2]), (5, "text"), (6, 2)]
+        assert [entry.line for entry in log.errors] == [6]

@@ -376,6 +376,22 @@ class Lock:
         self.release()
 
 
+def find_lock_owner(path: Path) -> str:
+    """Who holds a lock, as "process 123, pass over this repository"; "" when nobody does. Whoever wants it at this very
+    moment tries again."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return ""
+    except OSError:
+        return os.pread(descriptor, 200, 0).decode(errors="replace").strip()
+    finally:
+        os.close(descriptor)
+
+
 def _alive(owner: str) -> bool:
     """Whether the process that a lock file names still runs; True when it names none. One that only waits for its
     parent to notice its end does not."""

@@ -22,6 +22,7 @@ from reconciler.cli.shared.plan_options import (
     list_early_remarks,
 )
 from reconciler.event_log import add_context, facts, open_log
+from reconciler.observed.pass_in_progress import find_pass_in_progress
 from reconciler.plan import saved
 from reconciler.planning import PlanResult
 from reconciler.render.documents import render_cells_part
@@ -70,6 +71,8 @@ def command(
     say(render_plan_text(seen.plan, commits=commits, limit=limit, paint=choose_paint()))
     for line in (*seen.desired.notes, *render_scratch_sources(seen.plan, seen.desired), *list_early_remarks(seen)):
         say(line)
+    if running := find_pass_in_progress(paths):
+        say(f"{running} What it does is still in this plan.")
     if output is not None:
         say(f"Saved as {output}; carry it out with: reconcile apply {output}")
     return choose_exit_code(seen.plan)

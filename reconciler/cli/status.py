@@ -12,6 +12,7 @@ from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.plan_options import choose_exit_code, compute_selected_plan, find_asked_cells, list_cells
 from reconciler.execute.outcome import UnderWay
 from reconciler.execute.under_way import list_under_way
+from reconciler.observed.pass_in_progress import find_pass_in_progress
 from reconciler.planning import PlanResult
 from reconciler.render.documents import render_cells_part, render_document
 from reconciler.render.plan import LIMIT
@@ -39,6 +40,8 @@ def command(
         say(render_status_text(cells, limit=None if show_all else LIMIT, paint=choose_paint()))
         if under_way:
             say(render_under_way_text(under_way))
+        if running := find_pass_in_progress(paths):
+            say(str(running))
     return choose_exit_code(seen.plan)
 
 

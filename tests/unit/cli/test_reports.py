@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -302,3 +303,25 @@ def test_why_of_what_is_not_committed_says_so(recorded: Path, reconcile: Reconci
     assert run["line"]["name"] == "target_qps"
     assert run["line"]["changed_by"] is None
     assert run["recorded_by"]["commit"] == git(recorded, "rev-parse", "HEAD")
+
+
+def test_status_and_plan_tell_of_the_pass_that_is_under_way(recorded: Path, reconcile: Reconcile) -> None:
+    paths = RepositoryPaths(recorded)
+    paths.log.mkdir(parents=True, exist_ok=True)
+    lines = [
+        {"time": "2026-01-02T10:11:12.000+00:00", "message": "pass began"},
+        {"message": "planned", "steps": 3},
+        {"message": "step started", "resource": f"Run:{CELL}/accuracy"},
+        {"message": "step ended", "resource": f"Run:{CELL}/accuracy"},
+        {"message": "step started", "resource": f"Run:{CELL}/performance"},
+    ]
+    log = paths.log / f"20990102T101112.000000-{os.getpid()}.jsonl"
+    log.write_text("".join(f"{json.dumps(line)}\n" for line in lines) + '{"message": "st')
+    with Lock(paths.pass_lock, purpose="pass over this repository").acquire():
+        for command in ("status", "plan"):
+            out = reconcile(command)[1]
+            assert f"A pass is under way (process {os.getpid()}, since 10:11:12 UTC): 1 of 3 steps ended" in out
+            assert f"now Run:{CELL}/performance" in out
+    assert "under way" not in reconcile("status")[1]
+    with Lock(paths.pass_lock, purpose="collection of unnamed files").acquire():
+        assert "A pass is under way" not in reconcile("status")[1]

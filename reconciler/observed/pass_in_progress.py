@@ -1,0 +1,60 @@
+"""The pass that is under way in this repository: whose it is, and how far it has come, from its lock and its log."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from reconciler.files import RepositoryPaths, find_lock_owner
+
+_PASSES = "[0-9]*.jsonl"  # other commands' logs begin with their names
+_LARGEST = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class PassInProgress:
+    """``owner``: its process; ``began``: as its log has it, "" where there is none. ``ended`` of ``planned`` steps;
+    ``under_way``: the resources being made."""
+
+    owner: str
+    began: str = ""
+    planned: int = 0
+    ended: int = 0
+    under_way: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        told = f"A pass is under way ({self.owner}{f', since {self.began[11:19]} UTC' if self.began else ''})"
+        far = f": {self.ended} of {self.planned} steps ended" if self.planned else ""
+        now = f"; now {', '.join(self.under_way)}" if self.under_way else ""
+        return f"{told}{far}{now}."
+
+
+def find_pass_in_progress(paths: RepositoryPaths) -> PassInProgress | None:
+    """None when nobody holds the lock of passes, or holds it for something else."""
+    owner, _, purpose = find_lock_owner(paths.pass_lock).partition(", ")
+    if not purpose.startswith("pass"):
+        return None
+    process = owner.rpartition(" ")[2]
+    logs = sorted(path for path in paths.log.glob(_PASSES) if path.stem.endswith(f"-{process}"))
+    return _read(owner, logs[-1]) if logs else PassInProgress(owner)
+
+
+def _read(owner: str, log: Path) -> PassInProgress:
+    began, planned, ended = "", 0, 0
+    under_way: dict[str, None] = {}
+    for line in log.read_bytes()[:_LARGEST].decode(errors="replace").splitlines():
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue  # the line that is being written
+        message, resource = event.get("message"), str(event.get("resource", ""))
+        began = began or str(event.get("time", ""))
+        if message == "planned":
+            planned = int(event.get("steps", 0))
+        elif message == "step started":
+            under_way[resource] = None
+        elif message == "step ended":
+            ended += 1
+            under_way.pop(resource, None)
+    return PassInProgress(owner, began, planned, ended, tuple(under_way))

@@ -140,8 +140,9 @@ def make_plan(heard: Heard, **changed: Any) -> GenerationPlan:
     return GenerationPlan(**{**plan, **changed})
 
 
-@pytest.mark.parametrize("streaming", [True, False])
-def test_openvino_genai_says_what_numpy_says(streaming: bool, model: Path) -> None:
+@pytest.mark.parametrize(("streaming", "options"), [(True, {}), (False, {}), (False, {"sequences": 2})])
+def test_openvino_genai_says_what_numpy_says(streaming: bool, options: dict[str, Any], model: Path) -> None:
+    """Also where most prompts wait for others to end."""
     from harness.backends import openvino_genai
 
     parameters, heard = make_parameters(), Heard(LIMIT)
@@ -152,7 +153,13 @@ def test_openvino_genai_says_what_numpy_says(streaming: bool, model: Path) -> No
         end = tokens.index(5) + 1 if 5 in tokens else len(tokens)
         wanted[row] = tokens[:end]
     generator = openvino_genai.load(
-        make_plan(heard, model=model, streaming=streaming, sampling=Sampling(max_new_tokens=8, stop=(5,)))
+        make_plan(
+            heard,
+            model=model,
+            streaming=streaming,
+            options=options,
+            sampling=Sampling(max_new_tokens=8, stop=(5,)),
+        )
     )
     generator.place(prompts)
     for row in range(len(prompts)):

@@ -154,7 +154,8 @@ def test_killed_server_fails_the_run_and_the_next_pass_recovers(repository: Repo
     """Killed as soon as the run asks it; what it started goes with it."""
     select = ("open/box/served/Server",)
     assert unhappy(repository.reconcile(select=select).outcomes) == []
-    repository.edit("specs/spec.yaml", f"Server: {PACED}", "Server: {target_qps: 2, min_query_count: 60}")
+    more = "Server: {target_qps: 2, min_query_count: 60}"
+    repository.edit("specs/spec.yaml", f"Server: {PACED}\n          Interactive", f"{more}\n          Interactive")
     over = threading.Event()
     killer = threading.Thread(target=_kill_when_asked, args=(repository, over))
     killer.start()

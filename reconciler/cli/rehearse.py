@@ -121,7 +121,7 @@ def _choose(words: Sequence[str]) -> list[Rehearsed]:
     ]
     names = [name for word in words for name in word.split(",") if name] or [next(iter(found.names)) for found in facts]
     found = (find_rehearsed(name, facts) for name in names)
-    return list({item.official: item for item in found}.values())
+    return list({item.entry: item for item in found}.values())
 
 
 def _default_folder(chosen: Sequence[Rehearsed]) -> Path:

@@ -22,7 +22,6 @@ from reconciler.rehearsals import rehearsal_spec
 from reconciler.rehearsals.generated_data import Generated, generate
 from reconciler.rehearsals.rehearsal_spec import (
     Rehearsed,
-    choose_division,
     choose_round,
     find_rehearsed,
     list_scenarios,
@@ -153,10 +152,24 @@ def run(arguments: list[str]) -> dict[str, Any]:
     return document
 
 
-def test_a_benchmark_of_earlier_rounds_is_rehearsed_in_the_open_division() -> None:
-    item = find_rehearsed("3d-unet-brats", list(load_benchmark_facts().values()))
-    newer = find_rehearsed("3d-unet-99", list(load_benchmark_facts().values()))
-    ruleset = load_ruleset("v6.1")
-    assert item.official == newer.official == "3d-unet-99"
-    assert choose_division(ruleset, item, "closed") == "open"
-    assert choose_division(ruleset, newer, "closed") == "closed"
+def test_a_benchmark_whose_name_has_another_one_now_is_rehearsed_beside_it_in_the_open_division(tmp_path: Path) -> None:
+    facts = list(load_benchmark_facts().values())
+    both = [find_rehearsed(name, facts) for name in ("3d-unet-99", "3d-unet-brats")]
+    assert [item.official for item in both] == ["3d-unet-99", "3d-unet-99"]
+    made = Generated(code="", data="generated/data", model="generated/m.onnx", samples=4, made=True)
+    text = rehearsal_spec.render_rehearsal_spec(
+        round_name="v6.1",
+        division="closed",
+        benchmarks=both,
+        generated={item.facts.code: made for item in both},
+        machine=Proposal({}, {}, ()),
+        schema="s.json",
+    )
+    cells = yaml.load(text)["spec"]["divisions"]
+    assert {name: list(cells[name]["this-machine"]) for name in cells} == {
+        "closed": ["3d-unet-99"],
+        "open": ["3d-unet-brats"],
+    }
+    declared = load_texts(tmp_path, s=text)
+    codes = {cell.cell.benchmark: cell.settings["benchmark.code"].value for cell in declared.cells}
+    assert codes == {"3d-unet-99": "unet3d", "3d-unet-brats": "unet3d_brats"}

@@ -94,7 +94,7 @@ def _of_cell(cell: DeclaredCell, ruleset: Ruleset) -> Iterator[Problem]:
     if lacking:
         fix = f"write 'measurements: {{{lacking[0]}: …}}' there; the fields are published in measurements.json"
         yield _at(_first(code, official, cell), path, f"measurements lack {', '.join(lacking)}", fix)
-    if COMMAND in settings and not list_published_code(cell):
+    if COMMAND in settings and "harness.code" not in settings and not list_published_code(cell):
         message = f"the command of {cell.cell.benchmark} does not say where its code is, so that none is published"
         fix = "write 'code: FOLDER' beside the command, or `source` in the benchmark"
         yield _at(settings[COMMAND].origin, f"{path}.harness", message, fix)

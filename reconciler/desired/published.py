@@ -9,9 +9,6 @@ from reconciler.resource.pins import Pin, make_source_pin
 from reconciler.resource.settings import ORIGINAL, Settings, SubmissionSettings, SystemSettings, is_placing
 from reconciler.spec.declared import Declared, DeclaredCell
 
-# Of a command harness, its server and what builds its engine.
-_CODE = ("harness.code", "harness.service.code", "harness.build.code")
-
 
 def collect_submission_values(declared: Declared) -> dict[str, Value]:
     values = {"round": declared.round, "submitter": declared.submitter}
@@ -42,13 +39,11 @@ def collect_submission_settings(declared: Declared) -> SubmissionSettings:
 
 
 def list_published_code(cell: DeclaredCell) -> tuple[str, ...]:
-    """Locations of what is published as src/<benchmark>: as declared, else the code of its commands and the benchmark's
-    own file."""
-    declared = cell.settings.get("benchmark.source")
-    if declared is not None:
-        return (declared.value,) if isinstance(declared.value, str) else tuple(declared.value)
-    implied = (cell.settings.get(name) for name in (*_CODE, "benchmark.path"))
-    return tuple(dict.fromkeys(str(found.value) for found in implied if found is not None))
+    """Locations of what is published as src/<benchmark>: as declared, else the benchmark's own file."""
+    declared = cell.settings.get("benchmark.source") or cell.settings.get("benchmark.path")
+    if declared is None:
+        return ()
+    return (declared.value,) if isinstance(declared.value, str) else tuple(declared.value)
 
 
 def list_published_pins(declared: Declared) -> dict[str, Pin]:

@@ -48,7 +48,8 @@ _OURS = str(Path(__file__).parent)
 def _tell(error: BaseException, known: HarnessError) -> None:
     """The log of the child: a traceback where nobody foresaw the error; else what is wrong, and the lines of the
     user's own code that led to it."""
-    if known.problem_class == "crash":
+    unforeseen = error.__cause__ is not None and not isinstance(error.__cause__, HarnessError | OSError)
+    if known.problem_class == "crash" or unforeseen:
         traceback.print_exception(error)
         return
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith((_OURS, "<frozen"))]

@@ -1,0 +1,95 @@
+"""The power kit itself, where a checkout of it is named: its client, its server and its check, the whole way.
+
+The analyzer's licensed daemon is a stand-in, and so is the time server, which needs a port of root's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.passes.repository import SPEC, make_repository
+from tests.power.test_measured_passes import measured
+
+pytest.importorskip("mlperf_loadgen")
+HERE = Path(__file__).parent
+KIT = os.environ.get("RECONCILE_POWER_KIT", "")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not KIT, reason="RECONCILE_POWER_KIT names no checkout of mlcommons/power-dev"),
+    pytest.mark.skipif(os.geteuid() != 0, reason="a time server's port is root's"),
+]
+_CONF = """\
+[server]
+ntpServer: 127.0.0.1
+listen: 127.0.0.1 {port}
+[ptd]
+ptd: {daemon}
+[analyzer1]
+networkPort: {meter}
+deviceType: 49
+interfaceFlag:
+devicePort: /dev/null
+"""
+# Long enough for samples of a second each, and for the kit to see which belong to the run.
+_SLOW = """
+
+def postprocess(outputs):
+    import time
+    time.sleep(0.6)
+    return outputs[0].argmax(axis=1)
+"""
+
+
+def choose_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        held = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in held:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in held]
+
+
+@pytest.fixture
+def director(tmp_path: Path) -> Iterator[str]:
+    port, meter = choose_ports(2)
+    daemon = tmp_path / "ptd"
+    daemon.write_text(f'#!/bin/sh\nexec {sys.executable} {HERE / "daemon.py"} "$@"\n')
+    daemon.chmod(0o755)
+    conf = tmp_path / "server.conf"
+    conf.write_text(_CONF.format(port=port, daemon=daemon, meter=meter))
+    server = [sys.executable, Path(KIT) / "ptd_client_server/server.py", "-c", conf]
+    with (
+        (tmp_path / "server.log").open("wb") as log,
+        subprocess.Popen([sys.executable, HERE / "time_server.py"]) as clock,
+        subprocess.Popen(server, cwd=tmp_path, stdout=log, stderr=log) as process,
+    ):
+        give_up = time.monotonic() + 60
+        while b"Ready to accept connections" not in (tmp_path / "server.log").read_bytes():
+            assert time.monotonic() < give_up
+            time.sleep(0.1)
+        yield f"127.0.0.1:{port}"
+        process.terminate()
+        clock.terminate()
+
+
+def test_kit_measures_a_run_and_its_own_check_passes(tmp_path: Path, director: str) -> None:
+    repository = make_repository(tmp_path / "lab")
+    meter = f'{{director: "{director}", ntp: 127.0.0.1, kit: "{KIT}", analyzer: WT310}}'
+    repository.edit(SPEC, "      status: available\n", f"      status: available\n      power: {meter}\n")
+    code = (repository.root / "benchmarks/tiny.py").read_text(encoding="utf-8")
+    repository.write("benchmarks/tiny.py", f"{code}{_SLOW}")
+    report = repository.reconcile()
+    assert report.after.plan.in_sync, [outcome.message for outcome in report.outcomes]
+    power = measured(repository).values["power"]
+    (checked,) = repository.objects_of("Run:open/box/tiny/Offline/performance", "power-check.txt")
+    assert power["check"] == "passed", checked.read_text()
+    assert power["watts"] == "200"
+    assert repository.reconcile().outcomes == ()

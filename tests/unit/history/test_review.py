@@ -152,7 +152,7 @@ def test_secrets_are_looked_for_in_large_files_up_to_a_bound(root: Path) -> None
 def test_a_problem_of_a_spec_is_named_with_its_place() -> None:
     problems = [Problem("a.yaml", 3, 1, "spec.round", "unknown", "name another"), Problem("b.yaml", 0, 0, "", "empty")]
     assert review_specs(SpecError(problems)) == (
-        Remark("error", "a.yaml", 3, "spec.round: unknown", "name another"),
+        Remark("error", "a.yaml", 3, "spec.round: unknown", "name another", 1),
         Remark("error", "b.yaml", 0, "empty", ""),
     )
 

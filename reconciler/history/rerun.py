@@ -122,6 +122,8 @@ def _repeat(
     options = Options(select=choice, only=(str(Kind.RUN),), rerun=(*choice, f"kind={Kind.RUN}"), busy=busy, sign=False)
     if IMPORTED in record.marks:
         return _not_repeated(cell, "its run was imported, and cannot be made here"), None
+    if at.desired.submission.systems[own.system].is_queued:
+        return _not_repeated(cell, "its run is a job of a queue: repeat it there with `reconcile --rerun`"), None
     probe_machines(there, at.desired.submission.systems, {own.system}, lambda text: report(Message(text)))
     launcher = at.desired.detail(address).settings.launcher
     unlike = _unlike(record, probe_nodes(ProbeRequest(), launcher, paths.work, (paths.root.resolve(),))[0])

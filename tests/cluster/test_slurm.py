@@ -24,7 +24,7 @@ from tests.passes.repository import SPEC, Repository, make_repository
 
 pytest.importorskip("mlperf_loadgen")
 pytest.importorskip("submitit")
-pytestmark = pytest.mark.skipif(bool(find_missing()), reason=find_missing() or "Slurm is here")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(find_missing()), reason=find_missing() or "Slurm is here")]
 
 CHECKOUT = Path(__file__).parents[2]
 _CELLS = """\

@@ -172,7 +172,8 @@ def load_committed(
     and what was named of them. ``index``: the folder of caches, None to believe none. Raises SpecError."""
     blobs, names = specs
     code = {"version": __version__, "code": _stamp_code()}
-    fingerprint = digest({**code, "blobs": sorted(blobs.items()), "named": list(names)})
+    found = [[ascii(path), blob] for path, blob in sorted(blobs.items())]  # not every name is UTF-8
+    fingerprint = digest({**code, "blobs": found, "named": [ascii(name) for name in names]})
     cache = None if index is None else index / f"{_COMMITTED}{fingerprint[:16]}.jsonl"
     known = read(cache) if cache is not None else None
     same = known is not None and known.fingerprint == fingerprint and _is_same_world(known)

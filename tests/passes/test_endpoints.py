@@ -15,6 +15,7 @@ from reconciler.errors import SpecError
 from reconciler.execute.outcome import Status
 from reconciler.history.audit import audit
 from reconciler.history.snapshot import read_snapshot
+from reconciler.resource.kinds import Address
 from reconciler.resource.records import Ended, Record
 from reconciler.tree.check.engine import check_tree
 from reconciler.tree.verify.engine import verify_tree
@@ -60,8 +61,18 @@ def test_the_metric_is_that_of_the_counts(made: Repository) -> None:
 def test_its_score_is_compared_with_the_bars_of_its_name(made: Repository) -> None:
     values = record_of(made, f"Score:{CELL}").values
     assert values["metric"] == {"value": "39.1", "unit": "ROUGE1"}
-    assert {bar["metric"] for bar in values["bars"]} == {"ROUGE1", "ROUGE2", "ROUGEL", "ROUGELSUM", "GEN_LEN"}
+    assert {bar["metric"] for bar in values["bars"]} == {"ROUGE1", "ROUGE2", "ROUGEL", "ROUGELSUM"}
     assert values["accuracy_met"]
+
+
+def test_the_length_of_all_answers_binds_what_is_no_rehearsal(made: Repository, tmp_path: Path) -> None:
+    """It is that of the whole dataset, which a rehearsal does not have."""
+    real = made.copy(tmp_path / "real")
+    real.edit(SPEC, "rehearsal: true", "rehearsal: false")
+    real.edit(SPEC, "min_duration: 0", "min_duration: 600 s")
+    score = Address.parse(f"Score:{CELL}")
+    bars = [{bar.metric for bar in r.look().desired.detail(score).ruling.bars} for r in (made, real)]
+    assert bars[1] - bars[0] == {"GEN_LEN"}
 
 
 def test_the_tree_has_the_harness_files_and_none_of_loadgen(made: Repository) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-from harness.contract import STAGES, Counter, read_progress
-from harness.launch import CounterRelay
+from harness.contract import STAGES, CounterCopy, read_progress
 
 
 def write(path: Path, stage: str, done: int, expected: int) -> None:
@@ -16,11 +15,11 @@ def write(path: Path, stage: str, done: int, expected: int) -> None:
 
 def test_progress_is_told_by_our_own_clock(tmp_path: Path) -> None:
     there, here = tmp_path / "there", tmp_path / "here"
-    relay = CounterRelay(there, Counter(here))
-    relay.copy()
+    copied = CounterCopy(there, here)
+    copied.copy()
     for stage, done in (("loading", 0), ("running", 5), ("running", 9), ("completing", 0), ("running", 2)):
         write(there, stage, done, 10)
-        relay.copy()
+        copied.copy()
         found = read_progress(here)
         assert found is not None
         assert (found.stage, found.done, found.expected) == (stage, done, 10)
@@ -30,10 +29,10 @@ def test_progress_is_told_by_our_own_clock(tmp_path: Path) -> None:
 
 def test_standstill_there_is_idle_here(tmp_path: Path) -> None:
     there, here = tmp_path / "there", tmp_path / "here"
-    relay = CounterRelay(there, Counter(here))
+    copied = CounterCopy(there, here)
     write(there, "running", 5, 10)
-    relay.copy()
+    copied.copy()
     before = here.read_bytes()
     write(there, "running", 5, 10)
-    relay.copy()
+    copied.copy()
     assert here.read_bytes() == before

@@ -13,7 +13,7 @@ def test_effects_when_a_target_changes_name_the_performance_run_and_its_audits()
 def test_effects_when_a_batch_size_changes_name_the_engine_and_what_runs_without_one() -> None:
     runs = ("Run accuracy", "Run performance", "Compliance test")
     assert find_field_effects()["engine.batch_size"] == ("Engine", *runs)
-    assert find_field_effects()["engine.options.*"] == ("Engine",)
+    assert find_field_effects()["engine.options.*"] == ("Engine", *runs)
 
 
 def test_effects_hold_for_other_specs_than_the_one_they_are_derived_from() -> None:

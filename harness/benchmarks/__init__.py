@@ -2,8 +2,7 @@
 
 A benchmark file is a Python module. Everything in it is optional but ``build_dataset``:
 
-- ``REVISION: int`` (1): raise it when a change of the code must make results stale (built-in benchmarks; the bytes of a
-  user's file are part of the key anyway). ``SYNTHETIC: bool`` (False): made-up data, never publishable.
+- ``SYNTHETIC: bool`` (False): made-up data, never publishable.
 - ``RESPONSE_DTYPE: str`` ("int32"): what a response's bytes are. ``OUTPUTS: dict[name, (shape, dtype)]``: the model's
   outputs per sample, which the null backend imitates; ({"output": ((1,), "float32")}).
 - ``TOKENS: bool`` (False): a response is a row of tokens, as many as LoadGen is told. A backend that generates them

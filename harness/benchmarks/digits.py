@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from harness.contract import Counter
 from harness.errors import require
 
-REVISION = 1
 OUTPUTS = {"scores": ((10,), "float32")}
 
 HELD_OUT = 1024

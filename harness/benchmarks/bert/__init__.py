@@ -8,12 +8,9 @@ from harness.benchmarks.bert.answers import OUTPUTS, RESPONSE_DTYPE, postprocess
 from harness.benchmarks.bert.scoring import score
 from harness.benchmarks.bert.squad import build_dataset, load_calibration, load_samples
 
-REVISION = 1
-
 __all__ = [
     "OUTPUTS",
     "RESPONSE_DTYPE",
-    "REVISION",
     "build_dataset",
     "load_calibration",
     "load_samples",

@@ -10,12 +10,9 @@ from harness.benchmarks.dlrm_v2.model import build_model
 from harness.benchmarks.dlrm_v2.pairs import OUTPUTS, RESPONSE_DTYPE, loop
 from harness.benchmarks.dlrm_v2.scoring import score
 
-REVISION = 1
-
 __all__ = [
     "OUTPUTS",
     "RESPONSE_DTYPE",
-    "REVISION",
     "build_dataset",
     "build_model",
     "load_calibration",

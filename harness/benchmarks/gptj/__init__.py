@@ -18,7 +18,6 @@ from harness.benchmarks.language.prompt_sets import PromptSet, build_prompt_set
 from harness.benchmarks.language.prompts import load_prompts as load_samples
 from harness.benchmarks.language.scoring import RESPONSE_DTYPE, score_summaries
 
-REVISION = 1
 TOKENS = True
 GENERATION = {"min_new_tokens": 30, "max_new_tokens": 128, "beams": 4}
 LONGEST = 1919  # tokens; what is behind them of a longer prompt is cut off
@@ -55,4 +54,4 @@ def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
     return score_summaries(log, dataset, output, reference="output", cleans=True, quoted=True)
 
 
-__all__ = ["GENERATION", "PUBLISHED", "RESPONSE_DTYPE", "REVISION", "TOKENS", "build_dataset", "load_samples", "score"]
+__all__ = ["GENERATION", "PUBLISHED", "RESPONSE_DTYPE", "TOKENS", "build_dataset", "load_samples", "score"]

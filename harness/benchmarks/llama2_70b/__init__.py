@@ -16,7 +16,6 @@ from harness.benchmarks.language.prompt_sets import PromptSet, build_prompt_set
 from harness.benchmarks.language.prompts import load_prompts as load_samples
 from harness.benchmarks.language.scoring import RESPONSE_DTYPE, score_summaries
 
-REVISION = 1
 TOKENS = True
 GENERATION = {"min_new_tokens": 1, "max_new_tokens": 1024}
 PUBLISHED = PromptSet(
@@ -37,4 +36,4 @@ def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
     return score_summaries(log, dataset, output, reference="output", cleans=False)
 
 
-__all__ = ["GENERATION", "PUBLISHED", "RESPONSE_DTYPE", "REVISION", "TOKENS", "build_dataset", "load_samples", "score"]
+__all__ = ["GENERATION", "PUBLISHED", "RESPONSE_DTYPE", "TOKENS", "build_dataset", "load_samples", "score"]

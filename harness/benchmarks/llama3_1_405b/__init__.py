@@ -20,7 +20,6 @@ from harness.benchmarks.language.scoring import RESPONSE_DTYPE, compare_longest,
 from harness.benchmarks.language.texts import load_sentence_splitter
 from harness.errors import HarnessError
 
-REVISION = 1
 TOKENS = True
 GENERATION = {"min_new_tokens": 2, "max_new_tokens": 20_000}
 _METRICS = {"rouge": "rougeL", "niah_em": "exact_match", "qa_em": "exact_match"}  # of a prompt -> as it is printed
@@ -55,4 +54,4 @@ def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
     return write_counted(log, {name: float(np.mean(values)) for name, values in found.items()}, answers, output)
 
 
-__all__ = ["GENERATION", "PUBLISHED", "RESPONSE_DTYPE", "REVISION", "TOKENS", "build_dataset", "load_samples", "score"]
+__all__ = ["GENERATION", "PUBLISHED", "RESPONSE_DTYPE", "TOKENS", "build_dataset", "load_samples", "score"]

@@ -18,7 +18,6 @@ from harness.benchmarks.llama3_1_8b import (
 )
 from harness.benchmarks.llama3_1_8b import PUBLISHED as WHOLE
 
-REVISION = 1
 PUBLISHED = replace(
     WHOLE, name="llama3.1-8b-edge", files=("sample_cnn_eval_5000.json", "cnn_eval_5000.json"), samples=5000
 )
@@ -29,7 +28,6 @@ __all__ = [
     "GENERATION",
     "PUBLISHED",
     "RESPONSE_DTYPE",
-    "REVISION",
     "TOKENS",
     "build_dataset",
     "load_samples",

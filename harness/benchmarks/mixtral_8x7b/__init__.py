@@ -18,7 +18,6 @@ from harness.benchmarks.language.prompts import load_prompts as load_samples
 from harness.benchmarks.language.scoring import RESPONSE_DTYPE, read_texts, refuse_programs, score_mixed
 from harness.benchmarks.language.texts import load_sentence_splitter
 
-REVISION = 1
 TOKENS = True
 GENERATION = {"min_new_tokens": 2, "max_new_tokens": 1024}
 PUBLISHED = PromptSet(
@@ -53,4 +52,4 @@ def _pick(texts: Sequence[Any], places: Sequence[int]) -> list[str]:
     return [str(texts[place]) for place in places]
 
 
-__all__ = ["GENERATION", "PUBLISHED", "RESPONSE_DTYPE", "REVISION", "TOKENS", "build_dataset", "load_samples", "score"]
+__all__ = ["GENERATION", "PUBLISHED", "RESPONSE_DTYPE", "TOKENS", "build_dataset", "load_samples", "score"]

@@ -7,6 +7,4 @@ sent back for an image: ``answers``. Scoring is the default, top-1 against the l
 from harness.benchmarks.resnet50.answers import OUTPUTS, RESPONSE_DTYPE, postprocess
 from harness.benchmarks.resnet50.imagenet import build_dataset, load_calibration
 
-REVISION = 1
-
-__all__ = ["OUTPUTS", "RESPONSE_DTYPE", "REVISION", "build_dataset", "load_calibration", "postprocess"]
+__all__ = ["OUTPUTS", "RESPONSE_DTYPE", "build_dataset", "load_calibration", "postprocess"]

@@ -13,9 +13,7 @@ from harness.benchmarks.retinanet.answers import OUTPUTS, postprocess
 from harness.benchmarks.retinanet.heads import MOST
 from harness.benchmarks.retinanet.openimages import build_dataset
 
-REVISION = 1
-
 build_model = partial(join_outputs, most=MOST)
 score = partial(score_boxes, numbered=False)
 
-__all__ = ["OUTPUTS", "RESPONSE_DTYPE", "REVISION", "build_dataset", "build_model", "postprocess", "score"]
+__all__ = ["OUTPUTS", "RESPONSE_DTYPE", "build_dataset", "build_model", "postprocess", "score"]

@@ -10,13 +10,10 @@ from harness.benchmarks.rnnt.model import build_model
 from harness.benchmarks.rnnt.scoring import score
 from harness.benchmarks.rnnt.transcribing import OUTPUTS, PARTS, RESPONSE_DTYPE, loop
 
-REVISION = 1
-
 __all__ = [
     "OUTPUTS",
     "PARTS",
     "RESPONSE_DTYPE",
-    "REVISION",
     "build_dataset",
     "build_model",
     "load_samples",

@@ -14,7 +14,6 @@ from harness.benchmarks.detection.published_network import build_model as join_o
 from harness.benchmarks.detection.scoring import score_boxes
 from harness.benchmarks.ssd_resnet34.coco2017 import build_dataset
 
-REVISION = 1
 MOST = 200  # objects of an image
 OUTPUTS = {"detections": ((MOST, FOUND), "float32")}
 
@@ -27,4 +26,4 @@ def postprocess(outputs: Outputs, indices: Sequence[int]) -> list[Rows]:
     return make_responses(outputs[0], indices, side=1)
 
 
-__all__ = ["OUTPUTS", "RESPONSE_DTYPE", "REVISION", "build_dataset", "build_model", "postprocess", "score"]
+__all__ = ["OUTPUTS", "RESPONSE_DTYPE", "build_dataset", "build_model", "postprocess", "score"]

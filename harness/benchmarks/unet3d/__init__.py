@@ -8,13 +8,10 @@ from harness.benchmarks.unet3d.kits19 import build_dataset, load_calibration, lo
 from harness.benchmarks.unet3d.scoring import score
 from harness.benchmarks.unet3d.sliding import AT_ONCE, OUTPUTS, RESPONSE_DTYPE, loop
 
-REVISION = 1
-
 __all__ = [
     "AT_ONCE",
     "OUTPUTS",
     "RESPONSE_DTYPE",
-    "REVISION",
     "build_dataset",
     "load_calibration",
     "load_samples",

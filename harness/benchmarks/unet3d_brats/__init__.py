@@ -16,7 +16,6 @@ from harness.benchmarks.unet3d_brats.brats19 import CLASSES, SHAPE, build_datase
 from harness.benchmarks.unet3d_brats.published_network import OUTPUT, build_model
 from harness.benchmarks.unet3d_brats.scoring import score
 
-REVISION = 1
 OUTPUTS = {OUTPUT: ((CLASSES, *SHAPE), "float32")}
 RESPONSE_DTYPE = "float16"
 
@@ -29,7 +28,6 @@ def postprocess(outputs: Outputs) -> NDArray[np.float16]:
 __all__ = [
     "OUTPUTS",
     "RESPONSE_DTYPE",
-    "REVISION",
     "build_dataset",
     "build_model",
     "load_calibration",

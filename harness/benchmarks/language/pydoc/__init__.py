@@ -20,7 +20,6 @@ from harness.benchmarks.language.pydoc.network import TransformerShape, train
 from harness.benchmarks.language.pydoc.text import END, TOKENIZER, learn_tokenizer, read_passages
 from harness.contract import Counter
 
-REVISION = 1
 TOKENS = True
 RESPONSE_DTYPE = "int32"
 ANSWER = 16  # tokens

@@ -47,59 +47,14 @@ class Script:
     options: tuple[str, ...]
 
 
+_LOG = ("--mlperf-accuracy-file", "{log}", "--dataset-file", "{rows}", "--dtype", "int32")
+_WITH_CHECKPOINT = ("--checkpoint-path", "checkpoint", *_LOG)
 SCRIPTS = {
-    "llama3_1_8b": Script(
-        "llama3.1-8b/evaluation.py",
-        "meta-llama/Meta-Llama-3.1-8B-Instruct",
-        ("--mlperf-accuracy-file", "{log}", "--dataset-file", "{rows}", "--dtype", "int32"),
-    ),
-    "llama2_70b": Script(
-        "llama2-70b/evaluate-accuracy.py",
-        "checkpoint",
-        (
-            "--checkpoint-path",
-            "checkpoint",
-            "--mlperf-accuracy-file",
-            "{log}",
-            "--dataset-file",
-            "{rows}",
-            "--dtype",
-            "int32",
-        ),
-    ),
-    "gptj": Script(
-        "gpt-j/evaluation.py",
-        "EleutherAI/gpt-j-6B",
-        ("--mlperf-accuracy-file", "{log}", "--dataset-file", "{rows}", "--dtype", "int32"),
-    ),
-    "mixtral_8x7b": Script(
-        "mixtral-8x7b/evaluate-accuracy.py",
-        "checkpoint",
-        (
-            "--checkpoint-path",
-            "checkpoint",
-            "--mlperf-accuracy-file",
-            "{log}",
-            "--dataset-file",
-            "{rows}",
-            "--dtype",
-            "int32",
-        ),
-    ),
-    "llama3_1_405b": Script(
-        "llama3.1-405b/evaluate-accuracy.py",
-        "checkpoint",
-        (
-            "--checkpoint-path",
-            "checkpoint",
-            "--mlperf-accuracy-file",
-            "{log}",
-            "--dataset-file",
-            "{rows}",
-            "--dtype",
-            "int32",
-        ),
-    ),
+    "llama3_1_8b": Script("llama3.1-8b/evaluation.py", "meta-llama/Meta-Llama-3.1-8B-Instruct", _LOG),
+    "llama2_70b": Script("llama2-70b/evaluate-accuracy.py", "checkpoint", _WITH_CHECKPOINT),
+    "gptj": Script("gpt-j/evaluation.py", "EleutherAI/gpt-j-6B", _LOG),
+    "mixtral_8x7b": Script("mixtral-8x7b/evaluate-accuracy.py", "checkpoint", _WITH_CHECKPOINT),
+    "llama3_1_405b": Script("llama3.1-405b/evaluate-accuracy.py", "checkpoint", _WITH_CHECKPOINT),
 }
 
 

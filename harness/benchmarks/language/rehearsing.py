@@ -17,6 +17,7 @@ from nltk.tokenize.punkt import PunktTrainer
 from tokenizers import Tokenizer
 
 from harness.benchmarks.language.made_decoder import DecoderShape, OwnAnswers, write_decoder
+from harness.benchmarks.language.made_frames import write_frame
 from harness.benchmarks.language.pydoc.text import END, learn_tokenizer, read_passages
 from harness.benchmarks.language.texts import SENTENCES, TOKENIZER, TOKENIZER_FACTS
 from harness.contract import Counter
@@ -89,8 +90,10 @@ def draw_lengths(rng: np.random.Generator, count: int, mean: int, longest: int) 
     return found
 
 
-def turn_rows(rows: Sequence[Row]) -> dict[str, list[Any]]:
-    return {name: [row[name] for row in rows] for name in rows[0]}
+def write_rehearsal_in_frame(made: MadePrompts, file: str, data: Path, models: Path, **asked: Any) -> None:
+    """As ``write_prompts_and_network``, with the rows in a pickled frame, as most datasets of prompts are published."""
+    rows = write_prompts_and_network(made, data, models, **asked)
+    write_frame(data / file, {name: [row[name] for row in rows] for name in rows[0]})
 
 
 def _cut_texts(

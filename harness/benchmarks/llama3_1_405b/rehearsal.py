@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from functools import partial
 
 from harness.benchmarks.language.made_decoder import DecoderShape
-from harness.benchmarks.language.made_frames import write_frame
-from harness.benchmarks.language.rehearsing import MadePrompts, Row, turn_rows, write_prompts_and_network
+from harness.benchmarks.language.rehearsing import MadePrompts, Row, write_rehearsal_in_frame
 from harness.benchmarks.llama3_1_405b import PUBLISHED
 
 MODEL = "Llama-3.1-405B-Instruct"
@@ -33,7 +31,4 @@ MADE = MadePrompts(
     refer=_refer,
 )
 
-
-def write_rehearsal(data: Path, models: Path, **asked: Any) -> None:
-    rows = write_prompts_and_network(MADE, data, models, **asked)
-    write_frame(data / PUBLISHED.files[0], turn_rows(rows))
+write_rehearsal = partial(write_rehearsal_in_frame, MADE, PUBLISHED.files[0])

@@ -38,6 +38,14 @@ def read_list(benchmark: str, name: str) -> list[str]:
     return files(f"harness.benchmarks.{benchmark}").joinpath(name).read_text(encoding="ascii").split()
 
 
+def read_case_names(benchmark: str, count: int) -> list[str]:
+    """The first of a benchmark's cases. Raises HarnessError where it has fewer."""
+    names = read_list(benchmark, "cases.txt")[:count]
+    if count > len(names):
+        raise HarnessError(f"the benchmark has {len(names)} cases, not {count}", "input", "ask for fewer samples")
+    return names
+
+
 def read_json(path: Path, fix: str) -> Any:
     """Raises HarnessError naming the file and where it is broken."""
     try:

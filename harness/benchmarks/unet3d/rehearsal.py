@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from scipy.ndimage import zoom
 
 from harness.benchmarks.made_network import MadeNetwork, NetworkSession, Tensors
-from harness.benchmarks.sources import REHEARSAL, read_list
+from harness.benchmarks.sources import REHEARSAL, read_case_names
 from harness.benchmarks.unet3d.kits19 import IMAGE, LABELS, SPACING, prepare_case
 from harness.benchmarks.unet3d.sliding import CLASSES, SIDE, loop
 from harness.contract import Counter
-from harness.errors import HarnessError
 
 MODEL = "3dUNetKiTS19.onnx"
 _SHAPES = ((128, 128, 128), (128, 128, 192), (128, 128, 128), (192, 128, 128))  # as they are prepared
@@ -28,9 +27,7 @@ _WINDOW: Tensors = {"input": ("float32", ["N", 1, SIDE, SIDE, SIDE])}
 
 
 def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: str, counter: Counter) -> None:
-    names = read_list("unet3d", "cases.txt")[:count]
-    if count > len(names):
-        raise HarnessError(f"the benchmark has {len(names)} cases, not {count}", "input", "ask for fewer samples")
+    names = read_case_names("unet3d", count)
     rng = np.random.default_rng(seed)
     (data / REHEARSAL).write_text("{}", encoding="utf-8")
     affine = np.diag([*(side / finer for side, finer in zip(SPACING, _FINER, strict=True)), 1.0])

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.ndimage import zoom
 
 from harness.benchmarks.made_network import MadeNetwork, NetworkSession, Tensors
-from harness.benchmarks.sources import REHEARSAL, read_list
+from harness.benchmarks.sources import REHEARSAL, read_case_names
 from harness.benchmarks.unet3d.rehearsal import write_unet
 from harness.benchmarks.unet3d_brats import postprocess
 from harness.benchmarks.unet3d_brats.brats19 import (
@@ -29,7 +29,6 @@ from harness.benchmarks.unet3d_brats.brats19 import (
 from harness.benchmarks.unet3d_brats.published_network import OUTPUT
 from harness.benchmarks.unet3d_brats.scoring import choose_classes
 from harness.contract import Counter
-from harness.errors import HarnessError
 
 MODEL = "224_224_160.onnx"
 ON_DISK_SHAPE = (155, 240, 240)  # depth, height, width
@@ -40,9 +39,7 @@ _BLOCK = 8
 
 
 def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: str, counter: Counter) -> None:
-    names = read_list("unet3d_brats", "cases.txt")[:count]
-    if count > len(names):
-        raise HarnessError(f"the benchmark has {len(names)} cases, not {count}", "input", "ask for fewer samples")
+    names = read_case_names("unet3d_brats", count)
     rng = np.random.default_rng(seed)
     (data / REHEARSAL).write_text("{}", encoding="utf-8")
     for name in names:

@@ -81,12 +81,8 @@ class PlanExecutor:
 
     def unproven(self, address: Address) -> bool:
         """A compliance test of a run that failed or is INVALID would prove nothing: it comes after a valid one."""
-        if address.kind not in (Kind.COMPLIANCE_TEST, Kind.VERDICT):
-            return False
-        if address.cell is None:
-            return False
-        run = RunAddress(address.cell, PERFORMANCE).address
-        return run in self.stuck or (run in self.used and self.used[run].validity == "INVALID")
+        run = find_proved_run(address)
+        return run is not None and (run in self.stuck or (run in self.used and self.used[run].validity == "INVALID"))
 
     def given_up(self, step: Step) -> bool:
         """A failure is tried once a pass; a transient one as often as ``attempts`` says. What was made and is due
@@ -262,3 +258,10 @@ def compute_minimum_seconds(address: Address, detail: Detail) -> float:
     if not is_timed(address):
         return 0.0
     return float(values.get("min_duration") or 0) / 1000
+
+
+def find_proved_run(address: Address) -> Address | None:
+    """The performance run of which a compliance test or its verdict proves something; None of any other resource."""
+    if address.kind not in (Kind.COMPLIANCE_TEST, Kind.VERDICT) or address.cell is None:
+        return None
+    return RunAddress(address.cell, PERFORMANCE).address

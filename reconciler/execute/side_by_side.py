@@ -19,9 +19,9 @@ from reconciler.execute.executors.executor import HERE
 from reconciler.execute.machine_turns import MachineTurns
 from reconciler.execute.outcome import Event, Message, Outcome, Status, StepProgress, StepStarted
 from reconciler.execute.perform import Finished
-from reconciler.execute.plan_executor import PlanExecutor
+from reconciler.execute.plan_executor import PlanExecutor, find_proved_run
 from reconciler.plan.plan import Plan, Step
-from reconciler.resource.kinds import PERFORMANCE, Address, Kind, RunAddress
+from reconciler.resource.kinds import Address
 
 _LOOK = 0.25  # seconds between two looks at whether what is under way is wanted still
 
@@ -102,7 +102,8 @@ class SideBySide:
         machines = {}
         for step in due:
             address = step.change.address
-            needs[address] = {*by_address[address].upstream, *_proves(address)}
+            proved = find_proved_run(address)  # a test comes after a valid run
+            needs[address] = {*by_address[address].upstream, *((proved,) if proved else ())}
             capacity = self.walk.capacity_for(step, self.walk.desired.detail(address))
             machines[address] = Machine(capacity.machine, capacity.places)
         return Dispatch(due, needs, machines, self.limit, frozenset(self.walk.context.under_way))
@@ -214,9 +215,3 @@ def spreads(walk: PlanExecutor, plan: Plan) -> bool:
     """Whether any step belongs to a machine beside this one."""
     due = (step for step in plan.steps if step.change.how is Work.MAKE and not step.blocked)
     return any(walk.capacity_for(step, walk.desired.detail(step.change.address)).machine != HERE for step in due)
-
-
-def _proves(address: Address) -> tuple[Address, ...]:
-    """A compliance test proves something of a valid performance run, and comes after it."""
-    tests = address.kind in (Kind.COMPLIANCE_TEST, Kind.VERDICT) and address.cell is not None
-    return (RunAddress(address.cell, PERFORMANCE).address,) if tests and address.cell is not None else ()

@@ -1,0 +1,138 @@
+"""One measured point, as the official client reports it: what was asked, what was counted, what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from types import MappingProxyType
+
+_SECOND, _MILLISECOND = Decimal(10**9), Decimal(10**6)
+DRIFTING = "Drifting"  # how the states of a metric that is not flat begin
+_NOTHING: Mapping[str, int] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """Of nanoseconds or tokens. ``percentiles``: percent → value, "90" and "90.0" alike as Decimal(90)."""
+
+    total: Decimal = Decimal(0)
+    mean: Decimal | None = None
+    percentiles: Mapping[Decimal, Decimal] = field(default_factory=dict)
+
+    def at(self, percent: int) -> Decimal | None:
+        return self.percentiles.get(Decimal(percent))
+
+
+@dataclass(frozen=True, slots=True)
+class Warmup:
+    """What the client was told to send before the run. ``requests`` 0: none, or as many as the dataset has where
+    ``whole_pass``. The client does not report what came of them."""
+
+    requests: int
+    whole_pass: bool
+    salt: bool
+    concurrency: int
+
+
+@dataclass(frozen=True, slots=True)
+class SteadyWindow:
+    """What the client's detector found of a run. ``found``: it claims a steady state; ``first`` and ``last``:
+    super-passes of the window, both included, ``last`` below ``first`` where there is none; ``seconds``: of issue time;
+    ``states``: metric → Plateau, Drifting Up or Drifting Down; ``anomaly``: a later shift of level, in words."""
+
+    found: bool
+    first: int = 0
+    last: int = -1
+    super_pass_size: int = 0
+    samples: int = 0
+    seconds: Decimal | None = None
+    states: Mapping[str, str] = field(default_factory=dict)
+    anomaly: str = ""
+
+    @property
+    def super_passes(self) -> int:
+        return self.last - self.first + 1
+
+    @property
+    def drifting(self) -> tuple[str, ...]:
+        return tuple(sorted(name for name, state in self.states.items() if state.startswith(DRIFTING)))
+
+
+@dataclass(frozen=True, slots=True)
+class AccuracyScore:
+    """Of one dataset. ``inline``: scored on the performance run itself; ``scores``: metric → value on the scorer's own
+    scale, a single unnamed score as "score"; ``samples`` of the dataset and how many were ``issued`` with repetitions,
+    0 where nothing says."""
+
+    dataset: str
+    inline: bool
+    scores: Mapping[str, Decimal]
+    samples: int = 0
+    issued: int = 0
+    complete: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredPoint:
+    """One performance run at a fixed concurrency, or a dedicated Offline run (``load_pattern`` max_throughput, whose
+    ``concurrency`` is the size of its dataset). Times in ns. ``seeds``: under the names of point.yaml."""
+
+    concurrency: int
+    load_pattern: str
+    model: str
+    dataset: str
+    issued: int
+    completed: int
+    failed: int
+    duration_ns: int
+    output_tokens: int
+    ttft: Distribution
+    tpot: Distribution
+    latency: Distribution
+    finished: bool
+    streaming: bool
+    stream_all_chunks: bool
+    min_duration_ms: int
+    seeds: Mapping[str, int] = _NOTHING
+    samples_asked: int = 0
+    warmup: Warmup | None = None
+    window: SteadyWindow | None = None
+    accuracy: tuple[AccuracyScore, ...] = ()
+    turn_tokens: Decimal | None = None
+    endpoints: tuple[str, ...] = ()
+    client: str = ""
+
+    @property
+    def seconds(self) -> Decimal:
+        return Decimal(self.duration_ns) / _SECOND
+
+    @property
+    def system_tps(self) -> Decimal:
+        """Output tokens a second over the whole run, as the official checker computes them."""
+        return self.output_tokens / self.seconds if self.duration_ns > 0 else Decimal(0)
+
+    @property
+    def tps_per_user(self) -> Decimal | None:
+        """1000 by TPOT's 90th percentile in ms; None where none was measured."""
+        tpot = self.tpot.at(90)
+        return _SECOND / tpot if tpot else None
+
+    @property
+    def ttft_p90_ms(self) -> Decimal | None:
+        ttft = self.ttft.at(90)
+        return None if ttft is None else ttft / _MILLISECOND
+
+    @property
+    def interactivity(self) -> Decimal | None:
+        """Of agentic benchmarks: output tokens by the seconds that all turns took; None where a turn failed."""
+        return None if self.failed or not self.latency.total else self.output_tokens / (self.latency.total / _SECOND)
+
+    @property
+    def accuracy_runs(self) -> tuple[AccuracyScore, ...]:
+        """Scores of accuracy datasets, without the performance run's own."""
+        return tuple(score for score in self.accuracy if not score.inline)
+
+    @property
+    def inline_score(self) -> AccuracyScore | None:
+        return next((score for score in self.accuracy if score.inline), None)

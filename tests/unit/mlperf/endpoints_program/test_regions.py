@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import pytest
+
+from reconciler.errors import ReconcilerError
+from reconciler.mlperf.endpoints_program.regions import (
+    BANDS,
+    HIGH,
+    LOW,
+    MEDIUM,
+    ULTRA_LOW,
+    choose_accuracy_points,
+    compute_regions,
+    derive_regions,
+    find_gaps,
+    match_bands,
+    place_denser,
+    place_points,
+)
+from reconciler.mlperf.endpoints_program.rules import load_endpoints_rules
+
+_RULES = load_endpoints_rules()
+
+
+# As the reference implementation of the rules computes them (low, medium, high).
+@pytest.mark.parametrize(
+    ("c_max", "c_min", "ends"),
+    [
+        (33, 1, (4, 11, 33)),
+        (33, 32, (33, 33, 33)),
+        (64, 1, (5, 17, 64)),
+        (256, 1, (7, 41, 256)),
+        (1000, 7, (17, 107, 1000)),
+        (1024, 16, (26, 117, 1024)),
+        (4096, 1, (17, 257, 4096)),
+        (8192, 32, (52, 437, 8192)),
+        (100001, 5, (51, 2159, 100001)),
+    ],
+)
+def test_regions_are_equal_in_log_2_space(c_max: int, c_min: int, ends: tuple[int, int, int]) -> None:
+    regions = compute_regions(c_max, c_min, _RULES)
+    assert tuple(regions.get(band).last for band in (LOW, MEDIUM, HIGH)) == ends
+    assert regions.get(LOW).first == c_min + 1
+
+
+@pytest.mark.parametrize(("c_max", "last"), [(100, 110), (256, 282), (1024, 1127)])
+def test_the_margin_is_ten_percent_above_the_maximum(c_max: int, last: int) -> None:
+    regions = compute_regions(c_max, 1, _RULES)
+    assert regions.find(last) == "margin"
+    assert regions.find(last + 1) == ""
+    below = [regions.get(band).first for band in (LOW, MEDIUM)]
+    assert find_gaps([1, *below, last], regions, _RULES) == (regions.get(HIGH),)
+
+
+@pytest.mark.parametrize(("c_max", "c_min"), [(32, 1), (256, 0), (256, 33)])
+def test_a_curve_without_regions_is_refused(c_max: int, c_min: int) -> None:
+    with pytest.raises(ReconcilerError):
+        compute_regions(c_max, c_min, _RULES)
+
+
+@pytest.mark.parametrize("c_max", [33, 40, 64, 100, 257, 1024, 8192, 200_000])
+def test_placed_points_cover_every_region_and_end_at_the_maximum(c_max: int) -> None:
+    points = place_points(c_max, _RULES)
+    assert len(points) == len(set(points)) == 7
+    assert points == tuple(sorted(points))
+    assert (points[0], points[-1]) == (1, c_max)
+    assert not find_gaps(points, derive_regions(points, c_max, _RULES), _RULES)
+
+
+def test_more_points_contain_the_fewer_ones() -> None:
+    seven, twelve = place_points(1024, _RULES), place_points(1024, _RULES, count=12)
+    assert set(seven) < set(twelve)
+    assert len(twelve) == 12
+
+
+@pytest.mark.parametrize("count", [6, 33])
+def test_a_count_out_of_range_is_refused(count: int) -> None:
+    with pytest.raises(ReconcilerError, match=f"{count} points"):
+        place_points(256, _RULES, count=count)
+
+
+def test_there_may_be_no_room_for_as_many_points() -> None:
+    with pytest.raises(ReconcilerError, match="no room"):
+        place_points(33, _RULES, count=32, min_concurrency=20)
+
+
+def test_a_declared_minimum_needs_its_point() -> None:
+    regions = derive_regions([4, 8, 20, 256], 256, _RULES, c_min=8)
+    assert regions.ultra_low.last == 8
+    with pytest.raises(ReconcilerError, match="no point is at the declared minimum"):
+        derive_regions([4, 20, 256], 256, _RULES, c_min=8)
+
+
+def test_the_lowest_point_bounds_the_regions_up_to_32() -> None:
+    assert derive_regions([50, 60, 900], 1024, _RULES).c_min == 32
+    assert derive_regions([9, 60, 900], 1024, _RULES).c_min == 9
+
+
+def test_accuracy_goes_to_one_point_of_each_band_and_to_the_elected_one() -> None:
+    points = place_points(256, _RULES)
+    regions = derive_regions(points, 256, _RULES)
+    chosen = choose_accuracy_points(points, regions, _RULES, elected=256)
+    assert set(chosen) == set(BANDS)
+    assert len(set(chosen.values())) == 4
+    assert chosen[HIGH] == 256
+    assert chosen[ULTRA_LOW] == 1
+
+
+def test_one_point_covers_one_band_only() -> None:
+    assert match_bands([(3, [ULTRA_LOW, LOW])]) == {ULTRA_LOW: 3}
+    # The second can only be in the low band's place if the first moves.
+    assert match_bands([(3, [ULTRA_LOW, LOW]), (2, [ULTRA_LOW])]) == {ULTRA_LOW: 2, LOW: 3}
+
+
+def test_denser_points_go_beside_the_bend() -> None:
+    # Throughput rises up to 64 and then stays, while each user gets ever less.
+    measured = [(1, 100.0, 100.0), (8, 95.0, 700.0), (64, 90.0, 5000.0), (256, 30.0, 5200.0), (1024, 8.0, 5250.0)]
+    denser = place_denser(measured, 2)
+    assert len(denser) == 2
+    assert all(8 < concurrency < 256 for concurrency in denser)
+    assert not set(denser) & {8, 64, 256}
+
+
+def test_a_straight_line_or_two_points_need_no_more() -> None:
+    assert place_denser([(1, 10.0, 1.0), (8, 5.0, 5.0)], 3) == ()
+    assert place_denser([(1, 3.0, 1.0), (2, 2.0, 2.0), (3, 1.0, 3.0)], 3) == ()

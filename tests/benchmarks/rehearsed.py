@@ -88,12 +88,20 @@ def measure(folder: Path, facts: BenchmarkFacts, rounds: int) -> Measure:
     return Measure(f"{facts.code} Offline, {case.backend}", median(measured, ratio), 0.98, detail=detail)
 
 
+def is_batched(facts: BenchmarkFacts) -> bool:
+    """Engines of tokens batch by themselves: tests.benchmarks.tokens measures them."""
+    return facts.rehearsal is not None and "batch_size" in facts.rehearsal.benchmark["engine"]
+
+
 def main() -> int:
     options = arguments(__doc__ or "")
-    known = (facts for code, facts in load_benchmark_facts().items() if BENCHMARKS[code].rehearsed)
-    chosen = [facts for facts in known if options.only in facts.code]
-    with tempfile.TemporaryDirectory() as folder:
-        measures = [measure(Path(folder), facts, options.rounds) for facts in chosen]
+    known = load_benchmark_facts()
+    named = [known[code] for code, entry in BENCHMARKS.items() if entry.rehearsed and options.only in code]
+    measures = []
+    for facts in filter(is_batched, named):
+        with tempfile.TemporaryDirectory() as folder:
+            measures.append(measure(Path(folder), facts, options.rounds))
+        print(measures[-1], file=sys.stderr)
     return report("rehearsed", measures, as_json=options.json)
 
 

@@ -7,23 +7,29 @@ from collections.abc import Callable
 FIRST, STEP, RESOLUTION, CEILING, FLOOR = 0.92, 0.03, 0.012, 1.05, 0.1
 
 
-def highest(holds: Callable[[float], bool], confirms: Callable[[float], bool]) -> float:
+def highest(
+    holds: Callable[[float], bool],
+    confirms: Callable[[float], bool],
+    *,
+    first: float = FIRST,
+    step: float = STEP,
+    resolution: float = RESOLUTION,
+) -> float:
     """The highest share that ``holds`` and that ``confirms`` afterwards, lowered until it does; 0 for none.
 
-    From FIRST in steps that double until one share holds and one does not, then by halves down to RESOLUTION.
+    From ``first`` in steps that double until one share holds and one does not, then by halves down to ``resolution``.
     """
-    low, high = _bracket(holds)
-    while low and high - low > RESOLUTION:
+    low, high = _bracket(holds, first, step)
+    while low and high - low > resolution:
         share = (low + high) / 2
         low, high = (share, high) if holds(share) else (low, share)
     while low > FLOOR and not confirms(low):
-        low -= RESOLUTION
+        low -= resolution
     return low if low > FLOOR else 0.0
 
 
-def _bracket(holds: Callable[[float], bool]) -> tuple[float, float]:
+def _bracket(holds: Callable[[float], bool], share: float, step: float) -> tuple[float, float]:
     """A share that holds, and a higher one that does not."""
-    step, share = STEP, FIRST
     if holds(share):
         while share + step < CEILING and holds(share + step):
             share, step = share + step, 2 * step

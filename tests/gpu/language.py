@@ -1,0 +1,304 @@
+"""Language models through vLLM: ``python -m tests.gpu.language [--shape S] [--only PART,…] [--json FILE]``.
+
+The shape of Llama 3.1 8B with random weights; prompts as long as the published ones, an answer of 128 tokens each.
+
+- offline: LoadGen's Offline samples/s through the ``vllm`` backend, over ``LLM.generate`` of the same prompts in a
+  process before it and one behind it.
+- http: a server of vLLM's own and the ``openai`` backend: Offline over ``LLM.generate``, and the highest rate that is
+  VALID within the round's bounds of the first token and of each further one, over Offline.
+- server: the same rate for the engine in the process of the run.
+
+vLLM's caches of compiled graphs are kept where $VLLM_CACHE_ROOT says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from harness.contract import Benchmark
+from tests.benchmarks.children import ROOT, build, run, start
+from tests.gpu import language_prompts
+from tests.gpu.cases import WORK
+from tests.gpu.searching import highest
+
+LENGTH = 128  # tokens of an answer
+STARTING = 420.0  # seconds
+FIRST_SHARE, SHARE_STEP = 0.7, 0.04  # of Offline
+SECONDS, CONFIRMING = 40.0, 90.0
+Figures = dict[str, Any]
+_LLAMA: Figures = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_act": "silu",
+    "rms_norm_eps": 1e-5,
+    "tie_word_embeddings": False,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+
+
+@dataclass(frozen=True)
+class LanguageShape:
+    """``config``: config.json. ``engine``: options of the backend. ``declared``: what it is told of precision."""
+
+    config: Figures
+    engine: Figures
+    declared: Figures
+    prompts: int
+    mean: int
+    longest: int
+
+
+_EIGHT = {
+    **_LLAMA,
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "vocab_size": 128256,
+    "max_position_embeddings": 131072,
+    "rope_theta": 500000.0,
+    "torch_dtype": "bfloat16",
+}
+_SMALL = {
+    **_LLAMA,
+    "hidden_size": 256,
+    "intermediate_size": 688,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 64,
+    "vocab_size": 1024,
+    "max_position_embeddings": 4096,
+    "torch_dtype": "float32",
+}
+_ON_GPU = {"context": 2816, "sequences": 1024, "batched_tokens": 16384, "memory_percent": 92, "graphs": True}
+SHAPES = {
+    "llama3.1-8b-bf16": LanguageShape(_EIGHT, _ON_GPU, {"precision": "bf16"}, 1500, 819, 2540),
+    "llama3.1-8b-fp8": LanguageShape(
+        _EIGHT, _ON_GPU, {"precision": "fp8", "quantization": "fp8", "kv_cache": "fp8"}, 1500, 819, 2540
+    ),
+    "small": LanguageShape(
+        _SMALL, {"context": 512, "sequences": 32, "graphs": False}, {"precision": "fp32"}, 96, 24, 128
+    ),
+}
+_DTYPES = {"bf16": "bfloat16", "fp32": "float32", "fp8": "bfloat16"}
+
+
+class LanguageCase:
+    """A shape with its prompts and its folder of a checkpoint without weights."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.shape = name, SHAPES[name]
+        self.folder = WORK / f"language-{name}"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.benchmark = Benchmark(name="language_prompts", path=language_prompts.__file__)
+        self.settings: Figures = {
+            "random_weights": True,
+            **self.shape.engine,
+            **self.shape.declared,
+            "min_new_tokens": LENGTH,
+            "max_new_tokens": LENGTH,
+        }
+
+    @cached_property
+    def dataset(self) -> Path:
+        shape = self.shape
+        settings = {"count": shape.prompts, "mean": shape.mean, "longest": shape.longest}
+        words = {"words": shape.config["vocab_size"]}
+        return build(self.folder, "Dataset", self.benchmark, settings={**settings, **words})
+
+    @cached_property
+    def model(self) -> Path:
+        folder = self.folder / "checkpoint"
+        folder.mkdir(exist_ok=True)
+        (folder / "config.json").write_text(json.dumps(self.shape.config), encoding="ascii")
+        return folder
+
+    @cached_property
+    def arguments(self) -> Figures:
+        """What both ways of starting vLLM without the harness say, by its own names."""
+        engine, declared = self.shape.engine, self.shape.declared
+        named = {
+            "max_model_len": engine.get("context"),
+            "max_num_seqs": engine.get("sequences"),
+            "max_num_batched_tokens": engine.get("batched_tokens"),
+            "gpu_memory_utilization": engine["memory_percent"] / 100 if "memory_percent" in engine else None,
+            "quantization": declared.get("quantization"),
+            "kv_cache_dtype": declared.get("kv_cache"),
+        }
+        return {
+            "dtype": _DTYPES[declared["precision"]],
+            "load_format": "dummy",
+            **{name: value for name, value in named.items() if value},
+        }
+
+    def bare(self) -> list[float]:
+        """Samples/s of ``LLM.generate``, twice in one process; the first after four prompts of warm-up."""
+        told = {
+            "model": str(self.model),
+            "dataset": str(self.dataset),
+            "tokens": LENGTH,
+            "arguments": {**self.arguments, "enforce_eager": not self.shape.engine["graphs"]},
+        }
+        out = start(["-m", "tests.gpu.language_bare", json.dumps(told)], self.folder)
+        rates: list[float] = json.loads(out.strip().splitlines()[-1])["rates"]
+        return rates
+
+    def measure(self, backend: str, scenario: Any, conf: dict[str, int | float], **options: Any) -> Figures:
+        return run(
+            self.folder,
+            scenario,
+            benchmark=self.benchmark,
+            backend=backend,
+            dataset=self.dataset,
+            model=self.model,
+            model_key="llama3_1-8b",
+            conf=conf,
+            settings={**self.settings, **options},
+        )
+
+    def offline(self, backend: str, **options: Any) -> Figures:
+        count = self.shape.prompts
+        conf = {"min_duration": 0, "min_query_count": count, "target_qps": 1, "sample_concatenate_permutation": 1}
+        log = self.measure(backend, "Offline", conf, **options)
+        return {"rate": log["result_samples_per_second"], "tokens": log["result_tokens_per_second"]}
+
+    def serve(self, backend: str, rate: float, seconds: float, **options: Any) -> Figures:
+        conf = {"min_duration": int(1000 * seconds), "min_query_count": 100, "target_qps": round(rate, 2)}
+        log = self.measure(backend, "Server", conf, **options)
+        times = {
+            "first_ms": log["result_first_token_99.00_percentile_latency_ns"] / 1e6,
+            "each_ms": log["result_time_per_output_token_99.00_percentile_ns"] / 1e6,
+        }
+        return {
+            "target_qps": round(rate, 2),
+            "seconds": seconds,
+            "verdict": log["result_validity"],
+            "completed": round(log["result_completed_samples_per_sec"], 2),
+            **{name: round(value, 1) for name, value in times.items()},
+        }
+
+    @contextmanager
+    def server(self) -> Iterator[str]:
+        """A server of vLLM's own; its address once it is ready."""
+        with socket.socket() as found:
+            found.bind(("127.0.0.1", 0))
+            port = found.getsockname()[1]
+        said = {"model": self.model, "host": "127.0.0.1", "port": port, "served-model-name": "served"}
+        options = {**said, **{name.replace("_", "-"): value for name, value in self.arguments.items()}}
+        command = [sys.executable, "-P", "-m", "vllm.entrypoints.openai.api_server"]
+        command += [part for name, value in options.items() for part in (f"--{name}", str(value))]
+        command += ["--skip-tokenizer-init", "--no-enable-prefix-caching", "--disable-uvicorn-access-log"]
+        command += [] if self.shape.engine["graphs"] else ["--enforce-eager"]
+        quiet = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
+        environment = {**os.environ, **quiet, "PYTHONPATH": str(ROOT)}
+        with (self.folder / "server.log").open("wb") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
+            try:
+                url = f"http://127.0.0.1:{port}"
+                self._wait(process, f"{url}/health")
+                yield url
+            finally:
+                process.terminate()
+                process.wait(60)
+
+    def _wait(self, process: subprocess.Popen[bytes], url: str) -> None:
+        end = time.monotonic() + STARTING
+        while time.monotonic() < end and process.poll() is None:
+            try:
+                urllib.request.urlopen(url, timeout=5).close()
+            except (urllib.error.URLError, OSError):
+                time.sleep(0.5)
+            else:
+                return
+        said = (self.folder / "server.log").read_text(errors="replace")[-1500:]
+        raise RuntimeError(f"the server is not ready: {said}")
+
+
+def find_highest(case: LanguageCase, whole: float, backend: str, **options: Any) -> Figures:
+    """``whole``: Offline samples/s."""
+    tried: list[Figures] = []
+
+    def valid(share: float, seconds: float = SECONDS) -> bool:
+        tried.append(case.serve(backend, share * whole, seconds, **options))
+        print(json.dumps(tried[-1]), flush=True)
+        return bool(tried[-1]["verdict"] == "VALID")
+
+    share = highest(
+        valid, lambda share: valid(share, CONFIRMING), first=FIRST_SHARE, step=SHARE_STEP, resolution=SHARE_STEP
+    )
+    return {"highest_valid_qps": round(share * whole, 2), "over_offline": round(share, 4), "tried": tried}
+
+
+def measure_offline(case: LanguageCase, known: Figures) -> Figures:
+    before = case.bare()
+    found = case.offline("vllm")
+    after = case.bare()
+    bare = max(before[-1], after[-1])
+    known["bare"] = bare
+    return {"bare": [before, after], "harness": found, "over_bare": round(found["rate"] / bare, 4)}
+
+
+def measure_http(case: LanguageCase, known: Figures) -> Figures:
+    bare = known.get("bare") or case.bare()[-1]
+    with case.server() as url:
+        options = {"url": url, "concurrency": case.shape.engine["sequences"]}
+        offline = case.offline("openai", **options)
+        print(json.dumps(offline), flush=True)
+        found = find_highest(case, offline["rate"], "openai", **options)
+    return {"bare": bare, "offline": offline, "over_bare": round(offline["rate"] / bare, 4), "server": found}
+
+
+def measure_server(case: LanguageCase, known: Figures) -> Figures:
+    return find_highest(case, known.get("bare") or case.bare()[-1], "vllm")
+
+
+PARTS: dict[str, Callable[[LanguageCase, Figures], Figures]] = {
+    "offline": measure_offline,
+    "http": measure_http,
+    "server": measure_server,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shape", choices=SHAPES, default="llama3.1-8b-bf16")
+    parser.add_argument("--only", default=",".join(PARTS))
+    parser.add_argument("--bare", type=float, default=0.0, help="samples/s of LLM.generate, where it is known")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    case = LanguageCase(options.shape)
+    known: Figures = {"bare": options.bare}
+    found: Figures = {"command": f"python -m tests.gpu.language {' '.join(sys.argv[1:])}"}
+    for name in options.only.split(","):
+        began = time.monotonic()
+        try:
+            found[name] = PARTS[name](case, known)
+        except Exception as error:  # the other parts are still worth their time
+            found[name] = {"failed": f"{type(error).__name__}: {str(error)[-3000:]}"}
+        found[name]["seconds"] = round(time.monotonic() - began, 1)
+        print(json.dumps({name: found[name]}), flush=True)
+        if options.json:
+            options.json.write_text(json.dumps({options.shape: found}, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,24 @@
+"""Prompts of random tokens, as long as those of a data set. A benchmark file like a user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.benchmarks.language.prompts import load_prompts, write_prompts
+from harness.benchmarks.language.rehearsing import draw_lengths
+
+TOKENS = True
+
+
+def build_dataset(_source: object, settings: Mapping[str, Any], output: Path, _counter: object) -> None:
+    """settings: count, mean, longest (tokens), words (of the vocabulary)."""
+    rng = np.random.default_rng(1)
+    lengths = draw_lengths(rng, settings["count"], settings["mean"], settings["longest"])
+    write_prompts(output, [rng.integers(8, settings["words"], length).tolist() for length in lengths])
+
+
+load_samples = load_prompts

@@ -158,7 +158,9 @@ class LanguageCase:
             "arguments": {**self.arguments, "enforce_eager": not self.shape.engine["graphs"]},
         }
         out = start(["-m", "tests.gpu.language_bare", json.dumps(told)], self.folder)
-        rates: list[float] = json.loads(out.strip().splitlines()[-1])["rates"]
+        # vLLM prints more, before and after.
+        (line,) = (line for line in out.splitlines() if line.startswith('{"rates"'))
+        rates: list[float] = json.loads(line)["rates"]
         return rates
 
     def measure(self, backend: str, scenario: Any, conf: dict[str, int | float], **options: Any) -> Figures:

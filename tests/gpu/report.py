@@ -13,6 +13,8 @@ GOALS: tuple[tuple[str, tuple[str, str], str, float], ...] = (
     ("Offline from host memory over the bare engine", ("offline", "host_over_bare"), ">=", 0.98),
     ("Offline from device memory over the bare engine", ("offline", "device_over_bare"), ">=", 0.99),
     ("SingleStream added latency, us", ("single", "added_us"), "<=", 40),
+    ("Tokens: Offline in the process over LLM.generate", ("offline", "over_bare"), ">=", 0.98),
+    ("Tokens: Offline over HTTP over LLM.generate", ("http", "over_bare"), ">=", 0.98),
     ("GPUs: Offline scaling", ("scaling", "ratio"), ">=", 0.97),
     ("Pipeline without an engine over LoadGen alone", ("ceiling", "ratio"), ">=", 0.8),
 )

@@ -20,7 +20,8 @@ from reconciler.mlperf.rules.values import Presence
 from reconciler.resource.canonical import show_decimal
 from reconciler.resource.inputs import Value
 from reconciler.resource.kinds import Cell
-from reconciler.resource.settings import COMMAND, DIRECTOR, SERVICE_COMMAND, SLURM
+from reconciler.resource.queues import find_queue
+from reconciler.resource.settings import COMMAND, DIRECTOR, SERVICE_COMMAND
 from reconciler.result_formats.table import find_declared_format
 from reconciler.spec.declared import Declared, DeclaredCell, Reading
 
@@ -174,7 +175,7 @@ def _unmeasurable(declared: Declared, cell: DeclaredCell) -> list[Problem]:
 def _unreachable(declared: Declared, cell: DeclaredCell) -> list[Problem]:
     """A server of the pass, where each run is a job of its own on whichever node is free."""
     service = cell.settings.get(SERVICE_COMMAND)
-    if service is None or SLURM not in declared.systems[cell.cell.system].settings:
+    if service is None or not find_queue(declared.systems[cell.cell.system].settings):
         return []
     message = "a service needs a machine that stays, and the steps of this system are jobs of a queue"
     return [_problem(cell, service, message, "start the server in the harness's command, or use a launcher")]

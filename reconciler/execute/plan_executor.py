@@ -20,8 +20,8 @@ from reconciler.execute.service import Services
 from reconciler.files import Lock, make_machine_lock
 from reconciler.plan.plan import Plan, Step
 from reconciler.resource.kinds import PERFORMANCE, Address, Kind, RunAddress
+from reconciler.resource.queues import EXECUTOR
 from reconciler.resource.records import REHEARSAL, Summary
-from reconciler.resource.settings import SLURM
 from reconciler.storage_errors import convert_storage_errors
 
 RETRIES = 3  # of a step that a queue ended, where the spec does not say how many
@@ -91,7 +91,7 @@ class PlanExecutor:
         attempts = max(1, self.desired.by_address[step.change.address].attempts)
         if interrupted := self.interrupted.get(step.change.key, 0):
             settings = self.desired.detail(step.change.address).settings
-            if interrupted > settings.number(f"{SLURM}.retries", RETRIES):
+            if interrupted > settings.number(f"{EXECUTOR}.{settings.queue}.retries", RETRIES):
                 return True
         names = _counted(step)
         return any(self.failures.get(name, 0) >= attempts or self.made.get(name, 0) > attempts for name in names)

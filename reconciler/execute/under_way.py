@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from harness.contract import read_progress
 from reconciler.execute.attempt import read, read_placement
-from reconciler.execute.executors.executor import State, read_handle
-from reconciler.execute.executors.slurm import COUNTER
+from reconciler.execute.executors.executor import JOB_COUNTER, State, read_handle
 from reconciler.execute.executors.table import Executors
 from reconciler.execute.outcome import UnderWay
 from reconciler.files import RepositoryPaths
+from reconciler.resource.queues import QUEUES
 
 
 def list_under_way(paths: RepositoryPaths) -> tuple[UnderWay, ...]:
-    """Oldest first. Slurm is asked only where something was submitted to it."""
+    """Oldest first. A queue is asked only where something was submitted to it."""
     found: list[UnderWay] = []
     executors: Executors | None = None
     for folder in sorted(paths.attempts.glob("*")):
         handle = read_handle(folder)
-        attempt = read(folder) if handle is not None and handle.executor == "slurm" else None
+        attempt = read(folder) if handle is not None and handle.executor in QUEUES else None
         if handle is None or attempt is None:
             continue
         executors = executors or Executors.of(paths)
         told = executors.by_name[handle.executor].poll(handle)
         if not told.goes_on:
             continue
-        progress = read_progress(folder / COUNTER) if told.state is State.RUNNING else None
+        progress = read_progress(folder / JOB_COUNTER) if told.state is State.RUNNING else None
         found.append(
             UnderWay(
                 attempt.intent.address,

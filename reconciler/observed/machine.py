@@ -10,6 +10,7 @@ from pathlib import Path
 
 from harness.contract import installing
 from reconciler.observed.state import Obstacle
+from reconciler.resource.queues import Queue
 from reconciler.resource.settings import Hardware
 
 
@@ -35,12 +36,13 @@ def list_accelerators(proc: Path = Path("/proc/driver/nvidia/gpus")) -> list[str
     return names
 
 
-def find_missing_queue() -> Obstacle | None:
-    """Why this machine cannot submit jobs to Slurm; None when nothing speaks against it."""
-    if shutil.which("sbatch") is None:
-        return Obstacle("Slurm is not reached from this machine: there is no sbatch", "pass on a login node of it")
-    if importlib.util.find_spec("submitit") is None:
-        return Obstacle("submitit is not installed here", installing("slurm"))
+def find_missing_queue(queue: Queue) -> Obstacle | None:
+    """Why this machine cannot submit jobs to a queue; None when nothing speaks against it."""
+    if queue.program and shutil.which(queue.program) is None:
+        problem = f"{queue.title} is not reached from this machine: there is no {queue.program}"
+        return Obstacle(problem, "pass on a login node of it")
+    if queue.library and importlib.util.find_spec(queue.library) is None:
+        return Obstacle(f"{queue.library} is not installed here", installing(queue.name))
     return None
 
 

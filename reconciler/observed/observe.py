@@ -24,6 +24,7 @@ from reconciler.observed.probed_nodes import (
 from reconciler.observed.rendered import observe_tree, read_rendered
 from reconciler.observed.state import Observed, Obstacle
 from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.queues import QUEUES
 from reconciler.resource.records import Artifact, Recorded
 from reconciler.resource.settings import BUILD_COMMAND, COMMAND, SystemSettings
 
@@ -66,7 +67,7 @@ def find_unlike_systems(systems: Mapping[str, SystemSettings], reached: ProbedNo
 def _unlike(settings: SystemSettings, reached: ProbedNodes) -> Obstacle | None:
     """Nodes that nobody has looked at yet are believed: the first pass with something to do there looks."""
     if settings.is_queued:
-        return find_missing_queue()
+        return find_missing_queue(QUEUES[settings.queue])
     here = find_unlike(settings.hardware) if settings.runs_here else None
     seen = reached.get(name_nodes(settings)) if needs_probe(settings) else None
     return here or (find_unlike_nodes(settings, seen) if seen is not None else None)

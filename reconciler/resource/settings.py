@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from reconciler.launch.launcher import LAUNCHER, LAUNCHING, PYTHON, Launcher
+from reconciler.resource.queues import EXECUTOR, find_queue
 
 # Names that several stages read: a harness's own command, and its parts.
 HARNESS, SERVICE, BUILD = "harness", "harness.service", "harness.build"
@@ -14,7 +15,6 @@ COMMAND, SCORE_COMMAND = "harness.command", "harness.score.command"
 SERVICE_COMMAND, BUILD_COMMAND = f"{SERVICE}.command", f"{BUILD}.command"
 
 ORIGINAL = "system.original"  # of a system: where its description is as it was published before
-SLURM = "executor.slurm"  # a system whose steps are jobs of Slurm
 
 
 DIRECTOR, NTP, KIT, ANALYZER = "power.director", "power.ntp", "power.kit", "power.analyzer"  # of a power meter
@@ -23,7 +23,7 @@ METERED = (DIRECTOR, NTP, KIT, ANALYZER)
 
 def is_placing(name: str) -> bool:
     """Whether a setting of a system only says where, through whom and under which meter its commands run."""
-    return name in (*LAUNCHING, *METERED, SLURM) or name.startswith(f"{SLURM}.")
+    return name in (*LAUNCHING, *METERED) or name.startswith(f"{EXECUTOR}.")
 
 
 _MILLISECONDS = 1000
@@ -88,9 +88,14 @@ class Settings:
         return not self.launcher.words and not self.is_queued
 
     @property
+    def queue(self) -> str:
+        """The one that gives its machines out; "" for none."""
+        return find_queue(self.values)
+
+    @property
     def is_queued(self) -> bool:
         """Whether a queue gives its machines out: then nobody sees them before a job runs there."""
-        return SLURM in self.values
+        return self.queue != ""
 
     @property
     def hardware(self) -> Hardware:

@@ -43,6 +43,11 @@ class ExecutorGroup(Group):
     slurm: Slurm = Field(Slurm(), description="As jobs of Slurm, submitted from this machine.")
 
 
+def list_queue_groups() -> dict[str, type[Group]]:
+    """Name of a queue, as in ``executor: {slurm: …}`` → the group of its settings."""
+    return {name: type(field.default) for name, field in ExecutorGroup.model_fields.items()}
+
+
 class Meter(Group):
     """A power measurement with MLCommons' power kit: performance runs are made twice under its client, for the ranges
     and to be measured. With a meter or without one, runs are different measurements; where it stands counts for

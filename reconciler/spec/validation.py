@@ -49,7 +49,7 @@ _HOMES: dict[str, type[Group]] = {
     "dataset": models.Dataset,
     "measurements": models.Measurements,
     "hardware": models.HardwareGroup,
-    "slurm": executor_models.Slurm,
+    **executor_models.list_queue_groups(),
 }
 _ROUNDS_OF_REPAIR = 8
 

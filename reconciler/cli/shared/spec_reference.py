@@ -22,6 +22,7 @@ from reconciler.mlperf.loadgen.settings import RESULTS
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.resource.inputs import Value
+from reconciler.resource.queues import EXECUTOR, QUEUES
 from reconciler.resource.settings import BUILD_COMMAND, COMMAND, SCORE_COMMAND, SERVICE_COMMAND
 from reconciler.result_formats.table import FORMATS
 from reconciler.spec import executor_models, harness_models, models
@@ -40,7 +41,10 @@ _GROUPS: tuple[tuple[str, str, type[Group], str | None], ...] = (
     ("Store", "`spec.stores.NAME:`", models.Store, "stores."),
     ("System", "`spec.systems.NAME:`", models.System, "system."),
     ("Hardware", "`hardware:` of a system", models.HardwareGroup, "hardware."),
-    ("Slurm", "`executor: {slurm: …}` of a system", executor_models.Slurm, "executor.slurm."),
+    *(
+        (QUEUES[name].title, f"`executor: {{{name}: …}}` of a system", group, f"{EXECUTOR}.{name}.")
+        for name, group in executor_models.list_queue_groups().items()
+    ),
     ("Power", "`power:` of a system", executor_models.Meter, "power."),
     ("Benchmark", "`spec.benchmarks.NAME:`, beside the settings of a cell", models.BenchmarkGroup, "benchmark."),
     ("Model", "`model:` of a benchmark", models.Model, "model."),

@@ -19,6 +19,7 @@ START = 900.0  # seconds in which a child says for the first time what it does; 
 
 HERE = "here"  # this machine, and whatever is reached from it by one command after another
 
+JOB_COUNTER = "counter-job"  # kept by the job of a queue, by the clock of its node
 _HANDLE = "handle.json"
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from harness.contract import CounterCopy, LaunchRequest, Result, installing
 from reconciler.errors import ReconcilerError
 from reconciler.execute.executors.executor import (
+    JOB_COUNTER,
     PATIENCE,
     Capacity,
     Handle,
@@ -26,6 +27,7 @@ from reconciler.execute.executors.executor import (
 from reconciler.execute.executors.launcher import put_behind_launcher
 from reconciler.execute.executors.local import name_submission
 from reconciler.execute.executors.slurm_job import (
+    SLURM,
     choose_more_options,
     choose_options,
     list_hidden,
@@ -34,9 +36,8 @@ from reconciler.execute.executors.slurm_job import (
 )
 from reconciler.execute.executors.slurm_queue import SlurmQueue, SlurmSilentError
 from reconciler.files import RepositoryPaths
-from reconciler.resource.settings import SLURM, CellSettings
+from reconciler.resource.settings import CellSettings
 
-COUNTER = "counter-job"  # kept by the job, by the clock of its node
 _LATE = 5.0  # seconds in which a shared file system shows a result whose job has ended
 _LOOK = 0.05
 _ENDING = 60.0  # seconds that a cancelled job may take to end, beyond the grace
@@ -66,7 +67,7 @@ class SlurmExecutor:
         attempt, request = submission.attempt, submission.request
         if attempt.intent.settings.launcher.words:  # within the job: that of several nodes, or of a container there
             request = put_behind_launcher(attempt, request, self.paths)
-        request = replace(request, counter=str(attempt.folder / COUNTER))  # type: ignore[call-arg]
+        request = replace(request, counter=str(attempt.folder / JOB_COUNTER))  # type: ignore[call-arg]
         request.write(attempt.launch if isinstance(request, LaunchRequest) else attempt.request)
         attempt.output.mkdir(exist_ok=True)
         handle = Handle(self.name, attempt.folder, name_submission(attempt))
@@ -138,7 +139,7 @@ class SlurmExecutor:
         return Progressing(found.state, why=_REQUEUED) if twice.exists() and found.why is None else found
 
     def _relay(self, folder: Path) -> None:
-        there = folder / COUNTER
+        there = folder / JOB_COUNTER
         if folder not in self.relays and there.exists():
             self.relays[folder] = CounterCopy(there, folder / "counter")
         if folder in self.relays:

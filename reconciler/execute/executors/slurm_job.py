@@ -12,8 +12,10 @@ from reconciler.execute.attempt import Attempt
 from reconciler.execute.executors.executor import Submission
 from reconciler.process import ALLOWED, CHOSEN_DEVICES, FIXED, LAUNCHERS, build_harness_command
 from reconciler.resource.kinds import PERFORMANCE, Kind
-from reconciler.resource.settings import SLURM, CellSettings
+from reconciler.resource.queues import EXECUTOR
+from reconciler.resource.settings import CellSettings
 
+SLURM = f"{EXECUTOR}.slurm"  # before the settings of a system whose steps are jobs of it
 _MINUTE = 60
 _TEXTS = ("partition", "account", "qos", "constraint")
 GONE, TWICE = 74, 73  # exit statuses of a job whose attempt is not there any more, or that is another's double

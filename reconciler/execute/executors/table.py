@@ -37,7 +37,7 @@ class Executors:
     def choose_for_system(self, settings: CellSettings) -> Executor:
         """The one that reaches the machine of a system."""
         if settings.is_queued:
-            return self.by_name["slurm"]
+            return self.by_name[settings.queue]
         return self.by_name["local" if settings.runs_here else "launcher"]
 
     def choose_for_kind(self, kind: Kind, settings: CellSettings) -> Executor:

@@ -1,0 +1,29 @@
+"""Queues that give a system's machines out: which there are, how settings choose one, and what submitting takes."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
+
+EXECUTOR = "executor"  # of a system: the queue's name, and its settings below that
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """``name``: below ``executor`` in a spec, of the executor that submits to it, and of the extra that brings its
+    ``library``. ``title``: as people call it. ``program`` and ``library``: what a machine that submits must have, ""
+    where it needs none."""
+
+    name: str
+    title: str
+    program: str = ""
+    library: str = ""
+
+
+QUEUES: Mapping[str, Queue] = {queue.name: queue for queue in (Queue("slurm", "Slurm", "sbatch", "submitit"),)}
+_SWITCHES = tuple((f"{EXECUTOR}.{name}", name) for name in QUEUES)
+
+
+def find_queue(settings: Container[str]) -> str:
+    """The queue that the settings of a system ask for, by flat name; "" for none."""
+    return next((name for switch, name in _SWITCHES if switch in settings), "")

@@ -3,48 +3,23 @@
 from __future__ import annotations
 
 import os
-import shlex
-import sys
 from collections.abc import Mapping
 
 from harness.contract import CommandRequest, FileMessage, LaunchRequest, RunRequest, ServiceRequest
-from reconciler.execute.attempt import Attempt
 from reconciler.execute.executors.executor import Submission
-from reconciler.process import ALLOWED, CHOSEN_DEVICES, FIXED, LAUNCHERS, build_harness_command
-from reconciler.resource.kinds import PERFORMANCE, Kind
+from reconciler.execute.executors.job_script import make_script
+from reconciler.process import ALLOWED, CHOSEN_DEVICES, LAUNCHERS
 from reconciler.resource.queues import EXECUTOR
 from reconciler.resource.settings import CellSettings
 
 SLURM = f"{EXECUTOR}.slurm"  # before the settings of a system whose steps are jobs of it
 _MINUTE = 60
 _TEXTS = ("partition", "account", "qos", "constraint")
-GONE, TWICE = 74, 73  # exit statuses of a job whose attempt is not there any more, or that is another's double
 
 
-def make_script(submission: Submission) -> str:
-    """What the job does. It begins once: a job that the queue starts again, or that was submitted twice, would find
-    what the first left. What it works in is gone when no pass waits for it any more."""
-    attempt = submission.attempt
-    folder = shlex.quote(str(attempt.folder))
-    request = attempt.launch if isinstance(submission.request, LaunchRequest) else attempt.request
-    words = build_harness_command(submission.request.verb, request, submission.result, _interpreter(attempt))
-    command = shlex.join(["env", *(f"{name}={value}" for name, value in sorted(FIXED.items())), *words])
+def make_job_script(submission: Submission) -> str:
     hosts = 'scontrol show hostnames "$SLURM_JOB_NODELIST" 2>/dev/null || echo "$SLURM_JOB_NODELIST"'
-    return "\n".join(
-        (
-            f"cd {folder} || exit {GONE}",
-            f"mkdir {attempt.begun.name} || {{ touch {attempt.twice.name}; exit {TWICE}; }}",
-            f'{{ echo "slurm $SLURM_JOB_ID"; {hosts}; }} > {attempt.placed.name}.partial',
-            f"mv {attempt.placed.name}.partial {attempt.placed.name}",
-            f"exec >> {shlex.quote(str(attempt.log))} 2>&1",
-            f"exec {command}",
-        )
-    )
-
-
-def _interpreter(attempt: Attempt) -> str:
-    settings = attempt.intent.settings
-    return sys.executable if settings.launcher.words else settings.launcher.python or sys.executable
+    return make_script(submission, f'echo "slurm $SLURM_JOB_ID"; {hosts}')
 
 
 def choose_options(settings: CellSettings, *, alone: bool) -> dict[str, object]:
@@ -72,9 +47,3 @@ def list_hidden(request: FileMessage, environment: Mapping[str, str] = os.enviro
     secrets = tuple(request.secrets.values()) if isinstance(request, asking) else ()
     seen = {*ALLOWED, *secrets}.difference(CHOSEN_DEVICES)
     return tuple(sorted(name for name in environment if name not in seen and not name.startswith(LAUNCHERS)))
-
-
-def must_be_alone(attempt: Attempt) -> bool:
-    """A timed run shares its machine with nobody, whatever the spec says."""
-    address = attempt.intent.address
-    return address.mode == PERFORMANCE or address.kind is Kind.COMPLIANCE_TEST

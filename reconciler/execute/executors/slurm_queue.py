@@ -1,18 +1,24 @@
-"""What Slurm says of our jobs: one question for all, by the name that each was given before it was submitted."""
+"""Slurm: its jobs are submitted by submitit, which writes the batch script. One question tells of all of them.
+
+submitit's own program on the node is left out: what a request leaves is a file already, the output of a run can be
+long, and a job that was preempted must not be queued again behind our back.
+"""
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from reconciler.execute.executors.executor import Interruption, Progressing, State
+from harness.contract import installing
+from reconciler.errors import ReconcilerError
+from reconciler.execute.executors.executor import Handle, Interruption, Progressing, State, Submission
+from reconciler.execute.executors.job_script import must_be_alone
+from reconciler.execute.executors.queued import LastAnswer, QueueSilentError
+from reconciler.execute.executors.slurm_job import choose_more_options, choose_options, list_hidden, make_job_script
 from reconciler.process import ask
 
 _QUESTION = ("squeue", "--noheader", "--me", "--states=all", "--format=%i|%j|%T|%r|%N")
 _LIMIT = 30.0  # seconds that Slurm may take to answer
-_LOOK, _SLOW_LOOK, _MANY = 1.0, 4.0, 100  # seconds between two questions; the longer where the answer is long
 
 _QUEUED = frozenset(
     {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT"}
@@ -46,6 +52,10 @@ class Job:
     def goes_on(self) -> bool:
         return self.state in _QUEUED or self.state in _RUNNING
 
+    @property
+    def gave_up(self) -> bool:
+        return False
+
     def describe(self) -> Progressing:
         if self.state in _QUEUED:
             why = f" ({self.reason})" if self.reason not in ("", "None") else ""
@@ -63,51 +73,45 @@ class Job:
         return Interruption(kind, f"job {self.id} of Slurm{where} {said}", fix) if kind else None
 
 
+def _ask_squeue() -> dict[str, tuple[Job, ...]]:
+    ended = ask(_QUESTION, _LIMIT)
+    if ended.status:
+        raise QueueSilentError(ended.error.strip() or f"squeue ended with {ended.status}")
+    jobs: dict[str, tuple[Job, ...]] = {}
+    for line in ended.out.decode(errors="replace").splitlines():
+        parts = line.split("|")
+        if len(parts) == 5:
+            jobs[parts[1]] = (*jobs.get(parts[1], ()), Job(parts[0], *parts[2:]))
+    return jobs
+
+
 @dataclass(slots=True)
 class SlurmQueue:
-    """The last answer, shared by all that ask. ``jobs``: name → its jobs, None before the first answer; ``asked``: when
-    that question was put, monotonic."""
+    """``answer``: name → its jobs."""
 
-    jobs: Mapping[str, tuple[Job, ...]] | None = None
-    asked: float = float("-inf")
-    tried: float = float("-inf")
-    problem: str = ""
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    answer: LastAnswer[tuple[Job, ...]] = field(default_factory=lambda: LastAnswer(_ask_squeue))
 
-    def find(self, name: str, since: float) -> Job | None:
-        """The job of this name as of ``since`` (monotonic) or later. Of several, as after a submission whose answer was
-        lost, the one that runs counts. Raises SlurmSilentError while Slurm does not answer."""
-        with self.lock:
-            self._refresh(since)
-            if self.asked < since:
-                raise SlurmSilentError(self.problem)
-            found = (self.jobs or {}).get(name, ())
-        return max(found, key=_rank, default=None)
+    def submit(self, submission: Submission, handle: Handle) -> None:
+        try:
+            from reconciler.execute.executors.slurm_submission import submit_job
+        except ImportError as error:
+            raise ReconcilerError("submitit is not installed here", fix=installing("slurm")) from error
+        settings = submission.attempt.intent.settings
+        options = choose_options(settings, alone=must_be_alone(submission.attempt))
+        submit_job(
+            handle.folder / handle.executor,
+            make_job_script(submission),
+            {**options, "job_name": handle.name},
+            choose_more_options(settings),
+            list_hidden(submission.request),
+        )
 
-    def _refresh(self, since: float) -> None:
-        now = time.monotonic()
-        every = _SLOW_LOOK if len(self.jobs or {}) > _MANY else _LOOK
-        if now - self.tried < every and not (self.asked < since and self.tried < since):
-            return
-        self.tried = now
-        ended = ask(_QUESTION, _LIMIT)
-        if ended.status:
-            self.problem = ended.error.strip() or f"squeue ended with {ended.status}"
-            return
-        jobs: dict[str, list[Job]] = {}
-        for line in ended.out.decode(errors="replace").splitlines():
-            parts = line.split("|")
-            if len(parts) == 5:
-                jobs.setdefault(parts[1], []).append(Job(parts[0], *parts[2:]))
-        self.jobs, self.asked = {name: tuple(found) for name, found in jobs.items()}, now
+    def find(self, handle: Handle, since: float) -> Job | None:
+        """Of several of its name, as after a submission whose answer was lost, the one that runs counts."""
+        return max(self.answer.find(handle.name, since) or (), key=_rank, default=None)
 
-    def cancel(self, name: str) -> None:
-        """Ask for its end; whether it came to that, ``find`` tells."""
-        ask(("scancel", f"--name={name}", "--me"), _LIMIT)
-
-
-class SlurmSilentError(Exception):
-    """Slurm does not answer: its controller is down, perhaps, and its jobs run on."""
+    def cancel(self, handle: Handle) -> None:
+        ask(("scancel", f"--name={handle.name}", "--me"), _LIMIT)
 
 
 def _rank(job: Job) -> tuple[bool, bool, int]:

@@ -9,7 +9,7 @@ from submitit import SlurmExecutor
 from submitit.core.utils import FailedJobError, FailedSubmissionError
 
 from reconciler.errors import ReconcilerError
-from reconciler.execute.executors.slurm_queue import SlurmSilentError
+from reconciler.execute.executors.queued import QueueSilentError
 
 # How sbatch says that it reached no controller, or lost it before the answer.
 _SILENT = (
@@ -37,7 +37,7 @@ def submit_job(
     folder: Path, script: str, options: Mapping[str, object], more: Mapping[str, object], hidden: Sequence[str]
 ) -> str:
     """Its number. ``options``: arguments of submitit's executor, ``more``: options of sbatch that it does not know.
-    Raises ReconcilerError with what Slurm said; SlurmSilentError where it did not answer, whether it took the job or
+    Raises ReconcilerError with what Slurm said; QueueSilentError where it did not answer, whether it took the job or
     not."""
     folder.mkdir(exist_ok=True)
     try:
@@ -48,5 +48,5 @@ def submit_job(
     except (FailedJobError, FailedSubmissionError, RuntimeError, ValueError) as error:
         said = " ".join(str(error).split()) or type(error).__name__
         if any(words in said for words in _SILENT):
-            raise SlurmSilentError(said) from error
+            raise QueueSilentError(said) from error
         raise ReconcilerError(f"Slurm refuses the job: {said}", fix="see executor.slurm of the system") from error

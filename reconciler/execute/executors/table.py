@@ -13,7 +13,8 @@ from reconciler.execute.executors.executor import Executor, Handle, read_handle
 from reconciler.execute.executors.launcher import LauncherExecutor
 from reconciler.execute.executors.local import LocalExecutor
 from reconciler.execute.executors.logged import LoggedExecutor
-from reconciler.execute.executors.slurm import SlurmExecutor
+from reconciler.execute.executors.queued import QueuedExecutor
+from reconciler.execute.executors.slurm_queue import SlurmQueue
 from reconciler.files import RepositoryPaths
 from reconciler.resource.kinds import Kind
 from reconciler.resource.settings import SCORE_COMMAND, CellSettings
@@ -31,7 +32,9 @@ class Executors:
 
     @classmethod
     def of(cls, paths: RepositoryPaths) -> Self:
-        executors: tuple[Executor, ...] = (LocalExecutor(), LauncherExecutor(paths), SlurmExecutor(paths))
+        queues = {"slurm": SlurmQueue()}
+        executors: list[Executor] = [LocalExecutor(), LauncherExecutor(paths)]
+        executors += (QueuedExecutor(name, paths, queue) for name, queue in queues.items())
         return cls({executor.name: LoggedExecutor(executor) for executor in executors})
 
     def choose_for_system(self, settings: CellSettings) -> Executor:

@@ -13,14 +13,19 @@ import pytest
 from harness.contract import ProbeRequest, Result, RunRequest
 from reconciler.execute.attempt import Attempt, Intent, create, read_placement
 from reconciler.execute.executors.executor import Handle, State, Submission
-from reconciler.execute.executors.slurm import SlurmExecutor
-from reconciler.execute.executors.slurm_job import choose_options, list_hidden, make_script, must_be_alone
-from reconciler.execute.executors.slurm_queue import SlurmQueue, SlurmSilentError
+from reconciler.execute.executors.job_script import must_be_alone
+from reconciler.execute.executors.queued import QueuedExecutor, QueueSilentError
+from reconciler.execute.executors.slurm_job import choose_options, list_hidden, make_job_script
+from reconciler.execute.executors.slurm_queue import SlurmQueue
 from reconciler.files import RepositoryPaths
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import CellSettings
 
 NAME = "reconcile-2026-1"
+
+
+def slurm(root: Path) -> QueuedExecutor:
+    return QueuedExecutor("slurm", RepositoryPaths(root), SlurmQueue())
 
 
 def begin(folder: Path, address: Address | None = None) -> Attempt:
@@ -56,7 +61,7 @@ def run_script(script: str, folder: Path, **variables: str) -> int:
 
 def test_job_begins_once_and_names_its_nodes(tmp_path: Path) -> None:
     attempt = begin(tmp_path / "it's here")
-    script = make_script(Submission(attempt, ProbeRequest(), attempt.result))
+    script = make_job_script(Submission(attempt, ProbeRequest(), attempt.result))
     assert run_script(script, tmp_path) == 0
     assert (read_placement(attempt.placed).job, read_placement(attempt.placed).nodes) == ("slurm 7", ("n1",))
     assert run_script(script, tmp_path, SLURM_JOB_ID="8") != 0
@@ -67,7 +72,7 @@ def test_job_begins_once_and_names_its_nodes(tmp_path: Path) -> None:
 
 def test_job_whose_attempt_is_gone_does_nothing(tmp_path: Path) -> None:
     attempt = begin(tmp_path / "attempts")
-    script = make_script(Submission(attempt, ProbeRequest(), attempt.result))
+    script = make_job_script(Submission(attempt, ProbeRequest(), attempt.result))
     attempt.folder.rename(tmp_path / "elsewhere")
     assert run_script(script, tmp_path) != 0
     assert not list(tmp_path.rglob("runs"))
@@ -128,7 +133,7 @@ def test_timed_runs_have_their_nodes_alone(tmp_path: Path) -> None:
 )
 def test_states_of_slurm(tmp_path: Path, answers: Path, line: str, state: State, kind: str) -> None:
     answers.write_text(f"12|other|RUNNING|None|n1\n14|{NAME}|{line}\n")
-    found = SlurmExecutor(RepositoryPaths(tmp_path)).poll(Handle("slurm", tmp_path, NAME))
+    found = slurm(tmp_path).poll(Handle("slurm", tmp_path, NAME))
     assert (found.state, found.why.problem_class if found.why else "") == (state, kind)
     told = found.why.problem if found.why else found.note
     assert "job 14" in told
@@ -136,11 +141,11 @@ def test_states_of_slurm(tmp_path: Path, answers: Path, line: str, state: State,
 
 
 def test_job_that_slurm_forgot_is_lost_and_one_that_it_cannot_tell_of_is_not(tmp_path: Path, answers: Path) -> None:
-    executor = SlurmExecutor(RepositoryPaths(tmp_path))
+    executor = slurm(tmp_path)
     handle = Handle("slurm", tmp_path, NAME)
     assert executor.poll(handle).state is State.LOST
     answers.unlink()
-    found = SlurmExecutor(RepositoryPaths(tmp_path)).poll(handle)
+    found = slurm(tmp_path).poll(handle)
     assert found.goes_on
     assert "does not answer" in found.note
 
@@ -148,21 +153,21 @@ def test_job_that_slurm_forgot_is_lost_and_one_that_it_cannot_tell_of_is_not(tmp
 def test_result_counts_whatever_slurm_says(tmp_path: Path, answers: Path) -> None:
     answers.write_text(f"14|{NAME}|NODE_FAIL|None|n3\n")
     (tmp_path / "result.json").write_text("{}")
-    found = SlurmExecutor(RepositoryPaths(tmp_path)).poll(Handle("slurm", tmp_path, NAME))
+    found = slurm(tmp_path).poll(Handle("slurm", tmp_path, NAME))
     assert (found.state, found.why) == (State.ENDED, None)
 
 
 def test_job_that_found_another_in_its_place_was_queued_again(tmp_path: Path, answers: Path) -> None:
     answers.write_text(f"14|{NAME}|FAILED|NonZeroExitCode|n3\n")
     (tmp_path / "twice").touch()
-    found = SlurmExecutor(RepositoryPaths(tmp_path)).poll(Handle("slurm", tmp_path, NAME))
+    found = slurm(tmp_path).poll(Handle("slurm", tmp_path, NAME))
     assert found.why is not None
     assert found.why.problem_class == "requeued"
 
 
 def test_of_two_jobs_of_one_name_the_running_one_counts(answers: Path) -> None:
     answers.write_text(f"13|{NAME}|RUNNING|None|n1\n14|{NAME}|FAILED|NonZeroExitCode|n2\n")
-    found = SlurmQueue().find(NAME, time.monotonic())
+    found = SlurmQueue().find(Handle("slurm", Path(), NAME), time.monotonic())
     assert found is not None
     assert found.id == "13"
 
@@ -170,17 +175,26 @@ def test_of_two_jobs_of_one_name_the_running_one_counts(answers: Path) -> None:
 def test_one_question_serves_all_that_ask_at_a_time(tmp_path: Path, answers: Path) -> None:
     answers.write_text("".join(f"{number}|{NAME}{number}|RUNNING|None|n1\n" for number in range(200)))
     queue, since = SlurmQueue(), time.monotonic()
-    assert all(queue.find(f"{NAME}{number}", since) for number in range(200))
+    assert all(queue.find(Handle("slurm", tmp_path, f"{NAME}{number}"), since) for number in range(200))
     assert (tmp_path / "questions").read_text() == "asked\n"
     answers.unlink()
-    with pytest.raises(SlurmSilentError):
-        queue.find(NAME, time.monotonic())
+    with pytest.raises(QueueSilentError):
+        queue.find(Handle("slurm", tmp_path, NAME), time.monotonic())
 
 
 def test_cancelling_waits_for_the_end(tmp_path: Path, answers: Path) -> None:
     answers.write_text(f"14|{NAME}|CANCELLED|None|n3\n")
-    SlurmExecutor(RepositoryPaths(tmp_path)).cancel(Handle("slurm", tmp_path, NAME))
+    slurm(tmp_path).cancel(Handle("slurm", tmp_path, NAME))
     assert shlex.split((tmp_path / "cancelled").read_text()) == [f"--name={NAME}", "--me"]
+
+
+def test_cancelled_job_that_waits_for_a_place_never_begins(tmp_path: Path, answers: Path) -> None:
+    attempt = begin(tmp_path / "attempts")
+    script = make_job_script(Submission(attempt, ProbeRequest(), attempt.result))
+    answers.write_text(f"14|{NAME}|PENDING|Resources|\n")
+    slurm(tmp_path).cancel(Handle("slurm", attempt.folder, NAME))
+    assert run_script(script, tmp_path) != 0
+    assert not list(tmp_path.rglob("runs"))
 
 
 _SBATCH = """#!/bin/sh
@@ -190,7 +204,7 @@ echo "Submitted batch job 5"
 """
 
 
-def submit(tmp_path: Path, words: str) -> tuple[SlurmExecutor, Handle, Attempt]:
+def submit(tmp_path: Path, words: str) -> tuple[QueuedExecutor, Handle, Attempt]:
     """To a Slurm that refuses, with these words, as long as there is ``down``."""
     for name in ("sbatch", "srun"):
         program = tmp_path / "bin" / name
@@ -198,7 +212,7 @@ def submit(tmp_path: Path, words: str) -> tuple[SlurmExecutor, Handle, Attempt]:
         program.chmod(0o755)
     (tmp_path / "down").touch()
     attempt = begin(tmp_path / "attempts")
-    executor = SlurmExecutor(RepositoryPaths(tmp_path))
+    executor = slurm(tmp_path)
     return executor, executor.submit(Submission(attempt, ProbeRequest(), attempt.result)), attempt
 
 

@@ -1,0 +1,48 @@
+"""A submission as what a job of a queue does, in words of the shell."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+
+from harness.contract import LaunchRequest
+from reconciler.execute.attempt import Attempt
+from reconciler.execute.executors.executor import Submission
+from reconciler.process import FIXED, build_harness_command
+from reconciler.resource.kinds import PERFORMANCE, Kind
+
+GONE, TWICE = 74, 73  # exit statuses of a job whose attempt is not there any more, or that is another's double
+
+
+def make_script(submission: Submission, place: str, environment: Sequence[str] = ()) -> str:
+    """It begins once: a job that the queue starts again, or that was submitted twice, would find what the first left.
+    What it works in is gone when no pass waits for it any more. ``place``: a command that prints the queue's name and
+    the job's number, then each of its nodes; ``environment``: words of ``env`` that say what the job keeps of what it
+    finds."""
+    attempt = submission.attempt
+    folder = shlex.quote(str(attempt.folder))
+    request = attempt.launch if isinstance(submission.request, LaunchRequest) else attempt.request
+    words = build_harness_command(submission.request.verb, request, submission.result, _interpreter(attempt))
+    fixed = shlex.join([*(f"{name}={value}" for name, value in sorted(FIXED.items())), *words])
+    return "\n".join(
+        (
+            f"cd {folder} || exit {GONE}",
+            f"mkdir {attempt.begun.name} || {{ touch {attempt.twice.name}; exit {TWICE}; }}",
+            f"{{ {place}; }} > {attempt.placed.name}.partial",
+            f"mv {attempt.placed.name}.partial {attempt.placed.name}",
+            f"exec >> {shlex.quote(str(attempt.log))} 2>&1",
+            " ".join(("exec env", *environment, fixed)),
+        )
+    )
+
+
+def _interpreter(attempt: Attempt) -> str:
+    settings = attempt.intent.settings
+    return sys.executable if settings.launcher.words else settings.launcher.python or sys.executable
+
+
+def must_be_alone(attempt: Attempt) -> bool:
+    """A timed run shares its machine with nobody, whatever the spec says."""
+    address = attempt.intent.address
+    return address.mode == PERFORMANCE or address.kind is Kind.COMPLIANCE_TEST

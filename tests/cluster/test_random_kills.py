@@ -10,16 +10,8 @@ import pytest
 
 from reconciler.resource.records import Ended
 from tests.cluster import Slurm, find_missing
-from tests.cluster.test_slurm import (
-    EVEN,
-    ODD,
-    assert_nothing_is_lost_or_repeated,
-    healthy,
-    make_lab,
-    runs_of,
-    slurm,
-    start_pass,
-)
+from tests.cluster.lab import assert_nothing_is_lost_or_repeated, make_lab, runs_of, start_pass
+from tests.cluster.test_slurm import EVEN, ODD, healthy, slurm
 
 pytest.importorskip("mlperf_loadgen")
 pytest.importorskip("submitit")

@@ -2,49 +2,36 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeGuard
 
 import pytest
 
 from reconciler.execute.outcome import Event, Status, StepProgress
 from reconciler.planning import Options
-from reconciler.reconcile import PassReport, run_pass
-from reconciler.resource.records import Ended, Record
+from reconciler.reconcile import run_pass
+from reconciler.resource.records import Ended
 from tests.cluster import Slurm, find_missing
-from tests.passes.repository import SPEC, Repository, make_repository
+from tests.cluster.lab import (
+    assert_nothing_is_lost_or_repeated,
+    is_timed_run,
+    make_lab,
+    runs_of,
+    said,
+    start_pass,
+    wait_for,
+)
 
 pytest.importorskip("mlperf_loadgen")
 pytest.importorskip("submitit")
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(find_missing()), reason=find_missing() or "Slurm is here")]
 
-CHECKOUT = Path(__file__).parents[2]
-_CELLS = """\
-          Offline: {target_qps: 100, min_query_count: 100}
-          SingleStream: {target_latency: 10 ms, min_query_count: 100}
-"""
-_SYSTEM = """\
-    NAME:
-      category: edge
-      status: available
-      executor: {slurm: {partition: lab, time: 10 minMORE}}
-"""
-_SLOW = """
-
-def postprocess(outputs):
-    import time
-    time.sleep({})
-    return outputs[0].argmax(axis=1)
-"""
-ODD, EVEN, ANY = ", constraint: h200", ", constraint: b200", ""
+ODD, EVEN, ANY = (
+    f"{{slurm: {{partition: lab, time: 10 min{more}}}}}" for more in (", constraint: h200", ", constraint: b200", "")
+)
 
 
 @pytest.fixture(scope="module")
@@ -71,60 +58,8 @@ def idle_nodes(slurm: Slurm) -> list[str]:
     return slurm.do("run", "sinfo", "-h", "-N", "-p", "lab", "-t", "idle", "-o", "%N").split()
 
 
-def make_lab(root: Path, systems: dict[str, str], *, seconds: float = 0.0) -> Repository:
-    """``seconds``: how long a performance run of SingleStream lasts at least; one of Offline a quarter of that."""
-    repository = make_repository(root)
-    text = (root / SPEC).read_text(encoding="utf-8")
-    head, _, rest = text.partition("    box:\n")
-    benchmarks = rest[rest.index("  benchmarks:") : rest.index("  divisions:")]
-    declared = "".join(_SYSTEM.replace("NAME", name).replace("MORE", more) for name, more in systems.items())
-    cells = "".join(f"      {name}:\n        tiny:\n{_CELLS}" for name in systems)
-    code = (root / "benchmarks/tiny.py").read_text(encoding="utf-8")
-    repository.write("benchmarks/tiny.py", f"{code}{_SLOW.format(seconds / 100)}")
-    repository.write(SPEC, f"{head}{declared}{benchmarks}  divisions:\n    open:\n{cells}")
-    return repository
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    give_up = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < give_up, "it did not come to that"
-        time.sleep(0.1)
-
-
-def start_pass(repository: Repository, *words: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "reconciler.cli.main", *words]
-    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
-    with (repository.root / "said").open("ab") as out:
-        return subprocess.Popen(command, cwd=repository.root, env=environment, stdout=out, stderr=out)
-
-
-def runs_of(repository: Repository) -> list[Record]:
-    return [record for record in repository.records().values() if "machine.job" in record.facts]
-
-
-def said(report: PassReport) -> str:
-    return "\n".join(f"{outcome.step.change.address}: {outcome.message}" for outcome in report.outcomes)
-
-
 def running(slurm: Slurm) -> list[str]:
     return [name for name, state, _ in slurm.jobs() if state == "RUNNING"]
-
-
-def is_timed_run(event: Event, scenario: str) -> TypeGuard[StepProgress]:
-    """Whether it tells that a performance run of the scenario answers queries."""
-    return (
-        isinstance(event, StepProgress)
-        and event.progress.stage == "running"
-        and event.step.change.address.label == "Run performance"
-        and scenario in str(event.step.change.address)
-    )
-
-
-def assert_nothing_is_lost_or_repeated(repository: Repository) -> None:
-    assert repository.look().plan.in_sync
-    assert max(repository.done().values()) == 1
-    assert repository.leftovers() == []
 
 
 def test_systems_are_measured_on_their_nodes_at_the_same_time(tmp_path: Path, slurm: Slurm) -> None:
@@ -183,7 +118,7 @@ def test_failed_node_costs_one_attempt_and_the_pass_ends_green(tmp_path: Path, h
 
 
 def test_preempted_run_is_queued_again(tmp_path: Path, healthy: Slurm) -> None:
-    repository = make_lab(tmp_path / "lab", {"odd": ", constraint: h200, machines: 1"}, seconds=3)
+    repository = make_lab(tmp_path / "lab", {"odd": ODD.replace("h200", "h200, machines: 1")}, seconds=3)
     asked: list[str] = []
 
     def preempt(event: Event) -> None:
@@ -260,7 +195,7 @@ def test_job_is_submitted_once_the_controller_is_back(tmp_path: Path, healthy: S
 
 
 def test_refused_job_fails_its_step_with_the_words_of_slurm(tmp_path: Path, slurm: Slurm) -> None:
-    repository = make_lab(tmp_path / "lab", {"odd": ", constraint: abacus", "even": EVEN})
+    repository = make_lab(tmp_path / "lab", {"odd": ODD.replace("h200", "abacus"), "even": EVEN})
     report = repository.reconcile()
     failed = {str(o.step.change.address): o.message for o in report.outcomes if o.status is Status.FAILED}
     assert failed

@@ -20,7 +20,7 @@ from reconciler.mlperf.rules.values import Presence
 from reconciler.resource.canonical import show_decimal
 from reconciler.resource.inputs import Value
 from reconciler.resource.kinds import Cell
-from reconciler.resource.queues import find_queue
+from reconciler.resource.queues import EXECUTOR, QUEUES, find_queue, find_queues
 from reconciler.resource.settings import COMMAND, DIRECTOR, SERVICE_COMMAND
 from reconciler.result_formats.table import find_declared_format
 from reconciler.spec.declared import Declared, DeclaredCell, Reading
@@ -107,7 +107,7 @@ def _check_cell(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> lis
         fix = f"{suggest_nearest(name, known)}{choice}: {', '.join(known)}"
         return [_problem(cell, official, message, fix)]
     problems = _forbidden(declared, cell, rules, ruleset) + _unsayable(cell) + _pruned(cell, ruleset)
-    problems += _unreachable(declared, cell) + _unmeasurable(declared, cell)
+    problems += _unreachable(declared, cell) + _in_two_queues(declared, cell) + _unmeasurable(declared, cell)
     own_tests = find_declared_format(cell.settings).TESTS_ITSELF
     problems += _of_earlier_rounds(cell, name, ruleset)
     problems += _unfit_for_endpoints(cell, rules, ruleset) if own_tests else _unknown_tests(cell, rules)
@@ -179,6 +179,18 @@ def _unreachable(declared: Declared, cell: DeclaredCell) -> list[Problem]:
         return []
     message = "a service needs a machine that stays, and the steps of this system are jobs of a queue"
     return [_problem(cell, service, message, "start the server in the harness's command, or use a launcher")]
+
+
+def _in_two_queues(declared: Declared, cell: DeclaredCell) -> list[Problem]:
+    settings = declared.systems[cell.cell.system].settings
+    found = find_queues(settings)
+    if len(found) < 2:
+        return []
+    message = (
+        f"the steps of a system are jobs of one queue, not of {' and '.join(QUEUES[name].title for name in found)}"
+    )
+    fix = "keep one below `executor`, or declare two systems"
+    return [_problem(cell, settings[f"{EXECUTOR}.{found[1]}"], message, fix)]
 
 
 def _unknown_tests(cell: DeclaredCell, rules: BenchmarkRules) -> list[Problem]:

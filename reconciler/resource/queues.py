@@ -20,10 +20,16 @@ class Queue:
     library: str = ""
 
 
-QUEUES: Mapping[str, Queue] = {queue.name: queue for queue in (Queue("slurm", "Slurm", "sbatch", "submitit"),)}
+_QUEUES = (Queue("slurm", "Slurm", "sbatch", "submitit"), Queue("ray", "Ray"))
+QUEUES: Mapping[str, Queue] = {queue.name: queue for queue in _QUEUES}
 _SWITCHES = tuple((f"{EXECUTOR}.{name}", name) for name in QUEUES)
 
 
 def find_queue(settings: Container[str]) -> str:
     """The queue that the settings of a system ask for, by flat name; "" for none."""
-    return next((name for switch, name in _SWITCHES if switch in settings), "")
+    return next(iter(find_queues(settings)), "")
+
+
+def find_queues(settings: Container[str]) -> list[str]:
+    """All that they ask for, of which a system can have one."""
+    return [name for switch, name in _SWITCHES if switch in settings]

@@ -26,6 +26,8 @@ them. Only what some layer sets is there, except for benchmark.official and benc
     hardware.<field>                accelerator, count, cpu, nodes, power_limit (integer milliwatts)
     executor.slurm                  True: jobs of Slurm are asked for; partition, account, qos, constraint, nodes,
                                     exclusive, time (integer milliseconds), machines, retries, options.<name> lie below
+    executor.ray                    True: jobs of Ray are asked for; address, resources.<name>, labels.<name>, gpus,
+                                    cpus, machines, retries lie below
     policy.publish                  latest | median | best
     compliance.<test>               True: the test is asked for; its own settings lie below: target_qps, target_latency,
                                     attempts, dtype, eos_token_id

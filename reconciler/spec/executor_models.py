@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from reconciler.spec import fields
-from reconciler.spec.groups import Group, Options
+from reconciler.spec.groups import Empty, Group, Options
 
 
 class Slurm(Group):
@@ -37,10 +37,44 @@ class Slurm(Group):
     options: Options = Field({}, description="More options of sbatch by their long names, such as gres: gpu:8.")
 
 
+class Ray(Group):
+    """Each step of the system that needs its machine is a job of its own, which holds what is named here on one node
+    for as long as it runs. Nothing here makes a result stale."""
+
+    NAMED: ClassVar[bool] = True
+
+    address: fields.OptionalText = Field(
+        None,
+        description="Where its dashboard answers, such as http://head:8265; default: RAY_API_SERVER_ADDRESS or "
+        "RAY_ADDRESS of the environment, else http://127.0.0.1:8265.",
+    )
+    resources: Annotated[dict[str, fields.Count], Empty] = Field(
+        {},
+        description="Custom resources that each step holds, by name: all that a node offers of one, to have the "
+        "node alone. Default: 1 of the resource that is named like the system.",
+    )
+    labels: Annotated[dict[fields.LabelName, fields.Text], Empty] = Field(
+        {}, description="Labels that its nodes must have, such as ray.io/accelerator-type: H200."
+    )
+    gpus: fields.CountOrNone = Field(
+        None, description="GPUs that each step holds; default: hardware.count where an accelerator is declared, else 0."
+    )
+    cpus: fields.CountOrNone = Field(None, description="CPUs, as Ray counts them, that each step holds; default: 0.")
+    machines: fields.Count = Field(
+        None, description="How many jobs of this system may be queued or running at a time; default: 64."
+    )
+    retries: fields.CountOrNone = Field(
+        None,
+        description="How often a step is queued again within a pass when its node was lost, beside the attempts of the "
+        "cell; default: 3.",
+    )
+
+
 class ExecutorGroup(Group):
     """Where commands of the system run: at most one of these; default: on this machine, or behind the launcher."""
 
     slurm: Slurm = Field(Slurm(), description="As jobs of Slurm, submitted from this machine.")
+    ray: Ray = Field(Ray(), description="As jobs of Ray, submitted through its dashboard.")
 
 
 def list_queue_groups() -> dict[str, type[Group]]:

@@ -212,6 +212,7 @@ Day = Annotated[
 FreeValue = Annotated[
     str | int | bool, check_fitting(scalars.parse_free_value), WithJsonSchema({"type": ["string", "number", "boolean"]})
 ]
+LabelName = Annotated[str, WithJsonSchema({"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9./_-]*$"})]
 DescriptionName = Annotated[str, check_fitting(scalars.parse_description_name), WithJsonSchema({"type": "string"})]
 DescriptionValue = Annotated[
     str | int, check_fitting(scalars.parse_description_value), WithJsonSchema({"type": ["string", "number"]})

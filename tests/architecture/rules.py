@@ -58,6 +58,7 @@ SLOW: dict[str, str] = {
     "reconciler.desired.published": "rules, only when the spec changed",
     "reconciler.desired.requirements": "rules, only when the spec changed",
     "reconciler.event_log": "logging, only with --verbose",
+    "reconciler.execute.executors.ray_dashboard": "HTTP, only where jobs of Ray are asked for",
     "reconciler.execute.executors.slurm_submission": "submitit, of an extra, only where a job is submitted",
     "reconciler.git": "GitPython",
     "reconciler.git_history": "GitPython",

@@ -1,4 +1,4 @@
-"""A real Slurm on the loopback interface, where Debian's packages are installed."""
+"""Real queues on the loopback interface, where they are installed; here Slurm, from Debian's packages."""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ from reconciler.execute.executors.executor import Executor, Handle, read_handle
 from reconciler.execute.executors.launcher import LauncherExecutor
 from reconciler.execute.executors.local import LocalExecutor
 from reconciler.execute.executors.logged import LoggedExecutor
-from reconciler.execute.executors.queued import QueuedExecutor
+from reconciler.execute.executors.queued import JobQueue, QueuedExecutor
+from reconciler.execute.executors.ray_queue import RayQueue
 from reconciler.execute.executors.slurm_queue import SlurmQueue
 from reconciler.files import RepositoryPaths
 from reconciler.resource.kinds import Kind
@@ -32,7 +33,7 @@ class Executors:
 
     @classmethod
     def of(cls, paths: RepositoryPaths) -> Self:
-        queues = {"slurm": SlurmQueue()}
+        queues: dict[str, JobQueue] = {"slurm": SlurmQueue(), "ray": RayQueue()}
         executors: list[Executor] = [LocalExecutor(), LauncherExecutor(paths)]
         executors += (QueuedExecutor(name, paths, queue) for name, queue in queues.items())
         return cls({executor.name: LoggedExecutor(executor) for executor in executors})

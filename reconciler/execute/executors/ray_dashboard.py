@@ -1,0 +1,93 @@
+"""The jobs API of Ray's dashboard over HTTP. Nothing of Ray is installed where jobs are submitted."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from reconciler.errors import ReconcilerError
+from reconciler.execute.executors.queued import QueueSilentError
+
+_DEFAULT = "http://127.0.0.1:8265"
+_LIMIT = 30.0  # seconds that the dashboard may take to answer
+_LONGEST = 300  # characters of what it says that are told
+
+
+def find_address(declared: str, environment: Mapping[str, str] = os.environ) -> str:
+    """As Ray's own client looks for it, where the spec says nothing."""
+    found = (declared, environment.get("RAY_API_SERVER_ADDRESS", ""), environment.get("RAY_ADDRESS", ""))
+    return next((address for address in found if address.startswith(("http://", "https://"))), _DEFAULT).rstrip("/")
+
+
+def list_jobs(address: str) -> list[dict[str, Any]]:
+    """All that it knows of, those of others too."""
+    status, answer = _ask(address, "GET", "/api/jobs/")
+    if status != 200:
+        raise QueueSilentError(_describe(status, answer))
+    try:
+        found = json.loads(answer)
+    except ValueError as error:
+        raise QueueSilentError(f"{address} is not Ray's dashboard") from error
+    return [job for job in found if isinstance(job, dict)] if isinstance(found, list) else []
+
+
+def submit_job(address: str, job: Mapping[str, Any]) -> bool:
+    """Whether it is new there; False where it has one of this name. Raises ReconcilerError where Ray refuses it."""
+    status, answer = _ask(address, "POST", "/api/jobs/", json.dumps(job).encode())
+    if status == 200:
+        return True
+    if status == 400 and b"already exists" in answer:
+        return False
+    if status in (400, 401, 403, 404, 405, 415, 422):
+        raise ReconcilerError(
+            f"Ray refuses the job: {_describe(status, answer)}", fix="see executor.ray of the system, and its address"
+        )
+    raise QueueSilentError(_describe(status, answer))
+
+
+def stop_job(address: str, name: str) -> None:
+    _ask(address, "POST", f"/api/jobs/{quote(name)}/stop")
+
+
+def delete_job(address: str, name: str) -> None:
+    """One that has ended: its name is free then."""
+    _ask(address, "DELETE", f"/api/jobs/{quote(name)}")
+
+
+def _ask(address: str, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
+    where = urlsplit(address)
+    kind = HTTPSConnection if where.scheme == "https" else HTTPConnection
+    try:
+        connection = kind(where.hostname or "", where.port, timeout=_LIMIT)
+        try:
+            connection.request(method, where.path + path, body, {"Content-Type": "application/json", **_authorise()})
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+    except (OSError, HTTPException, ValueError) as error:
+        raise QueueSilentError(f"{address}: {error}") from error
+
+
+def _authorise() -> dict[str, str]:
+    """As Ray's own client does: a token, and whatever a proxy before the dashboard asks for."""
+    token = os.environ.get("RAY_AUTH_TOKEN", "")
+    if not token and (path := os.environ.get("RAY_AUTH_TOKEN_PATH")):
+        token = Path(path).read_text(encoding="utf-8").strip()
+    try:
+        more = json.loads(os.environ.get("RAY_JOB_HEADERS") or "{}")
+    except ValueError as error:
+        raise ReconcilerError("RAY_JOB_HEADERS is not JSON", fix='write {"name": "value"}') from error
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    return headers | {str(name): str(value) for name, value in more.items()}
+
+
+def _describe(status: int, answer: bytes) -> str:
+    """Its last line: errors come as a whole traceback."""
+    lines = answer.decode(errors="replace").strip().splitlines() or [""]
+    return f"{lines[-1][:_LONGEST]} (HTTP {status})".lstrip()

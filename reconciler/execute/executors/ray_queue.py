@@ -1,0 +1,192 @@
+"""Ray: each step is a job of its job submission API, under the name that it was given before.
+
+Ray starts a job's command on a node that has what the job holds: that is how a step comes to a machine of its system,
+and has it alone.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from harness.contract import CommandRequest, LaunchRequest, RunRequest, ServiceRequest
+from reconciler.execute.attempt import read_placement
+from reconciler.execute.executors.executor import Handle, Interruption, Progressing, State, Submission
+from reconciler.execute.executors.job_script import make_script
+from reconciler.execute.executors.queued import LastAnswer
+from reconciler.files import replace
+from reconciler.process import ALLOWED
+from reconciler.resource.queues import EXECUTOR
+from reconciler.resource.settings import CellSettings
+
+RAY = f"{EXECUTOR}.ray"
+_JOB, _SCRIPT = "ray.json", "ray.sh"  # in the folder of an attempt
+_LONGEST = 300  # characters of what Ray says that a record keeps
+_STOPPED = ("cancelled", "was stopped", "pass again to queue it again")
+
+# What Ray calls the error of a job that failed → its class, what is said of it, and what to do. What a job's command
+# did wrong stands in the child's log.
+_ENDS: Mapping[str, tuple[str, str, str]] = {
+    "RUNTIME_ENV_SETUP_FAILURE": (
+        "missing",
+        "got no runtime environment",
+        "see the log of the runtime environment's agent on the node",
+    ),
+    "JOB_SUPERVISOR_ACTOR_START_TIMEOUT": (
+        "requeued",
+        "found no place within Ray's limit",
+        "see `ray status` for what its nodes offer; RAY_JOB_START_TIMEOUT_SECONDS on the head is the limit",
+    ),
+    "JOB_SUPERVISOR_ACTOR_UNSCHEDULABLE": (
+        "input",
+        "fits no node",
+        "let executor.ray of the system ask for what `ray status` shows",
+    ),
+    "JOB_SUPERVISOR_ACTOR_START_FAILURE": ("input", "could not be started", "see executor.ray of the system"),
+    "JOB_SUPERVISOR_ACTOR_DIED": (
+        "node-failure",
+        "lost its node",
+        "see `ray list nodes`; it is queued again by itself",
+    ),
+    "JOB_SUPERVISOR_ACTOR_UNKNOWN_FAILURE": ("lost", "was lost by Ray", "pass again"),
+}
+_NODE_LOST = _ENDS["JOB_SUPERVISOR_ACTOR_DIED"]
+_NO_MEMORY = ("resources", "ran out of memory", "lower batch_size or streams, or give the system larger nodes")
+
+
+@dataclass(frozen=True, slots=True)
+class RayJob:
+    """``error``: Ray's name for why it failed; ``message``: what it says of that. ``placed``: it had a node; ``nodes``:
+    as the job itself wrote them."""
+
+    id: str
+    status: str
+    error: str = ""
+    message: str = ""
+    placed: bool = False
+    nodes: tuple[str, ...] = ()
+
+    @property
+    def gave_up(self) -> bool:
+        return self.status == "FAILED" and self.error == "JOB_SUPERVISOR_ACTOR_START_TIMEOUT" and not self.placed
+
+    @property
+    def where(self) -> str:
+        return f" on {', '.join(self.nodes)}" if self.nodes else ""
+
+    def describe(self) -> Progressing:
+        if self.status == "PENDING":
+            return Progressing(State.QUEUED, note=f"job {self.id} (waits for a node that is free)")
+        if self.status == "RUNNING":
+            return Progressing(State.RUNNING, note=f"job {self.id}{self.where}")
+        return Progressing(State.ENDED, why=self.explain())
+
+    def explain(self) -> Interruption | None:
+        """Why a job ended that left no result; None where Ray has nothing to say of it."""
+        found = _STOPPED if self.status == "STOPPED" else _ENDS.get(self.error)
+        if found is None or self.status == "SUCCEEDED":
+            return None
+        if self.placed and self.error == "JOB_SUPERVISOR_ACTOR_START_FAILURE":
+            found = _NODE_LOST  # Ray found nobody any more who keeps it
+        if found is _NODE_LOST and "OutOfMemory" in self.message:
+            found = _NO_MEMORY
+        kind, said, fix = found
+        why = " ".join(self.message.split())[:_LONGEST] if self.status != "STOPPED" else ""
+        return Interruption(kind, f"job {self.id} of Ray{self.where} {said}{f': {why}' if why else ''}", fix)
+
+
+@dataclass(slots=True)
+class RayQueue:
+    """``answers``: address of a dashboard → what it said last. ``addresses``: folder of a submission → where it is."""
+
+    answers: dict[str, LastAnswer[RayJob]] = field(default_factory=dict)
+    addresses: dict[Path, str] = field(default_factory=dict)
+
+    def submit(self, submission: Submission, handle: Handle) -> None:
+        from reconciler.execute.executors.ray_dashboard import delete_job, find_address, submit_job
+
+        settings = submission.attempt.intent.settings
+        address = find_address(settings.text(f"{RAY}.address"))
+        job = {
+            "entrypoint": f"exec sh {shlex.quote(str(handle.folder / _SCRIPT))}",
+            "submission_id": handle.name,
+            "metadata": {"mlperf-reconciler": str(submission.attempt.intent.address)},
+            **choose_resources(settings),
+        }
+        replace(handle.folder / _SCRIPT, make_job_script(submission, handle.name).encode())
+        replace(handle.folder / _JOB, json.dumps({"address": address, "job": job}, sort_keys=True).encode())
+        self.addresses[handle.folder] = address
+        if not submit_job(address, job):  # it waited too long once, or its answer was lost
+            delete_job(address, handle.name)
+            submit_job(address, job)
+
+    def find(self, handle: Handle, since: float) -> RayJob | None:
+        address = self._find_address(handle)
+        answer = self.answers.setdefault(address, LastAnswer(partial(_list_jobs, address)))
+        job = answer.find(handle.name, since)
+        return None if job is None else _place(job, handle)
+
+    def cancel(self, handle: Handle) -> None:
+        from reconciler.execute.executors.ray_dashboard import stop_job
+
+        stop_job(self._find_address(handle), handle.name)
+
+    def _find_address(self, handle: Handle) -> str:
+        """Another process may have submitted it."""
+        if handle.folder not in self.addresses:
+            from reconciler.execute.executors.ray_dashboard import find_address
+
+            try:
+                kept = str(json.loads((handle.folder / _JOB).read_bytes())["address"])
+            except (OSError, ValueError, KeyError, TypeError):
+                kept = ""  # it ended before it was submitted
+            self.addresses[handle.folder] = find_address(kept)
+        return self.addresses[handle.folder]
+
+
+def make_job_script(submission: Submission, name: str) -> str:
+    """A job finds the environment in which Ray was started on its node: it keeps what any child here is given, the
+    devices that Ray chose for it, the way to its cluster, and the secrets that the spec names."""
+    request = submission.request
+    asking = CommandRequest | LaunchRequest | RunRequest | ServiceRequest
+    secrets = tuple(request.secrets.values()) if isinstance(request, asking) else ()
+    kept = [f'${{{name}+"{name}=${name}"}}' for name in (*ALLOWED, "RAY_ADDRESS", *secrets)]
+    return make_script(submission, f"echo {shlex.quote(f'ray {name}')}; uname -n", ("-i", *kept))
+
+
+def choose_resources(settings: CellSettings) -> dict[str, Any]:
+    """What a job holds on its node as long as it runs, as the API calls it. By default one of the custom resource that
+    is named like the system, so that two steps never share a machine; and the GPUs that the system declares."""
+    hardware = settings.hardware
+    held = settings.below(f"{RAY}.resources.") or {settings.text("system.name"): 1}
+    chosen: dict[str, Any] = {
+        "entrypoint_num_cpus": settings.number(f"{RAY}.cpus"),
+        "entrypoint_num_gpus": settings.number(f"{RAY}.gpus", hardware.count or 1 if hardware.accelerator else 0),
+        "entrypoint_resources": {name: int(str(count)) for name, count in held.items()},
+    }
+    if labels := settings.below(f"{RAY}.labels."):  # a Ray that has none refuses the very word
+        chosen["entrypoint_label_selector"] = {name: str(value) for name, value in labels.items()}
+    return chosen
+
+
+def _list_jobs(address: str) -> dict[str, RayJob]:
+    from reconciler.execute.executors.ray_dashboard import list_jobs
+
+    return {str(job["submission_id"]): _read(job) for job in list_jobs(address) if job.get("submission_id")}
+
+
+def _read(job: Mapping[str, Any]) -> RayJob:
+    told = {name: str(job.get(name) or "") for name in ("submission_id", "status", "error_type", "message")}
+    return RayJob(
+        told["submission_id"], told["status"], told["error_type"], told["message"], bool(job.get("driver_node_id"))
+    )
+
+
+def _place(job: RayJob, handle: Handle) -> RayJob:
+    nodes = read_placement(handle.folder / "placed").nodes
+    return RayJob(job.id, job.status, job.error, job.message, job.placed, nodes)

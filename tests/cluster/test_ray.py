@@ -1,0 +1,142 @@
+"""Passes over a real Ray of three local nodes: what runs where, and what is left when something is killed."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from reconciler.execute.outcome import Event, Status
+from reconciler.planning import Options
+from reconciler.reconcile import run_pass
+from reconciler.resource.records import Ended
+from tests.cluster import ray_nodes
+from tests.cluster.lab import (
+    assert_nothing_is_lost_or_repeated,
+    is_timed_run,
+    make_lab,
+    runs_of,
+    said,
+    start_pass,
+    wait_for,
+)
+
+pytest.importorskip("mlperf_loadgen")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(ray_nodes.find_missing()), reason=ray_nodes.find_missing() or "Ray is here"),
+]
+ODD, EVEN, ANY = (
+    f"{{ray: {{resources: {{machine: 1}}{more}}}}}" for more in (", labels: {kind: h200}", ", labels: {kind: b200}", "")
+)
+
+
+@pytest.fixture(scope="module")
+def ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with ray_nodes.started(tmp_path_factory.mktemp("ray")) as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_API_SERVER_ADDRESS", ray_nodes.find_address(folder))
+        yield folder
+
+
+@pytest.fixture
+def healthy(ray: Path) -> Iterator[Path]:
+    """Whatever a test kills is there again for the next."""
+    yield ray
+    for node in ("n1", "n2", "n3"):
+        ray_nodes.revive(ray, node)
+
+
+def running(ray: Path) -> list[str]:
+    return [job["submission_id"] for job in ray_nodes.list_jobs(ray) if job["status"] == "RUNNING"]
+
+
+def find_node(ray: Path, job: str) -> str:
+    """On which node it is, or was."""
+    found = next(each for each in ray_nodes.list_jobs(ray) if each["submission_id"] == job)
+    return ray_nodes.list_nodes(ray).get(found["driver_node_id"], "gone")
+
+
+def test_systems_are_measured_on_their_nodes_and_a_second_pass_does_nothing(tmp_path: Path, ray: Path) -> None:
+    repository = make_lab(tmp_path / "lab", {"odd": ODD, "even": EVEN, "any": ANY}, seconds=1)
+    report = repository.reconcile()
+    assert report.after.plan.in_sync, said(report)
+    jobs = {str(record.address): record.facts["machine.job"].value for record in runs_of(repository)}
+    assert len(jobs) == 12
+    placed = {address: find_node(ray, job.removeprefix("ray ")) for address, job in jobs.items()}
+    assert {node for address, node in placed.items() if "/odd/" in address} <= {"n1", "n3"}
+    assert {node for address, node in placed.items() if "/even/" in address} == {"n2"}
+    assert repository.reconcile().outcomes == ()
+    assert len(runs_of(repository)) == 12
+
+
+def test_jobs_of_a_killed_pass_are_found_and_none_is_repeated(tmp_path: Path, ray: Path) -> None:
+    repository = make_lab(tmp_path / "lab", {"odd": ODD, "any": ANY}, seconds=4)
+    before = len(ray_nodes.list_jobs(ray))
+    process = start_pass(repository, "--busy")
+    wait_for(lambda: len(running(ray)) >= 2)
+    process.kill()
+    process.wait()
+    assert running(ray), "its jobs outlive it"
+    report = repository.reconcile()
+    assert report.after.plan.in_sync, said(report)
+    assert_nothing_is_lost_or_repeated(repository)
+    assert len(ray_nodes.list_jobs(ray)) - before == len(runs_of(repository)) == 8
+
+
+def test_lost_node_costs_one_attempt_and_the_pass_ends_green(tmp_path: Path, healthy: Path) -> None:
+    repository = make_lab(tmp_path / "lab", {"odd": ODD, "even": EVEN, "any": ANY}, seconds=3)
+    killed: list[str] = []
+
+    def kill_one(event: Event) -> None:
+        on_third = [job for job in running(healthy) if find_node(healthy, job) == "n3"] if not killed else []
+        if is_timed_run(event, "") and on_third:
+            killed.extend(on_third)
+            ray_nodes.kill(healthy, "n3")
+
+    report = run_pass(repository.paths, Options(), report=kill_one)
+    assert report.after.plan.in_sync, said(report)
+    failed = [record for record in runs_of(repository) if record.ended is Ended.FAILED]
+    assert [record.facts["machine.job"].value for record in failed] == [f"ray {job}" for job in killed]
+    assert {record.problem_class for record in failed} == {"node-failure"}
+    assert_nothing_is_lost_or_repeated(repository)
+    assert repository.reconcile().outcomes == ()
+
+
+def test_run_that_is_stopped_in_the_queue_has_failed_and_says_so(tmp_path: Path, ray: Path) -> None:
+    repository = make_lab(tmp_path / "lab", {"odd": ODD}, seconds=20)
+    stopped: list[str] = []
+
+    def stop(event: Event) -> None:
+        if is_timed_run(event, "Offline") and not stopped:
+            stopped.extend(running(ray))
+            for job in stopped:
+                ray_nodes.stop_job(ray, job)
+
+    report = run_pass(repository.paths, Options(select=("scenario=Offline",)), report=stop)
+    failed = [outcome for outcome in report.outcomes if outcome.status is Status.FAILED]
+    assert failed
+    assert all("was stopped" in outcome.message for outcome in failed)
+
+
+def test_interrupted_pass_stops_its_jobs_and_none_of_them_begins_later(tmp_path: Path, ray: Path) -> None:
+    repository = make_lab(tmp_path / "lab", {"even": EVEN}, seconds=20)
+    process = start_pass(repository, "--busy")
+    wait_for(lambda: bool(running(ray)))
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 130
+    wait_for(lambda: not any(job["status"] in ("RUNNING", "PENDING") for job in ray_nodes.list_jobs(ray)))
+    assert repository.leftovers() == []
+    assert all(record.ended is Ended.DONE for record in repository.records().values())
+
+
+def test_detached_jobs_go_on_and_attach_records_them(tmp_path: Path, ray: Path) -> None:
+    repository = make_lab(tmp_path / "lab", {"odd": ODD}, seconds=2)
+    left = repository.reconcile(detach=True)
+    assert left.left == 4
+    assert not left.after.plan.in_sync
+    attached = repository.reconcile(attach=True)
+    assert (attached.left, len(runs_of(repository))) == (0, 4), said(attached)
+    assert repository.reconcile().after.plan.in_sync
+    assert_nothing_is_lost_or_repeated(repository)

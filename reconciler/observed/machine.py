@@ -10,7 +10,7 @@ from pathlib import Path
 
 from harness.contract import installing
 from reconciler.observed.state import Obstacle
-from reconciler.resource.queues import Queue
+from reconciler.resource.queues import QueueFacts
 from reconciler.resource.settings import Hardware
 
 
@@ -36,7 +36,7 @@ def list_accelerators(proc: Path = Path("/proc/driver/nvidia/gpus")) -> list[str
     return names
 
 
-def find_missing_queue(queue: Queue) -> Obstacle | None:
+def find_missing_queue(queue: QueueFacts) -> Obstacle | None:
     """Why this machine cannot submit jobs to a queue; None when nothing speaks against it."""
     if queue.program and shutil.which(queue.program) is None:
         problem = f"{queue.title} is not reached from this machine: there is no {queue.program}"

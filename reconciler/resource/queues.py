@@ -9,7 +9,7 @@ EXECUTOR = "executor"  # of a system: the queue's name, and its settings below t
 
 
 @dataclass(frozen=True, slots=True)
-class Queue:
+class QueueFacts:
     """``name``: below ``executor`` in a spec, of the executor that submits to it, and of the extra that brings its
     ``library``. ``title``: as people call it. ``program`` and ``library``: what a machine that submits must have, ""
     where it needs none."""
@@ -20,8 +20,8 @@ class Queue:
     library: str = ""
 
 
-_QUEUES = (Queue("slurm", "Slurm", "sbatch", "submitit"), Queue("ray", "Ray"))
-QUEUES: Mapping[str, Queue] = {queue.name: queue for queue in _QUEUES}
+_QUEUES = (QueueFacts("slurm", "Slurm", "sbatch", "submitit"), QueueFacts("ray", "Ray"))
+QUEUES: Mapping[str, QueueFacts] = {queue.name: queue for queue in _QUEUES}
 _SWITCHES = tuple((f"{EXECUTOR}.{name}", name) for name in QUEUES)
 
 

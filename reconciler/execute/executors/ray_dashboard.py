@@ -7,7 +7,6 @@ import os
 from collections.abc import Mapping
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote, urlsplit
 
 from reconciler.errors import ReconcilerError
@@ -24,7 +23,7 @@ def find_address(declared: str, environment: Mapping[str, str] = os.environ) -> 
     return next((address for address in found if address.startswith(("http://", "https://"))), _DEFAULT).rstrip("/")
 
 
-def list_jobs(address: str) -> list[dict[str, Any]]:
+def list_jobs(address: str) -> list[dict[str, object]]:
     """All that it knows of, those of others too."""
     status, answer = _ask(address, "GET", "/api/jobs/")
     if status != 200:
@@ -36,7 +35,7 @@ def list_jobs(address: str) -> list[dict[str, Any]]:
     return [job for job in found if isinstance(job, dict)] if isinstance(found, list) else []
 
 
-def submit_job(address: str, job: Mapping[str, Any]) -> bool:
+def submit_job(address: str, job: Mapping[str, object]) -> bool:
     """Whether it is new there; False where it has one of this name. Raises ReconcilerError where Ray refuses it."""
     status, answer = _ask(address, "POST", "/api/jobs/", json.dumps(job).encode())
     if status == 200:

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from harness.contract import CommandRequest, LaunchRequest, RunRequest, ServiceRequest
 from reconciler.execute.attempt import read_placement
@@ -159,12 +158,12 @@ def make_job_script(submission: Submission, name: str) -> str:
     return make_script(submission, f"echo {shlex.quote(f'ray {name}')}; uname -n", ("-i", *kept))
 
 
-def choose_resources(settings: CellSettings) -> dict[str, Any]:
+def choose_resources(settings: CellSettings) -> dict[str, object]:
     """What a job holds on its node as long as it runs, as the API calls it. By default one of the custom resource that
     is named like the system, so that two steps never share a machine; and the GPUs that the system declares."""
     hardware = settings.hardware
     held = settings.below(f"{RAY}.resources.") or {settings.text("system.name"): 1}
-    chosen: dict[str, Any] = {
+    chosen: dict[str, object] = {
         "entrypoint_num_cpus": settings.number(f"{RAY}.cpus"),
         "entrypoint_num_gpus": settings.number(f"{RAY}.gpus", hardware.count or 1 if hardware.accelerator else 0),
         "entrypoint_resources": {name: int(str(count)) for name, count in held.items()},
@@ -180,7 +179,7 @@ def _list_jobs(address: str) -> dict[str, RayJob]:
     return {str(job["submission_id"]): _read(job) for job in list_jobs(address) if job.get("submission_id")}
 
 
-def _read(job: Mapping[str, Any]) -> RayJob:
+def _read(job: Mapping[str, object]) -> RayJob:
     told = {name: str(job.get(name) or "") for name in ("submission_id", "status", "error_type", "message")}
     return RayJob(
         told["submission_id"], told["status"], told["error_type"], told["message"], bool(job.get("driver_node_id"))

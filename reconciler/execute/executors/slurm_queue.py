@@ -40,7 +40,7 @@ _LAUNCH_FAILED = "JobLaunchFailure"  # of a job whose node did not start it, or 
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class SlurmJob:
     """``nodes``: as Slurm writes several, n[1-4]; "" while it has none. ``reason``: why it waits, or why it ended."""
 
     id: str
@@ -73,15 +73,15 @@ class Job:
         return Interruption(kind, f"job {self.id} of Slurm{where} {said}", fix) if kind else None
 
 
-def _ask_squeue() -> dict[str, tuple[Job, ...]]:
+def _ask_squeue() -> dict[str, tuple[SlurmJob, ...]]:
     ended = ask(_QUESTION, _LIMIT)
     if ended.status:
         raise QueueSilentError(ended.error.strip() or f"squeue ended with {ended.status}")
-    jobs: dict[str, tuple[Job, ...]] = {}
+    jobs: dict[str, tuple[SlurmJob, ...]] = {}
     for line in ended.out.decode(errors="replace").splitlines():
         parts = line.split("|")
         if len(parts) == 5:
-            jobs[parts[1]] = (*jobs.get(parts[1], ()), Job(parts[0], *parts[2:]))
+            jobs[parts[1]] = (*jobs.get(parts[1], ()), SlurmJob(parts[0], *parts[2:]))
     return jobs
 
 
@@ -89,7 +89,7 @@ def _ask_squeue() -> dict[str, tuple[Job, ...]]:
 class SlurmQueue:
     """``answer``: name → its jobs."""
 
-    answer: LastAnswer[tuple[Job, ...]] = field(default_factory=lambda: LastAnswer(_ask_squeue))
+    answer: LastAnswer[tuple[SlurmJob, ...]] = field(default_factory=lambda: LastAnswer(_ask_squeue))
 
     def submit(self, submission: Submission, handle: Handle) -> None:
         try:
@@ -106,7 +106,7 @@ class SlurmQueue:
             list_hidden(submission.request),
         )
 
-    def find(self, handle: Handle, since: float) -> Job | None:
+    def find(self, handle: Handle, since: float) -> SlurmJob | None:
         """Of several of its name, as after a submission whose answer was lost, the one that runs counts."""
         return max(self.answer.find(handle.name, since) or (), key=_rank, default=None)
 
@@ -114,6 +114,6 @@ class SlurmQueue:
         ask(("scancel", f"--name={handle.name}", "--me"), _LIMIT)
 
 
-def _rank(job: Job) -> tuple[bool, bool, int]:
+def _rank(job: SlurmJob) -> tuple[bool, bool, int]:
     number = job.id.split("_")[0]
     return job.state in _RUNNING, job.goes_on, int(number) if number.isdecimal() else 0

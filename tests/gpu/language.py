@@ -5,7 +5,7 @@ The shape of Llama 3.1 8B with random weights; prompts as long as the published 
 - offline: LoadGen's Offline samples/s through the ``vllm`` backend, over ``LLM.generate`` of the same prompts in a
   process before it and one behind it.
 - http: a server of vLLM's own and the ``openai`` backend: Offline over ``LLM.generate``, and the highest rate that is
-  VALID within the round's bounds of the first token and of each further one, over Offline.
+  VALID within the round's bounds of the first token and of each further one, over Offline; http-offline without it.
 - server: the same rate for the engine in the process of the run.
 
 vLLM's caches of compiled graphs are kept where $VLLM_CACHE_ROOT says.
@@ -25,7 +25,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -234,8 +234,8 @@ class LanguageCase:
         raise RuntimeError(f"the server is not ready: {said}")
 
 
-def find_highest(case: LanguageCase, whole: float, backend: str, **options: Any) -> Figures:
-    """``whole``: Offline samples/s."""
+def find_highest(case: LanguageCase, whole: float, first: float, backend: str, **options: Any) -> Figures:
+    """``whole``: Offline samples/s, of which ``first`` is the share that is tried first."""
     tried: list[Figures] = []
 
     def valid(share: float, seconds: float = SECONDS) -> bool:
@@ -243,9 +243,7 @@ def find_highest(case: LanguageCase, whole: float, backend: str, **options: Any)
         print(json.dumps(tried[-1]), flush=True)
         return bool(tried[-1]["verdict"] == "VALID")
 
-    share = highest(
-        valid, lambda share: valid(share, CONFIRMING), first=FIRST_SHARE, step=SHARE_STEP, resolution=SHARE_STEP
-    )
+    share = highest(valid, lambda share: valid(share, CONFIRMING), first=first, step=SHARE_STEP, resolution=SHARE_STEP)
     return {"highest_valid_qps": round(share * whole, 2), "over_offline": round(share, 4), "tried": tried}
 
 
@@ -258,23 +256,24 @@ def measure_offline(case: LanguageCase, known: Figures) -> Figures:
     return {"bare": [before, after], "harness": found, "over_bare": round(found["rate"] / bare, 4)}
 
 
-def measure_http(case: LanguageCase, known: Figures) -> Figures:
-    bare = known.get("bare") or case.bare()[-1]
+def measure_http(case: LanguageCase, known: Figures, *, search: bool = True) -> Figures:
+    bare = known["bare"] or case.bare()[-1]
     with case.server() as url:
         options = {"url": url, "concurrency": case.shape.engine["sequences"]}
         offline = case.offline("openai", **options)
         print(json.dumps(offline), flush=True)
-        found = find_highest(case, offline["rate"], "openai", **options)
+        found = find_highest(case, offline["rate"], known["first"], "openai", **options) if search else None
     return {"bare": bare, "offline": offline, "over_bare": round(offline["rate"] / bare, 4), "server": found}
 
 
 def measure_server(case: LanguageCase, known: Figures) -> Figures:
-    return find_highest(case, known.get("bare") or case.bare()[-1], "vllm")
+    return find_highest(case, known["bare"] or case.bare()[-1], known["first"], "vllm")
 
 
 PARTS: dict[str, Callable[[LanguageCase, Figures], Figures]] = {
     "offline": measure_offline,
     "http": measure_http,
+    "http-offline": partial(measure_http, search=False),
     "server": measure_server,
 }
 
@@ -282,12 +281,13 @@ PARTS: dict[str, Callable[[LanguageCase, Figures], Figures]] = {
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", choices=SHAPES, default="llama3.1-8b-bf16")
-    parser.add_argument("--only", default=",".join(PARTS))
+    parser.add_argument("--only", default="offline,http,server", help=", ".join(PARTS))
     parser.add_argument("--bare", type=float, default=0.0, help="samples/s of LLM.generate, where it is known")
+    parser.add_argument("--first", type=float, default=FIRST_SHARE, help="share of Offline that Server tries first")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     case = LanguageCase(options.shape)
-    known: Figures = {"bare": options.bare}
+    known: Figures = {"bare": options.bare, "first": options.first}
     found: Figures = {"command": f"python -m tests.gpu.language {' '.join(sys.argv[1:])}"}
     for name in options.only.split(","):
         began = time.monotonic()

@@ -96,9 +96,10 @@ def classify_window(window: SteadyWindow, least_seconds: int, rules: CurveRules)
         verdict = UP
     else:
         verdict = DOWN if drifting else STEADY
-    if window.super_passes < rules.number("least_super_passes") or not window.found or drifting:
+    if window.super_passes < rules.number("least_super_passes") or not window.found:
         return FEW, verdict
-    if window.seconds is None or window.seconds < least_seconds:
+    # The table has no row for a long window that drifts; this one falls back to the whole run as it must.
+    if drifting or window.seconds is None or window.seconds < least_seconds:
         return SHORT, verdict
     return WINDOWABLE, verdict
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from types import MappingProxyType
 
 _SECOND, _MILLISECOND = Decimal(10**9), Decimal(10**6)
 DRIFTING = "Drifting"  # how the states of a metric that is not flat begin
-_NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +92,7 @@ class MeasuredPoint:
     streaming: bool
     stream_all_chunks: bool
     min_duration_ms: int
-    seeds: Mapping[str, int] = _NOTHING
+    seeds: Mapping[str, int] = field(default_factory=dict)
     samples_asked: int = 0
     warmup: Warmup | None = None
     window: SteadyWindow | None = None

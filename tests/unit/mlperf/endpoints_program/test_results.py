@@ -1,0 +1,159 @@
+"""``samples`` is what the official client left of a run, without its histograms."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconciler.mlperf.endpoints_program.point import AccuracyScore, MeasuredPoint
+from reconciler.mlperf.endpoints_program.results import UnreadablePointError, parse_point, read_point
+
+_SAMPLES = Path(__file__).parent / "samples"
+_CONFIG = (_SAMPLES / "config.yaml").read_bytes()
+_SUMMARY = json.loads((_SAMPLES / "result_summary.json").read_bytes())
+
+
+def parse(change: Callable[[dict[str, Any]], object] = lambda _: None, **files: bytes) -> MeasuredPoint:
+    summary = json.loads(json.dumps(_SUMMARY))
+    change(summary)
+    named = {"config.yaml": _CONFIG, "result_summary.json": json.dumps(summary).encode()}
+    named.update({name.replace("__", "."): data for name, data in files.items()})
+    return parse_point(named)
+
+
+def test_a_run_of_the_client_is_a_point() -> None:
+    point = read_point(_SAMPLES)
+    assert (point.concurrency, point.load_pattern, point.model, point.dataset) == (
+        5,
+        "concurrency",
+        "tiny",
+        "tiny_prompts",
+    )
+    assert (point.issued, point.completed, point.failed) == (192, 192, 0)
+    assert point.finished
+    assert point.streaming
+    assert point.stream_all_chunks
+    assert point.seeds == {
+        "scheduler_rng_seed": 10487924139932647040,
+        "sample_index_rng_seed": 586478644936801402,
+        "model_seed": 9315206023656308754,
+    }
+
+
+def test_rates_follow_from_counts() -> None:
+    point = read_point(_SAMPLES)
+    assert float(point.system_tps) == pytest.approx(_SUMMARY["tps"])
+    assert point.tps_per_user is not None
+    assert float(point.tps_per_user) == pytest.approx(1e9 / _SUMMARY["tpot"]["percentiles"]["90.0"])
+    assert point.ttft_p90_ms == Decimal(str(_SUMMARY["ttft"]["percentiles"]["90.0"])) / 10**6
+
+
+def test_the_clients_own_folder_is_read_as_that_of_a_submission(tmp_path: Path) -> None:
+    (tmp_path / "performance").mkdir()
+    (tmp_path / "config.yaml").write_bytes(_CONFIG)
+    (tmp_path / "performance/result_summary.json").write_bytes((_SAMPLES / "result_summary.json").read_bytes())
+    assert read_point(tmp_path) == read_point(_SAMPLES)
+
+
+def test_whole_percents_are_named_with_and_without_a_decimal() -> None:
+    def rename(summary: dict[str, Any]) -> None:
+        summary["tpot"]["percentiles"]["90"] = summary["tpot"]["percentiles"].pop("90.0")
+
+    assert parse(rename).tps_per_user == parse().tps_per_user
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda s: s.pop("duration_ns"), "duration_ns is missing"),
+        (lambda s: s.update(duration_ns=0), "duration_ns is '0'"),
+        (lambda s: s.update(n_samples_completed="many"), "n_samples_completed is 'many'"),
+        (lambda s: s.update(n_samples_completed=True), "n_samples_completed is 'True'"),
+        (lambda s: s.update(ttft=[1]), "ttft is list"),
+        (lambda s: s["ttft"]["percentiles"].update(p90=1), "'p90' is not a percentile"),
+        (lambda s: s["ttft"]["percentiles"].update({"90": 1}), "two values for 9"),
+        (lambda s: s["ttft"]["percentiles"].update({"90.0": None}), "'90.0' is not a percentile of a number"),
+    ],
+)
+def test_what_is_no_result_is_named(change: Callable[[dict[str, Any]], object], problem: str) -> None:
+    with pytest.raises(UnreadablePointError, match=problem) as raised:
+        parse(change)
+    assert {found.rule for found in raised.value.problems} == {"result-file-valid"}
+
+
+def test_all_problems_are_named_at_once() -> None:
+    with pytest.raises(UnreadablePointError) as raised:
+        parse_point({"config.yaml": b"- a list\n"})
+    assert [found.rule for found in raised.value.problems] == ["config-file-present", "result-summary-present"]
+
+
+def test_a_configuration_without_concurrency_is_no_point() -> None:
+    with pytest.raises(UnreadablePointError, match="target_concurrency"):
+        parse(config__yaml=_CONFIG.replace(b"target_concurrency: 5", b"target_concurrency: none"))
+
+
+def test_an_interrupted_run_is_not_finished() -> None:
+    assert not parse(lambda s: s.update(state="interrupted", complete=False)).finished
+
+
+def scores(data: object) -> tuple[AccuracyScore, ...]:
+    return parse(accuracy_results__json=json.dumps(data).encode()).accuracy
+
+
+def test_scores_of_the_client_and_of_older_files() -> None:
+    entry = {"dataset_name": "q", "score": 0.83, "unit_samples": 100, "num_repeats": 4, "dataset_type": "accuracy"}
+    inline = {"dataset_name": "performance", "score": 0.5, "dataset_type": "performance"}
+    first, second = scores({"accuracy_scores": [entry, inline]})
+    assert (first.scores, first.samples, first.issued, first.inline) == ({"score": Decimal("0.83")}, 100, 400, False)
+    assert second.inline
+    (old,) = scores({"cnn": {"score": {"rouge1": "38.7", "note": "x"}, "num_samples": 13368}})
+    assert (old.scores, old.samples) == ({"rouge1": Decimal("38.7")}, 13368)
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        ({"accuracy_scores": []}, "no score"),
+        ({"accuracy_scores": [{"score": 1}]}, "no dataset_name"),
+        ({"accuracy_scores": [{"dataset_name": "q"}]}, "q has no score"),
+        ({"accuracy_scores": [{"dataset_name": "q", "score": 1}] * 2}, "two entries are of q"),
+        ({"accuracy_scores": 7}, "neither a list nor an object"),
+    ],
+)
+def test_what_is_no_score_is_named(data: object, problem: str) -> None:
+    with pytest.raises(UnreadablePointError, match=problem):
+        scores(data)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_bytes(_CONFIG)
+    os.mkfifo(tmp_path / "result_summary.json")
+    with pytest.raises(UnreadablePointError, match="not a regular file"):
+        read_point(tmp_path)
+
+
+def test_the_steady_window_of_the_client() -> None:
+    window = parse(
+        lambda s: s.update(
+            steady_state={
+                "found": True,
+                "window": {"sp_lo": 1, "sp_hi": 6, "n_samples": 960, "n_super_passes": 5},
+                "short_window": {"is_short": False, "window_duration_s": 1201.5, "min_duration_s": 600},
+                "global_trend": {"tpot_p90": "steady", "ttft_p90": "up"},
+                "anomaly": {"detected": True, "change_point_sp": 7, "delta_pct": 12.5},
+                "superpass_size": 192,
+            }
+        )
+    ).window
+    assert window is not None
+    assert (window.first, window.last, window.super_passes, window.samples) == (1, 5, 5, 960)
+    assert window.seconds == Decimal("1201.5")
+    assert window.states == {"tpot_p90": "Plateau", "ttft_p90": "Drifting Up"}
+    assert window.anomaly == "level shift by 12.5 % at super-pass 7"
+    assert parse().window is None

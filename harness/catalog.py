@@ -69,6 +69,25 @@ _CUDA_RUN = {
     ),
 }
 
+_ONNXRUNTIME_ENGINE = {
+    "graph_optimization": Option(
+        "choice",
+        "all",
+        "level of graph rewriting before the engine is saved",
+        ("none", "basic", "extended", "all"),
+    )
+}
+
+_OPENVINO_ENGINE = {
+    "performance_hint": Option("choice", "throughput", "what the plug-in tunes for", ("throughput", "latency")),
+    "shape": Option(
+        "choice",
+        "bounded",
+        "bounded: compute any batch up to batch_size; fixed: pad partial batches",
+        ("bounded", "fixed"),
+    ),
+}
+
 _TENSORRT_ENGINE = {
     "optimization_level": Option("int", 3, "how long the builder searches, 0 to 5"),
     "workspace_mib": Option("int", 0, "most GPU memory of one layer's kernel, in MiB; 0 for all there is"),
@@ -108,14 +127,7 @@ BACKENDS: dict[str, BackendFacts] = {
         revision=1,
         builds_engine=True,
         precisions=("fp32",),
-        engine={
-            "graph_optimization": Option(
-                "choice",
-                "all",
-                "level of graph rewriting before the engine is saved",
-                ("none", "basic", "extended", "all"),
-            )
-        },
+        engine=_ONNXRUNTIME_ENGINE,
         run=_COMMON_RUN,
         weights=("int4",),
     ),
@@ -125,15 +137,7 @@ BACKENDS: dict[str, BackendFacts] = {
         revision=1,
         builds_engine=True,
         precisions=("fp32", "bf16", "fp16"),
-        engine={
-            "performance_hint": Option("choice", "throughput", "what the plug-in tunes for", ("throughput", "latency")),
-            "shape": Option(
-                "choice",
-                "bounded",
-                "bounded: compute any batch up to batch_size; fixed: pad partial batches",
-                ("bounded", "fixed"),
-            ),
-        },
+        engine=_OPENVINO_ENGINE,
         run=_COMMON_RUN,
         weights=("int4",),
     ),
@@ -289,6 +293,55 @@ BACKENDS: dict[str, BackendFacts] = {
         engine=_TENSORRT_ENGINE,
         run=_CUDA_RUN,
         builds_without_device=True,
+    ),
+    "triton": BackendFacts(
+        distributions=("nvidia-pytriton", "tritonserver"),
+        extra="triton",
+        revision=1,
+        builds_engine=True,
+        precisions=("fp32", "fp16", "bf16", "int8", "fp8"),
+        serves=True,
+        engine={
+            "made_by": Option(
+                "choice",
+                "onnxruntime",
+                "the backend of this project that builds what the server computes with",
+                ("onnxruntime", "openvino", "onnxruntime-cuda", "tensorrt"),
+            ),
+            "served_by": Option(
+                "choice",
+                "python",
+                "python: this project's session in Triton's Python backend; own: Triton's backend of that library",
+                ("python", "own"),
+            ),
+            **_ONNXRUNTIME_ENGINE,
+            **_OPENVINO_ENGINE,
+            **_TENSORRT_ENGINE,
+        },
+        run={
+            "threads": _COMMON_RUN["threads"],
+            "streams": Option("int", 1, "requests under way at once"),
+            "devices": _CUDA_RUN["devices"],
+            "instances": Option("int", 1, "copies of the model that compute at once, on each GPU"),
+            "dynamic_batching": Option("flag", False, "the server puts waiting requests together into a batch"),
+            "preferred_batch_sizes": Option(
+                "text", "", "sizes of such a batch that need not wait to grow, such as 4,8; default: batch_size"
+            ),
+            "batch_delay_us": Option("int", 0, "longest that a request waits for others, in microseconds"),
+            "pinned_memory": Option("flag", True, "batches for GPUs are put together in pinned memory"),
+            "url": Option(
+                "text",
+                "",
+                "address of a server; default: what harness.service starts, else one that each run starts",
+                identity=False,
+            ),
+            "model": Option("text", "", "the model as that server names it; needed with url or harness.service"),
+            "server": Option(
+                "text", "", "path of tritonserver; default: that of nvidia-pytriton, else of PATH", identity=False
+            ),
+            "ready_timeout_s": Option("int", 600, "seconds until the server is ready, at most", identity=False),
+            "timeout_s": Option("int", 600, "seconds that an answer may take", identity=False),
+        },
     ),
 }
 

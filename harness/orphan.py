@@ -56,3 +56,8 @@ def _wait_for_end_of_input() -> None:
     while os.read(0, 4096):
         pass
     os._exit(_ORPHANED)
+
+
+if __name__ == "__main__":  # a program that ends with whoever starts it, whatever it does itself
+    die_with_parent()
+    os.execvp(sys.argv[1], sys.argv[1:])  # noqa: S606 - an argument list, as for every child

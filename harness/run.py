@@ -106,6 +106,7 @@ def load_session(
         },
         samples=lambda: completer.samples,
         close=close,
+        evidence=getattr(session, "evidence", {}),
     )
 
 
@@ -159,6 +160,7 @@ def _load_plan(request: RunRequest, benchmark: BenchmarkCode, completer: Complet
             f"batch_size {batch_size} and streams {streams} must be at least 1", "input", "correct the spec"
         )
     engine = request.inputs.get("engine")
+    served = {"service_url": request.service_url, "service_log": request.service_log}
     return LoadPlan(
         engine=require(Path(engine), "the engine") if engine else None,
         scenario=request.scenario,
@@ -166,9 +168,13 @@ def _load_plan(request: RunRequest, benchmark: BenchmarkCode, completer: Complet
         streams=streams,
         threads=int(settings.get("threads", 0)),
         outputs=benchmark.outputs,
-        options={name: settings[name] for name in BACKENDS[request.backend].run if name in settings},
+        options={
+            **{name: settings[name] for name in BACKENDS[request.backend].run if name in settings},
+            **(served if request.service_url else {}),
+        },
         completed=completer.completed,
         failed=completer.failed,
+        folder=Path(request.counter).parent,
     )
 
 

@@ -33,6 +33,7 @@ MODULES = {
     "openai": "harness.backends.openai",
     "tensorrt": "harness.backends.tensorrt.standard",
     "tensorrt-rtx": "harness.backends.tensorrt.rtx",
+    "triton": "harness.backends.triton",
 }
 
 DESCRIPTION = "engine.json"
@@ -122,7 +123,8 @@ class LoadPlan:
 
     ``engine``: the folder of the Engine artifact, None where the backend builds none. ``threads`` 0 lets the backend
     decide. ``outputs``: the shapes that the benchmark declares, for a backend without an engine. Each submitted token
-    is given to exactly one of ``completed`` and ``failed``, once, from any thread.
+    is given to exactly one of ``completed`` and ``failed``, once, from any thread. ``folder``: of this attempt alone,
+    removed after it.
     """
 
     engine: Path | None
@@ -134,6 +136,7 @@ class LoadPlan:
     options: Mapping[str, Any]
     completed: Completed
     failed: Failed
+    folder: Path = field(default_factory=Path.cwd)
 
     def require_engine(self, library: str) -> Path:
         """The folder of what ``library`` computes with. Raises HarnessError where there is none."""
@@ -162,7 +165,10 @@ class Session(Protocol):
 
     @property
     def notes(self) -> Mapping[str, Any]:
-        """What is in fact used: threads, streams, precision, …"""
+        """What is in fact used: threads, streams, precision, … A session may add to it until it is closed.
+
+        What of it must be the same in all runs of a cell is an attribute ``evidence``, where there is any.
+        """
 
     def place(self, samples: Arrays) -> None:
         """Make these the resident samples (input name -> C-contiguous array). Nothing is in flight meanwhile.

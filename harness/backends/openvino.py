@@ -64,6 +64,11 @@ def build(plan: BuildPlan) -> BackendEngine:
     )
 
 
+def write_network(model: Path, target: Path) -> None:
+    """An ONNX model in OpenVINO's own format, for servers that compile it themselves. ``target``: the .xml file."""
+    ov.save_model(ov.Core().read_model(model), target, compress_to_fp16=False)
+
+
 def load(plan: LoadPlan) -> OpenVinoSession:
     return OpenVinoSession(plan, plan.require_engine("OpenVINO"))
 

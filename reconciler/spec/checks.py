@@ -30,7 +30,8 @@ def check_cell(settings: Block) -> Iterator[Problem]:
         fix = f"{_quantized(facts, written) or give_advice(written, facts.precisions)}{_other_backends(written)}"
         yield make_problem(precision[0], f"backend {backend} does not compute in {written}", fix)
     if facts.serves and "run.options.url" in settings and "run.options.model" not in settings:
-        fix = "write 'run: {options: {model: NAME}}'; GET /v1/models of the server lists the names"
+        listing = "GET /v1/models" if facts.generates else "POST /v2/repository/index"
+        fix = f"write 'run: {{options: {{model: NAME}}}}'; {listing} of the server lists the names"
         yield make_problem(settings["run.options.url"][0], "a server's address does not say which model it serves", fix)
     yield from _check_weights(settings, backend, facts)
     for name, layers in settings.items():

@@ -36,7 +36,7 @@ class Artifacts:
         return self._make("Program", "Model", settings={"program": True})
 
     def engine(self, backend: str, **settings: Any) -> Path:
-        pytest.importorskip("torch" if backend == "pytorch" else backend)
+        pytest.importorskip({"pytorch": "torch", "triton": "onnxruntime"}.get(backend, backend))
         settings = {"batch_size": 8, **settings}
         inputs = {"model": str(self.program() if backend == "pytorch" else self.model())}
         return self._make(f"{backend}{settings}", "Engine", backend=backend, settings=settings, inputs=inputs)

@@ -1,0 +1,130 @@
+"""One connection to a server, kept for the next request: whoever asks waits for the answer."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+_END = b"\r\n\r\n"
+_PIECE = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """``document``: the JSON part, or all of it; ``data``: what follows it, valid until the next request."""
+
+    status: int
+    document: bytes
+    data: memoryview
+
+
+class Connection:
+    """Not for several threads."""
+
+    def __init__(self, host: str, port: int, timeout: float) -> None:
+        self._address, self._timeout = (host, port), timeout
+        self._socket: socket.socket | None = None
+        self._memory = bytearray(_PIECE)
+
+    def ask(self, head: bytes, arrays: Sequence[np.ndarray]) -> Answer:
+        """Raises OSError (also for a server that closes the connection) or ValueError for what is no HTTP."""
+        reused = self._socket is not None
+        try:
+            return self._exchange(head, arrays)
+        except ConnectionError:
+            self.close()
+            if not reused:
+                raise
+        # One that was kept may have been closed meanwhile; nothing is changed by asking again.
+        return self._exchange(head, arrays)
+
+    def close(self) -> None:
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                self._socket.close()
+            self._socket = None
+
+    def _exchange(self, head: bytes, arrays: Sequence[np.ndarray]) -> Answer:
+        try:
+            if self._socket is None:
+                self._socket = socket.create_connection(self._address, self._timeout)
+                self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            _send(self._socket, [memoryview(head), *(array.data.cast("B") for array in arrays if array.nbytes)])
+            return self._receive(self._socket)
+        except BaseException:
+            self.close()
+            raise
+
+    def _receive(self, source: socket.socket) -> Answer:
+        filled, end = 0, -1
+        while end < 0:
+            if filled == len(self._memory):
+                raise ValueError("not an answer in HTTP: its head has no end")
+            filled += self._read(source, filled, len(self._memory))
+            end = self._memory.find(_END, 0, filled)
+        end += len(_END)
+        status, fields = read_head(bytes(self._memory[:end]))
+        whole = end + int(fields.get("content-length", "0"))
+        if len(self._memory) < whole:  # whoever holds the last answer keeps its memory
+            self._memory = self._memory[:filled] + bytearray(whole - filled)
+        while filled < whole:
+            filled += self._read(source, filled, whole)
+        if fields.get("connection", "").lower() == "close":
+            self.close()
+        split = end + int(fields.get("inference-header-content-length", whole - end))
+        view = memoryview(self._memory)
+        return Answer(status, bytes(view[end:split]), view[split:whole])
+
+    def _read(self, source: socket.socket, start: int, end: int) -> int:
+        count = source.recv_into(memoryview(self._memory)[start:end])
+        if not count:
+            raise ConnectionResetError("the server closed the connection")
+        return count
+
+
+def read_head(data: bytes) -> tuple[int, dict[str, str]]:
+    """Status and fields of an answer. Raises ValueError for what is no HTTP."""
+    first, *lines = data.decode("latin-1").split("\r\n")
+    words = first.split(" ", 2)
+    if not words[0].startswith("HTTP/1.") or len(words) < 2 or not words[1].isdigit():
+        raise ValueError(f"not an answer in HTTP: {first[:80]}")
+    pairs = (line.partition(":") for line in lines if line)
+    return int(words[1]), {name.strip().lower(): value.strip() for name, _, value in pairs}
+
+
+def _send(target: socket.socket, parts: list[memoryview]) -> None:
+    while parts:
+        sent = target.sendmsg(parts)
+        while parts and sent >= parts[0].nbytes:
+            sent -= parts.pop(0).nbytes
+        if sent:
+            parts[0] = parts[0][sent:]
+
+
+def get(host: str, port: int, path: str, timeout: float) -> tuple[int, str]:
+    """Status and text. Raises OSError."""
+    connection = http.client.HTTPConnection(host, port, timeout=timeout)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode(errors="replace")
+    except http.client.HTTPException as error:
+        raise ConnectionError(f"not an answer in HTTP: {error}") from error
+    finally:
+        connection.close()
+
+
+def read_problem(document: bytes) -> str:
+    """What the server says was wrong."""
+    try:
+        found: Any = json.loads(document)
+        return str(found["error"])
+    except (ValueError, KeyError, TypeError):
+        return document[:300].decode(errors="replace").strip()

@@ -1,0 +1,117 @@
+"""KServe's inference protocol, version 2, over HTTP with binary tensors: what is asked, and what an answer says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+
+from harness.backends import Tensor
+from harness.errors import HarnessError
+
+DATATYPES = {
+    "bool": "BOOL",
+    "uint8": "UINT8",
+    "int8": "INT8",
+    "int16": "INT16",
+    "int32": "INT32",
+    "int64": "INT64",
+    "float16": "FP16",
+    "float32": "FP32",
+    "float64": "FP64",
+}
+HEADER_LENGTH = "Inference-Header-Content-Length"
+
+
+def make_request_head(
+    host: str, model: str, inputs: Sequence[Tensor], shapes: Sequence[tuple[int, ...]], outputs: Sequence[Tensor]
+) -> bytes:
+    """All of a request but the bytes of its inputs, which follow in their order. ``shapes``: of the inputs, with the
+    axis of the batch."""
+    sizes = [
+        int(np.prod(shape)) * np.dtype(tensor.dtype).itemsize for tensor, shape in zip(inputs, shapes, strict=True)
+    ]
+    asked = [
+        {
+            "name": tensor.name,
+            "shape": list(shape),
+            "datatype": DATATYPES[tensor.dtype],
+            "parameters": {"binary_data_size": size},
+        }
+        for tensor, shape, size in zip(inputs, shapes, sizes, strict=True)
+    ]
+    wanted = [{"name": tensor.name, "parameters": {"binary_data": True}} for tensor in outputs]
+    document = json.dumps({"inputs": asked, "outputs": wanted}).encode()
+    head = (
+        f"POST /v2/models/{quote(model, safe='')}/infer HTTP/1.1\r\nHost: {host}\r\n"
+        f"Content-Type: application/octet-stream\r\n{HEADER_LENGTH}: {len(document)}\r\n"
+        f"Content-Length: {len(document) + sum(sizes)}\r\n\r\n"
+    )
+    return head.encode() + document
+
+
+def find_shape(tensor: Tensor, given: tuple[int, ...]) -> tuple[int, ...]:
+    """Of an input as it travels: one value per sample has an axis of its own."""
+    return given if tensor.shape else (*given, 1)
+
+
+def read_outputs(document: bytes, data: memoryview, outputs: Sequence[Tensor], count: int) -> list[np.ndarray]:
+    """Views of ``data``, in the order of ``outputs``; ``count``: rows that were asked for. Raises HarnessError where
+    the answer has other tensors, rows or types."""
+    found: dict[str, np.ndarray] = {}
+    at = 0
+    try:
+        for said in json.loads(document)["outputs"]:
+            size, shape = int(said["parameters"]["binary_data_size"]), tuple(said["shape"])
+            dtype = _DTYPES[said["datatype"]]
+            found[said["name"]] = np.frombuffer(data[at : at + size], dtype).reshape(shape)
+            at += size
+    except (ValueError, KeyError, TypeError) as error:
+        shown = document[:120].decode(errors="replace")
+        problem = f"not an answer of KServe's protocol ({type(error).__name__}: {error}): {shown}"
+        raise HarnessError(problem, "backend", "check the address: is it Triton's HTTP port?") from error
+    return [_take(found, tensor, count) for tensor in outputs]
+
+
+_DTYPES = {name: dtype for dtype, name in DATATYPES.items()}
+
+
+def _take(found: dict[str, np.ndarray], tensor: Tensor, count: int) -> np.ndarray:
+    array = found.get(tensor.name)
+    if array is None:
+        problem = f"the answer has no output {tensor.name}; it has {', '.join(found) or 'none'}"
+        raise HarnessError(problem, "backend", "see which model the server serves")
+    if len(array) != count or array.dtype.name != tensor.dtype:
+        problem = (
+            f"output {tensor.name} of the answer is {array.dtype.name} {list(array.shape)}; "
+            f"{tensor.dtype} with {count} rows was expected"
+        )
+        raise HarnessError(problem, "backend", "see which model the server serves")
+    return array if tensor.shape else array.reshape(count)
+
+
+def find_differences(metadata: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> str:
+    """How the model that a server describes is not the engine; "" where it fits. A server may say less of a shape
+    (-1) than the engine does, and the other way round."""
+    for part, tensors in (("inputs", inputs), ("outputs", outputs)):
+        said = {item["name"]: item for item in metadata.get(part, ())}
+        for tensor in tensors:
+            item = said.get(tensor.name)
+            if item is None:
+                return f"it has no {part[:-1]} {tensor.name}, but {', '.join(said) or 'none'}"
+            shape = tuple(int(size) for size in item["shape"][1:])
+            wanted = tensor.shape or (1,)
+            fits = len(shape) == len(wanted) and all(
+                -1 in (have, want) or have == want for have, want in zip(shape, wanted, strict=True)
+            )
+            if not fits or item["datatype"] != DATATYPES[tensor.dtype]:
+                return (
+                    f"its {part[:-1]} {tensor.name} is {item['datatype']} {list(shape)} per sample, "
+                    f"that of the engine {DATATYPES[tensor.dtype]} {list(wanted)}"
+                )
+        if part == "inputs" and (more := sorted(set(said) - {tensor.name for tensor in tensors})):
+            return f"it also takes {more[0]}"
+    return ""

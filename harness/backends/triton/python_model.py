@@ -1,0 +1,66 @@
+"""What Triton's Python backend loads. It runs inside the server, which alone has the module that it imports."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import triton_python_backend_utils as triton
+
+from harness.backends import Tensor
+from harness.backends.triton.repository import SERVED
+from harness.backends.triton.serving import ServedEngine
+
+
+class TritonPythonModel:
+    """One instance of the model, in a process of its own.
+
+    Arrays come and go by DLPack: ``as_numpy`` and ``Tensor`` of the server, built for NumPy 1, take the strides and the
+    size of an array of NumPy 2 for 0.
+    """
+
+    def initialize(self, arguments: Mapping[str, str]) -> None:
+        if arguments["model_instance_kind"] == "GPU":
+            choose_device(int(arguments["model_instance_device_id"]))
+        parameters = json.loads(arguments["model_config"])["parameters"]
+        self._engine = ServedEngine(json.loads(parameters[SERVED]["string_value"]))
+        self._engine.warm_up()
+
+    def execute(self, requests: Sequence[Any]) -> list[Any]:
+        """One answer per request."""
+        try:
+            tensors = self._engine.engine.inputs
+            answers = self._engine.compute([[_read(request, tensor) for tensor in tensors] for request in requests])
+        except Exception as error:  # whatever the library raises belongs to these requests
+            failure = triton.TritonError(f"{type(error).__name__}: {error}")
+            return [triton.InferenceResponse(output_tensors=[], error=failure) for _ in requests]
+        return [self._answer(outputs) for outputs in answers]
+
+    def finalize(self) -> None:
+        self._engine.close()
+
+    def _answer(self, outputs: Sequence[np.ndarray]) -> Any:
+        tensors = self._engine.engine.outputs
+        made = [
+            triton.Tensor.from_dlpack(tensor.name, _write(output, tensor))
+            for tensor, output in zip(tensors, outputs, strict=True)
+        ]
+        return triton.InferenceResponse(output_tensors=made)
+
+
+def choose_device(number: int) -> None:
+    """The GPU of this instance is the only one that its process sees."""
+    seen = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    os.environ["CUDA_VISIBLE_DEVICES"] = seen.split(",")[number].strip() if seen else str(number)
+
+
+def _read(request: Any, tensor: Tensor) -> np.ndarray:
+    array = np.from_dlpack(triton.get_input_tensor_by_name(request, tensor.name))
+    return array if tensor.shape else array.reshape(len(array))
+
+
+def _write(output: np.ndarray, tensor: Tensor) -> np.ndarray:
+    return output if tensor.shape else output.reshape(len(output), 1)

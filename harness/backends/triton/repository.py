@@ -1,0 +1,145 @@
+"""The model repository: one model, its version 1, and config.pbtxt rendered from the engine and the run's settings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.backends import BackendEngine, LoadPlan, Tensor
+from harness.backends.triton.building import MADE, OWN_BACKENDS, copy_engine
+from harness.backends.triton.protocol import DATATYPES
+from harness.errors import HarnessError
+from harness.machine import count_usable_cores
+
+MODEL = "model"
+SERVED = "served"  # the parameter that tells our own code in the Python backend what to load
+_PYTHON = "from harness.backends.triton.python_model import TritonPythonModel as TritonPythonModel\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSettings:
+    """What a run says of the model. ``instances``: on each device, or together where there is none; ``threads``: of
+    one of them; ``devices``: GPUs by number."""
+
+    instances: int
+    threads: int
+    devices: tuple[int, ...]
+    dynamic_batching: bool
+    preferred_batch_sizes: tuple[int, ...]
+    batch_delay_us: int
+    pinned_memory: bool
+    scenario: str
+
+
+def read_settings(plan: LoadPlan, engine: BackendEngine) -> ModelSettings:
+    """Raises HarnessError for values that cannot be meant."""
+    options = plan.options
+    instances, delay = int(options.get("instances", 1)), int(options.get("batch_delay_us", 0))
+    if instances < 1 or delay < 0:
+        problem = f"instances {instances} and batch_delay_us {delay} cannot be meant"
+        raise HarnessError(problem, "input", "write at least one instance, and a delay of 0 or more")
+    dynamic = bool(options.get("dynamic_batching", False))
+    if dynamic and engine.batch_sizes:
+        sizes = ", ".join(map(str, engine.batch_sizes))
+        fix = "leave dynamic_batching out, or engine: {options: {served_by: python}}, which pads"
+        raise HarnessError(f"the engine computes batches of {sizes} only; the server makes others", "input", fix)
+    on_gpu = OWN_BACKENDS[str(engine.settings["made_by"])].kind == "KIND_GPU"
+    return ModelSettings(
+        instances=instances,
+        threads=plan.threads or max(1, count_usable_cores() // instances),
+        devices=tuple(range(max(1, int(options.get("devices", 1))))) if on_gpu else (),
+        dynamic_batching=dynamic,
+        preferred_batch_sizes=_read_sizes(str(options.get("preferred_batch_sizes", "")), engine.batch_size),
+        batch_delay_us=delay,
+        pinned_memory=bool(options.get("pinned_memory", True)),
+        scenario=plan.scenario,
+    )
+
+
+def _read_sizes(text: str, largest: int) -> tuple[int, ...]:
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if wrong := [word for word in words if not word.isdecimal() or not 0 < int(word) <= largest]:
+        fix = f"write sizes from 1 to {largest}, the engine's batch_size, such as {largest}"
+        raise HarnessError(f"preferred_batch_sizes: {wrong[0]} is no size of a batch", "input", fix)
+    return tuple(int(word) for word in words)
+
+
+def write_repository(root: Path, engine: BackendEngine, folder: Path, settings: ModelSettings) -> None:
+    """Into ``root``; ``folder``: of the engine."""
+    version = root / MODEL / "1"
+    version.mkdir(parents=True)
+    if engine.settings["served_by"] == "python":
+        (version / "model.py").write_text(_PYTHON, encoding="utf-8")
+    else:
+        copy_engine(folder / engine.file, version)
+    (root / MODEL / "config.pbtxt").write_text(render_config(engine, folder, settings), encoding="utf-8")
+
+
+def render_config(engine: BackendEngine, folder: Path, settings: ModelSettings) -> str:
+    """``folder``: of the engine, which our own code in the server loads from there."""
+    return "\n".join(_render_lines(engine, folder, settings)) + "\n"
+
+
+def _render_lines(engine: BackendEngine, folder: Path, settings: ModelSettings) -> Iterator[str]:
+    own = OWN_BACKENDS[str(engine.settings["made_by"])]
+    python = engine.settings["served_by"] == "python"
+    yield f'name: "{MODEL}"'
+    yield f"backend: {_quote('python' if python else own.name)}"
+    if not python:
+        yield f"default_model_filename: {_quote(Path(engine.file).name)}"
+    yield f"max_batch_size: {engine.batch_size}"
+    yield from _render_tensors("input", engine.inputs, reshaped=not python)
+    yield from _render_tensors("output", engine.outputs, reshaped=not python)
+    yield from _render_instances(settings, own.kind)
+    if settings.dynamic_batching:
+        sizes = settings.preferred_batch_sizes
+        preferred = f" preferred_batch_size: [ {', '.join(map(str, sizes))} ]" if sizes else ""
+        yield f"dynamic_batching {{{preferred} max_queue_delay_microseconds: {settings.batch_delay_us} }}"
+    enabled = str(settings.pinned_memory and bool(settings.devices)).lower()
+    yield (
+        f"optimization {{ input_pinned_memory {{ enable: {enabled} }} output_pinned_memory {{ enable: {enabled} }} }}"
+    )
+    parameters = {SERVED: json.dumps(_describe_served(engine, folder, settings))} if python else {}
+    for name, value in (parameters or _list_threads(own.name, settings)).items():
+        yield f"parameters {{ key: {_quote(name)} value: {{ string_value: {_quote(value)} }} }}"
+
+
+def _render_tensors(part: str, tensors: Sequence[Tensor], *, reshaped: bool) -> Iterator[str]:
+    for tensor in tensors:
+        dims = ", ".join(map(str, tensor.shape or (1,)))
+        # Triton knows no tensor without an axis beside that of the batch.
+        reshape = " reshape { shape: [ ] }" if reshaped and not tensor.shape else ""
+        datatype = f"TYPE_{DATATYPES[tensor.dtype]}"
+        yield f"{part} [ {{ name: {_quote(tensor.name)} data_type: {datatype} dims: [ {dims} ]{reshape} }} ]"
+
+
+def _render_instances(settings: ModelSettings, kind: str) -> Iterator[str]:
+    gpus = f" gpus: [ {', '.join(map(str, settings.devices))} ]" if settings.devices else ""
+    yield f"instance_group [ {{ count: {settings.instances} kind: {kind}{gpus} }} ]"
+
+
+def _list_threads(backend: str, settings: ModelSettings) -> Mapping[str, str]:
+    """In the words of Triton's own backends."""
+    threads = str(settings.threads)
+    return {
+        "onnxruntime": {"intra_op_thread_count": threads, "inter_op_thread_count": "1"},
+        "openvino": {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": "1"},
+    }.get(backend, {})
+
+
+def _describe_served(engine: BackendEngine, folder: Path, settings: ModelSettings) -> dict[str, Any]:
+    return {
+        "backend": engine.settings["made_by"],
+        "engine": str(folder / MADE),
+        "batch_size": engine.batch_size,
+        "threads": settings.threads,
+        # Threads that spin for work would take those of the other instances.
+        "scenario": settings.scenario if settings.instances == 1 else "Server",
+    }
+
+
+def _quote(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)

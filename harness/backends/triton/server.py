@@ -1,0 +1,292 @@
+"""The server of one run: started on a rendered repository, waited for, ended; or one that is there already."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from harness.backends import BackendEngine, LoadPlan
+from harness.backends.triton.connection import get, read_problem
+from harness.backends.triton.programs import Program, find_program, make_backends, make_environment
+from harness.backends.triton.protocol import find_differences
+from harness.backends.triton.repository import MODEL, read_settings, write_repository
+from harness.command import SERVICE_LOG
+from harness.contract import LOG_PARTS, installing
+from harness.errors import HarnessError, ProblemClass
+
+_LOOK = 0.05  # seconds
+_ASKED = 30.0  # seconds in which a server describes itself
+_LINES, _ERRORS, _LONGEST = 12, 4, 600  # of its output that a failure shows; characters of one
+_END = 1 << 16  # bytes that are read for it
+_ERROR = re.compile(r"E\d{4} |error:")
+_DYING = 2.0  # seconds between a broken connection and the end of its process
+_ENDING = 10.0  # seconds that it gets to end in order
+_SHARED = Path("/dev/shm")  # noqa: S108 - where the Python backend's regions lie
+_REGIONS = "mlperf_triton_"
+_TRIES = 3  # a port may be taken between its choice and the server's start
+_TAKEN = "Address already in use"
+_FIX = "see the server's log; the next pass starts it, or asks it, again"
+
+
+@dataclass(slots=True)
+class Server:
+    """``process``: where this run started it. ``metrics``: its port of metrics, 0 where it is not known."""
+
+    host: str
+    port: int
+    model: str
+    timeout: float
+    log: Path
+    metrics: int = 0
+    process: subprocess.Popen[bytes] | None = None
+    folder: Path | None = None
+    version: str = ""
+    regions: str = ""
+    kept: Path | None = field(default=None)
+
+    @property
+    def name(self) -> str:
+        return f"http://{self.host}:{self.port}"
+
+    def explain(self, problem: str, fix: str = _FIX, kind: ProblemClass = "backend") -> HarnessError:
+        """A failure, with how its process has ended and what it printed last."""
+        ended = self._find_end() if kind == "resources" else None
+        if ended is not None:
+            problem = f"the server died with {f'signal {-ended}' if ended < 0 else f'status {ended}'} ({problem})"
+        said = self._last_lines()
+        text = f"{self.name}: {problem}" + (f"; the server's last lines:\n{said}" if said else "")
+        return HarnessError(text, kind, fix)
+
+    def explain_broken(self, error: BaseException) -> HarnessError:
+        if isinstance(error, TimeoutError):
+            fix = "raise run.options.timeout_s for a slow model"
+            return self.explain(f"no answer within {self.timeout:g} s", fix, "resources")
+        if isinstance(error, ValueError):
+            return self.explain(str(error), "check the address: is it Triton's HTTP port?")
+        return self.explain(f"the connection broke off ({type(error).__name__}: {error})", _FIX, "resources")
+
+    def ask(self, path: str) -> Any:
+        """A document of the server's. Raises HarnessError."""
+        try:
+            status, text = get(self.host, self.port, path, _ASKED)
+        except OSError as error:
+            raise self.explain(f"the server does not answer ({error})", _FIX, "resources") from error
+        if status != 200:
+            raise self.explain(f"HTTP {status} for {path}: {read_problem(text.encode())}", "check the model's name")
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            fix = "check the address: is it Triton's HTTP port?"
+            raise self.explain(f"{path} is no document: {text[:80]!r}", fix, "input") from error
+
+    def check(self, engine: BackendEngine, batch_size: int) -> None:
+        """Raises HarnessError where it serves no such model, or another one under its name."""
+        self.version = str(self.ask("/v2").get("version", ""))
+        path = f"/v2/models/{quote(self.model, safe='')}"
+        try:
+            metadata = self.ask(path)
+        except HarnessError as error:
+            if "HTTP 40" not in error.problem:
+                raise
+            fix = "name the model as the server does: run.options.model"
+            raise self.explain(f"the server has no model {self.model}", fix, "input") from error
+        if differs := find_differences(metadata, engine.inputs, engine.outputs):
+            fix = "serve the model of this benchmark, or correct run.options.model or url"
+            raise self.explain(f"{self.model} is another model: {differs}", fix, "input")
+        largest = int(self.ask(f"{path}/config").get("max_batch_size", 0))
+        if largest < batch_size:
+            fix = (
+                f"set run.batch_size to {largest}, or raise max_batch_size there" if largest else "serve it in batches"
+            )
+            raise self.explain(f"{self.model} takes batches of {largest}, and not of {batch_size}", fix, "input")
+
+    def close(self) -> None:
+        """Ends what this run started, and keeps what it printed beside the run's own logs."""
+        if self.process is None or self.folder is None:
+            return
+        end_process(self.process)
+        if self.kept is not None and self.log.is_file():
+            with self.kept.open("ab") as out, self.log.open("rb") as stream:
+                shutil.copyfileobj(stream, out)
+        remove_regions(self.regions)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _find_end(self) -> int | None:
+        if self.process is None:
+            return None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self.process.wait(_DYING)
+        return None
+
+    def _last_lines(self) -> str:
+        """Its errors, where it tells of some: tables of its settings come after them."""
+        if not self.log.is_file():
+            return ""
+        with self.log.open("rb") as stream:
+            stream.seek(max(0, self.log.stat().st_size - _END))
+            lines = stream.read().decode(errors="replace").splitlines()
+        wrong = [line[:_LONGEST] for line in lines if _ERROR.match(line)]
+        return "\n".join(wrong[-_ERRORS:] or lines[-_LINES:])
+
+
+def find_server(plan: LoadPlan, engine: BackendEngine, folder: Path) -> Server:
+    """The one at the address that the spec names or that harness.service has started; else it is started, on a
+    repository rendered from the engine in ``folder``."""
+    options = plan.options
+    url = str(options.get("url") or options.get("service_url") or "")
+    timeout = float(options.get("timeout_s") or 600)
+    if not url:
+        return _start(plan, engine, folder, timeout)
+    at = urlsplit(url.strip().removesuffix("/"))
+    model = str(options.get("model") or "")
+    if at.scheme != "http" or not at.hostname or at.path:
+        raise HarnessError(f"{url} is not the address of a server", "input", "write http://HOST:PORT")
+    if not model:
+        fix = "name it as run.options.model: POST /v2/repository/index of the server lists its models"
+        raise HarnessError("nothing says which model the server serves", "input", fix)
+    log = str(options.get("service_log") or "")
+    found = Server(at.hostname, at.port or 80, model, timeout, _last_part(Path(log)) if log else Path())
+    _wait(found, float(options.get("ready_timeout_s") or 600))
+    return found
+
+
+def _last_part(folder: Path) -> Path:
+    """Of the output of a server that the pass started: where its last lines are."""
+    written = [folder / name for name in LOG_PARTS if (folder / name).is_file()]
+    return written[-1] if written else folder / LOG_PARTS[0]
+
+
+def _start(plan: LoadPlan, engine: BackendEngine, engine_folder: Path, timeout: float) -> Server:
+    named = str(plan.options.get("server") or "")
+    program = find_program(named)
+    if program is None:
+        problem = f"there is no tritonserver at {named}" if named else "tritonserver is not installed here"
+        fix = f"{installing('triton')}; or name one as run.options.server, or its address as run.options.url"
+        raise HarnessError(problem, "missing", fix)
+    remove_left_regions()
+    settings = read_settings(plan, engine)
+    for attempt in range(_TRIES):
+        folder = Path(tempfile.mkdtemp(prefix="triton-", dir=plan.folder))
+        write_repository(folder / "repository", engine, engine_folder, settings)
+        server = _launch(program, folder, timeout, plan.folder / SERVICE_LOG)
+        try:
+            _wait(server, float(plan.options.get("ready_timeout_s") or 600))
+            return server
+        except BaseException as error:
+            server.close()
+            if attempt + 1 == _TRIES or _TAKEN not in str(error):
+                raise
+    raise AssertionError("the last try ends above")
+
+
+def _launch(program: Program, folder: Path, timeout: float, kept: Path) -> Server:
+    ports = free_ports(2)
+    regions = f"{_REGIONS}{os.getpid()}_{folder.name.removeprefix('triton-')}_"
+    log = folder / "server.log"
+    backends = make_backends(program, folder)
+    command = [str(program.path), *list_arguments(folder / "repository", ports, regions, backends)]
+    environment = {**make_environment(program, dict(os.environ)), "RECONCILE_PARENT": str(os.getpid())}
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "harness.orphan", *command],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    return Server(
+        "127.0.0.1",
+        ports[0],
+        MODEL,
+        timeout,
+        log,
+        metrics=ports[1],
+        process=process,
+        folder=folder,
+        regions=regions,
+        kept=kept,
+    )
+
+
+def list_arguments(repository: Path, ports: Sequence[int], regions: str, backends: Path | None) -> list[str]:
+    """Of tritonserver: HTTP and metrics on the loopback interface, one model, nothing that changes while it serves."""
+    return [
+        f"--model-repository={repository}",
+        *([f"--backend-directory={backends}"] if backends else []),
+        "--http-address=127.0.0.1",
+        f"--http-port={ports[0]}",
+        "--allow-grpc=false",
+        "--metrics-address=127.0.0.1",
+        f"--metrics-port={ports[1]}",
+        "--model-control-mode=none",
+        "--disable-auto-complete-config",
+        "--exit-on-error=true",
+        "--exit-timeout-secs=5",
+        f"--backend-config=python,shm-region-prefix-name={regions}",
+    ]
+
+
+def _wait(server: Server, longest: float) -> None:
+    """Until the server is ready, and the model. Raises HarnessError when it ends before, or never comes to that."""
+    give_up = time.monotonic() + longest
+    silent = ""
+    while time.monotonic() < give_up:
+        if server.process is not None and (status := server.process.poll()) is not None:
+            ending = f"signal {-status}" if status < 0 else f"status {status}"
+            raise server.explain(f"the server ended with {ending} before it was ready", "see what it printed")
+        try:
+            status, text = get(server.host, server.port, "/v2/health/ready", min(_ASKED, longest))
+            if status == 200:
+                return
+            silent = f"HTTP {status} {read_problem(text.encode())}".strip()
+        except OSError as error:
+            silent = str(error)
+        time.sleep(_LOOK)
+    fix = "see what it printed; raise run.options.ready_timeout_s if it only needs longer"
+    raise server.explain(f"the server was not ready within {longest:g} s ({silent})", fix)
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of this machine that nobody listens on now."""
+    with contextlib.ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [int(probe.getsockname()[1]) for probe in probes]
+
+
+def end_process(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(_ENDING)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def remove_regions(prefix: str, shared: Path = _SHARED) -> None:
+    """Shared memory of a server that did not end in order."""
+    for path in shared.glob(f"{prefix}*") if prefix else ():
+        path.unlink(missing_ok=True)
+
+
+def remove_left_regions(shared: Path = _SHARED) -> None:
+    """Those of runs of ours that are gone: a killed server leaves them."""
+    for path in shared.glob(f"{_REGIONS}*"):
+        owner = path.name.removeprefix(_REGIONS).partition("_")[0]
+        if owner.isdecimal() and not Path("/proc", owner).exists():
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)

@@ -1,0 +1,317 @@
+"""A run against a Triton server: a stand-in that misbehaves, and the real one where nvidia-pytriton is installed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+
+from harness.backends import LoadPlan
+from harness.backends.triton import facts, load
+from harness.backends.triton.programs import find_program
+from harness.backends.triton.serving import ServedEngine
+from harness.backends.triton.session import TritonSession
+from harness.errors import HarnessError
+from tests.unit.harness import tiny
+from tests.unit.harness.children import Children
+from tests.unit.harness.conftest import Artifacts
+from tests.unit.harness.triton_server import MODEL, serve
+
+real = pytest.mark.skipif(find_program("") is None, reason="no tritonserver: pip install --no-deps nvidia-pytriton")
+SCENARIOS = ("SingleStream", "MultiStream", "Server", "Offline")
+
+
+@pytest.fixture(scope="module")
+def engine(artifacts: Artifacts) -> Path:
+    pytest.importorskip("onnxruntime")
+    return artifacts.engine("triton")
+
+
+class Answers:
+    """What a session completes, and what it could not."""
+
+    def __init__(self) -> None:
+        self.done: dict[int, np.ndarray] = {}
+        self.failures: list[BaseException] = []
+
+    def completed(self, token: list[int], outputs: Any) -> None:
+        self.done |= dict(zip(token, np.array(outputs[0]).argmax(axis=1).tolist(), strict=True))
+
+    def failed(self, _token: list[int], error: BaseException) -> None:
+        self.failures.append(error)
+
+
+def make_plan(engine: Path, folder: Path, answers: Answers, streams: int = 2, **options: Any) -> LoadPlan:
+    return LoadPlan(
+        engine=engine,
+        scenario="Offline",
+        batch_size=8,
+        streams=streams,
+        threads=1,
+        outputs=(),
+        options=options,
+        completed=answers.completed,
+        failed=answers.failed,
+        folder=folder,
+    )
+
+
+def open_session(engine: Path, folder: Path, url: str, answers: Answers, **options: Any) -> TritonSession:
+    return load(make_plan(engine, folder, answers, url=url, model=MODEL, **options))
+
+
+def answer_all(session: TritonSession) -> None:
+    session.place({"samples": tiny.points()})
+    for start in range(0, tiny.COUNT, 8):
+        rows = slice(start, min(start + 8, tiny.COUNT))
+        session.submit(rows, list(range(rows.start, rows.stop)))
+    session.drain()
+
+
+def test_server_at_an_address_answers_every_sample(engine: Path, tmp_path: Path) -> None:
+    answers = Answers()
+    with serve() as server:
+        session = open_session(engine, tmp_path, server.url, answers)
+        session.place({"samples": tiny.points()[:8]})
+        session.compute(slice(0, 8))
+        answer_all(session)
+        rows = np.array([5, 3, 60])
+        assert session.compute(rows)[0].argmax(axis=1).tolist() == tiny.labels()[rows].tolist()
+        session.close()
+    assert answers.failures == []
+    assert [answers.done[row] for row in range(tiny.COUNT)] == tiny.labels().tolist()
+    assert session.evidence == {"server.version": "2.99.0"}
+    # What the warming up asked is not counted.
+    assert session.notes["server.batches"] == {"3": 1, "4": 1, "8": 12}
+    assert session.notes["server.model"] == MODEL
+
+
+def test_connection_that_the_server_closed_meanwhile_is_made_anew(engine: Path, tmp_path: Path) -> None:
+    with serve() as server:
+        session = open_session(engine, tmp_path, server.url, Answers())
+        session.place({"samples": tiny.points()})
+        session.compute(slice(0, 4))
+        server.mischief = "hangs up once"
+        assert session.compute(slice(0, 4))[0].argmax(axis=1).tolist() == tiny.labels()[:4].tolist()
+        session.close()
+
+
+@pytest.mark.parametrize(
+    ("mischief", "problem", "kind"),
+    [
+        ("no such model", f"the server has no model {MODEL}", "input"),
+        ("other shape", r"its input point is FP32 \[3\] per sample, that of the engine FP32 \[4\]", "input"),
+        ("other type", "its output scores is INT8", "input"),
+        ("more inputs", "it also takes mask", "input"),
+        ("small batches", "takes batches of 2, and not of 8", "input"),
+        ("never ready", "the server was not ready within 1 s", "backend"),
+    ],
+)
+def test_server_that_does_not_fit_is_refused_before_the_run(
+    mischief: str, problem: str, kind: str, engine: Path, tmp_path: Path
+) -> None:
+    with serve(mischief) as server, pytest.raises(HarnessError, match=problem) as refused:
+        open_session(engine, tmp_path, server.url, Answers(), ready_timeout_s=1)
+    assert refused.value.problem_class == kind
+    assert refused.value.fix
+
+
+@pytest.mark.parametrize(
+    ("mischief", "problem", "kind"),
+    [
+        ("refuses", "HTTP 400: unexpected shape for input 'point'", "backend"),
+        ("hangs up", "the connection broke off", "resources"),
+        ("silent", "no answer within 1 s", "resources"),
+        ("fewer rows", "with 8 rows was expected", "backend"),
+        ("other output", "the answer has no output scores; it has other", "backend"),
+        ("no JSON", "not an answer of KServe's protocol", "backend"),
+    ],
+)
+def test_failure_of_a_running_server_has_a_name(
+    mischief: str, problem: str, kind: str, engine: Path, tmp_path: Path
+) -> None:
+    answers = Answers()
+    with serve() as server:
+        session = open_session(engine, tmp_path, server.url, answers, streams=1, timeout_s=1)
+        server.mischief = mischief
+        session.place({"samples": tiny.points()})
+        session.submit(slice(0, 8), list(range(8)))
+        session.drain()
+        session.close()
+    (error,) = answers.failures
+    assert isinstance(error, HarnessError)
+    assert problem in error.problem
+    assert error.problem_class == kind
+    assert error.fix
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"url": "127.0.0.1:8000", "model": "m"}, "is not the address of a server"),
+        ({"url": "http://127.0.0.1:8000"}, "nothing says which model the server serves"),
+        ({"server": "/no/such/tritonserver"}, "there is no tritonserver at /no/such/tritonserver"),
+    ],
+)
+def test_server_that_cannot_be_meant(options: dict[str, Any], problem: str, engine: Path, tmp_path: Path) -> None:
+    with pytest.raises(HarnessError, match=problem) as refused:
+        load(make_plan(engine, tmp_path, Answers(), **options))
+    assert refused.value.fix
+
+
+def test_engine_of_the_other_backend_is_within(engine: Path) -> None:
+    assert (engine / "made" / "model.onnx").is_file()
+    assert (engine / "made" / "engine.json").is_file()
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"made_by": "openvino", "graph_optimization": "all"}, "openvino has no engine option graph_optimization"),
+        ({"made_by": "onnxruntime", "precision": "int8"}, "onnxruntime builds no int8 engine"),
+    ],
+)
+def test_what_the_other_backend_does_not_know_is_refused(
+    settings: dict[str, Any], problem: str, children: Children, artifacts: Artifacts
+) -> None:
+    inputs = {"model": str(artifacts.model())}
+    result = children.build("Engine", backend="triton", inputs=inputs, settings={"batch_size": 8, **settings}).result
+    assert (result.done, result.problem_class) == (False, "input")
+    assert problem in result.problem
+
+
+def test_requests_share_a_batch_inside_the_server(engine: Path) -> None:
+    told = {"backend": "onnxruntime", "engine": str(engine / "made"), "batch_size": 8, "threads": 1}
+    served = ServedEngine({**told, "scenario": "Server"})
+    served.warm_up()
+    points, labels = tiny.points(), tiny.labels()
+    cut = [(0, 3), (3, 8), (8, 16), (16, 17), (17, 25)]  # the first two fill a batch, the last two need two
+    answers = served.compute([[points[start:end]] for start, end in cut])
+    for (start, end), (scores,) in zip(cut, answers, strict=True):
+        assert scores.argmax(axis=1).tolist() == labels[start:end].tolist()
+    served.close()
+
+
+@real
+def test_facts_name_the_server() -> None:
+    found = facts()
+    assert found["backend.version"].value
+    assert len(found["backend.digest"].value) == 64
+
+
+@real
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_real_server_answers_every_sample_with_its_own_class(
+    scenario: str, children: Children, artifacts: Artifacts, engine: Path
+) -> None:
+    inputs = {"dataset": str(artifacts.dataset()), "engine": str(engine)}
+    settings = {"batch_size": 8, "streams": 2, "threads": 1}
+    if scenario == "Server":
+        settings |= {"batch_size": 1, "streams": 4, "dynamic_batching": True, "batch_delay_us": 100, "instances": 2}
+    ended = children.run(scenario, "accuracy", backend="triton", inputs=inputs, settings=settings)
+    assert ended.result.done, ended.output
+    assert ended.detail["errors"] == []
+    assert dict(ended.answers) == {i: np.int32(label).tobytes() for i, label in enumerate(tiny.labels())}
+    said = {name: fact.value for name, fact in ended.result.facts.items()}
+    assert said["server.version"]
+    assert (
+        said["backend.server.request_success"] == sum(said["backend.server.batches"].values()) or scenario == "Server"
+    )
+    assert said["backend.server.count"] == len(ended.answers)
+    assert "Started HTTPService" in (ended.folder / "service.log").read_text(encoding="utf-8")
+    assert not list(ended.folder.glob("triton-*"))
+
+
+@real
+def test_real_server_that_is_killed_is_named_and_gone(engine: Path, tmp_path: Path) -> None:
+    answers = Answers()
+    session = load(make_plan(engine, tmp_path, answers, streams=1))
+    session.place({"samples": tiny.points()})
+    session.compute(slice(0, 8))
+    process = session._server.process
+    assert process is not None
+    below = psutil.Process(process.pid).children(recursive=True)
+    os.kill(process.pid, signal.SIGKILL)
+    session.submit(slice(0, 8), list(range(8)))
+    session.drain()
+    session.close()
+    (error,) = answers.failures
+    assert isinstance(error, HarnessError)
+    assert "the server died with signal 9" in error.problem
+    assert error.problem_class == "resources"
+    psutil.wait_procs(below, timeout=20)
+    assert not [child for child in below if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
+    assert not list(Path("/dev/shm").glob(f"mlperf_triton_{os.getpid()}_*"))
+
+
+@real
+def test_real_server_that_cannot_load_its_engine_says_why(engine: Path, tmp_path: Path) -> None:
+    import shutil
+
+    broken = tmp_path / "engine"
+    shutil.copytree(engine, broken)
+    (broken / "made" / "model.onnx").write_bytes(b"no model")
+    with pytest.raises(HarnessError, match="before it was ready") as refused:
+        load(make_plan(broken, tmp_path, Answers()))
+    assert "cannot load model.onnx" in refused.value.problem
+
+
+@real
+def test_configurations_of_other_backends_are_read_by_the_real_server(engine: Path, tmp_path: Path) -> None:
+    """It has none of them; it says so of the backend, and not of the configuration."""
+    from dataclasses import replace
+
+    from harness.backends import BackendEngine
+
+    described = BackendEngine.read(engine, "triton")
+    for made_by in ("onnxruntime", "openvino"):
+        folder = tmp_path / made_by
+        own = {**described.settings, "made_by": made_by, "served_by": "own"}
+        (folder / "made").mkdir(parents=True)
+        (folder / "made" / "model.onnx").touch()
+        replace(described, settings=own).write(folder)
+        options = {"dynamic_batching": True, "preferred_batch_sizes": "4,8", "batch_delay_us": 50}
+        with pytest.raises(HarnessError, match="before it was ready") as refused:
+            load(make_plan(folder, tmp_path, Answers(), **options))
+        assert f"unable to find backend library for backend '{made_by}'" in refused.value.problem.lower()
+
+
+@real
+def test_server_ends_with_the_run_that_started_it(children: Children, artifacts: Artifacts, engine: Path) -> None:
+    """A killed run leaves no server."""
+    from harness.contract import Benchmark, RunRequest
+    from reconciler.process import Child, build_harness_command
+    from tests.unit.harness.children import environment
+
+    folder = children.place()
+    (folder / "user.conf").write_text("*.*.min_duration = 60000\n*.SingleStream.min_query_count = 1\n")
+    RunRequest(
+        benchmark=Benchmark(name="tiny", path=str(Path(tiny.__file__))),
+        backend="triton",
+        scenario="SingleStream",
+        mode="performance",
+        model_key="resnet50",
+        user_conf=str(folder / "user.conf"),
+        log_dir=str(folder),
+        counter=str(folder / "counter"),
+        inputs={"dataset": str(artifacts.dataset()), "engine": str(engine)},
+    ).write(folder / "request.json")
+    words = build_harness_command("run", folder / "request.json", folder / "result.json")
+    with Child(words, folder=folder, log=folder / "log", environment=environment()) as child:
+        found: list[psutil.Process] = []
+        ended = threading.Event()
+        for _ in range(1200):
+            below = psutil.Process(child.pid).children(recursive=True)
+            found = [process for process in below if process.name() == "tritonserver"]
+            if found or ended.wait(0.05):
+                break
+        assert found, (folder / "log").read_text()
+        os.kill(child.pid, signal.SIGKILL)
+        _, alive = psutil.wait_procs(found, timeout=20)
+    assert not alive

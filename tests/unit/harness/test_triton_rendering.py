@@ -1,0 +1,252 @@
+"""What is rendered for a Triton server, and what its answers are taken for: no server, no engine."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.backends import BackendEngine, LoadPlan, Tensor
+from harness.backends.triton.connection import read_head, read_problem
+from harness.backends.triton.metrics import Metrics, describe_work, parse_metrics
+from harness.backends.triton.protocol import find_differences, find_shape, make_request_head, read_outputs
+from harness.backends.triton.repository import MODEL, ModelSettings, read_settings, render_config, write_repository
+from harness.backends.triton.server import list_arguments, remove_left_regions, remove_regions
+from harness.errors import HarnessError
+
+POINT, SCORES = Tensor("point", (4,), "float32"), Tensor("scores", (5,), "float32")
+ENGINE = BackendEngine(
+    backend="triton",
+    version="0.7.0",
+    file="made/model.onnx",
+    precision="fp32",
+    batch_size=8,
+    batch_sizes=(),
+    inputs=(POINT,),
+    outputs=(SCORES,),
+    settings={"made_by": "onnxruntime", "made_by_version": "1.20", "served_by": "python"},
+)
+SETTINGS = ModelSettings(
+    instances=2,
+    threads=3,
+    devices=(),
+    dynamic_batching=False,
+    preferred_batch_sizes=(),
+    batch_delay_us=0,
+    pinned_memory=True,
+    scenario="Offline",
+)
+
+
+def made(made_by: str, served_by: str, file: str = "made/model.onnx", **changed: Any) -> BackendEngine:
+    settings = {"made_by": made_by, "made_by_version": "1", "served_by": served_by}
+    return replace(ENGINE, settings=settings, file=file, **changed)
+
+
+def test_python_backend_is_told_which_engine_it_loads_and_how() -> None:
+    config = render_config(ENGINE, Path('/a "quoted" folder'), SETTINGS)
+    assert f'name: "{MODEL}"\nbackend: "python"\nmax_batch_size: 8\n' in config
+    assert 'input [ { name: "point" data_type: TYPE_FP32 dims: [ 4 ] } ]' in config
+    assert 'output [ { name: "scores" data_type: TYPE_FP32 dims: [ 5 ] } ]' in config
+    assert "instance_group [ { count: 2 kind: KIND_CPU } ]" in config
+    assert "dynamic_batching" not in config
+    found = re.search(r'key: "served" value: \{ string_value: (".*") \}', config)
+    assert found is not None
+    served = json.loads(json.loads(found[1]))
+    assert served["backend"] == "onnxruntime"
+    assert served["engine"] == '/a "quoted" folder/made'
+    assert (served["batch_size"], served["threads"]) == (8, 3)
+    assert served["scenario"] == "Server"  # of two instances: their threads must not spin
+
+
+@pytest.mark.parametrize(
+    ("made_by", "file", "expected"),
+    [
+        ("onnxruntime", "made/model.onnx", ['backend: "onnxruntime"', "KIND_CPU", 'key: "intra_op_thread_count"']),
+        ("openvino", "made/model.xml", ['backend: "openvino"', "KIND_CPU", 'key: "INFERENCE_NUM_THREADS"']),
+        ("tensorrt", "made/model.plan", ['backend: "tensorrt"', "KIND_GPU gpus: [ 0, 1 ]", "enable: true"]),
+        ("onnxruntime-cuda", "made/model.onnx", ['backend: "onnxruntime"', "KIND_GPU gpus: [ 0, 1 ]"]),
+    ],
+)
+def test_own_backends_of_the_server_read_the_engine_itself(made_by: str, file: str, expected: list[str]) -> None:
+    devices = (0, 1) if "KIND_GPU" in expected[1] else ()
+    config = render_config(made(made_by, "own", file), Path("/engine"), replace(SETTINGS, devices=devices))
+    assert f'default_model_filename: "{Path(file).name}"' in config
+    assert all(text in config for text in expected), config
+    assert "served" not in config
+
+
+def test_dynamic_batching_says_sizes_and_delay() -> None:
+    settings = replace(SETTINGS, dynamic_batching=True, preferred_batch_sizes=(4, 8), batch_delay_us=500)
+    config = render_config(ENGINE, Path("/engine"), settings)
+    assert "dynamic_batching { preferred_batch_size: [ 4, 8 ] max_queue_delay_microseconds: 500 }" in config
+
+
+def test_one_value_per_sample_travels_with_an_axis_of_its_own() -> None:
+    label = Tensor("label", (), "int64")
+    python = render_config(made("onnxruntime", "python", outputs=(label,)), Path("/engine"), SETTINGS)
+    own = render_config(made("onnxruntime", "own", outputs=(label,)), Path("/engine"), SETTINGS)
+    assert 'output [ { name: "label" data_type: TYPE_INT64 dims: [ 1 ] } ]' in python
+    assert "dims: [ 1 ] reshape { shape: [ ] } } ]" in own
+    assert find_shape(label, (3,)) == (3, 1)
+    assert find_shape(POINT, (3, 4)) == (3, 4)
+
+
+def test_repository_holds_the_engine_where_the_server_computes_itself(tmp_path: Path) -> None:
+    folder = tmp_path / "engine"
+    (folder / "made").mkdir(parents=True)
+    for name in ("model.onnx", "weights.bin", "engine.json"):
+        (folder / "made" / name).write_text(name)
+    write_repository(tmp_path / "own", made("onnxruntime", "own"), folder, SETTINGS)
+    write_repository(tmp_path / "python", ENGINE, folder, SETTINGS)
+    version = tmp_path / "own" / MODEL / "1"
+    assert sorted(path.name for path in version.iterdir()) == ["model.onnx", "weights.bin"]
+    assert [path.name for path in (tmp_path / "python" / MODEL / "1").iterdir()] == ["model.py"]
+
+
+def plan(**options: Any) -> LoadPlan:
+    return LoadPlan(
+        engine=None,
+        scenario="Offline",
+        batch_size=8,
+        streams=2,
+        threads=0,
+        outputs=(),
+        options=options,
+        completed=lambda *_: None,
+        failed=lambda *_: None,
+    )
+
+
+def test_settings_of_a_run() -> None:
+    found = read_settings(plan(instances=2, dynamic_batching=True, preferred_batch_sizes="4, 8", devices=2), ENGINE)
+    assert (found.instances, found.preferred_batch_sizes, found.devices) == (2, (4, 8), ())
+    assert found.threads >= 1
+    assert read_settings(plan(devices=2), made("tensorrt", "own")).devices == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "sizes", "named"),
+    [
+        ({"preferred_batch_sizes": "4,16"}, (), "16"),
+        ({"preferred_batch_sizes": "many"}, (), "many"),
+        ({"instances": 0}, (), "instances 0"),
+        ({"dynamic_batching": True}, (8,), "batches of 8 only"),
+    ],
+)
+def test_settings_that_cannot_be_meant(options: dict[str, Any], sizes: tuple[int, ...], named: str) -> None:
+    with pytest.raises(HarnessError, match=named) as refused:
+        read_settings(plan(**options), replace(ENGINE, batch_sizes=sizes))
+    assert refused.value.problem_class == "input"
+    assert refused.value.fix
+
+
+def test_server_is_reached_from_this_machine_alone() -> None:
+    words = list_arguments(Path("/repository"), (8000, 8002), "mlperf_triton_1_", None)
+    assert "--http-address=127.0.0.1" in words
+    assert "--metrics-address=127.0.0.1" in words
+    assert "--allow-grpc=false" in words
+
+
+def test_request_says_how_many_bytes_follow() -> None:
+    head = make_request_head("host", "a model", (POINT,), ((3, 4),), (SCORES,))
+    lines, _, document = head.partition(b"\r\n\r\n")
+    assert b"POST /v2/models/a%20model/infer HTTP/1.1" in lines
+    assert f"Content-Length: {len(document) + 48}".encode() in lines
+    (asked,) = json.loads(document)["inputs"]
+    assert asked["shape"] == [3, 4]
+    assert asked["datatype"] == "FP32"
+    assert asked["parameters"] == {"binary_data_size": 48}
+
+
+def answer(*outputs: tuple[str, np.ndarray]) -> tuple[bytes, memoryview]:
+    types = {"float32": "FP32", "int64": "INT64"}
+    said = [
+        {
+            "name": name,
+            "datatype": types[array.dtype.name],
+            "shape": list(array.shape),
+            "parameters": {"binary_data_size": array.nbytes},
+        }
+        for name, array in outputs
+    ]
+    return json.dumps({"outputs": said}).encode(), memoryview(b"".join(array.tobytes() for _, array in outputs))
+
+
+def test_outputs_come_in_the_order_of_the_engine() -> None:
+    scores, label = np.arange(10, dtype=np.float32).reshape(2, 5), np.array([[7], [8]])
+    document, data = answer(("label", label), ("scores", scores))
+    found = read_outputs(document, data, (SCORES, Tensor("label", (), "int64")), 2)
+    assert np.array_equal(found[0], scores)
+    assert found[1].tolist() == [7, 8]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_answer_with_other_rows_is_refused(count: int) -> None:
+    document, data = answer(("scores", np.zeros((2, 5), np.float32)))
+    with pytest.raises(HarnessError, match=f"with {count} rows was expected"):
+        read_outputs(document, data, (SCORES,), count)
+
+
+def test_answer_of_another_protocol_is_refused() -> None:
+    with pytest.raises(HarnessError, match="not an answer of KServe"):
+        read_outputs(b"<html>", memoryview(b""), (SCORES,), 1)
+    with pytest.raises(ValueError, match="not an answer in HTTP"):
+        read_head(b"SSH-2.0-OpenSSH\r\n\r\n")
+    assert read_problem(b'{"error": "no memory"}') == "no memory"
+    assert read_problem(b"Bad gateway") == "Bad gateway"
+
+
+def test_differences_name_what_differs() -> None:
+    fits = {
+        "inputs": [{"name": "point", "datatype": "FP32", "shape": [-1, -1]}],
+        "outputs": [{"name": "scores", "datatype": "FP32", "shape": [-1, 5]}],
+    }
+    assert find_differences(fits, (POINT,), (SCORES,)) == ""
+    assert "no output scores" in find_differences({**fits, "outputs": []}, (POINT,), (SCORES,))
+    assert "FP32 [3] per sample" in find_differences(
+        {**fits, "inputs": [{"name": "point", "datatype": "FP32", "shape": [-1, 3]}]}, (POINT,), (SCORES,)
+    )
+
+
+METRICS = """\
+# HELP nv_inference_request_success Number of successful inference requests
+# TYPE nv_inference_request_success counter
+nv_inference_request_success{model="model",version="1"} 12
+nv_inference_request_success{model="other",version="1"} 99
+nv_inference_count{model="model",version="1"} 40
+nv_inference_request_failure{model="model",reason="OTHER",version="1"} 1
+nv_inference_request_failure{model="model",reason="BACKEND",version="1"} 2
+nv_cpu_utilization 0.5
+nv_gpu_utilization{gpu_uuid="GPU-1"} 0.25
+nv_gpu_utilization{gpu_uuid="GPU-2"} 0.75
+nonsense
+"""
+
+
+def test_metrics_count_the_work_between_two_readings() -> None:
+    counters, gauges = parse_metrics(METRICS, "model")
+    assert counters == {"request_success": 12, "count": 40, "request_failure": 3}
+    assert gauges == {"cpu_utilization": 0.5, "gpu_utilization": 0.5}
+    before = Metrics({"request_success": 10, "count": 30}, {1: 2, 8: 3})
+    found = describe_work(before, Metrics(counters, {1: 2, 4: 1, 8: 6}, gauges))
+    assert (found["server.request_success"], found["server.count"]) == (2, 10)
+    assert found["server.batches"] == {"4": 1, "8": 3}
+    assert found["server.gpu_utilization"] == 0.5
+
+
+def test_shared_memory_of_runs_that_are_gone_is_removed(tmp_path: Path) -> None:
+    import os
+
+    mine, gone, others = f"mlperf_triton_{os.getpid()}_a_1", "mlperf_triton_999999999_b_1", "psm_123"
+    for name in (mine, gone, others):
+        (tmp_path / name).touch()
+    remove_left_regions(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([mine, others])
+    remove_regions(mine[:-1], tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [others]

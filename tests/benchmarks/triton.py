@@ -1,0 +1,109 @@
+"""What a Triton server costs between LoadGen and an engine: ``python -m tests.benchmarks.triton [--json] [--rounds N]
+[--only P]``.
+
+Samples/s of an Offline run through the server over those of the same engine, batch and threads without it. "resnet" is
+the network of the benchmarks of this folder, "rehearsal" the small one of ResNet-50's rehearsal. Two requests are under
+way, so that the server finds its next one when an instance is free.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from harness.backends.triton.programs import find_program
+from harness.contract import Benchmark
+from reconciler.mlperf.benchmark_facts import load_benchmark_facts
+from reconciler.rehearsals.generated_data import generate
+from tests.benchmarks.children import build, run
+from tests.benchmarks.rounds import Measure, arguments, interleave, median, medians, report, spread
+
+MADE_BY = ("onnxruntime", "openvino")
+SECONDS = 5
+THREADS = 1
+
+
+class Case:
+    """A benchmark with its dataset and model; ``engine`` makes either kind of engine."""
+
+    def __init__(self, folder: Path, benchmark: Benchmark, batch: int, data: Path | None, model: Path | None) -> None:
+        self.folder, self.benchmark, self.batch = folder, benchmark, batch
+        self.dataset = build(folder, "Dataset", benchmark, source=str(data) if data else None)
+        inputs = {"dataset": str(self.dataset)}
+        self.model = build(folder, "Model", benchmark, source=str(model) if model else None, inputs=inputs)
+
+    def engine(self, backend: str, made_by: str) -> Path:
+        settings = {"batch_size": self.batch, **({"made_by": made_by} if backend == "triton" else {})}
+        inputs = {"model": str(self.model)}
+        return build(self.folder, "Engine", self.benchmark, backend=backend, settings=settings, inputs=inputs)
+
+    def offline(self, backend: str, engine: Path, count: int, instances: int) -> float:
+        """``instances``: of the server; as many streams without it."""
+        through = {"streams": 2 * instances, "instances": instances}
+        log = run(
+            self.folder,
+            "Offline",
+            benchmark=self.benchmark,
+            backend=backend,
+            dataset=self.dataset,
+            engine=engine,
+            conf={"min_duration": 0, "min_query_count": count, "target_qps": 1},
+            settings={
+                "batch_size": self.batch,
+                "threads": THREADS,
+                **(through if backend == "triton" else {"streams": instances}),
+            },
+        )
+        return float(log["result_samples_per_second"])
+
+
+def measure(name: str, case: Case, made_by: str, instances: int, rounds: int) -> Measure:
+    plain, served = case.engine(made_by, made_by), case.engine("triton", made_by)
+    count = max(8 * case.batch, round(case.offline(made_by, plain, 64 * case.batch, instances) * SECONDS))
+    measured = interleave(
+        {
+            made_by: lambda: case.offline(made_by, plain, count, instances),
+            "triton": lambda: case.offline("triton", served, count, instances),
+        },
+        rounds,
+    )
+
+    def ratio(item: dict[str, float]) -> float:
+        return item["triton"] / item[made_by]
+
+    detail = f"{medians(measured)} samples/s, {spread(measured, ratio)}"
+    what = f"{name} Offline through Triton, {made_by}, {instances} instance{'s' if instances > 1 else ''}"
+    return Measure(what, median(measured, ratio), 0.9, detail=detail)
+
+
+def make_resnet(folder: Path) -> Case:
+    return Case(folder, Benchmark(name="resnet50", path=str(Path(__file__).parent / "resnet50.py")), 8, None, None)
+
+
+def make_rehearsal(folder: Path) -> Case:
+    facts = load_benchmark_facts()["resnet50"]
+    made = generate(folder, facts, size="small", seed=1, samples=0, moved=lambda *_: None)
+    return Case(folder, Benchmark(name="resnet50"), 4, folder / made.data, folder / made.model)
+
+
+CASES: dict[str, Callable[[Path], Case]] = {"resnet": make_resnet, "rehearsal": make_rehearsal}
+
+
+def main() -> int:
+    options = arguments(__doc__ or "")
+    if find_program("") is None:
+        print("there is no tritonserver: pip install --no-deps nvidia-pytriton")
+        return 1
+    with tempfile.TemporaryDirectory() as folder:
+        measures = []
+        for name, make in CASES.items():
+            if options.only in name:
+                case = make(Path(folder))
+                measures += [measure(name, case, made_by, 1, options.rounds) for made_by in MADE_BY]
+    return report("triton", measures, as_json=options.json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -6,19 +6,21 @@ Standard library only. ``harness.contract`` hands it on to ``reconciler``.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
 
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """A setting that a backend reads. ``kind`` is "int", "text", "flag" or "choice"; None means the default.
-    ``identity`` False: it says where something is, or how long to wait for it, and makes no run stale."""
-
-    kind: Literal["int", "text", "flag", "choice"]
-    default: int | str | bool | None
-    help: str
-    choices: tuple[str, ...] = ()
-    identity: bool = True
+from harness.options import (
+    COMMON_RUN,
+    CUDA_RUN,
+    ONNXRUNTIME_ENGINE,
+    OPENVINO_ENGINE,
+    PYTORCH_ENGINE,
+    TENSORRT_ENGINE,
+    TOKENS,
+    TRITON_ENGINE,
+    TRITON_RUN,
+)
+from harness.options import (
+    Option as Option,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,73 +54,10 @@ class BackendFacts:
     weights: tuple[str, ...] = ()
 
 
-_COMMON_RUN = {
-    "threads": Option("int", 0, "threads that compute one batch; 0 lets the backend decide"),
-    "streams": Option("int", 1, "batches in flight at once"),
-}
-
-_CUDA_RUN = {
-    "streams": _COMMON_RUN["streams"],
-    "lanes": Option("int", 2, "batches in flight on each stream: while one computes, the next is copied"),
-    "devices": Option("int", 1, "GPUs that take part; hardware.count of the system unless it is set here"),
-    "cuda_graphs": Option("flag", True, "launch a batch as one captured graph, where the backend allows it"),
-    "spin": Option("flag", False, "completion threads use a processor while they wait, and wake sooner"),
-    "start_from_device": Option("flag", False, "samples live in GPU memory before the clock starts; needs evidence"),
-    "start_from_device_evidence": Option(
-        "text", "", "the document that shows how samples reach GPU memory, and at what rate"
-    ),
-}
-
-_ONNXRUNTIME_ENGINE = {
-    "graph_optimization": Option(
-        "choice",
-        "all",
-        "level of graph rewriting before the engine is saved",
-        ("none", "basic", "extended", "all"),
-    )
-}
-
-_OPENVINO_ENGINE = {
-    "performance_hint": Option("choice", "throughput", "what the plug-in tunes for", ("throughput", "latency")),
-    "shape": Option(
-        "choice",
-        "bounded",
-        "bounded: compute any batch up to batch_size; fixed: pad partial batches",
-        ("bounded", "fixed"),
-    ),
-}
-
-_TENSORRT_ENGINE = {
-    "optimization_level": Option("int", 3, "how long the builder searches, 0 to 5"),
-    "workspace_mib": Option("int", 0, "most GPU memory of one layer's kernel, in MiB; 0 for all there is"),
-    "profiles": Option("text", "", "batch sizes to tune for, such as 1,16,256; the last is batch_size"),
-    "sequence_lengths": Option("text", "", "lengths of free axes beside the batch to tune for, such as 128,384"),
-    "half_inputs": Option("flag", False, "float inputs are fp16; the dataset's arrays must be so too"),
-    "tf32": Option("flag", False, "fp32 layers may compute in TF32"),
-    "sparse_weights": Option("flag", False, "use kernels for weights that are structured sparse"),
-    "version_compatible": Option("flag", False, "later versions of the same major version may run the engine"),
-    "hardware_compatibility": Option(
-        "choice", "none", "devices that may run the engine", ("none", "ampere_plus", "same_compute_capability")
-    ),
-    "plugins": Option("text", "", "plug-in libraries to load, absolute paths with colons between them"),
-}
-
-_PYTORCH_ENGINE = {
-    "batch_sizes": Option(
-        "text", "", "compile one program for each of these, such as 1,16,256; else one that computes any size"
-    ),
-    "freeze_weights": Option("flag", True, "the compiler may fold weights and lay them out anew"),
-}
-
-_TOKENS = {
-    "min_new_tokens": Option("int", 0, "fewest tokens of an answer; 0 for what the round, else the benchmark says"),
-    "max_new_tokens": Option("int", 0, "most tokens of an answer; 0 for what the round, else the benchmark says"),
-}
-
 _ANY_PRECISION = ("fp32", "bf16", "fp16", "fp8", "fp4", "int8", "int4")
 BACKENDS: dict[str, BackendFacts] = {
     "null": BackendFacts(
-        (), "cpu", 1, builds_engine=False, precisions=("fp32",), run={"streams": _COMMON_RUN["streams"]}, synthetic=True
+        (), "cpu", 1, builds_engine=False, precisions=("fp32",), run={"streams": COMMON_RUN["streams"]}, synthetic=True
     ),
     "onnxruntime": BackendFacts(
         drives="cpu",
@@ -127,8 +66,8 @@ BACKENDS: dict[str, BackendFacts] = {
         revision=1,
         builds_engine=True,
         precisions=("fp32",),
-        engine=_ONNXRUNTIME_ENGINE,
-        run=_COMMON_RUN,
+        engine=ONNXRUNTIME_ENGINE,
+        run=COMMON_RUN,
         weights=("int4",),
     ),
     "openvino": BackendFacts(
@@ -137,8 +76,8 @@ BACKENDS: dict[str, BackendFacts] = {
         revision=1,
         builds_engine=True,
         precisions=("fp32", "bf16", "fp16"),
-        engine=_OPENVINO_ENGINE,
-        run=_COMMON_RUN,
+        engine=OPENVINO_ENGINE,
+        run=COMMON_RUN,
         weights=("int4",),
     ),
     "pytorch": BackendFacts(
@@ -148,8 +87,8 @@ BACKENDS: dict[str, BackendFacts] = {
         revision=1,
         builds_engine=True,
         precisions=("fp32", "bf16", "fp16"),
-        engine=_PYTORCH_ENGINE,
-        run=_COMMON_RUN,
+        engine=PYTORCH_ENGINE,
+        run=COMMON_RUN,
         model_file="model.pt2",
     ),
     "pytorch-cuda": BackendFacts(
@@ -160,12 +99,12 @@ BACKENDS: dict[str, BackendFacts] = {
         builds_engine=True,
         precisions=("fp32", "bf16", "fp16"),
         engine={
-            **_PYTORCH_ENGINE,
+            **PYTORCH_ENGINE,
             "max_autotune": Option("flag", False, "time more kernels while compiling, which takes minutes"),
-            "half_inputs": _TENSORRT_ENGINE["half_inputs"],
-            "tf32": _TENSORRT_ENGINE["tf32"],
+            "half_inputs": TENSORRT_ENGINE["half_inputs"],
+            "tf32": TENSORRT_ENGINE["tf32"],
         },
-        run=_CUDA_RUN,
+        run=CUDA_RUN,
         model_file="model.pt2",
     ),
     "openvino-genai": BackendFacts(
@@ -176,13 +115,13 @@ BACKENDS: dict[str, BackendFacts] = {
         precisions=("fp32", "bf16", "fp16"),
         generates=True,
         run={
-            "threads": _COMMON_RUN["threads"],
+            "threads": COMMON_RUN["threads"],
             "device": Option("choice", "CPU", "what computes", ("CPU", "GPU")),
             "cache_gib": Option("int", 1, "memory of the cache of keys and values, in GiB"),
             "batched_tokens": Option("int", 256, "most tokens that one step computes"),
             "sequences": Option("int", 256, "most answers under way at once"),
             "split_prompts": Option("flag", True, "a step may compute a part of a long prompt"),
-            **_TOKENS,
+            **TOKENS,
         },
     ),
     "vllm": BackendFacts(
@@ -204,7 +143,7 @@ BACKENDS: dict[str, BackendFacts] = {
             "random_weights": Option("flag", False, "weights are drawn, not read; every record says synthetic"),
         },
         run={
-            "threads": _COMMON_RUN["threads"],
+            "threads": COMMON_RUN["threads"],
             "replicas": Option("int", 1, "copies of the model, each on devices of its own"),
             "sequences": Option("int", 0, "most answers under way at once; 0 lets vLLM decide"),
             "batched_tokens": Option("int", 0, "most tokens that one step computes; 0 lets vLLM decide"),
@@ -216,7 +155,7 @@ BACKENDS: dict[str, BackendFacts] = {
             "memory_percent": Option("int", 0, "share of GPU memory for weights and cache; 0 lets vLLM decide"),
             "cache_gib": Option("int", 1, "memory of the cache of keys and values on a CPU, in GiB"),
             "extra": Option("text", "", "more arguments of vLLM's engine, as a JSON object"),
-            **_TOKENS,
+            **TOKENS,
         },
     ),
     "openai": BackendFacts(
@@ -251,7 +190,7 @@ BACKENDS: dict[str, BackendFacts] = {
             "timeout_s": Option("int", 1800, "seconds that an answer may take in all", identity=False),
             "idle_timeout_s": Option("int", 120, "seconds between two pieces of a streamed answer", identity=False),
             "extra": Option("text", "", "more fields of each request, as a JSON object"),
-            **_TOKENS,
+            **TOKENS,
         },
     ),
     "external": BackendFacts((), "cpu", 1, builds_engine=False, precisions=_ANY_PRECISION, elsewhere=True),
@@ -263,11 +202,11 @@ BACKENDS: dict[str, BackendFacts] = {
         revision=1,
         builds_engine=True,
         precisions=("fp32", "fp16", "int8"),
-        engine={"half_inputs": _TENSORRT_ENGINE["half_inputs"]},
+        engine={"half_inputs": TENSORRT_ENGINE["half_inputs"]},
         run={
-            **_CUDA_RUN,
+            **CUDA_RUN,
             "prefer_nhwc": Option("flag", True, "convolutions compute channels last"),
-            "tf32": _TENSORRT_ENGINE["tf32"],
+            "tf32": TENSORRT_ENGINE["tf32"],
             "convolution_search": Option(
                 "choice", "exhaustive", "how kernels of convolutions are chosen", ("exhaustive", "heuristic", "default")
             ),
@@ -280,8 +219,8 @@ BACKENDS: dict[str, BackendFacts] = {
         revision=1,
         builds_engine=True,
         precisions=("fp32", "fp16", "bf16", "int8", "fp8"),
-        engine=_TENSORRT_ENGINE,
-        run=_CUDA_RUN,
+        engine=TENSORRT_ENGINE,
+        run=CUDA_RUN,
     ),
     "tensorrt-rtx": BackendFacts(
         drives="nvidia",
@@ -290,8 +229,8 @@ BACKENDS: dict[str, BackendFacts] = {
         revision=1,
         builds_engine=True,
         precisions=("fp32", "fp16", "bf16", "int8", "fp8"),
-        engine=_TENSORRT_ENGINE,
-        run=_CUDA_RUN,
+        engine=TENSORRT_ENGINE,
+        run=CUDA_RUN,
         builds_without_device=True,
     ),
     "triton": BackendFacts(
@@ -301,47 +240,8 @@ BACKENDS: dict[str, BackendFacts] = {
         builds_engine=True,
         precisions=("fp32", "fp16", "bf16", "int8", "fp8"),
         serves=True,
-        engine={
-            "made_by": Option(
-                "choice",
-                "onnxruntime",
-                "the backend of this project that builds what the server computes with",
-                ("onnxruntime", "openvino", "onnxruntime-cuda", "tensorrt"),
-            ),
-            "served_by": Option(
-                "choice",
-                "python",
-                "python: this project's session in Triton's Python backend; own: Triton's backend of that library",
-                ("python", "own"),
-            ),
-            **_ONNXRUNTIME_ENGINE,
-            **_OPENVINO_ENGINE,
-            **_TENSORRT_ENGINE,
-        },
-        run={
-            "threads": _COMMON_RUN["threads"],
-            "streams": Option("int", 1, "requests under way at once"),
-            "devices": _CUDA_RUN["devices"],
-            "instances": Option("int", 1, "copies of the model that compute at once, on each GPU"),
-            "dynamic_batching": Option("flag", False, "the server puts waiting requests together into a batch"),
-            "preferred_batch_sizes": Option(
-                "text", "", "sizes of such a batch that need not wait to grow, such as 4,8; default: batch_size"
-            ),
-            "batch_delay_us": Option("int", 0, "longest that a request waits for others, in microseconds"),
-            "pinned_memory": Option("flag", True, "batches for GPUs are put together in pinned memory"),
-            "url": Option(
-                "text",
-                "",
-                "address of a server; default: what harness.service starts, else one that each run starts",
-                identity=False,
-            ),
-            "model": Option("text", "", "the model as that server names it; needed with url or harness.service"),
-            "server": Option(
-                "text", "", "path of tritonserver; default: that of nvidia-pytriton, else of PATH", identity=False
-            ),
-            "ready_timeout_s": Option("int", 600, "seconds until the server is ready, at most", identity=False),
-            "timeout_s": Option("int", 600, "seconds that an answer may take", identity=False),
-        },
+        engine=TRITON_ENGINE,
+        run=TRITON_RUN,
     ),
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from harness.backends import BackendEngine, BuildPlan, load_backend
 from harness.contract import BACKENDS
@@ -43,7 +43,8 @@ def build_served(plan: BuildPlan, version: str) -> BackendEngine:
     made.write(folder)
     file = f"{MADE}/{made.file}"
     if served_by == "own" and (source := OWN_BACKENDS[made_by].source):
-        _write_network(plan.model, folder / source)
+        # Triton's OpenVINO backend reads networks, not what the plug-in exports.
+        cast(Any, load_backend(made_by)).write_network(plan.model, folder / source)
         file = f"{MADE}/{source}"
     return BackendEngine(
         backend="triton",
@@ -76,13 +77,6 @@ def _select_options(options: Any, made_by: str) -> dict[str, Any]:
         fix = f"take it out; its options are {', '.join(known)}"
         raise HarnessError(f"{made_by} has no engine option {foreign[0]}", "input", fix)
     return asked
-
-
-def _write_network(model: Path, target: Path) -> None:
-    """Triton's OpenVINO backend reads networks, not what the plug-in exports."""
-    from harness.backends.openvino import write_network
-
-    write_network(model, target)
 
 
 def copy_engine(file: Path, folder: Path) -> None:

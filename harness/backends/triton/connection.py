@@ -17,7 +17,7 @@ _PIECE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class InferenceAnswer:
     """``document``: the JSON part, or all of it; ``data``: what follows it, valid until the next request."""
 
     status: int
@@ -33,7 +33,7 @@ class Connection:
         self._socket: socket.socket | None = None
         self._memory = bytearray(_PIECE)
 
-    def ask(self, head: bytes, arrays: Sequence[np.ndarray]) -> Answer:
+    def ask(self, head: bytes, arrays: Sequence[np.ndarray]) -> InferenceAnswer:
         """Raises OSError (also for a server that closes the connection) or ValueError for what is no HTTP."""
         reused = self._socket is not None
         try:
@@ -51,7 +51,7 @@ class Connection:
                 self._socket.close()
             self._socket = None
 
-    def _exchange(self, head: bytes, arrays: Sequence[np.ndarray]) -> Answer:
+    def _exchange(self, head: bytes, arrays: Sequence[np.ndarray]) -> InferenceAnswer:
         try:
             if self._socket is None:
                 self._socket = socket.create_connection(self._address, self._timeout)
@@ -62,7 +62,7 @@ class Connection:
             self.close()
             raise
 
-    def _receive(self, source: socket.socket) -> Answer:
+    def _receive(self, source: socket.socket) -> InferenceAnswer:
         filled, end = 0, -1
         while end < 0:
             if filled == len(self._memory):
@@ -80,7 +80,7 @@ class Connection:
             self.close()
         split = end + int(fields.get("inference-header-content-length", whole - end))
         view = memoryview(self._memory)
-        return Answer(status, bytes(view[end:split]), view[split:whole])
+        return InferenceAnswer(status, bytes(view[end:split]), view[split:whole])
 
     def _read(self, source: socket.socket, start: int, end: int) -> int:
         count = source.recv_into(memoryview(self._memory)[start:end])

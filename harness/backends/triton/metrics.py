@@ -13,7 +13,7 @@ from harness.backends.triton.connection import get
 from harness.errors import HarnessError
 
 if TYPE_CHECKING:
-    from harness.backends.triton.server import Server
+    from harness.backends.triton.server import TritonServer
 
 _LINE = re.compile(r"(?P<name>[a-zA-Z_:][\w:]*)(?:\{(?P<labels>[^}]*)\})?\s+(?P<value>\S+)")
 _LIMIT = 10.0  # seconds
@@ -31,7 +31,7 @@ class Metrics:
     gauges: Mapping[str, float] = field(default_factory=dict)
 
 
-def read_metrics(server: Server) -> Metrics:
+def read_metrics(server: TritonServer) -> Metrics:
     """As far as the server tells: nothing is lost where it does not."""
     text, batches = "", {}
     if server.metrics:

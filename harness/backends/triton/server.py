@@ -42,7 +42,7 @@ _FIX = "see the server's log; the next pass starts it, or asks it, again"
 
 
 @dataclass(slots=True)
-class Server:
+class TritonServer:
     """``process``: where this run started it. ``metrics``: its port of metrics, 0 where it is not known."""
 
     host: str
@@ -142,7 +142,7 @@ class Server:
         return "\n".join(wrong[-_ERRORS:] or lines[-_LINES:])
 
 
-def find_server(plan: LoadPlan, engine: BackendEngine, folder: Path) -> Server:
+def find_server(plan: LoadPlan, engine: BackendEngine, folder: Path) -> TritonServer:
     """The one at the address that the spec names or that harness.service has started; else it is started, on a
     repository rendered from the engine in ``folder``."""
     options = plan.options
@@ -158,7 +158,7 @@ def find_server(plan: LoadPlan, engine: BackendEngine, folder: Path) -> Server:
         fix = "name it as run.options.model: POST /v2/repository/index of the server lists its models"
         raise HarnessError("nothing says which model the server serves", "input", fix)
     log = str(options.get("service_log") or "")
-    found = Server(at.hostname, at.port or 80, model, timeout, _last_part(Path(log)) if log else Path())
+    found = TritonServer(at.hostname, at.port or 80, model, timeout, _last_part(Path(log)) if log else Path())
     _wait(found, float(options.get("ready_timeout_s") or 600))
     return found
 
@@ -169,7 +169,7 @@ def _last_part(folder: Path) -> Path:
     return written[-1] if written else folder / LOG_PARTS[0]
 
 
-def _start(plan: LoadPlan, engine: BackendEngine, engine_folder: Path, timeout: float) -> Server:
+def _start(plan: LoadPlan, engine: BackendEngine, engine_folder: Path, timeout: float) -> TritonServer:
     named = str(plan.options.get("server") or "")
     program = find_program(named)
     if program is None:
@@ -192,7 +192,7 @@ def _start(plan: LoadPlan, engine: BackendEngine, engine_folder: Path, timeout: 
     raise AssertionError("the last try ends above")
 
 
-def _launch(program: Program, folder: Path, timeout: float, kept: Path) -> Server:
+def _launch(program: Program, folder: Path, timeout: float, kept: Path) -> TritonServer:
     ports = free_ports(2)
     regions = f"{_REGIONS}{os.getpid()}_{folder.name.removeprefix('triton-')}_"
     log = folder / "server.log"
@@ -207,7 +207,7 @@ def _launch(program: Program, folder: Path, timeout: float, kept: Path) -> Serve
             stdout=output,
             stderr=subprocess.STDOUT,
         )
-    return Server(
+    return TritonServer(
         "127.0.0.1",
         ports[0],
         MODEL,
@@ -239,7 +239,7 @@ def list_arguments(repository: Path, ports: Sequence[int], regions: str, backend
     ]
 
 
-def _wait(server: Server, longest: float) -> None:
+def _wait(server: TritonServer, longest: float) -> None:
     """Until the server is ready, and the model. Raises HarnessError when it ends before, or never comes to that."""
     give_up = time.monotonic() + longest
     silent = ""

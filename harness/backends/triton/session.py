@@ -10,7 +10,7 @@ from harness.backends.streams import StreamSession
 from harness.backends.triton.connection import Connection, read_problem
 from harness.backends.triton.metrics import describe_work, read_metrics
 from harness.backends.triton.protocol import find_shape, make_request_head, read_outputs
-from harness.backends.triton.server import Server, find_server
+from harness.backends.triton.server import TritonServer, find_server
 from harness.qsl import Arrays, Rows, count_rows
 
 
@@ -22,7 +22,7 @@ class TritonSession(StreamSession):
     def __init__(self, plan: LoadPlan, folder: Path) -> None:
         super().__init__(plan, BackendEngine.read(folder, "triton"))
         engine = self._engine
-        self._server: Server = find_server(plan, engine, folder)
+        self._server: TritonServer = find_server(plan, engine, folder)
         try:
             self._server.check(engine, self.batch_size)
             self._before = read_metrics(self._server)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import compileall
 import gc
 import os
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.compiled import compile_project, compile_tests
 from tests.schedule import LongFirst, rank
 from tests.warm.children import Warm, warm_children
 
@@ -26,10 +25,10 @@ _MOST_PROCESSES = 16
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A child of a pass writes no bytecode: in a checkout where nothing else did, each would compile what it loads."""
     if not hasattr(config, "workerinput"):
-        for package in ("harness", "reconciler"):
-            compileall.compile_dir(Path(__file__).parents[1] / package, quiet=2)
+        compile_project()
+        if config.option.tx:  # there will be others
+            compile_tests(config)
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
+from functools import cache
 
 from xdist.scheduler import LoadScopeScheduling
 
@@ -32,8 +32,12 @@ _APART = ("tests/passes/", "tests/acceptance/", "tests/unit/controller/")
 
 
 def rank(nodeid: str) -> int:
-    path = PurePosixPath(nodeid.partition("::")[0])
-    return next((number for number, name in enumerate(LONG) if path.is_relative_to(name)), len(LONG))
+    return _rank_module(nodeid.partition("::")[0])
+
+
+@cache
+def _rank_module(path: str) -> int:
+    return next((number for number, name in enumerate(LONG) if f"{path}/".startswith(f"{name}/")), len(LONG))
 
 
 class LongFirst(LoadScopeScheduling):

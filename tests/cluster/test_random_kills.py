@@ -12,9 +12,9 @@ from reconciler.resource.records import Ended
 from tests.cluster import Slurm, find_missing
 from tests.cluster.lab import assert_nothing_is_lost_or_repeated, make_lab, runs_of, start_pass
 from tests.cluster.test_slurm import EVEN, ODD, healthy, slurm
+from tests.shared import need
 
-pytest.importorskip("mlperf_loadgen")
-pytest.importorskip("submitit")
+need("mlperf_loadgen", "submitit")
 pytestmark = [
     pytest.mark.skipif(bool(find_missing()), reason=find_missing() or "Slurm is here"),
     pytest.mark.slow,

@@ -24,9 +24,9 @@ from tests.cluster.lab import (
     start_pass,
     wait_for,
 )
+from tests.shared import need
 
-pytest.importorskip("mlperf_loadgen")
-pytest.importorskip("submitit")
+need("mlperf_loadgen", "submitit")
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(find_missing()), reason=find_missing() or "Slurm is here")]
 
 ODD, EVEN, ANY = (

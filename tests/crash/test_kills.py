@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.crash.commands import COMMANDS
+from tests.shared import need
 
-pytest.importorskip("mlperf_loadgen")
+need("mlperf_loadgen")
 
 TOP = Path(__file__).parents[2]
 

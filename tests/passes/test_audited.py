@@ -22,9 +22,9 @@ from reconciler.resource.records import Record
 from tests.passes.endpoints import with_endpoints
 from tests.passes.repository import SPEC, Repository
 from tests.passes.test_compliance import CELL, VARYING, make
-from tests.shared import make_once
+from tests.shared import make_once, need
 
-pytest.importorskip("mlperf_loadgen")
+need("mlperf_loadgen")
 
 Claims = dict[tuple[str, str], tuple[Proof, str]]
 

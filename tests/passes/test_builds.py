@@ -14,9 +14,9 @@ from tests.passes.doomed import start_doomed_pass
 from tests.passes.repository import Repository
 from tests.passes.standin import with_command
 from tests.passes.test_commands import RESULT, RUN, RUNS, SCORE, due, gone, wait_for
-from tests.shared import make_once
+from tests.shared import make_once, need
 
-pytest.importorskip("mlperf_loadgen")
+need("mlperf_loadgen")
 ENGINE = "Engine:open/box/tiny/Offline"
 BUILD = """\
 import os, pathlib, sys, time

@@ -6,13 +6,12 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import pytest
-
 from reconciler.record.store import write_record
 from tests.passes.repository import Repository
 from tests.passes.standin import with_command
+from tests.shared import need
 
-pytest.importorskip("mlperf_loadgen")
+need("mlperf_loadgen")
 CELL = "open/box/tiny/Offline"
 
 

@@ -19,8 +19,9 @@ from tests.passes.doomed import start_doomed_pass
 from tests.passes.repository import Repository
 from tests.passes.standin import with_command
 from tests.passes.test_commands import RUN, gone, wait_for
+from tests.shared import need
 
-pytest.importorskip("mlperf_loadgen")
+need("mlperf_loadgen")
 TEST, VERDICT = "ComplianceTest:open/box/tiny/Offline/TEST01", "Verdict:open/box/tiny/Offline/TEST01"
 
 

@@ -14,9 +14,9 @@ from reconciler.resource.records import Ended
 from tests.passes.doomed import start_doomed_pass
 from tests.passes.repository import Repository, make_passed
 from tests.passes.standin import with_command
-from tests.shared import make_once
+from tests.shared import make_once, need
 
-pytest.importorskip("mlperf_loadgen")
+need("mlperf_loadgen")
 RUN = "Run:open/box/tiny/Offline/performance"
 RUNS = {"Run:open/box/tiny/Offline/accuracy", RUN}
 SCORE, RESULT = "Score:open/box/tiny/Offline", "Result:open/box/tiny/Offline"

@@ -27,7 +27,7 @@ from reconciler.result_formats import loadgen_logs
 from tests.passes.repository import SPEC, Repository, make_repository, make_whole, unfinished
 from tests.shared import make_once, need
 
-pytest.importorskip("mlperf_loadgen")
+need("mlperf_loadgen")
 
 CELL = "closed/box/tiny/Offline"
 TESTS = ("TEST01", "TEST04")

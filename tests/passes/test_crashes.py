@@ -19,8 +19,9 @@ import pytest
 from reconciler.errors import LockedError
 from tests.passes.crashing import REFUSED, complete_attempts, finish, processes_in, wait_for_end_of
 from tests.passes.repository import HERE, SPEC, Repository, make_passed, make_repository
+from tests.shared import need
 
-pytest.importorskip("mlperf_loadgen")
+need("mlperf_loadgen")
 
 TOP = HERE.parent.parent
 SCORE = "Score:open/box/tiny/Offline"

@@ -16,8 +16,9 @@ from reconciler.execute.outcome import Status
 from reconciler.resource.records import Ended, Record
 from tests.passes.endpoints import SCRIPT
 from tests.passes.repository import Repository, make_repository
+from tests.shared import need
 
-pytest.importorskip("mlperf_loadgen")
+need("mlperf_loadgen")
 HARNESSES = Path(__file__).parents[2] / "reconciler/docs/harnesses.md"
 # What each stand-in needs of LoadGen; no answer says anything.
 LOADGEN = """\

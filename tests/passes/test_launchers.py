@@ -31,8 +31,9 @@ from tests.passes.server import started, with_service
 from tests.passes.standin import with_command
 from tests.passes.test_command_files import audited
 from tests.passes.test_commands import SLEEPER, gone, wait_for
+from tests.shared import need
 
-pytest.importorskip("mlperf_loadgen")
+need("mlperf_loadgen")
 RUN = "Run:open/box/tiny/Offline/performance"
 IMAGE = f"lab.example/mlperf@sha256:{'0' * 63}1"
 SRUN, DOCKER, SSH = "[srun, -N, 2, -p, gpu]", f'[docker, run, --gpus, all, "{IMAGE}"]', "[ssh, n1]"

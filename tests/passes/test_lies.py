@@ -32,8 +32,9 @@ from tests.unit.mlperf.conftest import Run, loadgen_run
 from tests.unit.mlperf.loadgen.lies import LIES, Lie
 
 __all__ = ["loadgen_run"]
+from tests.shared import need
 
-pytest.importorskip("mlperf_loadgen")
+need("mlperf_loadgen")
 
 Runs = Callable[[str], Run]
 OPEN, CLOSED = "open/box/tiny", "closed/box/tiny/Offline"

@@ -14,11 +14,11 @@ import pytest
 
 from reconciler.resource.records import Ended, Record
 from tests.passes.repository import Repository
-from tests.shared import make_once
+from tests.shared import make_once, need
 from tests.unit.mlperf.conftest import LOADED, RUNS, TOTAL, RunCase
 from tests.unit.mlperf.loadgen.lies import LIES, Lie
 
-pytest.importorskip("mlperf_loadgen")
+need("mlperf_loadgen")
 
 TOP = Path(__file__).parents[2]
 SCRIPT = """\

@@ -12,9 +12,9 @@ from reconciler.mlperf.loadgen.log import parse_detail
 from reconciler.resource.records import Ended
 from tests.passes.repository import SPEC, Repository
 from tests.passes.standin import with_command
-from tests.shared import make_once
+from tests.shared import make_once, need
 
-pytest.importorskip("mlperf_loadgen")
+need("mlperf_loadgen")
 PERFORMANCE, ACCURACY = "Run:open/box/tiny/Offline/performance", "Run:open/box/tiny/Offline/accuracy"
 AFTER = """
 import datetime, re

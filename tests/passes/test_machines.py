@@ -16,9 +16,9 @@ from reconciler.planning import Options
 from reconciler.reconcile import run_pass
 from reconciler.resource.conditions import ConditionStatus
 from tests.passes.repository import SPEC, Repository, make_repository
-from tests.shared import make_once
+from tests.shared import make_once, need
 
-pytest.importorskip("mlperf_loadgen")
+need("mlperf_loadgen")
 
 
 @pytest.fixture(scope="module")

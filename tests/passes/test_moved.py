@@ -10,8 +10,9 @@ import pytest
 from reconciler.files import read_checked, write_checked
 from reconciler.observed.rendered import Rendered, spell_entry
 from tests.passes.repository import HERE, SPEC, Repository, make_passed
+from tests.shared import need
 
-pytest.importorskip("mlperf_loadgen")
+need("mlperf_loadgen")
 
 
 @pytest.fixture(scope="module")

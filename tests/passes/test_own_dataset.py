@@ -17,9 +17,9 @@ from reconciler.history.snapshot import read_snapshot
 from reconciler.mlperf.log_files import ACCURACY_LOG, VERIFY_ACCURACY
 from reconciler.resource.records import Record
 from tests.passes.repository import SPEC, Repository, make_repository, make_whole
-from tests.shared import make_once
+from tests.shared import make_once, need
 
-pytest.importorskip("mlperf_loadgen")
+need("mlperf_loadgen")
 
 CELL = "open/box/tiny/Offline"
 TEST, VERDICT = f"ComplianceTest:{CELL}/TEST07", f"Verdict:{CELL}/TEST07"

@@ -14,8 +14,9 @@ from reconciler.reconcile import PassReport
 from tests.passes.cases import Case, case_names, prepare, read_case
 from tests.passes.repository import HERE, Repository, make_passed
 from tests.passes.text import pass_lines, plan_lines
+from tests.shared import need
 
-pytest.importorskip("mlperf_loadgen")
+need("mlperf_loadgen")
 
 
 @dataclass(frozen=True, slots=True)

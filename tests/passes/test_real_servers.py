@@ -21,10 +21,10 @@ from harness.contract import read_progress
 from reconciler.execute.outcome import Outcome, Status
 from reconciler.resource.records import SERVICE_LOG
 from tests.passes.repository import Repository, make_repository
+from tests.shared import need
 from tests.unit.harness.llama import WORDS, continue_greedily, draw_weights, write_checkpoint
 
-pytest.importorskip("mlperf_loadgen")
-pytest.importorskip("aiohttp")
+need("mlperf_loadgen", "aiohttp")
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(3000),

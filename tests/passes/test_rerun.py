@@ -10,8 +10,9 @@ from reconciler.diff.change import Reason
 from reconciler.errors import ReconcilerError
 from reconciler.execute.outcome import Status
 from tests.passes.repository import Repository, make_passed
+from tests.shared import need
 
-pytest.importorskip("mlperf_loadgen")
+need("mlperf_loadgen")
 
 CELL = "open/box/tiny/Offline"
 RUNS = [f"Run:{CELL}/accuracy", f"Run:{CELL}/performance"]

@@ -22,9 +22,9 @@ from tests.passes.doomed import start_doomed_pass
 from tests.passes.repository import Repository
 from tests.passes.server import started, with_service
 from tests.passes.test_commands import RESULT, RUN, RUNS, SCORE, alive, due, gone, wait_for
-from tests.shared import make_once
+from tests.shared import make_once, need
 
-pytest.importorskip("mlperf_loadgen")
+need("mlperf_loadgen")
 SERVICE = "Service:open/box/tiny/Offline"
 HEALTH = '          ready: {url: "{service_url}/health", timeout: 20 s}\n'
 

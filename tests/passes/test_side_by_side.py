@@ -14,8 +14,9 @@ from reconciler.planning import Options
 from reconciler.reconcile import run_pass
 from tests.launchers import Cluster, installed
 from tests.passes.repository import SPEC, Repository, make_repository
+from tests.shared import need
 
-pytest.importorskip("mlperf_loadgen")
+need("mlperf_loadgen")
 _CELL = "        tiny:\n          Offline: {target_qps: 100, min_query_count: 100}\n"
 # Long enough for another box to begin meanwhile.
 _SLOW = """

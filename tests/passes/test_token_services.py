@@ -10,11 +10,10 @@ import pytest
 from reconciler.execute.outcome import Outcome, Status
 from reconciler.resource.records import SERVICE_LOG, Ended
 from tests.passes.repository import Repository, make_repository
-from tests.shared import make_once
+from tests.shared import make_once, need
 from tests.unit.harness import openai_server
 
-pytest.importorskip("mlperf_loadgen")
-pytest.importorskip("aiohttp")
+need("mlperf_loadgen", "aiohttp")
 CELL = "open/box/prompts"
 RUN = f"Run:{CELL}/SingleStream/performance"
 

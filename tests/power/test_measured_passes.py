@@ -15,8 +15,9 @@ from reconciler.errors import SpecError
 from reconciler.execute.outcome import Status
 from reconciler.resource.records import Record
 from tests.passes.repository import SPEC, Repository, make_repository
+from tests.shared import need
 
-pytest.importorskip("mlperf_loadgen")
+need("mlperf_loadgen")
 HERE = Path(__file__).parent
 RUN = "Run:open/box/tiny/Offline/performance"
 

@@ -18,8 +18,9 @@ import pytest
 
 from tests.passes.repository import SPEC, make_repository
 from tests.power.test_measured_passes import measured
+from tests.shared import need
 
-pytest.importorskip("mlperf_loadgen")
+need("mlperf_loadgen")
 HERE = Path(__file__).parent
 KIT = os.environ.get("RECONCILE_POWER_KIT", "")
 pytestmark = [

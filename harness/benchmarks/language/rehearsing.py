@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from nltk.tokenize.punkt import PunktTrainer
 from tokenizers import Tokenizer
 
 from harness.benchmarks.language.made_decoder import DecoderShape, OwnAnswers, write_decoder
@@ -119,6 +118,8 @@ def _write_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:
 
 def _write_sentence_tables(passages: Sequence[str], folder: Path) -> None:
     """What NLTK learns of the ends of sentences in these texts, as it keeps such tables."""
+    from nltk.tokenize.punkt import PunktTrainer  # which brings SciPy and scikit-learn along
+
     learned = PunktTrainer("\n".join(passages)).get_params()
     pairs = {"collocations.tab": learned.collocations, "ortho_context.tab": learned.ortho_context.items()}
     lines = {name: [f"{first}\t{second}" for first, second in sorted(found)] for name, found in pairs.items()}

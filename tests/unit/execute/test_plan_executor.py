@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
 from reconciler.execute.outcome import Status
 from reconciler.reconcile import PassReport
 from tests.passes.repository import SPEC, Repository, make_repository
+from tests.shared import need
 
-pytest.importorskip("mlperf_loadgen")
+need("mlperf_loadgen")
 
 
 def statuses(report: PassReport) -> Counter[tuple[str, str]]:

@@ -13,10 +13,10 @@ from harness.contract import Benchmark, RehearseRequest
 from reconciler.reconcile import PassReport
 from reconciler.resource.kinds import Kind
 from tests.passes.repository import Repository
+from tests.shared import need
 from tests.unit.cli.conftest import git
 
-pytest.importorskip("cv2")
-pytest.importorskip("onnxruntime")
+need("cv2", "onnxruntime")
 
 SPEC = """\
 apiVersion: mlperf-reconciler/v1

@@ -14,8 +14,9 @@ import pytest
 
 from harness.contract import Counter
 from harness.errors import HarnessError
+from tests.shared import need
 
-pytest.importorskip("onnx")
+need("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
 from harness.benchmarks import dlrm_v2  # noqa: E402

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 pytest.importorskip("tokenizers")
-pytest.importorskip("rouge_score")
 pytest.importorskip("openvino")
 
 from tokenizers import Tokenizer
@@ -28,8 +27,10 @@ from harness.tokens import PROMPTS
 from reconciler.mlperf.accuracy import METRIC_LINES, parse_accuracy
 from reconciler.mlperf.benchmark_facts import load_benchmark_facts
 from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
+from tests.shared import need
 from tests.unit.harness.generated import generate
 
+need("rouge_score")  # whose import brings SciPy along
 COUNT = 12
 ROWS = ["gptj", "llama2_70b", "llama3_1_8b", "llama3_1_8b_edge", "llama3_1_405b", "mixtral_8x7b"]
 UNIQUE = "00000000-1111-2222-3333-444444444444"

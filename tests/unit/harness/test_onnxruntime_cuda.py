@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("onnx")
+from tests.shared import need
+
+need("onnx")
 ort = pytest.importorskip("onnxruntime")
 
 from harness.backends import BackendEngine, BuildPlan, LoadPlan  # noqa: E402

@@ -12,10 +12,11 @@ import pytest
 
 from harness.errors import HarnessError
 from harness.tokens import GenerationPlan, Sampling
+from tests.shared import need
 from tests.unit.harness.heard import Heard
 from tests.unit.harness.openai_server import KEY, MODEL, Server
 
-pytest.importorskip("aiohttp")
+need("aiohttp")
 
 TOKENS = 4
 PROMPTS = [np.array([10 * (row + 1), 3, 5], np.int32) for row in range(8)]

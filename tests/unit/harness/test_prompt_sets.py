@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 pytest.importorskip("tokenizers")
-pytest.importorskip("rouge_score")
 pytest.importorskip("openvino")
 
 from tokenizers import Tokenizer
@@ -29,8 +28,10 @@ from harness.benchmarks.sources import REHEARSAL
 from harness.contract import Counter
 from harness.errors import HarnessError
 from harness.tokens import PROMPTS
+from tests.shared import need
 from tests.unit.harness.generated import generate
 
+need("rouge_score")  # whose import brings SciPy along
 COUNT = 8
 ROWS = "cnn_eval.json"
 

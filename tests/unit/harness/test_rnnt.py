@@ -15,8 +15,9 @@ from harness.backends import Outputs
 from harness.contract import Benchmark, BuildRequest, Counter
 from harness.errors import HarnessError
 from harness.row_batches import Asked, Steps
+from tests.shared import need
 
-pytest.importorskip("onnxruntime")
+need("onnxruntime")
 soundfile = pytest.importorskip("soundfile")
 
 from harness import build as builds  # noqa: E402

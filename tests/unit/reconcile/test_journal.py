@@ -12,8 +12,9 @@ import pytest
 
 from reconciler.errors import SpecError
 from tests.passes.repository import SPEC, Repository, make_repository
+from tests.shared import need
 
-pytest.importorskip("mlperf_loadgen")
+need("mlperf_loadgen")
 
 
 def read_logs(repository: Repository) -> list[list[dict[str, Any]]]:

@@ -14,10 +14,11 @@ from reconciler.files import RepositoryPaths
 from reconciler.record.objects import TransferStatus
 from reconciler.record.remote import open_remote
 from reconciler.record.store import find_object
+from tests.shared import need
 
 from .test_transfer import fates, made, pulled, pushed
 
-pytest.importorskip("s3fs")
+need("s3fs")
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     server = pytest.importorskip("moto.server")

@@ -11,8 +11,9 @@ import pytest
 from reconciler.mlperf.loadgen.settings import name_loadgen_scenario
 from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
 from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
+from tests.shared import need
 
-pytest.importorskip("mlperf_loadgen")
+need("mlperf_loadgen")
 
 Read = Callable[..., list[dict[str, Any]]]
 _SCENARIOS = ("SingleStream", "MultiStream", "Server", "Interactive", "Offline")

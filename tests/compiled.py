@@ -1,0 +1,78 @@
+"""What each process of a session would otherwise make for itself in a checkout where nothing has run yet: byte code of
+the project and of its tests, and the constants of the project that Hypothesis tries."""
+
+from __future__ import annotations
+
+import compileall
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatch
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+_CONSTANTS = ROOT / ".hypothesis/constants"
+
+
+def compile_project() -> None:
+    """For children of passes: they write no byte code, and each would compile what it loads."""
+    _do_side_by_side([partial(compileall.compile_file, path, quiet=2) for path in _list_modules()])
+
+
+def compile_tests(config: pytest.Config) -> None:
+    """For processes that run tests: they begin at the same time, and load the same."""
+    if sys.dont_write_bytecode:
+        return
+    work = [partial(_compile_test, path, config) for path in sorted((ROOT / "tests").rglob("*.py"))]
+    if not _CONSTANTS.exists():  # else each soon reads the few modules that have changed since
+        work += [partial(_find_constants, path) for path in _list_modules()]
+    _do_side_by_side(work)
+
+
+def _list_modules() -> list[Path]:
+    return [path for package in ("harness", "reconciler") for path in sorted((ROOT / package).rglob("*.py"))]
+
+
+def _do_side_by_side(work: Sequence[Callable[[], object]]) -> None:
+    """On all cores. What fails is left to whoever needs it, who then says why."""
+    cores = len(os.sched_getaffinity(0))
+    children = []
+    for number in range(cores):
+        pid = os.fork()
+        if pid == 0:
+            for item in work[number::cores]:
+                with contextlib.suppress(Exception):
+                    item()
+            os._exit(0)
+        children.append(pid)
+    for pid in children:
+        os.waitpid(pid, 0)
+
+
+def _compile_test(path: Path, config: pytest.Config) -> None:
+    """Of modules of tests, pytest rewrites the assertions; only pytest's own code knows how."""
+    if path.name != "conftest.py" and not any(fnmatch(path.name, name) for name in config.getini("python_files")):
+        compileall.compile_file(path, quiet=2)
+        return
+    from _pytest.assertion.rewrite import PYC_TAIL, _read_pyc, _rewrite_test, _write_pyc, assertstate_key, get_cache_dir
+
+    folder = get_cache_dir(path)
+    folder.mkdir(exist_ok=True)
+    kept = folder / f"{path.stem}{PYC_TAIL}"
+    if _read_pyc(path, kept) is None:
+        status, code = _rewrite_test(path, config)
+        _write_pyc(config.stash[assertstate_key], code, status, kept)
+
+
+def _find_constants(path: Path) -> None:
+    """Hypothesis keeps them in files of its own."""
+    from hypothesis.internal.constants_ast import constants_from_module
+
+    module = ModuleType(path.stem)
+    module.__file__ = str(path)
+    constants_from_module(module)

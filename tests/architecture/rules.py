@@ -99,6 +99,7 @@ LATE: dict[str, str] = {
     "harness.benchmarks.dlrm_v2.model": "onnx or PyTorch, only in the child that writes a checkpoint as a model",
     "harness.benchmarks.language.pydoc": "OpenVINO, only where the model is written; ROUGE, only where it scores",
     "harness.benchmarks.language.pydoc.text": "the text, only where the dataset is made",
+    "harness.benchmarks.language.rehearsing": "NLTK, only where it learns where sentences end",
     "harness.benchmarks.language.scoring": "ROUGE, which loads NLTK, only where it scores",
     "harness.benchmarks.language.tables": "pyarrow, only where Parquet is read",
     "harness.benchmarks.language.texts": "NLTK, only where sentences are told apart",

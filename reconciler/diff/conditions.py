@@ -136,6 +136,7 @@ def _standing(
         accuracy=score.metric if score else None,
         validity=performance.validity if performance else "",
         marks=tuple(sorted(marks)),
+        efficiency=performance.efficiency if performance and performance.address.cell == cell else None,
     )
 
 

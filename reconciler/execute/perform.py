@@ -235,8 +235,8 @@ def _summary(record: Record) -> str:
         parts.append(str(validity))
     if power := record.values.get("power"):
         parts.append(f"{power['watts']} W")
-        if metric and metric["unit"] == "samples/s":
-            parts.append(f"{float(metric['value']) / float(power['watts']):.4g} samples/J")
+        if efficiency := power.get("efficiency"):
+            parts.append(f"{efficiency['value']} {efficiency['unit']}")
         if power["check"] != "passed":
             parts.append(f"the power kit's check: {power['check']}")
     if "passed" in record.values:

@@ -126,7 +126,13 @@ def _summarize(record: Record, identity: str) -> Summary:
         dirty=record.dirty,
         by_speed=values.get("by_speed") is True,
         inferred=tuple(sorted((s, str(m["value"]), str(m["unit"])) for s, m in values.get("inferred", {}).items())),
+        efficiency=_find_efficiency(values.get("power")),
     )
+
+
+def _find_efficiency(power: Any) -> tuple[str, str] | None:
+    found = power.get("efficiency") if power else None
+    return (str(found["value"]), str(found["unit"])) if found else None
 
 
 def _show_evidence(value: Any) -> str:

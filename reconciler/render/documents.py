@@ -52,6 +52,7 @@ def render_cells_part(standings: Sequence[CellStatus], plan: Plan | None = None)
             "steps": steps.get(standing.cell, 0),
             "metric": render_measured(standing.metric),
             "accuracy": render_measured(standing.accuracy),
+            "efficiency": render_measured(standing.efficiency),
             "validity": standing.validity or None,
             "marks": list(standing.marks),
             "conditions": convert_plain_value(standing.conditions),

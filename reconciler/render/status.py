@@ -36,7 +36,8 @@ def render_status_text(standings: Sequence[CellStatus], *, limit: int | None = L
     lines = ["  ".join([f"{'cell':<{width}}", *columns, f"{'result':>{metric_width}}"])]
     for standing, result in zip(shown, results, strict=True):
         marks = [_mark(condition, paint) for condition in standing.conditions if condition.type in columns]
-        extra = ", ".join([*([standing.validity] if standing.validity == "INVALID" else []), *standing.marks])
+        power = [render_metric_text(standing.efficiency)] if standing.efficiency else []
+        extra = ", ".join([*power, *([standing.validity] if standing.validity == "INVALID" else []), *standing.marks])
         row = [f"{standing.cell!s:<{width}}", *marks, f"{result:>{metric_width}}"]
         lines.append(("  ".join(row) + (f"  {paint(extra, Tone.FAINT)}" if extra else "")).rstrip())
     if len(shown) < len(standings):

@@ -41,7 +41,7 @@ def find_worst(conditions: Iterable[Condition]) -> ConditionStatus:
 
 @dataclass(frozen=True, slots=True)
 class CellStatus:
-    """A cell at a glance. ``metric`` and ``accuracy``: (value, unit); ``marks``: "rehearsal", "synthetic"."""
+    """A cell at a glance. ``metric``, ``accuracy``, ``efficiency``: (value, unit). ``marks``: rehearsal, synthetic."""
 
     cell: Cell
     conditions: tuple[Condition, ...]
@@ -49,6 +49,7 @@ class CellStatus:
     accuracy: tuple[str, str] | None = None
     validity: str = ""
     marks: tuple[str, ...] = ()
+    efficiency: tuple[str, str] | None = None
 
     @property
     def ready(self) -> ConditionStatus:

@@ -104,7 +104,8 @@ class Summary:
     pairs. ``noted``: likewise of what may differ and is told (host, kernel). ``metric``: (value, unit) of a run or
     score. ``pins``: what the record knew of sources and versions,
     by the names of its inputs. ``by_speed``: a verdict that fails only because two runs were not equally fast.
-    ``inferred``: (scenario, value, unit) of what follows from a run for other scenarios.
+    ``inferred``: (scenario, value, unit) of what follows from a run for other scenarios. ``efficiency``: (value, unit)
+    of a run whose power was measured.
     """
 
     id: str
@@ -126,6 +127,7 @@ class Summary:
     noted: tuple[tuple[str, str], ...] = ()
     by_speed: bool = False
     inferred: tuple[tuple[str, str, str], ...] = ()
+    efficiency: tuple[str, str] | None = None
 
     def find_metric(self, scenario: str) -> tuple[str, str] | None:
         """What a run shows of a cell of this scenario, which may be inferred from the run's own."""

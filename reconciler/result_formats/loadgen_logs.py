@@ -14,6 +14,7 @@ from reconciler.mlperf.compliance.judging import find_test
 from reconciler.mlperf.loadgen.answers import count_answered, find_wrong_answers
 from reconciler.mlperf.loadgen.compare import Asked, find_conf_contradictions, find_contradictions
 from reconciler.mlperf.loadgen.consistency import find_inconsistencies
+from reconciler.mlperf.loadgen.efficiency import compute_efficiency
 from reconciler.mlperf.loadgen.log import DetailLog, parse_detail
 from reconciler.mlperf.loadgen.settings import SEEDS, find_setting, list_ruled, list_settings, select_conf_settings
 from reconciler.mlperf.loadgen.user_conf import audit_settings
@@ -87,7 +88,16 @@ def judge_run(run: RunFiles) -> Verdict:
     if not run.rules.performance_checked:
         # A test that ends after a fixed number of queries may be too short for LoadGen, and nobody asks.
         measured = {name: measured[name] for name in ("metric", "loadgen_version")}
-    return Verdict({**run.said, **measured})
+    return Verdict({**run.said, **measured, **_add_efficiency(run.said, log, measured)})
+
+
+def _add_efficiency(said: RecordValues, log: DetailLog, measured: RecordValues) -> RecordValues:
+    """To what the child says of the power of its run."""
+    power = said.get("power")
+    if not power:
+        return {}
+    found = compute_efficiency(log, measured["metric"], power["watts"])
+    return {"power": {**power, "efficiency": found}} if found else {}
 
 
 def find_denials(log: DetailLog, asked: Asked, *, rehearsal: bool) -> list[str]:

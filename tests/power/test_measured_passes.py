@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.cli.shared.plan_options import list_cells
 from reconciler.errors import SpecError
 from reconciler.execute.outcome import Status
 from reconciler.resource.records import Record
@@ -57,7 +58,11 @@ def test_session_is_recorded_rendered_and_in_sync_afterwards(tmp_path: Path, dir
     assert power["samples"] > 0
     (told,) = [o.message for o in report.outcomes if str(o.step.change.address) == RUN]
     assert "200 W" in told
-    assert "samples/J" in told
+    efficiency = power["efficiency"]
+    assert float(efficiency["value"]) == pytest.approx(float(record.values["metric"]["value"]) / 200, rel=1e-4)
+    assert f"{efficiency['value']} samples/J" in told
+    (cell,) = [cell for cell in list_cells(repository.look()) if cell.efficiency]
+    assert cell.efficiency == (efficiency["value"], "samples/J")
     names = {artifact.name for artifact in record.artifacts}
     assert {"session/power/client.json", "session/ranging/spl.txt", "session/run_1/spl.txt"} <= names
     tree = {path: digest for path, digest in repository.tree().items() if "/performance/" in path}

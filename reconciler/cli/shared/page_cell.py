@@ -74,6 +74,7 @@ def _runs(look: Look, cell: Cell) -> Iterator[dict[str, Any]]:
             "seconds": summary.seconds,
             "ended": summary.ended.value,
             "metric": render_measured(summary.metric),
+            "efficiency": render_measured(summary.efficiency),
             "validity": summary.validity,
             "marks": list(summary.marks),
             "problem": summary.problem,

@@ -24,6 +24,7 @@ def arrange_cell(document: Document) -> Document:
         "conditions": [_condition(condition) for condition in status["conditions"]],
         "metric": render_measured(status["metric"]),
         "accuracy": render_measured(status["accuracy"]),
+        "efficiency": render_measured(status["efficiency"]),
         "validity": status["validity"],
         "marks": status["marks"],
         "settings": [_setting(name, value) for name, value in document["settings"].items()],

@@ -17,7 +17,7 @@ _QUANTITIES = {"watts": ("power", "Power", "W"), "mhz": ("clocks", "Clocks", "MH
     "celsius": ("temperature", "Temperature", "°C"),
     "percent": ("load", "Load", "%"),
 }
-CHARTS = ("runs", "latency", "throughput", *(name for name, _, _ in _QUANTITIES.values()), "history")
+CHARTS = ("runs", "efficiency", "latency", "throughput", *(name for name, _, _ in _QUANTITIES.values()), "history")
 _MOST_ROWS = 40  # of a table beneath a plot
 
 
@@ -55,7 +55,13 @@ def draw_charts(document: Document) -> tuple[Chart, ...]:
     """Those for which the document of a cell has numbers: runs, latency, throughput, power, clocks and so on."""
     performance = document["performance"] or {}
     series = performance.get("series") or []
-    found = [*_chart_runs(document), *_chart_latency(performance), *_chart_throughput(series), *_chart_readings(series)]
+    found = [
+        *_chart_runs(document),
+        *_chart_efficiency(document),
+        *_chart_latency(performance),
+        *_chart_throughput(series),
+        *_chart_readings(series),
+    ]
     return tuple(found)
 
 
@@ -77,6 +83,30 @@ def _chart_runs(document: Document) -> Iterator[Chart]:
         describe_spread(document["runs"]),
         tuple(run["started"][5:16].replace("T", " ") for run in runs),
     )
+
+
+def _chart_efficiency(document: Document) -> Iterator[Chart]:
+    """Of the runs whose power was measured."""
+    runs = [run for run in document["runs"] if run["efficiency"] and _is_number(run["efficiency"]["value"])]
+    if not runs:
+        return
+    unit = runs[-1]["efficiency"]["unit"]
+    places = [(float(i), float(run["efficiency"]["value"]), run["validity"]) for i, run in enumerate(runs)]
+    yield Chart(
+        "efficiency",
+        "Efficiency over time",
+        "oldest to newest",
+        unit,
+        _curve_results(places),
+        ("Started", "Efficiency", "Result", "Validity", "Record"),
+        tuple((r["started"][:19], r["efficiency"]["value"], _result(r), r["validity"], r["record"]) for r in runs),
+        f"From {min(y for _, y, _ in places):g} to {max(y for _, y, _ in places):g} {unit}.",
+        tuple(run["started"][5:16].replace("T", " ") for run in runs),
+    )
+
+
+def _result(run: Document) -> str:
+    return f"{run['metric']['value']} {run['metric']['unit']}" if run["metric"] else ""
 
 
 def chart_history(document: Document) -> Chart | None:

@@ -67,8 +67,13 @@ def _row(entry: Document, parts: dict[str, str]) -> Document:
         "metric": render_measured(entry["metric"]),
         "accuracy": render_measured(entry["accuracy"]),
         "steps": entry["steps"],
-        "notes": ", ".join([*([entry["validity"]] if entry["validity"] == "INVALID" else []), *entry["marks"]]),
+        "notes": ", ".join([*_list_notes(entry), *entry["marks"]]),
     }
+
+
+def _list_notes(entry: Document) -> list[str]:
+    efficiency = [render_measured(entry["efficiency"])] if entry["efficiency"] else []
+    return efficiency + ([entry["validity"]] if entry["validity"] == "INVALID" else [])
 
 
 def render_measured(measured: Document | None) -> str:

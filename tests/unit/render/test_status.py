@@ -180,3 +180,10 @@ def test_a_long_table_shows_what_is_not_ready_first() -> None:
 
 def test_metric_text() -> None:
     assert [render_metric_text(m) for m in (None, ("0.0134", "ms"), ("n/a", "acc"))] == ["-", "0.0134 ms", "n/a acc"]
+
+
+def test_efficiency_of_a_measured_run_is_beside_its_result() -> None:
+    standing = stand()[OFFLINE]
+    assert "samples/J" not in render_status_text([standing])
+    row = render_status_text([replace(standing, efficiency=("0.0625", "samples/J"))]).splitlines()[1]
+    assert row.index("107 samples/s") < row.index("0.0625 samples/J")

@@ -20,6 +20,7 @@ def run(value: str, **more: Any) -> dict[str, Any]:
     return {
         "performance": True,
         "metric": {"value": value, "unit": "samples/s"},
+        "efficiency": None,
         "started": "2026-11-22T11:00:29.281670Z",
         "validity": "VALID",
         "same": True,
@@ -47,6 +48,14 @@ def test_invalid_runs_are_told_apart_from_valid_ones() -> None:
     assert by_stroke[Stroke.POINTS] == ((0.0, 100.0), (2.0, 110.0))
     assert by_stroke[Stroke.CROSSES] == ((1.0, 90.0),)
     assert [row[1] for row in found.rows] == ["100", "90", "110"]
+
+
+def test_efficiency_is_drawn_of_the_runs_whose_power_was_measured() -> None:
+    measured = [run("100", efficiency={"value": "0.5", "unit": "samples/J"}), run("104"), run("90", efficiency=None)]
+    found = chart(cell(*measured, run("110", efficiency={"value": "0.6", "unit": "samples/J"})), "efficiency")
+    assert [row[1:3] for row in found.rows] == [("0.5", "100 samples/s"), ("0.6", "110 samples/s")]
+    assert (found.up, found.summary) == ("samples/J", "From 0.5 to 0.6 samples/J.")
+    assert not [each for each in draw_charts(cell(run("104"))) if each.name == "efficiency"]
 
 
 def test_noise_is_of_valid_runs_with_the_inputs_of_today() -> None:

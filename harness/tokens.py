@@ -30,8 +30,9 @@ _WARM_UP_LIMIT = 600.0  # seconds; a server may compile for its first request
 class Sampling:
     """How the tokens of an answer are chosen, and when it ends. ``temperature`` 0 takes the likeliest each time.
 
-    ``stop``: token ids that end an answer; empty for what the model itself says. ``beams``: how many beginnings of an
-    answer are followed side by side, of which the likeliest whole one is the answer.
+    ``top_k`` below 1: tokens are drawn from all; ``seed`` below 0: equal prompts have different answers. ``stop``:
+    token ids that end an answer; empty for what the model itself says. ``beams``: how many beginnings of an answer are
+    followed side by side, of which the likeliest whole one is the answer.
     """
 
     min_new_tokens: int = 1
@@ -50,6 +51,15 @@ class Sampling:
                 "input",
                 "correct run.options.min_new_tokens and max_new_tokens",
             )
+
+    def describe_choice(self) -> dict[str, float | int]:
+        """How a token is chosen, in the words that vLLM and servers of the OpenAI protocol share."""
+        if not self.temperature:
+            return {"temperature": self.temperature}
+        known = {"temperature": self.temperature, "top_p": self.top_p}
+        if self.top_k > 0:
+            known["top_k"] = self.top_k
+        return known | ({"seed": self.seed} if self.seed >= 0 else {})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,7 @@ from harness.tokens import GenerationPlan, Sampling
 MODEL = "openvino_model.xml"
 _PRECISIONS = {"fp32": "f32", "bf16": "bf16", "fp16": "f16"}
 _DISTRIBUTION = "openvino-genai"
+_ALL = 2**31 - 1  # tokens
 
 
 def facts() -> dict[str, Fact]:
@@ -131,6 +132,8 @@ class Pipeline:
                 if item is None:
                     return False
                 identity, row = item
+                if self._plan.sampling.seed < 0:
+                    self._config.rng_seed = self._number
                 try:
                     handle = self._pipeline.add_request(self._number, self._prompts[row], self._config)
                 except Exception as error:
@@ -181,8 +184,9 @@ def make_config(config: Any, sampling: Sampling) -> Any:
     config.max_new_tokens, config.min_new_tokens = sampling.max_new_tokens, sampling.min_new_tokens
     config.do_sample = sampling.temperature > 0
     if config.do_sample:
-        config.temperature, config.top_p, config.top_k = sampling.temperature, sampling.top_p, sampling.top_k
-        config.rng_seed = sampling.seed
+        config.temperature, config.top_p = sampling.temperature, sampling.top_p
+        config.top_k = sampling.top_k if sampling.top_k > 0 else _ALL
+        config.rng_seed = max(0, sampling.seed)
     if sampling.beams > 1:
         config.num_beams, config.num_return_sequences = sampling.beams, 1
         config.stop_criteria = genai.StopCriteria.EARLY

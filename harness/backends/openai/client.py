@@ -280,9 +280,7 @@ def describe_sampling(sampling: Sampling) -> dict[str, Any]:
     if sampling.beams > 1:
         problem = f"an answer is the best of {sampling.beams} beams, for which the OpenAI protocol has no word"
         raise HarnessError(problem, "input", "use the backend openvino-genai, or declare a harness command")
-    said: dict[str, Any] = {"max_tokens": sampling.max_new_tokens, "temperature": sampling.temperature}
-    if sampling.temperature:
-        said |= {"top_p": sampling.top_p, "top_k": sampling.top_k, "seed": sampling.seed}
+    said: dict[str, Any] = {"max_tokens": sampling.max_new_tokens, **sampling.describe_choice()}
     if sampling.min_new_tokens > 1:
         said["min_tokens"] = sampling.min_new_tokens
     if sampling.stop:

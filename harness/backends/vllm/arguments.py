@@ -65,7 +65,7 @@ def choose_arguments(plan: GenerationPlan, checkpoint: TransformersCheckpoint) -
     return {
         "model": str(checkpoint.folder),
         "skip_tokenizer_init": True,
-        "seed": plan.sampling.seed,
+        "seed": max(0, plan.sampling.seed),
         "dtype": _choose_dtype(plan, checkpoint),
         "load_format": "dummy" if options.get("random_weights") else "auto",
         "enforce_eager": not options.get("graphs", True),

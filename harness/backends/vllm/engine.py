@@ -108,11 +108,8 @@ def make_parameters(sampling: Sampling, ends: Sequence[int], *, streaming: bool)
     if sampling.beams > 1:
         problem = f"an answer is the best of {sampling.beams} beams, which vLLM's engine does not search"
         raise HarnessError(problem, "input", "choose openvino-genai, or a harness command")
-    chosen = {"temperature": sampling.temperature}
-    if sampling.temperature:
-        chosen |= {"top_p": sampling.top_p, "top_k": sampling.top_k, "seed": sampling.seed}
     return SamplingParams(
-        **chosen,
+        **sampling.describe_choice(),
         max_tokens=sampling.max_new_tokens,
         min_tokens=sampling.min_new_tokens,
         stop_token_ids=list(sampling.stop or ends),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.benchmarks.gptj import GENERATION, PUBLISHED, encode
-from harness.benchmarks.language.made_decoder import DecoderShape
+from harness.benchmarks.language.decoder_layers import DecoderShape
 from harness.benchmarks.language.rehearsing import MadePrompts, Row, write_prompts_and_network
 
 MODEL = "checkpoint-final"

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from tokenizers import Tokenizer
 
-from harness.benchmarks.language.made_decoder import DecoderShape, OwnAnswers, write_decoder
+from harness.benchmarks.language.decoder_layers import DecoderShape
+from harness.benchmarks.language.made_decoder import OwnAnswers, write_decoder
 from harness.benchmarks.language.made_frames import write_frame
 from harness.benchmarks.language.pydoc.text import END, learn_tokenizer, read_passages
 from harness.benchmarks.language.texts import SENTENCES, TOKENIZER, TOKENIZER_FACTS
@@ -30,8 +31,9 @@ Encode = Callable[[Tokenizer, Mapping[str, Any]], list[int]]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MadePrompts:
     """``mean`` and ``longest``: tokens of prompts. ``least`` and ``most``: tokens of answers. ``model``: the folder of
-    the network. ``finish``: the row of a text, without what the answer gives; ``refer``: what it gives. ``encode``:
-    makes tokens of a row where they are not its text's."""
+    the network. ``finish``: the row of a text, without what the answer gives; ``refer``: what it gives, and whether
+    the row is one: where it is none, another text is taken. ``encode``: makes tokens of a row where they are not its
+    text's. ``liked``: texts of tokens that answers often have."""
 
     shape: DecoderShape
     model: str
@@ -40,8 +42,9 @@ class MadePrompts:
     least: int
     most: int
     finish: Callable[[str, list[int], int], Row]
-    refer: Callable[[Row, str], None]
+    refer: Callable[[Row, str], bool | None]
     encode: Encode | None = None
+    liked: tuple[str, ...] = ()
     beams: int = 1
 
 
@@ -54,24 +57,27 @@ def write_prompts_and_network(
     tokenizer = learn_tokenizer(passages, _WORDS)
     model = models / made.model
     model.mkdir(parents=True)
-    shape = replace(made.shape, vocabulary=tokenizer.get_vocab_size())
+    liked = tuple(sorted({tokenizer.encode(text).ids[0] for text in made.liked}))
+    shape = replace(made.shape, vocabulary=tokenizer.get_vocab_size(), liked=liked)
     if size == "full":
         shape = replace(shape, width=1024, heads=16, groups=8, layers=16, inner=4096, rotated=64)
     write_decoder(shape, model, rng, end=END)
     for folder in (data, model):
         _write_tokenizer(tokenizer, folder)
     _write_sentence_tables(passages, data / "nltk_data" / SENTENCES)
-    texts = _cut_texts(passages, tokenizer, rng, draw_lengths(rng, count, made.mean, made.longest))
+    lengths = draw_lengths(rng, count, made.mean, made.longest)
+    source = TextSource(passages, tokenizer, rng)
     decoder = OwnAnswers(model)
     rows: list[Row] = []
     counter.stage("building", count)
-    for number, (text, tokens) in enumerate(texts):
-        row = made.finish(text, tokens, number)
+    while len(rows) < count:
+        text, tokens = source.cut(lengths[len(rows)])
+        row = made.finish(text, tokens, len(rows))
         prompt = made.encode(tokenizer, row) if made.encode else tokens
         answer = answer_prompt(decoder, made, prompt)
-        made.refer(row, tokenizer.decode(answer, skip_special_tokens=True))
-        rows.append(row)
-        counter.bump(1)
+        if made.refer(row, tokenizer.decode(answer, skip_special_tokens=True)) is not False:
+            rows.append(row)
+            counter.bump(1)
     return rows
 
 
@@ -95,17 +101,18 @@ def write_rehearsal_in_frame(made: MadePrompts, file: str, data: Path, models: P
     write_frame(data / file, {name: [row[name] for row in rows] for name in rows[0]})
 
 
-def _cut_texts(
-    passages: Sequence[str], tokenizer: Tokenizer, rng: np.random.Generator, lengths: Sequence[int]
-) -> list[tuple[str, list[int]]]:
-    """So many tokens of the documentation each, from anywhere, with the text that they are."""
-    stream = tokenizer.encode(" ".join(passages)).ids
-    found = []
-    for length in lengths:
-        start = int(rng.integers(0, len(stream) - length))
-        tokens = stream[start : start + length]
-        found.append((tokenizer.decode(tokens), tokens))
-    return found
+class TextSource:
+    """The documentation, from which any number of tokens can be cut."""
+
+    def __init__(self, passages: Sequence[str], tokenizer: Tokenizer, rng: np.random.Generator) -> None:
+        self._tokenizer, self._rng = tokenizer, rng
+        self._stream: list[int] = tokenizer.encode(" ".join(passages)).ids
+
+    def cut(self, length: int) -> tuple[str, list[int]]:
+        """So many tokens from anywhere, and the text that they are."""
+        start = int(self._rng.integers(0, len(self._stream) - length))
+        tokens = self._stream[start : start + length]
+        return self._tokenizer.decode(tokens), tokens
 
 
 def _write_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from harness.benchmarks.language.made_decoder import DecoderShape
+from harness.benchmarks.language.decoder_layers import DecoderShape
 from harness.benchmarks.language.rehearsing import MadePrompts, Row, write_rehearsal_in_frame
 from harness.benchmarks.llama2_70b import PUBLISHED
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from harness.benchmarks.language.made_decoder import DecoderShape
+from harness.benchmarks.language.decoder_layers import DecoderShape
 from harness.benchmarks.language.rehearsing import MadePrompts, Row, write_prompts_and_network
 
 MODEL = "Llama-3.1-8B-Instruct"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+from harness.benchmarks.language.decoder_layers import DecoderShape
 from harness.benchmarks.language.exact import find_number
-from harness.benchmarks.language.made_decoder import DecoderShape
 from harness.benchmarks.language.rehearsing import MadePrompts, Row, write_rehearsal_in_frame
 from harness.benchmarks.mixtral_8x7b import PUBLISHED
 

@@ -11,7 +11,8 @@ pytest.importorskip("openvino_genai")
 
 from harness.backends import openvino_genai
 from harness.backends.openai.client import describe_sampling
-from harness.benchmarks.language.made_decoder import Architecture, DecoderShape, OwnAnswers, write_decoder
+from harness.benchmarks.language.decoder_layers import Architecture, DecoderShape
+from harness.benchmarks.language.made_decoder import OwnAnswers, write_decoder
 from harness.errors import HarnessError
 from harness.tokens import GenerationPlan, Sampling
 from tests.unit.harness.heard import Heard
@@ -37,7 +38,8 @@ def make_plan(heard: Heard, model: Path, sampling: Sampling) -> GenerationPlan:
 
 
 @pytest.mark.parametrize(
-    ("architecture", "beams"), [("llama", 1), ("gptj", 1), ("gptj", 4), ("mixtral", 1), ("llama", 3)]
+    ("architecture", "beams"),
+    [("llama", 1), ("gptj", 1), ("gptj", 4), ("mixtral", 1), ("llama", 3), ("deepseek", 1), ("gpt_oss", 1)],
 )
 def test_openvino_genai_answers_as_the_network_does(architecture: Architecture, beams: int, tmp_path: Path) -> None:
     rng = np.random.default_rng(7)
@@ -73,3 +75,19 @@ def test_an_answer_does_not_end_before_it_may(tmp_path: Path) -> None:
 def test_a_server_is_not_asked_for_beams() -> None:
     with pytest.raises(HarnessError, match="the best of 4 beams, for which the OpenAI protocol has no word"):
         describe_sampling(Sampling(beams=4))
+
+
+def test_what_is_drawn_of_sharp_scores_is_the_likeliest(tmp_path: Path) -> None:
+    rng = np.random.default_rng(7)
+    write_decoder(DecoderShape(architecture="gpt_oss", vocabulary=WORDS, sharpness=1e4), tmp_path, rng, end=END)
+    prompt = rng.integers(1, WORDS, 9)
+    wanted = OwnAnswers(tmp_path).answer(prompt.tolist(), least=1, most=8, end=END)
+    heard = Heard(LIMIT)
+    sampling = Sampling(max_new_tokens=8, temperature=1.0, top_k=-1, seed=-1)
+    generator = openvino_genai.load(make_plan(heard, tmp_path, sampling))
+    generator.place([prompt])
+    for identity in range(3):
+        generator.submit(identity, 0)
+    found = heard.wait(3)
+    generator.close()
+    assert [found[identity] for identity in range(3)] == [wanted] * 3

@@ -44,7 +44,7 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
     backend = load_backend(request.backend)
     prepared = prepare(_test(request))
     dataset = require(Path(request.inputs["dataset"]), "the dataset")
-    arrays = benchmark.load_samples(dataset)
+    arrays = (benchmark.load_performance_samples if request.mode == "performance" else benchmark.load_samples)(dataset)
     guard = Guard(partial(_end_soon, give_up))
     load = generating.load_generator if BACKENDS[request.backend].generates else load_session
     driven = load(request, benchmark, arrays, prepared, counter, guard)

@@ -14,6 +14,8 @@ A benchmark file is a Python module. Everything in it is optional but ``build_da
   torch.export, for the PyTorch backends), with a free batch axis. ``inputs``: {"dataset": folder}. Default: a copy of
   ``source``.
 - ``load_samples(dataset)``: input name -> array. Default: ``samples.npy``, mapped.
+- ``load_performance_samples(dataset)``: those of performance runs, where they have samples of their own. Default: what
+  ``load_samples`` gives.
 - ``load_calibration(dataset)``: input name -> samples, in the order of the benchmark's calibration list, on which a
   model is quantized where ``model.settings.precision`` asks for it (harness.quantization). Default:
   ``calibration.npy``.
@@ -77,6 +79,7 @@ class BenchmarkCode:
     build_dataset: Callable[[Path | None, Settings, Path, Counter], None]
     build_model: Callable[[Path | None, Settings, Mapping[str, Path], Path, Counter], None]
     load_samples: Callable[[Path], Mapping[str, np.ndarray]]
+    load_performance_samples: Callable[[Path], Mapping[str, np.ndarray]]
     load_calibration: Callable[[Path], Mapping[str, np.ndarray]]
     postprocess: Callable[[Outputs, Sequence[int]], Responses]
     names_samples: bool
@@ -135,6 +138,7 @@ def _with_defaults(module: ModuleType, name: str, digest: str) -> BenchmarkCode:
         "build_dataset": None,
         "build_model": keep_checkpoint if getattr(module, "TOKENS", False) else copy_model,
         "load_samples": map_samples,
+        "load_performance_samples": getattr(module, "load_samples", map_samples),
         "load_calibration": map_calibration,
         "postprocess": keep_answers if hasattr(module, "loop") else highest_class,
         "score": _top1(dtype),

@@ -5,7 +5,7 @@ directory of its own, writes RESULT.json aside and renames it into place as its 
 complete. Progress goes through an mmap counter, nothing else is shared.
 
 This is the only module of ``harness`` that ``reconciler`` may import, so it also hands on the facts about backends
-and built-in benchmarks that planning needs (``harness.catalog``).
+and built-in benchmarks that planning needs (``harness.catalog``, ``harness.benchmark_catalog``).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
+from harness.benchmark_catalog import BENCHMARKS as BENCHMARKS
+from harness.benchmark_catalog import BuiltInBenchmark as BuiltInBenchmark
 from harness.catalog import BACKENDS as BACKENDS
-from harness.catalog import BENCHMARKS as BENCHMARKS
 from harness.catalog import BackendFacts as BackendFacts
-from harness.catalog import BuiltInBenchmark as BuiltInBenchmark
 from harness.catalog import Option as Option
 from harness.catalog import installing as installing
 from harness.progress import STAGES as STAGES

@@ -43,7 +43,7 @@ _LARGEST_SPEC = 8 << 20  # bytes; a larger one is refused where it is read
 _SOURCES = (
     *("spec", "desired", "launch", "mlperf", "mlperf/loadgen", "mlperf/rounds", "mlperf/rules", "resource"),
     "result_formats",
-    *("../harness/contract.py", "../harness/catalog.py"),
+    *("../harness/contract.py", "../harness/catalog.py", "../harness/benchmark_catalog.py"),
 )
 
 

@@ -70,3 +70,10 @@ def write_top1(log: AnswerLog, dtype: DTypeLike, labels: np.ndarray, output: Pat
     accuracy = round(100 * good / total, 3)
     (output / "accuracy.txt").write_text(f"accuracy={accuracy:.3f}%, good={good}, total={total}\n", encoding="ascii")
     return {"accuracy": accuracy, "good": good, "total": total}
+
+
+def write_scores(scores: dict[str, Any], output: Path) -> dict[str, Any]:
+    """accuracy.txt as the official scripts of the language benchmarks print it, and the scores under the names of
+    rounds."""
+    (output / "accuracy.txt").write_text(f"\nResults\n\n{scores}\n", encoding="ascii")
+    return scores

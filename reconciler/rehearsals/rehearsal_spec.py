@@ -80,8 +80,10 @@ def has_earlier(round_name: str, benchmarks: Sequence[Rehearsed]) -> bool:
 
 
 def choose_division(ruleset: Ruleset, item: Rehearsed, asked: str) -> str:
-    """The division that was asked for, or open where the round has no such benchmark, or another by its name."""
-    return asked if ruleset.benchmark(item.official) and not item.facts.until else OPEN
+    """The division that was asked for, or open where the round has no such benchmark, or another by its name, or a
+    compliance test that generated answers cannot pass."""
+    closed = ruleset.benchmark(item.official) and not item.facts.until and not item.rehearsal.tests
+    return asked if closed else OPEN
 
 
 def list_scenarios(ruleset: Ruleset, official: str) -> tuple[str, ...]:
@@ -142,12 +144,25 @@ def render_rehearsal_spec(
     )
 
 
+def _describe_tests(item: Rehearsed, made: Generated, tests: Sequence[str]) -> dict[str, Any]:
+    own = {name: said for name, said in item.rehearsal.tests.items() if name in tests}
+    asked = own if item.rehearsal.tests else {name: {} for name in tests}
+    return {name: {"attempts": _ATTEMPTS, **_fill(said, made.data)} for name, said in asked.items()}
+
+
+def _fill(said: Any, data: str) -> Any:
+    """With the place of the generated data."""
+    if isinstance(said, Mapping):
+        return {name: _fill(value, data) for name, value in said.items()}
+    return said.replace("{data}", data) if isinstance(said, str) else said
+
+
 def _render_benchmark(item: Rehearsed, made: Generated, tests: Sequence[str]) -> Iterator[str]:
     yield f"    {item.entry}:"
     yield f"      dataset: {{path: {render_value(made.data)}}}"
     yield f"      model: {{path: {render_value(made.model)}}}"
-    if tests:
-        yield f"      compliance: {_flow({test: {'attempts': _ATTEMPTS} for test in tests})}"
+    if asked := _describe_tests(item, made, tests):
+        yield f"      compliance: {_flow(asked)}"
     for name, value in item.rehearsal.benchmark.items():
         yield f"      {name}: {_flow(value)}"
 

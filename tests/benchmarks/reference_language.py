@@ -40,11 +40,13 @@ TOLERANCE = 1e-6  # of sums in another order
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """``tokenizer``: where the script looks for the tokenizer, below the folder that it runs in."""
+    """``tokenizer``: where the script looks for the tokenizer, below the folder that it runs in. ``rows``: the file
+    with them where the rehearsal writes another than the first of the published names."""
 
     path: str
     tokenizer: str
     options: tuple[str, ...]
+    rows: str = ""
 
 
 _LOG = ("--mlperf-accuracy-file", "{log}", "--dataset-file", "{rows}", "--dtype", "int32")
@@ -55,6 +57,17 @@ SCRIPTS = {
     "gptj": Script("gpt-j/evaluation.py", "EleutherAI/gpt-j-6B", _LOG),
     "mixtral_8x7b": Script("mixtral-8x7b/evaluate-accuracy.py", "checkpoint", _WITH_CHECKPOINT),
     "llama3_1_405b": Script("llama3.1-405b/evaluate-accuracy.py", "checkpoint", _WITH_CHECKPOINT),
+    "deepseek_r1": Script(
+        "deepseek-r1/eval_accuracy.py",
+        "deepseek-ai/DeepSeek-R1",
+        ("--input-file", "{log}", "--dataset-file", "{rows}", "--output-file", "evaluated.pkl"),
+    ),
+    "gpt_oss_120b": Script(
+        "gpt-oss-120b/eval_mlperf_accuracy.py",
+        "checkpoint",
+        ("--mlperf-log", "{log}", "--reference-data", "{rows}", "--tokenizer", "checkpoint"),
+        "acc/acc_eval_ref.pkl",
+    ),
 }
 
 
@@ -93,7 +106,8 @@ def compare(name: str, asked: argparse.Namespace, folder: Path) -> int:
         log = folder / "mlperf_log_accuracy.json"
         write_log(log, answers)
         ours = code.score(read_accuracy_log(log), dataset, folder)
-        theirs = ask_script(SCRIPTS[name], asked, folder, data / code.PUBLISHED.files[0], log)
+        script = SCRIPTS[name]
+        theirs = ask_script(script, asked, folder, data, data / (script.rows or code.PUBLISHED.files[0]), log)
         for metric, figure in theirs.items():
             same = metric in ours and abs(float(figure) - float(ours[metric])) <= TOLERANCE
             wrong += not same
@@ -109,7 +123,9 @@ def write_log(path: Path, answers: Sequence[Sequence[int]]) -> None:
     path.write_text("[\n" + ",\n".join(json.dumps(entry) for entry in entries) + "\n]\n")
 
 
-def ask_script(script: Script, asked: argparse.Namespace, folder: Path, rows: Path, log: Path) -> dict[str, Any]:
+def ask_script(
+    script: Script, asked: argparse.Namespace, folder: Path, data: Path, rows: Path, log: Path
+) -> dict[str, Any]:
     """The dict that it prints, NumPy's scalars as numbers."""
     source, work = asked.checkout / "language" / script.path, folder / "work"
     shutil.rmtree(work, ignore_errors=True)
@@ -117,18 +133,21 @@ def ask_script(script: Script, asked: argparse.Namespace, folder: Path, rows: Pa
     shutil.copytree(asked.rouge / "rouge", work / "rouge")
     (work / script.tokenizer).mkdir(parents=True)
     for name in ("tokenizer.json", "tokenizer_config.json"):
-        shutil.copyfile(rows.parent / name, work / script.tokenizer / name)
+        shutil.copyfile(data / name, work / script.tokenizer / name)
     # It is imported by Mixtral's script for programs alone, and its package is not on any index.
     (work / "evaluate_mbxp.py").write_text("def evaluate_mbxp(results, workers):\n    raise NotImplementedError\n")
     options = [option.format(log=log, rows=rows) for option in script.options]
     offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HOME": str(folder / "home")}
-    environment = {**os.environ, **offline, "NLTK_DATA": str(rows.parent / "nltk_data"), "CUDA_VISIBLE_DEVICES": ""}
+    environment = {**os.environ, **offline, "NLTK_DATA": str(data / "nltk_data"), "CUDA_VISIBLE_DEVICES": ""}
     command = [str(asked.python), source.name, *options]
     ended = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True, check=False)
     if ended.returncode:
         raise SystemExit(f"{source} ended with {ended.returncode}:\n{ended.stderr[-2000:]}")
-    printed = next(line for line in ended.stdout.rpartition("Results")[2].splitlines() if line.startswith("{"))
-    found: dict[str, Any] = ast.literal_eval(re.sub(r"np\.\w+\(([^()]*)\)", r"\1", printed))
+    printed = ended.stdout.rpartition("Results")[2].splitlines()
+    text = next((line for line in printed if line.startswith("{")), "")
+    if not text:  # a figure by itself
+        text = next(f"{{{line}}}" for line in printed if line.startswith("'"))
+    found: dict[str, Any] = ast.literal_eval(re.sub(r"np\.\w+\(([^()]*)\)", r"\1", text))
     return found
 
 

@@ -13,7 +13,7 @@ from harness.benchmarks.language.decoder_layers import DecoderShape, Layers
 from harness.benchmarks.language.expert_layers import LatentLayers, OssLayers
 
 _LAYERS = {"deepseek": LatentLayers, "gpt_oss": OssLayers}
-_LIKED = 2.0  # how much likelier they are
+_LIKED = 3.0  # how much likelier they are
 
 
 def write_decoder(shape: DecoderShape, output: Path, rng: np.random.Generator, *, end: int) -> None:

@@ -39,7 +39,8 @@ class PromptSet:
     have the rows, any of which will do. ``tokens``: the column of token ids; or ``encode`` makes them of ``asked``
     columns. ``references``: what a score needs of each row. ``vocabulary``: token ids are below it; ``longest``: tokens
     of the longest prompt, 0 where that is not known. ``checkpoints``: folders below ``models`` of a scratch space in
-    which people have the checkpoint, whose tokenizer it is. ``sentences``: the score takes texts apart.
+    which people have the checkpoint, whose tokenizer it is. ``sentences``: the score takes texts apart. ``also``: other
+    names that columns have had. ``within``: the folder below the dataset's that files are in, where they are in one.
     """
 
     name: str
@@ -54,6 +55,8 @@ class PromptSet:
     longest: int = 0
     sentences: bool = True
     numeric: frozenset[str] = field(default_factory=frozenset)
+    also: Mapping[str, str] = field(default_factory=dict)
+    within: str = ""
 
     @property
     def fix(self) -> str:
@@ -68,8 +71,8 @@ def build_prompt_set(
     ``settings``: count (the first so many rows), unpublished (true: rows may be more or fewer than the published ones).
     """
     source = require_source(source, published.files[0])
-    folder, fix = (source.parent if source.is_file() else source), published.fix
-    path = source if source.is_file() else find_rows(published, folder)
+    folder, fix = find_folder(published, source), published.fix
+    path = source if source.is_file() else find_rows(published, folder / published.within)
     places = [f"../../models/{name}" for name in published.checkpoints]
     tokenizer = find_tokenizer(folder, places, f"copy it there from the checkpoint {published.checkpoints[0]}")
     sentences = find_sentence_tables(folder, fix) if published.sentences else None
@@ -77,7 +80,7 @@ def build_prompt_set(
     if not is_rehearsal(folder):
         _check_size(encoder.get_vocab_size(), published, tokenizer)
     columns = published.asked if published.encode else (published.tokens,)
-    table = read_table(path, [*columns, *published.references], fix)
+    table = read_table(path, [*columns, *published.references], fix, also=published.also)
     count = len(table[columns[0]])
     if count != published.samples and not is_rehearsal(folder) and not settings.get("unpublished"):
         raise HarnessError(f"{path} has {count} rows, and {published.samples} are published", "input", fix)
@@ -96,6 +99,13 @@ def _check_size(size: int, published: PromptSet, folder: Path) -> None:
     if not _FEWEST * published.vocabulary <= size <= published.vocabulary:
         problem = f"{folder / TOKENIZER} has {size} tokens, and the model has {published.vocabulary}"
         raise HarnessError(problem, "input", f"take that of {published.checkpoints[0]}, and no other model's")
+
+
+def find_folder(published: PromptSet, source: Path) -> Path:
+    """The dataset's, where ``source`` may be a file of it."""
+    if not source.is_file():
+        return source
+    return source.parent.parent if published.within and source.parent.name == published.within else source.parent
 
 
 def find_rows(published: PromptSet, folder: Path) -> Path:

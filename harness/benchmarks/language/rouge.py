@@ -7,8 +7,6 @@ have four decimals. ROUGE-Lsum takes a line as a sentence; ``split`` puts each o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from rouge_score.rouge_scorer import RougeScorer
@@ -26,12 +24,6 @@ def score_texts(
     found = [scorer.score(split(target.strip()), answer) for answer, target in pairs]
     means = {kind: round(float(np.mean([item[kind].fmeasure for item in found])) * 100, 4) for kind in _KINDS}
     return {**means, "gen_len": sum(map(len, cleaned)), "gen_num": len(cleaned)}
-
-
-def write_scores(scores: dict[str, Any], output: Path) -> dict[str, Any]:
-    """accuracy.txt as the official scripts print it, and the scores under the names of rounds."""
-    (output / "accuracy.txt").write_text(f"\nResults\n\n{scores}\n", encoding="ascii")
-    return scores
 
 
 _LONGEST = RougeScorer(["rougeL"], use_stemmer=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.benchmarks.accuracy import AnswerLog
+from harness.benchmarks.accuracy import AnswerLog, write_scores
 from harness.benchmarks.language.prompt_sets import load_references
 from harness.benchmarks.language.texts import load_decoder, load_sentence_splitter
 from harness.errors import HarnessError
@@ -21,7 +21,7 @@ def score_summaries(
 ) -> Mapping[str, Any]:
     """``reference``: the column of the texts that answers are compared with. ``quoted``: the script prints its scores
     as text; the others also count tokens."""
-    from harness.benchmarks.language.rouge import score_texts, write_scores
+    from harness.benchmarks.language.rouge import score_texts
 
     texts = read_texts(log, dataset, cleans=cleans)
     wanted = load_references(dataset)[reference]
@@ -41,7 +41,7 @@ def score_mixed(
     output: Path,
 ) -> Mapping[str, Any]:
     """ROUGE of some of the answers, what ``exact`` says of others, and counts of all."""
-    from harness.benchmarks.language.rouge import score_texts, write_scores
+    from harness.benchmarks.language.rouge import score_texts
 
     scores = score_texts(texts, wanted, split) if texts else {"gen_len": 0}
     counts = {"gen_len": scores.pop("gen_len"), "gen_num": len(log.data), **_count_tokens(log)}
@@ -51,8 +51,6 @@ def score_mixed(
 
 def write_counted(log: AnswerLog, scores: Mapping[str, float], texts: Sequence[str], output: Path) -> Mapping[str, Any]:
     """Scores with what answers hold in all."""
-    from harness.benchmarks.language.rouge import write_scores
-
     counts = {"gen_len": sum(map(len, texts)), "gen_num": len(texts), **_count_tokens(log)}
     return write_scores({**scores, **counts}, output)
 
@@ -66,17 +64,22 @@ def compare_longest(answer: str, wanted: str) -> float:
 
 def refuse_programs(found: bool, what: str) -> None:
     """Raises HarnessError where answers are programs: nothing here runs them."""
+    refuse_answers(found, what, "programs, which only the official script runs, in a sandbox")
+
+
+def refuse_answers(found: bool, what: str, why: str) -> None:
+    """Raises HarnessError where there are answers that nothing here judges."""
     if found:
         raise HarnessError(
-            f"answers to {what} are programs, which only the official script runs, in a sandbox",
+            f"answers to {what} are {why}",
             "input",
             "declare it as harness.score.command (`reconcile benchmarks show` says how); the accuracy run is kept",
         )
 
 
-def read_texts(log: AnswerLog, dataset: Path, *, cleans: bool) -> list[str]:
-    """What each answer says. ``cleans``: as of ``load_decoder``."""
-    decode = load_decoder(dataset, cleans=cleans)
+def read_texts(log: AnswerLog, dataset: Path, *, cleans: bool, marks: bool = False) -> list[str]:
+    """What each answer says. ``cleans`` and ``marks``: as of ``load_decoder``."""
+    decode = load_decoder(dataset, cleans=cleans, marks=marks)
     return [decode(answer) for answer in read_answers(log)]
 
 
@@ -87,6 +90,10 @@ def read_answers(log: AnswerLog) -> list[Sequence[int]]:
         problem = f"the answer to sample {wrong[0]} does not hold int32 tokens"
         raise HarnessError(problem, "input", "run accuracy again")
     return [np.frombuffer(data, RESPONSE_DTYPE).tolist() for data in log.data]
+
+
+def count_mean_tokens(log: AnswerLog) -> float:
+    return sum(len(data) // 4 for data in log.data) / len(log.data)
 
 
 def _count_tokens(log: AnswerLog) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from harness.benchmarks.language.frames import read_frame
@@ -15,14 +16,18 @@ from harness.errors import HarnessError
 Columns = dict[str, list[Any]]
 
 
-def read_table(path: Path, columns: Sequence[str], fix: str) -> Columns:
-    """The named columns, each with a value for each row. Raises HarnessError naming the file and what it lacks."""
+def read_table(
+    path: Path, columns: Sequence[str], fix: str, *, also: Mapping[str, str] = MappingProxyType({})
+) -> Columns:
+    """The named columns, each with a value for each row. ``also``: other names that some of them have had. Raises
+    HarnessError naming the file and what it lacks."""
     readers = {".json": _read_json, ".jsonl": _read_lines, ".parquet": _read_parquet}
     readers |= {".pkl": read_frame, ".pickle": read_frame}
     if path.suffix not in readers:
         problem = f"{path} is none of {', '.join(readers)}"
         raise HarnessError(problem, "input", fix)
     found = readers[path.suffix](path, fix)
+    found |= {name: found[other] for name, other in also.items() if other in found}
     if missing := [name for name in columns if name not in found]:
         there = ", ".join(found) or "none"
         raise HarnessError(f"{path} has no column {missing[0]}; its columns are {there}", "input", fix)

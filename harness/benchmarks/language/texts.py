@@ -59,14 +59,19 @@ def keep_texts(tokenizer: Path, sentences: Path | None, output: Path, fix: str) 
             shutil.copyfile(sentences / name, output / SENTENCES / name)
 
 
-def load_decoder(dataset: Path, *, cleans: bool) -> Callable[[Sequence[int]], str]:
-    """Token ids → text without special tokens. ``cleans``: whether blanks before signs go where the tokenizer's own
-    file does not say."""
+def load_decoder(dataset: Path, *, cleans: bool, marks: bool = False) -> Callable[[Sequence[int]], str]:
+    """Token ids → text. ``cleans``: whether blanks before signs go where the tokenizer's own file does not say;
+    ``marks``: special tokens stay in the text."""
     tokenizer = Tokenizer.from_file(str(dataset / TOKENIZER))
     facts: dict[str, Any] = json.loads((dataset / TOKENIZER_FACTS).read_text(encoding="utf-8"))
+
+    def decode(tokens: Sequence[int]) -> str:
+        text: str = tokenizer.decode(list(tokens), skip_special_tokens=not marks)
+        return text
+
     if not facts.get("clean_up_tokenization_spaces", cleans):
-        return lambda tokens: tokenizer.decode(list(tokens), skip_special_tokens=True)
-    return lambda tokens: clean(tokenizer.decode(list(tokens), skip_special_tokens=True))
+        return decode
+    return lambda tokens: clean(decode(tokens))
 
 
 def clean(text: str) -> str:

@@ -108,6 +108,24 @@ def test_a_benchmark_of_no_carried_round_is_rehearsed_in_open_with_its_tests_by_
     assert list(declared["benchmarks"]["ssd-large"]["compliance"]) == ["TEST01"]
 
 
+def test_a_benchmark_with_a_test_that_no_rehearsal_passes_is_rehearsed_in_open_with_the_others() -> None:
+    facts = load_benchmark_facts()["gpt_oss_120b"]
+    made = Generated(code="gpt_oss_120b", data="generated/data", model="generated/m", samples=4, made=True)
+    text = rehearsal_spec.render_rehearsal_spec(
+        round_name="v6.1",
+        division="closed",
+        benchmarks=[Rehearsed(name="gpt-oss-120b", facts=facts)],
+        generated={"gpt_oss_120b": made},
+        machine=Proposal({}, {}, ()),
+        schema="x",
+    )
+    declared = yaml.load(text)["spec"]
+    assert list(declared["divisions"]) == ["open"]
+    ((test, said),) = declared["benchmarks"]["gpt-oss-120b"]["compliance"].items()
+    assert test == "TEST07"
+    assert said["dataset"] == {"path": "generated/data/acc/acc_eval_compliance_gpqa.pkl"}
+
+
 def test_an_unknown_benchmark_gets_the_nearest() -> None:
     with pytest.raises(ReconcilerError) as caught:
         find_rehearsed("resnet51", [RESNET])

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from tokenizers import Tokenizer
 
-from harness.benchmarks.accuracy import AnswerLog
+from harness.benchmarks.accuracy import AnswerLog, write_scores
 from harness.benchmarks.language.prompts import load_prompts, write_prompts
 from harness.benchmarks.language.pydoc.network import TransformerShape, train
 from harness.benchmarks.language.pydoc.text import END, TOKENIZER, learn_tokenizer, read_passages
@@ -74,7 +74,7 @@ def build_model(
 
 def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
     """ROUGE of the answers against what the paragraphs go on with."""
-    from harness.benchmarks.language.rouge import score_texts, write_scores
+    from harness.benchmarks.language.rouge import score_texts
 
     targets = json.loads((dataset / _TARGETS).read_text(encoding="utf-8"))
     tokenizer = Tokenizer.from_file(str(dataset / TOKENIZER))

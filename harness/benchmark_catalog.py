@@ -1,0 +1,163 @@
+"""What planning must know of built-in benchmarks on a machine where none of their libraries is installed.
+
+Standard library only. ``harness.contract`` hands it on to ``reconciler``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltInBenchmark:
+    """A built-in benchmark: its module in ``harness.benchmarks`` and the revision that enters every key.
+
+    ``elsewhere``: there is no such module, its runs are imported. ``rehearsed``: its folder generates a dataset and a
+    network. ``libraries``: what its children import beside numpy, each as packages any one of which provides it;
+    ``extra`` brings them, by default the one of its module's name.
+    """
+
+    module: str
+    revision: int
+    help: str
+    synthetic: bool = False
+    elsewhere: bool = False
+    rehearsed: bool = False
+    libraries: tuple[tuple[str, ...], ...] = ()
+    extra: str = ""
+
+
+_OPENCV = ("opencv-python-headless", "opencv-python", "opencv-contrib-python-headless", "opencv-contrib-python")
+_TEXTS = (("rouge-score",), ("tokenizers",))
+BENCHMARKS: dict[str, BuiltInBenchmark] = {
+    "digits": BuiltInBenchmark("digits", 1, "handwritten digits (UCI, inside scikit-learn), a small convolutional net"),
+    "resnet50": BuiltInBenchmark(
+        "resnet50",
+        1,
+        "image classification: ResNet-50 v1.5 on ImageNet 2012",
+        rehearsed=True,
+        libraries=(_OPENCV,),
+    ),
+    "bert": BuiltInBenchmark(
+        "bert",
+        1,
+        "questions about a passage: BERT-Large on SQuAD v1.1",
+        rehearsed=True,
+        libraries=(("tokenizers",),),
+    ),
+    "unet3d": BuiltInBenchmark(
+        "unet3d",
+        1,
+        "kidneys and tumours in volumes: 3D-UNet on KiTS19",
+        rehearsed=True,
+        libraries=(("nibabel",), ("scipy",)),
+    ),
+    "unet3d_brats": BuiltInBenchmark(
+        "unet3d_brats",
+        1,
+        "tumours in brains: 3D-UNet on BraTS 2019, of rounds up to v1.1",
+        rehearsed=True,
+        libraries=(("nibabel",), ("scipy",), ("onnx",)),
+        extra="unet3d",
+    ),
+    "dlrm_v2": BuiltInBenchmark(
+        "dlrm_v2",
+        1,
+        "clicks of users on items: DLRM-DCNv2 on Criteo 1 TB",
+        rehearsed=True,
+    ),
+    "retinanet": BuiltInBenchmark(
+        "retinanet",
+        1,
+        "objects in images: RetinaNet on Open Images v6",
+        rehearsed=True,
+        libraries=(_OPENCV, ("pycocotools",), ("onnx",)),
+    ),
+    "ssd_resnet34": BuiltInBenchmark(
+        "ssd_resnet34",
+        1,
+        "objects in large images: SSD-ResNet34 on COCO 2017",
+        rehearsed=True,
+        libraries=(_OPENCV, ("pycocotools",), ("onnx",)),
+    ),
+    "rnnt": BuiltInBenchmark(
+        "rnnt",
+        1,
+        "speech to text: RNN-T on LibriSpeech dev-clean",
+        rehearsed=True,
+        libraries=(("soundfile",),),
+    ),
+    "pydoc": BuiltInBenchmark(
+        "language.pydoc",
+        1,
+        "paragraphs of Python's documentation, continued: a small language model, trained here",
+        libraries=(("rouge-score",), ("tokenizers",)),
+        extra="language",
+    ),
+    "gptj": BuiltInBenchmark(
+        "gptj",
+        1,
+        "summaries of news: GPT-J on CNN/DailyMail",
+        rehearsed=True,
+        libraries=_TEXTS,
+        extra="language",
+    ),
+    "llama3_1_8b": BuiltInBenchmark(
+        "llama3_1_8b",
+        1,
+        "summaries of news: Llama 3.1 8B on CNN/DailyMail",
+        rehearsed=True,
+        libraries=_TEXTS,
+        extra="language",
+    ),
+    "llama3_1_8b_edge": BuiltInBenchmark(
+        "llama3_1_8b_edge",
+        1,
+        "summaries of news on edge systems: Llama 3.1 8B on CNN/DailyMail",
+        rehearsed=True,
+        libraries=_TEXTS,
+        extra="language",
+    ),
+    "llama2_70b": BuiltInBenchmark(
+        "llama2_70b",
+        1,
+        "questions of OpenOrca: Llama 2 70B",
+        rehearsed=True,
+        libraries=_TEXTS,
+        extra="language",
+    ),
+    "mixtral_8x7b": BuiltInBenchmark(
+        "mixtral_8x7b",
+        1,
+        "questions, numbers and programs: Mixtral 8x7B on OpenOrca, GSM8K and MBXP",
+        rehearsed=True,
+        libraries=_TEXTS,
+        extra="language",
+    ),
+    "llama3_1_405b": BuiltInBenchmark(
+        "llama3_1_405b",
+        1,
+        "questions about long texts: Llama 3.1 405B",
+        rehearsed=True,
+        libraries=_TEXTS,
+        extra="language",
+    ),
+    "deepseek_r1": BuiltInBenchmark(
+        "deepseek_r1",
+        1,
+        "mathematics, science and programs: DeepSeek-R1",
+        rehearsed=True,
+        libraries=(("tokenizers",),),
+        extra="language",
+    ),
+    "gpt_oss_120b": BuiltInBenchmark(
+        "gpt_oss_120b",
+        1,
+        "mathematics, science and programs at length: GPT-OSS 120B",
+        rehearsed=True,
+        libraries=(("tokenizers",),),
+        extra="language",
+    ),
+    "command": BuiltInBenchmark("command", 1, "the code of a harness command, which prepares model and data itself"),
+    "external": BuiltInBenchmark("", 1, "code outside this project; its runs are imported", elsewhere=True),
+}

@@ -1,0 +1,114 @@
+"""Answers to questions with one right answer: a letter, or a whole number.
+
+As eval_accuracy.py of language/deepseek-r1 and of language/gpt-oss-120b in mlcommons/inference find and judge them,
+oddities included. The two look for letters in different places.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.benchmarks.language.scoring import refuse_answers
+from harness.errors import HarnessError
+
+Find = Callable[[str], str | int | None]
+PROGRAMS, FORMULAS = "livecodebench", "math500"
+_BEGINS, _ENDS = ("['", '["'), ("']", '"]')  # of a list of one text
+_BOXED = re.compile(r"\\boxed{\s*(\d+)\s*}")
+_NUMBERED = re.compile(r"Answer:\s*(\d+)(?!\.)\b", re.IGNORECASE)
+_MOST = 999  # of an answer of AIME
+_FINAL = re.compile(r"<\|channel\|>final[^<]*<\|message\|>(.*?)(?:<\|return\|>|$)", re.DOTALL)
+_BOLD = re.compile(r"\*\*([^*]+)\*\*")
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerJudge:
+    """``find``: the answer in a text, None where there is none; ``letters``: those that may be right, "" of numbers."""
+
+    find: Find
+    letters: str = ""
+
+    def is_right(self, text: str, wanted: object) -> bool:
+        found = self.find(text.strip())
+        if found is None or wanted != wanted:  # not a number, as frames have what is missing
+            return False
+        if self.letters:
+            return str(found) in self.letters and str(found) == str(wanted).upper()
+        try:
+            return found == int(wanted)  # type: ignore[call-overload, no-any-return]
+        except (ValueError, TypeError):
+            return False
+
+
+def choose_judge(judges: Mapping[str, AnswerJudge], name: str) -> AnswerJudge:
+    """That of the first set whose name is in that of the question's."""
+    for known, judge in judges.items():
+        if known in name.lower():
+            return judge
+    raise HarnessError(f"questions of {name!r} are not judged", "input", f"known are {', '.join(judges)}")
+
+
+def leave_to_script(names: Sequence[str]) -> None:
+    """Raises HarnessError where answers are programs, or formulas: nothing here runs or simplifies them."""
+    known = " ".join(sorted(set(names))).lower()
+    refuse_answers(PROGRAMS in known, "LiveCodeBench", "programs, which only the official script runs, in a sandbox")
+    refuse_answers(FORMULAS in known, "MATH-500", "formulas, which the official script gives to PRM800K's grader")
+
+
+def find_last_letter(text: str, last: str) -> str | None:
+    """The one behind the last "ANSWER"; of ten choices (A to J), else the last that stands alone."""
+    text = _clean(text)
+    found = _find_marked(text, last)
+    if found is None and last == "J":
+        alone = re.findall(r"\b([A-J])\b", text, re.IGNORECASE)
+        return alone[-1].upper() if alone else None
+    return found
+
+
+def find_final_letter(text: str, last: str) -> str | None:
+    """The one that the final message begins with, else the first behind "Answer" there, else the one behind the last
+    "ANSWER" of everything; of ten choices, else the last that stands alone there."""
+    final = _clean(_BOLD.sub(r"\1", read_final(text)))
+    begun = re.match(rf"^[^a-zA-Z]*([A-{last}])(?:[^a-zA-Z]|$)", final.strip(), re.IGNORECASE)
+    found = begun or re.search(rf"\b(?:Answer|ANSWER)\s*[:.]?\s*([A-{last}])\b", final, re.IGNORECASE)
+    if found:
+        return found[1].upper()
+    marked = _find_marked(_unescape(text), last)
+    if marked is None and last == "J":
+        alone = re.findall(r"\b([A-J])\b", final, re.IGNORECASE)
+        return alone[-1].upper() if alone else None
+    return marked
+
+
+def read_final(text: str) -> str:
+    """What the channel "final" says; everything where there is none."""
+    found = _FINAL.search(text)
+    return found[1].strip() if found else text
+
+
+def find_whole_number(text: str) -> int | None:
+    """Of 0 to 999: the last in a box, else the last behind "Answer:"."""
+    found = _BOXED.findall(text) or _NUMBERED.findall(text)
+    try:
+        number = int(found[-1])
+    except (IndexError, ValueError):  # none, or of more digits than Python reads
+        return None
+    return number if number <= _MOST else None
+
+
+def _find_marked(text: str, last: str) -> str | None:
+    mark = rf"\b(?:ANSWER|FINAL\s*ANSWER)\b\s*[:=]?\s*(?:\(?\s*([A-{last}])\s*\)?)(?:\s*$|[^A-Za-z])"
+    found = re.findall(mark, text, re.IGNORECASE)
+    return found[-1].upper() if found else None
+
+
+def _clean(text: str) -> str:
+    """Without the brackets of a list of one text."""
+    listed = text.startswith(_BEGINS) and text.endswith(_ENDS)
+    return _unescape(text[2:-2].strip() if listed else text)
+
+
+def _unescape(text: str) -> str:
+    return text.replace(r"\n", "\n").replace(r"\'", "'")

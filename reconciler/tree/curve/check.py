@@ -1,0 +1,62 @@
+"""Applies every rule to an Endpoints submission: its folders, systems, curves and points."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from reconciler.mlperf.endpoints_program.rules import CurveRules, load_endpoints_rules
+from reconciler.tree.curve.check_accuracy import ACCURACY_RULES
+from reconciler.tree.curve.check_curves import CURVE_RULES
+from reconciler.tree.curve.check_description import DESCRIPTION_RULES
+from reconciler.tree.curve.check_points import POINT_RULES
+from reconciler.tree.curve.check_results import RESULT_RULES
+from reconciler.tree.curve.check_structure import (
+    CURVE_STRUCTURE_RULES,
+    POINT_STRUCTURE_RULES,
+    SUBMISSION_RULES,
+    SYSTEM_RULES,
+    CurveView,
+    DescribedSystem,
+    PointView,
+    SubmissionView,
+)
+from reconciler.tree.curve.reading import SubmissionFolder, find_submissions
+from reconciler.tree.findings import Rule, TreeFinding, TreeReport
+from reconciler.tree.rule_engine import About, apply_rules
+
+LAYOUT = "endpoints"
+_OF_CURVES = (*CURVE_STRUCTURE_RULES, *DESCRIPTION_RULES, *CURVE_RULES, *RESULT_RULES, *ACCURACY_RULES)
+_OF_POINTS = (*POINT_STRUCTURE_RULES, *POINT_RULES)
+
+ALL_ENDPOINTS_RULES: tuple[Rule, ...] = tuple(
+    rule for table in (SUBMISSION_RULES, SYSTEM_RULES, _OF_CURVES, _OF_POINTS) for rule, _ in table
+)
+
+
+def check_endpoints(path: Path, rules: CurveRules | None = None) -> TreeReport:
+    """Every finding about the submissions at or below a path. ReconcilerError where there is none. ``rules``: those of
+    the newest version, if none are given."""
+    ruled = rules or load_endpoints_rules()
+    submissions = find_submissions(path)
+    return TreeReport(
+        root=str(path),
+        rounds=(f"Endpoints {ruled.version}",),
+        layouts=(LAYOUT,),
+        facts=(),
+        findings=tuple(finding for folder in submissions for finding in _check(folder, ruled)),
+    )
+
+
+def _check(folder: SubmissionFolder, rules: CurveRules) -> Iterator[TreeFinding]:
+    submitter = folder.submitter
+    yield from apply_rules(SUBMISSION_RULES, SubmissionView(folder, rules), About(submitter, ""))
+    for system in folder.systems:
+        yield from apply_rules(SYSTEM_RULES, DescribedSystem(system, rules), About(submitter, system.name))
+        for curve in system.curves:
+            division = curve.division or "?"
+            about = About(submitter, f"{division}/{system.name}/{curve.model}")
+            yield from apply_rules(_OF_CURVES, CurveView(curve, rules), about)
+            for point in curve.points:
+                where = About(submitter, f"{about.cell}/{point.name}")
+                yield from apply_rules(_OF_POINTS, PointView(point, curve, rules), where)

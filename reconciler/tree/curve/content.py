@@ -1,0 +1,81 @@
+"""What the folder of an Endpoints submission is made from: values, and references to bytes that are in storage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from reconciler.mlperf.endpoints_program.point import MeasuredPoint
+from reconciler.tree.content import Content, Files
+
+DEDICATED, ELECTED = "dedicated", "elected"
+PENDING = "pending-submission-id"  # until MLCommons assigns one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmupContent:
+    """What happened before a point's run. ``seconds`` from the first request to the start; ``steps``: what the platform
+    did; ``logs``: where a reviewer finds them, "" for nowhere."""
+
+    seconds: float = 0.0
+    issued: int = 0
+    completed: int = 0
+    data_source: str = "none"
+    concurrency: int = 0
+    steps: tuple[str, ...] = ()
+    logs: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointContent:
+    """One r<N> folder. ``config``, ``summary`` and ``accuracy`` are the client's own files, byte for byte. ``offline``:
+    "" or how the point stands for Offline. ``deployment``: fields of system_desc.json that this point has of its own.
+    ``nodes``: nodes engaged, by system_node_ensemble_id. ``shortfall``: (replicas run, replicas that fit, reason)."""
+
+    measured: MeasuredPoint
+    config: Content
+    summary: Content
+    accuracy: Content | None = None
+    offline: str = ""
+    warmup: WarmupContent = field(default_factory=WarmupContent)
+    deployment: Mapping[str, Any] = field(default_factory=dict)
+    server_configs: Files = field(default_factory=dict)
+    nodes: Mapping[int, int] = field(default_factory=dict)
+    shortfall: tuple[int, int, str] | None = None
+    speculative: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurveContent:
+    """One system's curve of one model. ``model``: the canonical name; ``disclosed``: fields of point.yaml that the spec
+    states for all points (model_precision, link_to_model, dataset_name …); ``description``: declared fields of
+    system_desc.json, ``power`` of system_power.json. ``implementation``: its folder below src/. ``rehearsal``: these
+    runs are no result, and every point says so."""
+
+    system: str
+    model: str
+    division: str
+    max_concurrency: int
+    dataset: str
+    seed_set: str
+    target_cohort: str
+    implementation: str
+    points: tuple[PointContent, ...]
+    disclosed: Mapping[str, Any] = field(default_factory=dict)
+    description: Mapping[str, Any] = field(default_factory=dict)
+    power: Mapping[str, Any] = field(default_factory=dict)
+    min_concurrency: int | None = None
+    rehearsal: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointsContent:
+    """Everything of one submission. ``code``: {implementation: files of src/<implementation>}; a README.md is added
+    where none is given. ``documents``: files below docs/; software_disclosure.md is added likewise."""
+
+    submitter: str
+    curves: tuple[CurveContent, ...]
+    submission_id: str = PENDING
+    code: Mapping[str, Files] = field(default_factory=dict)
+    documents: Files = field(default_factory=dict)

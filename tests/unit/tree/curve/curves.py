@@ -1,0 +1,166 @@
+"""A curve of eight measured points made from what the official client left of one run, and its folder on disk."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from reconciler.mlperf.endpoints_program.regions import choose_accuracy_points, derive_regions, place_points
+from reconciler.mlperf.endpoints_program.results import parse_point
+from reconciler.mlperf.endpoints_program.rules import CurveRules, load_endpoints_rules
+from reconciler.tree.content import LogRef
+from reconciler.tree.curve.content import DEDICATED, ELECTED, CurveContent, EndpointsContent, PointContent
+from reconciler.tree.curve.render import render_endpoints
+
+RULES = load_endpoints_rules()
+MAXIMUM, DATASET = 64, 192
+_SAMPLES = Path(__file__).parents[2] / "mlperf/endpoints_program/samples"
+_CONFIG = (_SAMPLES / "config.yaml").read_text()
+_SUMMARY = json.loads((_SAMPLES / "result_summary.json").read_bytes())
+_SECONDS = 1300
+
+NODE: Mapping[str, Any] = {
+    "system_node_ensemble_id": 0,
+    "number_of_nodes": 1,
+    "host_processor_model_name": "ACME 9000",
+    "host_processors_per_node": 2,
+    "host_processor_core_count": 64,
+    "host_memory_capacity": "1 TiB",
+    "host_memory_configuration": "16 x 64 GiB DDR5",
+    "accelerator_info": [{"accelerator_model_name": "ACME X1", "accelerators_per_node": 8}],
+    "host_network_card_count": "2 x 100 Gb/s",
+    "cooling": "air-cooled",
+    "driver": "1.2.3",
+    "operating_system": "Debian 12",
+    "filesystem": "ext4",
+}
+DESCRIPTION: Mapping[str, Any] = {
+    "system_name": "ACME box with 8 X1",
+    "shortened_system_name": "ACME 8xX1",
+    "system_availability_status": "Available",
+    "availability_url": "https://acme.example/box",
+    "system_size": "8 accelerators",
+    "system_node_ensemble_count": 1,
+    "system_node_ensemble_total": 1,
+    "serving_framework": "vLLM 0.24",
+    "node_types": [NODE],
+}
+DISCLOSED: Mapping[str, Any] = {
+    "model_precision": "FP8",
+    "link_to_model": "https://acme.example/model",
+    "dataset_name": "tiny_prompts",
+    "dataset_type": "Performance",
+    "dataset_link": "https://acme.example/dataset",
+}
+
+
+def _sourced(watts: float) -> dict[str, Any]:
+    return {"value_w": watts, "source_type": "vendor_spec", "source": "https://acme.example/spec"}
+
+
+POWER: Mapping[str, Any] = {
+    "system_desc_id": "box",
+    "cooling": "air",
+    "node_sets": [
+        {
+            "node_set_id": 0,
+            "system_node_ensemble_id": 0,
+            "nodes_provisioned": 1,
+            "power_method": "component_sum",
+            "components": {
+                "cpu": {"model": "ACME 9000", "count_per_node": 2, "tdp_per_unit": _sourced(350)},
+                "accelerator": {"model": "ACME X1", "count_per_node": 8, "tdp_per_unit": _sourced(700)},
+                "scale_up_network": {"method": "none"},
+            },
+        }
+    ],
+    "scale_out": {"present": False},
+}
+DEPLOYMENT: Mapping[str, Any] = {"tensor_parallel": 8, "data_parallel": 1, "batch": 256}
+
+
+def make_config(concurrency: int, *, offline: bool = False) -> bytes:
+    text = _CONFIG.replace("target_concurrency: 5", f"target_concurrency: {concurrency}")
+    if offline:
+        text = text.replace("type: concurrency", "type: max_throughput").replace("streaming: 'on'", "streaming: 'off'")
+    return text.encode()
+
+
+def make_summary(concurrency: int, **changes: Any) -> bytes:
+    """Throughput grows with the concurrency up to 25, and each user's rate falls."""
+    summary = json.loads(json.dumps(_SUMMARY))
+    passes = 1 + min(concurrency, 25)
+    for name in ("n_samples_issued", "n_samples_completed"):
+        summary[name] = DATASET * passes
+    summary["duration_ns"] = _SECONDS * 10**9
+    summary["output_sequence_lengths"]["total"] = 6568 * passes
+    percentiles = summary["tpot"]["percentiles"]
+    for name in percentiles:
+        percentiles[name] *= 1 + concurrency / 10
+    summary.pop("qps")
+    summary.pop("tps")
+    return json.dumps({**summary, **changes}).encode()
+
+
+def make_accuracy(score: float = 0.8312, samples: int = 4395) -> bytes:
+    entry = {"dataset_name": "tiny_questions", "score": score, "unit_samples": samples, "num_repeats": 1}
+    return json.dumps({"accuracy_scores": [{**entry, "complete": True, "dataset_type": "accuracy"}]}).encode()
+
+
+def make_point(concurrency: int, *, accuracy: bool = False, offline: str = "", **changes: Any) -> PointContent:
+    config = make_config(concurrency, offline=offline == DEDICATED)
+    summary = make_summary(concurrency, **changes)
+    measured = parse_point({"config.yaml": config, "result_summary.json": summary}, concurrency)
+    return PointContent(
+        measured=measured,
+        config=config,
+        summary=summary,
+        accuracy=make_accuracy() if accuracy else None,
+        offline=offline,
+        deployment=DEPLOYMENT,
+    )
+
+
+def make_curve(*, dedicated: bool = False, **changes: Any) -> CurveContent:
+    """Seven points with the maximum elected as Offline, or eight with a dedicated Offline run."""
+    placed = place_points(MAXIMUM, RULES)
+    regions = derive_regions(placed, MAXIMUM, RULES)
+    scored = set(choose_accuracy_points(placed, regions, RULES, elected=MAXIMUM).values())
+    points = []
+    for concurrency in placed:
+        offline = ELECTED if concurrency == MAXIMUM and not dedicated else ""
+        points.append(make_point(concurrency, accuracy=concurrency in scored, offline=offline))
+    if dedicated:
+        points.append(make_point(DATASET, accuracy=True, offline=DEDICATED))
+    values: dict[str, Any] = {
+        "system": "box",
+        "model": "gpt-oss-120b",
+        "division": "Standardized",
+        "max_concurrency": MAXIMUM,
+        "dataset": "tiny_prompts",
+        "seed_set": "A",
+        "target_cohort": "2026-11-C1",
+        "implementation": "vllm",
+        "points": tuple(points),
+        "disclosed": DISCLOSED,
+        "description": DESCRIPTION,
+        "power": POWER,
+    }
+    return CurveContent(**{**values, **changes})
+
+
+def make_submission(*curves: CurveContent, **changes: Any) -> EndpointsContent:
+    return EndpointsContent(submitter="ACME", curves=curves or (make_curve(),), **changes)
+
+
+def write_submission(folder: Path, submission: EndpointsContent | None = None, rules: CurveRules = RULES) -> Path:
+    """The submission's root below ``folder``."""
+    content = submission or make_submission()
+    for name, file in render_endpoints(content, rules):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        assert not isinstance(file, LogRef)
+        path.write_bytes(file)
+    return folder / content.submitter / content.submission_id

@@ -1,0 +1,256 @@
+"""Ways to spoil an accepted submission, each with the check that must say so: ours as the official one."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from reconciler.mlperf.documents import parse_yaml_mapping
+from reconciler.tree.curve.yaml_text import write_yaml
+from tests.unit.tree.curve.curves import make_accuracy
+
+_CURVE = Path("results/box/gpt-oss-120b")
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """``rule``: the official checker's name of what fails; ``spoil`` takes the submission's root. ``ours``: the rule
+    that we name where it is not that one. ``dedicated``: of a curve with a dedicated Offline run. ``warning``: the
+    official checker accepts it with a warning."""
+
+    name: str
+    rule: str
+    spoil: Callable[[Path], object]
+    ours: str = ""
+    dedicated: bool = False
+    warning: bool = False
+
+
+def edit_yaml(root: Path, point: str, **changes: Any) -> None:
+    """Of point.yaml; a name may have dots; None takes it out. ``point`` "*": of all."""
+    for path in _files(root, point, "point.yaml"):
+        values = json.loads(json.dumps(parse_yaml_mapping(path.read_bytes()).values))
+        path.write_bytes(write_yaml(_change(values, changes)))
+
+
+def edit_json(root: Path, point: str, file: str, **changes: Any) -> None:
+    for path in _files(root, point, file):
+        path.write_text(json.dumps(_change(json.loads(path.read_bytes()), changes)))
+
+
+def _files(root: Path, point: str, file: str) -> list[Path]:
+    return sorted((root / _CURVE).glob(f"{'r*' if point == '*' else point}/{file}"))
+
+
+def _change(values: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    for name, value in changes.items():
+        *parents, last = name.split("__")
+        place: Any = values
+        for parent in parents:
+            place = place[int(parent)] if parent.isdigit() else place[parent]
+        if value is None:
+            place.pop(last)
+        else:
+            place[last] = value
+    return values
+
+
+def _point(**changes: Any) -> Callable[[Path], object]:
+    return lambda root: edit_yaml(root, "r5", **changes)
+
+
+def _points(**changes: Any) -> Callable[[Path], object]:
+    return lambda root: edit_yaml(root, "*", **changes)
+
+
+def _summary(point: str = "r5", **changes: Any) -> Callable[[Path], object]:
+    return lambda root: edit_json(root, point, "result_summary.json", **changes)
+
+
+def _described(point: str = "*", **changes: Any) -> Callable[[Path], object]:
+    return lambda root: edit_json(root, point, "system_desc.json", **changes)
+
+
+def _remove(*paths: str) -> Callable[[Path], object]:
+    def spoil(root: Path) -> None:
+        for path in paths:
+            target = root / path
+            shutil.rmtree(target) if target.is_dir() else target.unlink()
+
+    return spoil
+
+
+def _write(path: Path | str, data: bytes) -> Callable[[Path], object]:
+    return lambda root: (root / path).write_bytes(data)
+
+
+def _rename(before: str, after: str) -> Callable[[Path], object]:
+    return lambda root: (root / _CURVE / before).rename(root / _CURVE / after)
+
+
+def _move_model(root: Path) -> None:
+    (root / _CURVE).rename(root / "results/box/deepseek-r1")
+
+
+def _crowd(root: Path) -> None:
+    """Empty folders are points, too."""
+    for concurrency in range(26, 26 + 26):
+        (root / _CURVE / f"r{concurrency}").mkdir()
+
+
+_STEADY = {"status": "windowable", "verdict": "STEADY STATE", "window": {"super_pass_start": 0, "super_pass_end": 4}}
+
+MUTATIONS: tuple[Mutation, ...] = (
+    Mutation("no docs", "required-dir", _remove("docs")),
+    Mutation("no src", "src-dir", _remove("src")),
+    Mutation("no README of the implementation", "src-readme", _remove("src/vllm/README.md")),
+    Mutation("a point without point.yaml", "measurement-points-present", _remove(f"{_CURVE}/r5/point.yaml")),
+    Mutation("a point.yaml that is no YAML", "point-config-valid", _write(_CURVE / "r5/point.yaml", b"a: [1,\n")),
+    Mutation("a point.yaml that is a list", "point-config-valid", _write(_CURVE / "r5/point.yaml", b"- 1\n")),
+    Mutation("a point without config.yaml", "config-file-present", _remove(f"{_CURVE}/r5/config.yaml")),
+    Mutation("a config.yaml that is a list", "config-file-present", _write(_CURVE / "r5/config.yaml", b"- 1\n")),
+    Mutation("a point without result", "result-summary-present", _remove(f"{_CURVE}/r5/result_summary.json")),
+    Mutation("a result that is no JSON", "result-file-valid", _write(_CURVE / "r5/result_summary.json", b"{")),
+    Mutation("a result without duration", "result-file-valid", _summary(duration_ns=None)),
+    Mutation("a result with a strange percentile", "result-file-valid", _summary(ttft__percentiles={"p9": 1})),
+    Mutation(
+        "a result with two 90th percentiles", "result-file-valid", _summary(tpot__percentiles={"90": 1, "90.0": 2})
+    ),
+    Mutation("a point without description", "system-description-present", _remove(f"{_CURVE}/r5/system_desc.json")),
+    Mutation("another system at one point", "system-description-consistency", _described("r5", system_name="other")),
+    Mutation(
+        "another driver at one point", "system-description-consistency", _described("r5", node_types__0__driver="9")
+    ),
+    Mutation("a description without name", "system-description-valid", _described(system_name=None)),
+    Mutation("a long short name", "system-description-valid", _described(shortened_system_name="x" * 21)),
+    Mutation("an unknown division", "system-description-valid", _described(division="Closed")),
+    Mutation("an Available system without address", "system-description-valid", _described(availability_url="")),
+    Mutation("a Preview without date", "system-description-valid", _described(system_availability_status="Preview")),
+    Mutation("a node without driver", "system-description-valid", _described(node_types__0__driver=None)),
+    Mutation(
+        "a node without cores", "system-description-valid", _described(node_types__0__host_processor_core_count=None)
+    ),
+    Mutation("no maximum concurrency", "system-description-valid", _described(max_supported_concurrency=None)),
+    Mutation("a maximum of 32", "region-computation", _described(max_supported_concurrency=32)),
+    Mutation("a minimum at one point only", "c-min-override", _described("r5", c_min_override=3)),
+    Mutation("a minimum without point", "c-min-override", _described(c_min_override=4)),
+    Mutation("a minimum of 33", "c-min-override", _described(c_min_override=33)),
+    Mutation("a field of point.yaml is missing", "point-disclosure-complete", _point(model_precision=None)),
+    Mutation("no shared sources named", "point-disclosure-complete", _points(shared_src=None)),
+    Mutation("shared sources elsewhere", "shared-path-resolution", _points(shared_src="../vllm")),
+    Mutation("shared documents that are not there", "shared-path-resolution", _points(shared_docs="documents")),
+    Mutation("a cohort of no form", "target-cohort", _points(target_cohort="2026-11")),
+    Mutation("a cohort outside the window", "seed-set-adoption", _points(target_cohort="2027-03-C0")),
+    Mutation("a seed set that is not published", "seed-set-membership", _points(seed_set="B")),
+    Mutation("two seed sets", "seed-set-consistency", _point(seed_set="B")),
+    Mutation("another seed", "seed-runtime-match", _point(runtime_settings__runtime__model_seed=42)),
+    Mutation("no seed set", "seed-config-legacy", _points(seed_set=None)),
+    Mutation("no concurrency", "point-config-valid", _point(concurrency=None)),
+    Mutation("concurrency as text", "point-config-valid", _point(concurrency="five")),
+    Mutation("no warm-up declared", "warmup-present", _point(warmup=None)),
+    Mutation("more warm-up completed than issued", "point-config-valid", _point(warmup__requests_completed=3)),
+    Mutation("a warm-up of two days", "point-config-valid", _point(warmup__duration_s=172800, warmup__concurrency=5)),
+    Mutation("a warm-up without source", "point-config-valid", _point(warmup__data_source="")),
+    Mutation("Poisson arrivals", "load-pattern", _point(runtime_settings__load_pattern="poisson")),
+    Mutation(
+        "points of two kinds", "benchmark-type-consistency", _point(runtime_settings__load_pattern="agentic_inference")
+    ),
+    Mutation("an unknown region", "region-declared", _point(region="low_throughput")),
+    Mutation("the wrong region", "region-placement", _point(region="high_concurrency"), warning=True),
+    Mutation("an unknown word for Offline", "offline-declared", _point(offline="yes")),
+    Mutation("no Offline point", "offline-point-present", lambda root: edit_yaml(root, "r64", offline=None)),
+    Mutation("two Offline points", "offline-point-present", _point(offline="elected")),
+    Mutation(
+        "another point elected",
+        "offline-point-present",
+        lambda root: (edit_yaml(root, "r64", offline=None), edit_yaml(root, "r5", offline="elected")),
+    ),
+    Mutation("too few points", "point-count", _remove(f"{_CURVE}/r2")),
+    Mutation("too few points beside Offline", "point-count", _remove(f"{_CURVE}/r2"), dedicated=True),
+    Mutation("too many points", "point-cap", _crowd),
+    Mutation(
+        "no point of low concurrency", "low-concurrency-coverage", _remove(*(f"{_CURVE}/r{n}" for n in (2, 3, 5)))
+    ),
+    Mutation("no point of medium concurrency", "med-concurrency-coverage", _remove(f"{_CURVE}/r10")),
+    Mutation("no point of high concurrency", "high-concurrency-coverage", _remove(f"{_CURVE}/r64", f"{_CURVE}/r25")),
+    Mutation("a point beyond the margin", "concurrency-in-range", lambda root: edit_yaml(root, "r25", concurrency=72)),
+    Mutation("a folder of another concurrency", "point-dirname-concurrency", _rename("r25", "r26"), warning=True),
+    Mutation("another model at one point", "config-consistency-model", _point(model_name="deepseek-r1")),
+    Mutation("a model that is not of the round", "model-name-valid", _points(model_name="gpt-4")),
+    Mutation("a model's name not canonical", "model-name-valid", _points(model_name="openai/gpt-oss-120b")),
+    Mutation("a model's folder of another name", "model-name-consistency", _move_model),
+    Mutation("another dataset at one point", "config-consistency-dataset", _point(dataset="other")),
+    Mutation("too few samples of a known dataset", "min-query-count", _points(dataset="cnn_dailymail")),
+    Mutation("an unknown status", "steady-state-valid", _point(steady_state={"status": "steady"})),
+    Mutation(
+        "a window of three super-passes",
+        "steady-state-consistency",
+        _point(steady_state={**_STEADY, "window": {"super_pass_start": 0, "super_pass_end": 2}}),
+    ),
+    Mutation(
+        "a window that drifts",
+        "steady-state-consistency",
+        _point(steady_state={**_STEADY, "state": {"tpot_p90": "Drifting Up"}}),
+    ),
+    Mutation("samples unaccounted for", "metric-consistency-accounting", _summary(n_samples_completed=190)),
+    Mutation("a stated rate that the counts do not make", "metric-consistency-system-tps", _summary(system_tps=1e6)),
+    Mutation(
+        "a stated rate per user that TPOT does not make", "metric-consistency-tps-per-user", _summary(tps_per_user=1e6)
+    ),
+    Mutation(
+        "TPOT without its 90th percentile", "metric-consistency-tpot-p90", _summary(tpot__percentiles={"50.0": 10})
+    ),
+    Mutation("TPOT of 0", "metric-consistency-tpot-p90", _summary(tpot__percentiles={"90.0": 0})),
+    Mutation("a stated interactivity of its own", "agentic-metric-consistency", _summary(e2e_avg_interactivity=1e6)),
+    Mutation("a short run", "point-duration", _summary("r64", duration_ns=10**9), warning=True),
+    Mutation("another utilisation", "tps-utilization", _described("r1", tps_utilization=0.9)),
+    Mutation(
+        "no accuracy anywhere",
+        "accuracy-present",
+        lambda root: [path.unlink() for path in _files(root, "*", "accuracy_results.json")],
+    ),
+    Mutation("no accuracy at the elected point", "accuracy-coverage", _remove(f"{_CURVE}/r64/accuracy_results.json")),
+    Mutation(
+        "no accuracy at the Offline run",
+        "accuracy-coverage",
+        _remove(f"{_CURVE}/r192/accuracy_results.json"),
+        dedicated=True,
+    ),
+    Mutation(
+        "accuracy at one point more", "accuracy-coverage", _write(_CURVE / "r2/accuracy_results.json", make_accuracy())
+    ),
+    Mutation(
+        "accuracy below its bar", "accuracy-gate", _write(_CURVE / "r1/accuracy_results.json", make_accuracy(0.81))
+    ),
+    Mutation(
+        "accuracy over too few samples",
+        "accuracy-sample-count",
+        _write(_CURVE / "r1/accuracy_results.json", make_accuracy(samples=100)),
+    ),
+    Mutation(
+        "accuracy without any entry",
+        "accuracy-valid",
+        _write(_CURVE / "r1/accuracy_results.json", b'{"accuracy_scores": []}'),
+    ),
+    Mutation(
+        "an accuracy entry without name",
+        "accuracy-valid",
+        _write(_CURVE / "r1/accuracy_results.json", b'{"accuracy_scores": [{"score": 1}]}'),
+    ),
+    Mutation(
+        "a drafter that nobody approved",
+        "approved-drafter",
+        _points(speculative_decoding={"weight_checksum": "sha256:0"}),
+    ),
+    Mutation(
+        "Offline below the maximum's rate",
+        "offline-ordering",
+        _summary("r192", output_sequence_lengths={"total": 10}),
+        dedicated=True,
+        warning=True,
+    ),
+)

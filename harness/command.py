@@ -27,7 +27,11 @@ from harness.telemetry import Telemetry, find_flags
 
 LAST_LINE, SERVICE_LOG = "last-line", "service.log"
 _STAGES = {"build": "building", "run": "running", "score": "scoring"}
-_COLLECTORS: Mapping[str, Collector] = {"loadgen": collecting, "endpoints": collecting_results}
+_COLLECTORS: Mapping[str, Collector] = {
+    "loadgen": collecting,
+    "endpoints": collecting_results,
+    "points": collecting_results,
+}
 _OURS = ("RECONCILE_PARENT", LAUNCHED)
 
 _LONGEST = 200  # characters of a command's last line in a message

@@ -168,7 +168,8 @@ class ScoreRequest(FileMessage):
 class CommandRequest(FileMessage):
     """Run a user's own command, placeholders filled in, and collect what it leaves.
 
-    ``results`` "endpoints": what must be there is one set of the endpoints harness's results, and no user.conf.
+    ``results`` "endpoints" or "points": what must be there is one set of the endpoints harness's results, and no
+    user.conf.
 
     ``purpose`` "run": exactly one LoadGen log set that began at or after ``since`` (UTC, ISO) must be below ``logs``;
     it goes to ``output``. "score": accuracy.txt in ``run_dir``, else what the command printed, goes to ``output``.
@@ -198,7 +199,7 @@ class CommandRequest(FileMessage):
     place_audit: str = ""
     lock: str = ""
     code: str = ""
-    results: Literal["loadgen", "endpoints"] = "loadgen"
+    results: Literal["loadgen", "endpoints", "points"] = "loadgen"
     service_log: str = ""
 
 

@@ -5,13 +5,13 @@ On a warm cache it imports no YAML library, no pydantic and no git, and nothing 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from reconciler.collector import pause_collector
-from reconciler.desired.state import Desired
+from reconciler.desired.state import Desired, Detail
 from reconciler.desired_cache import DesiredCache, load_desired
 from reconciler.diff.change import Change, Difference, Finding, InputChange, Work
 from reconciler.diff.compliance import explain_missing_answers, find_missing_answers
@@ -37,10 +37,9 @@ from reconciler.quantities import join_listing
 from reconciler.record.decisions import read
 from reconciler.record.index import Damaged, Index, load, load_record
 from reconciler.resource.decisions import NONE, Decisions, find_freeze
-from reconciler.resource.kinds import PERFORMANCE, Address, Kind
+from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.pins import PinKind
 from reconciler.resource.records import Recorded
-from reconciler.resource.settings import Settings
 
 _FIELDS = ("division", "system", "benchmark", "scenario")
 _MADE = (Kind.DATASET, Kind.MODEL, Kind.ENGINE, Kind.RUN, Kind.SCORE, Kind.COMPLIANCE_TEST, Kind.VERDICT)
@@ -258,24 +257,17 @@ def explain_change(paths: RepositoryPaths, desired: Desired, change: Change) -> 
 
 
 def predict_seconds(address: Address, desired: Desired, recorded: Recorded) -> tuple[float | None, str]:
-    """How long a step will take: as long as last time, else LoadGen's own formulas; None when neither can say."""
+    """How long a step will take: as long as last time, else as its harness has it; None when neither can say."""
     known = [s for s in recorded.by_address.get(address, ()) if s.seconds > 0]
     if address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST):
-        formula = _predict_run(desired.detail(address).values())
+        formula = _predict_run(desired.detail(address))
         if formula is not None and (not known or formula >= 60):
             return formula, "formula"
     return (known[-1].seconds, "history") if known else (None, "")
 
 
-def _predict_run(inputs: Mapping[str, object]) -> float | None:
-    """By LoadGen's formulas; None for an accuracy run."""
-    from reconciler.mlperf.loadgen.duration import predict
-    from reconciler.mlperf.loadgen.settings import select_conf_settings
-    from reconciler.mlperf.loadgen.user_conf import audit_settings
+def _predict_run(detail: Detail) -> float | None:
+    """By what the run's harness does; None where only an earlier run can tell."""
+    from reconciler.result_formats.table import find_format
 
-    values = {**audit_settings(inputs), **inputs}
-    if values.get("mode") != PERFORMANCE:
-        return None
-    scenario = str(values["scenario"])
-    asked = Settings(select_conf_settings(values, PERFORMANCE, scenario))
-    return predict(scenario, PERFORMANCE, asked).seconds
+    return find_format(detail.settings).predict_seconds(detail.values())

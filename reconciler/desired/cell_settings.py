@@ -12,6 +12,7 @@ from reconciler.desired.state import Pins
 from reconciler.mlperf.accuracy import WHOLE_SET
 from reconciler.mlperf.endpoints import LIMITS, MEAN_TOKENS, MEAN_TOKENS_LIMITS
 from reconciler.mlperf.rules.context import EndpointsContext, InferredMetric, RuleContext
+from reconciler.mlperf.rules.endpoints_ruleset import LAYOUT as CURVES
 from reconciler.mlperf.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.mlperf.rules.values import LatencyLimits
 from reconciler.quantities import parse_decimal
@@ -80,7 +81,8 @@ class CellReaders:
             metric=metric,
             accuracy_log=self.ruleset.accuracy_log,
             bars=tuple(bar for bar in rules.bars(scenario) if bar.metric not in WHOLE_SET or not rehearsed),
-            bars_bind=self.ruleset.binds(cell.cell.division, "accuracy"),
+            bars_bind=self.ruleset.binds(cell.cell.division, "accuracy")
+            and not (rehearsed and self.ruleset.layout == CURVES),
             endpoints=self.endpoints_context(rules, cell) if endpoints else None,
             inferred=() if endpoints else tuple(self._list_inferred(rules, cell)),
         )
@@ -131,10 +133,14 @@ def collect_marks(declared: Declared, reader: Reader) -> tuple[str, ...]:
     )
 
 
+_CLIENT = ("client.python", "client.tokenizer", "client.accuracy.dataset")
+
+
 def collect_locations(reader: Reader) -> dict[str, str]:
     """Paths: where things are found here. They never enter a key."""
     found = {name: reader.text(name) for name in ("model.path", "dataset.path", "benchmark.path")}
     found |= {name: reader.text(name) for name in ("model.looked_for", "dataset.looked_for", "dataset.prepared")}
+    found |= {name: reader.text(name) for name in _CLIENT}
     found["benchmark.code"] = reader.text("benchmark.code")
     found["backend"] = reader.text("engine.backend")
     found["system"] = reader.text("system.name")

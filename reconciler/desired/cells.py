@@ -39,8 +39,9 @@ from reconciler.desired.service import collect_built_inputs, collect_service_inp
 from reconciler.mlperf.compliance.judging import find_test
 from reconciler.mlperf.rules.values import TestRules
 from reconciler.resource.inputs import Input, make_key
-from reconciler.resource.kinds import ACCURACY, MODES, Address, Cell, Kind, RunAddress
-from reconciler.resource.settings import BUILD_COMMAND, SERVICE_COMMAND, CellSettings
+from reconciler.resource.kinds import ACCURACY, MODES, PERFORMANCE, Address, Cell, Kind, RunAddress
+from reconciler.resource.settings import ACCURACY_FROM, BUILD_COMMAND, SERVICE_COMMAND, CellSettings
+from reconciler.result_formats.table import find_declared_format
 from reconciler.spec.declared import DeclaredCell
 
 INFERRED = "inferred"
@@ -67,9 +68,33 @@ class CellCompiler:
         made_of = [made_from, dataset, *self._service(made_from, dataset)]
         ruled = select_tests(self._cell, self._readers.rules(self._cell), self._readers.ruleset)
         answers = any(ACCURACY in find_test(test.name).reads_answers for test in ruled)
+        if find_declared_format(self._reader.settings).TIES_ACCURACY:
+            self._tied(made_of)
+            return
         runs = [self._run(mode, *made_of, answers=answers and mode == ACCURACY) for mode in MODES]
         ups = [*runs, self._score(runs[0], dataset)]
         ups += [self._tested(test, ups, *made_of) for test in ruled]
+        reader = self._fresh()
+        self._put(Kind.RESULT, "", collect_result_inputs(reader, ups), reader, locations={})
+
+    def _tied(self, made_of: list[Input]) -> None:
+        """Of a cell whose accuracy run, where it has one, belongs to the performance run before it."""
+        performance = self._run(PERFORMANCE, *made_of, answers=False)
+        if ACCURACY_FROM in self._settings:
+            return  # its result is put when that cell has its resources: ``leaning``
+        accuracy = self._run(ACCURACY, *made_of, performance, answers=False)
+        reader = self._fresh()
+        ups = [performance, accuracy, self._score(accuracy, made_of[1])]
+        self._put(Kind.RESULT, "", collect_result_inputs(reader, ups), reader, locations={})
+
+    def leaning(self) -> None:
+        """The result of a cell for whose accuracy the run of another stands."""
+        source = replace(self._cell.cell, scenario=self._settings.text(ACCURACY_FROM))
+        ups = [
+            self._making.made_already(PERFORMANCE, RunAddress(self._cell.cell, PERFORMANCE).address),
+            self._making.made_already(ACCURACY, RunAddress(source, ACCURACY).address),
+            self._making.made_already("score", Address(Kind.SCORE, str(source))),
+        ]
         reader = self._fresh()
         self._put(Kind.RESULT, "", collect_result_inputs(reader, ups), reader, locations={})
 

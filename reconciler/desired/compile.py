@@ -20,6 +20,7 @@ from reconciler.desired.state import Desired, Detail, Pins
 from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.resource.canonical import digest
 from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.settings import ACCURACY_FROM
 from reconciler.spec.declared import Declared, DeclaredCell
 
 
@@ -42,6 +43,8 @@ def compile_desired(
     for cell in declared.cells:
         if "infer_from" in cell.settings:
             CellCompiler(making, readers, cell).inferred()
+        elif ACCURACY_FROM in cell.settings:
+            CellCompiler(making, readers, cell).leaning()
     results = [make_upstream_input(str(a), a, r.key) for a, r in making.resources.items() if a.kind is Kind.RESULT]
     shared = [
         *collect_submission_inputs(collect_submission_values(declared)),

@@ -73,23 +73,39 @@ def summarise_cells(
             resources,
             changes,
             stops,
-            tuple(f for f in difference.findings if any(is_about(f.where, own) for own in _cells(cell, resources))),
+            tuple(_find_own(cell, resources, difference.findings)),
             tuple(observed.tree.get(str(cell), ())),
             observed.tree_present,
             str(cell) in observed.rendered,
         )
-        marks = tuple(_marks(_cells(cell, lineage), difference))
+        marks = tuple(_marks(_cells(cell, lineage), difference, inferred=_timed(cell, lineage) != cell))
         found.append(_standing(cell, facts, difference, summaries, marks))
     return tuple(found)
 
 
-def _marks(cells: set[Cell], difference: Difference) -> Iterator[str]:
-    """``cells``: one cell, and that from which it is inferred."""
-    if len(cells) > 1:
+def _marks(cells: set[Cell], difference: Difference, *, inferred: bool) -> Iterator[str]:
+    """``cells``: one cell, and that from which it is ``inferred``, or whose accuracy stands for it."""
+    if inferred:
         yield _INFERRED
     yield from (f"{ACCEPTED} until {item.until}" for cell, item in difference.accepted.items() if cell in cells)
     freezes = [freeze for cell in cells if (freeze := find_freeze(cell, difference.frozen))]
     yield from (f"frozen until {f.until}" if f.until else "frozen" for f in freezes[:1])
+
+
+def _timed(cell: Cell, resources: Iterable[Resource]) -> Cell:
+    """Whose performance run it is that a cell publishes."""
+    timed = (r.cell for r in resources if r.address.mode == PERFORMANCE and r.cell is not None)
+    found = tuple(timed)
+    return cell if cell in found or not found else found[0]
+
+
+def _find_own(cell: Cell, resources: tuple[Resource, ...], findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Of the cell whose accuracy stands for this one, only what is wrong with that."""
+    cells, timed = _cells(cell, resources), _timed(cell, resources)
+    for finding in findings:
+        about = {own for own in cells if is_about(finding.where, own)}
+        if about & {cell, timed} or (about and _about_accuracy(finding)):
+            yield finding
 
 
 def trace_lineages(desired: Desired) -> dict[Cell, tuple[Resource, ...]]:
@@ -102,7 +118,10 @@ def trace_lineages(desired: Desired) -> dict[Cell, tuple[Resource, ...]]:
     for found in own.values():
         ahead = list(found.values())
         while ahead:
-            for address in ahead.pop().upstream:
+            user = ahead.pop()
+            for address in user.upstream:
+                if user.kind is address.kind is Kind.RUN:
+                    continue  # it only follows the other
                 if address not in found and address in desired.by_address:
                     found[address] = desired.by_address[address]
                     ahead.append(found[address])

@@ -79,17 +79,29 @@ class Comparison:
             for resource in self.desired.resources:
                 if resource.address in self.forced:
                     self.change(resource, Action.REPLACE, Reason.FORCED)
+        leaning: list[Resource] = []
         for resource in self.desired.resources:
             if resource.kind in _BUILT:
                 self.built(resource)
             elif resource.kind is Kind.SERVICE:
                 self.service(resource)
             elif resource.kind is Kind.RUN and resource.address.mode == PERFORMANCE:
-                self.cell(resource)
-            elif resource.kind is Kind.RESULT and resource.cell not in self.chosen:
+                own = RunAddress(_cell_of(resource), ACCURACY).address in self.desired.by_address
+                if own:
+                    self.cell(resource)
+                else:
+                    leaning.append(resource)
+            elif resource.kind is Kind.RESULT and not (resource.cell in self.chosen or self.leans(resource)):
                 self.inferred(resource)
+        for resource in leaning:  # after those whose accuracy runs stand for them
+            self.cell(resource)
         if self.accepted:
             self.spare()
+
+    @staticmethod
+    def leans(result: Resource) -> bool:
+        """Whether the accuracy run of another cell stands for that of a result with a performance run of its own."""
+        return {up.cell == result.cell for up in result.upstream} == {True, False}
 
     # -- what is built ------------------------------------------------------------------------------------------
 
@@ -157,10 +169,11 @@ class Comparison:
 
     def cell(self, performance: Resource) -> None:
         """A cell's runs, score and result together: they are published together or not at all."""
-        assert performance.cell is not None
-        cell, at = performance.cell, self.desired.by_address
-        accuracy = at[RunAddress(cell, ACCURACY).address]
-        score, result = at[Address(Kind.SCORE, str(cell))], at[Address(Kind.RESULT, str(cell))]
+        cell, at = _cell_of(performance), self.desired.by_address
+        result = at[Address(Kind.RESULT, str(cell))]
+        accuracy = next(at[up] for up in result.upstream if up.mode == ACCURACY)
+        score = next(at[up] for up in result.upstream if up.kind is Kind.SCORE)
+        own = accuracy.cell == cell
         policy = read_policy(self.desired.detail(result.address).inputs if self._many(performance) else ())
         done = self.done(performance)
         audits = tuple(list_cell_tests(self.desired, cell))
@@ -168,13 +181,14 @@ class Comparison:
         tests = [(found, audit.allowed(ALLOWED_TO_DIFFER, (*found, *done))) for audit, found in runs]
         others, low = self.done(accuracy), _latency(cell)
         published, beside = select_runs(select_valid(done), others, ALLOWED_TO_DIFFER, policy, lower=low, tests=tests)
-        if accuracy.address not in self.forced:
+        if own and accuracy.address not in self.forced:
             self.run(accuracy, beside)
         if performance.address not in self.forced:
             self.performance(performance, published, done)
         if published and beside and not {performance.address, accuracy.address} & set(self.changes):
             self.together(performance, accuracy, published, beside)
-        self.score(score, accuracy, beside)
+        if own:
+            self.score(score, accuracy, beside)
         judged = compare_cell_tests(self, audits, published, ALLOWED_TO_DIFFER)
         beside_it = (accuracy.address, *(audit.test.address for audit in audits))
         self.drifts += find_host_drift(published, (self.used[a] for a in beside_it if a in self.used))
@@ -252,6 +266,9 @@ class Comparison:
         """Runs with unequal evidence are not publishable together: the older one is repeated."""
         unequal = find_differing_evidence(published, beside, ALLOWED_TO_DIFFER)
         if not unequal:
+            if performance.address in accuracy.upstream and beside.started < published.started:
+                note = "the performance run that it belongs to was repeated"
+                self.change(accuracy, Action.REPLACE, Reason.UPSTREAM_REPLACED, note)
             return
         older = accuracy if beside.started <= published.started else performance
         names = ", ".join(name for name, _, _ in unequal)
@@ -327,6 +344,8 @@ class Comparison:
             if resource.kind is Kind.VERDICT:
                 continue  # it is made from logs; a run is not repeated because a copy of them is elsewhere
             for up in resource.upstream:
+                if resource.kind is up.kind is Kind.RUN:
+                    continue  # it follows the other, and reads nothing of it
                 if up.kind is Kind.SERVICE:
                     if up not in started:
                         started.add(up)
@@ -360,6 +379,11 @@ class Comparison:
 
 def _replace_or_create(reason: Reason) -> Action:
     return Action.CREATE if reason is Reason.NOT_RECORDED else Action.REPLACE
+
+
+def _cell_of(run: Resource) -> Cell:
+    assert run.cell is not None
+    return run.cell
 
 
 def _latency(cell: Cell) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,7 +10,8 @@ from typing import Any
 
 from harness.contract import SOURCE_NOTE, CommandRequest
 from reconciler.execute.attempt import Attempt
-from reconciler.files import RepositoryPaths, hash_bytes, hash_file, make_machine_lock
+from reconciler.files import RepositoryPaths, hash_bytes, hash_file, make_machine_lock, replace
+from reconciler.mlperf.endpoints_client import ClientPlaces, build_client_config
 from reconciler.mlperf.loadgen.settings import ACCURACY, LOADGEN_MODE
 from reconciler.mlperf.loadgen.user_conf import select_settings
 from reconciler.resource.kinds import Kind
@@ -41,6 +43,10 @@ def make_command_run(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[s
     written = settings.text("harness.user_conf", "written") == "written"
     results = find_format(settings)
     env, secrets = collect_environment(settings, values)
+    if (key := settings.text("endpoint.api_key_env")) and results.TIES_ACCURACY:
+        secrets[key] = key
+    if results.TIES_ACCURACY:
+        write_client_config(attempt, paths.root, values)
     return CommandRequest(
         purpose="run",
         results=results.NAME,  # type: ignore[arg-type]
@@ -63,6 +69,22 @@ def make_command_run(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[s
         code=find_location(settings, "harness.code", values, paths.root),
         service_log=attempt.intent.server.log if attempt.intent.server else "",
     )
+
+
+def write_client_config(attempt: Attempt, root: Path, values: Mapping[str, str]) -> None:
+    """What the official Endpoints client is told of a point: JSON, which is YAML too."""
+    settings = attempt.intent.settings
+    asked = {name: value for name, (value, _) in attempt.intent.inputs.items()}
+    places = ClientPlaces(
+        url=settings.text("endpoint.url") or values["service_url"],
+        report=str(attempt.run_dir / "report"),
+        dataset=values["dataset"],
+        accuracy=find_location(settings, "client.accuracy.dataset", values, root),
+        tokenizer=find_location(settings, "client.tokenizer", values, root),
+        key_variable=settings.text("endpoint.api_key_env"),
+    )
+    config = {"name": str(attempt.intent.address.cell).replace("/", "-"), **build_client_config(asked, places)}
+    replace(attempt.user_conf, json.dumps(config, indent=1).encode())
 
 
 def make_command_score(
@@ -149,6 +171,8 @@ def collect_placeholder_values(attempt: Attempt, paths: RepositoryPaths, inputs:
         "precision": settings.text("engine.precision"),
         "batch_size": settings.text("engine.batch_size"),
         **_words_of_endpoints(settings, asked, mode, scenario),
+        "client_config": str(attempt.user_conf),
+        "client_python": str(paths.root / settings.text("client.python")),  # a link says which environment it is
         "port": str(server.port) if server else "",
         "service_url": server.url if server else "",
     }

@@ -102,6 +102,9 @@ _LOADS_BENCHMARK = (Kind.DATASET, Kind.MODEL, Kind.RUN, Kind.COMPLIANCE_TEST, Ki
 _CODE_OF = {Kind.SERVICE: "harness.service.code", Kind.ENGINE: "harness.build.code"}
 
 
+_CLIENT = ("client.python", "client.tokenizer", "client.accuracy.dataset")  # what the Endpoints client needs
+
+
 def find_obstacle(
     address: Address, locations: Mapping[str, str], root: Path, distributions: Mapping[str, str] | None
 ) -> Obstacle | None:
@@ -127,7 +130,7 @@ def find_obstacle(
     kind = str(address.kind).lower()
     wanted = [locations.get("benchmark.path")]
     if runs and not ours:
-        wanted.append(locations.get("harness.code"))
+        wanted += [locations.get(name) for name in ("harness.code", *_CLIENT)]
     wanted.append(locations.get(_CODE_OF.get(address.kind, "")))
     if address.kind in (Kind.MODEL, Kind.DATASET):
         wanted.append(locations.get(f"{kind}.path"))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from reconciler.diff.change import Change, Difference, InputChange, Work
 from reconciler.plan.plan import Plan, Step
 from reconciler.plan.select import Selection, Selector
-from reconciler.resource.kinds import DIVISIONS, ORDER, Address, Cell, Kind
+from reconciler.resource.kinds import ALL_DIVISIONS, ORDER, Address, Cell, Kind
 from reconciler.resource.resources import Resource
 
 # What is known of the world outside the values: blocked(address) → (why, fix) or None; seconds(address) →
@@ -82,7 +82,7 @@ def _selected(address: Address, policy: Policy, resources: Mapping[Address, Reso
 
 
 def _finding_selected(where: str, policy: Policy) -> bool:
-    if where.split("/")[0] not in DIVISIONS:
+    if where.split("/")[0] not in ALL_DIVISIONS:
         return True  # what is found of a file, not of a cell, belongs to every selection
     address = Address(Kind.RESULT, where)
     return policy.select.matches(address) and not policy.exclude.matches(address)

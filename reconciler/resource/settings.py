@@ -15,6 +15,7 @@ COMMAND, SCORE_COMMAND = "harness.command", "harness.score.command"
 SERVICE_COMMAND, BUILD_COMMAND = f"{SERVICE}.command", f"{BUILD}.command"
 
 ORIGINAL = "system.original"  # of a system: where its description is as it was published before
+ACCURACY_FROM = "accuracy_from"  # of a cell without an accuracy run: the scenario beside it whose run stands for it
 
 
 DIRECTOR, NTP, KIT, ANALYZER = "power.director", "power.ntp", "power.kit", "power.analyzer"  # of a power meter

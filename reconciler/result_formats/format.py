@@ -93,6 +93,7 @@ class ResultFormat(Protocol):
     ``DECLARE``: what to change in a spec whose runs leave it. ``LOGS``: pattern of what is kept of a run that failed.
     ``SCORES_ITSELF``: an accuracy run states its score; ``TESTS_ITSELF``: a performance run brings the compliance
     tests. ``READS_CONF``: a run reads a user.conf; ``NAMES_MODEL``: it states its model, which a spec must name.
+    ``TIES_ACCURACY``: an accuracy run belongs to the performance run before it.
     ``SCORED_BY``: who wrote a score's text. ``SHOWN``: its files in the tree."""
 
     NAME: str
@@ -103,11 +104,15 @@ class ResultFormat(Protocol):
     TESTS_ITSELF: bool
     READS_CONF: bool
     NAMES_MODEL: bool
+    TIES_ACCURACY: bool
     SCORED_BY: str
     SHOWN: ShownFiles
 
     def list_asked(self, mode: str, scenario: str, declared: Container[str]) -> tuple[str, ...]:
         """The settings that a run is asked for, of the spec and of the round. ``declared``: those in the spec."""
+
+    def predict_seconds(self, inputs: Mapping[str, object]) -> float | None:
+        """How long a run with these identity inputs takes; None where only an earlier one can tell."""
 
     def judge_run(self, run: RunFiles) -> Verdict:
         """Exit status is never trusted: the files decide what ran, and whether it is what was asked."""

@@ -8,10 +8,10 @@ from reconciler.mlperf.loadgen.settings import RESULTS
 from reconciler.resource.inputs import Value
 from reconciler.resource.records import Record
 from reconciler.resource.settings import Settings
-from reconciler.result_formats import endpoints_results, loadgen_logs
+from reconciler.result_formats import endpoints_results, loadgen_logs, points
 from reconciler.result_formats.format import ResultFormat
 
-FORMATS: dict[str, ResultFormat] = {"loadgen": loadgen_logs, "endpoints": endpoints_results}
+FORMATS: dict[str, ResultFormat] = {"loadgen": loadgen_logs, "endpoints": endpoints_results, "points": points}
 USUAL = loadgen_logs.NAME  # where nothing is said: our own harness, too, leaves LoadGen's logs
 
 

@@ -55,6 +55,8 @@ BUILD_PLACEHOLDERS = (
 )
 SERVICE_PLACEHOLDERS = (*BUILD_PLACEHOLDERS, "engine", "port", "service_url")
 _WITH_SERVICE = ("port", "service_url")
+_OF_POINTS = ("client_python", "client_config")  # of the command that starts the official Endpoints client
+_TELLING = (*_WITH_SERVICE, "client_config")  # what says where the service listens
 # A name in double braces is not a placeholder: {{name}} is handed over as {name}.
 PLACEHOLDER = re.compile(r"(?<!\{)\{([a-z_]+)\}(?!\})")
 _OF_SCORES = (SCORE_COMMAND, "harness.code", "harness.configs", "harness.cwd", "harness.image", "harness.timeout")
@@ -66,6 +68,7 @@ def check_harness(settings: Block) -> Iterator[Problem]:
     texts = {name: layers[0] for name, layers in settings.items() if name in _TEXTS or name.startswith(ENV)}
     served = SERVICE_COMMAND in settings
     known = [name for name in PLACEHOLDERS if served or name not in _WITH_SERVICE]
+    known += _OF_POINTS if _results(settings).TIES_ACCURACY else ()
     for name, setting in texts.items():
         yield from _unknown(setting, [item for item in known if name != SCORE_COMMAND or item not in _WITH_SERVICE])
     yield from _build(settings)
@@ -155,7 +158,7 @@ def _service(settings: Block, asking: Iterable[LayeredSetting]) -> Iterator[Prob
         fix = "hand it {port}, or say when it is ready: 'ready: {url: \"http://127.0.0.1:8000/health\"}'"
         yield make_problem(command, "nothing says when the service is ready", fix)
     told = [text for setting in asking for text in _strings(setting)]
-    if COMMAND in settings and listens and not any(f"{{{name}}}" in text for name in _WITH_SERVICE for text in told):
+    if COMMAND in settings and listens and not any(f"{{{name}}}" in text for name in _TELLING for text in told):
         fix = "hand the harness's command {service_url} or {port}"
         yield make_problem(command, "nothing tells the command where its service listens", fix)
 

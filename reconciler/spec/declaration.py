@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from harness.contract import BENCHMARKS
-from reconciler.errors import Problem
+from reconciler.errors import Problem, ReconcilerError
 from reconciler.escaping import find_variable
 from reconciler.mlperf.benchmark_facts import BenchmarkFacts, find_benchmark_facts
 from reconciler.mlperf.benchmark_files import BenchmarkFiles, find_benchmark_files
+from reconciler.mlperf.endpoints_program.rules import EndpointsRules, load_endpoints_rules
+from reconciler.mlperf.rules.endpoints_ruleset import ROUND_PREFIX
 from reconciler.resource.inputs import DEFAULT, Value
-from reconciler.resource.kinds import SCENARIOS, Cell
+from reconciler.resource.kinds import CURVE_DIVISIONS, DIVISIONS, SCENARIOS, Cell
 from reconciler.resource.settings import COMMAND, NO_HARDWARE
-from reconciler.spec.checks import check_cell
+from reconciler.spec.benchmark_defaults import add_facts, add_types
+from reconciler.spec.checks import check_cell, make_problem
 from reconciler.spec.commands import check_harness
+from reconciler.spec.curves import (
+    MAXIMUM,
+    SEED_SET,
+    complete_point,
+    find_curve_problems,
+    find_point_problems,
+    name_point,
+    place_curve,
+)
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, SpecFile
 from reconciler.spec.descriptions import DESCRIPTION_FIELDS
 from reconciler.spec.groups import Group
 from reconciler.spec.layers import Block, LayeredSetting, break_cycles, combine, flatten, resolve_blocks
 from reconciler.spec.locations import Variables, explain_unset
-from reconciler.spec.models import BenchmarkGroup, Document, SettingsGroup
+from reconciler.spec.models import BenchmarkGroup, Curve, Document, SettingsGroup
 from reconciler.spec.names import find_nearest, give_advice
 from reconciler.spec.nodes import ListNode, MapNode, Node, ScalarNode
 from reconciler.spec.presets import MARK as PRESET_MARK
@@ -60,16 +73,17 @@ class Declaring:
         self._complete = complete
         self._sound = complete and not refused
         self._commands_refused = any(path.endswith(f".{COMMAND}") for path in refused)
+        self._curves = document.spec.program == "endpoints"
         self._blocks = self._resolve_defaults()
         self._systems = {name: self._system(name) for name in self.spec.systems}
         self._benchmarks = {name: self._benchmark(name, item) for name, item in self.spec.benchmarks.items()}
 
     def declare(self, files: tuple[SpecFile, ...]) -> Declared:
         """Raises nothing: ``problems`` says whether the result may be used."""
-        cells = sorted(self._cells(), key=lambda item: _sorting(item.cell))
+        cells = sorted((*self._cells(), *self._points()), key=lambda item: _sorting(item.cell))
         return Declared(
             name=self.name,
-            round=self._value(self.spec.round, "spec", "round"),
+            round=self._round(),
             submitter=self._value(self.spec.submitter, "spec", "submitter"),
             rehearsal=self._value(self.spec.rehearsal or False, "spec", "rehearsal"),
             systems=self._systems,
@@ -80,6 +94,11 @@ class Declaring:
             written=tuple(sorted(self._variables.written)),
             settings=self._whole(),
         )
+
+    def _round(self) -> Value:
+        """With program endpoints the version of its rules, so that no round of Inference has its name."""
+        written = self._value(self.spec.round, "spec", "round")
+        return Value(f"{ROUND_PREFIX}{written.value}", written.origin) if self._curves else written
 
     def _whole(self) -> dict[str, Value]:
         """Settings of the whole submission, by flat name."""
@@ -189,10 +208,12 @@ class Declaring:
         written = block.pop("code", None)
         facts = find_benchmark_facts(str(written[0].value.value) if written else name)
         if facts is not None and not (written is None and COMMAND in block):
-            _add_facts(name, block, facts)
+            add_facts(name, block, facts)
             self._add_places(block, where, find_benchmark_files(facts.code, name))
         block.setdefault("benchmark.official", (implied,))
-        if written is None:
+        if self._curves:
+            pass  # each point says how it is measured
+        elif written is None:
             self._imply_code(name, where, block, implied, facts)
         elif str(written[0].value.value).endswith(".py"):
             block["benchmark.path"] = written
@@ -238,16 +259,79 @@ class Declaring:
         self.problems.append(Problem(origin.file, origin.line, origin.column, ".".join(where), message, fix))
 
     def _cells(self) -> Iterable[DeclaredCell]:
+        for (division, system, benchmark), scenarios, inner in self._entered(curves=False):
+            for scenario in scenarios.model_fields_set:
+                cell, where = Cell(division, system, benchmark, scenario), (*inner, scenario)
+                yield self._cell(cell, self._layer(getattr(scenarios, scenario), where), where)
+
+    def _entered(self, *, curves: bool) -> Iterator[tuple[tuple[str, str, str], Any, tuple[str, ...]]]:
+        """(division, system, benchmark) with what is written there and where, of the program's own divisions."""
         for division in type(self.spec.divisions).model_fields:
-            for system, benchmarks in getattr(self.spec.divisions, division).items():
+            written = getattr(self.spec.divisions, division)
+            if (division in CURVE_DIVISIONS) is not curves:
+                continue
+            if written and curves is not self._curves:
+                own = ", ".join(CURVE_DIVISIONS if self._curves else DIVISIONS)
+                message = f"program {'endpoints' if self._curves else 'inference'} has no division {division}"
+                fix = f"its divisions: {own}" if self._curves else f"write 'program: endpoints' in spec, or use {own}"
+                self._complain(("spec", "divisions", division), message, fix)
+                continue
+            for system, benchmarks in written.items():
                 where = ("spec", "divisions", division, system)
                 self._check_declared(system, "systems", where)
-                for benchmark, scenarios in benchmarks.items():
+                for benchmark, entered in benchmarks.items():
                     inner = (*where, benchmark)
                     self._check_declared(benchmark, "benchmarks", inner)
-                    for scenario in scenarios.model_fields_set:
-                        cell = Cell(division, system, benchmark, scenario)
-                        yield self._cell(cell, getattr(scenarios, scenario), (*inner, scenario))
+                    yield (division, system, benchmark), entered, inner
+
+    def _points(self) -> Iterator[DeclaredCell]:
+        """Those of every curve. A curve that the rules refuse has none."""
+        if not self._curves:
+            tuple(self._entered(curves=True))  # names what is not of this program
+            return
+        try:
+            rules = load_endpoints_rules(str(self.spec.round))
+        except ReconcilerError as error:
+            self._complain_of_value(("spec", "round"), error.message, error.fix)
+            return
+        for named, curve, where in self._entered(curves=True):
+            yield from self._curve(named, curve, where, rules)
+
+    def _curve(
+        self, named: tuple[str, str, str], curve: Curve, where: tuple[str, ...], rules: EndpointsRules
+    ) -> Iterator[DeclaredCell]:
+        for lacking in (name for name in (MAXIMUM, "points") if not getattr(curve, name)):
+            example = "64" if lacking == MAXIMUM else "auto"
+            if self._sound:
+                self._complain(where, f"{lacking} is missing", f"write '{lacking}: {example}'")
+                return
+        if not curve.points or curve.max_supported_concurrency is None:
+            return
+        try:
+            placed = place_curve(tuple(curve.points), curve.max_supported_concurrency, rules)
+        except ReconcilerError as error:
+            self._complain_of_value((*where, MAXIMUM), error.message, error.fix)
+            return
+        for problem in find_curve_problems(placed, rules):
+            self._complain((*where, problem.name), problem.message, problem.fix)
+        shared, rehearsal = self._layer(curve, where), bool(self.spec.rehearsal)
+        at = LayeredSetting(Value(named[2], find_position(self._root, where)[0]), ".".join(where))
+        for concurrency in placed.points:
+            own = (
+                self._layer(curve.points[word], (*where, "points", word))
+                if (word := str(concurrency)) in curve.points
+                else {}
+            )
+            block = combine([self._benchmarks.get(named[2], {}), shared, own])
+            try:
+                block = complete_point(block, concurrency, placed, rules, at, rehearsal=rehearsal)
+            except ReconcilerError as error:
+                self._complain_of_value((*where, SEED_SET), error.message, error.fix)
+                return
+            for name, message, fix in find_point_problems(block, rehearsal=rehearsal) if self._sound else ():
+                setting = block.get(name, (at,))[0]
+                self.problems.append(make_problem(setting, message, fix))
+            yield self._cell(Cell(*named, name_point(concurrency)), block, where)
 
     def _check_declared(self, name: str, section: str, where: tuple[str, ...]) -> None:
         names = self._names(section)
@@ -259,13 +343,12 @@ class Declaring:
                 where, f"{name} is not a declared {noun}", give_advice(name, names, what=f"{noun} under spec.{section}")
             )
 
-    def _cell(self, cell: Cell, written: SettingsGroup, where: tuple[str, ...]) -> DeclaredCell:
-        own = self._layer(written, where)
+    def _cell(self, cell: Cell, own: Block, where: tuple[str, ...]) -> DeclaredCell:
         block = combine([self._benchmarks.get(cell.benchmark, {}), own])
         if COMMAND in block and "engine.backend" not in block:
             setting = block[COMMAND][0]
             block["engine.backend"] = (LayeredSetting(Value("command", setting.value.origin), setting.path),)
-        _add_types(block)
+        add_types(block)
         if COMMAND in block or not self._commands_refused:
             self.problems += check_harness(block)
         if "engine.backend" in block:
@@ -282,49 +365,6 @@ class Declaring:
         return DeclaredCell(cell, dict(sorted(settings.items())), origin, overridden)
 
 
-_INPUTS, _PRECISION, _QUANTIZED = "dataset.settings.dtype", "engine.precision", "model.settings.precision"
-_WEIGHTS, _SPARSITY = "model.settings.weights", "model.settings.sparsity"
-
-
-def _add_facts(name: str, block: Block, facts: BenchmarkFacts) -> None:
-    """What comes with a benchmark of MLPerf, where the spec says nothing else."""
-    known = {
-        "benchmark.official": facts.official(name),
-        "measurements.starting_weights_filename": facts.model.weights,
-        "measurements.retraining": "No",
-    }
-    _add_known(block, facts, known)
-
-
-def _add_types(block: Block) -> None:
-    """The types that a cell of such a benchmark computes in, as its measurements tell them."""
-    code = block.get("benchmark.code")
-    facts = find_benchmark_facts(str(code[0].value.value)) if code else None
-    if facts is None:
-        return
-    names = (_INPUTS, _PRECISION, _QUANTIZED, _WEIGHTS, _SPARSITY)
-    written = {key: str(block[key][0].value.value) for key in names if key in block}
-    quantized = written.get(_WEIGHTS, written.get(_QUANTIZED, "fp32"))
-    changes = [f"pruned to {written[_SPARSITY]} sparsity"] if _SPARSITY in written else []
-    changes += [f"quantized to {quantized}"] if quantized != "fp32" else []
-    known = {
-        "measurements.input_data_types": _name_type(written.get(_INPUTS, facts.dataset.type)),
-        "measurements.weight_data_types": quantized if quantized != "fp32" else written.get(_PRECISION, "fp32"),
-        "measurements.weight_transformations": ", ".join(changes) or "none",
-    }
-    _add_known(block, facts, known)
-
-
-def _name_type(dtype: str) -> str:
-    """numpy's name of a type as submissions write it: "float32" is fp32."""
-    return dtype.replace("float", "fp")
-
-
-def _add_known(block: Block, facts: BenchmarkFacts, known: Mapping[str, str]) -> None:
-    for name, value in known.items():
-        block.setdefault(name, (LayeredSetting(Value(value, facts.origin), name),))
-
-
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
@@ -338,4 +378,6 @@ def _named(node: Node | None) -> list[tuple[str, Node]]:
 
 
 def _sorting(cell: Cell) -> tuple[str, str, str, int]:
-    return cell.division, cell.system, cell.benchmark, _SCENARIO_ORDER[cell.scenario]
+    """Scenarios in their order, points by concurrency."""
+    known = _SCENARIO_ORDER.get(cell.scenario)
+    return cell.division, cell.system, cell.benchmark, int(cell.scenario[1:]) if known is None else known

@@ -16,8 +16,10 @@ from reconciler.spec.scalars import (
     AUDIT_CONFIGS,
     CATEGORIES,
     DTYPES,
+    ENDPOINT_APIS,
     HARNESS_RESULTS,
     PRECISIONS,
+    PROGRAMS,
     PUBLISH,
     STATUSES,
     STOP_SIGNALS,
@@ -193,6 +195,21 @@ HarnessResults = Annotated[
     str | None,
     check_fitting(parse_one_of(HARNESS_RESULTS, "form of results")),
     WithJsonSchema({"type": "string", "enum": list(HARNESS_RESULTS)}),
+]
+Program = Annotated[
+    str | None,
+    check_fitting(parse_one_of(PROGRAMS, "program")),
+    WithJsonSchema({"type": "string", "enum": list(PROGRAMS)}),
+]
+EndpointApi = Annotated[
+    str | None,
+    check_fitting(parse_one_of(ENDPOINT_APIS, "API of an endpoint")),
+    WithJsonSchema({"type": "string", "enum": list(ENDPOINT_APIS)}),
+]
+Concurrency = Annotated[
+    str,
+    check_fitting(scalars.parse_concurrency),
+    WithJsonSchema({"type": "string", "pattern": "^([1-9][0-9]*|auto)$"}),
 ]
 StopSignal = Annotated[
     str | None,

@@ -30,9 +30,11 @@ _LOCATIONS = (
     ("spec", "benchmarks", "*", "model", "path"),
     ("spec", "benchmarks", "*", "dataset", "path"),
 )
+_CLIENT_LOCATIONS = (("code",), ("python",), ("tokenizer",), ("accuracy", "dataset"))  # below a group `client`
 _HARNESS_LOCATIONS = ("cwd", "code", "configs", "logs", "outputs", "user_conf_at")
 _LOCATION_NAMES = (
-    "tree, code, source, documents, original, power, signers, url, model.path, dataset.path and the paths of a harness"
+    "tree, code, source, documents, original, power, signers, url, model.path, dataset.path and the paths of a harness "
+    "or a client"
 )
 
 # Secrets by their shape: what each is called, and its pattern. `pr` looks for the same in what a branch adds.
@@ -182,6 +184,8 @@ def _is_location(path: tuple[str, ...]) -> bool:
     if "harness" in path[2:-1] and (path[-1] == "command" or path[-2] == "env"):
         return True  # not expanded here: a shell that the command starts may
     if path[-2:-1] in (("harness",), ("service",), ("build",)) and path[-1] in _HARNESS_LOCATIONS:
+        return True
+    if "client" in path and path[path.index("client") + 1 :] in _CLIENT_LOCATIONS:
         return True
     return any(
         len(path) == len(pattern) and all(part in ("*", name) for part, name in zip(pattern, path, strict=True))

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from reconciler.spec import fields
+from reconciler.spec.endpoints_models import ByConcurrency, Client, Endpoint, or_list
 from reconciler.spec.executor_models import ExecutorGroup, Meter
 from reconciler.spec.groups import Empty, Group, Options
 from reconciler.spec.harness_models import Harness
@@ -207,6 +208,15 @@ class BenchmarkGroup(SettingsGroup):
     )
     model: Model = Field(Model(), description="The model.")
     dataset: Dataset = Field(Dataset(), description="The dataset.")
+    client: Client = Field(Client(), description="With program endpoints: the official client.")
+    disclosure: Options = Field(
+        {},
+        description="With program endpoints: fields of point.yaml that nothing here can tell, such as link_to_model.",
+    )
+    endpoint: Endpoint = Field(
+        Endpoint(),
+        description="With program endpoints: an endpoint that is not started here, but for `harness.service`.",
+    )
 
 
 class HardwareGroup(Group):
@@ -274,12 +284,42 @@ Cells = Annotated[
 ]
 
 
+class Curve(SettingsGroup):
+    """The points of one benchmark on one system, with program endpoints. What is set beside `points` holds for each."""
+
+    max_supported_concurrency: fields.Count = Field(
+        None, description="The most requests at a time that the system supports (C_max), more than 32."
+    )
+    points: Annotated[dict[fields.Concurrency, SettingsGroup], ByConcurrency, Empty] = Field(
+        {},
+        description="Requests at a time of each point, such as [1, 8, 40], or by number with settings of their own; "
+        "auto: as many as the rules ask, placed by region.",
+        json_schema_extra=or_list,
+    )
+    seed_set: fields.OptionalName = Field(
+        None, description="The published set of seeds that the curve is bound to, such as A; default: the newest."
+    )
+    client: Client = Field(Client(), description="The official client.")
+    disclosure: Options = Field({}, description="Fields of point.yaml that nothing here can tell.")
+    endpoint: Endpoint = Field(Endpoint(), description="An endpoint that is not started here.")
+
+
+Curves = Annotated[
+    dict[fields.Name, Annotated[dict[fields.Name, Curve], Empty]],
+    Empty,
+]
+
+
 class Divisions(Group):
-    """division: system: benchmark: scenario: settings of the cell."""
+    """division: system: benchmark: scenario: settings of the cell. With program endpoints: division: system:
+    benchmark: the curve."""
 
     closed: Cells = Field({}, description="Cells of the closed division.")
     open: Cells = Field({}, description="Cells of the open division.")
     network: Cells = Field({}, description="Cells of the network division.")
+    standardized: Curves = Field({}, description="With program endpoints: curves of the Standardized division.")
+    serviced: Curves = Field({}, description="With program endpoints: curves of the Serviced division.")
+    rdi: Curves = Field({}, description="With program endpoints: curves of the RDI division.")
 
 
 class Documents(Group):
@@ -332,7 +372,12 @@ class Metadata(Group):
 
 
 class Spec(Group):
-    round: fields.Round = Field(description="MLPerf Inference round, such as v6.1.")
+    program: fields.Program = Field(
+        None, description="inference (default): MLPerf Inference; endpoints: MLPerf Endpoints, curves of points."
+    )
+    round: fields.Round = Field(
+        description="MLPerf Inference round, such as v6.1; with program endpoints the version of its rules, as v1.0."
+    )
     submitter: fields.Name = Field(description="Submitter as the submission tree names it, such as ACME.")
     rehearsal: fields.Flag = Field(
         None, description="true: not for submission; every record says so permanently, and nothing can be packaged."

@@ -38,6 +38,8 @@ DTYPES = ("byte", "int16", "int32", "int64", "float32")
 USER_CONFS = ("written", "harvested")
 AUDIT_CONFIGS = ("path", "placed")
 HARNESS_RESULTS = ("loadgen", "endpoints")
+PROGRAMS = ("inference", "endpoints")
+ENDPOINT_APIS = ("openai", "openai_completions", "sglang")
 STOP_SIGNALS = ("SIGTERM", "SIGINT", "SIGQUIT", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGKILL")
 PUBLISH = ("latest", "median", "best")
 PRECISIONS = tuple(sorted({precision for facts in BACKENDS.values() for precision in facts.precisions}))
@@ -221,6 +223,15 @@ def parse_test_name(value: Any) -> str:
     written = parse_text(value)
     if not re.fullmatch(r"TEST\d\d", written, re.ASCII):
         raise UnfitError(f"{show_quantity(written)} is not a compliance test", "write it as TEST01")
+    return written
+
+
+def parse_concurrency(value: Any) -> str:
+    """Of a point: how many requests are under way at a time; or ``auto`` for points that the rules place."""
+    written = parse_text(value)
+    if not re.fullmatch(r"[1-9][0-9]{0,6}|auto", written, re.ASCII):
+        fix = "write numbers such as [1, 8, 40], or 'points: auto'"
+        raise UnfitError(f"{show_quantity(written)} is not a number of requests at a time", fix)
     return written
 
 

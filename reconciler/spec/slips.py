@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from reconciler.errors import Problem
 from reconciler.resource.inputs import Origin
+from reconciler.resource.kinds import CURVE_DIVISIONS
 from reconciler.spec import models
 from reconciler.spec.groups import Group
 from reconciler.spec.nodes import MapNode, Node
@@ -85,6 +86,8 @@ def _in_divisions(divisions: MapNode) -> Iterator[Slip]:
     scenarios = names_of(models.Scenarios)
     settings = names_of(models.CellGroup)
     for division, systems in _groups(divisions):
+        if division in CURVE_DIVISIONS:
+            continue  # below a curve's benchmark are settings
         for system, benchmarks in _groups(systems):
             path = f"spec.divisions.{division}.{system}"
             for name, node in benchmarks.items.items():

@@ -11,7 +11,7 @@ from reconciler.errors import RepositoryError
 from reconciler.files import RepositoryPaths
 from reconciler.foreign import find_in_index
 from reconciler.plan.select import join_parts
-from reconciler.resource.kinds import DIVISIONS
+from reconciler.resource.kinds import ALL_DIVISIONS
 
 WORK = ".reconcile"
 _SIGNS = ("specs", ".git", "state")
@@ -54,7 +54,7 @@ def sort_words(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def _names_cell(word: str) -> bool:
     division, slash, _ = join_parts(word).partition("/")
-    return bool(slash) and division in DIVISIONS
+    return bool(slash) and division in ALL_DIVISIONS
 
 
 def show_from_root(paths: RepositoryPaths, path: str) -> str:

@@ -7,10 +7,17 @@ minimum duration and the minimum query count are reached, whatever latency was e
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
-from reconciler.mlperf.loadgen.settings import ACCURACY, name_loadgen_scenario
+from reconciler.mlperf.loadgen.settings import (
+    ACCURACY,
+    PERFORMANCE,
+    name_loadgen_scenario,
+    select_conf_settings,
+)
+from reconciler.mlperf.loadgen.user_conf import audit_settings
 from reconciler.resource.settings import Settings
 
 _SLACK = Decimal("1.1")  # LoadGen fills an Offline query for 1.1 times the minimum duration
@@ -26,6 +33,15 @@ class Prediction:
     queries: int
     samples: int
     generated: int
+
+
+def predict_run_seconds(inputs: Mapping[str, object]) -> float | None:
+    """Of a run or a compliance test by its identity inputs; None for an accuracy run."""
+    values = {**audit_settings(inputs), **inputs}
+    if values.get("mode") != PERFORMANCE:
+        return None
+    scenario = str(values["scenario"])
+    return predict(scenario, PERFORMANCE, Settings(select_conf_settings(values, PERFORMANCE, scenario))).seconds
 
 
 def predict(scenario: str, mode: str, settings: Settings, dataset_size: int = 0) -> Prediction:

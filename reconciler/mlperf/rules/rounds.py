@@ -19,6 +19,7 @@ from ruamel.yaml.nodes import MappingNode, SequenceNode
 
 from reconciler.errors import ReconcilerError, suggest_nearest
 from reconciler.mlperf.compliance.judging import TESTS
+from reconciler.mlperf.rules.endpoints_ruleset import is_endpoints_round, load_endpoints_ruleset
 from reconciler.mlperf.rules.round_form import (
     OPTIONAL,
     REQUIRED,
@@ -56,6 +57,8 @@ def list_rounds() -> tuple[str, ...]:
 @functools.cache
 def load_ruleset(name: str) -> Ruleset:
     """The rules of a round such as "v6.1". ReconcilerError names the nearest round and lists all when there is none."""
+    if is_endpoints_round(name):
+        return load_endpoints_ruleset(name)
     rounds = list_rounds()
     if name not in rounds:
         hint = suggest_nearest(name, rounds, cutoff=0.4)

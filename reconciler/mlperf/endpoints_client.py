@@ -1,0 +1,171 @@
+"""The configuration of the official Endpoints client for one point: made from what is asked, and held against what the
+client says it ran. Names and units (ms) are those of the client (mlcommons/endpoints: config/schema.py)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from reconciler.mlperf.documents import ResultDocument
+from reconciler.mlperf.endpoints_accuracy import parse_number
+from reconciler.mlperf.log_files import CONFIG
+from reconciler.resource.kinds import PERFORMANCE
+
+PERFORMANCE_DATASET, ACCURACY_DATASET = "performance", "accuracy"
+_PARAMETERS, _COLUMNS, _ACCURACY_COLUMNS = "client.parameters.", "client.columns.", "client.accuracy.columns."
+_SHARED = (
+    *("point.concurrency", "client.api", "client.workers"),
+    *("schedule_rng_seed", "sample_index_rng_seed", "seed_set"),
+)
+_TIMED = (
+    *("min_duration", "max_duration", "min_query_count", "target_qps", "client.warmup"),
+    *("point.least_duration", "performance_sample_count"),
+)
+_SCORED = (
+    *(f"client.accuracy.{name}" for name in ("name", "method", "ground_truth", "extractor")),
+    "accuracy_sample_count",
+)
+# Groups of free names: each that is declared counts.
+_FREE = (_PARAMETERS, _COLUMNS, "endpoint.stack.")
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class ClientPlaces:
+    """Where things are here: none of it is identity. ``dataset`` and ``accuracy``: files; ``report``: the empty folder
+    that the client leaves its results in; ``key_variable``: of its environment, with the endpoint's key."""
+
+    url: str
+    report: str
+    dataset: str
+    accuracy: str = ""
+    tokenizer: str = ""
+    key_variable: str = ""
+
+
+def list_client_settings(mode: str, declared: Iterable[str]) -> tuple[str, ...]:
+    """The names of the settings that a run of a point reads, of those that are declared."""
+    own, groups = (_TIMED, _FREE) if mode == PERFORMANCE else (_SCORED, (*_FREE, _ACCURACY_COLUMNS))
+    free = sorted(name for name in declared if name.startswith(groups))
+    return (*_SHARED, *own, *free)
+
+
+def build_client_config(asked: Mapping[str, Any], places: ClientPlaces) -> dict[str, Any]:
+    """``asked``: a run's identity inputs, under the names of specs. Nothing is left to a default that decides what is
+    measured."""
+    timed = asked["mode"] == PERFORMANCE
+    config = _collect_asked(asked)
+    config["model_params"] |= {"tokenizer_name": places.tokenizer} if places.tokenizer else {}
+    datasets = [_performance(asked, places.dataset)]
+    config["datasets"] = datasets if timed else [*datasets, _accuracy(asked, places.accuracy)]
+    key = places.key_variable
+    config["endpoint_config"] |= {"endpoints": [places.url], **({"api_key": f"${{{key}}}"} if key else {})}
+    config["report_dir"] = places.report
+    return config
+
+
+def find_config_differences(config: ResultDocument, asked: Mapping[str, Any]) -> Iterator[str]:
+    """Every value of config.yaml, as the client resolved it, that is not the one that was asked for."""
+    for path, wanted in _leaves(_collect_asked(asked), ()):
+        found = config.within(*path)
+        if not _equal(wanted, found):
+            line = config.lines.get(path[-1], 0)
+            where = f" (line {line})" if line else ""
+            shown = "nothing" if found is None else " ".join(str(found).split())[:80]
+            yield f"{'.'.join(path)}: expected {wanted}, {CONFIG} says {shown}{where}"
+
+
+def _collect_asked(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """All of the configuration that is no place."""
+    timed = asked["mode"] == PERFORMANCE
+    seeds = {
+        "scheduler_random_seed": int(asked["schedule_rng_seed"]),
+        "dataloader_random_seed": int(asked["sample_index_rng_seed"]),
+    }
+    bounds = {
+        "min_duration_ms": asked.get("min_duration"),
+        "max_duration_ms": asked.get("max_duration"),
+        "n_samples_to_issue": asked.get("min_query_count"),
+    }
+    load: dict[str, Any] = {"type": "concurrency", "target_concurrency": int(asked["point.concurrency"])}
+    if timed and asked.get("target_qps") is not None:
+        load["target_qps"] = float(asked["target_qps"])
+    client: dict[str, Any] = {"stream_all_chunks": True}
+    if asked.get("client.workers") is not None:
+        client["num_workers"] = int(asked["client.workers"])
+    return {
+        "type": "online",
+        "model_params": {"name": asked["harness.model_name"], "streaming": "on", **_below(asked, _PARAMETERS)},
+        "settings": {
+            "runtime": {**seeds, **(_whole(bounds) if timed else {})},
+            "load_pattern": load,
+            "client": client,
+            "warmup": _warmup(asked) if timed else {"enabled": False},
+        },
+        "endpoint_config": {"api_type": asked.get("client.api") or "openai"},
+    }
+
+
+def _warmup(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Salted, since the client warms up with samples of the performance dataset, and drained, so that nothing of it is
+    answered while the clock runs."""
+    count = int(asked.get("client.warmup") or 0)
+    if not count:
+        return {"enabled": False}
+    seed = int(asked["sample_index_rng_seed"])
+    return {"enabled": True, "n_requests": count, "salt": True, "drain": True, "warmup_random_seed": seed}
+
+
+def _performance(asked: Mapping[str, Any], path: str) -> dict[str, Any]:
+    return {"name": PERFORMANCE_DATASET, "type": "performance", "path": path, **_parser(asked, _COLUMNS)}
+
+
+def _accuracy(asked: Mapping[str, Any], path: str) -> dict[str, Any]:
+    names = {"method": "eval_method", "ground_truth": "ground_truth", "extractor": "extractor"}
+    declared = {theirs: asked.get(f"client.accuracy.{name}") for name, theirs in names.items()}
+    own = {name: value for name, value in declared.items() if value is not None}
+    return {
+        "name": asked.get("client.accuracy.name") or ACCURACY_DATASET,
+        "type": "accuracy",
+        "path": path,
+        **_parser(asked, _ACCURACY_COLUMNS),
+        "accuracy_config": {**own, "num_repeats": 1},
+    }
+
+
+def _parser(asked: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    columns = _below(asked, prefix)
+    return {"parser": columns} if columns else {}
+
+
+def _below(asked: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    return {name.removeprefix(prefix): _plain(asked[name]) for name in sorted(asked) if name.startswith(prefix)}
+
+
+def _plain(value: Any) -> Any:
+    """Decimals are kept as text in a spec; the client reads numbers."""
+    return float(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else value
+
+
+def _whole(values: Mapping[str, Any]) -> dict[str, int]:
+    return {name: int(value) for name, value in values.items() if value is not None}
+
+
+def _leaves(group: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, value in group.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, (*above, name))
+        else:
+            yield (*above, name), value
+
+
+def _equal(wanted: Any, found: Any) -> bool:
+    if isinstance(wanted, bool) or isinstance(found, bool):
+        return wanted is found
+    if isinstance(wanted, int | float):
+        number = parse_number(found)
+        return number is not None and number == Decimal(str(wanted))
+    return str(wanted) == str(found)

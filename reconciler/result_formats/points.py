@@ -1,0 +1,211 @@
+"""Results of the official Endpoints client: of one point of a curve, its performance run or its accuracy run."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse_yaml_mapping
+from reconciler.mlperf.endpoints import compute_rate
+from reconciler.mlperf.endpoints_accuracy import judge_accuracy_scores, parse_number, read_sample_count, show_plain
+from reconciler.mlperf.endpoints_client import find_config_differences, list_client_settings
+from reconciler.mlperf.endpoints_program.judge import AskedPoint, PointFinding, Weight, find_differences, judge_point
+from reconciler.mlperf.endpoints_program.point import MeasuredPoint
+from reconciler.mlperf.endpoints_program.regions import Regions, compute_regions
+from reconciler.mlperf.endpoints_program.results import UnreadablePointError, parse_point
+from reconciler.mlperf.endpoints_program.rules import EndpointsRules, load_endpoints_rules
+from reconciler.mlperf.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
+from reconciler.mlperf.rules.context import RuleContext
+from reconciler.resource.kinds import ACCURACY, PERFORMANCE
+from reconciler.result_formats.format import KeptFile, Recheck, RecordValues, RunFiles, ShownFiles, Verdict
+from reconciler.storage_errors import refuse_storage_error
+
+NAME = "points"
+LEAVES = "results of the official Endpoints client"
+DECLARE = "write `program: endpoints` in spec"
+LOGS = "*"
+SCORES_ITSELF = True
+TESTS_ITSELF = True
+READS_CONF = False
+NAMES_MODEL = True
+SCORED_BY = "the client scored it"
+TIES_ACCURACY = True
+SHOWN = ShownFiles(performance=(RESULT_SUMMARY,), accuracy=(ACCURACY_RESULTS,), configuration=CONFIG)
+_MILLISECONDS, _NANOSECONDS = 1000, 10**9
+_FILES = (CONFIG, RESULT_SUMMARY, ACCURACY_RESULTS)
+
+
+def list_asked(mode: str, _: str, declared: Container[str]) -> tuple[str, ...]:
+    names = declared if isinstance(declared, Iterable) else ()
+    return list_client_settings(mode, names)
+
+
+def predict_seconds(inputs: Mapping[str, object]) -> float | None:
+    """A performance run ends after its duration and whatever is still under way; of an accuracy run only the last one
+    can tell."""
+    if inputs.get("mode") != PERFORMANCE or not inputs.get("min_duration"):
+        return None
+    return int(str(inputs["min_duration"])) / _MILLISECONDS
+
+
+def judge_run(run: RunFiles) -> Verdict:
+    try:
+        files = {name: path.read_bytes() for name in _FILES if (path := run.output / name).is_file()}
+        return _judge(files, run)
+    except OSError as error:
+        refuse_storage_error(error, run.output)
+        return Verdict({}, f"the results cannot be read: {error}", "backend", "see the client's log")
+    except (UnreadablePointError, ValueError, RecursionError) as error:
+        return Verdict({}, f"the run left no readable results: {error}", "backend", "see the client's log")
+
+
+def _judge(files: Mapping[str, bytes], run: RunFiles) -> Verdict:
+    differing = list(find_point_contradictions(files, run.inputs, run.seconds))
+    if differing:
+        problem = f"the client did not run what was asked for: {'; '.join(differing)}"
+        fix = "the results are kept; check the client and its version, then run again"
+        return Verdict({"contradictions": differing}, problem, "contradiction", fix)
+    if run.mode != PERFORMANCE:
+        return Verdict(run.said)
+    return Verdict({**run.said, **measure_point(files, run.inputs, rehearsal=run.rehearsal)})
+
+
+def find_point_contradictions(
+    files: Mapping[str, bytes], inputs: Mapping[str, Any], seconds: float = 0.0
+) -> Iterator[str]:
+    """Every field in which the results are not those of the run that was asked. ``seconds``: the client took them.
+    ValueError for what cannot be read."""
+    config = _config(files)
+    yield from find_config_differences(config, inputs)
+    if inputs["mode"] == PERFORMANCE:
+        point = parse_point({name: data for name, data in files.items() if name != ACCURACY_RESULTS})
+        yield from (finding.text for finding in find_differences(point, _collect_asked(inputs)))
+        if seconds and point.duration_ns > seconds * _NANOSECONDS:
+            within = f"a run within the {seconds:.6g} s of the client"
+            yield f"duration: expected {within}, {RESULT_SUMMARY} says {point.seconds:.6g} s"
+        yield from _wrong_rates(parse_json_object(files[RESULT_SUMMARY]))
+        return
+    if ACCURACY_RESULTS not in files:
+        raise ValueError(f"there is no {ACCURACY_RESULTS}")
+    scores = parse_json_object(files[ACCURACY_RESULTS])
+    asked, found = inputs.get("accuracy_sample_count"), read_sample_count(scores)
+    if asked is not None and found != int(asked):
+        shown = "nothing" if found is None else found
+        yield f"accuracy_sample_count: expected {asked}, {ACCURACY_RESULTS} says {shown}"
+
+
+def _config(files: Mapping[str, bytes]) -> ResultDocument:
+    if CONFIG not in files:
+        raise ValueError(f"there is no {CONFIG}")
+    return parse_yaml_mapping(files[CONFIG])
+
+
+def _collect_asked(inputs: Mapping[str, Any]) -> AskedPoint:
+    return AskedPoint(
+        concurrency=int(inputs["point.concurrency"]),
+        model=str(inputs.get("harness.model_name") or ""),
+        min_duration_ms=int(inputs.get("min_duration") or 0),
+    )
+
+
+def _wrong_rates(summary: ResultDocument) -> Iterator[str]:
+    """A stated rate must be that of the counts beside it."""
+    for name in ("qps", "tps"):
+        stated, made = parse_number(summary.get(name)), compute_rate(summary, name)
+        if stated is not None and made is not None and abs(stated - made) > made / 10_000:
+            yield f"{name}: expected {made:.8g}, as its counts make it, {RESULT_SUMMARY} says {stated:.8g}"
+
+
+def measure_point(files: Mapping[str, bytes], inputs: Mapping[str, Any], *, rehearsal: bool) -> RecordValues:
+    """What a performance run's record says of its point."""
+    point = parse_point({name: data for name, data in files.items() if name != ACCURACY_RESULTS})
+    findings = list(_find_shortcomings(point, inputs, rehearsal=rehearsal))
+    reasons = [f"{finding.rule}: {finding.text}" for finding in findings if finding.weight is Weight.INVALID]
+    return {
+        "validity": "INVALID" if reasons else "VALID",
+        "reasons": reasons,
+        "warnings": [f"{finding.rule}: {finding.text}" for finding in findings if finding.weight is Weight.WARNING],
+        "metric": {"value": show_plain(point.system_tps), "unit": "tokens/s"},
+        "margins": [],
+        "suggestion": None,
+        "harness_version": point.client,
+        "point": _describe(point),
+    }
+
+
+def _find_shortcomings(point: MeasuredPoint, inputs: Mapping[str, Any], *, rehearsal: bool) -> Iterator[PointFinding]:
+    """Of what the client does not enforce itself. Which region the point is of was settled when it was declared."""
+    rules = load_endpoints_rules()
+    least = int(inputs.get("point.least_duration") or 0) // _MILLISECONDS
+    timed = replace(rules.shorten(least), rehearsal=rehearsal)
+    size = int(inputs.get("performance_sample_count") or 0)
+    yield from judge_point(point, timed, _regions_around(point.concurrency, rules), dataset_size=size)
+
+
+def _regions_around(concurrency: int, rules: EndpointsRules) -> Regions:
+    """Some curve that the point is on: every region has the same duration here."""
+    c_max = max(concurrency, rules.number("least_max_concurrency"))
+    return compute_regions(c_max, min(concurrency, rules.number("most_ultra_low_concurrency")), rules)
+
+
+def _describe(point: MeasuredPoint) -> dict[str, object]:
+    """The figures that curves are drawn from."""
+    figures = {"tps_per_user": point.tps_per_user, "ttft_p90_ms": point.ttft_p90_ms, "seconds": point.seconds}
+    shown = {name: show_plain(Decimal(value)) for name, value in figures.items() if value is not None}
+    return {"concurrency": point.concurrency, "issued": point.issued, "completed": point.completed, **shown}
+
+
+def judge_score(_: Path, run: Path, rules: RuleContext, __: RecordValues) -> Verdict:
+    path = run / ACCURACY_RESULTS
+    try:
+        return Verdict(_score(path.read_bytes(), rules))
+    except OSError as error:
+        refuse_storage_error(error, path)
+        return Verdict({}, f"{ACCURACY_RESULTS} cannot be read: {error}", "backend", "repeat the accuracy run")
+    except ValueError as error:
+        return Verdict({}, f"{ACCURACY_RESULTS} is not a score: {error}", "backend", "repeat the accuracy run")
+
+
+def _score(data: bytes, rules: RuleContext) -> RecordValues:
+    return judge_accuracy_scores(parse_json_object(data), list(rules.bars), single=True, binds=rules.bars_bind)
+
+
+def list_kept(run: RunFiles) -> Iterator[KeptFile]:
+    own = ACCURACY_RESULTS if run.mode == ACCURACY else RESULT_SUMMARY
+    for name in (CONFIG, own):
+        if (path := run.output / name).is_file():
+            yield KeptFile(path, name, in_git=True)
+
+
+def list_kept_answers(_: RunFiles) -> Iterator[KeptFile]:
+    """They stand among the events, which are kept with what the client left."""
+    yield from ()
+
+
+def recheck_run(
+    inputs: Mapping[str, object],
+    files: Mapping[str, bytes],
+    rules: RuleContext,  # noqa: ARG001 - what is ruled of a point stands among its inputs
+    *,
+    timed: bool,
+    foreign: bool,  # noqa: ARG001 - the client is elsewhere anyway
+    rehearsal: bool,
+) -> Recheck:
+    own = RESULT_SUMMARY if timed else ACCURACY_RESULTS
+    if lost := tuple(file for file in (CONFIG, own) if file not in files):
+        return Recheck(own, missing=lost)
+    return Recheck(
+        own,
+        differing=tuple(find_point_contradictions(files, inputs)),
+        shown=f"{CONFIG} shows every setting, and the seeds",
+        values=measure_point(files, inputs, rehearsal=rehearsal) if timed else {},
+    )
+
+
+def recheck_score(_: Mapping[str, bytes], run: Mapping[str, bytes], rules: RuleContext) -> Recheck:
+    if ACCURACY_RESULTS not in run:
+        return Recheck(ACCURACY_RESULTS, missing=(ACCURACY_RESULTS,))
+    return Recheck(ACCURACY_RESULTS, values=_score(run[ACCURACY_RESULTS], rules))

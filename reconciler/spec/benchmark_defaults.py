@@ -1,0 +1,51 @@
+"""What comes with a benchmark of MLPerf where the spec says nothing else: its official name, its weights, its types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from reconciler.mlperf.benchmark_facts import BenchmarkFacts, find_benchmark_facts
+from reconciler.resource.inputs import Value
+from reconciler.spec.layers import Block, LayeredSetting
+
+_INPUTS, _PRECISION, _QUANTIZED = "dataset.settings.dtype", "engine.precision", "model.settings.precision"
+_WEIGHTS, _SPARSITY = "model.settings.weights", "model.settings.sparsity"
+
+
+def add_facts(name: str, block: Block, facts: BenchmarkFacts) -> None:
+    """What comes with a benchmark of MLPerf, where the spec says nothing else."""
+    known = {
+        "benchmark.official": facts.official(name),
+        "measurements.starting_weights_filename": facts.model.weights,
+        "measurements.retraining": "No",
+    }
+    _add_known(block, facts, known)
+
+
+def add_types(block: Block) -> None:
+    """The types that a cell of such a benchmark computes in, as its measurements tell them."""
+    code = block.get("benchmark.code")
+    facts = find_benchmark_facts(str(code[0].value.value)) if code else None
+    if facts is None:
+        return
+    names = (_INPUTS, _PRECISION, _QUANTIZED, _WEIGHTS, _SPARSITY)
+    written = {key: str(block[key][0].value.value) for key in names if key in block}
+    quantized = written.get(_WEIGHTS, written.get(_QUANTIZED, "fp32"))
+    changes = [f"pruned to {written[_SPARSITY]} sparsity"] if _SPARSITY in written else []
+    changes += [f"quantized to {quantized}"] if quantized != "fp32" else []
+    known = {
+        "measurements.input_data_types": _name_type(written.get(_INPUTS, facts.dataset.type)),
+        "measurements.weight_data_types": quantized if quantized != "fp32" else written.get(_PRECISION, "fp32"),
+        "measurements.weight_transformations": ", ".join(changes) or "none",
+    }
+    _add_known(block, facts, known)
+
+
+def _name_type(dtype: str) -> str:
+    """numpy's name of a type as submissions write it: "float32" is fp32."""
+    return dtype.replace("float", "fp")
+
+
+def _add_known(block: Block, facts: BenchmarkFacts, known: Mapping[str, str]) -> None:
+    for name, value in known.items():
+        block.setdefault(name, (LayeredSetting(Value(value, facts.origin), name),))

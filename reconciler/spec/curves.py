@@ -1,0 +1,193 @@
+"""From a declared curve of MLPerf Endpoints to its points: each is a cell, with the official client as its harness.
+
+What the rules decide before anything is measured is decided here: where points are, how long each lasts, which seeds it
+has, and which of them have an accuracy run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from reconciler.mlperf.endpoints_program.regions import (
+    Regions,
+    choose_accuracy_points,
+    derive_regions,
+    find_gaps,
+    place_points,
+)
+from reconciler.mlperf.endpoints_program.rules import EndpointsRules
+from reconciler.resource.inputs import Origin, Value
+from reconciler.resource.settings import ACCURACY_FROM, COMMAND
+from reconciler.spec.layers import Block, LayeredSetting
+
+PREFIX = "c"  # before the concurrency, in the name of a point's cell
+MAXIMUM, SEED_SET = "max_supported_concurrency", "seed_set"
+_SPARE = 125  # percent of the shortest duration: the steady-state window must span it, and ramps are no part of one
+_MILLISECONDS = 1000
+_CLIENT_COMMAND = (
+    *("{client_python}", "-m", "inference_endpoint.main", "benchmark", "from-config"),
+    *("--config", "{client_config}", "--mode", "{endpoints_mode}"),
+)
+_PYTHON = ".venv/bin/python"
+REPORT = "report"  # the client's own folder, in that of a run
+# What the rules ask to be kept of each run beside its results: every request, warm-up included.
+_KEPT = tuple(
+    f"{{run_dir}}/{REPORT}/{name}" for name in ("events.jsonl", "sample_idx_map.json", "report.txt", "metrics")
+)
+_ANSWERING = {"url": "endpoint.url", "service": "harness.service.command"}
+
+
+@dataclass(frozen=True, slots=True)
+class CurveProblem:
+    """``name``: of the setting that is wrong, "" for the curve itself."""
+
+    name: str
+    message: str
+    fix: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedCurve:
+    """``regions`` of its ``points``; ``accuracy``: those with an accuracy run of their own."""
+
+    points: tuple[int, ...]
+    regions: Regions
+    accuracy: frozenset[int]
+    owners: Mapping[str, int] = field(default_factory=dict)
+
+    def find_source(self, concurrency: int) -> int:
+        """The point of the same region whose accuracy run stands for it, else the nearest one below or above."""
+        region = self.regions.find(concurrency)
+        if region in self.owners:
+            return self.owners[region]
+        return min(self.accuracy, key=lambda other: (abs(other - concurrency), other))
+
+
+def name_point(concurrency: int) -> str:
+    return f"{PREFIX}{concurrency}"
+
+
+def place_curve(written: tuple[str, ...], c_max: int, rules: EndpointsRules) -> PlacedCurve:
+    """``written``: numbers, or the word auto. Raises ReconcilerError where the rules cannot place it."""
+    automatic = not all(word.isdigit() for word in written)
+    points = place_points(c_max, rules) if automatic else tuple(sorted({int(word) for word in written}))
+    regions = derive_regions(points, c_max, rules)
+    elected = c_max if c_max in points else None
+    owners = choose_accuracy_points(points, regions, rules, elected=elected)
+    return PlacedCurve(points, regions, frozenset(owners.values()), owners)
+
+
+def find_curve_problems(placed: PlacedCurve, rules: EndpointsRules) -> Iterator[CurveProblem]:
+    """What the official checker would refuse at the end, told before days are spent."""
+    count, most = len(placed.points), rules.number("most_points")
+    least = rules.number("least_points")
+    if count < least:
+        fix = f"write 'points: auto', or add {least - count}"
+        yield CurveProblem("points", f"{count} points are declared; the rules ask at least {least}", fix)
+    if count > most:
+        yield CurveProblem("points", f"{count} points are declared; the rules allow {most}", f"take {count - most} out")
+    beyond = [point for point in placed.points if not placed.regions.find(point)]
+    for point in beyond:
+        last = placed.regions.regions[-1].last
+        fix = f"take {point} out, or raise {MAXIMUM}"
+        yield CurveProblem("points", f"point {point} lies beyond {last}, the end of the margin", fix)
+    for gap in find_gaps(placed.points, placed.regions, rules):
+        fix = f"add a point in {gap}"
+        yield CurveProblem("points", f"no point lies in {gap.name.replace('_', ' ')} ({gap})", fix)
+    if placed.regions.c_max not in placed.points:
+        message = f"no point is at {placed.regions.c_max}, which is elected as the Offline point"
+        yield CurveProblem("points", message, f"add {placed.regions.c_max}")
+
+
+def find_point_problems(settings: Block, *, rehearsal: bool) -> Iterator[tuple[str, str, str]]:
+    """(name of a setting, message, fix) of what a point's run cannot be without. ``rehearsal``: durations are its
+    own."""
+    if "harness.code" not in settings:
+        fix = "write 'client: {code: ${MLPERF_ENDPOINTS_CLIENT}}', a checkout of mlcommons/endpoints"
+        yield "client.code", "nothing says where the official client is", fix
+    if "harness.model_name" not in settings:
+        fix = "write 'client: {model_name: NAME}'; GET /v1/models of the server lists the names"
+        yield "client.model_name", "nothing says which model the endpoint serves", fix
+    if "dataset.path" not in settings:
+        fix = "write 'dataset: {path: …}' in the benchmark"
+        yield "dataset.path", "nothing says what the performance dataset is", fix
+    named = [name for name in _ANSWERING.values() if name in settings]
+    if len(named) != 1:
+        message = "both an endpoint's address and a service are declared" if named else "nothing says what is measured"
+        fix = "write 'endpoint: {url: …}' for one that runs elsewhere, or `harness: {service: …}` for one started here"
+        yield (named or ["endpoint.url"])[0], message, fix
+    if "endpoint.url" in settings and not any(name.startswith("endpoint.stack.") for name in settings):
+        fix = "write 'endpoint: {stack: {engine: …, weights: …, flags: …}}': a change of it makes every point stale"
+        yield "endpoint.url", "nothing says which stack answers at this address", fix
+    if rehearsal:
+        return
+    duration, least = settings.get("min_duration"), settings["point.least_duration"][0].value.value
+    if duration is not None and int(duration[0].value.value) < int(least):
+        message = f"min_duration is {int(duration[0].value.value) // 1000} s; the rules ask {int(least) // 1000} s"
+        yield "min_duration", message, "remove min_duration, or set `rehearsal: true` (never packaged)"
+
+
+def complete_point(
+    settings: Block,
+    concurrency: int,
+    placed: PlacedCurve,
+    rules: EndpointsRules,
+    where: LayeredSetting,
+    *,
+    rehearsal: bool,
+) -> Block:
+    """The point's settings with what follows from the rules and from the client's way to be started.
+
+    ``where``: what stands for the curve in the spec. Raises ReconcilerError for an unknown seed set."""
+    region = placed.regions.find(concurrency)
+    seconds = rules.find_least_seconds(region, concurrency, agentic=False)
+    ruled = Origin(f"Endpoints rules {rules.version}")
+    implied: dict[str, object] = {
+        COMMAND: (*_CLIENT_COMMAND, *_words(settings, "client.arguments")),
+        "harness.results": "points",
+        "harness.env.PYTHONPATH": "src",
+        "harness.outputs": _KEPT,
+        "engine.backend": "command",
+        "benchmark.code": "command",
+    }
+    seeds = rules.find_seed_set(_text(settings, SEED_SET) or sorted(rules.seed_sets)[-1])
+    by_rules: dict[str, object] = {
+        SEED_SET: seeds.id,
+        "schedule_rng_seed": seeds.scheduler_rng_seed,
+        "sample_index_rng_seed": seeds.sample_index_rng_seed,
+        "point.concurrency": concurrency,
+        "point.region": region,
+        "point.least_duration": seconds * _MILLISECONDS,
+    }
+    if concurrency not in placed.accuracy:
+        by_rules[ACCURACY_FROM] = name_point(placed.find_source(concurrency))
+    result = {name: layers for name, layers in settings.items() if not name.startswith("points.")}
+    result |= {name: (LayeredSetting(Value(value, where.value.origin), where.path),) for name, value in implied.items()}
+    result |= {name: (LayeredSetting(Value(value, ruled), where.path),) for name, value in by_rules.items()}
+    if rehearsal and "min_duration" in result:
+        result["point.least_duration"] = result["min_duration"]
+    if "min_duration" not in result:
+        spare = LayeredSetting(Value(seconds * _MILLISECONDS * _SPARE // 100, ruled), where.path)
+        result["min_duration"] = (spare,)
+    for own, name in {"client.code": "harness.code", "client.model_name": "harness.model_name"}.items():
+        if own in result:
+            result[name] = result.pop(own)
+    files = [result[name][0] for name in ("client.tokenizer", "client.accuracy.dataset") if name in result]
+    if files:
+        paths = tuple(str(item.value.value) for item in files)
+        result["harness.configs"] = (LayeredSetting(Value(paths, files[0].value.origin), files[0].path),)
+    if "harness.code" in result and "client.python" not in result:
+        code = result["harness.code"][0]
+        result["client.python"] = (
+            LayeredSetting(Value(f"{code.value.value}/{_PYTHON}", code.value.origin), code.path),
+        )
+    return result
+
+
+def _text(settings: Block, name: str) -> str | None:
+    return str(settings[name][0].value.value) if name in settings else None
+
+
+def _words(settings: Block, name: str) -> tuple[str, ...]:
+    return tuple(settings[name][0].value.value) if name in settings else ()

@@ -1,0 +1,93 @@
+"""What a spec says of MLPerf Endpoints: the client, the endpoint that it loads, and the curve of points."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BeforeValidator, Field
+
+from reconciler.spec import fields
+from reconciler.spec.groups import Group, Options
+
+AUTO = "auto"  # points that the rules place
+
+
+class ClientAccuracy(Group):
+    """The accuracy dataset, and how the client scores its answers. Points at which the rules demand accuracy run it
+    beside their performance run, unsalted and at the same concurrency."""
+
+    dataset: fields.Location = Field(
+        None, description="File of the accuracy dataset, relative to the repository; ${NAME} is expanded."
+    )
+    name: fields.OptionalName = Field(None, description="Name of the dataset in the results; default: accuracy.")
+    method: fields.OptionalText = Field(
+        None, description="The client's scorer, such as pass_at_1, string_match or rouge (accuracy_config.eval_method)."
+    )
+    ground_truth: fields.OptionalText = Field(None, description="Column of the expected answers.")
+    extractor: fields.OptionalText = Field(
+        None, description="The client's extractor of answers, such as identity_extractor."
+    )
+    columns: Options = Field({}, description="Columns by what the client calls them, such as {prompt: question}.")
+
+
+class Client(Group):
+    """The official client, mlcommons/endpoints, and what it is told. A change makes every point stale."""
+
+    code: fields.Location = Field(
+        None, description="Checkout of the client, such as ${MLPERF_ENDPOINTS_CLIENT}; its content counts."
+    )
+    python: fields.Location = Field(
+        None, description="Interpreter that has the client's dependencies; default: .venv/bin/python of the checkout."
+    )
+    model_name: fields.OptionalText = Field(
+        None, description="Name under which the endpoint serves the model (model_params.name)."
+    )
+    tokenizer: fields.Location = Field(
+        None, description="Folder of the reference tokenizer, by which output tokens are counted; its content counts."
+    )
+    api: fields.EndpointApi = Field(
+        None, description="API of the endpoint: openai (default), openai_completions or sglang."
+    )
+    workers: fields.Count = Field(None, description="Worker processes of the client; default: its own choice.")
+    warmup: fields.CountOrNone = Field(
+        None, description="Requests of the warm-up, salted and drained before the measurement; 0, the default: none."
+    )
+    columns: Options = Field(
+        {}, description="Columns of the performance dataset by what the client calls them, such as {prompt: text}."
+    )
+    parameters: Options = Field({}, description="More of model_params, such as max_new_tokens: 1024 or temperature: 0.")
+    arguments: fields.Command = Field(
+        None, description="More words for the client's command line, such as [--steady-state]."
+    )
+    accuracy: ClientAccuracy = Field(ClientAccuracy(), description="The accuracy dataset and its scorer.")
+
+
+class Endpoint(Group):
+    """An endpoint that somebody else runs. One that this project starts is `harness.service`."""
+
+    url: fields.OptionalText = Field(None, description="Its address, such as https://host/; no secret belongs here.")
+    api_key_env: fields.OptionalName = Field(
+        None, description="Variable of the environment that holds its key; its name counts, never its value."
+    )
+    stack: Options = Field(
+        {},
+        description="What answers there, by names of your own, such as engine, weights, flags and image. Each counts: "
+        "a change makes every point stale.",
+    )
+
+
+def _by_concurrency(value: Any) -> Any:
+    """A list of concurrencies is as good as a mapping without settings; so is a word."""
+    if isinstance(value, list):
+        return {str(item): None for item in value}
+    return {value: None} if isinstance(value, str) else value
+
+
+def or_list(schema: dict[str, Any]) -> None:
+    """An editor takes ``auto`` and a list of numbers, too."""
+    mapping = {name: schema.pop(name) for name in ("type", "additionalProperties", "propertyNames") if name in schema}
+    numbers = {"type": "array", "items": {"type": "integer", "minimum": 1}, "minItems": 1}
+    schema["anyOf"] = [{"const": AUTO}, numbers, {**mapping, "propertyNames": {"pattern": "^([0-9]+|auto)$"}}]
+
+
+ByConcurrency = BeforeValidator(_by_concurrency)

@@ -1,0 +1,188 @@
+"""A curve of MLPerf Endpoints as desired state: points are cells, one stack stands behind all of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reconciler.desired.checks import check
+from reconciler.desired.compile import compile_desired
+from reconciler.desired.state import Desired, Pins
+from reconciler.errors import Problem, SpecError
+from reconciler.mlperf.rules.rounds import load_ruleset
+from reconciler.planning import predict_seconds
+from reconciler.resource.kinds import Address
+from reconciler.resource.records import Recorded
+from reconciler.spec.files import Source, compute_blob_id
+from reconciler.spec.loading import load_sources
+
+SPEC = """\
+apiVersion: mlperf-reconciler/v1
+kind: Submission
+metadata: {name: curve}
+spec:
+  program: endpoints
+  round: v1.0
+  submitter: ACME
+  systems: {box: {category: datacenter, status: available}}
+  benchmarks:
+    oss:
+      as: gpt-oss-120b
+      model: {path: weights, sha256: "WEIGHTS"}
+      dataset: {path: prompts.jsonl, sha256: "PROMPTS"}
+      client:
+        code: client
+        model_name: gpt-oss-120b
+        accuracy: {dataset: questions.jsonl, method: pass_at_1, ground_truth: answer}
+      harness:
+        service:
+          command: [serve, --port, "{port}", --model, "{model}"]
+  divisions:
+    standardized:
+      box:
+        oss: {max_supported_concurrency: 256, points: auto}
+""".replace("WEIGHTS", "a" * 64).replace("PROMPTS", "b" * 64)
+CELL = "standardized/box/oss"
+
+
+def compile_curve(text: str = SPEC) -> Desired:
+    declared = load_sources([Source("a.yaml", text, compute_blob_id(text.encode()))], Path(), {})
+    ruleset = load_ruleset(str(declared.round.value))
+    check(declared, ruleset)
+    return compile_desired(declared, ruleset, Pins())[0]
+
+
+def list_keys(*changes: tuple[str, str]) -> dict[str, str]:
+    text = SPEC
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    return {str(resource.address): resource.key for resource in compile_curve(text).resources}
+
+
+def list_points(keys: dict[str, str]) -> list[int]:
+    runs = (name for name in keys if name.startswith("Run:") and name.endswith("/performance"))
+    return [int(name.split("/")[3].removeprefix("c")) for name in runs]
+
+
+def find_problems(*changes: tuple[str, str]) -> list[Problem]:
+    with pytest.raises(SpecError) as caught:
+        list_keys(*changes)
+    return list(caught.value.problems)
+
+
+def list_stale(before: dict[str, str], after: dict[str, str]) -> set[str]:
+    return {name for name, key in before.items() if after.get(name, key) != key}
+
+
+POINTS = [1, 3, 7, 17, 39, 100, 256]
+EXPLICIT = ("points: auto", f"points: {POINTS}")
+
+
+def test_auto_places_the_fewest_points_that_the_rules_allow_and_the_maximum_is_among_them() -> None:
+    points = list_points(list_keys())
+    assert len(points) == 7
+    assert points == sorted(points)
+    assert (points[0], points[-1]) == (1, 256)
+
+
+def test_the_regions_and_the_offline_point_have_an_accuracy_run_and_the_others_stand_on_theirs() -> None:
+    desired = compile_curve()
+    own = {a.cell for a in desired.by_address if a.mode == "accuracy"}
+    assert len(own) == 4
+    for resource in desired.resources:
+        if str(resource.address).startswith("Result:"):
+            kinds = [(up.kind.value, up.mode) for up in resource.upstream]
+            assert kinds == [("Run", "performance"), ("Run", "accuracy"), ("Score", "")]
+            assert resource.upstream[0].cell == resource.cell
+            assert resource.upstream[1].cell in own
+
+
+def test_an_accuracy_run_belongs_to_the_performance_run_of_its_point() -> None:
+    longer = ("points: auto", "points: auto, min_duration: 2 h")
+    stale = list_stale(list_keys(), list_keys(longer))
+    assert f"Run:{CELL}/c1/accuracy" in stale
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ('"{model}"]', '"{model}", --max-num-seqs, "64"]'),
+        ("a" * 64, "c" * 64),
+        ("service:\n", f"service:\n          image: vllm@sha256:{'d' * 64}\n"),
+        ("service:\n", "service:\n          env: {OMP_NUM_THREADS: '2'}\n"),
+    ],
+    ids=["flag", "weights", "image", "environment"],
+)
+def test_another_stack_makes_every_point_stale(change: tuple[str, str]) -> None:
+    before, after = list_keys(), list_keys(change)
+    runs = {name for name in before if name.startswith("Run:")}
+    assert len(runs) == 11
+    assert runs <= list_stale(before, after)
+
+
+def test_all_points_ask_one_server() -> None:
+    keys = list_keys()
+    assert len({key for name, key in keys.items() if name.startswith("Service:")}) == 1
+
+
+def test_an_address_counts_by_its_stack_and_not_by_where_it_is() -> None:
+    service = SPEC[SPEC.index("      harness:") : SPEC.index("  divisions:")]
+    endpoint = '      endpoint: {url: "http://here:8000", stack: {engine: vllm 0.11, image: one}}\n'
+    before = list_keys((service, endpoint))
+    assert not list_stale(before, list_keys((service, endpoint.replace("here", "there"))))
+    stale = list_stale(before, list_keys((service, endpoint.replace("image: one", "image: two"))))
+    assert {name for name in before if name.startswith("Run:")} <= stale
+
+
+def test_a_removed_point_makes_no_other_run_stale() -> None:
+    eight = f"points: {sorted([*POINTS, 60])}"
+    before, after = list_keys(("points: auto", eight)), list_keys(EXPLICIT)
+    stale = list_stale(before, after)
+    assert set(before) - set(after) == {f"{kind}:{CELL}/c60{part}" for kind, part in _OF_A_LEANING_POINT}
+    assert stale == {"Submission:curve"}
+
+
+_OF_A_LEANING_POINT = (("Service", ""), ("Run", "/performance"), ("Result", ""))
+
+
+def test_what_is_disclosed_only_renders_anew() -> None:
+    disclosed = ("client:\n", "disclosure: {link_to_model: 'https://models'}\n      client:\n")
+    stale = list_stale(list_keys(), list_keys(disclosed))
+    assert {name.partition(":")[0] for name in stale} == {"Result", "Submission"}
+
+
+def test_the_plan_knows_how_long_a_point_takes_before_it_was_ever_measured() -> None:
+    desired = compile_curve()
+    lasting = {
+        cell: predict_seconds(Address.parse(f"Run:{CELL}/{cell}/performance"), desired, Recorded())
+        for cell in ("c1", "c256")
+    }
+    assert lasting == {"c1": (750.0, "formula"), "c256": (1500.0, "formula")}
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "message"),
+    [
+        (("256", "32"), 24, "max_supported_concurrency is 32; three regions need at least 33"),
+        (("points: auto", "points: [1, 256]"), 24, "2 points are declared; the rules ask at least 7"),
+        (("points: auto", "points: [1, 2, 3, 4, 5, 6, 256]"), 24, "no point lies in med concurrency"),
+        (("points: auto", "points: [1, 3, 7, 17, 39, 100, 200]"), 24, "no point is at 256"),
+        (("points: auto", "points: [1, 3, 7, 17, 39, 100, 256, 300]"), 24, "point 300 lies beyond 282"),
+        (("points: auto", "points: [one]"), 24, "is not a number of requests at a time"),
+        (("points: auto", "points: auto, seed_set: Z"), 24, "'Z' is not a published seed set"),
+        (("points: auto", "points: auto, min_duration: 10 s"), 24, "min_duration is 10 s; the rules ask 600 s"),
+        (("        code: client\n", ""), 23, "nothing says where the official client is"),
+        (("standardized:", "closed:"), 22, "program endpoints has no division closed"),
+        (("  program: endpoints\n", ""), 21, "program inference has no division standardized"),
+        (("round: v1.0", "round: v9.9"), 6, "unknown version 'v9.9'"),
+        (("as: gpt-oss-120b", "as: gpt-oss-12b"), 11, "has no benchmark 'gpt-oss-12b'"),
+    ],
+)
+def test_what_the_checker_would_refuse_is_told_at_its_line(change: tuple[str, str], line: int, message: str) -> None:
+    found = [problem for problem in find_problems(change) if message in problem.message]
+    assert found
+    assert found[0].line == line
+    assert found[0].column > 0
+    assert found[0].fix

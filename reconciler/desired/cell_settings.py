@@ -18,7 +18,7 @@ from reconciler.mlperf.rules.values import LatencyLimits
 from reconciler.quantities import parse_decimal
 from reconciler.resource.inputs import Value
 from reconciler.resource.kinds import SCENARIOS, Cell
-from reconciler.resource.settings import BUILD, COMMAND, SERVICE
+from reconciler.resource.settings import BUILD, CLIENT_SOURCES, COMMAND, SERVICE
 from reconciler.result_formats.table import find_declared_format
 from reconciler.spec.declared import Declared, DeclaredCell
 
@@ -133,7 +133,7 @@ def collect_marks(declared: Declared, reader: Reader) -> tuple[str, ...]:
     )
 
 
-_CLIENT = ("client.python", "client.tokenizer", "client.accuracy.dataset")
+_CLIENT = (*CLIENT_SOURCES, "client.python")
 
 
 def collect_locations(reader: Reader) -> dict[str, str]:

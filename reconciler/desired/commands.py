@@ -9,7 +9,7 @@ from reconciler.desired.inputs import Reader, collect_launcher_inputs
 from reconciler.mlperf.loadgen.settings import RESULTS
 from reconciler.resource.inputs import Input
 from reconciler.resource.pins import Pin, make_source_pin
-from reconciler.resource.settings import COMMAND, SCORE_COMMAND
+from reconciler.resource.settings import CLIENT_SOURCES, COMMAND, SCORE_COMMAND
 from reconciler.result_formats.table import USUAL, find_declared_format
 
 CODE, CONFIG = "harness.code.sha256", "harness.config"
@@ -45,6 +45,9 @@ def list_command_pins(reader: Reader) -> dict[str, Pin]:
     for number, path in enumerate(configs.value if configs is not None else ()):
         name = f"{CONFIG}.{number}"
         found[name] = make_source_pin(name, cell, str(path))
+    for source in CLIENT_SOURCES:
+        if (at := reader.get(source)) is not None:
+            found[f"{source}.sha256"] = make_source_pin(f"{source}.sha256", cell, str(at.value))
     return found
 
 

@@ -15,7 +15,16 @@ from reconciler.mlperf.endpoints_client import ClientPlaces, build_client_config
 from reconciler.mlperf.loadgen.settings import ACCURACY, LOADGEN_MODE
 from reconciler.mlperf.loadgen.user_conf import select_settings
 from reconciler.resource.kinds import Kind
-from reconciler.resource.settings import BUILD, BUILD_COMMAND, COMMAND, HARNESS, SCORE_COMMAND, CellSettings, Hardware
+from reconciler.resource.settings import (
+    BUILD,
+    BUILD_COMMAND,
+    CLIENT_CODE,
+    COMMAND,
+    HARNESS,
+    SCORE_COMMAND,
+    CellSettings,
+    Hardware,
+)
 from reconciler.result_formats.table import find_format
 
 _PLACEHOLDER = re.compile(r"(?<!\{)\{([a-z_]+)\}(?!\})")
@@ -66,7 +75,7 @@ def make_command_run(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[s
         outputs=fill_all(settings.words("harness.outputs"), values),
         place_audit=str(attempt.audit_settings) if placed and audit else "",
         lock=str(make_machine_lock(f"folder-{hash_bytes(str(cwd).encode())[:16]}").path) if placed else "",
-        code=find_location(settings, "harness.code", values, paths.root),
+        code=find_location(settings, "harness.code" if "harness.code" in settings else CLIENT_CODE, values, paths.root),
         service_log=attempt.intent.server.log if attempt.intent.server else "",
     )
 
@@ -238,7 +247,7 @@ def find_location(settings: CellSettings, name: str, values: Mapping[str, str], 
 
 def _folder(settings: CellSettings, root: Path, attempt: Attempt) -> Path:
     """Where a command starts that names no folder: beside its code."""
-    code = settings.text("harness.code")
+    code = settings.text("harness.code") or settings.text(CLIENT_CODE)
     if not code:
         return attempt.run_dir
     path = (root / code).resolve()

@@ -26,7 +26,7 @@ from reconciler.observed.state import Observed, Obstacle
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.queues import QUEUES
 from reconciler.resource.records import Artifact, Recorded
-from reconciler.resource.settings import BUILD_COMMAND, COMMAND, SystemSettings
+from reconciler.resource.settings import BUILD_COMMAND, CLIENT_SOURCES, COMMAND, SystemSettings
 
 
 def observe(
@@ -102,7 +102,7 @@ _LOADS_BENCHMARK = (Kind.DATASET, Kind.MODEL, Kind.RUN, Kind.COMPLIANCE_TEST, Ki
 _CODE_OF = {Kind.SERVICE: "harness.service.code", Kind.ENGINE: "harness.build.code"}
 
 
-_CLIENT = ("client.python", "client.tokenizer", "client.accuracy.dataset")  # what the Endpoints client needs
+_CLIENT = (*CLIENT_SOURCES, "client.python")  # what the official Endpoints client needs
 
 
 def find_obstacle(

@@ -15,6 +15,8 @@ COMMAND, SCORE_COMMAND = "harness.command", "harness.score.command"
 SERVICE_COMMAND, BUILD_COMMAND = f"{SERVICE}.command", f"{BUILD}.command"
 
 ORIGINAL = "system.original"  # of a system: where its description is as it was published before
+CLIENT_CODE = "client.code"  # of the official Endpoints client
+CLIENT_SOURCES = (CLIENT_CODE, "client.tokenizer", "client.accuracy.dataset")  # whose content counts
 ACCURACY_FROM = "accuracy_from"  # of a cell without an accuracy run: the scenario beside it whose run stands for it
 
 

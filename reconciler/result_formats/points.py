@@ -12,11 +12,11 @@ from reconciler.mlperf.documents import ResultDocument, parse_json_object, parse
 from reconciler.mlperf.endpoints import compute_rate
 from reconciler.mlperf.endpoints_accuracy import judge_accuracy_scores, parse_number, read_sample_count, show_plain
 from reconciler.mlperf.endpoints_client import find_config_differences, list_client_settings
-from reconciler.mlperf.endpoints_program.judge import AskedPoint, PointFinding, Weight, find_differences, judge_point
+from reconciler.mlperf.endpoints_program.judge import AskedPoint, Gravity, PointFinding, find_differences, judge_point
 from reconciler.mlperf.endpoints_program.point import MeasuredPoint
 from reconciler.mlperf.endpoints_program.regions import Regions, compute_regions
 from reconciler.mlperf.endpoints_program.results import UnreadablePointError, parse_point
-from reconciler.mlperf.endpoints_program.rules import EndpointsRules, load_endpoints_rules
+from reconciler.mlperf.endpoints_program.rules import CurveRules, load_endpoints_rules
 from reconciler.mlperf.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 from reconciler.mlperf.rules.context import RuleContext
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE
@@ -123,11 +123,11 @@ def measure_point(files: Mapping[str, bytes], inputs: Mapping[str, Any], *, rehe
     """What a performance run's record says of its point."""
     point = parse_point({name: data for name, data in files.items() if name != ACCURACY_RESULTS})
     findings = list(_find_shortcomings(point, inputs, rehearsal=rehearsal))
-    reasons = [f"{finding.rule}: {finding.text}" for finding in findings if finding.weight is Weight.INVALID]
+    reasons = [f"{finding.rule}: {finding.text}" for finding in findings if finding.weight is Gravity.INVALID]
     return {
         "validity": "INVALID" if reasons else "VALID",
         "reasons": reasons,
-        "warnings": [f"{finding.rule}: {finding.text}" for finding in findings if finding.weight is Weight.WARNING],
+        "warnings": [f"{finding.rule}: {finding.text}" for finding in findings if finding.weight is Gravity.WARNING],
         "metric": {"value": show_plain(point.system_tps), "unit": "tokens/s"},
         "margins": [],
         "suggestion": None,
@@ -145,7 +145,7 @@ def _find_shortcomings(point: MeasuredPoint, inputs: Mapping[str, Any], *, rehea
     yield from judge_point(point, timed, _regions_around(point.concurrency, rules), dataset_size=size)
 
 
-def _regions_around(concurrency: int, rules: EndpointsRules) -> Regions:
+def _regions_around(concurrency: int, rules: CurveRules) -> Regions:
     """Some curve that the point is on: every region has the same duration here."""
     c_max = max(concurrency, rules.number("least_max_concurrency"))
     return compute_regions(c_max, min(concurrency, rules.number("most_ultra_low_concurrency")), rules)

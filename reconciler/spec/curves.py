@@ -16,9 +16,9 @@ from reconciler.mlperf.endpoints_program.regions import (
     find_gaps,
     place_points,
 )
-from reconciler.mlperf.endpoints_program.rules import EndpointsRules
+from reconciler.mlperf.endpoints_program.rules import CurveRules
 from reconciler.resource.inputs import Origin, Value
-from reconciler.resource.settings import ACCURACY_FROM, COMMAND
+from reconciler.resource.settings import ACCURACY_FROM, CLIENT_CODE, COMMAND
 from reconciler.spec.layers import Block, LayeredSetting
 
 PREFIX = "c"  # before the concurrency, in the name of a point's cell
@@ -68,7 +68,7 @@ def name_point(concurrency: int) -> str:
     return f"{PREFIX}{concurrency}"
 
 
-def place_curve(written: tuple[str, ...], c_max: int, rules: EndpointsRules) -> PlacedCurve:
+def place_curve(written: tuple[str, ...], c_max: int, rules: CurveRules) -> PlacedCurve:
     """``written``: numbers, or the word auto. Raises ReconcilerError where the rules cannot place it."""
     automatic = not all(word.isdigit() for word in written)
     points = place_points(c_max, rules) if automatic else tuple(sorted({int(word) for word in written}))
@@ -78,7 +78,7 @@ def place_curve(written: tuple[str, ...], c_max: int, rules: EndpointsRules) -> 
     return PlacedCurve(points, regions, frozenset(owners.values()), owners)
 
 
-def find_curve_problems(placed: PlacedCurve, rules: EndpointsRules) -> Iterator[CurveProblem]:
+def find_curve_problems(placed: PlacedCurve, rules: CurveRules) -> Iterator[CurveProblem]:
     """What the official checker would refuse at the end, told before days are spent."""
     count, most = len(placed.points), rules.number("most_points")
     least = rules.number("least_points")
@@ -103,7 +103,7 @@ def find_curve_problems(placed: PlacedCurve, rules: EndpointsRules) -> Iterator[
 def find_point_problems(settings: Block, *, rehearsal: bool) -> Iterator[tuple[str, str, str]]:
     """(name of a setting, message, fix) of what a point's run cannot be without. ``rehearsal``: durations are its
     own."""
-    if "harness.code" not in settings:
+    if CLIENT_CODE not in settings:
         fix = "write 'client: {code: ${MLPERF_ENDPOINTS_CLIENT}}', a checkout of mlcommons/endpoints"
         yield "client.code", "nothing says where the official client is", fix
     if "harness.model_name" not in settings:
@@ -112,6 +112,10 @@ def find_point_problems(settings: Block, *, rehearsal: bool) -> Iterator[tuple[s
     if "dataset.path" not in settings:
         fix = "write 'dataset: {path: …}' in the benchmark"
         yield "dataset.path", "nothing says what the performance dataset is", fix
+    for name, what in {"dataset": "what the accuracy dataset is", "method": "how its answers are scored"}.items():
+        if f"client.accuracy.{name}" not in settings:
+            fix = "write 'client: {accuracy: {dataset: FILE, method: SCORER, …}}'"
+            yield f"client.accuracy.{name}", f"nothing says {what}", fix
     named = [name for name in _ANSWERING.values() if name in settings]
     if len(named) != 1:
         message = "both an endpoint's address and a service are declared" if named else "nothing says what is measured"
@@ -132,7 +136,7 @@ def complete_point(
     settings: Block,
     concurrency: int,
     placed: PlacedCurve,
-    rules: EndpointsRules,
+    rules: CurveRules,
     where: LayeredSetting,
     *,
     rehearsal: bool,
@@ -170,15 +174,10 @@ def complete_point(
     if "min_duration" not in result:
         spare = LayeredSetting(Value(seconds * _MILLISECONDS * _SPARE // 100, ruled), where.path)
         result["min_duration"] = (spare,)
-    for own, name in {"client.code": "harness.code", "client.model_name": "harness.model_name"}.items():
-        if own in result:
-            result[name] = result.pop(own)
-    files = [result[name][0] for name in ("client.tokenizer", "client.accuracy.dataset") if name in result]
-    if files:
-        paths = tuple(str(item.value.value) for item in files)
-        result["harness.configs"] = (LayeredSetting(Value(paths, files[0].value.origin), files[0].path),)
-    if "harness.code" in result and "client.python" not in result:
-        code = result["harness.code"][0]
+    if "client.model_name" in result:
+        result["harness.model_name"] = result.pop("client.model_name")
+    if CLIENT_CODE in result and "client.python" not in result:
+        code = result[CLIENT_CODE][0]
         result["client.python"] = (
             LayeredSetting(Value(f"{code.value.value}/{_PYTHON}", code.value.origin), code.path),
         )

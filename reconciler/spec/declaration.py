@@ -11,7 +11,7 @@ from reconciler.errors import Problem, ReconcilerError
 from reconciler.escaping import find_variable
 from reconciler.mlperf.benchmark_facts import BenchmarkFacts, find_benchmark_facts
 from reconciler.mlperf.benchmark_files import BenchmarkFiles, find_benchmark_files
-from reconciler.mlperf.endpoints_program.rules import EndpointsRules, load_endpoints_rules
+from reconciler.mlperf.endpoints_program.rules import CurveRules, load_endpoints_rules
 from reconciler.mlperf.rules.endpoints_ruleset import ROUND_PREFIX
 from reconciler.resource.inputs import DEFAULT, Value
 from reconciler.resource.kinds import CURVE_DIVISIONS, DIVISIONS, SCENARIOS, Cell
@@ -298,7 +298,7 @@ class Declaring:
             yield from self._curve(named, curve, where, rules)
 
     def _curve(
-        self, named: tuple[str, str, str], curve: Curve, where: tuple[str, ...], rules: EndpointsRules
+        self, named: tuple[str, str, str], curve: Curve, where: tuple[str, ...], rules: CurveRules
     ) -> Iterator[DeclaredCell]:
         for lacking in (name for name in (MAXIMUM, "points") if not getattr(curve, name)):
             example = "64" if lacking == MAXIMUM else "auto"

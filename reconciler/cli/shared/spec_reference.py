@@ -25,7 +25,7 @@ from reconciler.resource.inputs import Value
 from reconciler.resource.queues import EXECUTOR, QUEUES
 from reconciler.resource.settings import BUILD_COMMAND, COMMAND, SCORE_COMMAND, SERVICE_COMMAND
 from reconciler.result_formats.table import FORMATS
-from reconciler.spec import executor_models, harness_models, models
+from reconciler.spec import endpoints_models, executor_models, harness_models, models
 from reconciler.spec.declared import Declared
 from reconciler.spec.files import Source, compute_blob_id
 from reconciler.spec.groups import Group
@@ -62,7 +62,17 @@ _GROUPS: tuple[tuple[str, str, type[Group], str | None], ...] = (
     ("Stop", "`stop:` of a service", harness_models.Stop, "harness.service.stop."),
     ("Score", "`score:` of a harness", harness_models.Score, "harness.score."),
     ("Measurements", "`measurements:`", models.Measurements, "measurements."),
+    (
+        "Curve",
+        "with program endpoints in `spec.divisions.DIVISION.SYSTEM.BENCHMARK:`, beside the settings of its points",
+        models.Curve,
+        "",
+    ),
+    ("Client", "`client:` of a benchmark or a curve", endpoints_models.Client, "client."),
+    ("Accuracy of a client", "`accuracy:` of a client", endpoints_models.ClientAccuracy, "client.accuracy."),
+    ("Endpoint", "`endpoint:` of a benchmark or a curve", endpoints_models.Endpoint, "endpoint."),
 )
+_FREE = ("client.parameters", "client.columns", "client.accuracy.columns", "endpoint.stack")  # groups of free names
 _OTHER_NAMES = {
     "benchmark.as": "benchmark.official",
     "model.retraining": "measurements.retraining",
@@ -72,6 +82,10 @@ _OTHER_NAMES = {
     "attempts": "",
     "compliance.attempts": "",
     "power": "power.path",
+    "benchmark.disclosure": "disclosure",
+    "client.model_name": "harness.model_name",
+    "client.arguments": "harness.command",
+    **{name: f"{name}.any" for name in _FREE},
 }
 # Shared files of the tree show these; the submission's inputs are whole mappings, not single settings.
 _RENDERED = (
@@ -113,6 +127,7 @@ def _list_kinds_of_cells() -> Iterator[dict[str, Value]]:
     own = {
         **dict.fromkeys((COMMAND, BUILD_COMMAND, SERVICE_COMMAND, SCORE_COMMAND), command),
         **{f"{source}.path": path for source in ("model", "dataset", "benchmark", "power")},
+        **{f"{name}.any": path for name in _FREE},
     }
     for backend, results, asked in itertools.product(BACKENDS, FORMATS, ({}, own)):
         yield {**tests, "engine.backend": Value(backend), RESULTS: Value(results), **asked}
@@ -141,7 +156,7 @@ def _stale(name: str, table: Mapping[str, tuple[str, ...]]) -> str:
 def _rows(
     group: type[Group], prefix: str | None, table: Mapping[str, tuple[str, ...]]
 ) -> Iterator[tuple[str, str, str]]:
-    beside = issubclass(group, (models.BenchmarkGroup, models.CellGroup))
+    beside = issubclass(group, (models.BenchmarkGroup, models.CellGroup, models.Curve))
     inherited = set(models.SettingsGroup.model_fields) if beside else set()
     for name, field in group.model_fields.items():
         annotation = field.annotation

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from reconciler.mlperf.endpoints_program.rules import Benchmark, EndpointsRules, load_endpoints_rules
+from reconciler.mlperf.endpoints_program.rules import CurveRules, RuledBenchmark, load_endpoints_rules
 from reconciler.mlperf.rules.ruled_value import RuledValue
 from reconciler.mlperf.rules.ruleset import BenchmarkRules, Fields, Ruleset
-from reconciler.mlperf.rules.values import AccuracyLogRule
-from reconciler.mlperf.rules.values import EndpointsRules as HarnessRules
+from reconciler.mlperf.rules.values import AccuracyLogRule, EndpointsRules
 from reconciler.resource.kinds import CURVE_DIVISIONS
 
 ROUND_PREFIX = "endpoints-"  # before the version of the rules: no round of Inference has such a name
@@ -31,7 +30,7 @@ def load_endpoints_ruleset(name: str) -> Ruleset:
     return _make(name, load_endpoints_rules(name.removeprefix(ROUND_PREFIX)))
 
 
-def _make(name: str, rules: EndpointsRules) -> Ruleset:
+def _make(name: str, rules: CurveRules) -> Ruleset:
     general = {field: RuledValue(value, ("policy",)) for field, value in _METRIC.items()}
     benchmarks = {
         benchmark.name: BenchmarkRules(
@@ -52,11 +51,11 @@ def _make(name: str, rules: EndpointsRules) -> Ruleset:
         system_fields=(),
         measurements_fields=(),
         accuracy_log=AccuracyLogRule(limit=0, whole_below=0, keep=0),
-        endpoints=HarnessRules(benchmarks=tuple(benchmarks)),
+        endpoints=EndpointsRules(benchmarks=tuple(benchmarks)),
     )
 
 
-def _bars(benchmark: Benchmark) -> Fields:
+def _bars(benchmark: RuledBenchmark) -> Fields:
     """The accuracy that the client's scorer must reach."""
     found: dict[str, RuledValue] = {}
     for metric, (least, most) in benchmark.accuracy.items():

@@ -7,7 +7,6 @@ step adds what is missing for the actions of the first.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -15,17 +14,15 @@ from reconciler.desired.state import Desired
 from reconciler.diff.acceptance import judge_acceptances, list_accepted_keys, spread
 from reconciler.diff.change import Action, Change, Chosen, Difference, Drift, Finding, Reason, Work
 from reconciler.diff.compliance import compare_cell_tests, list_cell_tests
+from reconciler.diff.fingerprint import compute_fingerprint, compute_submission_fingerprint
 from reconciler.diff.host_drift import find_host_drift
 from reconciler.diff.run_selection import find_differing_evidence, select_runs, select_valid
 from reconciler.observed.state import ArtifactPresence, Observed
-from reconciler.resource.canonical import digest
 from reconciler.resource.decisions import NONE, AcceptedKey, Decisions, Freeze, find_freeze
 from reconciler.resource.inputs import Input
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE, Address, Cell, Kind, RunAddress
 from reconciler.resource.records import IMPORTED, SPARE_LOGS, Ended, Recorded, Summary
 from reconciler.resource.resources import Resource
-
-RENDERER = 2  # raised when the renderer writes other bytes for the same records
 
 # Evidence that the rules let differ between a cell's runs (rules.md: LoadGen revisions may mix).
 ALLOWED_TO_DIFFER = frozenset({"loadgen.version", "loadgen.digest"})
@@ -395,12 +392,6 @@ def read_policy(inputs: Iterable[Input]) -> str:
     return next((str(i.value) for i in inputs if i.name == "policy.publish"), "latest")
 
 
-def compute_fingerprint(result: Resource, record_ids: list[str]) -> str:
-    """What a cell's files are a function of: the result's key, the published records, the renderer."""
-    text = " ".join([result.key, *record_ids, str(RENDERER)])  # plain, since a plan takes one for each cell
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def list_published_cells(chosen: Mapping[Cell, Chosen]) -> set[str]:
     return {str(cell) for cell, records in chosen.items() if is_published(records)}
 
@@ -408,13 +399,6 @@ def list_published_cells(chosen: Mapping[Cell, Chosen]) -> set[str]:
 def is_published(records: Chosen) -> bool:
     runs = records.accuracy and records.performance and records.score
     return bool(runs) and all(identity for _, identity in records.tests)
-
-
-def compute_submission_fingerprint(desired: Desired, cells: set[str]) -> str:
-    """What the shared files are a function of: the systems' descriptions, and which cells the tree holds."""
-    own = next(r for r in desired.resources if r.kind is Kind.SUBMISSION)
-    shared = [[i.name, i.value] for i in desired.detail(own.address).inputs if not i.name.startswith("Result:")]
-    return digest({"shared": shared, "cells": sorted(cells), "renderer": RENDERER})
 
 
 def compare(

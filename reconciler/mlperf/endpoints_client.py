@@ -14,6 +14,7 @@ from reconciler.mlperf.endpoints_accuracy import parse_number
 from reconciler.mlperf.log_files import CONFIG
 from reconciler.resource.kinds import PERFORMANCE
 
+_PATIENCE = 300  # seconds for its own processes to start, before anything is measured
 PERFORMANCE_DATASET, ACCURACY_DATASET = "performance", "accuracy"
 _PARAMETERS, _COLUMNS, _ACCURACY_COLUMNS = "client.parameters.", "client.columns.", "client.accuracy.columns."
 _SHARED = (
@@ -93,7 +94,7 @@ def _collect_asked(asked: Mapping[str, Any]) -> dict[str, Any]:
     load: dict[str, Any] = {"type": "concurrency", "target_concurrency": int(asked["point.concurrency"])}
     if timed and asked.get("target_qps") is not None:
         load["target_qps"] = float(asked["target_qps"])
-    client: dict[str, Any] = {"stream_all_chunks": True}
+    client: dict[str, Any] = {"stream_all_chunks": True, "worker_initialization_timeout": _PATIENCE}
     if asked.get("client.workers") is not None:
         client["num_workers"] = int(asked["client.workers"])
     return {
@@ -104,6 +105,7 @@ def _collect_asked(asked: Mapping[str, Any]) -> dict[str, Any]:
             "load_pattern": load,
             "client": client,
             "warmup": _warmup(asked) if timed else {"enabled": False},
+            "service_ready_timeout_s": _PATIENCE,
         },
         "endpoint_config": {"api_type": asked.get("client.api") or "openai"},
     }

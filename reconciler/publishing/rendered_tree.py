@@ -7,7 +7,8 @@ from pathlib import Path
 
 from reconciler.desired.state import Desired
 from reconciler.diff.change import Chosen, Difference
-from reconciler.diff.difference import compute_fingerprint, compute_submission_fingerprint, list_published_cells
+from reconciler.diff.difference import list_published_cells
+from reconciler.diff.fingerprint import compute_fingerprint, compute_submission_fingerprint
 from reconciler.files import RepositoryPaths
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.mlperf.rules.ruleset import Ruleset

@@ -33,7 +33,7 @@ from reconciler.spec.descriptions import DESCRIPTION_FIELDS
 from reconciler.spec.groups import Group
 from reconciler.spec.layers import Block, LayeredSetting, break_cycles, combine, flatten, resolve_blocks
 from reconciler.spec.locations import Variables, explain_unset
-from reconciler.spec.models import BenchmarkGroup, Curve, Document, SettingsGroup
+from reconciler.spec.models import BenchmarkGroup, CurveGroup, Document, SettingsGroup
 from reconciler.spec.names import find_nearest, give_advice
 from reconciler.spec.nodes import ListNode, MapNode, Node, ScalarNode
 from reconciler.spec.presets import MARK as PRESET_MARK
@@ -298,7 +298,7 @@ class Declaring:
             yield from self._curve(named, curve, where, rules)
 
     def _curve(
-        self, named: tuple[str, str, str], curve: Curve, where: tuple[str, ...], rules: CurveRules
+        self, named: tuple[str, str, str], curve: CurveGroup, where: tuple[str, ...], rules: CurveRules
     ) -> Iterator[DeclaredCell]:
         for lacking in (name for name in (MAXIMUM, "points") if not getattr(curve, name)):
             example = "64" if lacking == MAXIMUM else "auto"

@@ -30,7 +30,7 @@ class ClientAccuracy(Group):
     columns: Options = Field({}, description="Columns by what the client calls them, such as {prompt: question}.")
 
 
-class Client(Group):
+class EndpointsClient(Group):
     """The official client, mlcommons/endpoints, and what it is told. A change makes every point stale."""
 
     code: fields.Location = Field(

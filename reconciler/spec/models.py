@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from reconciler.spec import fields
-from reconciler.spec.endpoints_models import ByConcurrency, Client, Endpoint, or_list
+from reconciler.spec.endpoints_models import ByConcurrency, Endpoint, EndpointsClient, or_list
 from reconciler.spec.executor_models import ExecutorGroup, Meter
 from reconciler.spec.groups import Empty, Group, Options
 from reconciler.spec.harness_models import Harness
@@ -208,7 +208,7 @@ class BenchmarkGroup(SettingsGroup):
     )
     model: Model = Field(Model(), description="The model.")
     dataset: Dataset = Field(Dataset(), description="The dataset.")
-    client: Client = Field(Client(), description="With program endpoints: the official client.")
+    client: EndpointsClient = Field(EndpointsClient(), description="With program endpoints: the official client.")
     disclosure: Options = Field(
         {},
         description="With program endpoints: fields of point.yaml that nothing here can tell, such as link_to_model.",
@@ -284,7 +284,7 @@ Cells = Annotated[
 ]
 
 
-class Curve(SettingsGroup):
+class CurveGroup(SettingsGroup):
     """The points of one benchmark on one system, with program endpoints. What is set beside `points` holds for each."""
 
     max_supported_concurrency: fields.Count = Field(
@@ -299,13 +299,13 @@ class Curve(SettingsGroup):
     seed_set: fields.OptionalName = Field(
         None, description="The published set of seeds that the curve is bound to, such as A; default: the newest."
     )
-    client: Client = Field(Client(), description="The official client.")
+    client: EndpointsClient = Field(EndpointsClient(), description="The official client.")
     disclosure: Options = Field({}, description="Fields of point.yaml that nothing here can tell.")
     endpoint: Endpoint = Field(Endpoint(), description="An endpoint that is not started here.")
 
 
 Curves = Annotated[
-    dict[fields.Name, Annotated[dict[fields.Name, Curve], Empty]],
+    dict[fields.Name, Annotated[dict[fields.Name, CurveGroup], Empty]],
     Empty,
 ]
 

@@ -65,10 +65,10 @@ _GROUPS: tuple[tuple[str, str, type[Group], str | None], ...] = (
     (
         "Curve",
         "with program endpoints in `spec.divisions.DIVISION.SYSTEM.BENCHMARK:`, beside the settings of its points",
-        models.Curve,
+        models.CurveGroup,
         "",
     ),
-    ("Client", "`client:` of a benchmark or a curve", endpoints_models.Client, "client."),
+    ("Client", "`client:` of a benchmark or a curve", endpoints_models.EndpointsClient, "client."),
     ("Accuracy of a client", "`accuracy:` of a client", endpoints_models.ClientAccuracy, "client.accuracy."),
     ("Endpoint", "`endpoint:` of a benchmark or a curve", endpoints_models.Endpoint, "endpoint."),
 )
@@ -156,7 +156,7 @@ def _stale(name: str, table: Mapping[str, tuple[str, ...]]) -> str:
 def _rows(
     group: type[Group], prefix: str | None, table: Mapping[str, tuple[str, ...]]
 ) -> Iterator[tuple[str, str, str]]:
-    beside = issubclass(group, (models.BenchmarkGroup, models.CellGroup, models.Curve))
+    beside = issubclass(group, (models.BenchmarkGroup, models.CellGroup, models.CurveGroup))
     inherited = set(models.SettingsGroup.model_fields) if beside else set()
     for name, field in group.model_fields.items():
         annotation = field.annotation

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from harness.numa import node_of, read_memory, read_processors
+
 _LIMIT = 10.0  # seconds that a program may take to describe the machine
 _NOT_DISKS = ("loop", "ram", "zram", "dm-", "md", "sr", "fd", "nbd")
 _CACHES = ("L1d", "L1i", "L2", "L3")
@@ -30,6 +32,7 @@ def describe_hardware(
     known = (parse_lscpu(read(path)) for path in sorted(root.glob("proc/driver/nvidia/gpus/*/information")))
     found["gpus"] = [fields["Model"] for fields in known if "Model" in fields]
     found["cards"] = list(_cards(root / "sys/class/net"))
+    found |= _nodes(root)
     return {name: value for name, value in found.items() if value not in ("", None, 0, [])}
 
 
@@ -72,6 +75,20 @@ def _processors(root: Path, listed: Mapping[str, str]) -> dict[str, Any]:
         "cpu.mhz": _frequency(root, listed),
         "cpu.caches": ", ".join(f"{name} {listed[f'{name} cache']}" for name in _CACHES if f"{name} cache" in listed),
         "numa.nodes": _number(listed.get("NUMA node(s)")) or len(list(root.glob("sys/devices/system/node/node[0-9]*"))),
+    }
+
+
+def _nodes(root: Path) -> dict[str, Any]:
+    """NUMA nodes, memory-only ones too; beside which of them each NVIDIA GPU stands; processors that are offline."""
+    system = root / "sys"
+    buses = [path.parent.name for path in sorted(root.glob("proc/driver/nvidia/gpus/*/information"))]
+    return {
+        "numa.layout": [
+            {"node": number, "processors": len(processors), "memory_bytes": read_memory(number, system)}
+            for number, processors in read_processors(system)
+        ],
+        "numa.gpus": [node_of(bus, system) for bus in buses],
+        "cpu.offline": read(system / "devices/system/cpu/offline"),
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import platform
 from collections.abc import Iterator
@@ -12,8 +13,10 @@ from typing import Any
 
 import psutil
 
+from harness.cgroups import read_processor_limit
 from harness.contract import Fact
 from harness.gpus import list_computing, list_inventory
+from harness.numa import list_usable
 
 
 def describe_machine() -> dict[str, Any]:
@@ -39,10 +42,9 @@ def collect_machine_notes() -> dict[str, Fact]:
 
 
 def count_usable_cores() -> int:
-    """Logical cores that this process may run on; containers and taskset make them fewer than the machine has."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """Logical cores that this process may use; containers and taskset make them fewer than the machine has, and so does
+    a limit of processor time."""
+    return max(1, math.ceil(min(len(list_usable()), read_processor_limit())))
 
 
 def find_distribution_version(*names: str) -> str:

@@ -1,8 +1,8 @@
 """ONNX Runtime on the CPU. The engine file is the model with its graph rewritten ahead of the run.
 
 Each stream is a thread of ours that runs one batch at a time; ONNX Runtime releases the interpreter while it computes.
-With one thread per batch all streams share a session, otherwise each has its own: a session has one pool of threads,
-and batches that share it would take each other's.
+With one thread per batch all streams of a NUMA node share a session, otherwise each has its own: a session has one pool
+of threads, and batches that share it would take each other's.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from harness.contract import BACKENDS, Fact
 from harness.digests import hash_files
 from harness.errors import HarnessError
 from harness.machine import find_distribution_version
+from harness.numa import staying_beside
 from harness.qsl import Rows, count_rows
 
 ENGINE_FILE = "model.onnx"
@@ -95,11 +96,18 @@ class OnnxRuntimeSession(StreamSession):
 
     def __init__(self, plan: LoadPlan, folder: Path) -> None:
         super().__init__(plan, BackendEngine.read(folder, "onnxruntime"))
-        threads = self._threads_each
-        options, path = self._session_options(threads), folder / self._engine.file
-        first = _open(path, options)
-        others = [first if threads == 1 else _open(path, options) for _ in range(plan.streams - 1)]
-        self._sessions = [first, *others]
+        path = folder / self._engine.file
+        shared: dict[int, Any] = {}  # by node, of streams that compute a batch with one thread
+        self._sessions = []
+        for place in self._places:
+            session = shared.get(place.node)
+            if session is None:
+                # Its threads stay where they are made, and its weights where they are first written.
+                with staying_beside(place.node, place.processors):
+                    session = _open(path, self._session_options(place.threads))
+                if place.threads == 1:
+                    shared[place.node] = session
+            self._sessions.append(session)
         self._input_names = [tensor.name for tensor in self._engine.inputs]
         self._output_names = [tensor.name for tensor in self._engine.outputs]
 

@@ -10,23 +10,25 @@ from typing import Any
 
 from harness.backends import BackendEngine, LoadPlan, Outputs, Token, match_samples
 from harness.backends.staging import Staging
-from harness.machine import count_usable_cores
+from harness.numa import stay_beside
+from harness.placement import place_workers
 from harness.qsl import Arrays, Rows
 
 
 class StreamSession(ABC):
-    """The threads start with the first batch. A backend says how one of them computes: ``_run``, over the staging of
-    its stream."""
+    """The threads start with the first batch, each beside its NUMA node where there are several (``_places``). A
+    backend says how one of them computes: ``_run``, over the staging of its stream."""
 
     def __init__(self, plan: LoadPlan, engine: BackendEngine) -> None:
         self._plan, self._engine = plan, engine
         self.batch_size = min(plan.batch_size, engine.batch_size)
         self.sizes: Sequence[int] = engine.batch_sizes
-        self._threads_each = plan.threads or max(1, count_usable_cores() // plan.streams)
+        self._places = place_workers(plan.streams, plan.threads)
         self.notes: Mapping[str, Any] = {
-            "threads": self._threads_each,
+            "threads": max(place.threads for place in self._places),
             "streams": plan.streams,
             "precision": engine.precision,
+            **({"numa_nodes": [place.node for place in self._places]} if self._places[0].node >= 0 else {}),
         }
         self._staging: list[Staging] = []
         self._work: SimpleQueue[tuple[Rows, Token] | None] = SimpleQueue()
@@ -67,8 +69,8 @@ class StreamSession(ABC):
     @abstractmethod
     def _run(self, stream: int, rows: Rows) -> Outputs: ...
 
-    def _begin(self) -> None:  # noqa: B027 - most have nothing to do
-        """On each thread, before its first batch."""
+    def _begin(self, stream: int) -> None:  # noqa: B027 - most have nothing to do
+        """On the thread of each stream, before its first batch."""
 
     def _start_threads(self) -> None:
         for stream in range(self._plan.streams):
@@ -77,7 +79,9 @@ class StreamSession(ABC):
             thread.start()
 
     def _serve(self, stream: int) -> None:
-        self._begin()
+        place = self._places[stream]
+        stay_beside(place.node, place.processors)
+        self._begin(stream)
         while (item := self._work.get()) is not None:
             rows, token = item
             try:

@@ -18,10 +18,10 @@ from harness.cuda.driver import CudaError, Device, DeviceMemoryError, device_cou
 from harness.cuda.engines import LoadedEngine, Loader
 from harness.cuda.faults import explained, too_large, too_many
 from harness.cuda.lanes import Lane, Shapes, Streams, batch_shapes
-from harness.cuda.numa import node_of, processors_of, stay_on
 from harness.cuda.sample_memory import Residence, Resident
 from harness.cuda.sizes import sizes
 from harness.errors import HarnessError
+from harness.numa import node_of, processors_of, stay_on, staying_beside
 from harness.qsl import Arrays, Rows
 
 Work = tuple[Lane, Token, int]
@@ -185,7 +185,8 @@ class CudaSession:
         for worker in self.workers:
             worker.device.activate()
             try:
-                worker.open(batch_shapes(worker.loaded, arrays, tuple(self.sizes)), graphs=self._graphs)
+                with staying_beside(worker.node, processors_of(worker.node)):
+                    worker.open(batch_shapes(worker.loaded, arrays, tuple(self.sizes)), graphs=self._graphs)
             except CudaError as error:
                 raise explained(error, worker.label) from error
             worker.run_threads(self._free)

@@ -30,6 +30,7 @@ from reconciler.render.documents import render_document
 from reconciler.resource.settings import SystemSettings
 from reconciler.spec.edit import EditError
 from reconciler.spec.files import read_sources
+from reconciler.spec.numa_layout import find_layout_advice
 from reconciler.spec.proposal import Proposal, propose
 from reconciler.spec.system_proposal import Described, describe, list_required, list_systems, render_block_lines
 
@@ -150,6 +151,13 @@ def _compared(node: Node) -> Mapping[str, str]:
     return {name: value for name, value in found.items() if name not in _NOT_COMPARED}
 
 
+def _advise(nodes: tuple[Node, ...]) -> list[str]:
+    """Where the firmware's layout contradicts the guides, with the host where there are several."""
+    found = [(str(node["hardware"].get("host", "")), find_layout_advice(node["hardware"])) for node in nodes]
+    several = len(nodes) > 1
+    return [f"{host}: {line}" if several else line for host, lines in found for line in lines]
+
+
 def _document(
     target: _Target, nodes: tuple[Node, ...], proposal: Proposal, described: Described | None, written: bool
 ) -> dict[str, object]:
@@ -162,6 +170,7 @@ def _document(
         unread=list(proposal.unread),
         kept={name: {"spec": was, "read": now} for name, (was, now) in (described.kept if described else {}).items()},
         differences=find_differences(nodes, _compared),
+        advice=_advise(nodes),
         nodes=[dict(node) for node in nodes],
         changed=bool(described and described.text != target.text),
         written=written,
@@ -178,6 +187,8 @@ def _say(
         _say_difference(target, described, written)
     for line in find_differences(nodes, _compared):
         say(f"Differs: {line}")
+    for line in _advise(nodes):
+        say(f"Advice: {line}")
     for name, (was, now) in (described.kept if described else {}).items():
         say(f"Kept: {name}: {was}   (read: {now}; --overwrite takes it)")
     missing = described.missing if described else list_required(proposal.unread)

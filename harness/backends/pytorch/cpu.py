@@ -43,16 +43,16 @@ class PyTorchSession(StreamSession):
             size: CompiledModel(folder / name_package(size), "cpu", at_once=plan.streams)
             for size in self._engine.batch_sizes or (0,)
         }
-        self._begin()  # for compute() on this thread
+        self._begin(0)  # for compute() on this thread
 
     def close(self) -> None:
         super().close()
         for model in self._models.values():
             model.close()
 
-    def _begin(self) -> None:
-        """OpenMP counts the threads of each thread that calls it."""
-        torch.set_num_threads(self._threads_each)
+    def _begin(self, stream: int) -> None:
+        """OpenMP counts the threads of each thread that calls it, and they stay where it stays."""
+        torch.set_num_threads(self._places[stream].threads)
 
     def _run(self, stream: int, rows: Rows) -> Outputs:
         arrays = self._staging[stream].batch(rows)

@@ -13,6 +13,8 @@ import triton_python_backend_utils as triton
 from harness.backends import Tensor
 from harness.backends.triton.repository import SERVED
 from harness.backends.triton.serving import ServedEngine
+from harness.numa import stay_beside
+from harness.placement import place_workers
 
 
 class TritonPythonModel:
@@ -23,10 +25,17 @@ class TritonPythonModel:
     """
 
     def initialize(self, arguments: Mapping[str, str]) -> None:
+        parameters = json.loads(arguments["model_config"])["parameters"]
+        served = json.loads(parameters[SERVED]["string_value"])
         if arguments["model_instance_kind"] == "GPU":
             choose_device(int(arguments["model_instance_device_id"]))
-        parameters = json.loads(arguments["model_config"])["parameters"]
-        self._engine = ServedEngine(json.loads(parameters[SERVED]["string_value"]))
+        else:
+            # Instances are named after their group and their number in it.
+            number = int(arguments["model_instance_name"].rpartition("_")[2])
+            place = place_workers(served["instances"], served["threads"])[number]
+            stay_beside(place.node, place.processors)
+            served["threads"] = place.threads
+        self._engine = ServedEngine(served)
         self._engine.warm_up()
 
     def execute(self, requests: Sequence[Any]) -> list[Any]:
@@ -52,7 +61,7 @@ class TritonPythonModel:
 
 
 def choose_device(number: int) -> None:
-    """The GPU of this instance is the only one that its process sees."""
+    """The GPU of this instance is the only one that its process sees. Its session stays beside it by itself."""
     seen = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     os.environ["CUDA_VISIBLE_DEVICES"] = seen.split(",")[number].strip() if seen else str(number)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from harness.backends import BackendEngine, LoadPlan, Tensor
 from harness.backends.triton.building import MADE, OWN_BACKENDS, copy_engine
 from harness.backends.triton.protocol import DATATYPES
 from harness.errors import HarnessError
-from harness.machine import count_usable_cores
+from harness.placement import WorkerPlace, place_workers
 
 MODEL = "model"
 SERVED = "served"  # the parameter that tells our own code in the Python backend what to load
@@ -21,11 +22,13 @@ _PYTHON = "from harness.backends.triton.python_model import TritonPythonModel as
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings:
-    """What a run says of the model. ``instances``: on each device, or together where there is none; ``threads``: of
-    one of them; ``devices``: GPUs by number."""
+    """What a run says of the model. ``instances``: on each device, or together where there is none; ``places``: of
+    those on processors, with their threads; ``threads``: as the run says, 0 for a share; ``devices``: GPUs by
+    number."""
 
     instances: int
     threads: int
+    places: tuple[WorkerPlace, ...]
     devices: tuple[int, ...]
     dynamic_batching: bool
     preferred_batch_sizes: tuple[int, ...]
@@ -49,7 +52,8 @@ def read_settings(plan: LoadPlan, engine: BackendEngine) -> ModelSettings:
     on_gpu = OWN_BACKENDS[str(engine.settings["made_by"])].kind == "KIND_GPU"
     return ModelSettings(
         instances=instances,
-        threads=plan.threads or max(1, count_usable_cores() // instances),
+        threads=plan.threads,
+        places=tuple(place_workers(instances, plan.threads)),
         devices=tuple(range(max(1, int(options.get("devices", 1))))) if on_gpu else (),
         dynamic_batching=dynamic,
         preferred_batch_sizes=_read_sizes(str(options.get("preferred_batch_sizes", "")), engine.batch_size),
@@ -93,7 +97,7 @@ def _render_lines(engine: BackendEngine, folder: Path, settings: ModelSettings) 
     yield f"max_batch_size: {engine.batch_size}"
     yield from _render_tensors("input", engine.inputs, reshaped=not python)
     yield from _render_tensors("output", engine.outputs, reshaped=not python)
-    yield from _render_instances(settings, own.kind)
+    yield from _render_instances(settings, own.kind, policed=bool(list_policies(engine, settings)))
     if settings.dynamic_batching:
         sizes = settings.preferred_batch_sizes
         preferred = f" preferred_batch_size: [ {', '.join(map(str, sizes))} ]" if sizes else ""
@@ -116,14 +120,30 @@ def _render_tensors(part: str, tensors: Sequence[Tensor], *, reshaped: bool) -> 
         yield f"{part} [ {{ name: {_quote(tensor.name)} data_type: {datatype} dims: [ {dims} ]{reshape} }} ]"
 
 
-def _render_instances(settings: ModelSettings, kind: str) -> Iterator[str]:
+def _render_instances(settings: ModelSettings, kind: str, *, policed: bool) -> Iterator[str]:
     gpus = f" gpus: [ {', '.join(map(str, settings.devices))} ]" if settings.devices else ""
-    yield f"instance_group [ {{ count: {settings.instances} kind: {kind}{gpus} }} ]"
+    if not policed:
+        yield f"instance_group [ {{ count: {settings.instances} kind: {kind}{gpus} }} ]"
+        return
+    for node, count in sorted(Counter(place.node for place in settings.places).items()):
+        yield f'instance_group [ {{ count: {count} kind: {kind} host_policy: "{name_policy(node)}" }} ]'
+
+
+def list_policies(engine: BackendEngine, settings: ModelSettings) -> dict[str, WorkerPlace]:
+    """Name -> where its instances stay, of a server's own backend on several NUMA nodes. Our code in the Python backend
+    binds itself."""
+    if engine.settings["served_by"] == "python" or settings.devices or settings.places[0].node < 0:
+        return {}
+    return {name_policy(place.node): place for place in settings.places}
+
+
+def name_policy(node: int) -> str:
+    return f"node{node}"
 
 
 def _list_threads(backend: str, settings: ModelSettings) -> Mapping[str, str]:
     """In the words of Triton's own backends."""
-    threads = str(settings.threads)
+    threads = str(min(place.threads for place in settings.places))
     return {
         "onnxruntime": {"intra_op_thread_count": threads, "inter_op_thread_count": "1"},
         "openvino": {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": "1"},
@@ -135,6 +155,7 @@ def _describe_served(engine: BackendEngine, folder: Path, settings: ModelSetting
         "backend": engine.settings["made_by"],
         "engine": str(folder / MADE),
         "batch_size": engine.batch_size,
+        "instances": settings.instances,
         "threads": settings.threads,
         # Threads that spin for work would take those of the other instances.
         "scenario": settings.scenario if settings.instances == 1 else "Server",

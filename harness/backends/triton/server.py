@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,12 @@ from harness.backends import BackendEngine, LoadPlan
 from harness.backends.triton.connection import get, read_problem
 from harness.backends.triton.programs import Program, find_program, make_backends, make_environment
 from harness.backends.triton.protocol import find_differences
-from harness.backends.triton.repository import MODEL, read_settings, write_repository
+from harness.backends.triton.repository import MODEL, list_policies, read_settings, write_repository
 from harness.command import SERVICE_LOG
 from harness.contract import LOG_PARTS, installing
 from harness.errors import HarnessError, ProblemClass
+from harness.numa import find_ranges
+from harness.placement import WorkerPlace
 
 _LOOK = 0.05  # seconds
 _ASKED = 30.0  # seconds in which a server describes itself
@@ -181,7 +183,8 @@ def _start(plan: LoadPlan, engine: BackendEngine, engine_folder: Path, timeout: 
     for attempt in range(_TRIES):
         folder = Path(tempfile.mkdtemp(prefix="triton-", dir=plan.folder))
         write_repository(folder / "repository", engine, engine_folder, settings)
-        server = _launch(program, folder, timeout, plan.folder / SERVICE_LOG)
+        policies = list_policies(engine, settings)
+        server = _launch(program, folder, timeout, plan.folder / SERVICE_LOG, policies)
         try:
             _wait(server, float(plan.options.get("ready_timeout_s") or 600))
             return server
@@ -192,12 +195,15 @@ def _start(plan: LoadPlan, engine: BackendEngine, engine_folder: Path, timeout: 
     raise AssertionError("the last try ends above")
 
 
-def _launch(program: Program, folder: Path, timeout: float, kept: Path) -> TritonServer:
+def _launch(
+    program: Program, folder: Path, timeout: float, kept: Path, policies: Mapping[str, WorkerPlace]
+) -> TritonServer:
     ports = free_ports(2)
     regions = f"{_REGIONS}{os.getpid()}_{folder.name.removeprefix('triton-')}_"
     log = folder / "server.log"
     backends = make_backends(program, folder)
-    command = [str(program.path), *list_arguments(folder / "repository", ports, regions, backends)]
+    words = [*list_arguments(folder / "repository", ports, regions, backends), *list_policy_arguments(policies)]
+    command = [str(program.path), *words]
     environment = {**make_environment(program, dict(os.environ)), "RECONCILE_PARENT": str(os.getpid())}
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -237,6 +243,15 @@ def list_arguments(repository: Path, ports: Sequence[int], regions: str, backend
         "--exit-timeout-secs=5",
         f"--backend-config=python,shm-region-prefix-name={regions}",
     ]
+
+
+def list_policy_arguments(policies: Mapping[str, WorkerPlace]) -> list[str]:
+    """Where the instances of each policy stay, memory and threads. Triton takes processors as ranges."""
+    words = []
+    for name, place in sorted(policies.items()):
+        cores = ",".join(f"{first}-{last}" for first, last in find_ranges(place.processors))
+        words += [f"--host-policy={name},numa-node={place.node}", f"--host-policy={name},cpu-cores={cores}"]
+    return words
 
 
 def _wait(server: TritonServer, longest: float) -> None:

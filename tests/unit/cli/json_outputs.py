@@ -142,6 +142,8 @@ def reference(found: Mapping[str, Sequence[Any]]) -> str:
 def _fields(path: str, value: Any) -> Iterator[tuple[str, str]]:
     if path.rpartition(".")[2] in _AS_RECORDED:
         yield path, "object, as recorded or read"
+    elif path in _OF_THE_MACHINE:
+        yield f"{path}[]", "text"
     elif isinstance(value, dict) and value:
         if all(re.fullmatch(r"[a-z][a-z0-9_]*", name) for name in value):
             for name, item in value.items():
@@ -167,6 +169,8 @@ _KINDS: Mapping[type, str] = {
 }
 # Their fields depend on the benchmark, the machine or the round.
 _AS_RECORDED = frozenset({"values", "settings", "description", "hardware", "nodes", "benchmarks", "sections"})
+# Texts, none on some machines and several on others.
+_OF_THE_MACHINE = frozenset({"advice"})
 
 
 def _kinds(kinds: set[str]) -> str:

@@ -19,7 +19,8 @@ from tests.unit.harness.fake_cuda import CUresult, Fake
 
 fake_cuda.provide()
 
-from harness.cuda import driver, numa, pipeline, sizes  # noqa: E402
+from harness import numa  # noqa: E402
+from harness.cuda import driver, pipeline, sizes  # noqa: E402
 from harness.cuda.faults import smaller_batch  # noqa: E402
 from harness.cuda.gathering import shape  # noqa: E402
 

@@ -15,9 +15,22 @@ from harness.backends import BackendEngine, LoadPlan, Tensor
 from harness.backends.triton.connection import read_head, read_problem
 from harness.backends.triton.metrics import Metrics, describe_work, parse_metrics
 from harness.backends.triton.protocol import find_differences, find_shape, make_request_head, read_outputs
-from harness.backends.triton.repository import MODEL, ModelSettings, read_settings, render_config, write_repository
-from harness.backends.triton.server import list_arguments, remove_left_regions, remove_regions
+from harness.backends.triton.repository import (
+    MODEL,
+    ModelSettings,
+    list_policies,
+    read_settings,
+    render_config,
+    write_repository,
+)
+from harness.backends.triton.server import (
+    list_arguments,
+    list_policy_arguments,
+    remove_left_regions,
+    remove_regions,
+)
 from harness.errors import HarnessError
+from harness.placement import WorkerPlace
 
 POINT, SCORES = Tensor("point", (4,), "float32"), Tensor("scores", (5,), "float32")
 ENGINE = BackendEngine(
@@ -34,6 +47,7 @@ ENGINE = BackendEngine(
 SETTINGS = ModelSettings(
     instances=2,
     threads=3,
+    places=(WorkerPlace(-1, frozenset({0, 1}), 3),) * 2,
     devices=(),
     dynamic_batching=False,
     preferred_batch_sizes=(),
@@ -81,6 +95,27 @@ def test_own_backends_of_the_server_read_the_engine_itself(made_by: str, file: s
     assert "served" not in config
 
 
+def test_instances_of_an_own_backend_stay_on_their_nodes() -> None:
+    places = (
+        WorkerPlace(0, frozenset({0, 1, 2, 8}), 2),
+        WorkerPlace(1, frozenset({3, 4}), 2),
+        WorkerPlace(0, frozenset({0, 1, 2, 8}), 2),
+    )
+    settings = replace(SETTINGS, instances=3, places=places)
+    engine = made("onnxruntime", "own")
+    config = render_config(engine, Path("/engine"), settings)
+    assert 'instance_group [ { count: 2 kind: KIND_CPU host_policy: "node0" } ]' in config
+    assert 'instance_group [ { count: 1 kind: KIND_CPU host_policy: "node1" } ]' in config
+    assert list_policy_arguments(list_policies(engine, settings)) == [
+        "--host-policy=node0,numa-node=0",
+        "--host-policy=node0,cpu-cores=0-2,8-8",
+        "--host-policy=node1,numa-node=1",
+        "--host-policy=node1,cpu-cores=3-4",
+    ]
+    assert "host_policy" not in render_config(ENGINE, Path("/engine"), settings)  # our own code binds itself
+    assert list_policies(made("tensorrt", "own"), replace(settings, devices=(0,))) == {}
+
+
 def test_dynamic_batching_says_sizes_and_delay() -> None:
     settings = replace(SETTINGS, dynamic_batching=True, preferred_batch_sizes=(4, 8), batch_delay_us=500)
     config = render_config(ENGINE, Path("/engine"), settings)
@@ -126,7 +161,7 @@ def plan(**options: Any) -> LoadPlan:
 def test_settings_of_a_run() -> None:
     found = read_settings(plan(instances=2, dynamic_batching=True, preferred_batch_sizes="4, 8", devices=2), ENGINE)
     assert (found.instances, found.preferred_batch_sizes, found.devices) == (2, (4, 8), ())
-    assert found.threads >= 1
+    assert [place.threads >= 1 for place in found.places] == [True, True]
     assert read_settings(plan(devices=2), made("tensorrt", "own")).devices == (0, 1)
 
 

@@ -1,0 +1,154 @@
+"""NUMA nodes: which processors and how much memory each has, and work that stays beside one of them."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+Made = TypeVar("Made")
+
+_SYSTEM = Path("/sys")
+_LIBRARY = "libnuma.so.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """``processors``: those of it that this process may use, none of them offline; ``memory_bytes``: all that it has,
+    0 where the machine does not say."""
+
+    number: int
+    processors: frozenset[int]
+    memory_bytes: int = 0
+
+
+def list_nodes(system: Path = _SYSTEM, usable: set[int] | None = None) -> list[Node]:
+    """Those on which this process may compute, by number; none where the kernel knows no nodes. A node without
+    processors (memory of a device, or a socket that a container was not given) is not among them."""
+    allowed = list_usable() if usable is None else usable
+    found = [(number, processors & allowed) for number, processors in read_processors(system)]
+    return [
+        Node(number, frozenset(processors), read_memory(number, system)) for number, processors in found if processors
+    ]
+
+
+def list_usable() -> set[int]:
+    """Processors that this process may use: affinity and the cpusets of control groups are in it already."""
+    if hasattr(os, "sched_getaffinity"):
+        return set(os.sched_getaffinity(0))
+    return set(range(os.cpu_count() or 1))
+
+
+def read_processors(system: Path = _SYSTEM) -> Iterator[tuple[int, set[int]]]:
+    """(node, its processors that are online), by number."""
+    folders = (path for path in (system / "devices/system/node").glob("node[0-9]*"))
+    for number, path in sorted((int(path.name.removeprefix("node")), path) for path in folders):
+        with suppress(OSError, ValueError):
+            yield number, parse_list((path / "cpulist").read_text(encoding="ascii"))
+
+
+def read_memory(number: int, system: Path = _SYSTEM) -> int:
+    """Bytes; 0 where the node has none, or does not say."""
+    with suppress(OSError, ValueError, IndexError):
+        text = (system / f"devices/system/node/node{number}/meminfo").read_text(encoding="ascii")
+        line = next(line for line in text.splitlines() if "MemTotal:" in line)
+        return int(line.split("MemTotal:")[1].split()[0]) * 1024
+    return 0
+
+
+def node_of(bus: str, system: Path = _SYSTEM) -> int:
+    """NUMA node of the device at this PCI address; -1 where the machine does not say, as most with one node."""
+    try:
+        return int((system / "bus/pci/devices" / bus / "numa_node").read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return -1
+
+
+def processors_of(node: int, system: Path = _SYSTEM) -> set[int]:
+    """Those of the node that this process may use; all that it may use where the node is not known."""
+    usable = list_usable()
+    try:
+        text = (system / f"devices/system/node/node{node}/cpulist").read_text(encoding="ascii")
+    except OSError:
+        return usable
+    return (parse_list(text) & usable) or usable
+
+
+def parse_list(text: str) -> set[int]:
+    """The kernel's list form: "0-3,8" is 0, 1, 2, 3 and 8."""
+    found: set[int] = set()
+    for part in filter(None, text.strip().split(",")):
+        first, _, last = part.partition("-")
+        found.update(range(int(first), int(last or first) + 1))
+    return found
+
+
+def find_ranges(processors: Iterable[int]) -> list[tuple[int, int]]:
+    """First and last of each run of neighbours."""
+    found: list[tuple[int, int]] = []
+    for number in sorted(processors):
+        if found and found[-1][1] == number - 1:
+            found[-1] = (found[-1][0], number)
+        else:
+            found.append((number, number))
+    return found
+
+
+def stay_on(processors: set[int] | frozenset[int]) -> None:
+    """Keep the calling thread there, where the system lets it: a sandbox may not, and it works anywhere."""
+    with suppress(OSError):
+        os.sched_setaffinity(0, processors)
+
+
+def stay_beside(node: int, processors: set[int] | frozenset[int]) -> None:
+    """The same, and the memory that the thread touches first is on the node while there is some; -1: anywhere."""
+    if node >= 0:
+        stay_on(processors)
+        prefer_memory(node)
+
+
+@contextmanager
+def staying_beside(node: int, processors: set[int] | frozenset[int]) -> Iterator[None]:
+    """The same while this is entered, for the calling thread and those that are started meanwhile."""
+    before = list_usable()
+    stay_beside(node, processors)
+    try:
+        yield
+    finally:
+        if node >= 0:
+            stay_on(before)
+            prefer_memory(-1)
+
+
+def done_on(processors: set[int], work: Callable[[], Made]) -> Made:
+    """What ``work`` gives on a thread that stays there: memory that it touches first is on that node."""
+    with ThreadPoolExecutor(1, initializer=stay_on, initargs=(processors,)) as pool:
+        return pool.submit(work).result()
+
+
+def prefer_memory(node: int) -> None:
+    """Of the calling thread; -1: wherever it runs. Without libnuma the kernel's default decides, which is the node of
+    the processor that touches memory first."""
+    library = load_libnuma()
+    if library is None:
+        return
+    if node < 0:
+        library.numa_set_localalloc()
+    else:
+        library.numa_set_preferred(node)
+
+
+@cache
+def load_libnuma() -> Any:
+    """None where it is not installed, or the kernel allows no policy of memory."""
+    try:
+        library = ctypes.CDLL(_LIBRARY)
+        return library if library.numa_available() >= 0 else None
+    except (OSError, AttributeError):
+        return None

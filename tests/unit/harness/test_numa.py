@@ -1,0 +1,161 @@
+"""Nodes of made-up machines, and which of them the workers of a CPU backend get."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from harness.cgroups import read_processor_limit
+from harness.machine import count_usable_cores
+from harness.numa import (
+    Node,
+    find_ranges,
+    list_nodes,
+    list_usable,
+    load_libnuma,
+    parse_list,
+    stay_beside,
+    staying_beside,
+)
+from harness.placement import place_workers, share_out
+from tests.unit.harness.machines import files
+
+
+def make_system(root: Path, **nodes: str) -> Path:
+    """``node0="0-3"``: the processors of node 0 that are online; each has a gibibyte for each processor."""
+    for name, listed in nodes.items():
+        number = name.removeprefix("node")
+        memory = len(parse_list(listed)) << 20
+        files(
+            root,
+            **{
+                f"devices__system__node__{name}__cpulist": f"{listed}\n",
+                f"devices__system__node__{name}__meminfo": f"Node {number} MemTotal:  {memory} kB\nNode 0 MemFree: 1\n",
+            },
+        )
+    return root
+
+
+def nodes(*sizes: int) -> list[Node]:
+    """Node 0 has the first processors."""
+    ends = [sum(sizes[: number + 1]) for number in range(len(sizes))]
+    return [
+        Node(number, frozenset(range(end - size, end)))
+        for number, (size, end) in enumerate(zip(sizes, ends, strict=True))
+    ]
+
+
+def share(found: list[Node], workers: int, threads: int = 0, cores: int = 0) -> list[tuple[int, int]]:
+    """(node, threads) of each worker."""
+    usable = set().union(*(node.processors for node in found))
+    return [(place.node, place.threads) for place in share_out(found, usable, cores or len(usable), workers, threads)]
+
+
+def test_nodes_are_read_by_number_with_their_memory(tmp_path: Path) -> None:
+    system = make_system(tmp_path, node10="8-9", node2="4-7", node0="0-3")
+    found = list_nodes(system, set(range(16)))
+    assert [node.number for node in found] == [0, 2, 10]
+    assert found[1] == Node(2, frozenset({4, 5, 6, 7}), 4 << 30)
+
+
+def test_processors_that_are_offline_or_not_allowed_are_not_used(tmp_path: Path) -> None:
+    """The kernel lists only those online; a container was given 0 to 5."""
+    system = make_system(tmp_path, node0="0-1,3", node1="4-7", node2="")
+    found = list_nodes(system, set(range(6)))
+    assert [(node.number, set(node.processors)) for node in found] == [(0, {0, 1, 3}), (1, {4, 5})]
+
+
+def test_machine_without_nodes_has_none(tmp_path: Path) -> None:
+    assert list_nodes(tmp_path, {0, 1}) == []
+    assert share([], 2, cores=4) == [(-1, 2), (-1, 2)]
+
+
+def test_each_node_gets_its_part_of_the_workers() -> None:
+    assert share(nodes(8, 8), 2) == [(0, 8), (1, 8)]
+    assert share(nodes(8, 8), 4) == [(0, 4), (1, 4), (0, 4), (1, 4)]
+    assert share(nodes(4, 4, 4), 3) == [(0, 4), (1, 4), (2, 4)]
+    assert share(nodes(8, 8), 4, threads=2) == [(0, 2), (1, 2), (0, 2), (1, 2)]
+
+
+def test_odd_counts_leave_no_processor_idle() -> None:
+    assert share(nodes(8, 8), 3) == [(0, 4), (1, 8), (0, 4)]
+    assert share(nodes(12, 4), 4) == [(0, 4), (0, 4), (0, 4), (1, 4)]
+
+
+def test_fewer_workers_than_nodes_are_not_bound_unless_they_fit() -> None:
+    """One worker over both nodes uses all processors; one that asks for less than a node stays on one."""
+    assert share(nodes(8, 8), 1) == [(-1, 16)]
+    assert share(nodes(8, 8, 8, 8), 3) == [(-1, 10)] * 3
+    assert share(nodes(8, 8), 1, threads=4) == [(0, 4)]
+
+
+def test_more_threads_than_a_node_has_processors_are_not_crowded_on_it() -> None:
+    assert share(nodes(8, 2), 2, threads=4) == [(-1, 4)] * 2
+
+
+def test_one_node_binds_nothing() -> None:
+    assert share(nodes(8), 2) == [(-1, 4), (-1, 4)]
+
+
+def test_limit_of_processor_time_makes_fewer_threads() -> None:
+    assert share(nodes(8, 8), 2, cores=4) == [(0, 2), (1, 2)]
+    assert share(nodes(8, 8), 4, cores=2) == [(0, 1), (1, 1), (0, 1), (1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("tree", "limit"),
+    [
+        ({"proc__self__cgroup": "0::/\n", "sys__fs__cgroup__cpu.max": "250000 100000\n"}, 2.5),
+        (
+            {
+                "proc__self__cgroup": "0::/pod/box\n",
+                "sys__fs__cgroup__pod__cpu.max": "400000 100000\n",
+                "sys__fs__cgroup__pod__box__cpu.max": "max 100000\n",
+            },
+            4,
+        ),
+        (
+            {
+                "proc__self__cgroup": "5:cpu,cpuacct:/docker/1\n1:memory:/docker/1\n",
+                "sys__fs__cgroup__cpu,cpuacct__cpu.cfs_quota_us": "150000\n",
+                "sys__fs__cgroup__cpu,cpuacct__cpu.cfs_period_us": "100000\n",
+                "sys__fs__cgroup__cpu,cpuacct__docker__1__cpu.cfs_quota_us": "-1\n",
+                "sys__fs__cgroup__cpu,cpuacct__docker__1__cpu.cfs_period_us": "100000\n",
+            },
+            1.5,
+        ),
+        ({}, float("inf")),
+    ],
+    ids=["own group", "a group above", "version 1", "none"],
+)
+def test_least_limit_of_all_groups_counts(tree: dict[str, str], limit: float, tmp_path: Path) -> None:
+    assert read_processor_limit(files(tmp_path, **tree)) == limit
+
+
+def test_ranges() -> None:
+    assert find_ranges({8, 0, 1, 2}) == [(0, 2), (8, 8)]
+    assert find_ranges([]) == []
+
+
+def test_this_machine() -> None:
+    assert 1 <= count_usable_cores() <= len(list_usable())
+    assert [place.threads for place in place_workers(1, 3)] == [3]
+
+
+def test_a_thread_is_kept_while_asked_and_then_let_go() -> None:
+    before = os.sched_getaffinity(0)
+    one = {min(before)}
+    with staying_beside(0, one):
+        assert os.sched_getaffinity(0) == one
+    assert os.sched_getaffinity(0) == before
+    with staying_beside(-1, one):
+        assert os.sched_getaffinity(0) == before
+
+
+@pytest.mark.skipif(load_libnuma() is None, reason="no libnuma, or no policy of memory is allowed here")
+def test_memory_is_taken_from_the_node() -> None:
+    stay_beside(0, list_usable())
+    assert load_libnuma().numa_preferred() == 0
+    load_libnuma().numa_set_localalloc()

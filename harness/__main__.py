@@ -27,6 +27,7 @@ from harness.contract import (
     RunRequest,
     ScoreRequest,
     ServiceRequest,
+    StateRequest,
 )
 from harness.errors import HarnessError, explain
 from harness.launched import follow_input, is_launched, is_spare
@@ -36,7 +37,7 @@ VERBS: dict[str, type[FileMessage]] = {
     request.verb: request
     for request in (
         *(BuildRequest, RunRequest, ScoreRequest, CommandRequest),
-        *(ServiceRequest, ProbeRequest, LaunchRequest, RehearseRequest, PowerRequest),
+        *(ServiceRequest, ProbeRequest, LaunchRequest, RehearseRequest, PowerRequest, StateRequest),
     )
 }
 GiveUp = Callable[[BaseException], None]

@@ -221,6 +221,29 @@ class PowerRequest(FileMessage):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StateRequest(FileMessage):
+    """Carry out a run while its machine is in a power state.
+
+    ``inner_verb``, ``inner``: the request of the run. ``set_by`` and ``restore``: commands that bring the machine there
+    and back; ``read_by`` prints what must then be ``expect``; all of them start in ``cwd``. ``journal``: a file of the
+    machine that says what to put back. ``secrets``: as of the run; ``places``: what it names outside the repository.
+    """
+
+    verb: ClassVar[str] = "state"
+    inner_verb: str
+    inner: dict[str, Any]
+    set_by: tuple[str, ...]
+    restore: tuple[str, ...]
+    read_by: tuple[str, ...]
+    expect: str
+    cwd: str
+    journal: str
+    counter: str
+    secrets: dict[str, str] = field(default_factory=dict)
+    places: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchRequest(FileMessage):
     """Start another child behind a launcher, and end whatever the launcher started when this process ends.
 

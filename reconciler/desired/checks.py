@@ -21,7 +21,15 @@ from reconciler.resource.canonical import show_decimal
 from reconciler.resource.inputs import Value
 from reconciler.resource.kinds import Cell
 from reconciler.resource.queues import EXECUTOR, QUEUES, find_queue, find_queues
-from reconciler.resource.settings import COMMAND, DIRECTOR, SERVICE_COMMAND
+from reconciler.resource.settings import (
+    COMMAND,
+    DIRECTOR,
+    SERVICE_COMMAND,
+    STATE_EXPECT,
+    STATE_READ,
+    STATE_RESTORE,
+    STATE_SET,
+)
 from reconciler.result_formats.table import find_declared_format
 from reconciler.spec.declared import Declared, DeclaredCell, Reading
 
@@ -109,7 +117,7 @@ def _check_cell(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> lis
     problems = _forbidden(declared, cell, rules, ruleset) + _unsayable(cell) + _pruned(cell, ruleset)
     problems += _unreachable(declared, cell) + _in_two_queues(declared, cell) + _unmeasurable(declared, cell)
     own_tests = find_declared_format(cell.settings).TESTS_ITSELF
-    problems += _of_earlier_rounds(cell, name, ruleset)
+    problems += _half_a_state(declared, cell) + _of_earlier_rounds(cell, name, ruleset)
     problems += _unfit_for_endpoints(cell, rules, ruleset) if own_tests else _unknown_tests(cell, rules)
     if "infer_from" in cell.settings:
         return problems + _not_inferable(declared, cell, rules, ruleset)
@@ -191,6 +199,17 @@ def _in_two_queues(declared: Declared, cell: DeclaredCell) -> list[Problem]:
     )
     fix = "keep one below `executor`, or declare two systems"
     return [_problem(cell, settings[f"{EXECUTOR}.{found[1]}"], message, fix)]
+
+
+def _half_a_state(declared: Declared, cell: DeclaredCell) -> list[Problem]:
+    settings = declared.systems[cell.cell.system].settings
+    parts = (STATE_SET, STATE_RESTORE, STATE_READ, STATE_EXPECT)
+    said = [settings[name] for name in parts if name in settings]
+    missing = [name.partition(".")[2] for name in parts if name not in settings]
+    if not said or not missing:
+        return []
+    message = f"power_state lacks {' and '.join(missing)}: a state that is set is read back, and put back"
+    return [_problem(cell, said[0], message, "declare set, restore, read and expect")]
 
 
 def _unknown_tests(cell: DeclaredCell, rules: BenchmarkRules) -> list[Problem]:

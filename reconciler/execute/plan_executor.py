@@ -16,12 +16,14 @@ from reconciler.execute.machine_idle import LOOK, find_busy
 from reconciler.execute.machine_turns import MachineTurns
 from reconciler.execute.outcome import Event, Outcome, Status, StepProgress, StepStarted
 from reconciler.execute.perform import INTERRUPTED, AttemptContext, Finished, derive_outcome, perform
+from reconciler.execute.power_state import put_back_state
 from reconciler.execute.service import Services
 from reconciler.files import Lock, make_machine_lock
 from reconciler.plan.plan import Plan, Step
 from reconciler.resource.kinds import PERFORMANCE, Address, Kind, RunAddress
 from reconciler.resource.queues import EXECUTOR
 from reconciler.resource.records import REHEARSAL, Summary
+from reconciler.resource.settings import STATE_SET
 from reconciler.storage_errors import convert_storage_errors
 
 RETRIES = 3  # of a step that a queue ended, where the spec does not say how many
@@ -223,12 +225,14 @@ class PlanExecutor:
         self, step: Step, detail: Detail, stack: ExitStack, context: AttemptContext, turns: MachineTurns
     ) -> AttemptContext:
         """A timed run has the machine to itself: no other pass of any repository here times one meanwhile."""
-        name = self.capacity_for(step, detail).lock if is_timed(step.change.address) else ""
+        alone = is_timed(step.change.address) or _sets_state(step.change.address, detail)
+        name = self.capacity_for(step, detail).lock if alone else ""
         if not name:
             return context
         lock = make_machine_lock(name)
         turns.take(lock, step)
         stack.enter_context(lock)
+        put_back_state()
         return replace(context, keep_open=(*context.keep_open, lock.descriptor))
 
     def capacity_for(self, step: Step, detail: Detail) -> Capacity:
@@ -250,6 +254,11 @@ def _counted(step: Step) -> tuple[str, ...]:
 def is_timed(address: Address) -> bool:
     """A compliance test is a performance run, too."""
     return address.mode == PERFORMANCE or address.kind is Kind.COMPLIANCE_TEST
+
+
+def _sets_state(address: Address, detail: Detail) -> bool:
+    """Whether it changes the machine for as long as it runs."""
+    return address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST) and STATE_SET in detail.settings
 
 
 def compute_minimum_seconds(address: Address, detail: Detail) -> float:

@@ -16,6 +16,7 @@ from harness.contract import (
 )
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.commands import has_command, make_command_build, make_command_run, make_command_score
+from reconciler.execute.power_state import hold_state
 from reconciler.files import RepositoryPaths, replace
 from reconciler.mlperf.loadgen.settings import name_loadgen_scenario, select_conf_settings
 from reconciler.mlperf.loadgen.user_conf import audit_settings, select_settings, write_audit_settings, write_user_conf
@@ -33,9 +34,10 @@ def make_request(attempt: Attempt, paths: RepositoryPaths) -> FileMessage:
     if kind in (Kind.RUN, Kind.COMPLIANCE_TEST):
         _write_confs(attempt)
         if has_command(attempt):
-            return make_command_run(attempt, paths, _inputs(attempt))
+            return hold_state(make_command_run(attempt, paths, _inputs(attempt)), attempt, paths)
+        run = _run(attempt, paths)
         metered = attempt.intent.address.mode == PERFORMANCE and DIRECTOR in attempt.intent.settings
-        return _measure(attempt, paths, _run(attempt, paths)) if metered else _run(attempt, paths)
+        return hold_state(_measure(attempt, paths, run) if metered else run, attempt, paths, run)
     if kind is Kind.SCORE:
         inputs = _inputs(attempt)
         return make_score_request(attempt, paths, inputs, Path(inputs.pop("run")) / ACCURACY_LOG)

@@ -22,11 +22,16 @@ ACCURACY_FROM = "accuracy_from"  # of a cell without an accuracy run: the scenar
 
 DIRECTOR, NTP, KIT, ANALYZER = "power.director", "power.ntp", "power.kit", "power.analyzer"  # of a power meter
 METERED = (DIRECTOR, NTP, KIT, ANALYZER)
+STATE = "power_state"  # in which the runs of a system are made; what it reads is identity, how it is set is not
+STATE_SET, STATE_RESTORE, STATE_READ, STATE_EXPECT = (
+    f"{STATE}.{name}" for name in ("set", "restore", "read", "expect")
+)
 
 
 def is_placing(name: str) -> bool:
-    """Whether a setting of a system only says where, through whom and under which meter its commands run."""
-    return name in (*LAUNCHING, *METERED) or name.startswith(f"{EXECUTOR}.")
+    """Whether a setting of a system only says where, through whom, under which meter and in which power state its
+    commands run: nothing of it is published."""
+    return name in (*LAUNCHING, *METERED) or name.startswith((f"{EXECUTOR}.", f"{STATE}."))
 
 
 _MILLISECONDS = 1000

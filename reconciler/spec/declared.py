@@ -34,6 +34,7 @@ them. Only what some layer sets is there, except for benchmark.official and benc
     benchmark.source                locations of what is published as src/<benchmark>
     infer_from                      a scenario, or the stricter variant of the benchmark, whose runs this cell takes
     power.path                      location of the folders of a power measurement
+    power_state.<field>             set, restore and read (tuples of words) and expect, of what its runs are made in
     power.<field>                   director, ntp, analyzer, and kit (a location), of the meter beside a system
 
 A free setting (options, settings) is text, an integer, a boolean, or decimal text. Locations are expanded, and relative

@@ -82,6 +82,18 @@ def list_queue_groups() -> dict[str, type[Group]]:
     return {name: type(field.default) for name, field in ExecutorGroup.model_fields.items()}
 
 
+class PowerState(Group):
+    """A power state of the machine, such as MaxQ: runs and compliance tests of the system are made in it. All four are
+    declared, or none. What is read back is what makes runs stale, and evidence of each."""
+
+    set: fields.Command = Field(None, description="Command that sets it, such as [sudo, nvidia-smi, -pl, 400].")
+    restore: fields.Command = Field(None, description="Command that puts the machine back as it was.")
+    read: fields.Command = Field(None, description="Command that prints it, a line for each device.")
+    expect: fields.OptionalText = Field(
+        None, description="What `read` prints once it is set, for every device: before each run, and after it."
+    )
+
+
 class Meter(Group):
     """A power measurement with MLCommons' power kit: performance runs are made twice under its client, for the ranges
     and to be measured. With a meter or without one, runs are different measurements; where it stands counts for

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 
 from reconciler.spec import fields
 from reconciler.spec.endpoints_models import ByConcurrency, Endpoint, EndpointsClient, or_list
-from reconciler.spec.executor_models import ExecutorGroup, Meter
+from reconciler.spec.executor_models import ExecutorGroup, Meter, PowerState
 from reconciler.spec.groups import Empty, Group, Options
 from reconciler.spec.harness_models import Harness
 
@@ -255,6 +255,7 @@ class System(Group):
         ExecutorGroup(), description="How its machines are reached where a queue gives them out."
     )
     power: Meter = Field(Meter(), description="The power meter beside it, under which performance runs are made.")
+    power_state: PowerState = Field(PowerState(), description="A power state in which its runs are made.")
     description: Annotated[dict[fields.DescriptionName, fields.DescriptionValue], Empty] = Field(
         {},
         description="Fields of systems/<name>.json, such as cooling: air. Identity comes from the spec's other fields.",

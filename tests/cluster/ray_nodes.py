@@ -35,6 +35,7 @@ _PORTS = (
 # The head notices the loss of a node within seconds; nothing is sent anywhere.
 _VARIABLES = {
     "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_raylet_start_wait_time_s": "300",
     "RAY_health_check_initial_delay_ms": "2000",
     "RAY_health_check_period_ms": "1000",
     "RAY_health_check_timeout_ms": "5000",

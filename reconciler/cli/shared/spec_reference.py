@@ -45,6 +45,7 @@ _GROUPS: tuple[tuple[str, str, type[Group], str | None], ...] = (
         (QUEUES[name].title, f"`executor: {{{name}: …}}` of a system", group, f"{EXECUTOR}.{name}.")
         for name, group in executor_models.list_queue_groups().items()
     ),
+    ("Power state", "`power_state:` of a system", executor_models.PowerState, "power_state."),
     ("Power", "`power:` of a system", executor_models.Meter, "power."),
     ("Benchmark", "`spec.benchmarks.NAME:`, beside the settings of a cell", models.BenchmarkGroup, "benchmark."),
     ("Model", "`model:` of a benchmark", models.Model, "model."),

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from harness.contract import BuildRequest, CommandRequest, FileMessage, LaunchRequest, RunRequest, ServiceRequest
+from harness.contract import CommandRequest, FileMessage, LaunchRequest, ServiceRequest, StateRequest
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.executors.executor import HERE, PATIENCE, Capacity, Handle, Progressing, Submission
 from reconciler.execute.executors.local import LocalExecutor, name_submission
+from reconciler.execute.request_parts import list_locations, list_secrets
 from reconciler.files import RepositoryPaths, hash_bytes
 from reconciler.launch.adapters import build_launch, choose_interpreter, find_outermost, reaches_own_machine
 from reconciler.process import build_elsewhere_environment, build_harness_command
@@ -55,13 +55,16 @@ def put_behind_launcher(attempt: Attempt, request: FileMessage, paths: Repositor
     launcher = attempt.intent.settings.launcher
     counter_there = attempt.counter.with_name("counter-there")
     inner: Any = replace(request, counter=str(counter_there))  # type: ignore[call-arg]
-    if isinstance(inner, CommandRequest) and inner.lock:  # where each node, and a container, sees it
-        inner = replace(inner, lock=str(paths.work / "locks" / Path(inner.lock).name))
+    shared = paths.work / "locks"  # where each node, and a container, sees it
+    if isinstance(inner, CommandRequest) and inner.lock:
+        inner = replace(inner, lock=str(shared / Path(inner.lock).name))
+    if isinstance(inner, StateRequest) and inner.inner.get("lock"):
+        inner = replace(inner, inner={**inner.inner, "lock": str(shared / Path(inner.inner["lock"]).name)})
     inner.write(attempt.request)
     child = build_harness_command(
         inner.verb, attempt.request, attempt.answer, choose_interpreter(launcher, sys.executable)
     )
-    seen = find_outermost([paths.root, paths.work, *_locations(request)])
+    seen = find_outermost([paths.root, paths.work, *list_locations(request)])
     name = name_submission(attempt)
     started = build_launch(launcher, child, build_elsewhere_environment(), name, seen)
     return LaunchRequest(
@@ -78,19 +81,6 @@ def put_behind_launcher(attempt: Attempt, request: FileMessage, paths: Repositor
 
 def _list_secrets(request: FileMessage) -> dict[str, str]:
     """Those that the child is given; and those which it only hides, where they are set."""
-    given = dict(request.secrets) if isinstance(request, CommandRequest | RunRequest | ServiceRequest) else {}
+    given = dict(list_secrets(request))
     hides = request.hides if isinstance(request, ServiceRequest) else ()
     return given | {name: name for name in hides if name in os.environ}
-
-
-def _locations(request: FileMessage) -> Iterator[Path]:
-    """What a request names outside the repository."""
-    if isinstance(request, BuildRequest | RunRequest) and request.benchmark.path:
-        yield Path(request.benchmark.path)
-    if isinstance(request, BuildRequest) and request.source:
-        yield Path(request.source)
-    if isinstance(request, RunRequest):
-        yield from map(Path, request.sources.values())
-    if isinstance(request, CommandRequest | ServiceRequest):
-        own = (request.logs, request.user_conf_at) if isinstance(request, CommandRequest) else ()
-        yield from (Path(name) for name in (request.cwd, request.code, *own) if name)

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.contract import CommandRequest, FileMessage, LaunchRequest, RunRequest, ServiceRequest
+from harness.contract import CommandRequest, FileMessage, LaunchRequest, ServiceRequest, StateRequest
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.executors.executor import (
     START,
@@ -21,6 +21,7 @@ from reconciler.execute.executors.executor import (
     write_handle,
 )
 from reconciler.execute.process_cleanup import MARK, find_adopted, make_mark
+from reconciler.execute.request_parts import list_secrets
 from reconciler.process import Child, build_child_environment, build_harness_command, build_launched_environment
 from reconciler.resource.settings import CellSettings
 
@@ -81,9 +82,9 @@ def name_submission(attempt: Attempt) -> str:
 
 @contextlib.contextmanager
 def _leftovers_ended(request: FileMessage) -> Iterator[dict[str, str]]:
-    """Gives what the child's environment must hold for that. A harness command and a launcher have a keeper of their
-    own, which must live to put things in order."""
-    if isinstance(request, CommandRequest | LaunchRequest):
+    """Gives what the child's environment must hold for that. A harness command, a launcher and a power state have a
+    keeper of their own, which must live to put things in order."""
+    if isinstance(request, CommandRequest | LaunchRequest | StateRequest):
         yield {}
         return
     mark = make_mark()
@@ -93,8 +94,7 @@ def _leftovers_ended(request: FileMessage) -> Iterator[dict[str, str]]:
 
 def _build_environment(request: FileMessage) -> dict[str, str]:
     """With the variables that a command refers to: they pass from environment to environment, and through no file."""
-    asking = CommandRequest | LaunchRequest | RunRequest | ServiceRequest
-    names = [*request.secrets.values()] if isinstance(request, asking) else []
+    names = [*list_secrets(request).values()]
     names += request.hides if isinstance(request, ServiceRequest) else ()
     extra = {name: os.environ[name] for name in names if name in os.environ}
     if isinstance(request, LaunchRequest):

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from harness.contract import CommandRequest, LaunchRequest, RunRequest, ServiceRequest
 from reconciler.execute.attempt import read_placement
 from reconciler.execute.executors.executor import Handle, Interruption, Progressing, State, Submission
 from reconciler.execute.executors.job_script import make_script
 from reconciler.execute.executors.queued import LastAnswer
+from reconciler.execute.request_parts import list_secrets
 from reconciler.files import replace
 from reconciler.process import ALLOWED
 from reconciler.resource.queues import EXECUTOR
@@ -151,9 +151,7 @@ class RayQueue:
 def make_job_script(submission: Submission, name: str) -> str:
     """A job finds the environment in which Ray was started on its node: it keeps what any child here is given, the
     devices that Ray chose for it, the way to its cluster, and the secrets that the spec names."""
-    request = submission.request
-    asking = CommandRequest | LaunchRequest | RunRequest | ServiceRequest
-    secrets = tuple(request.secrets.values()) if isinstance(request, asking) else ()
+    secrets = list_secrets(submission.request).values()
     kept = [f'${{{name}+"{name}=${name}"}}' for name in (*ALLOWED, "RAY_ADDRESS", *secrets)]
     return make_script(submission, f"echo {shlex.quote(f'ray {name}')}; uname -n", ("-i", *kept))
 

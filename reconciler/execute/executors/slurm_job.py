@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from harness.contract import CommandRequest, FileMessage, LaunchRequest, RunRequest, ServiceRequest
+from harness.contract import FileMessage
 from reconciler.execute.executors.executor import Submission
 from reconciler.execute.executors.job_script import make_script
+from reconciler.execute.request_parts import list_secrets
 from reconciler.process import ALLOWED, CHOSEN_DEVICES, LAUNCHERS
 from reconciler.resource.queues import EXECUTOR
 from reconciler.resource.settings import CellSettings
@@ -43,7 +44,5 @@ def choose_more_options(settings: CellSettings) -> dict[str, object]:
 def list_hidden(request: FileMessage, environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
     """Names of the variables of this process that a job does not get: all but those that any child has, those that
     Slurm reads, and the secrets that the spec asks for."""
-    asking = CommandRequest | LaunchRequest | RunRequest | ServiceRequest
-    secrets = tuple(request.secrets.values()) if isinstance(request, asking) else ()
-    seen = {*ALLOWED, *secrets}.difference(CHOSEN_DEVICES)
+    seen = {*ALLOWED, *list_secrets(request).values()}.difference(CHOSEN_DEVICES)
     return tuple(sorted(name for name in environment if name not in seen and not name.startswith(LAUNCHERS)))

@@ -17,7 +17,7 @@ from reconciler.launch.launcher import LAUNCHER
 from reconciler.resource.inputs import DEFAULT, Input, Origin, Value
 from reconciler.resource.kinds import PERFORMANCE, Address
 from reconciler.resource.pins import Pin, PinKind, make_source_pin
-from reconciler.resource.settings import ACCURACY_FROM, ANALYZER, DIRECTOR, STATE_EXPECT
+from reconciler.resource.settings import ACCURACY_FROM, ANALYZER, DIRECTOR, MAXIMUM, STATE_EXPECT
 from reconciler.result_formats.table import find_declared_format
 
 STALL_TIMEOUT = "run.stall_timeout"
@@ -204,7 +204,7 @@ def collect_result_inputs(reader: Reader, upstreams: list[Input]) -> list[Input]
     """What is rendered beside the logs: the measurements, the names, the policy that chooses the published run."""
     official = reader.take("benchmark.official", "policy.publish")
     own = [*reader.under("measurements"), *reader.take("model.retraining", "infer_from")]
-    own += [*reader.under("disclosure"), *reader.take(ACCURACY_FROM, "max_supported_concurrency")]
+    own += [*reader.under("disclosure"), *reader.take(ACCURACY_FROM, MAXIMUM)]
     pin = reader.source_pin("power")
     power = [Input("power", item.value, item.origin) for item in reader.pinned(pin)] if pin else []
     return [*upstreams, *official, *own, *power]

@@ -87,14 +87,14 @@ class Finished:
 
 
 def begin(step: Step, detail: Detail, upstream: Mapping[str, Summary], context: AttemptContext) -> Attempt:
-    """Lay out the folder of an attempt, upstream files included."""
+    """Lay out the folder of an attempt, upstream files included; a run that follows another reads nothing of it."""
     now = context.clock()
     change = step.change
     files = {
         f"{name}.{artifact.name}": artifact
         for name, summary in upstream.items()
         for artifact in summary.artifacts
-        if artifact.name not in SPARE_LOGS
+        if artifact.name not in SPARE_LOGS and not (change.address.kind is summary.address.kind is Kind.RUN)
     }
     machine = MachineFacts(shared_with=context.shared_with)
     if change.address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST) and change.address.cell is not None:

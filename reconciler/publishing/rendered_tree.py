@@ -10,10 +10,11 @@ from reconciler.diff.change import Chosen, Difference
 from reconciler.diff.difference import list_published_cells
 from reconciler.diff.fingerprint import compute_fingerprint, compute_submission_fingerprint
 from reconciler.files import RepositoryPaths
+from reconciler.mlperf.rules.endpoints_ruleset import LAYOUT as CURVES
 from reconciler.mlperf.rules.rounds import load_ruleset
 from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.observed.rendered import SHARED, Rendered, read_rendered, spell_entry, write_rendered
-from reconciler.publishing.tree_files import group_by_cell, remove_rendered, write_tree
+from reconciler.publishing.tree_files import group_by_cell, group_by_point, remove_rendered, write_tree
 from reconciler.resource.decisions import find_freeze
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Record
@@ -82,7 +83,7 @@ def publish(
         result = desired.by_address[Address(Kind.RESULT, str(cell))]
         cells[str(cell)] = compute_fingerprint(result, list(records.all))
     places = {name_folders(item.cell, item.official, ruleset): item.cell for item in content.cells}
-    files = group_by_cell(written, places)
+    files = group_by_cell(written, places) if ruleset.layout != CURVES else group_by_point(written, content.cells)
     for cell in kept:
         cells[str(cell)], files[str(cell)] = before.cells[str(cell)], dict(before.files.get(str(cell), {}))
     if SHARED in names:

@@ -18,11 +18,11 @@ from reconciler.mlperf.endpoints_program.regions import (
 )
 from reconciler.mlperf.endpoints_program.rules import CurveRules
 from reconciler.resource.inputs import Origin, Value
-from reconciler.resource.settings import ACCURACY_FROM, CLIENT_CODE, COMMAND
+from reconciler.resource.settings import ACCURACY_FROM, CLIENT_CODE, COMMAND, MAXIMUM
 from reconciler.spec.layers import Block, LayeredSetting
 
 PREFIX = "c"  # before the concurrency, in the name of a point's cell
-MAXIMUM, SEED_SET = "max_supported_concurrency", "seed_set"
+SEED_SET = "seed_set"
 _SPARE = 125  # percent of the shortest duration: the steady-state window must span it, and ramps are no part of one
 _MILLISECONDS = 1000
 _CLIENT_COMMAND = (

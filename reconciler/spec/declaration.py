@@ -15,12 +15,11 @@ from reconciler.mlperf.endpoints_program.rules import CurveRules, load_endpoints
 from reconciler.mlperf.rules.endpoints_ruleset import ROUND_PREFIX
 from reconciler.resource.inputs import DEFAULT, Value
 from reconciler.resource.kinds import CURVE_DIVISIONS, DIVISIONS, SCENARIOS, Cell
-from reconciler.resource.settings import COMMAND, NO_HARDWARE
+from reconciler.resource.settings import COMMAND, MAXIMUM, NO_HARDWARE
 from reconciler.spec.benchmark_defaults import add_facts, add_types
 from reconciler.spec.checks import check_cell, make_problem
 from reconciler.spec.commands import check_harness
 from reconciler.spec.curves import (
-    MAXIMUM,
     SEED_SET,
     complete_point,
     find_curve_problems,

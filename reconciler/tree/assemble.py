@@ -9,13 +9,31 @@ from typing import Any
 
 from reconciler.desired.state import Desired
 from reconciler.diff.change import Chosen
+from reconciler.mlperf.endpoints_program.results import parse_point
+from reconciler.mlperf.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 from reconciler.resource.decisions import Acceptance
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import REHEARSAL, SESSION, Record
-from reconciler.resource.settings import COMMAND, ORIGINAL, CellSettings, SubmissionSettings, SystemSettings
+from reconciler.resource.settings import (
+    ACCURACY_FROM,
+    COMMAND,
+    MAXIMUM,
+    ORIGINAL,
+    CellSettings,
+    SubmissionSettings,
+    SystemSettings,
+)
 from reconciler.result_formats.table import find_recorded_format
 from reconciler.tree.compliance_files import audit_files
-from reconciler.tree.content import AccuracyLog, CellContent, Files, LogRef, SubmissionContent, SystemContent
+from reconciler.tree.content import (
+    AccuracyLog,
+    CellContent,
+    Files,
+    LogRef,
+    PointFacts,
+    SubmissionContent,
+    SystemContent,
+)
 from reconciler.tree.source import choose_published_file, list_published_files
 
 CALIBRATION = "documentation/calibration.md"
@@ -118,6 +136,27 @@ def _cell(
         power=_power(settings, performance, root),
         inferred_from=source,
         rehearsal=REHEARSAL in timed.marks,
+        point=_point(settings, performance, accuracy, load_text) if MAXIMUM in settings else None,
+    )
+
+
+def _point(
+    settings: CellSettings,
+    performance: Mapping[str, LogRef],
+    accuracy: Mapping[str, LogRef],
+    load_text: Callable[[LogRef], str],
+) -> PointFacts:
+    """From the client's own files, as they were recorded."""
+    own = ACCURACY_FROM not in settings
+    chosen = {CONFIG: performance[CONFIG], RESULT_SUMMARY: performance[RESULT_SUMMARY]}
+    chosen |= {ACCURACY_RESULTS: accuracy[ACCURACY_RESULTS]} if own else {}
+    files = {name: load_text(ref).encode("utf-8", "surrogateescape") for name, ref in chosen.items()}
+    return PointFacts(
+        measured=parse_point(files),
+        max_concurrency=settings.number(MAXIMUM),
+        seed_set=settings.text("seed_set"),
+        own_accuracy=own,
+        disclosed=settings.below("disclosure."),
     )
 
 

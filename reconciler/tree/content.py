@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from reconciler.mlperf.endpoints_program.point import MeasuredPoint
 from reconciler.resource.kinds import Cell
 
 
@@ -32,6 +33,18 @@ class AccuracyLog:
 
 
 @dataclass(frozen=True, slots=True)
+class PointFacts:
+    """What the files of a point show beside the client's own. ``own_accuracy``: its accuracy is of this very point, not
+    of the one that stands for its region. ``disclosed``: fields of point.yaml that the spec states."""
+
+    measured: MeasuredPoint
+    max_concurrency: int
+    seed_set: str
+    own_accuracy: bool
+    disclosed: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class CellContent:
     """One scenario folder.
 
@@ -43,7 +56,8 @@ class CellContent:
     the performance run, ``performance`` and ``accuracy`` hold its JSON, and ``compliance`` {"audit": its tests' files}.
     ``code``: where the code is, one line of Markdown. ``compliance``: {test: {path below it: content}}.
     ``power``: files of a power measurement by their path below performance/. ``inferred_from``: the cell whose
-    runs these are. ``rehearsal``: these runs are no result, and the cell's files say so.
+    runs these are. ``rehearsal``: these runs are no result, and the cell's files say so. ``point``: of a cell that is a
+    point of a curve.
     """
 
     cell: Cell
@@ -61,6 +75,7 @@ class CellContent:
     inferred_from: Cell | None = None
     configuration: Content | None = None
     rehearsal: bool = False
+    point: PointFacts | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,17 @@ from typing import Any
 
 from reconciler.errors import ReconcilerError
 from reconciler.mlperf.accuracy import add_hash, parse_accuracy
+from reconciler.mlperf.endpoints_program.rules import load_endpoints_rules
 from reconciler.mlperf.log_files import ACCURACY_LOG, ACCURACY_TEXT, CONFIG
+from reconciler.mlperf.rules.endpoints_ruleset import LAYOUT as CURVES
+from reconciler.mlperf.rules.endpoints_ruleset import ROUND_PREFIX
 from reconciler.mlperf.rules.ruleset import Ruleset
 from reconciler.quantities import join_listing
 from reconciler.resource.kinds import Cell
 from reconciler.resource.records import REHEARSAL
 from reconciler.tree.content import AccuracyLog, CellContent, Content, LogRef, SubmissionContent, hash_content
+from reconciler.tree.curve.render import render_endpoints
+from reconciler.tree.curves import collect_curves
 from reconciler.tree.documents import (
     collect_measurements_fields,
     encode_json,
@@ -33,6 +38,10 @@ def render(submission: SubmissionContent, ruleset: Ruleset) -> Iterator[Rendered
     ReconcilerError when a name cannot stand in a tree, when two files claim one path, when a truncated accuracy log is
     larger than the round allows, or when one folder is to be two benchmarks.
     """
+    if ruleset.layout == CURVES:
+        rules = load_endpoints_rules(ruleset.round.removeprefix(ROUND_PREFIX))
+        yield from render_endpoints(collect_curves(submission, rules), rules)
+        return
     files: dict[str, Content] = {}
     for name, content in _files(submission, ruleset):
         if name in files:

@@ -1,0 +1,117 @@
+"""Stand-ins for the official Endpoints client and for the server that it loads: both real processes, small ones."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from tests.passes.repository import SPEC, Repository
+
+SAMPLES = 8
+CLIENT = '''\
+"""Asks the server one question for each sample and writes what the client writes. ../lie says where it does not."""
+import json, sys, time, urllib.request
+from pathlib import Path
+
+words = sys.argv[1:]
+config = json.loads(Path(words[words.index("--config") + 1]).read_text())
+scored = words[words.index("--mode") + 1] == "acc"
+lie = Path("../lie").read_text().strip() if Path("../lie").is_file() else ""
+dataset = config["datasets"][-1]
+lines = Path(dataset["path"]).read_text().splitlines()
+began = time.monotonic_ns()
+for line in lines:
+    asked = urllib.request.Request(config["endpoint_config"]["endpoints"][0] + "/v1/chat/completions", line.encode())
+    with urllib.request.urlopen(asked) as answer:
+        assert json.loads(answer.read())["tokens"] == 5
+took = time.monotonic_ns() - began
+report = Path(config.pop("report_dir"))
+if lie == "other concurrency":
+    config["settings"]["load_pattern"]["target_concurrency"] += 1
+for part in ("performance", "accuracy", "metrics"):
+    (report / part).mkdir(parents=True)
+(report / "config.yaml").write_text(json.dumps(config))
+(report / "events.jsonl").write_text("".join(f"{line}\\n" for line in lines))
+if scored:
+    entry = {"dataset_name": dataset["name"], "score": 1.0, "total_samples": len(lines), "dataset_type": "accuracy"}
+    (report / "accuracy/accuracy_results.json").write_text(json.dumps({"accuracy_scores": [entry]}))
+else:
+    users = config["settings"]["load_pattern"]["target_concurrency"]
+    failed = 1 if lie == "failed sample" else 0
+    done, tokens = len(lines) - failed, 5 * len(lines)
+    spread = {"total": took, "avg": took / done, "percentiles": {"50.0": 10**6 * users, "90.0": 2 * 10**6 * users}}
+    summary = {
+        "version": "0.1.0", "git_sha": "abc1234", "test_started_at": 0, "state": "complete", "complete": True,
+        "n_samples_issued": len(lines), "n_samples_completed": done, "n_samples_failed": failed, "duration_ns": took,
+        "ttft": spread, "tpot": spread, "latency": spread, "output_sequence_lengths": {"total": tokens},
+        "qps": done * 1e9 / took, "tps": tokens * 1e9 / took,
+    }
+    (report / "performance/result_summary.json").write_text(json.dumps(summary))
+'''
+SERVER = """\
+import http.server, sys
+
+
+class Model(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        answer = b'{"tokens": 5}'
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_):
+        pass
+
+
+http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Model).serve_forever()
+"""
+DOCUMENT = f"""\
+apiVersion: mlperf-reconciler/v1
+kind: Submission
+metadata: {{name: curve}}
+spec:
+  program: endpoints
+  round: v1.0
+  submitter: ACME
+  rehearsal: true
+  systems:
+    box: {{category: datacenter, status: available, description: {{serving_framework: none}}}}
+  benchmarks:
+    oss:
+      as: gpt-oss-120b
+      model: {{path: model.bin}}
+      dataset: {{path: prompts.jsonl}}
+      performance_sample_count: {SAMPLES}
+      min_duration: 0
+      client:
+        code: client
+        python: {sys.executable}
+        model_name: oss
+        accuracy: {{dataset: questions.jsonl, method: string_match, ground_truth: answer}}
+      harness:
+        service:
+          command: ["{sys.executable}", serve.py, "{{port}}", --flag=one]
+          code: server
+      disclosure: {{link_to_model: "https://models/oss"}}
+  divisions:
+    standardized:
+      box:
+        oss: {{max_supported_concurrency: 64, points: [1, 2, 3, 5, 10, 25, 40, 64]}}
+"""
+
+
+def make_curve(folder: Path) -> Repository:
+    repository = Repository(folder)
+    repository.write(SPEC, DOCUMENT)
+    repository.write("client/src/inference_endpoint/__init__.py", "")
+    repository.write("client/src/inference_endpoint/main.py", CLIENT)
+    repository.write("server/serve.py", SERVER)
+    repository.write("model.bin", "weights")
+    lines = {"prompts": SAMPLES, "questions": 2}
+    for name, count in lines.items():
+        text = "".join(json.dumps({"prompt": str(number), "answer": "a"}) + "\n" for number in range(count))
+        repository.write(f"{name}.jsonl", text)
+    return repository

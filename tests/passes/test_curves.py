@@ -1,0 +1,148 @@
+"""A curve of MLPerf Endpoints through whole passes, with real processes for its client and its server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from reconciler.diff.change import Work
+from reconciler.diff.conditions import summarise_cells
+from reconciler.execute.outcome import Status
+from reconciler.planning import PlanResult
+from reconciler.resource.conditions import ConditionStatus
+from tests.passes.curve import make_curve
+from tests.passes.repository import SPEC, Repository
+from tests.shared import make_once
+
+CELL = "standardized/box/oss"
+POINTS = (1, 2, 3, 5, 10, 25, 40, 64)
+TOP = "ACME/pending-submission-id/results/box/gpt-oss-120b"
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    return make_once(tmp_path_factory, "curve", _measure)
+
+
+def _measure(folder: Path) -> Repository:
+    repository = make_curve(folder / "repository")
+    outcomes = repository.reconcile().outcomes
+    assert {o.status for o in outcomes} == {Status.DONE}, [o.message for o in outcomes]
+    return repository
+
+
+def list_work(seen: PlanResult) -> dict[str, Work]:
+    return {str(change.address): change.how for change in seen.difference.changes}
+
+
+def list_made(seen: PlanResult) -> set[str]:
+    return {address for address, how in list_work(seen).items() if how is Work.MAKE}
+
+
+def test_a_second_pass_has_nothing_to_do(measured: Repository) -> None:
+    seen = measured.look()
+    assert list_work(seen) == {}
+    assert seen.difference.findings == ()
+    for status in summarise_cells(seen.desired, seen.recorded, seen.observed, seen.difference):
+        assert status.ready is ConditionStatus.TRUE
+        assert status.metric is not None
+        assert status.marks == ("rehearsal",)
+
+
+def test_accuracy_is_measured_right_after_its_point_and_only_where_the_rules_ask(measured: Repository) -> None:
+    runs = sorted((r.started, str(r.address)) for r in measured.records().values() if str(r.address).startswith("Run:"))
+    order = [address.removeprefix(f"Run:{CELL}/") for _, address in runs]
+    scored = [name for name in order if name.endswith("accuracy")]
+    assert len(scored) == 4
+    for name in scored:
+        assert order[order.index(name) - 1] == name.replace("accuracy", "performance")
+
+
+def test_every_point_was_asked_of_one_server(measured: Repository) -> None:
+    assert len([r for r in measured.records().values() if str(r.address).startswith("Service:")]) == 1
+
+
+def test_the_rendered_points_say_what_ran(measured: Repository) -> None:
+    tree = measured.tree()
+    for point in POINTS:
+        assert f"{TOP}/r{point}/result_summary.json" in tree
+        described = YAML(typ="safe").load((measured.paths.tree / f"{TOP}/r{point}/point.yaml").read_text())
+        assert described["concurrency"] == point
+        assert described["max_supported_concurrency"] == 64
+        assert described["link_to_model"] == "https://models/oss"
+        assert described.get("offline") == ("elected" if point == 64 else None)
+    assert len([path for path in tree if path.endswith("accuracy_results.json")]) == 4
+
+
+def test_a_hand_edited_point_is_found_and_repaired(measured: Repository, tmp_path: Path) -> None:
+    repository = measured.copy(tmp_path / "edited")
+    before = repository.tree()
+    path = repository.paths.tree / f"{TOP}/r10/point.yaml"
+    path.write_text(path.read_text().replace("concurrency: 10", "concurrency: 12"))
+    assert list_work(repository.look()) == {f"Result:{CELL}/c10": Work.RENDER}
+    repository.reconcile()
+    assert repository.tree() == before
+
+
+def test_a_removed_point_only_renders(measured: Repository, tmp_path: Path) -> None:
+    repository = measured.copy(tmp_path / "removed")
+    repository.edit(SPEC, "25, 40, 64]", "25, 64]")
+    assert set(list_work(repository.look()).values()) == {Work.RENDER}
+    repository.reconcile()
+    assert not [path for path in repository.tree() if "/r40/" in path]
+    assert list_work(repository.look()) == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new"),
+    [(SPEC, "--flag=one", "--flag=two"), ("server/serve.py", "b'{", "b' {"), ("model.bin", "weights", "others")],
+    ids=["flag", "code of the server", "weights"],
+)
+def test_another_stack_makes_every_point_stale_and_none_measured_before_enters(
+    measured: Repository, tmp_path: Path, path: str, old: str, new: str
+) -> None:
+    repository = measured.copy(tmp_path / "other")
+    repository.edit(path, old, new)
+    seen = repository.look()
+    runs = {f"Run:{CELL}/c{point}/performance" for point in POINTS}
+    assert runs <= list_made(seen)
+    assert not any(chosen.performance or chosen.accuracy for chosen in seen.difference.chosen.values())
+
+
+def test_one_point_measured_on_another_stack_does_not_join_the_curve(measured: Repository, tmp_path: Path) -> None:
+    """Its record is there, and valid; its key is not the one that the curve asks for."""
+    repository = measured.copy(tmp_path / "mixed")
+    repository.edit(SPEC, "--flag=one", "--flag=two")
+    repository.reconcile(select=("scenario=c25",))
+    repository.edit(SPEC, "--flag=two", "--flag=one")
+    seen = repository.look()
+    assert len(seen.recorded.by_address[_address("c25")]) == 2
+    assert list_made(seen) == set()
+    chosen = {cell.scenario: records.performance for cell, records in seen.difference.chosen.items()}
+    assert chosen["c25"] == seen.recorded.by_address[_address("c25")][0].id
+
+
+def _address(point: str) -> object:
+    from reconciler.resource.kinds import Address
+
+    return Address.parse(f"Run:{CELL}/{point}/performance")
+
+
+@pytest.mark.parametrize(
+    ("lie", "status", "message"),
+    [
+        ("other concurrency", Status.FAILED, "target_concurrency: expected 25, config.yaml says 26"),
+        ("failed sample", Status.DONE, "failed-samples: 1 samples failed"),
+    ],
+)
+def test_a_client_that_ran_something_else_is_not_believed(
+    measured: Repository, tmp_path: Path, lie: str, status: Status, message: str
+) -> None:
+    repository = measured.copy(tmp_path / "lying")
+    repository.write("lie", lie)
+    report = repository.reconcile(rerun=("scenario=c25",), select=("scenario=c25",))
+    outcome = next(o for o in report.outcomes if str(o.step.change.address) == f"Run:{CELL}/c25/performance")
+    assert outcome.status is status
+    assert message in outcome.message

@@ -1,0 +1,221 @@
+"""The official client's configuration of a point: what is asked stands in it, and what was run is held against it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from reconciler.mlperf.documents import parse_yaml_mapping
+from reconciler.mlperf.endpoints_client import ClientPlaces, build_client_config, find_config_differences
+from reconciler.mlperf.rules.context import RuleContext
+from reconciler.mlperf.rules.values import AccuracyLogRule, Metric
+from reconciler.result_formats import points
+from reconciler.result_formats.format import RunFiles, Verdict
+
+PLACES = ClientPlaces("http://127.0.0.1:9", "report", "prompts.jsonl", accuracy="questions.jsonl", tokenizer="model")
+ASKED: dict[str, Any] = {
+    "mode": "performance",
+    "scenario": "c8",
+    "point.concurrency": 8,
+    "point.least_duration": 600_000,
+    "harness.model_name": "oss",
+    "min_duration": 750_000,
+    "target_qps": "4.5",
+    "performance_sample_count": 100,
+    "schedule_rng_seed": 10487924139932647040,
+    "sample_index_rng_seed": 586478644936801402,
+    "client.parameters.temperature": "0.5",
+    "client.parameters.max_new_tokens": 64,
+    "client.columns.prompt": "text",
+    "client.accuracy.method": "string_match",
+    "client.accuracy.ground_truth": "answer",
+    "accuracy_sample_count": 25,
+}
+SUMMARY: dict[str, Any] = {
+    "version": "0.1.0",
+    "git_sha": "abc",
+    "n_samples_issued": 3000,
+    "n_samples_completed": 3000,
+    "n_samples_failed": 0,
+    "duration_ns": 700 * 10**9,
+    "state": "complete",
+    "complete": True,
+    "ttft": {"percentiles": {"90.0": 10**8}},
+    "tpot": {"percentiles": {"90.0": 2 * 10**7}},
+    "latency": {},
+    "output_sequence_lengths": {"total": 70_000},
+    "qps": 3000 / 700,
+    "tps": 100.0,
+}
+SCORES = {
+    "accuracy_scores": [{"dataset_name": "accuracy", "score": 0.75, "total_samples": 25, "dataset_type": "accuracy"}]
+}
+RULES = RuleContext(metric=Metric("system_tps", "tokens/s"), accuracy_log=AccuracyLogRule(0, 0, 0))
+
+
+def change(document: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    name, _, rest = path.partition(".")
+    return {**document, name: change(document[name], rest, value) if rest else value}
+
+
+def leave(folder: Path, config: dict[str, Any], **files: Any) -> Path:
+    (folder / "config.yaml").write_text(json.dumps(config))
+    for name, document in files.items():
+        (folder / f"{name}.json").write_text(json.dumps(document))
+    return folder
+
+
+def judge(folder: Path, asked: dict[str, Any] = ASKED, seconds: float = 800.0, *, rehearsal: bool = False) -> Verdict:
+    run = RunFiles(folder, asked, RULES, seconds, {}, folder / "conf", folder, by_command=True, rehearsal=rehearsal)
+    return points.judge_run(run)
+
+
+def test_a_performance_run_is_told_of_its_load_its_seeds_and_its_dataset_alone() -> None:
+    config = build_client_config(ASKED, PLACES)
+    assert config["settings"]["load_pattern"] == {"type": "concurrency", "target_concurrency": 8, "target_qps": 4.5}
+    assert config["settings"]["runtime"] == {
+        "scheduler_random_seed": 10487924139932647040,
+        "dataloader_random_seed": 586478644936801402,
+        "min_duration_ms": 750_000,
+    }
+    assert config["settings"]["client"]["stream_all_chunks"] is True
+    assert config["settings"]["warmup"] == {"enabled": False}
+    assert [dataset["type"] for dataset in config["datasets"]] == ["performance"]
+    assert config["datasets"][0]["parser"] == {"prompt": "text"}
+    assert config["model_params"] == {
+        "name": "oss",
+        "streaming": "on",
+        "max_new_tokens": 64,
+        "temperature": 0.5,
+        "tokenizer_name": "model",
+    }
+
+
+def test_an_accuracy_run_has_the_point_s_concurrency_and_is_bounded_by_its_dataset() -> None:
+    config = build_client_config({**ASKED, "mode": "accuracy"}, PLACES)
+    assert config["settings"]["load_pattern"]["target_concurrency"] == 8
+    assert "min_duration_ms" not in config["settings"]["runtime"]
+    scored = config["datasets"][-1]
+    assert (scored["type"], scored["path"]) == ("accuracy", "questions.jsonl")
+    assert scored["accuracy_config"] == {"eval_method": "string_match", "ground_truth": "answer", "num_repeats": 1}
+
+
+def test_a_declared_warm_up_is_salted_drained_and_seeded() -> None:
+    warmup = build_client_config({**ASKED, "client.warmup": 16}, PLACES)["settings"]["warmup"]
+    assert warmup == {
+        "enabled": True,
+        "n_requests": 16,
+        "salt": True,
+        "drain": True,
+        "warmup_random_seed": ASKED["sample_index_rng_seed"],
+    }
+
+
+def test_the_key_of_an_endpoint_is_a_reference() -> None:
+    places = ClientPlaces("https://host", "report", "prompts.jsonl", key_variable="HOST_KEY")
+    assert build_client_config(ASKED, places)["endpoint_config"]["api_key"] == "${HOST_KEY}"
+
+
+def list_differences(path: str = "", value: Any = None) -> Iterator[str]:
+    config = build_client_config(ASKED, PLACES)
+    config = change(config, path, value) if path else config
+    written = BytesIO()
+    YAML(typ="safe").dump(config, written)
+    return find_config_differences(parse_yaml_mapping(written.getvalue()), ASKED)
+
+
+def test_what_ran_as_asked_has_no_difference() -> None:
+    assert list(list_differences()) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("settings.load_pattern.target_concurrency", 16),
+        ("settings.load_pattern.type", "poisson"),
+        ("settings.runtime.scheduler_random_seed", 42),
+        ("settings.runtime.dataloader_random_seed", 42),
+        ("settings.runtime.min_duration_ms", 1000),
+        ("settings.client.stream_all_chunks", False),
+        ("settings.warmup.enabled", True),
+        ("model_params.name", "other"),
+        ("model_params.streaming", "off"),
+        ("model_params.temperature", 0.7),
+        ("model_params.max_new_tokens", None),
+        ("endpoint_config.api_type", "sglang"),
+        ("type", "offline"),
+    ],
+)
+def test_whatever_the_client_ran_otherwise_is_named_with_its_line(path: str, value: Any) -> None:
+    (found,) = list_differences(path, value)
+    assert found.startswith(f"{path}: expected ")
+    assert "(line " in found
+
+
+def test_a_difference_fails_the_run(tmp_path: Path) -> None:
+    config = change(build_client_config(ASKED, PLACES), "settings.load_pattern.target_concurrency", 16)
+    verdict = judge(leave(tmp_path, config, result_summary=SUMMARY))
+    assert verdict.problem_class == "contradiction"
+    assert "settings.load_pattern.target_concurrency: expected 8, config.yaml says 16" in verdict.problem
+
+
+def test_a_point_that_lasted_and_whose_passes_are_whole_is_valid(tmp_path: Path) -> None:
+    verdict = judge(leave(tmp_path, build_client_config(ASKED, PLACES), result_summary=SUMMARY))
+    assert verdict.problem == ""
+    assert verdict.values["validity"] == "VALID"
+    assert verdict.values["metric"] == {"value": "100", "unit": "tokens/s"}
+    assert verdict.values["point"]["tps_per_user"] == "50"
+    assert verdict.values["point"]["ttft_p90_ms"] == "100"
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule"),
+    [
+        ({"duration_ns": 500 * 10**9, "qps": 6.0, "tps": 140.0}, "point-duration"),
+        ({"n_samples_issued": 3001, "n_samples_completed": 3001, "qps": 3001 / 700}, "whole-passes"),
+        ({"n_samples_completed": 2999, "n_samples_failed": 1, "qps": 2999 / 700}, "failed-samples"),
+        ({"complete": False}, "run-complete"),
+        ({"n_samples_issued": 50, "n_samples_completed": 50, "qps": 50 / 700}, "min-query-count"),
+    ],
+)
+def test_what_the_client_does_not_enforce_makes_a_point_invalid(
+    tmp_path: Path, changes: dict[str, Any], rule: str
+) -> None:
+    verdict = judge(leave(tmp_path, build_client_config(ASKED, PLACES), result_summary={**SUMMARY, **changes}))
+    assert verdict.problem == ""
+    assert verdict.values["validity"] == "INVALID"
+    assert any(reason.startswith(f"{rule}:") for reason in verdict.values["reasons"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"qps": 9.0}, "qps: expected 4.2857143, as its counts make it"),
+        ({"duration_ns": 900 * 10**9, "qps": 3000 / 900, "tps": 70_000 / 900}, "a run within the 800 s of the client"),
+    ],
+)
+def test_a_summary_that_contradicts_itself_or_the_clock_fails_the_run(
+    tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    verdict = judge(leave(tmp_path, build_client_config(ASKED, PLACES), result_summary={**SUMMARY, **changes}))
+    assert message in verdict.problem
+
+
+def test_an_accuracy_run_is_scored_by_the_client_over_as_many_samples_as_were_asked(tmp_path: Path) -> None:
+    asked = {**ASKED, "mode": "accuracy"}
+    folder = leave(tmp_path, build_client_config(asked, PLACES), accuracy_results=SCORES)
+    assert judge(folder, asked).problem == ""
+    assert points.judge_score(tmp_path, folder, RULES, {}).values["metric"] == {"value": "0.75", "unit": "score"}
+    assert "accuracy_sample_count: expected 26" in judge(folder, {**asked, "accuracy_sample_count": 26}).problem
+
+
+def test_a_run_without_results_fails_by_name(tmp_path: Path) -> None:
+    assert "there is no config.yaml" in judge(tmp_path).problem
+    leave(tmp_path, build_client_config(ASKED, PLACES))
+    assert "result_summary.json: it is not there" in judge(tmp_path).problem

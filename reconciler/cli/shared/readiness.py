@@ -14,6 +14,7 @@ from reconciler.errors import ReconcilerError, SpecError
 from reconciler.fetching.scratch import FileState, find_scratch, look_for
 from reconciler.files import RepositoryPaths
 from reconciler.mlperf.benchmark_files import find_benchmark_files
+from reconciler.mlperf.rules.endpoints_ruleset import is_endpoints_round
 from reconciler.mlperf.rules.rounds import list_rounds, load_ruleset
 from reconciler.observed.installed import list_installed
 from reconciler.observed.loadgen_library import explain_install, find_loadgen_library, read_seeds
@@ -58,6 +59,8 @@ def _machine() -> Iterator[Check]:
 
 
 def _seeds(seen: PlanResult) -> Iterator[Check]:
+    if is_endpoints_round(seen.desired.submission.round):
+        return  # no LoadGen drives it, and its client is told the seeds
     installed, library = list_installed().get("mlcommons-loadgen"), find_loadgen_library()
     if installed is None or library is None:
         yield Check(MACHINE, "LoadGen is not installed", True, explain_install(seen.desired.submission.round))
@@ -71,6 +74,8 @@ def _seeds(seen: PlanResult) -> Iterator[Check]:
 def explain_wrong_round(seen: PlanResult, installed: str, library: Path) -> tuple[str, bool, str] | None:
     """(text, missing, fix) where the installed LoadGen carries the seeds of another round; None where it does not."""
     round_name = seen.desired.submission.round
+    if is_endpoints_round(round_name):
+        return None
     carried, wanted = read_seeds(library), load_ruleset(round_name).seeds()
     if not carried or carried == wanted:
         return None

@@ -116,61 +116,65 @@ def shifted(images: Floats, rng: np.random.Generator) -> Floats:
 
 
 def patches(images: Floats) -> Floats:
-    """The 3 x 3 neighbourhood of every pixel: [n, channels, 8, 8] -> [n, 8, 8, channels * 9]."""
-    padded = np.pad(images, ((0, 0), (0, 0), (1, 1), (1, 1)))
-    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
-    return np.ascontiguousarray(windows.transpose(0, 2, 3, 1, 4, 5)).reshape(len(images), SIDE, SIDE, -1)
+    """The 3 x 3 neighbourhood of every pixel: [n, 8, 8, channels] -> [n, 8, 8, channels * 9]."""
+    padded = np.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0)))
+    found = np.empty((*images.shape, 3, 3), images.dtype)
+    for row in range(3):
+        for column in range(3):
+            found[..., row, column] = padded[:, row : row + SIDE, column : column + SIDE]
+    return found.reshape(len(images), SIDE, SIDE, -1)
 
 
 def unpatches(columns: Floats, channels: int) -> Floats:
     """The adjoint of ``patches``: every pixel sums what its neighbourhoods hold of it."""
     blocks = columns.reshape(-1, SIDE, SIDE, channels, 3, 3)
-    padded = np.zeros((len(columns), channels, SIDE + 2, SIDE + 2), np.float32)
+    padded = np.zeros((len(blocks), SIDE + 2, SIDE + 2, channels), np.float32)
     for row in range(3):
         for column in range(3):
-            padded[:, :, row : row + SIDE, column : column + SIDE] += blocks[..., row, column].transpose(0, 3, 1, 2)
-    return padded[:, :, 1:-1, 1:-1]
+            padded[:, row : row + SIDE, column : column + SIDE] += blocks[..., row, column]
+    return padded[:, 1:-1, 1:-1]
 
 
 def convolve(parameters: Parameters, name: str, columns: Floats) -> Floats:
-    """Rectified convolution: [n, 8, 8, channels * 9] -> [n, channels, 8, 8]."""
+    """Rectified convolution: [n, 8, 8, channels * 9] -> [n, 8, 8, channels]."""
     weights = parameters[name].reshape(len(parameters[name]), -1)
-    sums = columns @ weights.T + parameters[name + "_bias"]
-    active: Floats = np.maximum(sums, 0)
-    return active.transpose(0, 3, 1, 2)
+    sums = columns @ weights.T
+    sums += parameters[name + "_bias"]
+    active: Floats = np.maximum(sums, 0, out=sums)
+    return active
 
 
 def backward(parameters: Parameters, images: Floats, labels: NDArray[np.int64]) -> Parameters:
     """Gradients of the mean cross-entropy by every parameter."""
-    count = len(images)
-    columns1 = patches(images)
+    count, half = len(images), SIDE // 2
+    columns1 = patches(images.reshape(count, SIDE, SIDE, 1))
     active1 = convolve(parameters, "conv1", columns1)
     columns2 = patches(active1)
     active2 = convolve(parameters, "conv2", columns2)
-    cells = active2.reshape(count, CHANNELS[1], SIDE // 2, 2, SIDE // 2, 2)
-    pooled = cells.max(axis=(3, 5), keepdims=True)
-    flat = pooled.reshape(count, -1)
+    cells = active2.reshape(count, half, 2, half, 2, CHANNELS[1])
+    pooled = cells.max(axis=(2, 4))
+    flat = pooled.transpose(0, 3, 1, 2).reshape(count, -1)  # as the dense layer of the exported net has it
     scores = flat @ parameters["dense"].T + parameters["dense_bias"]
     slope = np.exp(scores - scores.max(axis=1, keepdims=True))
     slope /= slope.sum(axis=1, keepdims=True)
     slope[np.arange(count), labels] -= 1
     slope /= count
-    back = (slope @ parameters["dense"]).reshape(pooled.shape)
-    back2 = (back * (cells == pooled)).reshape(active2.shape) * (active2 > 0)
+    back = (slope @ parameters["dense"]).reshape(count, CHANNELS[1], half, half).transpose(0, 2, 3, 1)
+    largest = (cells == pooled[:, :, None, :, None]) & (cells > 0)
+    back2 = (back[:, :, None, :, None] * largest).reshape(active2.shape)
     gradients = {"dense": slope.T @ flat, "dense_bias": slope.sum(axis=0)}
-    back1 = unpatches(differentiate(parameters, "conv2", columns2, back2, gradients), CHANNELS[0]) * (active1 > 0)
-    differentiate(parameters, "conv1", columns1, back1, gradients)
+    rows2 = back2.reshape(-1, CHANNELS[1])
+    differentiate(parameters, "conv2", columns2, rows2, gradients)
+    slope1 = unpatches(rows2 @ parameters["conv2"].reshape(CHANNELS[1], -1), CHANNELS[0])
+    rows1 = (slope1 * (active1 > 0)).reshape(-1, CHANNELS[0])
+    differentiate(parameters, "conv1", columns1, rows1, gradients)
     return gradients
 
 
-def differentiate(parameters: Parameters, name: str, columns: Floats, back: Floats, gradients: Parameters) -> Floats:
-    """Put a convolution's gradients beside the others; the slope by its columns."""
-    weights = parameters[name]
-    rows = back.transpose(0, 2, 3, 1).reshape(-1, len(weights))
-    gradients[name] = (rows.T @ columns.reshape(len(rows), -1)).reshape(weights.shape)
+def differentiate(parameters: Parameters, name: str, columns: Floats, rows: Floats, gradients: Parameters) -> None:
+    """Put a convolution's gradients beside the others. ``rows``: the slope by its sums, [n * 64, channels]."""
+    gradients[name] = (rows.T @ columns.reshape(len(rows), -1)).reshape(parameters[name].shape)
     gradients[name + "_bias"] = rows.sum(axis=0)
-    slope: Floats = rows @ weights.reshape(len(weights), -1)
-    return slope.reshape(columns.shape)
 
 
 def export(parameters: Parameters, path: Path) -> None:

@@ -103,10 +103,10 @@ def test_gradients_are_those_of_the_loss() -> None:
     images, labels = rng.standard_normal((3, 1, 8, 8)), np.array([1, 5, 5])
 
     def loss() -> float:
-        active = images
+        active = images.transpose(0, 2, 3, 1)
         for name in ("conv1", "conv2"):
             active = digits.convolve(parameters, name, digits.patches(active))
-        pooled = active.reshape(3, -1, 4, 2, 4, 2).max(axis=(3, 5)).reshape(3, -1)
+        pooled = active.reshape(3, 4, 2, 4, 2, -1).max(axis=(2, 4)).transpose(0, 3, 1, 2).reshape(3, -1)
         scores = pooled @ parameters["dense"].T + parameters["dense_bias"]
         chances = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
         return float(-np.log(chances[np.arange(3), labels]).mean())

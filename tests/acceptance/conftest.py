@@ -68,11 +68,12 @@ def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Quickstart:
 
 
 def _start(folder: Path) -> Quickstart:
+    """In this process; the tutorial's commands are processes, and their children new ones."""
     repository = Repository(folder / "repository")
     repository.write(SPEC, (TOP / SPEC).read_text(encoding="utf-8"))
     repository.write(".gitignore", ".reconcile/\n")
     repository.commit()
-    return Quickstart(repository, console_process(repository.root, SPEC, "--json"))
+    return Quickstart(repository, console(repository.root, SPEC, "--json"))
 
 
 @pytest.fixture

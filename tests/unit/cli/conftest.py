@@ -15,6 +15,7 @@ import pytest
 
 from reconciler.cli.main import main
 from reconciler.files import hash_bytes
+from tests.acceptance.conftest import console as console_here
 from tests.shared import make_once
 
 SPEC = """\
@@ -72,8 +73,8 @@ def _record(folder: Path) -> Path:
     git(root, "init", "--quiet", "--initial-branch=main")
     git(root, "add", ".")
     git(root, "commit", "--quiet", "--message", "Declare one cell")
-    ended = console("--commit", at=root)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+    ended = console_here(root, "--commit")
+    assert ended.code == 0, ended.out + ended.err
     return root
 
 

@@ -19,8 +19,9 @@ from reconciler.record.store import write_record
 from reconciler.resource.inputs import Role
 from reconciler.resource.records import RecordedFact
 from reconciler.resource.settings import SystemSettings
+from tests.acceptance.conftest import console as console_here
 
-from .conftest import CELL, Reconcile, console, edit, git
+from .conftest import CELL, Reconcile, edit, git
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +30,8 @@ def measured_twice(recorded_once: Path, tmp_path_factory: pytest.TempPathFactory
     shutil.copytree(recorded_once, root)
     edit(root, "target_qps: 1000", "target_qps: 1100")
     git(root, "commit", "--quiet", "--all", "--message", "Ask for more")
-    ended = console("--commit", at=root)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+    ended = console_here(root, "--commit")
+    assert ended.code == 0, ended.out + ended.err
     return root
 
 
@@ -234,7 +235,7 @@ def test_a_line_is_found_though_others_of_its_file_changed_before_the_commit(
     root = tmp_path / "repository"
     shutil.copytree(recorded_once, root)
     edit(root, "target_qps: 1000", "target_qps: 1200")
-    assert console(at=root).returncode == 0
+    assert console_here(root).code == 0
     edit(root, "  submitter: Tester", "  # a line more\n  submitter: Tester")
     git(root, "add", ".")
     git(root, "commit", "--quiet", "--message", "Ask for more, and record it")

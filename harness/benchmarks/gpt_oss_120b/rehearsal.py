@@ -42,9 +42,9 @@ MADE = MadePrompts(
 
 
 def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: str, counter: Counter) -> None:
-    """TEST07 issues as many questions as are published, each sample once: here the same few again and again."""
+    """LoadGen and TEST07 ask for answers to as many questions as are published: here the same few again and again."""
     rows = write_prompts_and_network(MADE, data, models, count=2 * count, seed=seed, size=size, counter=counter)
-    _write(data, PUBLISHED, rows[:count])
+    _write(data, PUBLISHED, list(islice(cycle(rows[:count]), PUBLISHED.samples)))
     _write(data, PERFORMED, [{"input_tokens": row["input_tokens"]} for row in rows[count:]])
     _write(data, COMPLIANCE, list(islice(cycle(rows), COMPLIANCE.samples)))
 

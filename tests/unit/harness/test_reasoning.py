@@ -124,8 +124,8 @@ def test_performance_has_prompts_of_its_own(made: Path, tmp_path: Path) -> None:
     code = load_benchmark(Benchmark(name="gpt_oss_120b"))
     dataset = build(made, tmp_path / "dataset")
     asked, performed = code.load_samples(dataset)[PROMPTS], code.load_performance_samples(dataset)[PROMPTS]
-    assert len(asked) == len(performed) == 4
-    assert [row.tolist() for row in asked] != [row.tolist() for row in performed]
+    assert (len(asked), len(performed)) == (4395, 4)
+    assert [asked[row].tolist() for row in range(4)] != [row.tolist() for row in performed]
 
 
 def test_a_file_has_the_questions_of_test07_for_both(made: Path, tmp_path: Path) -> None:
